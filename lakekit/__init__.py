@@ -19,18 +19,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lakekit import errors as errors
-    from lakekit.maintenance.result import Expired as Expired
-    from lakekit.maintenance.check.report import Finding as Finding, Report as Report
     from lakekit.catalog import Catalog as Catalog, GlobalTable as GlobalTable, SystemTable as SystemTable, connect as connect
-    from lakekit.dml.merge_clauses import (
-        WhenMatched as WhenMatched,
-        WhenNotMatched as WhenNotMatched,
-        WhenNotMatchedBySource as WhenNotMatchedBySource,
-        source as source,
-        when_matched as when_matched,
-        when_not_matched as when_not_matched,
-        when_not_matched_by_source as when_not_matched_by_source,
-    )
+    from lakekit.commit.result import Commit as Commit
     from lakekit.ddl.schema_changes import (
         add_column as add_column,
         drop_column as drop_column,
@@ -44,7 +34,15 @@ if TYPE_CHECKING:
         update_nullability as update_nullability,
         update_type as update_type,
     )
-    from lakekit.commit.result import Commit as Commit
+    from lakekit.dml.merge_clauses import (
+        WhenMatched as WhenMatched,
+        WhenNotMatched as WhenNotMatched,
+        WhenNotMatchedBySource as WhenNotMatchedBySource,
+        source as source,
+        when_matched as when_matched,
+        when_not_matched as when_not_matched,
+        when_not_matched_by_source as when_not_matched_by_source,
+    )
     from lakekit.errors import (
         AlreadyExists as AlreadyExists,
         BranchAlreadyExists as BranchAlreadyExists,
@@ -84,13 +82,15 @@ if TYPE_CHECKING:
         ViewAlreadyExists as ViewAlreadyExists,
         ViewNotFound as ViewNotFound,
     )
+    from lakekit.inspection.hexdump import hex as hex
+    from lakekit.maintenance.check.report import Finding as Finding, Report as Report
+    from lakekit.maintenance.result import Expired as Expired
     from lakekit.model.commit_message import CommitMessage as CommitMessage
     from lakekit.progress import progress as progress
     from lakekit.read.explain import Explain as Explain
     from lakekit.read.stream import Change as Change
     from lakekit.system_tables.itself import features as features, options as options, versions as versions
     from lakekit.table import Table as Table
-    from lakekit.inspection.hexdump import hex as hex
     from lakekit.table.creating import create as create
     from lakekit.table.open_create import open as open
     from lakekit.table.schema import Schema as Schema

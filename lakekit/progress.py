@@ -22,7 +22,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from lakekit import plugins, world as machine
-from lakekit.draw.humanize import count, cut, size
+from lakekit.draw.humanize import cut, format_count, format_size
 from lakekit.errors import LakekitError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from types import TracebackType
 
-    from lakekit.world import World
+    from lakekit.world import Runtime
 
     Callback = Callable[[int, int, str], object]
 
@@ -55,7 +55,7 @@ class Work:
 
     __slots__ = ("_callback", "_due_ms", "_still", "_token", "_unit", "_verb", "_what", "_world", "beside", "done", "total")
 
-    def __init__(self, world: World, verb: str, unit: str, total: int, beside: str) -> None:
+    def __init__(self, world: Runtime, verb: str, unit: str, total: int, beside: str) -> None:
         self._world, self._verb, self._unit, self._what = world, verb, unit, beside
         self.done, self.total, self.beside = 0, total, 0
 
@@ -82,8 +82,8 @@ class Work:
     @property
     def line(self) -> str:
         """What the line says: `planning 38/41 manifests · 12 340 files`."""
-        of = f"{count(self.done)}/{count(self.total)}" if self.total else count(self.done)
-        beside = "" if not self.beside else size(self.beside) if self._what == "bytes" else f"{count(self.beside)} {self._what}"
+        of = f"{format_count(self.done)}/{format_count(self.total)}" if self.total else format_count(self.done)
+        beside = "" if not self.beside else format_size(self.beside) if self._what == "bytes" else f"{format_count(self.beside)} {self._what}"
         return f"{self._verb} {of} {self._unit}" + (f" · {beside}" if beside else "")
 
     def _show(self) -> None:
@@ -99,7 +99,7 @@ class Work:
         _Process.give_back(self)
 
 
-def work(world: World, verb: str, unit: str, total: int = 0, *, beside: str = "") -> Work:
+def work(world: Runtime, verb: str, unit: str, total: int = 0, *, beside: str = "") -> Work:
     """Work to be done in `total` steps of a unit, 0 when nobody knows how many; `beside` names what else is counted ("files", "rows", "bytes")."""
     return Work(world, verb, unit, total, beside)
 

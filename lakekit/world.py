@@ -2,7 +2,7 @@
 
     handle.world.now_ms()      a clock that a test can set
     handle.world.wait(200)     milliseconds that a test need not sit through
-    world.each(read, names)    the same function over many inputs, on a shared pool, in order
+    world.parallel_map(read, names)    the same function over many inputs, on a shared pool, in order
 
 Everything that is not input comes through here or through a storage, so that a run can be repeated exactly.
 """
@@ -97,7 +97,7 @@ def scratch() -> BinaryIO:
     return tempfile.TemporaryFile()
 
 
-class Shelf:
+class LRUCache:
     """Values that cannot change, kept by key until all of them weigh more than `budget_bytes`; what was not used for longest goes first.
 
     Values put together go together: when their turn comes, or when every key of theirs holds something newer. Safe between threads. A copy or a pickle of a
@@ -152,12 +152,12 @@ class Shelf:
         """What everything kept weighs."""
         return self._size_bytes
 
-    def __reduce__(self) -> tuple[type[Shelf], tuple[int]]:
-        return Shelf, (self.budget_bytes,)
+    def __reduce__(self) -> tuple[type[LRUCache], tuple[int]]:
+        return LRUCache, (self.budget_bytes,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class World:
+class Runtime:
     """What is not input: the time, waiting, fresh ids, scratch files, what was decoded or read before, what is in doubt. Tests and simulations pass their own.
 
     `doubtful` are the names of files that a commit may have whose outcome nobody knows; there are few.
@@ -168,12 +168,12 @@ class World:
     new_id: Callable[[], str] = new_id
     elapsed_ms: Callable[[], float] = elapsed_ms
     scratch: Callable[[], BinaryIO] = scratch
-    decoded: Shelf = field(default_factory=lambda: Shelf(DECODED_BYTES), compare=False, repr=False)
-    indexes: Shelf = field(default_factory=lambda: Shelf(INDEX_BYTES), compare=False, repr=False)
+    decoded: LRUCache = field(default_factory=lambda: LRUCache(DECODED_BYTES), compare=False, repr=False)
+    indexes: LRUCache = field(default_factory=lambda: LRUCache(INDEX_BYTES), compare=False, repr=False)
     doubtful: set[str] = field(default_factory=set, compare=False, repr=False)
 
 
-REAL = World()
+REAL = Runtime()
 
 
 # ---- the pool ------------------------------------------------------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ def in_pool() -> bool:
     return getattr(_INSIDE, "busy", False)
 
 
-def each(function: Callable[[A], B], inputs: Iterable[A], *, after: Callable[[A], object] | None = None, waiting: bool = False) -> list[B]:
+def parallel_map(function: Callable[[A], B], inputs: Iterable[A], *, after: Callable[[A], object] | None = None, waiting: bool = False) -> list[B]:
     """`[function(x) for x in inputs]`, side by side; the first failure is raised, and what has not begun is not begun.
 
     After a failure nothing is under way any more: whoever takes back what was made finds all of it. A call from inside the pool runs in line, so that
@@ -221,17 +221,17 @@ def each(function: Callable[[A], B], inputs: Iterable[A], *, after: Callable[[A]
             future.exception()
 
 
-def each_small(function: Callable[[A], B], inputs: Iterable[A], *, is_remote: bool, after: Callable[[A], object] | None = None) -> list[B]:
-    """`each` where a network is waited for, else one by one: a small file of this machine is read in less than it takes to hand it to a thread."""
-    return each(function, inputs, after=after, waiting=True) if is_remote else one_by_one(function, inputs, after=after)
+def map_io(function: Callable[[A], B], inputs: Iterable[A], *, is_remote: bool, after: Callable[[A], object] | None = None) -> list[B]:
+    """`parallel_map` where a network is waited for, else one by one: a small file of this machine is read in less than it takes to hand it to a thread."""
+    return parallel_map(function, inputs, after=after, waiting=True) if is_remote else one_by_one(function, inputs, after=after)
 
 
 def one_by_one(function: Callable[[A], B], inputs: Iterable[A], *, after: Callable[[A], object] | None = None) -> list[B]:
-    """`each` in this thread alone."""
+    """`parallel_map` in this thread alone."""
     return [_then(after, item, function(item)) for item in inputs]
 
 
-def ahead(function: Callable[[A], B], inputs: Iterable[A], depth: int) -> Iterator[B]:
+def map_prefetch(function: Callable[[A], B], inputs: Iterable[A], depth: int) -> Iterator[B]:
     """`map(function, inputs)` with up to `depth` inputs under way at once; results come in order, and what nobody waits for is not begun.
 
     After a failure nothing is under way any more. Leaving the iterator early waits for nothing: whoever lets go of it may be in the middle of that very
@@ -258,7 +258,7 @@ def ahead(function: Callable[[A], B], inputs: Iterable[A], depth: int) -> Iterat
         raise
 
 
-def at_once(function: Callable[[A], B], inputs: Iterable[A]) -> list[B]:
+def run_concurrently(function: Callable[[A], B], inputs: Iterable[A]) -> list[B]:
     """`[function(x) for x in inputs]`, each in a thread of its own, begun together: for what is about meeting. The first failure is raised."""
     items = list(inputs)
     barrier = threading.Barrier(len(items))
@@ -288,7 +288,7 @@ def _busy(function: Callable[[A], B], item: A) -> B:
 # ---- a process apart ---------------------------------------------------------------------------------------------------------------------------
 
 
-class ProcessApart:
+class ChildProcess:
     """A process that answers bytes with bytes and may die of them: `python -m MODULE`, which calls `answer_requests`. It ends when this process does."""
 
     def __init__(self, module: str) -> None:
@@ -360,7 +360,7 @@ _SIGNALS = frozenset(signal.Signals)
 
 
 def answer_requests(answer: Callable[[bytes], bytes]) -> None:
-    """Answers what `ProcessApart.ask` asks, until nobody asks any more; what libraries print goes to standard error."""
+    """Answers what `ChildProcess.ask` asks, until nobody asks any more; what libraries print goes to standard error."""
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     while (request := _received(sys.stdin.buffer)) is not None:
@@ -404,7 +404,7 @@ def write_over(line: str) -> None:
 # ---- warnings ------------------------------------------------------------------------------------------------------------------------------
 
 
-def caution(text: str) -> None:
+def warn_user(text: str) -> None:
     """Warns of something that is done all the same, at the line that called lakekit."""
     depth, frame = 2, sys._getframe(1)  # noqa: SLF001 - the way to a caller
     while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("lakekit."):

@@ -15,12 +15,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lakekit.bucket.compaction import Compacted, is_small, whole
-from lakekit.errors import Unsupported
+from lakekit.bucket.compaction import CompactResult, is_small, whole
 from lakekit.data_file.paths import data_file_path
 from lakekit.data_file.reader import refused, scan_files
-from lakekit.data_file.rolling_writer import Target, write_run
-from lakekit.model.data_file import COMPACT_SOURCE, DataFile
+from lakekit.data_file.rolling_writer import WriteTarget, write_run
+from lakekit.errors import Unsupported
+from lakekit.model.data_file import COMPACT_SOURCE, DataFileMeta
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lakekit.data_file.file_names import FileNames
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.options.table_options import TableOptions
 
 LEAST_FILES = 3
@@ -39,7 +39,7 @@ _ROWS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Vector:
+class DeletionVectorSummary:
     """What a manifest says of a file's deletion vector: the index file it is in, and how many rows it takes away; None: it does not say."""
 
     index_file: str
@@ -49,22 +49,22 @@ class Vector:
 # ---- without buckets -------------------------------------------------------------------------------------------------------------------------------
 
 
-def is_worth(file: DataFile, options: TableOptions, vector: Vector | None = None) -> bool:
+def is_worth(file: DataFileMeta, options: TableOptions, vector: DeletionVectorSummary | None = None) -> bool:
     """Whether a file is small, or has lost too many of its rows."""
     if is_small(file, options):
         return True
     return vector is not None and (vector.deleted is None or vector.deleted > file.row_count * options.compaction_delete_ratio_threshold)
 
 
-def pack(files: Iterable[DataFile], options: TableOptions, vectors: Mapping[str, Vector] | None = None) -> list[tuple[DataFile, ...]]:
+def pack(files: Iterable[DataFileMeta], options: TableOptions, vectors: Mapping[str, DeletionVectorSummary] | None = None) -> list[tuple[DataFileMeta, ...]]:
     """Files of one partition, all worth it, in groups to be rewritten together; what fits no group is left for another day.
 
     Files whose deletion vectors lie in one index file stay together, and are compacted in any case: `vectors`, by file name, None for tables without them.
     """
     if vectors is None:
         return _bins([(file,) for file in files], options, options.compaction_min_file_num)
-    groups: dict[str, list[DataFile]] = {}
-    plain: list[DataFile] = []
+    groups: dict[str, list[DataFileMeta]] = {}
+    plain: list[DataFileMeta] = []
     for file in files:
         found = vectors.get(file.name)
         (plain if found is None else groups.setdefault(found.index_file, [])).append(file)
@@ -74,10 +74,10 @@ def pack(files: Iterable[DataFile], options: TableOptions, vectors: Mapping[str,
     return packed
 
 
-def _bins(groups: Sequence[tuple[DataFile, ...]], options: TableOptions, least: int) -> list[tuple[DataFile, ...]]:
+def _bins(groups: Sequence[tuple[DataFileMeta, ...]], options: TableOptions, least: int) -> list[tuple[DataFileMeta, ...]]:
     """Groups from the smallest on, put together until they weigh two files; the last ones if there are at least so many files."""
-    found: list[tuple[DataFile, ...]] = []
-    bin_: tuple[DataFile, ...] = ()
+    found: list[tuple[DataFileMeta, ...]] = []
+    bin_: tuple[DataFileMeta, ...] = ()
     for group in sorted(groups, key=lambda group: (sum(file.size_bytes for file in group), _by_size(group[0]))):
         bin_ += group
         weight = sum(file.size_bytes + options.source_split_open_file_cost_bytes for file in bin_)
@@ -87,24 +87,24 @@ def _bins(groups: Sequence[tuple[DataFile, ...]], options: TableOptions, least: 
     return [*found, bin_] if len(bin_) >= least else found
 
 
-def _by_size(file: DataFile) -> tuple[int, int, str]:
+def _by_size(file: DataFileMeta) -> tuple[int, int, str]:
     return file.size_bytes, file.min_sequence_number, file.name
 
 
 # ---- in buckets ------------------------------------------------------------------------------------------------------------------------------------
 
 
-def in_order(files: Iterable[DataFile]) -> list[DataFile]:
+def in_order(files: Iterable[DataFileMeta]) -> list[DataFileMeta]:
     """Files by the numbers of their rows."""
     return sorted(files, key=lambda file: (file.min_sequence_number, file.max_sequence_number, file.name))
 
 
-def pick(files: Sequence[DataFile], options: TableOptions) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
+def pick(files: Sequence[DataFileMeta], options: TableOptions) -> tuple[tuple[DataFileMeta, ...], tuple[DataFileMeta, ...]]:
     """Neighbours to be rewritten after a write, if there are enough, and the files to look at the next time; `files` in order.
 
     Files in front of a window that has grown to two files' size are not looked at again.
     """
-    window: list[DataFile] = []
+    window: list[DataFileMeta] = []
     size = 0
     for at, file in enumerate(files):
         window.append(file)
@@ -116,7 +116,7 @@ def pick(files: Sequence[DataFile], options: TableOptions) -> tuple[tuple[DataFi
     return (), tuple(window)
 
 
-def full(files: Sequence[DataFile], options: TableOptions, vectors: Mapping[str, Vector] | None = None) -> tuple[DataFile, ...]:
+def full(files: Sequence[DataFileMeta], options: TableOptions, vectors: Mapping[str, DeletionVectorSummary] | None = None) -> tuple[DataFileMeta, ...]:
     """The files that a full compaction of a bucket rewrites, in order; none where it is not worth it. `vectors` None: a table without them."""
     forced = options.compaction_force_rewrite_all_files
     first = 0
@@ -135,19 +135,19 @@ def full(files: Sequence[DataFile], options: TableOptions, vectors: Mapping[str,
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class RewriteTarget:
     """Where files are rewritten: a bucket of an append table, or its bucket -1. `deletions`: the positions of deleted rows by file name."""
 
-    handle: Handle
+    handle: TableContext
     partition: bytes
     bucket: int
     names: FileNames
     deletions: Mapping[str, NDArray[np.unsignedinteger]] = field(default_factory=dict)
     snapshot_id: int | None = None
 
-    def target(self, first_sequence_number: int) -> Target:
+    def target(self, first_sequence_number: int) -> WriteTarget:
         """Where the rows of compacted files go, numbered from there on."""
-        return Target(
+        return WriteTarget(
             handle=self.handle,
             partition=self.partition,
             bucket=self.bucket,
@@ -159,19 +159,19 @@ class Place:
         )
 
 
-def rewrite(place: Place, files: Sequence[DataFile]) -> Compacted:
+def rewrite(place: RewriteTarget, files: Sequence[DataFileMeta]) -> CompactResult:
     """The rows of some files, in that order, in new ones. Raises what reading and writing files raise; then no new file is left."""
     if not files:
-        return Compacted()
+        return CompactResult()
     if place.handle.options.row_tracking_enabled:
         msg = f"{place.handle.name} tracks rows (row-tracking.enabled); compacting it would give its rows new ids, which lakekit does not keep"
         raise Unsupported(msg, feature="row-tracking.enabled")
     target = place.target(files[0].min_sequence_number)
     after = write_run(target, _rows(place, files))
-    return Compacted(before=tuple(files), after=tuple(after), rewritten=frozenset(file.name for file in files))
+    return CompactResult(before=tuple(files), after=tuple(after), rewritten=frozenset(file.name for file in files))
 
 
-def _rows(place: Place, files: Sequence[DataFile]) -> Iterator[pl.DataFrame]:
+def _rows(place: RewriteTarget, files: Sequence[DataFileMeta]) -> Iterator[pl.DataFrame]:
     """All rows that are left, in order, some at a time."""
     handle = whole(place.handle)
     paths = [data_file_path(handle, place.partition, place.bucket, file) for file in files]

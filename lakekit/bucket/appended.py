@@ -12,37 +12,39 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakekit.bucket import append_compaction
-from lakekit.bucket.append_compaction import Place, Vector
+from lakekit.bucket.append_compaction import DeletionVectorSummary, RewriteTarget
 from lakekit.bucket.compaction import is_small
-from lakekit.bucket.deletion_vector_writer import Vectors
+from lakekit.bucket.deletion_vector_writer import BucketDeletionVectors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lakekit.bucket.compaction import Compacted
-    from lakekit.bucket.restore import Restored
+    from lakekit.bucket.compaction import CompactResult
+    from lakekit.bucket.restore import RestoredBucket
     from lakekit.data_file.file_names import FileNames
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.data_file import DataFile
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.data_file import DataFileMeta
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Appended:
+class AppendBucket:
     """A bucket of rows without keys. `waiting` are the files that a compaction may look at, in order; `vectors` are read by the first compaction."""
 
-    handle: Handle
+    handle: TableContext
     partition: bytes
     bucket: int
     names: FileNames
-    restored: Restored
-    waiting: list[DataFile]
-    vectors: Vectors | None = None
+    restored: RestoredBucket
+    waiting: list[DataFileMeta]
+    vectors: BucketDeletionVectors | None = None
 
     @staticmethod
-    def of(handle: Handle, place: tuple[bytes, int], restored: Restored, names: FileNames) -> Appended:
+    def of(handle: TableContext, place: tuple[bytes, int], restored: RestoredBucket, names: FileNames) -> AppendBucket:
         """What a snapshot holds in a (partition, bucket)."""
         partition, bucket = place
-        return Appended(handle=handle, partition=partition, bucket=bucket, names=names, restored=restored, waiting=append_compaction.in_order(restored.files))
+        return AppendBucket(
+            handle=handle, partition=partition, bucket=bucket, names=names, restored=restored, waiting=append_compaction.in_order(restored.files)
+        )
 
     @property
     def run_count(self) -> int:
@@ -54,16 +56,16 @@ class Appended:
         """Small files may wait."""
         return False
 
-    def add(self, files: Iterable[DataFile]) -> None:
+    def add(self, files: Iterable[DataFileMeta]) -> None:
         """Takes files that were written."""
         self.waiting = append_compaction.in_order([*self.waiting, *files])
 
-    def compact(self, *, full: bool) -> Compacted | None:
+    def compact(self, *, full: bool) -> CompactResult | None:
         """Rewrites neighbours where there are enough, or all that is worth it. Raises what `append_compact.rewrite` raises; then nothing changed."""
         options = self.handle.options
         if self.vectors is None and options.deletion_vectors_enabled:
-            self.vectors = Vectors.restored(self.handle, self.partition, self.bucket, self.restored.vectors)
-        rest: tuple[DataFile, ...] = ()
+            self.vectors = BucketDeletionVectors.restored(self.handle, self.partition, self.bucket, self.restored.vectors)
+        rest: tuple[DataFileMeta, ...] = ()
         if full:
             chosen = append_compaction.full(self.waiting, options, self._marked())
         else:
@@ -78,13 +80,13 @@ class Appended:
             self.vectors.forget(done.rewritten)
         return done
 
-    def _marked(self) -> dict[str, Vector] | None:
+    def _marked(self) -> dict[str, DeletionVectorSummary] | None:
         if self.vectors is None:
             return None
-        return {name: Vector(index_file="", deleted=len(positions)) for name, positions in self.vectors.positions.items()}
+        return {name: DeletionVectorSummary(index_file="", deleted=len(positions)) for name, positions in self.vectors.positions.items()}
 
-    def _place(self) -> Place:
-        return Place(
+    def _place(self) -> RewriteTarget:
+        return RewriteTarget(
             handle=self.handle,
             partition=self.partition,
             bucket=self.bucket,

@@ -19,15 +19,15 @@ import numpy as np
 import polars as pl
 
 from lakekit.bucket import flush as flushing, sort_order
-from lakekit.bucket.appended import Appended
-from lakekit.bucket.write_buffer import Buffer, Spill
-from lakekit.bucket.clustered import Clustered, clusters_buckets
+from lakekit.bucket.appended import AppendBucket
+from lakekit.bucket.clustered import ClusteredBucket, clusters_buckets
 from lakekit.bucket.merge_read import KIND, SEQUENCE
 from lakekit.bucket.restore import check_buckets
-from lakekit.bucket.tree import Tree
+from lakekit.bucket.tree import MergeTree
+from lakekit.bucket.write_buffer import SpillFile, WriteBuffer
 from lakekit.columns import cols
 from lakekit.data_file.paths import every_path
-from lakekit.data_file.rolling_writer import Target, write_run
+from lakekit.data_file.rolling_writer import WriteTarget, write_run
 from lakekit.lsm import rule as rules
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.data_file import APPEND_SOURCE
@@ -36,13 +36,13 @@ from lakekit.model.table_paths import POSTPONE_BUCKET
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from lakekit.bucket.compaction import Compacted
-    from lakekit.bucket.sort_order import Ordering
-    from lakekit.bucket.restore import Restored
+    from lakekit.bucket.compaction import CompactResult
+    from lakekit.bucket.restore import RestoredBucket
+    from lakekit.bucket.sort_order import SortOrder
     from lakekit.data_file.file_names import FileNames
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.data_file import DataFile
-    from lakekit.model.index_file import IndexFile
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.data_file import DataFileMeta
+    from lakekit.model.index_file import IndexFileMeta
 
 Kind = Literal["key", "append", "postpone"]
 _UNNUMBERED = -1
@@ -53,20 +53,20 @@ _UNNUMBERED = -1
 class _Increment:
     """What was written and compacted since the last message."""
 
-    new: list[DataFile] = field(default_factory=list)
-    changelog: list[DataFile] = field(default_factory=list)
-    before: dict[str, DataFile] = field(default_factory=dict)
-    after: list[DataFile] = field(default_factory=list)
-    compact_changelog: list[DataFile] = field(default_factory=list)
-    index: tuple[IndexFile, ...] = ()
-    replaced: tuple[IndexFile, ...] = ()
+    new: list[DataFileMeta] = field(default_factory=list)
+    changelog: list[DataFileMeta] = field(default_factory=list)
+    before: dict[str, DataFileMeta] = field(default_factory=dict)
+    after: list[DataFileMeta] = field(default_factory=list)
+    compact_changelog: list[DataFileMeta] = field(default_factory=list)
+    index: tuple[IndexFileMeta, ...] = ()
+    replaced: tuple[IndexFileMeta, ...] = ()
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing changed."""
         return not (self.new or self.changelog or self.before or self.after or self.compact_changelog or self.index)
 
-    def take(self, done: Compacted) -> list[DataFile]:
+    def take(self, done: CompactResult) -> list[DataFileMeta]:
         """Takes a compaction's files; answers those of an earlier one that nobody needs any more, as it consumed them."""
         gone = []
         stays = {file.name for file in done.after}
@@ -81,7 +81,7 @@ class _Increment:
         self.compact_changelog += done.changelog
         return gone
 
-    def made(self) -> list[DataFile]:
+    def made(self) -> list[DataFileMeta]:
         """Files that exist for this increment alone."""
         moved = self.before.keys()
         return [*self.new, *self.changelog, *(file for file in self.after if file.name not in moved), *self.compact_changelog]
@@ -96,34 +96,34 @@ class BucketWriter:
 
     def __init__(
         self,
-        handle: Handle,
+        handle: TableContext,
         partition: bytes,
         bucket: int,
         total_buckets: int,
-        restored: Restored,
+        restored: RestoredBucket,
         names: FileNames,
         *,
-        spill: Spill | None = None,
+        spill: SpillFile | None = None,
         replaces: bool = False,
     ) -> None:
         check_buckets(handle, partition, restored, total_buckets)
         self.handle, self.partition, self.bucket, self.total_buckets, self.names = handle, partition, bucket, total_buckets, names
         self.kind: Kind = "append" if handle.kind == "append" else "postpone" if bucket == POSTPONE_BUCKET else "key"
-        self.rule = rules.of(handle.schema, handle.all_options, table=handle.name) if self.kind == "key" else None
+        self.rule = rules.merge_spec_from_options(handle.schema, handle.all_options, table=handle.name) if self.kind == "key" else None
         self.next_sequence = restored.max_sequence + 1
         self._order = sort_order.of_writes(handle)
         key = self.rule.key if self.rule is not None else self._order.names if self._order is not None else ()
-        self._buffer = Buffer(key=key, spill=spill or spill_of(handle))
+        self._buffer = WriteBuffer(key=key, spill=spill or spill_of(handle))
         self._own_spill = spill is None
         self._increment = _Increment()
         self._keeps_input = self.kind == "key" and handle.options.changelog_producer == "input" and not replaces
         self._postponed = False
-        self._tree: Tree | Appended | Clustered | None = None
+        self._tree: MergeTree | AppendBucket | ClusteredBucket | None = None
         if self.kind == "append" and total_buckets > 0:
-            kind = Clustered if clusters_buckets(handle) else Appended
+            kind = ClusteredBucket if clusters_buckets(handle) else AppendBucket
             self._tree = kind.of(handle, (partition, bucket), restored, names)
         elif self.rule is not None:
-            self._tree = Tree.of(handle, (partition, bucket), restored, names, self.rule, replaces=replaces)
+            self._tree = MergeTree.of(handle, (partition, bucket), restored, names, self.rule, replaces=replaces)
 
     @property
     def memory_bytes(self) -> int:
@@ -189,7 +189,7 @@ class BucketWriter:
     def _flush(self) -> None:
         if not self._buffer.row_count:
             return
-        tree = self._tree if isinstance(self._tree, Tree) else None
+        tree = self._tree if isinstance(self._tree, MergeTree) else None
         first_keys: list[pl.DataFrame] | None = [] if tree is not None and tree.asks_for_keys else None
         new = self._written(APPEND_SOURCE, "data", first_keys)
         try:
@@ -207,9 +207,9 @@ class BucketWriter:
         if self.kind == "append":
             self.next_sequence = new[-1].max_sequence_number + 1
 
-    def _written(self, source: int, kind: Literal["data", "changelog"], first_keys: list[pl.DataFrame] | None = None) -> list[DataFile]:
+    def _written(self, source: int, kind: Literal["data", "changelog"], first_keys: list[pl.DataFrame] | None = None) -> list[DataFileMeta]:
         """Writes what waits. `first_keys` takes the keys of the first section, as they lie in the file."""
-        target = Target(
+        target = WriteTarget(
             handle=self.handle,
             partition=self.partition,
             bucket=self.bucket,
@@ -231,7 +231,7 @@ class BucketWriter:
         order = flushing.flush if kind == "data" else flushing.unmerged
         return (order(section, rule) for section in sections)
 
-    def _sorted(self, sections: Iterable[pl.DataFrame], order: Ordering) -> Iterable[pl.DataFrame]:
+    def _sorted(self, sections: Iterable[pl.DataFrame], order: SortOrder) -> Iterable[pl.DataFrame]:
         """Append rows as `clustering.columns` wants them."""
         return (flushing.by_key(section, order.names).select(cols(self.handle.schema.names)) for section in sections)
 
@@ -294,7 +294,7 @@ class BucketWriter:
         if self._tree is not None and self._tree.vectors is not None:
             self._tree.vectors.discard(gone.index)
 
-    def _delete(self, files: Iterable[DataFile]) -> None:
+    def _delete(self, files: Iterable[DataFileMeta]) -> None:
         self.handle.storage.delete(every_path(self.handle, self.partition, self.bucket, files))
 
 
@@ -306,7 +306,7 @@ def _told(frames: Iterable[pl.DataFrame], key: Sequence[str], first_keys: list[p
         yield frame
 
 
-def spill_of(handle: Handle) -> Spill:
+def spill_of(handle: TableContext) -> SpillFile:
     """The scratch file of one table writer, as the table's options want it."""
     options = handle.options
-    return Spill(world=handle.world, compression=options.spill_compression, max_bytes=options.write_buffer_spill_max_disk_size_bytes)
+    return SpillFile(world=handle.world, compression=options.spill_compression, max_bytes=options.write_buffer_spill_max_disk_size_bytes)

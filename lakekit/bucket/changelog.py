@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lakekit.lsm.numpy_columns import Array, Bools, Ints
-    from lakekit.lsm.rule import MergeRule
+    from lakekit.lsm.rule import MergeSpec
     from lakekit.types import Field
 
 
@@ -35,7 +35,7 @@ _FOUND_LEVEL = np.iinfo(np.int32).max
 """The level that looked up rows take part with: above all others."""
 
 
-class Previous(Protocol):
+class PreviousRows(Protocol):
     """The rows that keys have in the levels above the compaction's output level: the hook of lookup compaction.
 
     A compaction calls it once a section, or slice of one, with the distinct keys that level 0 brings and no compacted file above level 0 holds: a frame of the
@@ -55,7 +55,7 @@ def nothing_before(keys: pl.DataFrame) -> pl.DataFrame:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Groups:
+class KeyGroups:
     """The keys of a section, numbered: the `number` of every row's key, and of every key its rows, in blocks that begin at `starts`."""
 
     number: Ints
@@ -72,7 +72,7 @@ class Groups:
         return found
 
 
-def by_full_compaction(section: pl.DataFrame, rule: MergeRule, max_level: int, compared: Sequence[Field] | None) -> tuple[pl.DataFrame, pl.DataFrame]:
+def by_full_compaction(section: pl.DataFrame, rule: MergeSpec, max_level: int, compared: Sequence[Field] | None) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The merged rows, and what they change of the last level. A key that only the last level has is told nothing of."""
     groups = _groups(section, rule)
     below = section[LEVEL].to_numpy() != max_level
@@ -83,7 +83,7 @@ def by_full_compaction(section: pl.DataFrame, rule: MergeRule, max_level: int, c
 
 
 def by_lookup(
-    section: pl.DataFrame, rule: MergeRule, previous: Previous, *, compared: Sequence[Field] | None, tells: bool
+    section: pl.DataFrame, rule: MergeSpec, previous: PreviousRows, *, compared: Sequence[Field] | None, tells: bool
 ) -> tuple[pl.DataFrame, pl.DataFrame | None]:
     """The merged rows of level 0 on top of what each key was, and, where `tells`, what they change of it.
 
@@ -107,7 +107,7 @@ def by_lookup(
     return result.drop(KEY), _told(before, np.concatenate([number, groups.number[inside]]), result, touched, compared)
 
 
-def of_first_rows(section: pl.DataFrame, rule: MergeRule, previous: Previous, *, tells: bool) -> tuple[pl.DataFrame, pl.DataFrame | None]:
+def of_first_rows(section: pl.DataFrame, rule: MergeSpec, previous: PreviousRows, *, tells: bool) -> tuple[pl.DataFrame, pl.DataFrame | None]:
     """The first row of each key, unless a level above has it already; and, where `tells`, those that are new to the table, as they are stored."""
     rule = replace(rule, merges_lone=True)
     groups = _groups(section, rule)
@@ -124,19 +124,19 @@ def of_first_rows(section: pl.DataFrame, rule: MergeRule, previous: Previous, *,
 # ---- keys of a section -------------------------------------------------------------------------------------------------------------------------------
 
 
-def _groups(section: pl.DataFrame, rule: MergeRule) -> Groups:
-    rows, starts = keyed.blocks(keyed.of(section, rule.key))
+def _groups(section: pl.DataFrame, rule: MergeSpec) -> KeyGroups:
+    rows, starts = keyed.blocks(keyed.encode_keys(section, rule.key))
     number = np.empty(section.height, np.int64)
     number[rows] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(rows)))
-    return Groups(number=number, rows=rows, starts=starts)
+    return KeyGroups(number=number, rows=rows, starts=starts)
 
 
-def _numbered(section: pl.DataFrame, groups: Groups, rule: MergeRule) -> pl.DataFrame:
+def _numbered(section: pl.DataFrame, groups: KeyGroups, rule: MergeSpec) -> pl.DataFrame:
     """The merged rows with the numbers of their keys: a column that no rule knows is that of the newest row."""
     return merge.merge(section.with_columns(pl.Series(KEY, groups.number)), rule, keep_deletes=True)
 
 
-def _lowest_above(levels: Array, groups: Groups) -> Ints:
+def _lowest_above(levels: Array, groups: KeyGroups) -> Ints:
     """Of every key the row of its lowest level above 0; -1 where it has none."""
     placed = levels[groups.rows].astype(np.int64)
     ranked = np.where(placed > 0, placed, np.iinfo(np.int64).max)
@@ -148,7 +148,7 @@ def _lowest_above(levels: Array, groups: Groups) -> Ints:
     return found
 
 
-def _looked_up(section: pl.DataFrame, rule: MergeRule, groups: Groups, wanted: Bools, previous: Previous) -> tuple[pl.DataFrame, Ints]:
+def _looked_up(section: pl.DataFrame, rule: MergeSpec, groups: KeyGroups, wanted: Bools, previous: PreviousRows) -> tuple[pl.DataFrame, Ints]:
     """What the hook finds of some keys, and the number of each found row's key."""
     numbers = np.flatnonzero(wanted)
     if not len(numbers):
@@ -159,7 +159,7 @@ def _looked_up(section: pl.DataFrame, rule: MergeRule, groups: Groups, wanted: B
         return section.drop(LEVEL).clear(), np.zeros(0, np.int64)
     # what was asked and what was found, by key: a found row stands right behind its question
     both = pl.concat([asked, found.select(cols(rule.key))])
-    rows, starts = keyed.blocks(keyed.of(both, rule.key))
+    rows, starts = keyed.blocks(keyed.encode_keys(both, rule.key))
     first = np.empty(len(rows), np.int64)
     first[rows] = np.repeat(rows[starts], np.diff(starts, append=len(rows)))
     return found, numbers[first[asked.height :]]
@@ -169,4 +169,4 @@ def _told(before: pl.DataFrame, numbers: Ints, result: pl.DataFrame, touched: Bo
     """The changelog of the keys that were touched."""
     after = result if touched.all() else result.filter(pl.Series(touched[result[KEY].to_numpy()]))
     states = numbers, after[KEY].to_numpy()
-    return changelog.difference(before, after.drop(KEY), states, len(touched), compared)
+    return changelog.changelog_between(before, after.drop(KEY), states, len(touched), compared)

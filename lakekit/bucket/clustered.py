@@ -4,7 +4,8 @@
     level 4   [1 3 4] [5 8 9]                           one run: sorted together at some time
     level 5   [1 2 2] [3 5 6] [6 7 9]                   one run
 
-Which runs are sorted anew, and into which level, is decided by their sizes, as of key tables (`lsm.compaction_picker`): a row is rewritten a few times, and most
+Which runs are sorted anew, and into which level, is decided by their sizes, as of key tables (`lsm.compaction_picker`): a row is rewritten a few
+times, and most
 rows lie in a few runs. Files of one level may share values, which costs reads of them and nothing else.
 
 Source: ENGINE.md 8.6; `IncrementalClusterManager`, `IncrementalClusterStrategy`, `BucketedAppendClusterManager`, `IncrementalClusterCompact`.
@@ -16,33 +17,33 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lakekit.bucket import sort_order
-from lakekit.bucket.append_compaction import Place
-from lakekit.bucket.compaction import Compacted, whole
-from lakekit.bucket.sort_order import Rows
-from lakekit.errors import InvalidOption, Unsupported
+from lakekit.bucket.append_compaction import RewriteTarget
+from lakekit.bucket.compaction import CompactResult, whole
+from lakekit.bucket.sort_order import SortInput
 from lakekit.data_file.paths import data_file_path, every_path
 from lakekit.data_file.reader import scan_files
 from lakekit.data_file.rolling_writer import write_run
+from lakekit.errors import InvalidOption, Unsupported
 from lakekit.lsm import compaction_picker
-from lakekit.lsm.levels import Levels
+from lakekit.lsm.levels import LsmLevels
 from lakekit.metadata import schemas
 from lakekit.options.table_options import TableOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from lakekit.bucket.sort_order import Ordering
-    from lakekit.bucket.restore import Restored
-    from lakekit.bucket.deletion_vector_writer import Vectors
+    from lakekit.bucket.deletion_vector_writer import BucketDeletionVectors
+    from lakekit.bucket.restore import RestoredBucket
+    from lakekit.bucket.sort_order import SortOrder
     from lakekit.data_file.file_names import FileNames
     from lakekit.lsm.compaction_picker import CompactionUnit
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.data_file import DataFile
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.data_file import DataFileMeta
 
 LOCAL = "local-sort"
 
 
-def clusters_buckets(handle: Handle) -> bool:
+def clusters_buckets(handle: TableContext) -> bool:
     """Whether writers of buckets cluster instead of packing small files. Raises `InvalidOption` where the options say so of a table that cannot."""
     options = handle.options
     if not options.clustering_incremental:
@@ -55,10 +56,10 @@ def clusters_buckets(handle: Handle) -> bool:
     return True
 
 
-def due(handle: Handle, files: Sequence[DataFile], *, full: bool) -> CompactionUnit | None:
+def due(handle: TableContext, files: Sequence[DataFileMeta], *, full: bool) -> CompactionUnit | None:
     """What is to be sorted now, if anything; `full`: all, unless it lies in the last level, sorted by the same columns."""
     options = handle.options
-    levels = Levels.of_appended(files, options)
+    levels = LsmLevels.of_appended(files, options)
     if not full:
         return compaction_picker.by_size(levels, options)
     if not levels.runs or (len(levels.runs) == 1 and levels.highest == levels.max_level and _same_columns(handle, levels.files[0])):
@@ -66,13 +67,13 @@ def due(handle: Handle, files: Sequence[DataFile], *, full: bool) -> CompactionU
     return compaction_picker.everything(levels, "full")
 
 
-def _same_columns(handle: Handle, file: DataFile) -> bool:
+def _same_columns(handle: TableContext, file: DataFileMeta) -> bool:
     """Whether a file was written under a schema that sorts by the columns of today."""
     before = TableOptions.parse(schemas.read(handle, file.schema_id).options)
     return before.clustering_columns == handle.options.clustering_columns
 
 
-def rewrite(place: Place, unit: CompactionUnit, order: Ordering, *, together: bool = True) -> Compacted:
+def rewrite(place: RewriteTarget, unit: CompactionUnit, order: SortOrder, *, together: bool = True) -> CompactResult:
     """The rows of a unit's files in order, in the level of the unit. Not `together`: as many files at once as fit into memory, each group for itself.
 
     Raises what reading and writing files raise; then no new file is left.
@@ -83,7 +84,7 @@ def rewrite(place: Place, unit: CompactionUnit, order: Ordering, *, together: bo
         msg = f"{handle.name} tracks rows (row-tracking.enabled); clustering it would give its rows new ids, which lakekit does not keep"
         raise Unsupported(msg, feature="row-tracking.enabled")
     first = min(file.min_sequence_number for file in unit.files)
-    after: list[DataFile] = []
+    after: list[DataFileMeta] = []
     try:
         for rows in [_rows(place, unit.files, order)] if together else _groups(place, unit.files, order):
             target = place.target(after[-1].max_sequence_number + 1 if after else first)
@@ -92,12 +93,12 @@ def rewrite(place: Place, unit: CompactionUnit, order: Ordering, *, together: bo
         handle.storage.delete(every_path(handle, place.partition, place.bucket, after))
         raise
     raised = tuple(replace(file, level=unit.output_level) for file in after)
-    return Compacted(before=unit.files, after=raised, rewritten=frozenset(file.name for file in unit.files))
+    return CompactResult(before=unit.files, after=raised, rewritten=frozenset(file.name for file in unit.files))
 
 
-def _groups(place: Place, files: Sequence[DataFile], order: Ordering) -> Iterator[Rows]:
+def _groups(place: RewriteTarget, files: Sequence[DataFileMeta], order: SortOrder) -> Iterator[SortInput]:
     """Neighbours that memory holds together; a file that is too big stands alone."""
-    group: list[DataFile] = []
+    group: list[DataFileMeta] = []
     row_count = size_bytes = 0
     for file in files:
         row_count, size_bytes = row_count + file.row_count, size_bytes + file.size_bytes
@@ -109,11 +110,11 @@ def _groups(place: Place, files: Sequence[DataFile], order: Ordering) -> Iterato
         yield _rows(place, group, order)
 
 
-def _rows(place: Place, files: Sequence[DataFile], order: Ordering) -> Rows:
+def _rows(place: RewriteTarget, files: Sequence[DataFileMeta], order: SortOrder) -> SortInput:
     handle, held = whole(place.handle), tuple(files)
     paths = [data_file_path(handle, place.partition, place.bucket, file) for file in held]
     deletions = {file.name: place.deletions[file.name] for file in held if file.name in place.deletions}
-    return Rows(
+    return SortInput(
         handle=handle,
         order=order,
         scan=lambda fields: scan_files(handle, held, paths, fields, deletions=deletions, snapshot_id=place.snapshot_id),
@@ -124,20 +125,20 @@ def _rows(place: Place, files: Sequence[DataFile], order: Ordering) -> Rows:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Clustered:
+class ClusteredBucket:
     """A bucket of rows without keys whose writer clusters it. It has no deletion vectors: such tables are refused when they are made."""
 
-    place: Place
-    order: Ordering
-    files: tuple[DataFile, ...]
-    vectors: Vectors | None = None
+    place: RewriteTarget
+    order: SortOrder
+    files: tuple[DataFileMeta, ...]
+    vectors: BucketDeletionVectors | None = None
 
     @staticmethod
-    def of(handle: Handle, place: tuple[bytes, int], restored: Restored, names: FileNames) -> Clustered:
+    def of(handle: TableContext, place: tuple[bytes, int], restored: RestoredBucket, names: FileNames) -> ClusteredBucket:
         """What a snapshot holds in a (partition, bucket). Raises `InvalidOption` where the columns to sort by cannot be sorted by."""
         partition, bucket = place
-        at = Place(handle=handle, partition=partition, bucket=bucket, names=names, snapshot_id=restored.snapshot_id)
-        return Clustered(place=at, order=sort_order.clustering(handle), files=restored.files)
+        at = RewriteTarget(handle=handle, partition=partition, bucket=bucket, names=names, snapshot_id=restored.snapshot_id)
+        return ClusteredBucket(place=at, order=sort_order.clustering(handle), files=restored.files)
 
     @property
     def run_count(self) -> int:
@@ -149,11 +150,11 @@ class Clustered:
         """Files may wait."""
         return False
 
-    def add(self, files: Iterable[DataFile]) -> None:
+    def add(self, files: Iterable[DataFileMeta]) -> None:
         """Takes files that were written."""
         self.files = (*self.files, *files)
 
-    def compact(self, *, full: bool) -> Compacted | None:
+    def compact(self, *, full: bool) -> CompactResult | None:
         """Sorts what is due, or everything. Raises what `rewrite` raises; then nothing changed."""
         unit = due(self.place.handle, self.files, full=full)
         if unit is None:

@@ -25,27 +25,27 @@ from lakekit.bucket import changelog as changelogs, held_keys, slices
 from lakekit.bucket.changelog import nothing_before
 from lakekit.bucket.expired import expiry
 from lakekit.bucket.flush import by_key
-from lakekit.bucket.merge_read import KIND, SEQUENCE, Merge, check_kinds, file_named
+from lakekit.bucket.merge_read import KIND, SEQUENCE, MergeTask, check_kinds, file_named
 from lakekit.columns import LEVEL
 from lakekit.data_file import row_kinds
 from lakekit.data_file.paths import data_file_path, every_path
 from lakekit.data_file.reader import refused, scan_files
-from lakekit.data_file.rolling_writer import Target, write_run
+from lakekit.data_file.rolling_writer import WriteTarget, write_run
 from lakekit.lsm import changelog as differences, key_codes as keyed, merge, sorted_runs
-from lakekit.model.data_file import APPEND_SOURCE, COMPACT_SOURCE, DataFile
+from lakekit.model.data_file import APPEND_SOURCE, COMPACT_SOURCE, DataFileMeta
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from lakekit.bucket.changelog import Previous
-    from lakekit.bucket.expired import Expiry
+    from lakekit.bucket.changelog import PreviousRows
+    from lakekit.bucket.expired import RecordExpiration
     from lakekit.data_file.file_names import FileNames
-    from lakekit.lsm.levels import Levels
-    from lakekit.lsm.rule import MergeRule
     from lakekit.lsm.compaction_picker import CompactionUnit
-    from lakekit.metadata.table_context import Handle
+    from lakekit.lsm.levels import LsmLevels
+    from lakekit.lsm.rule import MergeSpec
+    from lakekit.metadata.table_context import TableContext
     from lakekit.options.table_options import TableOptions
 
 Way = Literal["plain", "full", "lookup", "first-row"]
@@ -57,23 +57,24 @@ _NOT_HERE = ("scan.ignore-lost-files", "scan.ignore-corrupt-files", "lakekit.tim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class CompactionJob:
     """A bucket to be compacted. `levels` are all its files; `deletions` the positions of deleted rows by file name, empty without deletion vectors.
 
-    `previous` finds what lies above the unit's output level (`bucket.changelog.Previous`); it is asked only in tables that need lookups. `marks_only`: it is
+    `previous` finds what lies above the unit's output level (`bucket.changelog.PreviousRows`); it is asked only in tables that need lookups.
+    `marks_only`: it is
     asked for nothing but the positions that it writes down, and no older row takes part in what is merged. `flushed` are the keys of files that were just
     written, by name, as far as they are still in memory. `tells`: changelog
     files are made where the table has a producer that makes them here; a writer that ignores what was there before makes none.
     """
 
-    handle: Handle
+    handle: TableContext
     partition: bytes
     bucket: int
-    levels: Levels
+    levels: LsmLevels
     names: FileNames
-    rule: MergeRule
+    rule: MergeSpec
     deletions: Mapping[str, NDArray[np.unsignedinteger]] = field(default_factory=dict)
-    previous: Previous = nothing_before
+    previous: PreviousRows = nothing_before
     marks_only: bool = False
     flushed: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     tells: bool = True
@@ -81,53 +82,53 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compacted:
+class CompactResult:
     """What a compaction changes: `before` goes, `after` comes; a file in both moved to another level.
 
     `rewritten` are the names of the files whose rows were written anew: their deletion vectors go with them.
     """
 
-    before: tuple[DataFile, ...] = ()
-    after: tuple[DataFile, ...] = ()
-    changelog: tuple[DataFile, ...] = ()
+    before: tuple[DataFileMeta, ...] = ()
+    after: tuple[DataFileMeta, ...] = ()
+    changelog: tuple[DataFileMeta, ...] = ()
     rewritten: frozenset[str] = frozenset()
 
 
-def compact(job: Job, unit: CompactionUnit) -> Compacted:
+def compact(job: CompactionJob, unit: CompactionUnit) -> CompactResult:
     """Compacts a unit's files. Raises what reading and writing files raise, `Corrupt`, and the merge engine's refusals; then nothing has changed."""
-    work = _Work(job=replace(job, handle=whole(job.handle)), unit=unit)
+    work = _CompactionRun(job=replace(job, handle=whole(job.handle)), unit=unit)
     try:
         if unit.each:
             for file in unit.files:
-                work.rewrite([_Section(files=(file,), in_order=True)], drops=work.drops)
+                work.rewrite([_KeyRange(files=(file,), in_order=True)], drops=work.drops)
         else:
             _sections_of(work)
     except BaseException:
         work.undo()
         raise
-    return Compacted(before=tuple(work.before), after=tuple(work.after), changelog=tuple(work.changelog), rewritten=frozenset(work.rewritten))
+    return CompactResult(before=tuple(work.before), after=tuple(work.after), changelog=tuple(work.changelog), rewritten=frozenset(work.rewritten))
 
 
-def is_small(file: DataFile, options: TableOptions) -> bool:
+def is_small(file: DataFileMeta, options: TableOptions) -> bool:
     """Whether a file is worth writing again to make a bigger one."""
     return file.size_bytes < int(options.rolling_size_bytes // 10 * (options.compaction_small_file_ratio * 10))
 
 
-def drops_deletes(job: Job, unit: CompactionUnit) -> bool:
+def drops_deletes(job: CompactionJob, unit: CompactionUnit) -> bool:
     """Whether deletes end here: nothing older lies below, or vectors have taken away what they delete."""
     return unit.output_level != 0 and (unit.output_level >= job.levels.highest or job.handle.options.deletion_vectors_enabled)
 
 
-def whole(handle: Handle) -> Handle:
+def whole(handle: TableContext) -> TableContext:
     """The table seen by who reads everything, or fails."""
     given = {key: None for key in _NOT_HERE if key in handle.all_options}
     return handle.with_options(given) if given else handle
 
 
-def _sections_of(work: _Work) -> None:
+def _sections_of(work: _CompactionRun) -> None:
     """Goes through the sections by key: big files that overlap nothing are moved, what lies between them is rewritten together."""
     options = work.job.handle.options
-    pending: list[_Section] = []
+    pending: list[_KeyRange] = []
     for section in _partitioned(work.job, work.unit.files):
         if len(section.files) > 1 or is_small(section.files[0], options):
             pending.append(section)
@@ -139,16 +140,16 @@ def _sections_of(work: _Work) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Section:
+class _KeyRange:
     """Files whose keys overlap no other's, oldest versions first. `in_order`: sequence numbers rise from file to file."""
 
-    files: tuple[DataFile, ...]
+    files: tuple[DataFileMeta, ...]
     in_order: bool
 
 
-def _partitioned(job: Job, files: Sequence[DataFile]) -> Iterator[_Section]:
+def _partitioned(job: CompactionJob, files: Sequence[DataFileMeta]) -> Iterator[_KeyRange]:
     if len(files) == 1:
-        yield _Section(files=tuple(files), in_order=True)
+        yield _KeyRange(files=tuple(files), in_order=True)
         return
     bounds = slices.keys(job.handle, [*(file.min_key for file in files), *(file.max_key for file in files)])
     low, high = bounds.head(len(files)), bounds.tail(len(files))
@@ -160,22 +161,22 @@ def _partitioned(job: Job, files: Sequence[DataFile]) -> Iterator[_Section]:
         max_sequence=np.array([file.max_sequence_number for file in files]),
     )
     for numbers, in_order in zip(found, found.in_order, strict=True):
-        yield _Section(files=tuple(files[at] for at in numbers), in_order=bool(in_order))
+        yield _KeyRange(files=tuple(files[at] for at in numbers), in_order=bool(in_order))
 
 
 @dataclass(slots=True, kw_only=True)
-class _Work:
+class _CompactionRun:
     """A compaction under way."""
 
-    job: Job
+    job: CompactionJob
     unit: CompactionUnit
-    before: list[DataFile] = field(default_factory=list)
-    after: list[DataFile] = field(default_factory=list)
-    changelog: list[DataFile] = field(default_factory=list)
+    before: list[DataFileMeta] = field(default_factory=list)
+    after: list[DataFileMeta] = field(default_factory=list)
+    changelog: list[DataFileMeta] = field(default_factory=list)
     rewritten: set[str] = field(default_factory=set)
-    made: list[DataFile] = field(default_factory=list)
+    made: list[DataFileMeta] = field(default_factory=list)
     drops: bool = field(init=False)
-    expiry: Expiry | None = field(init=False)
+    expiry: RecordExpiration | None = field(init=False)
 
     def __post_init__(self) -> None:
         self.drops = drops_deletes(self.job, self.unit)
@@ -183,14 +184,14 @@ class _Work:
 
     # ---- what becomes of files
 
-    def finish(self, pending: Sequence[_Section]) -> None:
+    def finish(self, pending: Sequence[_KeyRange]) -> None:
         """Sections that were put off: rewritten together, but one file alone is moved."""
         if len(pending) == 1 and len(pending[0].files) == 1:
             self.move(pending[0])
         elif pending:
             self.rewrite(pending, drops=self.drops)
 
-    def move(self, section: _Section) -> None:
+    def move(self, section: _KeyRange) -> None:
         """A file to the output level, as it is where that will do (ENGINE 2.5, 2.7)."""
         [file] = section.files
         options, output = self.job.handle.options, self.unit.output_level
@@ -213,7 +214,7 @@ class _Work:
             self.before.append(file)
             self.after.append(replace(file, level=output))
 
-    def rewrite(self, sections: Sequence[_Section], *, drops: bool) -> None:
+    def rewrite(self, sections: Sequence[_KeyRange], *, drops: bool) -> None:
         """Reads, merges and writes some files together."""
         frames = self._merged(sections, self._way([file for section in sections for file in section.files]), drops=drops)
         keys: list[pl.DataFrame] = []
@@ -225,7 +226,7 @@ class _Work:
         self.before += files
         self.rewritten.update(file.name for file in files)
 
-    def _keep(self, file: DataFile, keys: Sequence[pl.DataFrame]) -> None:
+    def _keep(self, file: DataFileMeta, keys: Sequence[pl.DataFrame]) -> None:
         """Holds the keys of a file that was just written: the next lookup asks for them."""
         if keys and sum(part.height for part in keys) == file.row_count:
             held_keys.keep(self.job.handle, data_file_path(self.job.handle, self.job.partition, self.job.bucket, file), pl.concat(keys))
@@ -234,7 +235,7 @@ class _Work:
         """Removes the files made so far."""
         self.job.handle.storage.delete(every_path(self.job.handle, self.job.partition, self.job.bucket, self.made))
 
-    def _is_due(self, file: DataFile) -> bool:
+    def _is_due(self, file: DataFileMeta) -> bool:
         return self.expiry is not None and self.expiry.is_due(file)
 
     def _is_rewritten_to_move(self, *, last: bool, retracts: bool) -> bool:
@@ -247,7 +248,7 @@ class _Work:
             return True
         return not last and (self.job.rule.engine != "deduplicate" or bool(self.job.rule.sequence_fields))
 
-    def _way(self, files: Sequence[DataFile]) -> Way:
+    def _way(self, files: Sequence[DataFileMeta]) -> Way:
         options, output = self.job.handle.options, self.unit.output_level
         if options.changelog_producer == "full-compaction":
             return "full" if self.job.tells and output == self.job.levels.max_level else "plain"
@@ -257,12 +258,12 @@ class _Work:
 
     # ---- rows
 
-    def _merged(self, sections: Sequence[_Section], way: Way, *, drops: bool) -> Iterator[pl.DataFrame]:
+    def _merged(self, sections: Sequence[_KeyRange], way: Way, *, drops: bool) -> Iterator[pl.DataFrame]:
         """The merged rows of some sections in key order, slice by slice; on the way their changelog is written."""
         waiting: list[pl.DataFrame] = []
         overlaps = any(len(one.files) > 1 for one in sections)
         task = self._task(sections)
-        for piece in slices.cut(task, max(slices.decoded_bytes(task), self._row_bytes * sum(file.row_count for file in task.files))):
+        for piece in slices.split_by_key_range(task, max(slices.decoded_bytes(task), self._row_bytes * sum(file.row_count for file in task.files))):
             # what a slice was merged from is gone before its rows are written
             if way == "lookup" and self.job.marks_only:
                 yield self._in_order(piece, self._marked(piece), drops=drops)
@@ -274,7 +275,7 @@ class _Work:
                 yield _alone(self._versions(piece, levelled=False), drops=drops)
         self._tell(waiting)
 
-    def _marked(self, piece: Merge) -> pl.DataFrame:
+    def _marked(self, piece: MergeTask) -> pl.DataFrame:
         """All rows of a slice, after the keys of level 0 were looked up: those that were just written are known, without the rows' levels."""
         held = [self.job.flushed.get(file.name) for file in piece.files if file.level == 0]
         known = [keys for keys in held if keys is not None]
@@ -288,7 +289,7 @@ class _Work:
         self.job.previous(pl.DataFrame([found.get_column(name).gather(fresh) for name in self.job.rule.key]))
         return found
 
-    def _mark(self, sections: Sequence[_Section]) -> None:
+    def _mark(self, sections: Sequence[_KeyRange]) -> None:
         """Looks up the keys of files that stay as they are: nothing else of them is read, and those that were just written are not read at all."""
         if len(sections) == 1 and len(sections[0].files) == 1 and (held := self.job.flushed.get(sections[0].files[0].name)) is not None:
             self.job.previous(held)
@@ -299,7 +300,7 @@ class _Work:
             keys = scan_files(task.handle, task.files, task.paths, task.handle.schema.key_fields, snapshot_id=task.snapshot_id).collect()
         self.job.previous(keys)
 
-    def _changed(self, piece: Merge, way: Way, waiting: list[pl.DataFrame], *, drops: bool) -> pl.DataFrame:
+    def _changed(self, piece: MergeTask, way: Way, waiting: list[pl.DataFrame], *, drops: bool) -> pl.DataFrame:
         """The merged rows of a slice in key order; its changelog waits, or is written with what waited before."""
         key = self.job.rule.key
         result, told = self._change(self._versions(piece, levelled=True), way)
@@ -328,10 +329,10 @@ class _Work:
         """About how much memory a row takes while it is merged: it is held twice, as it was read and in its place."""
         return 2 * (slices.row_bytes(self.job.handle.schema.fields) + _SYSTEM_BYTES)
 
-    def _task(self, sections: Sequence[_Section]) -> Merge:
+    def _task(self, sections: Sequence[_KeyRange]) -> MergeTask:
         job = self.job
         files = tuple(file for section in sections for file in section.files)
-        return Merge(
+        return MergeTask(
             handle=job.handle,
             files=files,
             paths=tuple(data_file_path(job.handle, job.partition, job.bucket, file) for file in files),
@@ -341,12 +342,12 @@ class _Work:
             snapshot_id=job.snapshot_id,
         )
 
-    def _in_order(self, piece: Merge, section: pl.DataFrame, *, drops: bool) -> pl.DataFrame:
+    def _in_order(self, piece: MergeTask, section: pl.DataFrame, *, drops: bool) -> pl.DataFrame:
         """The merged rows of a slice by key."""
         with file_named(piece.paths):
             return _in_order(section, self.job.rule, drops=drops)
 
-    def _versions(self, piece: Merge, *, levelled: bool) -> pl.DataFrame:
+    def _versions(self, piece: MergeTask, *, levelled: bool) -> pl.DataFrame:
         """All rows of a slice, oldest run first, but deleted and expired ones; `levelled`: with the level each came from."""
         system = [SEQUENCE, KIND, LEVEL] if levelled else [SEQUENCE, KIND]
         with refused(piece.handle, piece.paths):
@@ -357,7 +358,7 @@ class _Work:
         check_kinds(found[KIND], piece.paths)
         return found
 
-    def _scan(self, piece: Merge, system: Sequence[str]) -> pl.LazyFrame:
+    def _scan(self, piece: MergeTask, system: Sequence[str]) -> pl.LazyFrame:
         alive = [] if self.expiry is None else [self.expiry.alive()]
         return scan_files(
             piece.handle,
@@ -376,9 +377,9 @@ class _Work:
             self.changelog += self._written(self.unit.output_level, "changelog", waiting)
             waiting.clear()
 
-    def _written(self, level: int, kind: Literal["data", "changelog"], frames: Iterator[pl.DataFrame] | Sequence[pl.DataFrame]) -> list[DataFile]:
+    def _written(self, level: int, kind: Literal["data", "changelog"], frames: Iterator[pl.DataFrame] | Sequence[pl.DataFrame]) -> list[DataFileMeta]:
         job = self.job
-        target = Target(
+        target = WriteTarget(
             handle=job.handle,
             partition=job.partition,
             bucket=job.bucket,
@@ -403,9 +404,9 @@ def _keys_told(frames: Iterable[pl.DataFrame], key: Sequence[str], told: list[pl
         yield frame
 
 
-def _in_order(section: pl.DataFrame, rule: MergeRule, *, drops: bool) -> pl.DataFrame:
+def _in_order(section: pl.DataFrame, rule: MergeSpec, *, drops: bool) -> pl.DataFrame:
     """The merged rows by key; one that is alone with its key passes as it is."""
-    if merge.chooses(rule):
+    if merge.selects_rows(rule):
         # in one piece first, as in `by_key`; what was read is let go of, so that rows are still held twice at most
         section = section.rechunk()
         rows = np.flatnonzero(merge.winner_mask(section, rule, keep_deletes=not drops))
@@ -425,12 +426,12 @@ def _unlevelled(section: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame([column for column in section.get_columns() if column.name != LEVEL]) if LEVEL in section.columns else section
 
 
-def _one_by_one(piece: Merge) -> Iterator[Merge]:
+def _one_by_one(piece: MergeTask) -> Iterator[MergeTask]:
     for file, path in zip(piece.files, piece.paths, strict=True):
         yield replace(piece, files=(file,), paths=(path,))
 
 
-def _numbered(frame: pl.LazyFrame, file: DataFile) -> pl.LazyFrame:
+def _numbered(frame: pl.LazyFrame, file: DataFileMeta) -> pl.LazyFrame:
     """With `sequence.snapshot-ordering`: the number that the commit gave all rows of a file, which those inside know nothing of."""
     if file.min_sequence_number != file.max_sequence_number:
         return frame

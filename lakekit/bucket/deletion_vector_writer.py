@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lakekit.codec import index_files
-from lakekit.errors import StorageFailed
 from lakekit.data_file import deletion_vector_reader
 from lakekit.data_file.paths import partition_path
-from lakekit.model.index_file import DELETION_VECTORS, DeletionRange, IndexFile
+from lakekit.errors import StorageFailed
+from lakekit.model.index_file import DELETION_VECTORS, DeletionRange, IndexFileMeta
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.index_file import IndexEntry
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.index_file import IndexManifestEntry
 
     Positions = NDArray[np.unsignedinteger]
 
@@ -40,7 +40,7 @@ def merged(held: Mapping[str, Positions], marked: Mapping[str, NDArray[np.intege
     return found
 
 
-def write_index(handle: Handle, partition: bytes, bucket: int, vectors: Mapping[str, Positions]) -> IndexFile:
+def write_index(handle: TableContext, partition: bytes, bucket: int, vectors: Mapping[str, Positions]) -> IndexFileMeta:
     """Writes the index file of some vectors; of none, the file of one byte that the reference writes. Raises `StorageFailed`, `ValueOutOfRange`."""
     names = [name for name, positions in vectors.items() if len(positions)]
     data, ranges = index_files.write_file([vectors[name] for name in names], 64 if handle.options.deletion_vectors_bitmap64 else 32)
@@ -54,7 +54,7 @@ def write_index(handle: Handle, partition: bytes, bucket: int, vectors: Mapping[
             handle.storage.delete([path])
         raise
     _keep(handle, path, {name: vectors[name] for name in names})
-    return IndexFile(
+    return IndexFileMeta(
         index_type=DELETION_VECTORS,
         file_name=file_name,
         file_size_bytes=len(data),
@@ -65,28 +65,28 @@ def write_index(handle: Handle, partition: bytes, bucket: int, vectors: Mapping[
     )
 
 
-def _keep(handle: Handle, path: str, vectors: Mapping[str, Positions]) -> None:
+def _keep(handle: TableContext, path: str, vectors: Mapping[str, Positions]) -> None:
     """Keeps what an index file holds: the next writer of the bucket starts from it."""
     handle.world.decoded.put({("vectors", handle.storage, path): dict(vectors)}, sum(positions.nbytes for positions in vectors.values()) + 200)
 
 
-def _path(handle: Handle, partition: bytes, bucket: int, file_name: str) -> str:
+def _path(handle: TableContext, partition: bytes, bucket: int, file_name: str) -> str:
     return handle.layout.index(file_name, partition_path=partition_path(handle, partition), bucket=bucket)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Vectors:
+class BucketDeletionVectors:
     """The deletion vectors of a bucket that is being written. `positions`: deleted rows by file name."""
 
-    handle: Handle
+    handle: TableContext
     partition: bytes
     bucket: int
     positions: dict[str, Positions]
     changed: bool = False
-    _written: tuple[IndexFile, ...] = ()
+    _written: tuple[IndexFileMeta, ...] = ()
 
     @staticmethod
-    def restored(handle: Handle, partition: bytes, bucket: int, files: Sequence[IndexEntry]) -> Vectors:
+    def restored(handle: TableContext, partition: bytes, bucket: int, files: Sequence[IndexManifestEntry]) -> BucketDeletionVectors:
         """The vectors that a snapshot's index files hold. Raises `Corrupt`, `FileMissing`."""
         positions: dict[str, Positions] = {}
         for entry in files:
@@ -97,10 +97,10 @@ class Vectors:
                 _keep(handle, path, held)
             positions |= held
         plain = tuple(_as_file(entry) for entry in files)
-        return Vectors(handle=handle, partition=partition, bucket=bucket, positions=dict(positions), _written=plain)
+        return BucketDeletionVectors(handle=handle, partition=partition, bucket=bucket, positions=dict(positions), _written=plain)
 
     @property
-    def held(self) -> tuple[IndexFile, ...]:
+    def held(self) -> tuple[IndexFileMeta, ...]:
         """The index files that hold these vectors until they are written again."""
         return self._written
 
@@ -116,7 +116,7 @@ class Vectors:
         for name in names:
             self.changed |= self.positions.pop(name, None) is not None
 
-    def write(self) -> tuple[tuple[IndexFile, ...], tuple[IndexFile, ...]]:
+    def write(self) -> tuple[tuple[IndexFileMeta, ...], tuple[IndexFileMeta, ...]]:
         """The index file of all vectors, where any changed, and those that it replaces. Raises `StorageFailed`."""
         if not self.changed:
             return (), ()
@@ -124,13 +124,13 @@ class Vectors:
         self.changed, self._written = False, new
         return new, old
 
-    def write_rolled(self) -> tuple[tuple[IndexFile, ...], tuple[IndexFile, ...]]:
+    def write_rolled(self) -> tuple[tuple[IndexFileMeta, ...], tuple[IndexFileMeta, ...]]:
         """As `write`, for tables without buckets: index files of about `deletion-vector.index-file.target-size` each, and none where no vector is left."""
         if not self.changed:
             return (), ()
         options = self.handle.options
         limit, bits = options.deletion_vector_index_file_target_size_bytes, 64 if options.deletion_vectors_bitmap64 else 32
-        made: list[IndexFile] = []
+        made: list[IndexFileMeta] = []
         group: dict[str, Positions] = {}
         size = 0
         try:
@@ -149,13 +149,13 @@ class Vectors:
         old, self._written, self.changed = self._written, tuple(made), False
         return self._written, old
 
-    def discard(self, files: Iterable[IndexFile]) -> None:
+    def discard(self, files: Iterable[IndexFileMeta]) -> None:
         """Deletes index files that nobody was given."""
         self.handle.storage.delete([_path(self.handle, self.partition, self.bucket, file.file_name) for file in files])
 
 
-def _as_file(entry: IndexEntry) -> IndexFile:
-    return IndexFile(
+def _as_file(entry: IndexManifestEntry) -> IndexFileMeta:
+    return IndexFileMeta(
         index_type=entry.index_type,
         file_name=entry.file_name,
         file_size_bytes=entry.file_size_bytes,

@@ -23,8 +23,8 @@ from lakekit.metadata import schemas
 from lakekit.types import TIMESTAMPS, Instant
 
 if TYPE_CHECKING:
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.data_file import DataFile
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.data_file import DataFileMeta
     from lakekit.types import DataType, Field
 
 _MILLIS_FROM = 10**12
@@ -32,10 +32,10 @@ _FIELD = "record-level.time-field"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expiry:
+class RecordExpiration:
     """When rows of a table expire: before `oldest_s`, a time in whole seconds, by the column `field`."""
 
-    handle: Handle
+    handle: TableContext
     field: Field
     oldest_s: int
 
@@ -44,9 +44,9 @@ class Expiry:
         seconds = _seconds(col(self.field.name), self.field.type)
         return (seconds >= self.oldest_s).fill_null(value=True)
 
-    def is_due(self, file: DataFile) -> bool:
+    def is_due(self, file: DataFileMeta) -> bool:
         """Whether the file's statistics say that a row of it is expired; not where they say nothing."""
-        schema = schemas.written(self.handle, file.schema_id)
+        schema = schemas.schema_of_file(self.handle, file.schema_id)
         names = schema.names if file.value_stats_cols is None else file.value_stats_cols
         written = next((field for field in schema.fields if field.id == self.field.id), None)
         if written is None or written.name not in names:
@@ -63,7 +63,7 @@ class Expiry:
         return (smallest // 1000 if smallest >= _MILLIS_FROM else smallest) < self.oldest_s
 
 
-def expiry(handle: Handle, now_ms: int) -> Expiry | None:
+def expiry(handle: TableContext, now_ms: int) -> RecordExpiration | None:
     """When rows of the table expire; None where they never do. Raises `InvalidOption` for a column that is not there or holds no time."""
     span_ms, name = handle.options.record_level_expire_time_ms, handle.options.record_level_time_field
     if span_ms is None:
@@ -77,7 +77,7 @@ def expiry(handle: Handle, now_ms: int) -> Expiry | None:
     if field.type.root not in ("INT", "BIGINT", *TIMESTAMPS):
         msg = f"{_FIELD} of {handle.name} is {name!r} of type {field.type}; it must be INT, BIGINT, TIMESTAMP or TIMESTAMP_LTZ"
         raise InvalidOption(msg, key=_FIELD, value=name)
-    return Expiry(handle=handle, field=field, oldest_s=now_ms // 1000 - span_ms // 1000)
+    return RecordExpiration(handle=handle, field=field, oldest_s=now_ms // 1000 - span_ms // 1000)
 
 
 def _seconds(column: pl.Expr, t: DataType) -> pl.Expr:

@@ -26,16 +26,16 @@ from lakekit.lsm.numpy_columns import is_whole, values
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakekit.lsm.rule import MergeRule
+    from lakekit.lsm.rule import MergeSpec
 
 
-def flush(section: pl.DataFrame, rule: MergeRule) -> pl.DataFrame:
+def flush(section: pl.DataFrame, rule: MergeSpec) -> pl.DataFrame:
     """One row a key, in key order, deletes included. `section`: rows of a bucket in the order of their sequence numbers, in key ranges as a whole.
 
     A row alone with its key passes as it is. Raises what `lsm.merge.merge` raises.
     """
     rule = _upward(rule)
-    if not merge.chooses(rule):
+    if not merge.selects_rows(rule):
         return by_key(merge.merge(section, rule, keep_deletes=True).select(cols(section.columns)), rule.key)
     # sorted first, equal keys are neighbours; rows of one key keep their order, so that their places say which is newer
     placed = by_key(section, rule.key)
@@ -56,13 +56,13 @@ def _all_differ(placed: pl.DataFrame, key: Sequence[str]) -> bool:
     return bool(differ.all())
 
 
-def unmerged(section: pl.DataFrame, rule: MergeRule) -> pl.DataFrame:
+def unmerged(section: pl.DataFrame, rule: MergeSpec) -> pl.DataFrame:
     """Every row, by key, sequence fields and sequence number: what `changelog-producer=input` keeps."""
     rule = _upward(rule)
     return by_key(section[np.lexsort(age.ranks(section, rule)[::-1])] if rule.sequence_fields else section, rule.key)
 
 
-def _upward(rule: MergeRule) -> MergeRule:
+def _upward(rule: MergeSpec) -> MergeSpec:
     """A buffer is sorted by its sequence fields upward: the reference's does not know `sequence.field.sort-order`, which holds from level 0 on."""
     return replace(rule, descending=False) if rule.descending else rule
 

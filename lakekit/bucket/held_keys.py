@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import polars as pl
 
     from lakekit.lsm.numpy_columns import Ints
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.data_file import DataFile
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.data_file import DataFileMeta
 
 MOST_ROWS = 2_000_000
 """A file of more rows is not held: it would push out all else."""
@@ -40,7 +40,7 @@ def numbers_of(keys: pl.DataFrame) -> Ints | None:
     return found[np.append(True, found[1:] != found[:-1])] if len(found) else found
 
 
-def rows_of(handle: Handle, file: DataFile, path: str, asked: Ints, *, span: float) -> tuple[Ints, Ints] | None:
+def rows_of(handle: TableContext, file: DataFileMeta, path: str, asked: Ints, *, span: float) -> tuple[Ints, Ints] | None:
     """Which of some ascending numbers a file has, as indices, and the row of each; None where the file must be asked otherwise.
 
     `span`: how much of the file's key range they lie in. Raises what reading files raises.
@@ -54,23 +54,23 @@ def rows_of(handle: Handle, file: DataFile, path: str, asked: Ints, *, span: flo
     return found, at[found]
 
 
-def keep(handle: Handle, path: str, keys: pl.DataFrame) -> None:
+def keep(handle: TableContext, path: str, keys: pl.DataFrame) -> None:
     """Holds the keys of a file that was just written, as they lie in it; nothing where they are no single column of whole numbers."""
     if keys.width == 1 and is_whole(keys.to_series().dtype) and keys.height <= MOST_ROWS:
         _put(handle, path, keys.to_series())
 
 
-def ends(handle: Handle, path: str) -> tuple[int, int] | None:
+def ends(handle: TableContext, path: str) -> tuple[int, int] | None:
     """The smallest and the greatest key of a file whose keys are held."""
     found: Ints | None = handle.world.decoded.get(_key(handle, path))
     return None if found is None or not len(found) else (int(found[0]), int(found[-1]))
 
 
-def _key(handle: Handle, path: str) -> tuple[object, ...]:
+def _key(handle: TableContext, path: str) -> tuple[object, ...]:
     return "keys", handle.storage, path, handle.schema.id
 
 
-def _held(handle: Handle, file: DataFile, path: str, span: float) -> Ints | None:
+def _held(handle: TableContext, file: DataFileMeta, path: str, span: float) -> Ints | None:
     key = _key(handle, path)
     found: Ints | None = handle.world.decoded.get(key)
     if found is not None:
@@ -82,7 +82,7 @@ def _held(handle: Handle, file: DataFile, path: str, span: float) -> Ints | None
     return _put(handle, path, column)
 
 
-def _put(handle: Handle, path: str, column: pl.Series) -> Ints | None:
+def _put(handle: TableContext, path: str, column: pl.Series) -> Ints | None:
     """Keeps the keys of a file; None where they cannot be searched."""
     if column.null_count():
         return None

@@ -32,23 +32,23 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from lakekit.lsm.levels import SortedRun
     from lakekit.lsm.numpy_columns import Bools, Ints
-    from lakekit.lsm.levels import Run
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.data_file import DataFile
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.data_file import DataFileMeta
 
 MOST_ROWS = 4_000_000
 """Rows whose keys are looked through at once; a file of more is looked through by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Older:
+class LookupLevels:
     """Where the older rows of one bucket are: runs of levels above 0, lowest first (`Levels.above`), and the positions that deletion vectors took away."""
 
-    handle: Handle
+    handle: TableContext
     partition: bytes
     bucket: int
-    runs: tuple[Run, ...]
+    runs: tuple[SortedRun, ...]
     vectors: Mapping[str, NDArray[np.unsignedinteger]] = field(default_factory=dict)
 
     @property
@@ -56,32 +56,32 @@ class Older:
         """The key columns."""
         return self.handle.schema.trimmed_primary_keys
 
-    def path(self, file: DataFile) -> str:
+    def path(self, file: DataFileMeta) -> str:
         """Where a file lies."""
         return data_file_path(self.handle, self.partition, self.bucket, file)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class LookupResult:
     """The older rows of those keys that have one, in no particular order, and their positions, ascending, by file name."""
 
     rows: pl.DataFrame
     positions: Mapping[str, NDArray[np.int64]]
 
 
-def lookup(older: Older, keys: pl.DataFrame, columns: Sequence[str]) -> Found:
+def lookup(older: LookupLevels, keys: pl.DataFrame, columns: Sequence[str]) -> LookupResult:
     """The newest older row of each of `keys` (the key columns are enough), with `columns` (of the table, or of `SYSTEM`), then the level.
 
     Raises `Corrupt`, `FileMissing`, `Unsupported`, as reading does.
     """
     if not older.runs or not keys.height:
-        return Found(rows=_none(older, columns), positions={})
+        return LookupResult(rows=_none(older, columns), positions={})
     numbers = held_keys.numbers_of(pl.DataFrame([keys.get_column(name) for name in older.key]))
     found = None if numbers is None else _by_number(older, numbers, columns)
     return _by_join(older, keys.unique(cols(older.key)), columns) if found is None else found
 
 
-def _by_number(older: Older, numbers: Ints, columns: Sequence[str]) -> Found | None:
+def _by_number(older: LookupLevels, numbers: Ints, columns: Sequence[str]) -> LookupResult | None:
     """The rows of ascending numbers, by the keys that are held of files; None where a file must be read for them."""
     parts = [_none(older, columns)]
     positions: dict[str, Ints] = {}
@@ -109,10 +109,10 @@ def _by_number(older: Older, numbers: Ints, columns: Sequence[str]) -> Found | N
         positions |= where
         level = pl.Series(LEVEL, np.full(int(gone.sum()), run.level, np.int32))
         parts.append(_rows(older, run.files, where, columns).with_columns(level) if columns else level.to_frame())
-    return Found(rows=pl.concat(parts), positions=positions)
+    return LookupResult(rows=pl.concat(parts), positions=positions)
 
 
-def _bounds(older: Older, files: Sequence[DataFile]) -> tuple[Ints, Ints]:
+def _bounds(older: LookupLevels, files: Sequence[DataFileMeta]) -> tuple[Ints, Ints]:
     """The smallest and the greatest key of each file, as numbers."""
     held = [held_keys.ends(older.handle, older.path(file)) for file in files]
     if None not in held:
@@ -130,7 +130,7 @@ def _among(rows: Ints, deleted: NDArray[np.unsignedinteger]) -> Bools:
     return deleted[at] == rows if len(deleted) else np.zeros(len(rows), bool)
 
 
-def _by_join(older: Older, keys: pl.DataFrame, columns: Sequence[str]) -> Found:
+def _by_join(older: LookupLevels, keys: pl.DataFrame, columns: Sequence[str]) -> LookupResult:
     """The same for keys of any columns, distinct, by reading the keys of files."""
     left = _as_bits(keys.select(cols(older.key)))
     parts = [_none(older, columns)]
@@ -145,10 +145,10 @@ def _by_join(older: Older, keys: pl.DataFrame, columns: Sequence[str]) -> Found:
             positions |= where
             level = pl.repeat(run.level, hits.height, dtype=pl.Int32, eager=True).alias(LEVEL)
             parts.append(_rows(older, files, where, columns).with_columns(level) if columns else level.to_frame())
-    return Found(rows=pl.concat(parts), positions=positions)
+    return LookupResult(rows=pl.concat(parts), positions=positions)
 
 
-def _touched(older: Older, files: Sequence[DataFile], keys: pl.DataFrame) -> list[DataFile]:
+def _touched(older: LookupLevels, files: Sequence[DataFileMeta], keys: pl.DataFrame) -> list[DataFileMeta]:
     """The files whose key range holds one of the keys: counted in one sorted list of all bounds and keys."""
     low = slices.keys(older.handle, [file.min_key for file in files])
     high = slices.keys(older.handle, [file.max_key for file in files])
@@ -165,9 +165,9 @@ def _touched(older: Older, files: Sequence[DataFile], keys: pl.DataFrame) -> lis
     return [file for file, one, other in zip(files, before, until, strict=True) if other > one]
 
 
-def _grouped(files: Sequence[DataFile]) -> Iterator[list[DataFile]]:
+def _grouped(files: Sequence[DataFileMeta]) -> Iterator[list[DataFileMeta]]:
     """Files to be looked through at once."""
-    group: list[DataFile] = []
+    group: list[DataFileMeta] = []
     for file in files:
         if group and sum(one.row_count for one in group) + file.row_count > MOST_ROWS:
             yield group
@@ -177,7 +177,7 @@ def _grouped(files: Sequence[DataFile]) -> Iterator[list[DataFile]]:
         yield group
 
 
-def _hits(older: Older, files: Sequence[DataFile], left: pl.DataFrame) -> pl.DataFrame:
+def _hits(older: LookupLevels, files: Sequence[DataFileMeta], left: pl.DataFrame) -> pl.DataFrame:
     """The keys found in some files, as `left` has them, and their row numbers counted over all the files."""
     handle, paths = older.handle, [older.path(file) for file in files]
     first = older.key[0]
@@ -191,7 +191,7 @@ def _hits(older: Older, files: Sequence[DataFile], left: pl.DataFrame) -> pl.Dat
     return _as_bits(found).join(left, on=cols(older.key), how="semi", nulls_equal=True, maintain_order="left")
 
 
-def _by_file(files: Sequence[DataFile], rows: NDArray[np.unsignedinteger]) -> dict[str, NDArray[np.int64]]:
+def _by_file(files: Sequence[DataFileMeta], rows: NDArray[np.unsignedinteger]) -> dict[str, NDArray[np.int64]]:
     """Row numbers over all files as positions in each that has any."""
     starts = np.cumsum([0, *(file.row_count for file in files)])
     placed = np.sort(rows.astype(np.int64))
@@ -200,7 +200,7 @@ def _by_file(files: Sequence[DataFile], rows: NDArray[np.unsignedinteger]) -> di
     return {name: positions for name, positions in parts if len(positions)}
 
 
-def _rows(older: Older, files: Sequence[DataFile], where: Mapping[str, NDArray[np.int64]], columns: Sequence[str]) -> pl.DataFrame:
+def _rows(older: LookupLevels, files: Sequence[DataFileMeta], where: Mapping[str, NDArray[np.int64]], columns: Sequence[str]) -> pl.DataFrame:
     """The rows at those positions."""
     handle = older.handle
     hit = [file for file in files if file.name in where]
@@ -212,7 +212,7 @@ def _rows(older: Older, files: Sequence[DataFile], where: Mapping[str, NDArray[n
         return scan.select(cols(columns)).collect()
 
 
-def _none(older: Older, columns: Sequence[str]) -> pl.DataFrame:
+def _none(older: LookupLevels, columns: Sequence[str]) -> pl.DataFrame:
     types = polars_schema(older.handle.schema.fields) | SYSTEM | {LEVEL: pl.Int32()}
     return pl.DataFrame(schema={name: types[name] for name in (*columns, LEVEL)})
 

@@ -20,9 +20,9 @@ from polars.io.plugins import register_io_source
 from lakekit import world
 from lakekit.bucket import slices
 from lakekit.columns import LEVEL, ROW, cols, drop_columns
-from lakekit.errors import Corrupt
-from lakekit.data_file.row_kinds import is_counted
 from lakekit.data_file.reader import refused, scan_files
+from lakekit.data_file.row_kinds import is_counted
+from lakekit.errors import Corrupt
 from lakekit.format.polars_types import polars_schema
 from lakekit.lsm import merge, rule as rules
 from lakekit.model.row_kind import SHORT
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lakekit.lsm.rule import MergeRule
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.data_file import DataFile
+    from lakekit.lsm.rule import MergeSpec
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.data_file import DataFileMeta
     from lakekit.types import Field
 
 KIND: Final = "_VALUE_KIND"
@@ -45,7 +45,7 @@ SYSTEM: dict[str, pl.DataType] = {KIND: pl.Int8(), SEQUENCE: pl.Int64()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Merge:
+class MergeTask:
     """Files of one bucket to be merged together, oldest versions first, and how.
 
     `in_order`: sequence numbers rise from file to file, so that file order is version order. `bounds`: a condition on key columns that cuts a slice out of
@@ -53,10 +53,10 @@ class Merge:
     `snapshot_id` is for errors.
     """
 
-    handle: Handle
-    files: tuple[DataFile, ...]
+    handle: TableContext
+    files: tuple[DataFileMeta, ...]
     paths: tuple[str, ...]
-    rule: MergeRule
+    rule: MergeSpec
     in_order: bool
     bounds: tuple[pl.Expr, ...] = ()
     on_key: tuple[pl.Expr, ...] = ()
@@ -75,7 +75,7 @@ class Merge:
         return (*self.on_key, *self.bounds)
 
 
-def lazy(tasks: Sequence[Merge], fields: Sequence[Field], *, system: Sequence[str] = ()) -> pl.LazyFrame:
+def lazy(tasks: Sequence[MergeTask], fields: Sequence[Field], *, system: Sequence[str] = ()) -> pl.LazyFrame:
     """The merged rows of some buckets with those columns, as a LazyFrame that decodes nothing before it is asked to.
 
     `system` may add `_VALUE_KIND` and `_SEQUENCE_NUMBER`: those of the row that stands, or of the last one that a fold took in.
@@ -95,17 +95,17 @@ def lazy(tasks: Sequence[Merge], fields: Sequence[Field], *, system: Sequence[st
     return register_io_source(source, schema=schema, is_pure=True)
 
 
-def _found(tasks: Sequence[Merge], wanted: Sequence[str], predicate: pl.Expr | None, n_rows: int | None) -> Iterator[pl.DataFrame]:
+def _found(tasks: Sequence[MergeTask], wanted: Sequence[str], predicate: pl.Expr | None, n_rows: int | None) -> Iterator[pl.DataFrame]:
     """What a question of Polars' finds in some buckets, in their order."""
-    pieces = (piece for task in tasks for piece in slices.cut(task))
+    pieces = (piece for task in tasks for piece in slices.split_by_key_range(task))
     if n_rows is not None:
         return _first(pieces, wanted, predicate, n_rows)
     if tasks[0].on_key and sum(map(slices.decoded_bytes, tasks)) <= tasks[0].handle.options.lakekit_merge_memory_bytes:
-        return world.ahead(lambda found: _merged(*found, wanted, predicate), _sections(tasks, wanted, predicate), world.core_count())
-    return world.ahead(lambda piece: rows(piece, wanted, predicate), pieces, world.core_count())
+        return world.map_prefetch(lambda found: _merged(*found, wanted, predicate), _sections(tasks, wanted, predicate), world.core_count())
+    return world.map_prefetch(lambda piece: rows(piece, wanted, predicate), pieces, world.core_count())
 
 
-def rows(task: Merge, names: Sequence[str], condition: pl.Expr | None) -> pl.DataFrame:
+def rows(task: MergeTask, names: Sequence[str], condition: pl.Expr | None) -> pl.DataFrame:
     """The merged rows that satisfy `condition`, with exactly the columns `names` of the table or of `SYSTEM`."""
     if _filters_values(task, condition):
         assert condition is not None
@@ -115,7 +115,7 @@ def rows(task: Merge, names: Sequence[str], condition: pl.Expr | None) -> pl.Dat
     return _merged(task, found, names, condition)
 
 
-def _first(pieces: Iterable[Merge], wanted: Sequence[str], predicate: pl.Expr | None, n_rows: int) -> Iterator[pl.DataFrame]:
+def _first(pieces: Iterable[MergeTask], wanted: Sequence[str], predicate: pl.Expr | None, n_rows: int) -> Iterator[pl.DataFrame]:
     """What satisfies a condition of the first rows: Polars cuts before it filters, so the condition may not drop rows early."""
     used = wanted if predicate is None else list(dict.fromkeys((*wanted, *predicate.meta.root_names())))
     for piece in pieces:
@@ -126,7 +126,7 @@ def _first(pieces: Iterable[Merge], wanted: Sequence[str], predicate: pl.Expr | 
             return
 
 
-def _sections(tasks: Sequence[Merge], names: Sequence[str], condition: pl.Expr | None) -> list[tuple[Merge, pl.DataFrame]]:
+def _sections(tasks: Sequence[MergeTask], names: Sequence[str], condition: pl.Expr | None) -> list[tuple[MergeTask, pl.DataFrame]]:
     """All versions that conditions on keys leave, with the columns that the merge of each task needs."""
     frames = [_section(task, names, condition) for task in tasks]
     with refused(tasks[0].handle, [path for task in tasks for path in task.paths]):
@@ -134,9 +134,9 @@ def _sections(tasks: Sequence[Merge], names: Sequence[str], condition: pl.Expr |
     return list(zip(tasks, found, strict=True))
 
 
-def _section(task: Merge, names: Sequence[str], condition: pl.Expr | None) -> pl.LazyFrame:
+def _section(task: MergeTask, names: Sequence[str], condition: pl.Expr | None) -> pl.LazyFrame:
     used = {*names, *([] if condition is None else condition.meta.root_names())}
-    if merge.chooses(task.rule):
+    if merge.selects_rows(task.rule):
         needed: AbstractSet[str] = {*task.rule.key, *task.rule.sequence_fields, *used}
         system = _age(task, {*used, KIND} if _has_kinds(task) else used)
     else:
@@ -145,9 +145,9 @@ def _section(task: Merge, names: Sequence[str], condition: pl.Expr | None) -> pl
     return _scan(task, [name for name in task.handle.schema.names if name in needed], system=system).filter(*task.below)
 
 
-def _merged(task: Merge, found: pl.DataFrame, names: Sequence[str], condition: pl.Expr | None) -> pl.DataFrame:
+def _merged(task: MergeTask, found: pl.DataFrame, names: Sequence[str], condition: pl.Expr | None) -> pl.DataFrame:
     """What the engine makes of a section, as far as it satisfies `condition`."""
-    if not merge.chooses(task.rule):
+    if not merge.selects_rows(task.rule):
         check_kinds(found[KIND], task.paths)
         with file_named(task.paths):
             merged = merge.merge(found, task.rule, keep_deletes=task.keeps_deletes)
@@ -161,19 +161,19 @@ def _merged(task: Merge, found: pl.DataFrame, names: Sequence[str], condition: p
     return (chosen if condition is None else chosen.filter(condition)).select(cols(names))
 
 
-def _has_kinds(task: Merge) -> bool:
+def _has_kinds(task: MergeTask) -> bool:
     """Whether the engine, one that chooses, has to know which rows take something away."""
     return task.retracts or task.rule.ignore_delete
 
 
-def _filters_values(task: Merge, condition: pl.Expr | None) -> bool:
+def _filters_values(task: MergeTask, condition: pl.Expr | None) -> bool:
     """Whether the payload is to be read under the condition, and keys apart."""
-    if condition is None or task.on_key or not merge.chooses(task.rule):
+    if condition is None or task.on_key or not merge.selects_rows(task.rule):
         return False
     return not {*task.rule.key, *task.rule.sequence_fields}.issuperset(condition.meta.root_names())
 
 
-def _filtered(task: Merge, names: Sequence[str], condition: pl.Expr) -> pl.DataFrame:
+def _filtered(task: MergeTask, names: Sequence[str], condition: pl.Expr) -> pl.DataFrame:
     """Winners that satisfy a condition on values: first the versions that do, then, of their keys alone, which version stands."""
     kinds = _has_kinds(task)
     used = {*names, *condition.meta.root_names()}
@@ -216,7 +216,7 @@ def check_kinds(kinds: pl.Series, paths: Sequence[str] = ()) -> None:
         raise Corrupt(f"{where} holds the row kind {strange!r}; there are 0 to {len(SHORT) - 1}", path=paths[0] if paths else None, field=KIND)
 
 
-def _age(task: Merge, asked: AbstractSet[str]) -> list[str]:
+def _age(task: MergeTask, asked: AbstractSet[str]) -> list[str]:
     """The system columns that say which version is newer, none but what the order of the files leaves open, and those that are asked for."""
     found = [] if task.in_order and not task.rule.sequence_fields and SEQUENCE not in asked else [SEQUENCE]
     if KIND in asked:
@@ -226,6 +226,6 @@ def _age(task: Merge, asked: AbstractSet[str]) -> list[str]:
     return found
 
 
-def _scan(task: Merge, names: Sequence[str], *, system: Sequence[str], row_index: str | None = None) -> pl.LazyFrame:
+def _scan(task: MergeTask, names: Sequence[str], *, system: Sequence[str], row_index: str | None = None) -> pl.LazyFrame:
     fields = [task.handle.schema.field(name) for name in names]
     return scan_files(task.handle, task.files, task.paths, fields, system=system, deletions=task.deletions, row_index=row_index, snapshot_id=task.snapshot_id)

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakekit.bucket import sequences
-from lakekit.errors import Corrupt, InvalidOption
 from lakekit.data_file.paths import partition_path
+from lakekit.errors import Corrupt, InvalidOption
 from lakekit.metadata import manifest_reader
 from lakekit.model.index_file import DELETION_VECTORS, HASH
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.data_file import DataFile
-    from lakekit.model.manifest_entries import Entries
-    from lakekit.model.index_file import IndexEntry
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.data_file import DataFileMeta
+    from lakekit.model.index_file import IndexManifestEntry
+    from lakekit.model.manifest_entries import ManifestEntries
     from lakekit.model.snapshot import Snapshot
 
 NO_SEQUENCE = -1
@@ -35,48 +35,48 @@ NO_SEQUENCE = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Restored:
+class RestoredBucket:
     """The live files of one bucket and what goes with them. `live` gives the files to who asks for them: who only adds files does not.
 
     `max_sequence` is -1 without files; `total_buckets` is what the partition's files say, None where there are none; `vectors` are the index files that hold
     deletion vectors, `hash_index` is that of a dynamic bucket. `snapshot_id` None: the table has no snapshot.
     """
 
-    live: Callable[[], tuple[DataFile, ...]] = field(default=tuple, compare=False, repr=False)
+    live: Callable[[], tuple[DataFileMeta, ...]] = field(default=tuple, compare=False, repr=False)
     max_sequence: int = NO_SEQUENCE
     total_buckets: int | None = None
-    vectors: tuple[IndexEntry, ...] = ()
-    hash_index: IndexEntry | None = None
+    vectors: tuple[IndexManifestEntry, ...] = ()
+    hash_index: IndexManifestEntry | None = None
     snapshot_id: int | None = None
 
     @property
-    def files(self) -> tuple[DataFile, ...]:
+    def files(self) -> tuple[DataFileMeta, ...]:
         """The live files. Raises `Corrupt`, `FileMissing`."""
         return self.live()
 
 
-NOTHING = Restored()
+NOTHING = RestoredBucket()
 """A bucket of a table without snapshots, and what a writer starts from that replaces everything (INSERT OVERWRITE)."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Standing:
+class SnapshotBuckets:
     """The buckets of one snapshot, read partition by partition as they are asked for."""
 
-    handle: Handle
+    handle: TableContext
     snapshot: Snapshot | None
-    _buckets: dict[tuple[bytes, int], tuple[Entries, NDArray[np.intp] | None]]
+    _buckets: dict[tuple[bytes, int], tuple[ManifestEntries, NDArray[np.intp] | None]]
     """The entries of a bucket: all of some, or those at some places, which nobody gathers before their files are asked for."""
     _totals: dict[bytes, int | None]
     _greatest: dict[bytes, dict[int, int]]
-    _index: dict[tuple[bytes, int], list[IndexEntry]] | None = None
+    _index: dict[tuple[bytes, int], list[IndexManifestEntry]] | None = None
     _is_whole: bool = False
     """Whether the files of every partition were read."""
 
     @staticmethod
-    def of(handle: Handle, snapshot: Snapshot | None) -> Standing:
+    def of(handle: TableContext, snapshot: Snapshot | None) -> SnapshotBuckets:
         """What stands in a snapshot; None: the table has none."""
-        return Standing(handle=handle, snapshot=snapshot, _buckets={}, _totals={}, _greatest={})
+        return SnapshotBuckets(handle=handle, snapshot=snapshot, _buckets={}, _totals={}, _greatest={})
 
     def load(self, partitions: Iterable[bytes]) -> None:
         """Reads the files of partitions that are not known yet, all at once. Raises `Corrupt`, `FileMissing`."""
@@ -92,7 +92,7 @@ class Standing:
             return np.asarray(pc.is_in(column, value_set=wanted).to_numpy(zero_copy_only=False), bool)
 
         partitioned = bool(self.handle.schema.partition_keys)
-        self._learn(missing, manifest_reader.live(self.handle, self.snapshot, keep_partitions=inside if partitioned else None))
+        self._learn(missing, manifest_reader.read_live_entries(self.handle, self.snapshot, keep_partitions=inside if partitioned else None))
 
     def prepare(self, partitions: Iterable[bytes]) -> None:
         """Learns how far sequence numbers go, at once for all partitions of which that is not known yet. Raises as `load` does."""
@@ -104,7 +104,7 @@ class Standing:
         if self.snapshot is None:
             return []
         if not self._is_whole:
-            live = manifest_reader.live(self.handle, self.snapshot)
+            live = manifest_reader.read_live_entries(self.handle, self.snapshot)
             partitions = live.column("partition").unique().to_pylist()  # scalar: one a partition
             if self._totals.keys().isdisjoint(partitions):
                 self._learn(partitions, live)
@@ -113,13 +113,13 @@ class Standing:
             self._is_whole = True
         return list(self._buckets)
 
-    def bucket(self, partition: bytes, bucket: int) -> Restored:
+    def bucket(self, partition: bytes, bucket: int) -> RestoredBucket:
         """One bucket. Raises as `load` does."""
         if self.snapshot is None:
             return NOTHING
         known = self._known(partition)
         index = self._index_entries().get((partition, bucket), [])
-        return Restored(
+        return RestoredBucket(
             live=partial(self.files, partition, bucket),
             max_sequence=known.greatest.get(bucket, NO_SEQUENCE),
             total_buckets=known.total_buckets,
@@ -128,7 +128,7 @@ class Standing:
             snapshot_id=self.snapshot.id,
         )
 
-    def files(self, partition: bytes, bucket: int) -> tuple[DataFile, ...]:
+    def files(self, partition: bytes, bucket: int) -> tuple[DataFileMeta, ...]:
         """The live files of one bucket. Raises as `load` does."""
         self.load([partition])
         entries, places = self._buckets.get((partition, bucket), (None, None))
@@ -143,23 +143,23 @@ class Standing:
         sizes = entries.numbers("file_size")
         return int(sizes.sum() if places is None else sizes[places].sum())
 
-    def _known(self, partition: bytes) -> sequences.Partition:
+    def _known(self, partition: bytes) -> sequences.PartitionSequences:
         known = None if self.snapshot is None or partition in self._totals else sequences.find(self.handle, self.snapshot, partition)
         if known is not None:
             return known
         self.load([partition])
-        return sequences.Partition(self._greatest[partition], self._totals[partition])
+        return sequences.PartitionSequences(self._greatest[partition], self._totals[partition])
 
-    def _index_entries(self) -> Mapping[tuple[bytes, int], Sequence[IndexEntry]]:
+    def _index_entries(self) -> Mapping[tuple[bytes, int], Sequence[IndexManifestEntry]]:
         """The index files by place, in their order."""
         if self._index is None:
-            found: dict[tuple[bytes, int], list[IndexEntry]] = {}
+            found: dict[tuple[bytes, int], list[IndexManifestEntry]] = {}
             for entry in [] if self.snapshot is None else manifest_reader.index_entries(self.handle, self.snapshot):
                 found.setdefault((entry.partition, entry.bucket), []).append(entry)
             self._index = found
         return self._index
 
-    def _learn(self, partitions: Sequence[bytes], live: Entries | None) -> None:
+    def _learn(self, partitions: Sequence[bytes], live: ManifestEntries | None) -> None:
         """Takes over the live files of some partitions: all of them, or, where files contradict each other, nothing."""
         assert self.snapshot is not None
         self._totals |= dict.fromkeys(partitions)
@@ -173,10 +173,10 @@ class Standing:
             for partition in gone:
                 del self._totals[partition], self._greatest[partition]
             raise
-        found = {partition: sequences.Partition(self._greatest[partition], self._totals[partition]) for partition in partitions}
+        found = {partition: sequences.PartitionSequences(self._greatest[partition], self._totals[partition]) for partition in partitions}
         sequences.keep(self.handle, self.snapshot, found)
 
-    def _keep(self, live: Entries) -> None:
+    def _keep(self, live: ManifestEntries) -> None:
         """Entries by place, how far their sequence numbers go, and how many buckets each partition has."""
         if not len(live):
             return
@@ -206,7 +206,7 @@ class Standing:
         self._totals[partition] = int(totals[0])
 
 
-def check_buckets(handle: Handle, partition: bytes, restored: Restored, total_buckets: int) -> None:
+def check_buckets(handle: TableContext, partition: bytes, restored: RestoredBucket, total_buckets: int) -> None:
     """Raises `InvalidOption` where the partition was written with another number of buckets than rows are to be written with."""
     before = restored.total_buckets
     if before is not None and before != total_buckets:

@@ -16,43 +16,43 @@ from lakekit.model.manifest_entries import ADD
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.model.manifest_entries import Row
     from lakekit.model.snapshot import Snapshot
 
 _BUCKET_BYTES = 120
 
 
-class Partition(NamedTuple):
+class PartitionSequences(NamedTuple):
     """The greatest number of each bucket that has files, and how many buckets there are."""
 
     greatest: Mapping[int, int]
     total_buckets: int | None
 
 
-class _Known(NamedTuple):
+class _CachedSequences(NamedTuple):
     """What is known as of a snapshot, by partition: all of its buckets, or nothing."""
 
     end: Snapshot
-    partitions: Mapping[bytes, Partition]
+    partitions: Mapping[bytes, PartitionSequences]
 
 
-def find(handle: Handle, snapshot: Snapshot, partition: bytes) -> Partition | None:
+def find(handle: TableContext, snapshot: Snapshot, partition: bytes) -> PartitionSequences | None:
     """What is known of a partition as of a snapshot; None: nothing."""
-    known: _Known | None = handle.world.decoded.get(_key(handle))
+    known: _CachedSequences | None = handle.world.decoded.get(_key(handle))
     return known.partitions.get(partition) if known is not None and known.end == snapshot else None
 
 
-def keep(handle: Handle, snapshot: Snapshot, found: Mapping[bytes, Partition]) -> None:
+def keep(handle: TableContext, snapshot: Snapshot, found: Mapping[bytes, PartitionSequences]) -> None:
     """Keeps what was read of some partitions."""
-    known: _Known | None = handle.world.decoded.get(_key(handle))
+    known: _CachedSequences | None = handle.world.decoded.get(_key(handle))
     before = known.partitions if known is not None and known.end == snapshot else {}
     _put(handle, snapshot, {**before, **found})
 
 
-def remember(handle: Handle, before: Snapshot, made: Snapshot, rows: Iterable[Row]) -> None:
+def remember(handle: TableContext, before: Snapshot, made: Snapshot, rows: Iterable[Row]) -> None:
     """Carries what is known on to a snapshot that was made right after `before` and added `rows`."""
-    known: _Known | None = handle.world.decoded.get(_key(handle))
+    known: _CachedSequences | None = handle.world.decoded.get(_key(handle))
     if known is None or known.end != before or made.commit_kind == "OVERWRITE":
         return
     added: dict[bytes, list[tuple[int, int, int]]] = {}
@@ -63,7 +63,7 @@ def remember(handle: Handle, before: Snapshot, made: Snapshot, rows: Iterable[Ro
     _put(handle, made, {name: found for name, found in {**known.partitions, **changed}.items() if found is not None} if changed else known.partitions)
 
 
-def _grown(known: Partition, files: Iterable[tuple[int, int, int]]) -> Partition | None:
+def _grown(known: PartitionSequences, files: Iterable[tuple[int, int, int]]) -> PartitionSequences | None:
     """What is known of a partition once files came: a bucket, how many there are and the greatest number of each. None where they contradict it."""
     greatest, total_buckets = dict(known.greatest), known.total_buckets
     for bucket, total, number in files:
@@ -72,13 +72,13 @@ def _grown(known: Partition, files: Iterable[tuple[int, int, int]]) -> Partition
                 return None
             total_buckets = total
         greatest[bucket] = max(number, greatest.get(bucket, -1))
-    return Partition(greatest, total_buckets)
+    return PartitionSequences(greatest, total_buckets)
 
 
-def _put(handle: Handle, end: Snapshot, partitions: Mapping[bytes, Partition]) -> None:
+def _put(handle: TableContext, end: Snapshot, partitions: Mapping[bytes, PartitionSequences]) -> None:
     size = sum(len(found.greatest) + 1 for found in partitions.values())
-    handle.world.decoded.put({_key(handle): _Known(end, partitions)}, _BUCKET_BYTES * (size + 1))
+    handle.world.decoded.put({_key(handle): _CachedSequences(end, partitions)}, _BUCKET_BYTES * (size + 1))
 
 
-def _key(handle: Handle) -> tuple[object, ...]:
+def _key(handle: TableContext) -> tuple[object, ...]:
     return "sequences", handle.storage, handle.layout.snapshot_dir

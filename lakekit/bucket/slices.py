@@ -19,9 +19,9 @@ from lakekit.lsm import sorted_runs
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from lakekit.bucket.merge_read import Merge
+    from lakekit.bucket.merge_read import MergeTask
     from lakekit.lsm.sorted_runs import KeyRange
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.types import DataType, Field
 
 DECODED = 6
@@ -37,7 +37,7 @@ _PER_SLICE = 1000
 """How many keys are looked at to cut one slice."""
 
 
-def decoded_bytes(task: Merge) -> int:
+def decoded_bytes(task: MergeTask) -> int:
     """About how much memory all rows of its files take."""
     return sum(file.size_bytes for file in task.files) * DECODED
 
@@ -52,7 +52,7 @@ def _width(t: DataType) -> int:
     return inner or _BYTES.get(t.root, _TEXT_BYTES)
 
 
-def cut(task: Merge, weight_bytes: int | None = None) -> list[Merge]:
+def split_by_key_range(task: MergeTask, weight_bytes: int | None = None) -> list[MergeTask]:
     """The task in slices of its key, each over the files that reach into it; the task itself where it is small enough.
 
     `weight_bytes` says how much memory all its rows take; None: what its files' sizes tell.
@@ -64,13 +64,13 @@ def cut(task: Merge, weight_bytes: int | None = None) -> list[Merge]:
     low = keys(task.handle, [file.min_key for file in task.files])
     high = keys(task.handle, [file.max_key for file in task.files])
     rows = np.array([file.row_count for file in task.files])
-    ranges = sorted_runs.slices(low, high, rows, -(-int(rows.sum()) // pieces))
+    ranges = sorted_runs.split_key_ranges(low, high, rows, -(-int(rows.sum()) // pieces))
     if 2 * len(ranges) <= pieces and weight_bytes is not None and not any(field.type.nullable for field in task.handle.schema.key_fields):
         return _sampled(task, pieces)
     return [task] if len(ranges) < 2 else [part for one in ranges if (part := _within(task, one, low, high)).files]
 
 
-def _sampled(task: Merge, pieces: int) -> list[Merge]:
+def _sampled(task: MergeTask, pieces: int) -> list[MergeTask]:
     """Slices by the whole key, where its first column has too few values to cut between: every so many keys of the files tell where."""
     fields = task.handle.schema.key_fields
     every = max(1, sum(file.row_count for file in task.files) // (pieces * _PER_SLICE))
@@ -97,7 +97,7 @@ def _between(low: pl.Expr | None, high: pl.Expr | None) -> list[pl.Expr]:
     return [*([] if low is None else [low]), *([] if high is None else [~high])]
 
 
-def keys(handle: Handle, rows: Sequence[bytes]) -> pl.DataFrame:
+def keys(handle: TableContext, rows: Sequence[bytes]) -> pl.DataFrame:
     """Serialized keys as columns under the table's names."""
     fields = handle.schema.key_fields
     decoded = binary_row.decode_columns(pa.array(rows, pa.binary()), [field.type for field in fields])
@@ -105,7 +105,7 @@ def keys(handle: Handle, rows: Sequence[bytes]) -> pl.DataFrame:
     return pl.DataFrame([pl.Series(field.name, values).cast(types[field.name]) for field, values in zip(fields, decoded, strict=True)])
 
 
-def _within(task: Merge, one: KeyRange, low: pl.DataFrame, high: pl.DataFrame) -> Merge:
+def _within(task: MergeTask, one: KeyRange, low: pl.DataFrame, high: pl.DataFrame) -> MergeTask:
     """The task for one key range."""
     reach = pl.DataFrame([low[one.column].alias("low"), high[one.column].alias("high")])
     conditions = [pl.lit(True)]

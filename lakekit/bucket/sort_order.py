@@ -1,6 +1,6 @@
 """Rows in an order that lets reads of some columns skip files: by the columns, or along a curve through them.
 
-    rows as they lie   9 2 7 | 1 8 | 5 3 6 4        an `Ordering`        1 2 3 | 4 5 6 | 7 8 9
+    rows as they lie   9 2 7 | 1 8 | 5 3 6 4        an `SortOrder`        1 2 3 | 4 5 6 | 7 8 9
 
 What does not fit into `lakekit.merge-memory` is cut into ranges between quantiles of a sample of its keys, and read once for each range; rows of one key stay
 together, as they came.
@@ -18,16 +18,16 @@ import polars as pl
 
 from lakekit.bucket import slices
 from lakekit.columns import CURVE, col
-from lakekit.errors import InvalidOption
 from lakekit.data_file.reader import refused
-from lakekit.lsm import space_filling_curves, key_codes
+from lakekit.errors import InvalidOption
+from lakekit.lsm import key_codes, space_filling_curves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.types import Field
 
 Strategy = Literal["order", "zorder", "hilbert"]
@@ -44,7 +44,7 @@ _ROWS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ordering:
+class SortOrder:
     """The order that rows are brought into. `text_bytes` of texts are part of a z-order key."""
 
     fields: tuple[Field, ...]
@@ -68,7 +68,7 @@ class Ordering:
         return frame if self.strategy == "order" else frame.with_columns(self.keys(frame).to_series().alias(CURVE))
 
 
-def ordering(handle: Handle, names: Sequence[str], strategy: str, *, key: str = "order_by", strategy_key: str = "strategy") -> Ordering:
+def ordering(handle: TableContext, names: Sequence[str], strategy: str, *, key: str = "order_by", strategy_key: str = "strategy") -> SortOrder:
     """The order that some columns give, checked. Raises `InvalidOption` naming `key` or `strategy_key`."""
     if strategy not in STRATEGIES:
         raise InvalidOption(f"there is no strategy {strategy!r}; there are {', '.join(STRATEGIES)}", key=strategy_key, value=str(strategy))
@@ -87,10 +87,10 @@ def ordering(handle: Handle, names: Sequence[str], strategy: str, *, key: str = 
     text_bytes = handle.options.zorder_var_length_contribution
     if text_bytes < 1:
         raise InvalidOption("zorder.var-length-contribution must be at least 1", key="zorder.var-length-contribution", value=str(text_bytes))
-    return Ordering(fields=tuple(known[name] for name in names), strategy=cast("Strategy", strategy), text_bytes=text_bytes)
+    return SortOrder(fields=tuple(known[name] for name in names), strategy=cast("Strategy", strategy), text_bytes=text_bytes)
 
 
-def clustering(handle: Handle) -> Ordering:
+def clustering(handle: TableContext) -> SortOrder:
     """The order that `clustering.columns` and `clustering.strategy` ask for. Raises `InvalidOption`, also where they name no column."""
     options = handle.options
     names, strategy = options.clustering_columns, options.clustering_strategy.strip().lower()
@@ -99,7 +99,7 @@ def clustering(handle: Handle) -> Ordering:
     return ordering(handle, names, strategy, key=CLUSTERING, strategy_key="clustering.strategy")
 
 
-def of_writes(handle: Handle) -> Ordering | None:
+def of_writes(handle: TableContext) -> SortOrder | None:
     """The order that the rows of one commit are written in, where the options want one: `clustering.columns` alone, or incremental with `optimize-write`."""
     options = handle.options
     is_on = options.clustering_columns and (not options.clustering_incremental or options.clustering_incremental_optimize_write)
@@ -119,7 +119,7 @@ def ranges(of: pl.DataFrame, cuts: pl.DataFrame) -> NDArray[np.int64]:
     return found[cuts.height :]
 
 
-def pieces_of(handle: Handle, row_count: int, size_bytes: int) -> int:
+def pieces_of(handle: TableContext, row_count: int, size_bytes: int) -> int:
     """How many times memory some rows take; they are held twice: as they were read and in their place."""
     decoded = size_bytes * slices.DECODED
     limit = max(1, handle.options.lakekit_merge_memory_bytes)
@@ -127,14 +127,14 @@ def pieces_of(handle: Handle, row_count: int, size_bytes: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
+class SortInput:
     """Rows that are to be brought into an order. `scan` gives those columns of them, as often as it is asked, in the same order.
 
     `row_count` and `size_bytes` say about how many there are, and what their files weigh; `paths` are files to blame where reading fails.
     """
 
-    handle: Handle
-    order: Ordering
+    handle: TableContext
+    order: SortOrder
     scan: Callable[[Sequence[Field]], pl.LazyFrame]
     row_count: int
     size_bytes: int

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lakekit.bucket.compaction import Job, compact
+from lakekit.bucket.compaction import CompactionJob, compact
+from lakekit.bucket.deletion_vector_writer import BucketDeletionVectors
 from lakekit.bucket.expired import expiry
-from lakekit.bucket.lookup import Older, lookup
+from lakekit.bucket.lookup import LookupLevels, lookup
 from lakekit.bucket.merge_read import KIND, SEQUENCE
-from lakekit.bucket.deletion_vector_writer import Vectors
 from lakekit.columns import LEVEL
 from lakekit.lsm import compaction_picker
-from lakekit.lsm.levels import Levels
+from lakekit.lsm.levels import LsmLevels
 from lakekit.world import wall_clock_ms
 
 if TYPE_CHECKING:
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-    from lakekit.bucket.compaction import Compacted
-    from lakekit.bucket.restore import Restored
+    from lakekit.bucket.compaction import CompactResult
+    from lakekit.bucket.restore import RestoredBucket
     from lakekit.data_file.file_names import FileNames
-    from lakekit.lsm.rule import MergeRule
     from lakekit.lsm.compaction_picker import CompactionUnit
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.data_file import DataFile
+    from lakekit.lsm.rule import MergeSpec
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.data_file import DataFileMeta
 
 
 @dataclass(slots=True, kw_only=True)
-class Looking:
+class RecordingLookup:
     """A compaction's view of older rows (`changelog.Previous`). `marks`: positions of found rows by file, for deletion vectors."""
 
-    older: Older
+    older: LookupLevels
     columns: tuple[str, ...]
     marks: dict[str, list[NDArray[np.int64]]] = field(default_factory=dict)
 
@@ -56,38 +56,38 @@ class Looking:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Tree:
+class MergeTree:
     """The levels of a bucket. `replaces`: its writer takes no notice of what was there before, and so tells no changelog of it.
 
     `vectors` are read by the first compaction. `last_full_ms`: when the bucket was compacted as a whole. `idle_triggers`: see `universal.pick_or_force`.
     """
 
-    handle: Handle
+    handle: TableContext
     partition: bytes
     bucket: int
     names: FileNames
-    rule: MergeRule
-    restored: Restored
-    vectors: Vectors | None = None
+    rule: MergeSpec
+    restored: RestoredBucket
+    vectors: BucketDeletionVectors | None = None
     replaces: bool = False
     last_full_ms: int | None = None
     idle_triggers: int = 0
-    _levels: Levels | None = None
-    _flushed: list[DataFile] = field(default_factory=list)
+    _levels: LsmLevels | None = None
+    _flushed: list[DataFileMeta] = field(default_factory=list)
     _keys: dict[str, pl.DataFrame] = field(default_factory=dict)
 
     @staticmethod
-    def of(handle: Handle, place: tuple[bytes, int], restored: Restored, names: FileNames, rule: MergeRule, *, replaces: bool) -> Tree:
+    def of(handle: TableContext, place: tuple[bytes, int], restored: RestoredBucket, names: FileNames, rule: MergeSpec, *, replaces: bool) -> MergeTree:
         """The tree of what a snapshot holds in a (partition, bucket)."""
         partition, bucket = place
-        return Tree(handle=handle, partition=partition, bucket=bucket, names=names, rule=rule, restored=restored, replaces=replaces)
+        return MergeTree(handle=handle, partition=partition, bucket=bucket, names=names, rule=rule, restored=restored, replaces=replaces)
 
     @property
-    def levels(self) -> Levels:
+    def levels(self) -> LsmLevels:
         """The files by level and run. Until somebody asks, which a writer that only adds files never does, flushed ones wait beside those restored."""
         levels = self._levels
         if levels is None:
-            levels = Levels.of(self.restored.files, self.handle.options)
+            levels = LsmLevels.of(self.restored.files, self.handle.options)
             last, now_ms = compaction_picker.last_full_ms(levels), self.handle.world.now_ms()
             # files keep the time of the wall clock
             self.last_full_ms = None if last is None else last - (wall_clock_ms(now_ms) - now_ms)
@@ -112,21 +112,21 @@ class Tree:
         options = self.handle.options
         return options.deletion_vectors_enabled and not options.write_only and not self._looked_at()
 
-    def add(self, files: Sequence[DataFile], keys: pl.DataFrame | None = None) -> None:
+    def add(self, files: Sequence[DataFileMeta], keys: pl.DataFrame | None = None) -> None:
         """Takes files that were flushed. `keys`: those of the first rows, as they lie in the file; kept for the compaction that follows if they are all."""
         self._flushed += files
         if keys is not None and len(files) == 1 and keys.height == files[0].row_count:
             self._keys[files[0].name] = keys
 
-    def compact(self, *, full: bool) -> Compacted | None:
+    def compact(self, *, full: bool) -> CompactResult | None:
         """Compacts what is due, or everything. Raises what `compact.compact` and reading deletion vectors raise; then the tree is as it was."""
         if self.vectors is None and self.handle.options.deletion_vectors_enabled:
-            self.vectors = Vectors.restored(self.handle, self.partition, self.bucket, self.restored.vectors)
+            self.vectors = BucketDeletionVectors.restored(self.handle, self.partition, self.bucket, self.restored.vectors)
         unit = self._full() if full else self._due()
         flushed, self._keys = self._keys, {}
         if unit is None:
             return None
-        looking = Looking(older=self._older(unit), columns=self._looked_at())
+        looking = RecordingLookup(older=self._older(unit), columns=self._looked_at())
         done = compact(self._job(looking, flushed), unit)
         self._levels = self.levels.changed(done.before, done.after)
         if unit.is_full:
@@ -137,7 +137,7 @@ class Tree:
         return done
 
     def _due(self) -> CompactionUnit | None:
-        unit, self.idle_triggers = compaction_picker.pick_or_force(
+        unit, self.idle_triggers = compaction_picker.pick_or_force_level0(
             self.levels,
             self.handle.options,
             now_ms=self.handle.world.now_ms(),
@@ -156,8 +156,8 @@ class Tree:
             is_expired=None if due is None else due.is_due,
         )
 
-    def _job(self, looking: Looking, flushed: Mapping[str, pl.DataFrame]) -> Job:
-        return Job(
+    def _job(self, looking: RecordingLookup, flushed: Mapping[str, pl.DataFrame]) -> CompactionJob:
+        return CompactionJob(
             handle=self.handle,
             partition=self.partition,
             bucket=self.bucket,
@@ -172,8 +172,8 @@ class Tree:
             snapshot_id=self.restored.snapshot_id,
         )
 
-    def _older(self, unit: CompactionUnit) -> Older:
-        return Older(
+    def _older(self, unit: CompactionUnit) -> LookupLevels:
+        return LookupLevels(
             handle=self.handle,
             partition=self.partition,
             bucket=self.bucket,

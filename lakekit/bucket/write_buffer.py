@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from lakekit.world import World
+    from lakekit.world import Runtime
 
 CHUNK_BYTES = 4 << 20
 """About how many bytes of memory a chunk of a spilled run takes."""
@@ -37,13 +37,13 @@ _CODECS: dict[str, Literal["uncompressed", "lz4", "zstd"]] = {"none": "uncompres
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Spill:
+class SpillFile:
     """The scratch file of one table writer: made when first used, without a name, gone with the process. Buffers of many buckets, and threads, share it.
 
     `compression` is the value of `spill-compression`; what the file may not grow beyond is `max_bytes`.
     """
 
-    world: World
+    world: Runtime
     compression: str = "zstd"
     max_bytes: int = 2**63 - 1
     live_bytes: int = 0
@@ -99,7 +99,7 @@ class Spill:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class SpilledRun:
     """A spilled run: its chunks' places, rows and sizes in memory, and the first key of each."""
 
     places: tuple[tuple[int, int], ...]
@@ -109,15 +109,15 @@ class Run:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Buffer:
+class WriteBuffer:
     """The rows of one bucket that are not in a file yet. `key`: the key columns; none in append tables."""
 
     key: tuple[str, ...]
-    spill: Spill
+    spill: SpillFile
     memory_bytes: int = 0
     row_count: int = 0
     _frames: list[pl.DataFrame] = field(default_factory=list)
-    _runs: list[Run] = field(default_factory=list)
+    _runs: list[SpilledRun] = field(default_factory=list)
 
     def add(self, frame: pl.DataFrame) -> None:
         """Takes rows that are newer than all before."""
@@ -163,11 +163,11 @@ class Buffer:
         self._runs.clear()
         self.memory_bytes = self.row_count = 0
 
-    def _spilled(self, frame: pl.DataFrame) -> Run:
+    def _spilled(self, frame: pl.DataFrame) -> SpilledRun:
         placed = by_key(frame, self.key) if self.key else frame
         rows = int(np.clip(CHUNK_BYTES * placed.height // max(placed.estimated_size(), 1), _LEAST_ROWS, _MOST_ROWS))
         chunks = [placed.slice(start, rows) for start in range(0, placed.height, rows)]
-        return Run(
+        return SpilledRun(
             places=tuple(self.spill.put(chunk) for chunk in chunks),
             rows=tuple(chunk.height for chunk in chunks),
             sizes=tuple(int(chunk.estimated_size()) for chunk in chunks),
@@ -182,7 +182,7 @@ class Buffer:
         starts = np.flatnonzero(np.diff(number, prepend=number[:1]))
         return placed[starts].select(cols(self.key)).unique(maintain_order=True)
 
-    def _bounds(self, run: Run, cuts: pl.DataFrame) -> list[tuple[int, int]]:
+    def _bounds(self, run: SpilledRun, cuts: pl.DataFrame) -> list[tuple[int, int]]:
         """Where each section begins in a run, and where the last ends: chunk and row."""
         found = [(0, 0)]
         for at in range(cuts.height):
@@ -191,7 +191,7 @@ class Buffer:
             found.append((chunk - 1, _smaller(self.spill.get(*run.places[chunk - 1]).select(cols(self.key)), cut, self.key)) if chunk else (0, 0))
         return [*found, (len(run.rows), 0)]
 
-    def _between(self, run: Run, start: tuple[int, int], end: tuple[int, int]) -> Iterator[pl.DataFrame]:
+    def _between(self, run: SpilledRun, start: tuple[int, int], end: tuple[int, int]) -> Iterator[pl.DataFrame]:
         """The rows of a run from one place to another."""
         for chunk in range(start[0], min(end[0] + 1, len(run.rows))):
             first = start[1] if chunk == start[0] else 0

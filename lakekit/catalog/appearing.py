@@ -5,16 +5,16 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from lakekit.maintenance import atomic_create
 from lakekit.errors import CommitStateUnknown, DatabaseAlreadyExists, LakekitError, TableAlreadyExists
+from lakekit.maintenance import atomic_create
 from lakekit.world import REAL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from lakekit.catalog.identifier import Identifier
     from lakekit.catalog.metastore import Define, Metastore
-    from lakekit.catalog.identifier import Name
-    from lakekit.metadata.table_context import Ground
+    from lakekit.metadata.table_context import TableLocation
     from lakekit.model.table_schema import TableSchema
 
 _PATIENCE_MS = 20_000
@@ -24,7 +24,7 @@ _MOST_VANISHED = 5
 _FIRST_PAUSE_MS, _LONGEST_PAUSE_MS = 10, 250
 
 
-def create_or_wait(metastore: Metastore, name: Name, define: Define) -> None:
+def create_or_wait(metastore: Metastore, name: Identifier, define: Define) -> None:
     """Creates a table, or returns when whoever creates it at the same moment has done so; where that fails, this goes on.
 
     Raises:
@@ -56,23 +56,23 @@ def create_database_once(metastore: Metastore, database: str, properties: Mappin
             raise
 
 
-def _age_ms(ground: Ground) -> int | None:
+def _age_ms(ground: TableLocation) -> int | None:
     """How long ago the first file of a table was written; None where it is gone again."""
     found = ground.storage.stat(ground.layout.schema(0))
     return None if found is None else REAL.now_ms() - found.modified_ms
 
 
-def check_free(metastore: Metastore, name: Name, otherwise: str) -> None:
+def check_free(metastore: Metastore, name: Identifier, otherwise: str) -> None:
     """Raises `TableAlreadyExists` for a name that its database has; `otherwise` says what was not done."""
     if metastore.has_table(name.database, name.table):
         raise TableAlreadyExists(f'{name.full} is in "{metastore.where}" already, and {otherwise}; choose another name', name=name.full)
 
 
-def appear(metastore: Metastore, name: Name, make: Define, meanwhile: str) -> None:
+def appear(metastore: Metastore, name: Identifier, make: Define, meanwhile: str) -> None:
     """Has a table made and makes it known. `meanwhile`: during what somebody else may have made one. Raises `TableAlreadyExists`, and what `make` raises."""
-    made: list[Ground] = []
+    made: list[TableLocation] = []
 
-    def define(ground: Ground) -> TableSchema:
+    def define(ground: TableLocation) -> TableSchema:
         schema = make(ground)
         made.append(ground)
         return schema
@@ -83,7 +83,7 @@ def appear(metastore: Metastore, name: Name, make: Define, meanwhile: str) -> No
         if made:
             with suppress(LakekitError):  # where nobody tells whether the name is there, the files stay: they are a whole table
                 if not metastore.has_table(name.database, name.table):
-                    atomic_create.withdraw(made[0])
+                    atomic_create.drop_created(made[0])
         elif isinstance(wrong, LakekitError) and not isinstance(wrong, CommitStateUnknown) and metastore.has_table(name.database, name.table):
             raise TableAlreadyExists(f"{name.full} was made by somebody else while {meanwhile}; theirs stands", name=name.full) from wrong
         raise

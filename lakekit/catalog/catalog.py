@@ -15,19 +15,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from lakekit import plugins, storage as storages, world
-from lakekit.catalog import appearing, cloning, compacting, sys_tables, listing, materialized, migrate as migrating, identifier, repairing, views
+from lakekit.catalog import appearing, cloning, compacting, identifier, listing, materialized, migrate as migrating, repairing, sys_tables, views
 from lakekit.catalog.metastore import missing, missing_database, properties_of, some
-from lakekit.catalog.seen import Seen
-from lakekit.catalog.options import Settings, locations_of
+from lakekit.catalog.options import CatalogOptions, locations_of
+from lakekit.catalog.seen import CatalogCache
 from lakekit.catalog.system_table import SystemTable
 from lakekit.catalog.uris import hidden
-from lakekit.draw import html, cards
+from lakekit.draw import cards, html
 from lakekit.errors import DatabaseAlreadyExists, InvalidOption, LakekitError, TableAlreadyExists, ViewAlreadyExists
 from lakekit.format_table.kinds import FORMAT_TABLE
 from lakekit.model.locations import named_locations
 from lakekit.options.features import OBJECTS, refuse
-from lakekit.options.frozendict import EMPTY, Frozen
-from lakekit.options.table_options import named
+from lakekit.options.frozendict import EMPTY, FrozenDict
+from lakekit.options.table_options import normalize_keys
 from lakekit.system_tables import registry as system_tables
 from lakekit.table import Table
 from lakekit.table.creating import define
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from lakekit.catalog.identifier import Identifier
     from lakekit.catalog.materialized import MaterializedTable
     from lakekit.catalog.metastore import Define, Metastore
-    from lakekit.catalog.identifier import Name
     from lakekit.catalog.views import View
     from lakekit.ddl.columns_given import SchemaLike
-    from lakekit.metadata.table_context import Ground
+    from lakekit.metadata.table_context import TableLocation
     from lakekit.model.table_schema import TableSchema
     from lakekit.storage import PathLike
     from lakekit.storage.protocol import Storage
@@ -64,7 +64,7 @@ class Catalog:
     options: Mapping[str, str] = field(default=EMPTY, repr=False)
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
     storage: Storage | None = field(default=None, repr=False)
-    _seen: Seen = field(default_factory=Seen, repr=False, compare=False)
+    _seen: CatalogCache = field(default_factory=CatalogCache, repr=False, compare=False)
 
     # ---- databases --------------------------------------------------------------------------------------------------------------------------
 
@@ -109,7 +109,7 @@ class Catalog:
         if inside and not cascade:
             raise InvalidOption(f"Database {name} is not empty. It holds {some(inside)}; cascade=True drops them too", key="cascade", value=None)
         for table in [] if metastore.is_linked(name) else inside:
-            metastore.drop_table(identifier.Name(database=name, table=table))
+            metastore.drop_table(identifier.Identifier(database=name, table=table))
         metastore.drop_database(name, cascade=cascade)
 
     # ---- what there is --------------------------------------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ class Catalog:
         if parsed.database == identifier.SYSTEM:
             return cast("Table", sys_tables.GlobalTable(catalog=self, name=sys_tables.check(name.partition(".")[2])))
         metastore = self._names()
-        found = self._table(metastore, parsed, Frozen(named(options or {})))
+        found = self._table(metastore, parsed, FrozenDict(normalize_keys(options or {})))
         if not metastore.has_table(parsed.database, parsed.table):
             view = None if parsed.branch or parsed.system else views.known(self, metastore, parsed, self._seen.views)
             if view is None:
@@ -193,7 +193,7 @@ class Catalog:
         """
         parsed = identifier.new_table(name, "createTable")
         metastore = self._there(parsed.database)
-        made = self._table(metastore, parsed, made_with=named(options or {}))
+        made = self._table(metastore, parsed, made_with=normalize_keys(options or {}))
         if metastore.has_table(parsed.database, parsed.table):
             if if_not_exists:
                 made.handle()
@@ -207,7 +207,7 @@ class Catalog:
             )
         given = {**self._settings().table_defaults, **{key: value for key, value in (options or {}).items() if value is not None}}
 
-        def first_schema(ground: Ground) -> TableSchema:
+        def first_schema(ground: TableLocation) -> TableSchema:
             return define(ground, schema, primary_keys=primary_keys, partition_keys=partition_keys, options=given, comment=comment)
 
         if if_not_exists:
@@ -234,7 +234,7 @@ class Catalog:
         that its files do not hold, and for other metastores.
         """
 
-        def first_schema(ground: Ground) -> TableSchema:
+        def first_schema(ground: TableLocation) -> TableSchema:
             return define_format_table(ground, schema, format_name=format, location=location, partition_keys=partition_keys, options=options)
 
         if not self._settings().of("format-table.enabled"):
@@ -321,7 +321,7 @@ class Catalog:
         Raises `TableAlreadyExists`, `DatabaseNotFound`, `NotFound` where no files are; `SchemaMismatch`, `Corrupt`, `Unsupported`, `ValueOutOfRange` naming the
         file that cannot be taken as it lies; `InvalidOption`, `StorageFailed`. Then there is no table, and the source is as it was.
         """
-        asked = migrating.Asked(move=move, partition_types=partition_types or {}, options=options or {}, storage_options=storage_options)
+        asked = migrating.MigrateRequest(move=move, partition_types=partition_types or {}, options=options or {}, storage_options=storage_options)
         migrating.migrate(self, source, self._there(identifier.new_table(name, "createTable").database), name, asked)
         return self.table(name)
 
@@ -369,7 +369,7 @@ class Catalog:
             raise TableAlreadyExists(f"{parsed.full} is a table; a table and a view do not share a name", name=parsed.full)
         there = views.known(self, metastore, parsed, self._seen.views)
         if there is not None:
-            return views.again(there, if_not_exists=if_not_exists)
+            return views.existing_view(there, if_not_exists=if_not_exists)
         made = views.define(self, parsed.full, query, columns=columns, dialects=dialects, comment=comment, temporary=temporary)
         if temporary:
             self._seen.views[parsed.full] = made
@@ -386,7 +386,7 @@ class Catalog:
     def drop_view(self, name: str, *, if_exists: bool = False) -> None:
         """Forgets a view. Raises `ViewNotFound`, unless `if_exists`."""
         parsed = identifier.data_table(name, "dropView")
-        if self._seen.views.pop(parsed.full, None) is None and not views.forgotten(self._names(), parsed) and not if_exists:
+        if self._seen.views.pop(parsed.full, None) is None and not views.without_view(self._names(), parsed) and not if_exists:
             raise views.missing(parsed.full, self.views(parsed.database)["view"].to_list())
 
     def views(self, database: str | None = None) -> pl.DataFrame:
@@ -414,7 +414,7 @@ class Catalog:
         partitions that got no file for so long, "1 d" or a `timedelta`. `options` are put over each table's own. A row a table: `database`, `table`, `done`
         (compacted, nothing to do, skipped, failed), `snapshot_id`, `error`. Raises `InvalidOption` for patterns that are none, or that fit no table.
         """
-        return compacting.compact(self, compacting.Wanted(databases, tables, excluding), full=full, idle=idle, options=options)
+        return compacting.compact(self, compacting.TableSelection(databases, tables, excluding), full=full, idle=idle, options=options)
 
     def sql(self, text: str) -> pl.LazyFrame | pl.DataFrame:
         """Does statements of SQL, semicolons between them: one SELECT gives a LazyFrame, everything else the answer of the last statement.
@@ -466,13 +466,15 @@ class Catalog:
 
     # ---- parts ----------------------------------------------------------------------------------------------------------------------------
 
-    def _settings(self) -> Settings:
+    def _settings(self) -> CatalogOptions:
         world.refuse_fork()
         if self.storage is None:
             storage, root = storages.open(self.warehouse or "/", self.storage_options)
         else:
             storage, root = storages.confined(self.storage, self.warehouse or "/"), self.warehouse
-        return Settings(warehouse=root if self.warehouse else "", storage=storage, uri=self.uri, options=self.options, storage_options=self.storage_options)
+        return CatalogOptions(
+            warehouse=root if self.warehouse else "", storage=storage, uri=self.uri, options=self.options, storage_options=self.storage_options
+        )
 
     def _names(self) -> Metastore:
         world.refuse_fork()
@@ -487,7 +489,7 @@ class Catalog:
             raise missing_database(metastore.where, database, metastore.databases())
         return metastore
 
-    def _table(self, metastore: Metastore, name: Name, dynamic: Frozen[str, Any] = EMPTY, made_with: Mapping[str, Any] | None = None) -> Table:
+    def _table(self, metastore: Metastore, name: Identifier, dynamic: FrozenDict[str, Any] = EMPTY, made_with: Mapping[str, Any] | None = None) -> Table:
         ground = metastore.ground(name)
         if made_with:
             self._seen.named[name.full] = named_locations(made_with)
@@ -508,4 +510,4 @@ class Catalog:
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():
             object.__setattr__(self, name, value)
-        object.__setattr__(self, "_seen", Seen())
+        object.__setattr__(self, "_seen", CatalogCache())

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakekit.maintenance import clone as cloning
 from lakekit.catalog import appearing, identifier
 from lakekit.errors import InvalidOption
+from lakekit.maintenance import clone as cloning
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from lakekit.catalog.metastore import Metastore
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
 
 
 def check_source(text: str) -> None:
@@ -22,8 +22,11 @@ def check_source(text: str) -> None:
         raise InvalidOption(f"{text[:200]!a} is a system table, which has no files: clone the table it tells of", key="name", value=text)
 
 
-def clone(source: Handle, metastore: Metastore, to: str, at: int | str | datetime | None) -> None:
-    """Copies a table to a name that its database does not have yet. Raises `TableAlreadyExists`, and what `maintenance.clone` raises; then there is no such table."""
+def clone(source: TableContext, metastore: Metastore, to: str, at: int | str | datetime | None) -> None:
+    """Copies a table to a name that its database does not have yet.
+
+    Raises `TableAlreadyExists`, and what `maintenance.clone` raises; then there is no such table.
+    """
     name = identifier.new_table(to, "createTable")
     appearing.check_free(metastore, name, f"{source.name} was not copied")
     appearing.appear(metastore, name, lambda ground: cloning.clone(source, ground, at), f"{source.name} was copied")

@@ -28,7 +28,7 @@ _SCHEMA = {"database": pl.String, "table": pl.String, "done": pl.String, "snapsh
 _LISTED = {FORMAT_TABLE: "it is a folder of files, without levels", OBJECTS: "its rows are what its location holds"}
 
 
-class Wanted(NamedTuple):
+class TableSelection(NamedTuple):
     """Which tables: patterns of whole names; None: of databases and tables all, of those that are left out none."""
 
     databases: str | None
@@ -36,13 +36,13 @@ class Wanted(NamedTuple):
     excluding: str | None
 
 
-def compact(cat: Catalog, wanted: Wanted, *, full: bool, idle: str | timedelta | None, options: Mapping[str, Any] | None) -> pl.DataFrame:
+def compact(cat: Catalog, wanted: TableSelection, *, full: bool, idle: str | timedelta | None, options: Mapping[str, Any] | None) -> pl.DataFrame:
     """A row a table: `done` is compacted, nothing to do, skipped or failed. Raises `InvalidOption` for a pattern that is none, or that fits no table."""
     rows = [(database, table, *_one(cat, f"{database}.{table}", full, idle, options)) for database, table in _chosen(cat, wanted)]
     return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
 
 
-def _chosen(cat: Catalog, wanted: Wanted) -> list[tuple[str, str]]:
+def _chosen(cat: Catalog, wanted: TableSelection) -> list[tuple[str, str]]:
     databases, tables, excluding = (_pattern(key, text) for key, text in zip(("databases", "tables", "excluding"), wanted, strict=True))
     known = cat.databases()
     inside = [name for name in known if databases is None or databases.fullmatch(name)]

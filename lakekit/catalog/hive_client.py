@@ -4,7 +4,7 @@
         client.call("get_table", "shop", "orders")     {"tableName": "orders", "dbName": "shop", "sd": {…}, …}
 
 A struct is a dict of the fields that are set; `_…` below say each field's number and type, as Hive's interface description numbers them, and other fields
-are passed over. What the metastore refuses is raised as `Refused`, with the name of Hive's exception. Source: ENGINE.md 9.4; Hive 2.3 and 3.1.
+are passed over. What the metastore refuses is raised as `HiveRefusal`, with the name of Hive's exception. Source: ENGINE.md 9.4; Hive 2.3 and 3.1.
 """
 
 from __future__ import annotations
@@ -101,21 +101,21 @@ CALLS: Mapping[str, tuple[tuple[Kind, ...], Kind, Mapping[int, str]]] = {
 """Arguments by their place, the answer, and exceptions by number."""
 
 
-class Refused(StorageFailed):
+class HiveRefusal(StorageFailed):
     """What a metastore said instead of an answer; `kind` is the name of Hive's exception."""
 
     kind: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
-class Client:
+class HiveClient:
     """A connection that somebody has."""
 
     protocol: Any = field(repr=False)
     where: str
 
     def call(self, name: str, *given: Any) -> Any:
-        """The answer to a call. Raises `Refused`, and `StorageFailed` where there is none."""
+        """The answer to a call. Raises `HiveRefusal`, and `StorageFailed` where there is none."""
         arguments, answer, exceptions = CALLS[name]
         protocol = self.protocol
         try:
@@ -137,7 +137,7 @@ class Client:
             raise StorageFailed(f"the metastore {self.where} did not answer {name}: {failed}", path=self.where) from None
         for what in exceptions.values():
             if what in found:
-                refused = Refused(f"the metastore {self.where} refuses to {name}: {what}: {found[what].get('message', '')}", path=self.where)
+                refused = HiveRefusal(f"the metastore {self.where} refuses to {name}: {what}: {found[what].get('message', '')}", path=self.where)
                 refused.kind = what
                 raise refused
         if answer is not None and "answer" not in found:
@@ -146,7 +146,7 @@ class Client:
 
 
 @contextmanager
-def metastore(uri: str) -> Iterator[Client]:
+def metastore(uri: str) -> Iterator[HiveClient]:
     """A connection to the first metastore of a list that answers. Raises `StorageFailed`, `InvalidOption`."""
     failed: Exception | None = None
     for host, port in places(uri):
@@ -159,7 +159,7 @@ def metastore(uri: str) -> Iterator[Client]:
             failed = wrong
             continue
         try:
-            yield Client(protocol=TBinaryProtocol(transport, string_length_limit=1 << 28, container_length_limit=_MOST), where=hidden(uri))
+            yield HiveClient(protocol=TBinaryProtocol(transport, string_length_limit=1 << 28, container_length_limit=_MOST), where=hidden(uri))
         finally:
             transport.close()
         return

@@ -22,7 +22,7 @@ _BRANCH = "branch_"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Name:
+class Identifier:
     """The parts of a name; `branch` None is the main branch, `system` None the table itself."""
 
     database: str
@@ -46,7 +46,7 @@ def is_table(name: str) -> bool:
     return is_plain(name) and "." not in name and "$" not in name
 
 
-def parse(text: str) -> Name:
+def parse(text: str) -> Identifier:
     """The parts of a table's name in a catalog. Raises `TableNotFound` for a text that can name none, `TypeError` for what is no text."""
     if not isinstance(text, str):
         msg = f'a table of a catalog is named by one text, "database.table"; found {text!r}, a {type(text).__name__}'
@@ -60,10 +60,10 @@ def parse(text: str) -> Name:
     branch = more.pop(0).removeprefix(_BRANCH) if more and more[0].startswith(_BRANCH) else None
     if len(more) > 1 or branch == "":
         raise TableNotFound(f'{text[:200]!a} is no name of a table: a branch comes before a system table, as in "db.t$branch_dev$files"', name=text)
-    return Name(database=database, table=table, branch=branch, system=more[0] if more else None)
+    return Identifier(database=database, table=table, branch=branch, system=more[0] if more else None)
 
 
-def data_table(text: str, verb: str) -> Name:
+def data_table(text: str, verb: str) -> Identifier:
     """The parts of the name of a table with rows of its own, for what `verb` does to it. Raises `InvalidOption` for branches and system tables."""
     found = parse(text)
     if found.system is not None or found.database == SYSTEM:
@@ -77,7 +77,7 @@ def data_table(text: str, verb: str) -> Name:
     return found
 
 
-def new_table(text: str, verb: str) -> Name:
+def new_table(text: str, verb: str) -> Identifier:
     """The parts of a name that a table is to get. Raises `InvalidOption` for one that could not be asked for again."""
     try:
         found = data_table(text, verb)
@@ -86,7 +86,7 @@ def new_table(text: str, verb: str) -> Name:
     return _lasting(found, text)
 
 
-def _lasting(found: Name, text: str) -> Name:
+def _lasting(found: Identifier, text: str) -> Identifier:
     for part in (found.database, found.table):
         if part != part.strip():
             raise InvalidOption(f"{text[:200]!a} begins or ends with a blank, which some databases do not tell apart; leave it out", key="name", value=text)

@@ -15,15 +15,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakekit.catalog.jdbc_session import Busy, Duplicate, retried
+from lakekit.catalog.jdbc_session import DatabaseBusy, DuplicateKey, retried
 from lakekit.errors import LockLost, RetriesExhausted, StorageFailed
-from lakekit.world import REAL, caution
+from lakekit.world import REAL, warn_user
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lakekit.catalog.jdbc_session import Database, Session
-    from lakekit.world import World
+    from lakekit.catalog.jdbc_session import JdbcDatabase, JdbcSession
+    from lakekit.world import Runtime
 
 _ROW = "SELECT acquired_at, expire_time_seconds, {expired} FROM paimon_distributed_locks WHERE lock_id = ?"
 _TAKE = "INSERT INTO paimon_distributed_locks (lock_id, expire_time_seconds) VALUES (?, ?)"
@@ -35,17 +35,17 @@ _MARGIN_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lock:
+class JdbcLock:
     """The lock of one table. `timeout_ms` is how long to wait for it, and how long it may be held."""
 
-    database: Database
+    database: JdbcDatabase
     lock_id: str
     timeout_ms: int
     max_sleep_ms: int
-    world: World = REAL
+    world: Runtime = REAL
 
     @contextmanager
-    def held(self) -> Iterator[Held]:
+    def held(self) -> Iterator[HeldJdbcLock]:
         """Holds the lock. Raises `RetriesExhausted` when others have it for too long."""
         held = self._taken()
         try:
@@ -53,15 +53,15 @@ class Lock:
         finally:
             held.release()
 
-    def _taken(self) -> Held:
-        started, sleep, seen = self.world.elapsed_ms(), _FIRST_SLEEP_MS, _Watch()
+    def _taken(self) -> HeldJdbcLock:
+        started, sleep, seen = self.world.elapsed_ms(), _FIRST_SLEEP_MS, _LockWatch()
         with self.database.session() as session:
             patience = self.timeout_ms if session.dialect.EXPIRED else self.timeout_ms + 2 * _WATCHED_LONGER_MS
             while True:
                 asked = self.world.elapsed_ms()
                 if self._is_free(session, seen) and self._insert(session):
                     found = session.ask(_ROW.format(expired="FALSE"), self.lock_id)
-                    return Held(lock=self, acquired_at=found[0][0] if found else None, since_ms=asked)
+                    return HeldJdbcLock(lock=self, acquired_at=found[0][0] if found else None, since_ms=asked)
                 waited = self.world.elapsed_ms() - started
                 if waited > patience:
                     raise RetriesExhausted(
@@ -71,14 +71,14 @@ class Lock:
                 self.world.wait(min(sleep, self.max_sleep_ms))
                 sleep *= 2
 
-    def _insert(self, session: Session) -> bool:
+    def _insert(self, session: JdbcSession) -> bool:
         try:
             session.do(_TAKE, self.lock_id, self.timeout_ms // 1000)
-        except (Duplicate, Busy):
+        except (DuplicateKey, DatabaseBusy):
             return False
         return True
 
-    def _is_free(self, session: Session, seen: _Watch) -> bool:
+    def _is_free(self, session: JdbcSession, seen: _LockWatch) -> bool:
         """Whether the row is not there, or was left behind and is removed now. Only looks while somebody holds it: a writer would keep SQLite's readers out."""
         rows, now = session.ask(_ROW.format(expired=session.dialect.EXPIRED or "FALSE"), self.lock_id), self.world.elapsed_ms()
         if not rows:
@@ -95,7 +95,7 @@ class Lock:
 
 
 @dataclass(slots=True)
-class _Watch:
+class _LockWatch:
     """The row somebody else holds, and since when it is the same."""
 
     row: list[Any] | None = None
@@ -103,10 +103,10 @@ class _Watch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class HeldJdbcLock:
     """A lock that is ours; `acquired_at` is what its row says, as the database spells it."""
 
-    lock: Lock
+    lock: JdbcLock
     acquired_at: Any
     since_ms: float
 
@@ -129,10 +129,10 @@ class Held:
         try:
             gone = retried(leave, lock.world.wait)
         except StorageFailed as failed:
-            caution(f"the lock {lock.lock_id!r} could not be given back, and runs out after {lock.timeout_ms / 1000:.0f} s: {failed.message}")
+            warn_user(f"the lock {lock.lock_id!r} could not be given back, and runs out after {lock.timeout_ms / 1000:.0f} s: {failed.message}")
             return
         if not gone:
-            caution(f"the lock {lock.lock_id!r} in {lock.database.shown} was not there any more when it was given back: others may have worked meanwhile")
+            warn_user(f"the lock {lock.lock_id!r} in {lock.database.shown} was not there any more when it was given back: others may have worked meanwhile")
 
 
 def made(create: Callable[[], Any], is_there: Callable[[], bool]) -> None:

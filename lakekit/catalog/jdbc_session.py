@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from types import ModuleType
 
-    from lakekit.catalog.uris import Address
+    from lakekit.catalog.uris import JdbcAddress
 
 A = TypeVar("A")
 
@@ -30,20 +30,20 @@ _TRIES = 20
 _PAUSE_MS = 25
 
 
-class Duplicate(StorageFailed):
+class DuplicateKey(StorageFailed):
     """A row of that key is there already."""
 
 
-class Busy(StorageFailed):
+class DatabaseBusy(StorageFailed):
     """Somebody else is in the way; nothing was changed."""
 
 
-class NoTable(StorageFailed):
+class MissingTable(StorageFailed):
     """There is no such table in the database."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Database:
+class JdbcDatabase:
     """How to get into a database; `shown` is its uri without secrets."""
 
     uri: str = field(repr=False)
@@ -51,7 +51,7 @@ class Database:
     shown: str
 
     @property
-    def address(self) -> Address:
+    def address(self) -> JdbcAddress:
         """Where it is. Raises `InvalidOption`."""
         return address(self.uri, self.driver)
 
@@ -61,7 +61,7 @@ class Database:
         return plugins.load("catalog/dialects", self.address.dialect)
 
     @contextmanager
-    def session(self) -> Iterator[Session]:
+    def session(self) -> Iterator[JdbcSession]:
         """A connection. Raises `StorageFailed` where it cannot be had."""
         place, dialect = self.address, self.dialect
         secrets = tuple(value for value in (place.password, *(value for key, value in place.parameters.items() if is_secret(key))) if value)
@@ -73,14 +73,14 @@ class Database:
         if connection is None:  # outside of the block: a driver's error may hold the connection's password
             raise StorageFailed(f"the database {self.shown} does not let lakekit in: {failure}", path=self.shown)
         try:
-            yield Session(connection=connection, dialect=dialect, shown=self.shown, secrets=secrets)
+            yield JdbcSession(connection=connection, dialect=dialect, shown=self.shown, secrets=secrets)
         finally:
             with suppress(dialect.Error):
                 connection.close()
 
 
 @dataclass(slots=True, kw_only=True)
-class Session:
+class JdbcSession:
     """A connection that somebody has."""
 
     connection: Any = field(repr=False)
@@ -89,7 +89,7 @@ class Session:
     secrets: tuple[str, ...] = field(repr=False)
 
     def ask(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-        """The rows that a question gets. Raises `NoTable`, `Busy`, `StorageFailed`."""
+        """The rows that a question gets. Raises `MissingTable`, `DatabaseBusy`, `StorageFailed`."""
         cursor = self._said(statement, values)
         try:
             return [tuple(row) for row in cursor.fetchall()]
@@ -97,7 +97,7 @@ class Session:
             cursor.close()
 
     def do(self, statement: str, *values: Any) -> int:
-        """How many rows a statement changed. Raises `Duplicate`, `NoTable`, `Busy`, `StorageFailed`."""
+        """How many rows a statement changed. Raises `DuplicateKey`, `MissingTable`, `DatabaseBusy`, `StorageFailed`."""
         cursor = self._said(statement, values)
         try:
             return int(cursor.rowcount)
@@ -128,18 +128,18 @@ class Session:
         raise failed  # outside of the block: a driver's error may hold the connection's password
 
     def _failed(self, error: Exception) -> StorageFailed:
-        kinds = ((self.dialect.is_duplicate, Duplicate), (self.dialect.is_missing, NoTable), (self.dialect.is_busy, Busy))
+        kinds = ((self.dialect.is_duplicate, DuplicateKey), (self.dialect.is_missing, MissingTable), (self.dialect.is_busy, DatabaseBusy))
         kind = next((one for test, one in kinds if test(error)), StorageFailed)
         advice = self.dialect.why(error)
         return kind(f"the database {self.shown} says: {_plain(error, self.secrets)}" + (f". {advice}" if advice else ""), path=self.shown)
 
 
 def retried(work: Callable[[], A], wait: Callable[[float], None]) -> A:
-    """What `work` answers, which is done again while others are in its way: it changes everything or nothing. Raises `Busy` after some twenty times."""
+    """What `work` answers, which is done again while others are in its way: it changes everything or nothing. Raises `DatabaseBusy` after some twenty times."""
     for turn in range(_TRIES):
         try:
             return work()
-        except Busy:
+        except DatabaseBusy:
             if turn == _TRIES - 1:
                 raise
         wait(min(_PAUSE_MS * 2**turn, 1000))

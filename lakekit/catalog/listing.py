@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from lakekit.catalog.identifier import SYSTEM, Name
+from lakekit.catalog.identifier import SYSTEM, Identifier
 from lakekit.errors import LakekitError, TableNotFound
 from lakekit.format_table.kinds import FORMAT_TABLE
 from lakekit.metadata import manifest_reader, snapshots
 from lakekit.table.format_tables import FormatTable, of_kind
-from lakekit.world import each
+from lakekit.world import parallel_map
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from lakekit.catalog.options import Settings
+    from lakekit.catalog.options import CatalogOptions
     from lakekit.table import Table
 
 NAMED = {"database": pl.String, "table": pl.String, "kind": pl.String}
@@ -24,14 +24,14 @@ _ENABLED = "format-table.enabled"
 DETAILS = {"snapshot_id": pl.Int64, "row_count": pl.Int64, "file_count": pl.Int64, "size_bytes": pl.Int64, "error": pl.String}
 
 
-def listed(there: Sequence[tuple[str, str]], table_of: Callable[[Name], Table], settings: Settings, *, details: bool) -> pl.DataFrame:
+def listed(there: Sequence[tuple[str, str]], table_of: Callable[[Identifier], Table], settings: CatalogOptions, *, details: bool) -> pl.DataFrame:
     """Return a row for each (database, table), without the format tables that the catalog's options hide."""
-    rows = each(lambda pair: row(table_of(Name(database=pair[0], table=pair[1])), *pair, details=details), there)
+    rows = parallel_map(lambda pair: row(table_of(Identifier(database=pair[0], table=pair[1])), *pair, details=details), there)
     listing = pl.DataFrame(rows, schema=_schema(details=details), orient="row")
     return listing if settings.of(_ENABLED) else listing.filter(pl.col("kind").ne_missing(FORMAT_TABLE))
 
 
-def check_shown(table: Table, settings: Callable[[], Settings]) -> Table:
+def check_shown(table: Table, settings: Callable[[], CatalogOptions]) -> Table:
     """Return the table, unless it is a format table and the catalog's options hide those. Raises `TableNotFound`."""
     if isinstance(table, FormatTable) and not settings().of(_ENABLED):
         message = f"{table.name} is a format table, and this catalog was connected with {_ENABLED}=false, which hides them. Connect without it"
@@ -65,7 +65,7 @@ def row(table: Table, database: str, name: str, *, details: bool) -> tuple[Any, 
         snapshot = snapshots.latest(handle)
         if snapshot is None:
             return database, name, kind, None, 0, 0, 0, None
-        live = manifest_reader.live(handle, snapshot)
+        live = manifest_reader.read_live_entries(handle, snapshot)
     except LakekitError as broken:
         return database, name, kind, None, None, None, None, broken.message
     size_bytes = int(live.numbers("file_size").sum())

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lakekit.maintenance.arguments import duration_ms
 from lakekit.catalog.views import queried
+from lakekit.commit.committer import commit_changes_once
 from lakekit.ddl.schema_changes import set_option
-from lakekit.commit.committer import publish_once
 from lakekit.errors import CommitStateUnknown, InvalidOption, LakekitError, Unsupported
 from lakekit.format.polars_types import paimon_type
+from lakekit.maintenance.arguments import duration_ms
 from lakekit.metadata import snapshots
 from lakekit.table import Table
 from lakekit.table.format_tables import of_kind
@@ -63,7 +63,7 @@ class MaterializedTable(Table):
             raise InvalidOption(f"{self.name} is suspended: t.resume(), or refresh(force=True) once", key=_STATUS, value=_SUSPENDED)
         newest = snapshots.latest(handle)
         if newest is not None and not force and handle.world.now_ms() - newest.time_millis < self.freshness_ms:
-            return publish_once(handle, [], commit_user=handle.new_commit_user())
+            return commit_changes_once(handle, [], commit_user=handle.new_commit_user())
         return self.with_options({"dynamic-partition-overwrite": "false"}).overwrite(queried(self.catalog, self.name, self.query))
 
     @property

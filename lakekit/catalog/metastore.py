@@ -14,11 +14,11 @@ from lakekit.errors import DatabaseNotFound, InvalidOption, TableNotFound
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from lakekit.catalog.identifier import Name
-    from lakekit.metadata.table_context import Ground
+    from lakekit.catalog.identifier import Identifier
+    from lakekit.metadata.table_context import TableLocation
     from lakekit.model.table_schema import TableSchema
 
-    Define = Callable[[Ground], TableSchema]
+    Define = Callable[[TableLocation], TableSchema]
 
 SHOWN = 12
 
@@ -67,19 +67,19 @@ class Metastore(Protocol):
         """Whether there is a table of that name, whatever the text."""
         ...
 
-    def ground(self, name: Name) -> Ground:
+    def ground(self, name: Identifier) -> TableLocation:
         """Where a table lies or would lie, and who is to be told of its changes."""
         ...
 
-    def create_table(self, name: Name, define: Define) -> None:
+    def create_table(self, name: Identifier, define: Define) -> None:
         """Has the table's first schema written and makes it known. The ground that `define` gets reaches the folder above the table, through no link."""
         ...
 
-    def drop_table(self, name: Name) -> None:
+    def drop_table(self, name: Identifier) -> None:
         """Forgets a table and deletes its files."""
         ...
 
-    def rename_table(self, old: Name, new: Name) -> None:
+    def rename_table(self, old: Identifier, new: Identifier) -> None:
         """Gives a table another name, and its files the place of that name."""
         ...
 
@@ -87,29 +87,29 @@ class Metastore(Protocol):
         """What lies in the warehouse, known or not: the tables of a database; None: the databases."""
         ...
 
-    def register(self, name: Name, schema: TableSchema) -> bool:
+    def register(self, name: Identifier, schema: TableSchema) -> bool:
         """Makes a table known that lies where its name leads, and renews what is kept of it; whether it was unknown."""
         ...
 
 
 @runtime_checkable
-class KeepsViews(Protocol):
+class SupportsViews(Protocol):
     """A metastore that keeps views too."""
 
     def views(self, database: str) -> dict[str, str]:
         """What is kept of the views of a database, by name."""
         ...
 
-    def put_view(self, name: Name, text: str) -> None:
+    def put_view(self, name: Identifier, text: str) -> None:
         """Keeps a view. Raises `ViewAlreadyExists` where somebody was faster."""
         ...
 
-    def drop_view(self, name: Name) -> bool:
+    def drop_view(self, name: Identifier) -> bool:
         """Forgets a view; whether there was one."""
         ...
 
 
-def missing(metastore: Metastore, name: Name) -> DatabaseNotFound | TableNotFound:
+def missing(metastore: Metastore, name: Identifier) -> DatabaseNotFound | TableNotFound:
     """The error of a name that stands for no table."""
     if not metastore.has_database(name.database):
         return missing_database(metastore.where, name.database, metastore.databases())

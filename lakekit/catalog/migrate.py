@@ -1,4 +1,6 @@
-"""Files that other engines wrote, taken over as a table of a catalog: what lies there and holds what (`folder`), the table (`maintenance.migrate`), then the name.
+"""Take over files that other engines wrote as a table of a catalog.
+
+`format_table` says what lies at the source, `maintenance.migrate` makes the table, and the name comes last.
 
 A source is a folder, or a format table, whose columns are said already. With `move` the source is touched last: when the table has its name, files and the
 folders that they leave empty go. A process that dies in between leaves a whole table, and files at both places.
@@ -11,29 +13,29 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lakekit import storage as storages
-from lakekit.maintenance import migrate as migration
-from lakekit.maintenance.migrate import Taken
 from lakekit.catalog import appearing, identifier
 from lakekit.ddl import schema_writer as schemas
 from lakekit.ddl.columns_given import type_of
 from lakekit.errors import InvalidOption, StorageFailed, Unsupported
-from lakekit.format_table import foreign_files as lying, joined, kinds, listing
-from lakekit.format_table.foreign_files import Found, Source
 from lakekit.format import foreign_file
 from lakekit.format.encoder import check_types
+from lakekit.format_table import foreign_files as lying, joined, kinds, listing
+from lakekit.format_table.foreign_files import ForeignFile, ForeignSource
+from lakekit.maintenance import migrate as migration
+from lakekit.maintenance.migrate import MigratedFile
 from lakekit.table.format_tables import FormatTable
 from lakekit.table.table import Table
 from lakekit.types import TIMESTAMPS, Field
-from lakekit.world import caution, each
+from lakekit.world import parallel_map, warn_user
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lakekit.catalog.catalog import Catalog
     from lakekit.catalog.metastore import Metastore
-    from lakekit.format_table.joined import Typed
-    from lakekit.format.held import Held
-    from lakekit.metadata.table_context import Ground, Handle
+    from lakekit.format.held import ForeignFileSchema
+    from lakekit.format_table.joined import MergedSchema
+    from lakekit.metadata.table_context import TableContext, TableLocation
     from lakekit.model.table_schema import TableSchema
     from lakekit.storage import PathLike
 
@@ -45,7 +47,7 @@ _FIXED = {"bucket": "-1", "primary-key": None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class MigrateRequest:
     """What a caller wants of the table to come."""
 
     move: bool
@@ -55,25 +57,28 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Read:
+class _ForeignTable:
     """What lies at the source and what each file holds; columns in the order of the table, the partition's values of each file."""
 
-    source: Source
-    helds: tuple[Held, ...]
-    typed: Typed
+    source: ForeignSource
+    helds: tuple[ForeignFileSchema, ...]
+    typed: MergedSchema
     fields: tuple[Field, ...]
     values: tuple[tuple[object, ...], ...]
     comment: str | None = None
 
 
-def migrate(catalog: Catalog, source: str | PathLike | Table, metastore: Metastore, to: str, asked: Asked) -> None:
-    """Makes a table of the files of a source. Raises what `format_table.foreign_files.source`, `format.foreign_file.held`, `format_table.joined` and `maintenance.migrate` raise."""
+def migrate(catalog: Catalog, source: str | PathLike | Table, metastore: Metastore, to: str, asked: MigrateRequest) -> None:
+    """Makes a table of the files of a source.
+
+    Raises what `format_table.foreign_files.source`, `format.foreign_file.held`, `format_table.joined` and `maintenance.migrate` raise.
+    """
     name = identifier.new_table(to, "createTable")
     appearing.check_free(metastore, name, "nothing was taken over")
     _check_options(asked.options)
     found = _read(catalog, source, asked)
 
-    def take(ground: Ground) -> TableSchema:
+    def take(ground: TableLocation) -> TableSchema:
         known = _schemas(catalog, ground, found, asked)
         return migration.migrate(found.source.storage, _taken(found, known), known, ground, move=asked.move)
 
@@ -83,10 +88,10 @@ def migrate(catalog: Catalog, source: str | PathLike | Table, metastore: Metasto
         _remove(found.source, name.full)
 
 
-def _warn_of_decimals(name: str, helds: Sequence[Held]) -> None:
+def _warn_of_decimals(name: str, helds: Sequence[ForeignFileSchema]) -> None:
     columns = sorted({column for held in helds for column in held.byte_decimals})
     if columns:
-        caution(
+        warn_user(
             f"{name}: DECIMAL columns {', '.join(columns)} lie as bytes in its Parquet files, where Paimon writes numbers. lakekit reads and filters "
             "them; the Java engine 1.4.2 reads them and fails where it filters by them. Where that matters, write the rows anew: t.overwrite(t.scan())"
         )
@@ -106,7 +111,7 @@ def _check_options(options: Mapping[str, Any]) -> None:
 # ---- what lies there -----------------------------------------------------------------------------------------------------------------------
 
 
-def _read(catalog: Catalog, source: str | PathLike | Table, asked: Asked) -> _Read:
+def _read(catalog: Catalog, source: str | PathLike | Table, asked: MigrateRequest) -> _ForeignTable:
     table = source if isinstance(source, Table) else _named(catalog, source)
     if table is not None:
         return _of_format_table(table, asked)
@@ -119,11 +124,11 @@ def _read(catalog: Catalog, source: str | PathLike | Table, asked: Asked) -> _Re
         storage, root = storages.open(text, catalog.storage_options if own is None else own)
     found = lying.source(storage, root)
     paths, helds = [one.path for one in found.files], _helds(found)
-    typed = joined.joined(paths, helds, found.keys)
+    typed = joined.merge_schemas(paths, helds, found.keys)
     given = {name: type_of(t, name).as_nullable() for name, t in asked.partition_types.items()}
     keys = joined.partition_fields(found.keys, [one.texts for one in found.files], paths, helds, given)
     values = tuple(joined.values(one.path, one.texts, keys) for one in found.files)
-    return _Read(source=found, helds=helds, typed=typed, fields=(*typed.fields, *keys), values=values)
+    return _ForeignTable(source=found, helds=helds, typed=typed, fields=(*typed.fields, *keys), values=values)
 
 
 def _named(catalog: Catalog, source: str | PathLike) -> Table | None:
@@ -131,7 +136,7 @@ def _named(catalog: Catalog, source: str | PathLike) -> Table | None:
     return catalog.table(source) if isinstance(source, str) and _NAME.fullmatch(source) and catalog.exists(source) else None
 
 
-def _of_format_table(table: Table, asked: Asked) -> _Read:
+def _of_format_table(table: Table, asked: MigrateRequest) -> _ForeignTable:
     if not isinstance(table, FormatTable):
         raise Unsupported(f"{table.name} is no format table, whose files lie in a folder; cat.clone copies tables", feature="procedure.migrate_table")
     handle = table.facts()
@@ -144,36 +149,38 @@ def _of_format_table(table: Table, asked: Asked) -> _Read:
     found, values = _lying(handle)
     helds = _helds(found)
     typed = joined.declared([one.path for one in found.files], helds, handle.schema.fields, handle.schema.partition_keys)
-    return _Read(source=found, helds=helds, typed=typed, fields=handle.schema.fields, values=values, comment=handle.schema.comment)
+    return _ForeignTable(source=found, helds=helds, typed=typed, fields=handle.schema.fields, values=values, comment=handle.schema.comment)
 
 
-def _lying(handle: Handle) -> tuple[Source, tuple[tuple[object, ...], ...]]:
+def _lying(handle: TableContext) -> tuple[ForeignSource, tuple[tuple[object, ...], ...]]:
     """The files of a format table, and the partition values of each."""
     storage, root = listing.place(handle)
     level = listing.found(handle)
     files = listing.files(handle, [one.directory for one in level])
     pairs = [(one, file) for one, some in zip(level, files, strict=True) for file in some if file.size_bytes]
     format_name = kinds.format_of(handle)
-    found = tuple(Found(path=file.path, size_bytes=file.size_bytes, format_name=format_name) for _, file in pairs)
+    found = tuple(ForeignFile(path=file.path, size_bytes=file.size_bytes, format_name=format_name) for _, file in pairs)
     inside = [one.directory[len(root) :].strip("/").split("/") for one in level if one.directory != root]
     above = {"/".join((root, *parts[: depth + 1])) for parts in inside for depth in range(len(parts))}
     folders = sorted(above, key=lambda folder: (-folder.count("/"), folder))
-    return Source(storage=storage, root=root, keys=handle.schema.partition_keys, files=found, folders=tuple(folders)), tuple(one.values for one, _ in pairs)
+    return ForeignSource(storage=storage, root=root, keys=handle.schema.partition_keys, files=found, folders=tuple(folders)), tuple(
+        one.values for one, _ in pairs
+    )
 
 
-def _helds(found: Source) -> tuple[Held, ...]:
+def _helds(found: ForeignSource) -> tuple[ForeignFileSchema, ...]:
     storage = found.storage
 
-    def held(one: Found) -> Held:
+    def held(one: ForeignFile) -> ForeignFileSchema:
         return foreign_file.held(one.format_name, one.path, lambda offset, length: storage.read(one.path, offset, length), one.size_bytes)
 
-    return tuple(each(held, found.files, waiting=storage.is_remote))
+    return tuple(parallel_map(held, found.files, waiting=storage.is_remote))
 
 
 # ---- the table -----------------------------------------------------------------------------------------------------------------------------
 
 
-def _schemas(catalog: Catalog, ground: Ground, found: _Read, asked: Asked) -> list[TableSchema]:
+def _schemas(catalog: Catalog, ground: TableLocation, found: _ForeignTable, asked: MigrateRequest) -> list[TableSchema]:
     """The schemas of the table: one for each way in which files differ from its own, then its own."""
     formats = [one.format_name for one in found.source.files]
     common = max(sorted(set(formats)), key=formats.count, default="parquet")
@@ -190,7 +197,7 @@ def _schemas(catalog: Catalog, ground: Ground, found: _Read, asked: Asked) -> li
     return [*older, replace(own, id=len(older))]
 
 
-def _taken(found: _Read, known: Sequence[TableSchema]) -> list[Taken]:
+def _taken(found: _ForeignTable, known: Sequence[TableSchema]) -> list[MigratedFile]:
     """The files, each with the schema that says its types."""
     by_types = {tuple(field.type for field in schema.fields): schema.id for schema in known}
     keys, own = set(found.source.keys), known[-1].fields
@@ -198,7 +205,7 @@ def _taken(found: _Read, known: Sequence[TableSchema]) -> list[Taken]:
     for one, held, older, values in zip(found.source.files, found.helds, found.typed.older, found.values, strict=True):
         types = {field.name: field.type for field in held.fields}
         taken.append(
-            Taken(
+            MigratedFile(
                 path=one.path,
                 size_bytes=one.size_bytes,
                 row_count=held.row_count,
@@ -216,10 +223,10 @@ def _taken(found: _Read, known: Sequence[TableSchema]) -> list[Taken]:
 # ---- what was moved ------------------------------------------------------------------------------------------------------------------------
 
 
-def _remove(source: Source, name: str) -> None:
+def _remove(source: ForeignSource, name: str) -> None:
     """Takes away what the table has now, and folders that are empty then. What stays is told: the table has its rows all the same."""
     try:
         source.storage.delete([*(one.path for one in source.files), *source.beside])
         source.storage.remove_directories(source.folders)
     except StorageFailed as failed:
-        caution(f'{name} has all rows, but not all files could be taken away from "{source.root}": {failed.message}. Delete what is left there')
+        warn_user(f'{name} has all rows, but not all files could be taken away from "{source.root}": {failed.message}. Delete what is left there')

@@ -56,7 +56,7 @@ _OPTIONS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class CatalogOptions:
     """What a metastore is opened with. `warehouse` is a path of `storage`; `options` are texts, and may hold secrets."""
 
     warehouse: str

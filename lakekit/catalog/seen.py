@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Seen:
+class CatalogCache:
     """What one catalog object has listed and was told; neither copied nor pickled with it.
 
     `databases` were listed last, for the card. `metastore` is open once it was asked. `views` are the temporary views, by name. `named` are

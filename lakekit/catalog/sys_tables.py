@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lakekit.catalog.catalog import Catalog
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
 
 _NUMBERS = ("record_count", "file_size_in_bytes", "file_count", "last_file_creation_time")
 _TABLES = {
@@ -122,16 +122,16 @@ TABLES: dict[str, Callable[[Catalog], pl.DataFrame]] = {
 }
 
 
-def _opened(catalog: Catalog) -> list[tuple[str, str, Handle]]:
+def _opened(catalog: Catalog) -> list[tuple[str, str, TableContext]]:
     names = catalog.tables().select("database", "table").rows()
 
-    def handle(pair: tuple[str, str]) -> Handle | None:
+    def handle(pair: tuple[str, str]) -> TableContext | None:
         try:
             return Table.handle(catalog.table(".".join(pair)))  # of format tables too, which have no handle for those who look for snapshots
         except LakekitError:
             return None
 
-    opened = world.each(handle, names)
+    opened = world.parallel_map(handle, names)
     return [(*pair, one) for pair, one in zip(names, opened, strict=True) if one is not None]
 
 

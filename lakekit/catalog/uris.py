@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from lakekit.errors import InvalidOption
-from lakekit.options.frozendict import EMPTY, Frozen
+from lakekit.options.frozendict import EMPTY, FrozenDict
 from lakekit.options.secrets import HIDDEN, NAME_PATTERN
 from lakekit.storage.local import absolute
 
@@ -32,7 +32,7 @@ _URI = re.compile(rf"\s*(?:jdbc:)?(?:{'|'.join(_SCHEMES)}):", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
+class JdbcAddress:
     """A database. `database` is a file's path for sqlite; `parameters` is everything else that the driver is told."""
 
     dialect: str
@@ -44,7 +44,7 @@ class Address:
     parameters: Mapping[str, str] = field(default=EMPTY, repr=False)
 
 
-def address(uri: str, driver: Mapping[str, str]) -> Address:
+def address(uri: str, driver: Mapping[str, str]) -> JdbcAddress:
     """A database by its uri and the options of its driver, which the uri wins over. Raises `InvalidOption` for an uri that names none."""
     text = uri.strip()
     kind, colon, rest = text.removeprefix("jdbc:").partition(":")
@@ -52,7 +52,7 @@ def address(uri: str, driver: Mapping[str, str]) -> Address:
     if dialect is None or not colon:
         raise InvalidOption(f"{hidden(uri)!r} is no uri of a database that lakekit knows; there are {_FORMS}", key="uri", value=None)
     if dialect == "sqlite":
-        return Address(dialect=dialect, database=_file(uri, rest, is_java=text.startswith("jdbc:")), parameters=Frozen(driver))
+        return JdbcAddress(dialect=dialect, database=_file(uri, rest, is_java=text.startswith("jdbc:")), parameters=FrozenDict(driver))
     parts = _split(f"{dialect}:{rest}")
     if parts is None:  # outside of the block that found out: its error quotes what stands behind the colon
         raise InvalidOption(f"{hidden(uri)!r} cannot be read as an uri; there are {_FORMS}", key="uri", value=None)
@@ -63,7 +63,7 @@ def address(uri: str, driver: Mapping[str, str]) -> Address:
     told = {**driver, **dict(parse_qsl(parts.query, keep_blank_values=True))}
     user, secret = (told.pop(name, None) if given is None else unquote(given) for name, given in (("user", user), ("password", password)))
     rest_told = {key: value for key, value in told.items() if key not in ("user", "password")}
-    return Address(dialect=dialect, database=database, host=host or "localhost", port=port, user=user, password=secret, parameters=Frozen(rest_told))
+    return JdbcAddress(dialect=dialect, database=database, host=host or "localhost", port=port, user=user, password=secret, parameters=FrozenDict(rest_told))
 
 
 def _split(uri: str) -> SplitResult | None:

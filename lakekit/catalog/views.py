@@ -16,20 +16,20 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from lakekit import plugins
-from lakekit.catalog.metastore import KeepsViews, some
+from lakekit.catalog.metastore import SupportsViews, some
 from lakekit.columns import col
 from lakekit.errors import Corrupt, InvalidOption, LakekitError, Unsupported, ViewAlreadyExists, ViewNotFound
 from lakekit.format.polars_types import paimon_type
 from lakekit.model import json_codec
-from lakekit.options.frozendict import Frozen
+from lakekit.options.frozendict import FrozenDict
 from lakekit.types import Field, field_from_json, field_to_json, first_duplicate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lakekit.catalog.catalog import Catalog
+    from lakekit.catalog.identifier import Identifier
     from lakekit.catalog.metastore import Metastore
-    from lakekit.catalog.identifier import Name
 
 FEATURE = "catalog.views"
 LISTED = {"database": pl.String, "view": pl.String, "temporary": pl.Boolean, "query": pl.String, "comment": pl.String}
@@ -91,10 +91,10 @@ def define(
         msg = f"view {name}: {', '.join(wanted)} are to be the names of the columns {', '.join(given)}; give each its own"
         raise InvalidOption(msg, key="columns", value=None)
     fields = tuple(Field(one, paimon_type(dtype, one), id=at) for at, (one, dtype) in enumerate(zip(wanted, given.dtypes(), strict=True)))
-    return View(catalog=catalog, name=name, query=query, fields=fields, dialects=Frozen(dialects or {}), comment=comment, temporary=temporary)
+    return View(catalog=catalog, name=name, query=query, fields=fields, dialects=FrozenDict(dialects or {}), comment=comment, temporary=temporary)
 
 
-def known(catalog: Catalog, metastore: Metastore, name: Name, temporary: Mapping[str, View]) -> View | None:
+def known(catalog: Catalog, metastore: Metastore, name: Identifier, temporary: Mapping[str, View]) -> View | None:
     """The view of a name, if there is one."""
     own = temporary.get(name.full)
     if own is not None:
@@ -103,7 +103,7 @@ def known(catalog: Catalog, metastore: Metastore, name: Name, temporary: Mapping
     return None if text is None else from_text(catalog, name.full, text, metastore.where)
 
 
-def again(there: View, *, if_not_exists: bool) -> View:
+def existing_view(there: View, *, if_not_exists: bool) -> View:
     """A view that is there already, where that is no error. Raises `ViewAlreadyExists`."""
     if if_not_exists:
         return there
@@ -153,17 +153,17 @@ def missing(name: str, known: Sequence[str]) -> ViewNotFound:
 
 def kept(metastore: Metastore, database: str) -> dict[str, str]:
     """What a metastore keeps of the views of a database, by name."""
-    return metastore.views(database) if isinstance(metastore, KeepsViews) else {}
+    return metastore.views(database) if isinstance(metastore, SupportsViews) else {}
 
 
-def forgotten(metastore: Metastore, name: Name) -> bool:
+def without_view(metastore: Metastore, name: Identifier) -> bool:
     """Whether a metastore kept a view of that name, which it does no more."""
-    return isinstance(metastore, KeepsViews) and metastore.drop_view(name)
+    return isinstance(metastore, SupportsViews) and metastore.drop_view(name)
 
 
-def keeper(metastore: Metastore) -> KeepsViews:
+def keeper(metastore: Metastore) -> SupportsViews:
     """The metastore, if it keeps views. Raises `Unsupported`."""
-    if isinstance(metastore, KeepsViews):
+    if isinstance(metastore, SupportsViews):
         return metastore
     instead = "pass temporary=True for one that this catalog object knows, or connect with metastore='jdbc'"
     raise Unsupported(f'"{metastore.where}" keeps no views: {instead}', feature=FEATURE)

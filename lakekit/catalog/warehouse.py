@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 from lakekit.catalog import identifier
 from lakekit.errors import LakekitError, StorageFailed
 from lakekit.metadata import branches, schemas
-from lakekit.model.table_paths import Layout
+from lakekit.model.table_paths import TablePaths
 from lakekit.storage import confined, folders
-from lakekit.storage.folders import Folders
+from lakekit.storage.folders import SupportsDirectories
 from lakekit.storage.protocol import OutsideRoot
-from lakekit.world import caution, each
+from lakekit.world import parallel_map, warn_user
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakekit.metadata.table_context import Ground
+    from lakekit.metadata.table_context import TableLocation
     from lakekit.storage.protocol import Storage
 
 SUFFIX = ".db"
@@ -35,8 +35,8 @@ def location(root: str, database: str, table: str | None = None) -> str:
 
 
 def is_table(storage: Storage, directory: str) -> bool:
-    """Return whether a table lies there: a directory, or a link to one, that holds a schema, under a hidden name too (`Layout.hidden`)."""
-    layouts = (Layout(root=directory), Layout(root=directory, hidden=True))
+    """Return whether a table lies there: a directory, or a link to one, that holds a schema, under a hidden name too (`TablePaths.hidden`)."""
+    layouts = (TablePaths(root=directory), TablePaths(root=directory, hidden=True))
     own = confined(storage, directory)
     try:
         return any(
@@ -58,7 +58,7 @@ def tables(storage: Storage, folder: str) -> list[str]:
     """Return the tables that are folders of a database's, or links to such, by name."""
     own = confined(storage, folder)
     inside = [name for name in folders.list_folders(own, folder) if identifier.is_table(name)]
-    kept = each(lambda name: is_table(own, f"{folder}/{name}"), inside)
+    kept = parallel_map(lambda name: is_table(own, f"{folder}/{name}"), inside)
     return sorted(name for name, is_one in zip(inside, kept, strict=True) if is_one)
 
 
@@ -73,7 +73,7 @@ def check_own_folder(storage: Storage, root: str, database: str) -> None:
         )
 
 
-def reach(ground: Ground, within: Sequence[str]) -> Ground:
+def reach(ground: TableLocation, within: Sequence[str]) -> TableLocation:
     """Return a table's ground whose storage reaches all of the outermost of some folders above the table.
 
     No link below that folder is written, moved or deleted through: not the table's own, nor one that takes a folder's place meanwhile.
@@ -84,7 +84,7 @@ def reach(ground: Ground, within: Sequence[str]) -> Ground:
     return replace(ground, storage=confined(ground.storage, above))
 
 
-def remove(ground: Ground, within: Sequence[str]) -> None:
+def remove(ground: TableLocation, within: Sequence[str]) -> None:
     """Delete the files of a table that lies below one of some folders, what needs others first and its schemas last.
 
     Cut off in between, the table is whole or empty, and can be dropped again. Of a table that is a link only the link goes. What is no table, or lies below
@@ -95,12 +95,12 @@ def remove(ground: Ground, within: Sequence[str]) -> None:
     target = None if own is None else folders.link_target(own, layout.root)
     if own is not None and target is not None:
         own.delete([layout.root])
-        caution(f'{ground.name} was a link to "{target}": the link is gone, and the table stays there. Delete the folder if nobody needs it')
+        warn_user(f'{ground.name} was a link to "{target}": the link is gone, and the table stays there. Delete the folder if nobody needs it')
         return
-    if own is None or not is_table(ground.storage, layout.root) or (isinstance(own, Folders) and not folders.is_folder(own, layout.root)):
+    if own is None or not is_table(ground.storage, layout.root) or (isinstance(own, SupportsDirectories) and not folders.is_folder(own, layout.root)):
         if ground.storage.stat(layout.root) is not None:
             why = "no table of this catalog lies there" if is_table(ground.storage, layout.root) else "no table lies there"
-            caution(f'{ground.name} is gone from the catalog, and its folder "{layout.root}" was left alone: {why}. Delete it if nobody needs it')
+            warn_user(f'{ground.name} is gone from the catalog, and its folder "{layout.root}" was left alone: {why}. Delete it if nobody needs it')
         return
     outside = _external_paths(ground)
     has_branches = folders.is_folder(own, layout.branches_dir)
@@ -108,7 +108,7 @@ def remove(ground: Ground, within: Sequence[str]) -> None:
     roots = [f"{top}/{kind}" for top in tops for kind in ("snapshot", "tag", "changelog")]
     folders.remove(own, layout.root, first=roots, last=(layout.branches_dir, layout.schema_dir, replace(layout, hidden=True).schema_dir))
     if outside:
-        caution(f"{ground.name} kept data files outside its folder, which were not deleted: {', '.join(outside)}. Delete those that no other table needs")
+        warn_user(f"{ground.name} kept data files outside its folder, which were not deleted: {', '.join(outside)}. Delete those that no other table needs")
 
 
 def is_below(path: str, root: str) -> bool:
@@ -116,7 +116,7 @@ def is_below(path: str, root: str) -> bool:
     return path.startswith(f"{root.rstrip('/')}/") and ".." not in path[len(root) :].split("/")
 
 
-def move(ground: Ground, target: str, within: Sequence[str]) -> None:
+def move(ground: TableLocation, target: str, within: Sequence[str]) -> None:
     """Give a table's folder another place; both lie below one of some folders. Raises `StorageFailed` where something lies there."""
     outermost = [folder for folder in within if not any(is_below(folder, other) for other in within)]
     storage, root = confined(ground.storage, *outermost), ground.layout.root
@@ -128,7 +128,7 @@ def move(ground: Ground, target: str, within: Sequence[str]) -> None:
     folders.move(storage, root, target)
 
 
-def _external_paths(ground: Ground) -> list[str]:
+def _external_paths(ground: TableLocation) -> list[str]:
     found: set[str] = set()
     grounds = [ground]
     try:

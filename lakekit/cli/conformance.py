@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from lakekit.cli.main import Out
-    from lakekit.testing.conformance import Found, Outcome
-    from lakekit.testing.adapters import Reader, Writer
+    from lakekit.cli.main import Output
+    from lakekit.testing.adapters import ReaderAdapter, WriterAdapter
+    from lakekit.testing.conformance import ConformanceResult, Outcome
 
 _PROBLEM = 1
 
@@ -56,7 +56,7 @@ def add(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentPars
     verb.set_defaults(run=bench)
 
 
-def conformance(asked: argparse.Namespace, out: Out) -> int:
+def conformance(asked: argparse.Namespace, out: Output) -> int:
     """`lakekit conformance`: what came of each case; the exit code says whether one failed."""
     suite: Any = plugins.load("testing", "conformance")  # what checks the golden files takes long to load, and no other verb needs it
     reader, writer = _plugged(asked)
@@ -71,7 +71,7 @@ def conformance(asked: argparse.Namespace, out: Out) -> int:
     return 0 if found.ok else _PROBLEM
 
 
-def bench(asked: argparse.Namespace, out: Out) -> None:
+def bench(asked: argparse.Namespace, out: Output) -> None:
     """`lakekit bench PATH | --size ROWS`: a line for each thing that is measured."""
     measured: Any = plugins.load("testing", "bench")
     if (asked.path is None) == (asked.size is None):
@@ -83,7 +83,7 @@ def bench(asked: argparse.Namespace, out: Out) -> None:
     out.rows(measured.NAMES, [line.row() for line in lines])
 
 
-def _plugged(asked: argparse.Namespace) -> tuple[Reader | None, Writer | None]:
+def _plugged(asked: argparse.Namespace) -> tuple[ReaderAdapter | None, WriterAdapter | None]:
     plugged: Any = plugins.load("testing", "adapters")
     for one, other in (("reader", "reader_command"), ("writer", "writer_command")):
         if getattr(asked, one) and getattr(asked, other):
@@ -98,7 +98,7 @@ def _plugged(asked: argparse.Namespace) -> tuple[Reader | None, Writer | None]:
     return reader, writer
 
 
-def _shown(out: Out, found: Found, *, whole: bool) -> None:
+def _shown(out: Output, found: ConformanceResult, *, whole: bool) -> None:
     if out.format != "table":
         out.frame(found.frame())
         return

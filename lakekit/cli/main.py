@@ -33,18 +33,18 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 import lakekit
-from lakekit.cli import maintenance, conformance
-from lakekit.maintenance.check.report import NAMES
-from lakekit.draw import levels, manifests, cards, timeline, humanize
+from lakekit.cli import conformance, maintenance
+from lakekit.draw import cards, humanize, levels, manifests, timeline
 from lakekit.draw.hexdump import LINES, text as bytes_drawn
 from lakekit.errors import InvalidOption, LakekitError, TableNotFound
 from lakekit.format import external_reader
+from lakekit.inspection import html_page, levels as picture, manifest_tree, timeline as history
+from lakekit.inspection.hexdump import hex as hex_of
+from lakekit.inspection.summary import health, totals
+from lakekit.maintenance.check.report import NAMES
 from lakekit.model.locations import options_of
 from lakekit.system_tables.itself import features, versions
-from lakekit.inspection import timeline as history, manifest_tree, html_page, levels as picture
-from lakekit.inspection.hexdump import hex as hex_of
 from lakekit.table.open_create import open as open_table
-from lakekit.inspection.summary import health, totals
 from lakekit.testing.fixtures import fixtures
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.print_help()
         return USAGE
     try:
-        code: int = asked.run(asked, Out(asked)) or FINE
+        code: int = asked.run(asked, Output(asked)) or FINE
         sys.stdout.flush()
     except BrokenPipeError:  # the reader of the pipe has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -177,7 +177,7 @@ def _positive(said: str) -> int:
 # ---- what is printed ------------------------------------------------------------------------------------------------------------------------
 
 
-class Out:
+class Output:
     """Where a command prints: a person's terminal or a pipe."""
 
     def __init__(self, asked: argparse.Namespace) -> None:
@@ -283,7 +283,7 @@ def _at(asked: argparse.Namespace) -> int | str | None:
     return asked.at
 
 
-def inspect(asked: argparse.Namespace, out: Out) -> None:
+def inspect(asked: argparse.Namespace, out: Output) -> None:
     """`lakekit inspect PATH [NOUN]`."""
     table = _open(asked)
     if asked.at is not None and asked.noun not in (None, *TRAVELLING):
@@ -304,7 +304,7 @@ def inspect(asked: argparse.Namespace, out: Out) -> None:
         out.frame(getattr(table, asked.noun)())
 
 
-def show_card(table: Table, out: Out, at: int | str | None = None) -> None:
+def show_card(table: Table, out: Output, at: int | str | None = None) -> None:
     """Schema, keys, snapshot, files per level and health of a table."""
     facts = card_facts(table, at)
     if out.format == "table":
@@ -326,7 +326,7 @@ def card_facts(table: Table, at: int | str | None) -> list[tuple[str, object]]:
     if snapshots.is_empty():
         return [*facts, ("snapshot", "none: nothing was written yet")]
     last = snapshots.row(-1, named=True)
-    facts.append(("snapshots", f"{snapshots.height}, the newest is {last['snapshot_id']}: {last['kind']} at {humanize.cell(last['time'])}"))
+    facts.append(("snapshots", f"{snapshots.height}, the newest is {last['snapshot_id']}: {last['kind']} at {humanize.format_cell(last['time'])}"))
     files = table.files(at=at)
     facts.append(("files" if at is None else f"files at {at}", totals(files)))
     if table.primary_keys:
@@ -336,14 +336,14 @@ def card_facts(table: Table, at: int | str | None) -> list[tuple[str, object]]:
     return facts
 
 
-def show_snapshots(table: Table, out: Out) -> None:
+def show_snapshots(table: Table, out: Output) -> None:
     """The snapshots as a line of marks to a person, and as rows."""
     if out.format == "table":
         out.lines(timeline.text(history.history(table), width=out.width) + "\n")
     out.frame(table.snapshots())
 
 
-def show_manifests(table: Table, out: Out, at: int | str | None = None) -> None:
+def show_manifests(table: Table, out: Output, at: int | str | None = None) -> None:
     """The manifests of a snapshot as a tree to a person, as rows to a pipe."""
     if out.format == "table":
         out.lines(manifests.text(manifest_tree.tree(table, history.id_of(table, at)), width=out.width, first=out.limit or manifests.FIRST))
@@ -351,7 +351,7 @@ def show_manifests(table: Table, out: Out, at: int | str | None = None) -> None:
         out.frame(table.manifests(at=at))
 
 
-def show_levels(table: Table, out: Out, at: int | str | None = None, buckets: int | None = None) -> None:
+def show_levels(table: Table, out: Output, at: int | str | None = None, buckets: int | None = None) -> None:
     """The sorted runs of every bucket, drawn on one key axis a bucket, or the files of an append table in their order; rows for a pipe."""
     files = table.files(at=at)
     if out.format != "table":
@@ -366,14 +366,14 @@ def show_levels(table: Table, out: Out, at: int | str | None = None, buckets: in
     limit = buckets or out.limit or 20
     for place in every[:limit]:
         state = picture.state_of(None, files, None, place, is_append=is_append)
-        named = f"{humanize.cell(place.partition)} · " if table.partition_keys else ""
+        named = f"{humanize.format_cell(place.partition)} · " if table.partition_keys else ""
         part = files.filter((pl.col("partition") == place.partition) & (pl.col("bucket") == place.bucket))
         out.lines(levels.as_text(f"{named}bucket {place.bucket} · {totals(part)}", [state], width=out.width, is_append=is_append))
     if len(every) > limit:
         out.lines(f"… {humanize.plural(len(every) - limit, 'more bucket')}")
 
 
-def plan(asked: argparse.Namespace, out: Out) -> None:
+def plan(asked: argparse.Namespace, out: Output) -> None:
     """`lakekit plan PATH --where …`."""
     table = _open(asked)
     explained = table.explain(history.condition(table, asked.where or ""), at=_at(asked))
@@ -388,7 +388,7 @@ def plan(asked: argparse.Namespace, out: Out) -> None:
         out.rows(("what", "before", "after", "why"), [*steps, *read, *expected])
 
 
-def check(asked: argparse.Namespace, out: Out) -> int:
+def check(asked: argparse.Namespace, out: Output) -> int:
     """`lakekit check PATH [--deep]`: the verdict and what was found, problems first; the exit code says whether there are problems."""
     report = _open(asked).check(deep=asked.deep)
     rows = report.rows()
@@ -399,15 +399,15 @@ def check(asked: argparse.Namespace, out: Out) -> int:
     return FINE if report.ok else PROBLEM
 
 
-def browse(asked: argparse.Namespace, _: Out) -> None:
+def browse(asked: argparse.Namespace, _: Output) -> None:
     """`lakekit browse PATH -o page.html`."""
     table = _open(asked)
     target = asked.output or f"{table.name.rpartition('/')[2]}.html"
     size_bytes = html_page.save(table, target, snapshots=asked.snapshots)
-    print(f"{humanize.printable(target)}: {humanize.size(size_bytes)}, one file, opens in any browser")
+    print(f"{humanize.printable(target)}: {humanize.format_size(size_bytes)}, one file, opens in any browser")
 
 
-def show_hex(asked: argparse.Namespace, out: Out) -> None:
+def show_hex(asked: argparse.Namespace, out: Output) -> None:
     """`lakekit hex PATH [--offset N] [--limit N]`: lines to a person, fields to a pipe; a damaged file is shown, then its error is told."""
     shown = hex_of(asked.path, format=asked.what, storage_options=dict(asked.storage) or None)
     if asked.open is not None:
@@ -421,7 +421,7 @@ def show_hex(asked: argparse.Namespace, out: Out) -> None:
         raise shown.error
 
 
-def show_features(asked: argparse.Namespace, out: Out) -> None:
+def show_features(asked: argparse.Namespace, out: Output) -> None:
     """`lakekit features [WORD]`."""
     frame = features()
     if asked.word:
@@ -433,7 +433,7 @@ def show_features(asked: argparse.Namespace, out: Out) -> None:
     out.frame(frame)
 
 
-def demo(_: argparse.Namespace, out: Out) -> None:
+def demo(_: argparse.Namespace, out: Output) -> None:
     """`lakekit demo`: the main job, on two days of flights that the Java engine wrote."""
     out.format = "table"
     path = fixtures() / "flights" / "table"

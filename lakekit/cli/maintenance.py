@@ -25,10 +25,10 @@ import sys
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from lakekit.maintenance.arguments import duration_ms
 from lakekit.catalog import connect
 from lakekit.draw import humanize
 from lakekit.errors import InvalidOption
+from lakekit.maintenance.arguments import duration_ms
 from lakekit.model.locations import options_of
 from lakekit.storage.refusal import typed_refusals
 from lakekit.table.open_create import open as open_table
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from lakekit.catalog import Catalog
-    from lakekit.cli.main import Out
+    from lakekit.cli.main import Output
     from lakekit.table import Table
 
 EXPIRED = ("snapshots", "changelogs", "tags", "consumers", "partitions")
@@ -65,7 +65,7 @@ _WHERE = "a condition in SQL on partition columns"
 def add(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentParser, positive: Callable[[str], int]) -> None:
     """Makes the verbs known to the parser."""
 
-    def verb(name: str, run: Callable[[argparse.Namespace, Out], None], told: str) -> Any:
+    def verb(name: str, run: Callable[[argparse.Namespace, Output], None], told: str) -> Any:
         parser = verbs.add_parser(name, parents=[store, shape], help=told)
         parser.add_argument("path", metavar="PATH", help="the folder of a table")
         parser.add_argument("--branch", help="another branch than main")
@@ -122,7 +122,7 @@ def add(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentPars
 
 
 def _add_of_catalogs(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentParser) -> None:
-    def verb(name: str, run: Callable[[argparse.Namespace, Out], int | None], told: str) -> Any:
+    def verb(name: str, run: Callable[[argparse.Namespace, Output], int | None], told: str) -> Any:
         parser = verbs.add_parser(name, parents=[store, shape], help=told)
         parser.add_argument("warehouse", metavar="WAREHOUSE", help="the folder of a catalog")
         parser.add_argument("--metastore", default="filesystem", choices=("filesystem", "jdbc", "hive"), help="what knows the names; folders unless given")
@@ -168,7 +168,7 @@ def _open(asked: argparse.Namespace) -> Table:
     return open_table(asked.path, branch=asked.branch, options=options_of(asked.allow), storage_options=dict(asked.storage) or None)
 
 
-def _told(out: Out, result: Any) -> None:
+def _told(out: Output, result: Any) -> None:
     """A card to a person, its facts to a pipe."""
     if out.format == "table":
         out.lines(str(result))
@@ -181,12 +181,12 @@ def _plain(value: object) -> object:
     return list(value) if isinstance(value, tuple) else value
 
 
-def compact(asked: argparse.Namespace, out: Out) -> None:
+def compact(asked: argparse.Namespace, out: Output) -> None:
     """`lakekit compact PATH`."""
     _told(out, _open(asked).compact(full=asked.full, where=asked.where, order_by=asked.order_by, strategy=asked.strategy, idle=asked.idle))
 
 
-def expire(asked: argparse.Namespace, out: Out) -> None:
+def expire(asked: argparse.Namespace, out: Output) -> None:
     """`lakekit expire PATH WHAT`."""
     allowed: dict[str, Sequence[str]] = {
         "snapshots": ("retain_max", "retain_min", "older_than"),
@@ -207,7 +207,7 @@ def expire(asked: argparse.Namespace, out: Out) -> None:
     _told(out, getattr(_open(asked), f"expire_{asked.what}")(**given, dry_run=asked.dry_run))
 
 
-def _said(out: Out, text: str) -> None:
+def _said(out: Output, text: str) -> None:
     """A sentence, to a person only: a pipe learns by the exit code."""
     if out.format == "table":
         out.lines(text)
@@ -236,7 +236,7 @@ def _only_with(asked: argparse.Namespace, allowed: Mapping[str, Sequence[str]]) 
             raise InvalidOption(f"{flag} goes with {' and '.join(actions)}, not with {asked.action}", key=flag, value=str(value))
 
 
-def tag(asked: argparse.Namespace, out: Out) -> None:
+def tag(asked: argparse.Namespace, out: Output) -> None:
     """`lakekit tag PATH ACTION NAME`."""
     table = _open(asked)
     _check_name(asked, "tag", ("list", "automatic"))
@@ -270,7 +270,7 @@ def _short(action: str) -> str:
     return "forward" if action == "fast-forward" else action
 
 
-def branch(asked: argparse.Namespace, out: Out) -> None:
+def branch(asked: argparse.Namespace, out: Output) -> None:
     """`lakekit branch PATH ACTION NAME`."""
     table = _open(asked)
     _check_name(asked, "branch", ("list",))
@@ -297,28 +297,28 @@ def branch(asked: argparse.Namespace, out: Out) -> None:
     _said(out, f"{table.name} · branch {asked.name}: {done}")
 
 
-def rollback(asked: argparse.Namespace, out: Out) -> None:
+def rollback(asked: argparse.Namespace, out: Output) -> None:
     """`lakekit rollback PATH TO`."""
     _told(out, _open(asked).rollback(asked.to, watermark=asked.watermark, dry_run=asked.dry_run))
 
 
-def orphans(asked: argparse.Namespace, out: Out) -> None:
+def orphans(asked: argparse.Namespace, out: Output) -> None:
     """`lakekit orphans PATH`."""
     age = None if asked.older_than is None else timedelta(milliseconds=duration_ms(asked.older_than, "older-than"))
     table, dry_run = _open(asked), asked.dry_run or not asked.delete
     found = table.remove_orphans(older_than=age, dry_run=dry_run, external=asked.external)
     if found.height or out.format != "table":
         out.frame(found)
-    parts = f"{humanize.plural(found.height, 'file')}, {humanize.size(int(found['size_bytes'].sum()))}" if found.height else "nothing"
+    parts = f"{humanize.plural(found.height, 'file')}, {humanize.format_size(int(found['size_bytes'].sum()))}" if found.height else "nothing"
     _said(out, f"{table.name} · {'would go' if dry_run else 'gone'}: {parts}" + ("; --delete removes them" if found.height and not asked.delete else ""))
 
 
-def analyze(asked: argparse.Namespace, out: Out) -> None:
+def analyze(asked: argparse.Namespace, out: Output) -> None:
     """`lakekit analyze PATH`."""
     _told(out, _open(asked).analyze(columns=asked.columns))
 
 
-def rewrite_index(asked: argparse.Namespace, out: Out) -> None:
+def rewrite_index(asked: argparse.Namespace, out: Output) -> None:
     """`lakekit rewrite-index PATH`."""
     table = _open(asked)
     if not asked.dry_run:
@@ -337,13 +337,13 @@ def _catalog(asked: argparse.Namespace) -> Catalog:
     return connect(asked.warehouse, metastore=asked.metastore, uri=asked.uri, options=options_of(asked.allow), storage_options=dict(asked.storage) or None)
 
 
-def clone(asked: argparse.Namespace, out: Out) -> None:
+def clone(asked: argparse.Namespace, out: Output) -> None:
     """`lakekit clone WAREHOUSE NAME NEW`."""
     made = _catalog(asked).clone(asked.name, asked.new, at=asked.at)
     _said(out, f"{made.name} · a copy of {asked.name}, at {made.location}")
 
 
-def migrate(asked: argparse.Namespace, out: Out) -> None:
+def migrate(asked: argparse.Namespace, out: Output) -> None:
     """`lakekit migrate WAREHOUSE SOURCE NAME`."""
     types = dict(one.partition("=")[::2] for one in asked.partition_types)
     made = _catalog(asked).migrate(asked.source, asked.name, move=asked.move, partition_types=types)
@@ -352,7 +352,7 @@ def migrate(asked: argparse.Namespace, out: Out) -> None:
     _said(out, f"{made.name} · {told} {'moved' if asked.move else 'copied'} from {asked.source}, at {made.location}")
 
 
-def sql(asked: argparse.Namespace, out: Out) -> None:
+def sql(asked: argparse.Namespace, out: Output) -> None:
     """`lakekit sql WAREHOUSE STATEMENTS`."""
     found = _catalog(asked).sql(sys.stdin.read() if asked.text is None else asked.text).lazy()
     limit = _ROWS + 1 if out.limit is None and out.format == "table" else out.limit  # one more tells that there are more
@@ -361,17 +361,17 @@ def sql(asked: argparse.Namespace, out: Out) -> None:
     out.frame(rows)
 
 
-def compact_database(asked: argparse.Namespace, out: Out) -> int:
+def compact_database(asked: argparse.Namespace, out: Output) -> int:
     """`lakekit compact-database WAREHOUSE`; 1 where a table failed."""
     given = {name: getattr(asked, name) for name in ("databases", "tables", "excluding", "full", "idle")}
     return _listed(out, _catalog(asked).compact(**given))
 
 
-def repair(asked: argparse.Namespace, out: Out) -> int:
+def repair(asked: argparse.Namespace, out: Output) -> int:
     """`lakekit repair WAREHOUSE NAME`; 1 where a table failed."""
     return _listed(out, _catalog(asked).repair(asked.name))
 
 
-def _listed(out: Out, found: pl.DataFrame) -> int:
+def _listed(out: Output, found: pl.DataFrame) -> int:
     out.frame(found)
     return int("failed" in found["done"])

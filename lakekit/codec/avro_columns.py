@@ -5,7 +5,7 @@
 
 1. All inflated blocks lie behind each other in one buffer. A block says how many records it holds, not where they start.
 2. The starts: for manifests, `guess` names the places that look like the beginning of one (a version, a kind, a row of few columns); a block whose guesses
-   are as many as its records is believed for the moment. In the others `Lanes.starts` skips record by record, all blocks side by side.
+   are as many as its records is believed for the moment. In the others `VectorReader.starts` skips record by record, all blocks side by side.
 3. With a start for every record, each field of all records is decoded by one call.
 4. The proof: each record must end where the next one starts, and the last one where its block ends. That can only be so if every start was right. A wrong
    guess costs a second pass; broken bytes raise `Corrupt` from `avro_values`, which reads the block again one value at a time and names the field.
@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from lakekit.codec.avro_vectors import Column, Lanes
 from lakekit.codec.avro_schema import record_of
 from lakekit.codec.avro_values import reader
+from lakekit.codec.avro_vectors import VectorColumn, VectorReader
 from lakekit.errors import Corrupt, LimitExceeded, Unsupported
 
 if TYPE_CHECKING:
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lakekit.codec.avro_container import Block, Container
-    from lakekit.codec.avro_vectors import Ints
-    from lakekit.codec.avro_schema import Node
+    from lakekit.codec.avro_schema import AvroNode
     from lakekit.codec.avro_values import Read
-    from lakekit.codec.marks import Marks
+    from lakekit.codec.avro_vectors import Ints
+    from lakekit.codec.marks import SpanRecorder
 
-    Guess = Callable[[Lanes], Ints]
+    Guess = Callable[[VectorReader], Ints]
     Where = tuple[str, Callable[[pa.Array], NDArray[np.bool_]]]
 
 MAX_BUFFER_BYTES = (1 << 31) - (1 << 20)
@@ -71,7 +71,7 @@ def decode(
     total = sum(len(block.data) for block in blocks)
     if total > MAX_BUFFER_BYTES:
         raise LimitExceeded(f"{total} bytes of records at once, {MAX_BUFFER_BYTES} are allowed", path=containers[0].path, field="block")
-    lanes = Lanes(block.data for block in blocks)
+    lanes = VectorReader(block.data for block in blocks)
     sizes = np.array([len(block.data) for block in blocks], np.int64)
     counts = np.array([block.count for block in blocks], np.int64)
     last = np.cumsum(sizes)
@@ -109,7 +109,7 @@ def batches(containers: Iterable[Container]) -> Iterator[list[Container]]:
         yield found
 
 
-def _wanted(lanes: Lanes, node: Node, starts: Ints, ends: Ints, where: Where) -> NDArray[np.bool_]:
+def _wanted(lanes: VectorReader, node: AvroNode, starts: Ints, ends: Ints, where: Where) -> NDArray[np.bool_]:
     """Which records the mask over one of their fields wants: all, where the guessed starts lead to no such field."""
     record, pos = record_of(node), starts
     if record is not node:
@@ -146,12 +146,12 @@ def read_records(container: Container) -> list[dict[str, Any]]:
     return rows
 
 
-def mark_records(schema: Node, block: Block, marks: Marks, *, first: int = 0) -> list[dict[str, Any]]:
+def mark_records(schema: AvroNode, block: Block, marks: SpanRecorder, *, first: int = 0) -> list[dict[str, Any]]:
     """The records of one block as dicts, value by value with a mark each; their numbers count from `first`. Offsets count from the block's inflated bytes."""
     return _block_records(reader(schema, marks=marks), block, marks, first)
 
 
-def _block_records(read: Read, block: Block, marks: Marks | None = None, first: int = 0) -> list[dict[str, Any]]:
+def _block_records(read: Read, block: Block, marks: SpanRecorder | None = None, first: int = 0) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     at = 0
     for i in range(block.count):
@@ -172,7 +172,7 @@ def in_block(error: Corrupt, container: Container, block: Block) -> Corrupt:
     return found if container.path is None else found.at(container.path)
 
 
-def arrow_type(node: Node) -> pa.DataType:
+def arrow_type(node: AvroNode) -> pa.DataType:
     """The Arrow type that values of a type come out as."""
     match node.kind:
         case "record":
@@ -193,7 +193,7 @@ def arrow_type(node: Node) -> pa.DataType:
 # ---- places ------------------------------------------------------------------------------------------------------------------------------------------
 
 
-def _starts(lanes: Lanes, node: Node, first: Ints, last: Ints, counts: Ints, guess: Guess | None) -> Ints:
+def _starts(lanes: VectorReader, node: AvroNode, first: Ints, last: Ints, counts: Ints, guess: Guess | None) -> Ints:
     """Where every record starts, block after block. Guessed ones are not proved yet."""
     if guess is None or not len(counts):
         return lanes.starts(node, first, last, counts)[0]
@@ -212,18 +212,18 @@ def _starts(lanes: Lanes, node: Node, first: Ints, last: Ints, counts: Ints, gue
     return found
 
 
-def _walk(lanes: Lanes, node: Node, starts: Ints, ends: Ints, columns: Collection[str] | None) -> tuple[Column | None, Ints]:
+def _walk(lanes: VectorReader, node: AvroNode, starts: Ints, ends: Ints, columns: Collection[str] | None) -> tuple[VectorColumn | None, Ints]:
     if columns is None or node.kind != "record":
         return lanes.walk(node, starts, ends)
-    parts: list[Column | None] = []
+    parts: list[VectorColumn | None] = []
     pos = starts
     for name, part in zip(node.names, node.parts, strict=True):
         found, pos = lanes.walk(part, pos, ends, name in columns)
         parts.append(found)
-    return Column(node=node, size=len(starts), parts=parts), pos
+    return VectorColumn(node=node, size=len(starts), parts=parts), pos
 
 
-def _arrays(found: Column | None, node: Node, columns: Collection[str] | None, lanes: Lanes, path: str | None) -> dict[str, pa.Array]:
+def _arrays(found: VectorColumn | None, node: AvroNode, columns: Collection[str] | None, lanes: VectorReader, path: str | None) -> dict[str, pa.Array]:
     """The fields of the top record; files of old writers wrap it in a union with null."""
     assert found is not None
     record = record_of(node)
@@ -255,7 +255,7 @@ def _explain(containers: Sequence[Container], only: int | None = None) -> Corrup
 # ---- columns -----------------------------------------------------------------------------------------------------------------------------------------
 
 
-def _arrow(column: Column | None, lanes: Lanes) -> pa.Array:
+def _arrow(column: VectorColumn | None, lanes: VectorReader) -> pa.Array:
     assert column is not None
     node, size = column.node, column.size
     match node.kind:
@@ -283,7 +283,7 @@ def _arrow(column: Column | None, lanes: Lanes) -> pa.Array:
     return _fixed(column, lanes)
 
 
-def _fixed(column: Column, lanes: Lanes) -> pa.Array:
+def _fixed(column: VectorColumn, lanes: VectorReader) -> pa.Array:
     """null, boolean, enum, float, double, fixed."""
     node = column.node
     match node.kind:
@@ -307,7 +307,7 @@ def _fixed(column: Column, lanes: Lanes) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(node.size), column.size, [None, pa.py_buffer(body)])
 
 
-def _nullable(column: Column, lanes: Lanes) -> pa.Array:
+def _nullable(column: VectorColumn, lanes: VectorReader) -> pa.Array:
     """A union of null and one other type; of one type alone, that type."""
     kind = arrow_type(column.node)
     branch = column.node.parts.index(column.node.value)

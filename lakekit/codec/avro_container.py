@@ -32,8 +32,8 @@ from lakekit.errors import Corrupt, LakekitError, LimitExceeded, Unsupported
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from lakekit.codec.avro_schema import Node
-    from lakekit.codec.marks import Marks
+    from lakekit.codec.avro_schema import AvroNode
+    from lakekit.codec.marks import SpanRecorder
 
 try:
     from compression import zstd  # type: ignore[import-not-found, unused-ignore] # Python 3.14
@@ -99,7 +99,7 @@ class Block:
 class Container:
     """A container file cut into blocks. `schema` is the parsed type of its values, `metadata` the header's map, `path` the file's name for errors."""
 
-    schema: Node
+    schema: AvroNode
     codec: str
     blocks: tuple[Block, ...]
     metadata: Mapping[str, bytes]
@@ -130,7 +130,7 @@ class Frame:
 class PackedBlocks:
     """The blocks of a data file, still compressed: a file of a megabyte may inflate to gigabytes."""
 
-    schema: Node
+    schema: AvroNode
     codec: str
     frames: tuple[Frame, ...]
     file: bytes
@@ -157,7 +157,7 @@ def is_avro(data: bytes) -> bool:
     return data[:4] == MAGIC
 
 
-def open_blocks(data: bytes, *, path: str | None = None, limits: Limits = DATA, marks: Marks | None = None) -> PackedBlocks:
+def open_blocks(data: bytes, *, path: str | None = None, limits: Limits = DATA, marks: SpanRecorder | None = None) -> PackedBlocks:
     """Return the schema of an Avro data file and its blocks, none of them inflated yet. `marks` gets the frame.
 
     Raises `Corrupt` where the frame breaks, `LimitExceeded` for more values than a file of this size may hold,
@@ -171,7 +171,7 @@ def open_blocks(data: bytes, *, path: str | None = None, limits: Limits = DATA, 
         return PackedBlocks(schema=schema, codec=codec, frames=frames, file=data, limits=limits, path=path)
 
 
-def open_container(data: bytes, *, path: str | None = None, limits: Limits = METADATA, marks: Marks | None = None) -> Container:
+def open_container(data: bytes, *, path: str | None = None, limits: Limits = METADATA, marks: SpanRecorder | None = None) -> Container:
     """A container's header and inflated blocks. `marks` gets the frame; the bytes of a block are one mark.
 
     Raises `Corrupt` where the frame breaks, `LimitExceeded` where it would inflate beyond `limits`, `Unsupported` for a codec that Avro does not know.
@@ -231,7 +231,7 @@ def put_long(out: bytearray, value: int) -> None:
     out.append(raw)
 
 
-def _long(data: bytes, at: int, field: str, marks: Marks | None) -> tuple[int, int]:
+def _long(data: bytes, at: int, field: str, marks: SpanRecorder | None) -> tuple[int, int]:
     """`read_long` for the frame's own numbers, which are few: marked where somebody looks."""
     value, after = read_long(data, at, field)
     if marks is not None:
@@ -239,7 +239,7 @@ def _long(data: bytes, at: int, field: str, marks: Marks | None) -> tuple[int, i
     return value, after
 
 
-def _raw(data: bytes, at: int, field: str, marks: Marks | None) -> tuple[bytes, int]:
+def _raw(data: bytes, at: int, field: str, marks: SpanRecorder | None) -> tuple[bytes, int]:
     length, start = read_long(data, at, field)
     if not 0 <= length <= len(data) - start:
         raise Corrupt(f"{field} at offset {at}: a length of {length}, {len(data) - start} bytes left", offset=at, field=field)
@@ -250,7 +250,7 @@ def _raw(data: bytes, at: int, field: str, marks: Marks | None) -> tuple[bytes, 
     return found, start + length
 
 
-def read_header(data: bytes, marks: Marks | None = None) -> tuple[dict[str, bytes], int]:
+def read_header(data: bytes, marks: SpanRecorder | None = None) -> tuple[dict[str, bytes], int]:
     """The metadata of a container, and the offset after its sync marker. Raises `Corrupt`, `LimitExceeded`."""
     if data[:4] != MAGIC:
         raise Corrupt(f"not an Avro file: it begins with {data[:4].hex(' ') or 'nothing'}", offset=0, field="magic")
@@ -283,7 +283,7 @@ def read_header(data: bytes, marks: Marks | None = None) -> tuple[dict[str, byte
     return metadata, at + SYNC_BYTES
 
 
-def schema_of(metadata: Mapping[str, bytes]) -> Node:
+def schema_of(metadata: Mapping[str, bytes]) -> AvroNode:
     """The type of the values that a container's metadata declare. Raises `Corrupt`, `LimitExceeded`, `Unsupported`."""
     text = metadata.get("avro.schema")
     if text is None:
@@ -296,7 +296,7 @@ def schema_of(metadata: Mapping[str, bytes]) -> Node:
         raise type(error)(error.message, offset=len(MAGIC), field=error.field) from None
 
 
-def _frames(data: bytes, at: int, limits: Limits, marks: Marks | None, codec: str) -> Iterator[Frame]:
+def _frames(data: bytes, at: int, limits: Limits, marks: SpanRecorder | None, codec: str) -> Iterator[Frame]:
     """Yield the place of each block behind the header; nothing is inflated. `codec` is the name that marks show."""
     sync = data[at - SYNC_BYTES : at]
     values = limits.values(len(data))
@@ -322,7 +322,7 @@ def _frames(data: bytes, at: int, limits: Limits, marks: Marks | None, codec: st
         at += size + SYNC_BYTES
 
 
-def _inflate(data: bytes, frames: Iterable[Frame], codec: str, schema: Node, budget: int) -> Iterator[tuple[Frame, Block]]:
+def _inflate(data: bytes, frames: Iterable[Frame], codec: str, schema: AvroNode, budget: int) -> Iterator[tuple[Frame, Block]]:
     """Yield the blocks that hold values, inflated one at a time; together they take at most `budget` bytes."""
     inflate = _CODECS.get(codec)
     if inflate is None:

@@ -1,4 +1,4 @@
-"""Avro schemas: the JSON text in a file's header to a tree of `Node`.
+"""Avro schemas: the JSON text in a file's header to a tree of `AvroNode`.
 
     {"type": "record", "name": "r", "fields": [{"name": "v", "type": ["null", "string"]}]}
     Node(kind="record", names=("v",), parts=(Node(kind="union", parts=(Node(kind="null"), Node(kind="string"))),))
@@ -23,7 +23,7 @@ PRIMITIVES = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class AvroNode:
     """One type of a schema.
 
     `names` are a record's field names or an enum's symbols. `parts` are the types of a record's fields or a union's branches, or the one type of an
@@ -34,7 +34,7 @@ class Node:
     kind: str
     name: str = ""
     names: tuple[str, ...] = ()
-    parts: tuple[Node, ...] = ()
+    parts: tuple[AvroNode, ...] = ()
     size: int = 0
     logical: str = ""
     precision: int = 0
@@ -44,12 +44,12 @@ class Node:
     depth: int = 0
     declared: Any = field(default=None, compare=False, repr=False)
 
-    def part(self, name: str) -> Node | None:
+    def part(self, name: str) -> AvroNode | None:
         """A record's field of that name."""
         return self.parts[self.names.index(name)] if name in self.names else None
 
     @property
-    def value(self) -> Node:
+    def value(self) -> AvroNode:
         """The type of what is not null: of `["null", X]` (in either order) it is X; every other type is its own."""
         rest = [part for part in self.parts if part.kind != "null"]
         return rest[0] if self.kind == "union" and len(rest) == 1 else self
@@ -61,7 +61,7 @@ class Node:
 
 
 @lru_cache(maxsize=256)
-def parse(text: bytes) -> Node:
+def parse(text: bytes) -> AvroNode:
     """Schema text to its tree. Raises `Corrupt`, `LimitExceeded` or `Unsupported`."""
     try:
         found = json.loads(text)
@@ -69,10 +69,10 @@ def parse(text: bytes) -> Node:
         raise LimitExceeded(f"avro.schema is nested deeper than {MAX_DEPTH} levels", field="avro.schema") from None
     except ValueError as error:
         raise Corrupt(f"avro.schema is not JSON: {error}", field="avro.schema") from None
-    return _Names().node(found, "", 0)
+    return _SchemaNames().node(found, "", 0)
 
 
-def record_of(node: Node) -> Node:
+def record_of(node: AvroNode) -> AvroNode:
     """The record that a file's values are. Old files wrap it as `["null", record]`, which each value must then resolve to."""
     found = node.value
     if found.kind != "record":
@@ -84,13 +84,13 @@ def _wrong(why: str) -> Corrupt:
     return Corrupt(f"avro.schema: {why}", field="avro.schema")
 
 
-class _Names:
+class _SchemaNames:
     """Types declared so far, by full name; None while one is being declared."""
 
     def __init__(self) -> None:
-        self.known: dict[str, Node | None] = {}
+        self.known: dict[str, AvroNode | None] = {}
 
-    def node(self, declared: Any, space: str, depth: int) -> Node:
+    def node(self, declared: Any, space: str, depth: int) -> AvroNode:
         if depth > MAX_DEPTH:
             raise LimitExceeded(f"avro.schema is nested deeper than {MAX_DEPTH} levels", field="avro.schema")
         if isinstance(declared, str):
@@ -113,7 +113,7 @@ class _Names:
                 return _part("map", self.node(declared.get("values"), space, depth + 1), declared)
             case str() if kind in PRIMITIVES:
                 logical = declared.get("logicalType")
-                return Node(
+                return AvroNode(
                     kind=kind,
                     logical=logical if isinstance(logical, str) else "",
                     precision=_whole(declared.get("precision", 0), "precision"),
@@ -125,9 +125,9 @@ class _Names:
                 return self._named(kind, space)
         raise _wrong("an object without a text member 'type'")
 
-    def _named(self, name: str, space: str) -> Node:
+    def _named(self, name: str, space: str) -> AvroNode:
         if name in PRIMITIVES:
-            return Node(kind=name, min_bytes=PRIMITIVES[name], declared=name)
+            return AvroNode(kind=name, min_bytes=PRIMITIVES[name], declared=name)
         full = name if "." in name or not space else f"{space}.{name}"
         for candidate in (full, name):
             if candidate in self.known:
@@ -147,13 +147,13 @@ class _Names:
         self.known[full] = None
         return full, full.rpartition(".")[0]
 
-    def _record(self, declared: dict[str, Any], space: str, depth: int) -> Node:
+    def _record(self, declared: dict[str, Any], space: str, depth: int) -> AvroNode:
         full, space = self._declare(declared, space)
         fields = declared.get("fields")
         if not isinstance(fields, list):
             raise _wrong(f"record {full[:80]!r} without a list of fields")
         names: list[str] = []
-        parts: list[Node] = []
+        parts: list[AvroNode] = []
         for part in fields:
             if not isinstance(part, dict) or not isinstance(part.get("name"), str):
                 raise _wrong(f"a field of record {full[:80]!r} without a name")
@@ -162,7 +162,7 @@ class _Names:
         if len(set(names)) != len(names):
             raise _wrong(f"record {full[:80]!r} has two fields of one name")
         logical = declared.get("logicalType")
-        found = Node(
+        found = AvroNode(
             kind="record",
             name=full,
             names=tuple(names),
@@ -176,39 +176,39 @@ class _Names:
         self.known[full] = found
         return found
 
-    def _enum_or_fixed(self, declared: dict[str, Any], space: str) -> Node:
+    def _enum_or_fixed(self, declared: dict[str, Any], space: str) -> AvroNode:
         full, _ = self._declare(declared, space)
         logical = declared.get("logicalType")
         logical = logical if isinstance(logical, str) else ""
         if declared["type"] == "fixed":
             size = _whole(declared.get("size"), "size")
             precision, scale = _whole(declared.get("precision", 0), "precision"), _whole(declared.get("scale", 0), "scale")
-            found = Node(kind="fixed", name=full, size=size, logical=logical, precision=precision, scale=scale, min_bytes=size, declared=declared)
+            found = AvroNode(kind="fixed", name=full, size=size, logical=logical, precision=precision, scale=scale, min_bytes=size, declared=declared)
         else:
             symbols = declared.get("symbols")
             if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
                 raise _wrong(f"enum {full[:80]!r} without a list of symbols")
-            found = Node(kind="enum", name=full, names=tuple(symbols), min_bytes=1, declared=declared)
+            found = AvroNode(kind="enum", name=full, names=tuple(symbols), min_bytes=1, declared=declared)
         self.known[full] = found
         return found
 
-    def _union(self, declared: list[Any], space: str, depth: int) -> Node:
+    def _union(self, declared: list[Any], space: str, depth: int) -> AvroNode:
         parts = [self.node(part, space, depth + 1) for part in declared]
         if not parts:
             raise _wrong("a union without branches")
         if any(part.kind == "union" for part in parts):
             raise _wrong("a union directly in a union")
         least = 1 + min(part.min_bytes for part in parts)
-        return Node(kind="union", parts=tuple(parts), min_bytes=least, nodes=_counted(parts), depth=_depth_above(parts), declared=declared)
+        return AvroNode(kind="union", parts=tuple(parts), min_bytes=least, nodes=_counted(parts), depth=_depth_above(parts), declared=declared)
 
 
-def _part(kind: str, part: Node, declared: dict[str, Any]) -> Node:
+def _part(kind: str, part: AvroNode, declared: dict[str, Any]) -> AvroNode:
     if part.min_bytes == 0 and kind == "array":
         # a count costs a few bytes, such items none: a file of ten bytes could ask for any number of them
         raise Unsupported("avro.schema: an array of values that take no bytes", feature="avro.empty-items")
     logical = declared.get("logicalType")
     logical = logical if isinstance(logical, str) else ""
-    return Node(
+    return AvroNode(
         kind=kind,
         parts=(part,),
         logical=logical,
@@ -219,14 +219,14 @@ def _part(kind: str, part: Node, declared: dict[str, Any]) -> Node:
     )
 
 
-def _counted(parts: list[Node]) -> int:
+def _counted(parts: list[AvroNode]) -> int:
     found = 1 + sum(part.nodes for part in parts)
     if found > MAX_NODES:
         raise LimitExceeded(f"avro.schema has more than {MAX_NODES} types", field="avro.schema")
     return found
 
 
-def _depth_above(parts: list[Node]) -> int:
+def _depth_above(parts: list[AvroNode]) -> int:
     """Return the depth of a type made of those types. Raises `LimitExceeded` beyond `MAX_DEPTH`."""
     depth = 1 + max((part.depth for part in parts), default=0)
     if depth > MAX_DEPTH:

@@ -23,7 +23,7 @@ from lakekit.errors import LakekitError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from lakekit.codec.avro_schema import Node
+    from lakekit.codec.avro_schema import AvroNode
 
     File = tuple[str | None, bytes]
 
@@ -38,19 +38,19 @@ _SIZES = {0x20: (1, 0), 0x60: (2, 256), 0xA0: (4, 0)}
 _RAW, _REPEATED, _PACKED = 0, 1, 2
 
 
-class _Head(NamedTuple):
+class _FileHead(NamedTuple):
     """The beginning of a file up to its sync marker, and what it says."""
 
     text: bytes
     metadata: Mapping[str, bytes]
-    schema: Node
+    schema: AvroNode
 
 
 class _Packed(NamedTuple):
     """The only block of a file, still packed: its place among the files, its frame, and what it inflates to."""
 
     place: int
-    head: _Head
+    head: _FileHead
     frame: bytes
     size: int
     records: int
@@ -70,7 +70,7 @@ def open_containers(files: Sequence[File]) -> list[Container]:
 
 def _packed(files: Sequence[File]) -> Iterator[_Packed]:
     """Those of the files that are one small block of zstandard each."""
-    heads: list[_Head] = []
+    heads: list[_FileHead] = []
     for place, (_, data) in enumerate(files):
         head = next((one for one in heads if data.startswith(one.text)), None)
         if head is None:
@@ -83,12 +83,12 @@ def _packed(files: Sequence[File]) -> Iterator[_Packed]:
             yield one
 
 
-def _head(data: bytes) -> _Head:
+def _head(data: bytes) -> _FileHead:
     metadata, at = avro_container.read_header(data)
-    return _Head(data[: at - SYNC_BYTES], metadata, avro_container.schema_of(metadata))
+    return _FileHead(data[: at - SYNC_BYTES], metadata, avro_container.schema_of(metadata))
 
 
-def _block(place: int, head: _Head, data: bytes) -> _Packed | None:
+def _block(place: int, head: _FileHead, data: bytes) -> _Packed | None:
     """The block of a file that has one, as its frame and all limits allow it; else None."""
     at = len(head.text) + SYNC_BYTES
     try:

@@ -22,8 +22,8 @@ from lakekit.errors import Corrupt, LimitExceeded, Unsupported
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakekit.codec.avro_schema import Node
-    from lakekit.codec.marks import Marks
+    from lakekit.codec.avro_schema import AvroNode
+    from lakekit.codec.marks import SpanRecorder
 
     Read = Callable[[bytes, int], tuple[Any, int]]
     Skip = Callable[[bytes, int], int]
@@ -43,7 +43,7 @@ def _wrong(why: str, at: int, field: str) -> Corrupt:
 # ---- reading -----------------------------------------------------------------------------------------------------------------------------------------
 
 
-def reader(node: Node, field: str = "", marks: Marks | None = None) -> Read:
+def reader(node: AvroNode, field: str = "", marks: SpanRecorder | None = None) -> Read:
     """`read(data, at)` gives a value of that type and the offset after it; it raises `Corrupt` with the offset and the name of the field.
 
     With `marks` it says of each value, length, branch and count where it stands.
@@ -61,7 +61,7 @@ def reader(node: Node, field: str = "", marks: Marks | None = None) -> Read:
     return read if marks is None else _told(read, field, marks, prefixed=node.kind in ("bytes", "string"))
 
 
-def _leaf_reader(node: Node, field: str) -> Read:
+def _leaf_reader(node: AvroNode, field: str) -> Read:
     match node.kind:
         case "int":
             return _int_reader(field)
@@ -72,7 +72,7 @@ def _leaf_reader(node: Node, field: str) -> Read:
     return _fixed_reader(node, field)
 
 
-def _told(read: Read, field: str, marks: Marks, *, prefixed: bool) -> Read:
+def _told(read: Read, field: str, marks: SpanRecorder, *, prefixed: bool) -> Read:
     """The same reader, marking its value, and the length before it where it has one."""
 
     def told(data: bytes, at: int) -> tuple[Any, int]:
@@ -113,7 +113,7 @@ def _bytes_reader(field: str, *, text: bool) -> Read:
     return read
 
 
-def _fixed_reader(node: Node, field: str) -> Read:
+def _fixed_reader(node: AvroNode, field: str) -> Read:
     """boolean, enum, float, double, fixed."""
     kind, size, symbols, form = node.kind, node.min_bytes, node.names, _FLOATS.get(node.kind)
 
@@ -136,7 +136,7 @@ def _fixed_reader(node: Node, field: str) -> Read:
     return read
 
 
-def _record_reader(node: Node, field: str, marks: Marks | None) -> Read:
+def _record_reader(node: AvroNode, field: str, marks: SpanRecorder | None) -> Read:
     prefix = field + "." if field else ""
     fields = [(name, reader(part, prefix + name, marks)) for name, part in zip(node.names, node.parts, strict=True)]
 
@@ -149,7 +149,7 @@ def _record_reader(node: Node, field: str, marks: Marks | None) -> Read:
     return read
 
 
-def _union_reader(node: Node, field: str, marks: Marks | None) -> Read:
+def _union_reader(node: AvroNode, field: str, marks: SpanRecorder | None) -> Read:
     branches = [reader(part, field, marks) for part in node.parts]
 
     def read(data: bytes, at: int) -> tuple[Any, int]:
@@ -178,7 +178,7 @@ def _check_blocks(block_count: int, item_count: int, at: int, field: str) -> Non
         raise LimitExceeded(f"{field} at offset {at}: {what}", offset=at, field=field)
 
 
-def _array_reader(node: Node, field: str, marks: Marks | None) -> Read:
+def _array_reader(node: AvroNode, field: str, marks: SpanRecorder | None) -> Read:
     if marks is not None:
         return _told_array_reader(node, field, marks)
     value = reader(node.parts[0], field)
@@ -210,7 +210,7 @@ def _array_reader(node: Node, field: str, marks: Marks | None) -> Read:
     return read
 
 
-def _told_array_reader(node: Node, field: str, marks: Marks) -> Read:
+def _told_array_reader(node: AvroNode, field: str, marks: SpanRecorder) -> Read:
     """The same, with a mark for each count and the number of each item in its name."""
     item = f"{field}[]"
     value = reader(node.parts[0], item, marks)
@@ -253,7 +253,7 @@ def _told_array_reader(node: Node, field: str, marks: Marks) -> Read:
 _VARINT, _BYTES, _CALL = -1, -2, -3
 
 
-def skipper(node: Node) -> Skip:
+def skipper(node: AvroNode) -> Skip:
     """`skip(data, at)` gives the offset after a value. It believes the bytes: a value may end behind the data, or raise IndexError where they are broken."""
     steps: list[tuple[int, Skip | None]] = []
     _flatten(node, steps)
@@ -295,7 +295,7 @@ def _long_length(data: bytes, at: int) -> tuple[int, int]:
             raise IndexError
 
 
-def _flatten(node: Node, steps: list[tuple[int, Skip | None]]) -> None:
+def _flatten(node: AvroNode, steps: list[tuple[int, Skip | None]]) -> None:
     match node.kind:
         case "record":
             for part in node.parts:
@@ -312,7 +312,7 @@ def _flatten(node: Node, steps: list[tuple[int, Skip | None]]) -> None:
             steps.append((node.min_bytes, None))
 
 
-def _union_skipper(node: Node) -> Skip:
+def _union_skipper(node: AvroNode) -> Skip:
     branches = [None if part.kind == "null" else skipper(part) for part in node.parts]
 
     def skip(data: bytes, at: int) -> int:
@@ -328,7 +328,7 @@ def _union_skipper(node: Node) -> Skip:
     return skip
 
 
-def _array_skipper(node: Node) -> Skip:
+def _array_skipper(node: AvroNode) -> Skip:
     value, is_map = skipper(node.parts[0]), node.kind == "map"
 
     def skip(data: bytes, at: int) -> int:
@@ -358,7 +358,7 @@ def _array_skipper(node: Node) -> Skip:
 # ---- writing -----------------------------------------------------------------------------------------------------------------------------------------
 
 
-def writer(node: Node) -> Write:
+def writer(node: AvroNode) -> Write:
     """`write(out, value)` appends a value of that type. Of a union, None goes to its null branch and anything else to its one other branch."""
     match node.kind:
         case "null":
@@ -390,7 +390,7 @@ def _put_bytes(out: bytearray, value: bytes) -> None:
     out += value
 
 
-def _record_writer(node: Node) -> Write:
+def _record_writer(node: AvroNode) -> Write:
     fields = [(name, writer(part)) for name, part in zip(node.names, node.parts, strict=True)]
 
     def write(out: bytearray, value: dict[str, Any]) -> None:
@@ -400,7 +400,7 @@ def _record_writer(node: Node) -> Write:
     return write
 
 
-def _union_writer(node: Node) -> Write:
+def _union_writer(node: AvroNode) -> Write:
     some = [number for number, part in enumerate(node.parts) if part.kind != "null"]
     if len(some) != 1:
         raise Unsupported("writing an Avro union of several types", feature="avro.union")
@@ -416,7 +416,7 @@ def _union_writer(node: Node) -> Write:
     return write
 
 
-def _array_writer(node: Node) -> Write:
+def _array_writer(node: AvroNode) -> Write:
     write_item, is_map = writer(node.parts[0]), node.kind == "map"
 
     def write(out: bytearray, value: list[Any]) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lakekit.codec.avro_schema import Node
+from lakekit.codec.avro_schema import AvroNode
 from lakekit.codec.avro_values import FREE_BLOCKS, has_tiny_blocks, skipper
 
 if TYPE_CHECKING:
@@ -43,12 +43,12 @@ _SQUEEZE = (  # three steps that drop the top bit of each of 8 bytes
     (np.uint64(0x000000000FFFFFFF), np.uint64(0x0FFFFFFF00000000), np.uint64(4)),
 )
 _ONE = np.uint64(1)
-KEY = Node(kind="string", min_bytes=1)
+KEY = AvroNode(kind="string", min_bytes=1)
 """The keys of maps."""
 
 
 @dataclass(slots=True, kw_only=True)
-class Column:
+class VectorColumn:
     """What `walk` read of one type in `size` lanes, still as numbers and places.
 
     int, long, enum, boolean: `values`. bytes, string, fixed, float, double: `starts` and `lengths` in the buffer. record: `parts` of the same size. union:
@@ -56,16 +56,16 @@ class Column:
     A part that nobody asked for is None.
     """
 
-    node: Node
+    node: AvroNode
     size: int
     values: NDArray[Any] | None = None
     starts: Ints | None = None
     lengths: Ints | None = None
-    parts: list[Column | None] = field(default_factory=list)
+    parts: list[VectorColumn | None] = field(default_factory=list)
     rows: list[Ints] = field(default_factory=list)
 
 
-class Lanes:
+class VectorReader:
     """A buffer to read from: the parts, one after the other, `size` bytes in all. Reads behind them find zeros."""
 
     __slots__ = ("_skippers", "bytes", "data", "last_word", "size", "words")
@@ -107,51 +107,51 @@ class Lanes:
 
     # ---- one value of every lane
 
-    def walk(self, node: Node, pos: Ints, end: Ints, keep: bool = True) -> tuple[Column | None, Ints]:
+    def walk(self, node: AvroNode, pos: Ints, end: Ints, keep: bool = True) -> tuple[VectorColumn | None, Ints]:
         """One value of type `node` at every position; with `keep` also what it was. Positions after a broken value are far behind every end."""
         match node.kind:
             case "int" | "long":
                 values, pos = self.longs(pos)
                 if node.kind == "int" and values.size and not -(2**31) <= values.min() <= values.max() < 2**31:
                     pos = np.where((values < -(2**31)) | (values >= 2**31), LOST, pos)
-                return (Column(node=node, size=len(pos), values=values) if keep else None), pos
+                return (VectorColumn(node=node, size=len(pos), values=values) if keep else None), pos
             case "bytes" | "string":
                 lengths, pos = self.longs(pos)
                 after = pos + lengths
                 fits = (lengths >= 0) & (after <= end) & (lengths <= end)
                 if not fits.all():
                     after = np.where(fits, after, LOST)
-                return (Column(node=node, size=len(pos), starts=pos, lengths=lengths) if keep else None), after
+                return (VectorColumn(node=node, size=len(pos), starts=pos, lengths=lengths) if keep else None), after
             case "record":
                 parts = []
                 for part in node.parts:
                     found, pos = self.walk(part, pos, end, keep)
                     parts.append(found)
-                return (Column(node=node, size=len(pos), parts=parts) if keep else None), pos
+                return (VectorColumn(node=node, size=len(pos), parts=parts) if keep else None), pos
             case "union":
                 return self._union(node, pos, end, keep)
             case "array" | "map":
                 return self._runs(node, pos, end, keep)
         return self._fixed(node, pos, keep)
 
-    def _fixed(self, node: Node, pos: Ints, keep: bool) -> tuple[Column | None, Ints]:
+    def _fixed(self, node: AvroNode, pos: Ints, keep: bool) -> tuple[VectorColumn | None, Ints]:
         """null, boolean, enum, float, double, fixed."""
         match node.kind:
             case "null":
-                return (Column(node=node, size=len(pos)) if keep else None), pos
+                return (VectorColumn(node=node, size=len(pos)) if keep else None), pos
             case "boolean":
                 flags = self.bytes.take(pos, mode="clip")
                 pos = np.where(flags > 1, LOST, pos + 1)
-                return (Column(node=node, size=len(pos), values=flags) if keep else None), pos
+                return (VectorColumn(node=node, size=len(pos), values=flags) if keep else None), pos
             case "enum":
                 values, pos = self.longs(pos)
                 pos = np.where((values < 0) | (values >= len(node.names)), LOST, pos)
-                return (Column(node=node, size=len(pos), values=values) if keep else None), pos
-        return (Column(node=node, size=len(pos), starts=pos) if keep else None), pos + node.min_bytes
+                return (VectorColumn(node=node, size=len(pos), values=values) if keep else None), pos
+        return (VectorColumn(node=node, size=len(pos), starts=pos) if keep else None), pos + node.min_bytes
 
-    def _union(self, node: Node, pos: Ints, end: Ints, keep: bool) -> tuple[Column | None, Ints]:
+    def _union(self, node: AvroNode, pos: Ints, end: Ints, keep: bool) -> tuple[VectorColumn | None, Ints]:
         branches, pos = self.longs(pos)
-        parts: list[Column | None] = []
+        parts: list[VectorColumn | None] = []
         rows: list[Ints] = []
         size = len(pos)
         low, high = (int(branches.min()), int(branches.max())) if size else (0, 0)
@@ -165,7 +165,7 @@ class Lanes:
                 return None, after
             parts, rows = [None] * len(node.parts), [np.empty(0, np.int64)] * len(node.parts)
             parts[low], rows[low] = part, np.arange(size)
-            return Column(node=node, size=size, values=branches, parts=parts, rows=rows), after
+            return VectorColumn(node=node, size=size, values=branches, parts=parts, rows=rows), after
         after = pos
         for number, branch in enumerate(node.parts):
             lanes = np.flatnonzero(branches == number)
@@ -176,11 +176,11 @@ class Lanes:
                 after[lanes] = moved
             parts.append(part)
             rows.append(lanes)
-        return (Column(node=node, size=size, values=branches, parts=parts, rows=rows) if keep else None), after
+        return (VectorColumn(node=node, size=size, values=branches, parts=parts, rows=rows) if keep else None), after
 
     # ---- runs of values
 
-    def _runs(self, node: Node, pos: Ints, end: Ints, keep: bool) -> tuple[Column | None, Ints]:
+    def _runs(self, node: AvroNode, pos: Ints, end: Ints, keep: bool) -> tuple[VectorColumn | None, Ints]:
         """An array or a map in every lane: blocks of `count | (bytes, if the count is negative) | items`, up to a count of 0."""
         item = item_of(node)
         total = np.zeros(len(pos), np.int64)
@@ -217,9 +217,9 @@ class Lanes:
             order = np.argsort(owner, kind="stable")
             first, owner = first[order], owner[order]
         found, _ = self.walk(item, first, end[owner])
-        return Column(node=node, size=len(total), lengths=total, parts=[found]), pos
+        return VectorColumn(node=node, size=len(total), lengths=total, parts=[found]), pos
 
-    def starts(self, node: Node, pos: Ints, end: Ints, counts: Ints) -> tuple[Ints, Ints]:
+    def starts(self, node: AvroNode, pos: Ints, end: Ints, counts: Ints) -> tuple[Ints, Ints]:
         """Where each of the `counts` values of type `node` that follow each other from `pos` starts, run after run, and where each run ends.
 
         Values must take bytes, and `counts` of the smallest must fit into the lanes.
@@ -266,15 +266,15 @@ class Lanes:
         return at
 
 
-def item_of(node: Node) -> Node:
+def item_of(node: AvroNode) -> AvroNode:
     """The type of an array's items; of a map's, a record of its key and value."""
     value = node.parts[0]
     if node.kind == "array":
         return value
-    return Node(kind="record", names=("key", "value"), parts=(KEY, value), min_bytes=1 + value.min_bytes)
+    return AvroNode(kind="record", names=("key", "value"), parts=(KEY, value), min_bytes=1 + value.min_bytes)
 
 
-def fixed_width(node: Node) -> int:
+def fixed_width(node: AvroNode) -> int:
     """How many bytes each value takes, when that is the same for all of them; else 0. Booleans are checked one by one."""
     if node.kind in {"float", "double", "fixed"}:
         return node.min_bytes

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from lakekit.codec import binary_value
-from lakekit.codec.binary_value import header_width, is_compact
 from lakekit.codec.arrow_values import array_of, contiguous, values_of
+from lakekit.codec.binary_value import header_width, is_compact
 from lakekit.errors import Corrupt, LimitExceeded
 from lakekit.types import BINARIES, STRINGS, TIMESTAMPS
 from lakekit.types.arrow import timestamp_unit, to_arrow
@@ -251,7 +251,7 @@ def _decode_nested(rows: _Rows, at: NDArray[np.int64], ok: NDArray[np.bool_], t:
 # ---- writing ------------------------------------------------------------------------------------------------------------------------------------
 
 
-class Packed(NamedTuple):
+class PackedRows(NamedTuple):
     """Row bytes as words: row i is `words[offsets[i] / 8 : offsets[i + 1] / 8]`. `size` is the length of every row if they have one length."""
 
     words: NDArray[np.uint64]
@@ -259,7 +259,7 @@ class Packed(NamedTuple):
     size: int | None
 
 
-class _Part(NamedTuple):
+class _VariablePart(NamedTuple):
     """A column's share of the variable part: row i takes `room[i]` bytes, of which `lengths[i]` come from `data[begins[i]:]`."""
 
     room: NDArray[np.int64]
@@ -268,14 +268,14 @@ class _Part(NamedTuple):
     data: NDArray[np.uint8]
 
 
-def pack(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType]) -> Packed:
+def pack(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType]) -> PackedRows:
     """The rows of some columns. Raises `ValueOutOfRange` for a column that does not fit its type, `LimitExceeded` past 2 GiB."""
     arrays = [contiguous(column, t) for column, t in zip(columns, types, strict=True)]
     count = len(arrays[0]) if arrays else 0
     width = header_width(len(types))
     heads = np.zeros((width // 8, count), np.uint64)
     slots: list[NDArray[np.uint64]] = []
-    parts: list[tuple[_Part, NDArray[np.int64]]] = []
+    parts: list[tuple[_VariablePart, NDArray[np.int64]]] = []
     least = width + 8 * len(types)
     sizes: NDArray[np.int64] = np.zeros(0, np.int64)
     for i, (column, t) in enumerate(zip(arrays, types, strict=True)):
@@ -305,10 +305,10 @@ def pack(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType
             words[(offsets[:-1] >> 3) + j] = item
     for part, begins in parts:
         _copy(words, offsets[:-1] + begins, part)
-    return Packed(words, offsets, size)
+    return PackedRows(words, offsets, size)
 
 
-def _copy(words: NDArray[np.uint64], begins: NDArray[np.int64], part: _Part) -> None:
+def _copy(words: NDArray[np.uint64], begins: NDArray[np.int64], part: _VariablePart) -> None:
     """Brings each row's part to `begins` (whole words) of the rows: the first 128 bytes word by word, all rows at once, the rest byte by byte."""
     source = words_at_any_byte(np.concatenate([part.data, np.zeros(8, np.uint8)]))
     rows = np.flatnonzero(part.lengths)
@@ -341,7 +341,7 @@ def fixed_values(column: pa.Array, dtype: str | np.dtype[Any], per: int = 1) -> 
     return np.frombuffer(buffer, kind, len(column) * per, column.offset * kind.itemsize * per)
 
 
-def _encode_column(column: pa.Array, t: DataType, nulls: NDArray[np.bool_]) -> tuple[NDArray[np.uint64], _Part | None]:
+def _encode_column(column: pa.Array, t: DataType, nulls: NDArray[np.bool_]) -> tuple[NDArray[np.uint64], _VariablePart | None]:
     if t.root in _SLOT_DTYPES:
         dtype = np.dtype(_SLOT_DTYPES[t.root])
         slot = fixed_values(column, f"<u{dtype.itemsize}").astype(np.uint64)
@@ -361,7 +361,7 @@ def _encode_column(column: pa.Array, t: DataType, nulls: NDArray[np.bool_]) -> t
     return (np.where(nulls, np.uint64(0), slot) if column.null_count else slot), None
 
 
-def _encode_text(column: pa.Array) -> tuple[NDArray[np.uint64], _Part | None]:
+def _encode_text(column: pa.Array) -> tuple[NDArray[np.uint64], _VariablePart | None]:
     begins, lengths, data = binary_buffers(column)
     short = lengths <= 7
     short_lengths = np.where(short, lengths, 0)
@@ -373,10 +373,10 @@ def _encode_text(column: pa.Array) -> tuple[NDArray[np.uint64], _Part | None]:
     if short.all():
         return slot, None
     kept = np.where(short, 0, lengths)
-    return slot, _Part((kept + 7) & ~7, kept, begins, data)
+    return slot, _VariablePart((kept + 7) & ~7, kept, begins, data)
 
 
-def _encode_timestamp(column: pa.Array, t: DataType, nulls: NDArray[np.bool_]) -> tuple[NDArray[np.uint64], _Part | None]:
+def _encode_timestamp(column: pa.Array, t: DataType, nulls: NDArray[np.bool_]) -> tuple[NDArray[np.uint64], _VariablePart | None]:
     counts = np.where(nulls, 0, fixed_values(column, "<i8"))
     if is_compact(t):
         return counts.view(np.uint64), None
@@ -384,10 +384,10 @@ def _encode_timestamp(column: pa.Array, t: DataType, nulls: NDArray[np.bool_]) -
     millis = counts // per
     nanos = (counts - millis * per) * (1_000_000 // per)
     eight = np.full(len(counts), 8)
-    return nanos.astype(np.uint64), _Part(eight, eight, np.arange(len(counts)) * 8, millis.view(np.uint8))
+    return nanos.astype(np.uint64), _VariablePart(eight, eight, np.arange(len(counts)) * 8, millis.view(np.uint8))
 
 
-def _encode_decimal(limbs: NDArray[np.uint64], nulls: NDArray[np.bool_]) -> tuple[NDArray[np.uint64], _Part | None]:
+def _encode_decimal(limbs: NDArray[np.uint64], nulls: NDArray[np.bool_]) -> tuple[NDArray[np.uint64], _VariablePart | None]:
     big = np.where(nulls[:, None], 0, np.ascontiguousarray(limbs).view(np.uint8).reshape(-1, 16)[:, ::-1])
     sign = np.where(big[:, :1] > 127, 255, 0)
     needless = (big[:, :-1] == sign) & ((big[:, 1:] ^ sign) < 128)
@@ -396,11 +396,11 @@ def _encode_decimal(limbs: NDArray[np.uint64], nulls: NDArray[np.bool_]) -> tupl
     moved = np.take_along_axis(big, np.minimum(at + 16 - lengths[:, None], 15), axis=1)
     body = np.where(at < lengths[:, None], moved, 0).astype(np.uint8)
     room = np.full(len(lengths), 16)
-    return np.where(nulls, 0, lengths).astype(np.uint64), _Part(room, room, np.arange(len(lengths)) * 16, body.reshape(-1))
+    return np.where(nulls, 0, lengths).astype(np.uint64), _VariablePart(room, room, np.arange(len(lengths)) * 16, body.reshape(-1))
 
 
-def _encode_nested(column: pa.Array, t: DataType) -> tuple[NDArray[np.uint64], _Part | None]:
+def _encode_nested(column: pa.Array, t: DataType) -> tuple[NDArray[np.uint64], _VariablePart | None]:
     bodies = [b"" if value is None else binary_value.encode_part(value, t) for value in values_of(column, t)]  # scalar: nested keys are rare
     lengths = np.fromiter(map(len, bodies), np.int64, len(bodies))
     ends = np.cumsum(lengths)
-    return lengths.astype(np.uint64), _Part((lengths + 7) & ~7, lengths, ends - lengths, np.frombuffer(b"".join(bodies), np.uint8))
+    return lengths.astype(np.uint64), _VariablePart((lengths + 7) & ~7, lengths, ends - lengths, np.frombuffer(b"".join(bodies), np.uint8))

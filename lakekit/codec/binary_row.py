@@ -26,7 +26,7 @@ from lakekit.codec.marks import UNUSED
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakekit.codec.marks import Marks
+    from lakekit.codec.marks import SpanRecorder
     from lakekit.types import DataType
 
 EMPTY = bytes(8)
@@ -40,7 +40,7 @@ def encode(values: Sequence[Any], types: Sequence[DataType]) -> bytes:
 
 
 def decode(
-    data: bytes, types: Sequence[DataType], *, path: str | None = None, names: Sequence[str] | None = None, marks: Marks | None = None
+    data: bytes, types: Sequence[DataType], *, path: str | None = None, names: Sequence[str] | None = None, marks: SpanRecorder | None = None
 ) -> tuple[Any, ...]:
     """The values of row bytes without arity. `names` are what marks call the fields. Raises `Corrupt`."""
     return binary_value.decode_row(Space(data, 0, len(data), path, marks), types, names)
@@ -51,7 +51,7 @@ def with_arity(row: bytes, arity: int) -> bytes:
     return arity.to_bytes(4, "big") + row
 
 
-def strip_arity(data: bytes, *, path: str | None = None, marks: Marks | None = None) -> tuple[int, bytes]:
+def strip_arity(data: bytes, *, path: str | None = None, marks: SpanRecorder | None = None) -> tuple[int, bytes]:
     """(arity, row bytes) of what a manifest holds. Raises `Corrupt` where the row is shorter than its slots."""
     cursor = Cursor(data, path=path, marks=marks)
     arity = cursor.i32be("arity")
@@ -61,7 +61,7 @@ def strip_arity(data: bytes, *, path: str | None = None, marks: Marks | None = N
     return arity, data[4:]
 
 
-def mark_untyped(row: bytes, arity: int, marks: Marks) -> None:
+def mark_untyped(row: bytes, arity: int, marks: SpanRecorder) -> None:
     """Marks a row whose types nobody told as far as it can be understood without: the row kind, null bits, slots as numbers, and the rest as bytes."""
     width, nulls = binary_value.header_width(arity), (arity + 7) // 8
     marks.add(0, 1, "row kind", row[0], section=binary_value.ROWS)
@@ -79,7 +79,7 @@ def encode_array(values: Sequence[Any], element: DataType) -> bytes:
     return binary_value.encode_array(values, element)
 
 
-def decode_array(data: bytes, element: DataType, *, path: str | None = None, marks: Marks | None = None) -> list[Any]:
+def decode_array(data: bytes, element: DataType, *, path: str | None = None, marks: SpanRecorder | None = None) -> list[Any]:
     """The elements of a bare BinaryArray. Raises `Corrupt`."""
     return binary_value.decode_array(Space(data, 0, len(data), path, marks), element)
 
@@ -89,7 +89,7 @@ def encode_map(items: Sequence[tuple[Any, Any]], t: DataType) -> bytes:
     return binary_value.encode_map(items, t)
 
 
-def decode_map(data: bytes, t: DataType, *, path: str | None = None, marks: Marks | None = None) -> list[tuple[Any, Any]]:
+def decode_map(data: bytes, t: DataType, *, path: str | None = None, marks: SpanRecorder | None = None) -> list[tuple[Any, Any]]:
     """The entries of a bare BinaryMap. Raises `Corrupt`."""
     return binary_value.decode_map(Space(data, 0, len(data), path, marks), t)
 

@@ -22,7 +22,7 @@ from lakekit.types import BINARIES, NESTED, STRINGS, TIMESTAMPS, DataType, Insta
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakekit.codec.marks import Marks
+    from lakekit.codec.marks import SpanRecorder
 
 ROWS, SLOTS, ARRAYS = "FORMAT 5.1", "FORMAT 5.2", "FORMAT 5.4"
 """Where the format's page tells of what is marked."""
@@ -199,7 +199,7 @@ class Space:
 
     __slots__ = ("data", "end", "left", "marks", "path", "start")
 
-    def __init__(self, data: bytes, start: int, end: int, path: str | None, marks: Marks | None = None) -> None:
+    def __init__(self, data: bytes, start: int, end: int, path: str | None, marks: SpanRecorder | None = None) -> None:
         self.data, self.start, self.end, self.path, self.marks = data, start, end, path, marks
         self.left = end - start
 
@@ -233,7 +233,7 @@ def decode_row(space: Space, types: Sequence[DataType], names: Sequence[str] | N
     return tuple(None if data[start + ((i + 8) >> 3)] >> ((i + 8) & 7) & 1 else get(space, start + width + 8 * i, t, f"field {i}") for i, t in enumerate(types))
 
 
-def _told_row(space: Space, types: Sequence[DataType], names: Sequence[str] | None, marks: Marks) -> tuple[Any, ...]:
+def _told_row(space: Space, types: Sequence[DataType], names: Sequence[str] | None, marks: SpanRecorder) -> tuple[Any, ...]:
     """The same, field by field with a mark each: the row kind, the null bits, slots and parts."""
     data, start, width, since = space.data, space.start, header_width(len(types)), len(marks.found)
     if space.end - start < width + 8 * len(types):
@@ -355,7 +355,7 @@ def decode_array(space: Space, element: DataType) -> list[Any]:
     return [None if data[start + 4 + (i >> 3)] >> (i & 7) & 1 else get(space, first + width * i, element, f"element {i}") for i in range(count)]
 
 
-def _told_array(space: Space, element: DataType, count: int, first: int, marks: Marks) -> list[Any]:
+def _told_array(space: Space, element: DataType, count: int, first: int, marks: SpanRecorder) -> list[Any]:
     """The same, element by element with a mark each."""
     start, width, since = space.start, element_width(element), len(marks.found)
     nulls = {i for i in range(count) if space.data[start + 4 + (i >> 3)] >> (i & 7) & 1}

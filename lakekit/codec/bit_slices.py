@@ -43,7 +43,7 @@ def equal(existence: BitMap, slices: Slices, value: int) -> BitMap:
     return found if found is not existence else existence.copy()
 
 
-def above(existence: BitMap, slices: Slices, value: int) -> BitMap:
+def greater_than(existence: BitMap, slices: Slices, value: int) -> BitMap:
     """The rows whose value is greater than `value`. From the highest bit: `alike` are those that have the same bits so far."""
     if value < 0:
         return existence.copy()
@@ -65,4 +65,4 @@ def above(existence: BitMap, slices: Slices, value: int) -> BitMap:
 
 def between(existence: BitMap, slices: Slices, low: int, high: int) -> BitMap:
     """The rows whose value is at least `low` and at most `high`."""
-    return above(existence, slices, low - 1) - above(existence, slices, high)
+    return greater_than(existence, slices, low - 1) - greater_than(existence, slices, high)

@@ -39,7 +39,7 @@ _Container = tuple[int, int, int, int]
 """Its form, how many positions it has, and from where to where its positions, bits or runs lie."""
 
 
-class _Held(NamedTuple):
+class _ContainerSet(NamedTuple):
     """What all containers of a form hold, and for each of them its bitmap and how many positions it has."""
 
     bitmaps: list[int]
@@ -51,7 +51,7 @@ def sound(data: bytes | memoryview, begin: int, end: int, most: int) -> Sound:
     """Those of the bitmaps at `data[begin:end]` that are sound, `most` at most, up to the first that is not or has many containers."""
     view, at = memoryview(data), begin
     ends, cards = list[int](), list[int]()
-    forms = tuple(_Held([], [], []) for _ in (ARRAY, BITMAP, RUN))
+    forms = tuple(_ContainerSet([], [], []) for _ in (ARRAY, BITMAP, RUN))
     while len(ends) < most:
         single = _single(view, at, end)
         containers = [single] if single is not None else _several(view, at, end)
@@ -128,7 +128,7 @@ def _heads(count: int, listed: bool) -> struct.Struct:
     return struct.Struct(f"<{2 * count}H{count if listed else 0}I")
 
 
-def _unordered(held: _Held) -> int | None:
+def _unordered(held: _ContainerSet) -> int | None:
     """The first bitmap with an array whose positions do not ascend."""
     values = np.frombuffer(b"".join(held.bodies), "<u2")  # joined, they lie as the machine likes it
     ascends = values[1:] > values[:-1]
@@ -137,14 +137,14 @@ def _unordered(held: _Held) -> int | None:
     return None if ascends.all() else held.bitmaps[bisect(ends, int(ascends.argmin()))]
 
 
-def _miscounted(held: _Held) -> int | None:
+def _miscounted(held: _ContainerSet) -> int | None:
     """The first bitmap with a container of bits that are not as many as its head says."""
     words = np.frombuffer(b"".join(held.bodies), "<u8").reshape(len(held.bodies), -1)
     wrong = np.bitwise_count(words).sum(axis=1, dtype=np.uint32) != held.cards
     return held.bitmaps[int(wrong.argmax())] if wrong.any() else None
 
 
-def _unfit(held: _Held) -> int | None:
+def _unfit(held: _ContainerSet) -> int | None:
     """The first bitmap with runs that overlap, go too far, or are not as many positions as their head says."""
     table = np.frombuffer(b"".join(held.bodies), "<u2")
     firsts, more = table[::2].copy(), table[1::2].copy()

@@ -11,7 +11,7 @@ import struct
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from lakekit.codec.marks import Marks
+from lakekit.codec.marks import SpanRecorder
 from lakekit.errors import Corrupt
 
 if TYPE_CHECKING:
@@ -29,12 +29,14 @@ class Cursor:
 
     __slots__ = ("at", "data", "end", "marks", "path")
 
-    def __init__(self, data: bytes | memoryview, *, path: str | None = None, at: int = 0, end: int | None = None, marks: bool | Marks | None = None) -> None:
+    def __init__(
+        self, data: bytes | memoryview, *, path: str | None = None, at: int = 0, end: int | None = None, marks: bool | SpanRecorder | None = None
+    ) -> None:
         self.data = data
         self.path = path
         self.at = at
         self.end = len(data) if end is None else end
-        self.marks: Marks | None = (Marks() if marks is True else marks) or None
+        self.marks: SpanRecorder | None = (SpanRecorder() if marks is True else marks) or None
         if not 0 <= self.at <= self.end <= len(data):
             raise self.wrong(f"bytes {at} to {self.end} wanted, {len(data)} there", "range")
 

@@ -18,10 +18,10 @@ from lakekit.errors import Corrupt
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from lakekit.codec.marks import Marks
+    from lakekit.codec.marks import SpanRecorder
 
 
-def decode(data: bytes, *, path: str | None = None, marks: Marks | None = None) -> NDArray[np.int32]:
+def decode(data: bytes, *, path: str | None = None, marks: SpanRecorder | None = None) -> NDArray[np.int32]:
     """The hashes in file order. Raises `Corrupt` for a file that is no whole number of hashes."""
     found = np.frombuffer(data[: len(data) & ~3], ">i4").astype(np.int32)
     if marks is not None:

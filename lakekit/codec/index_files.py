@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lakekit.codec.marks import Marks
+    from lakekit.codec.marks import SpanRecorder
 
 VERSION = 1
 MAGIC_32 = bytes.fromhex("5e43f2d0")
@@ -37,7 +37,7 @@ ENTRY_EXTRA = 8
 """Bytes of an entry besides its data: length and checksum."""
 
 
-class Range(NamedTuple):
+class DeletionVectorRange(NamedTuple):
     """One entry of a file as the index manifest lists it."""
 
     offset: int
@@ -45,7 +45,7 @@ class Range(NamedTuple):
     cardinality: int
 
 
-def decode(data: bytes, *, limit: int | None = None, path: str | None = None, marks: Marks | None = None) -> NDArray[np.uint32] | NDArray[np.uint64]:
+def decode(data: bytes, *, limit: int | None = None, path: str | None = None, marks: SpanRecorder | None = None) -> NDArray[np.uint32] | NDArray[np.uint64]:
     """The ascending positions of an entry's data, magic included. `limit` as in `bitmap.decode`. Raises `Corrupt`."""
     cursor = Cursor(data, path=path, marks=marks)
     magic = cursor.raw(4, "magic")
@@ -59,7 +59,7 @@ def decode(data: bytes, *, limit: int | None = None, path: str | None = None, ma
     count = cursor.i64le("bitmaps")
     if not 0 <= count * 12 <= cursor.left:
         raise cursor.wrong(f"{count} bitmaps in {cursor.left} bytes", "bitmaps", at=4)
-    layouts: list[tuple[int, roaring.Layout]] = []
+    layouts: list[tuple[int, roaring.RoaringLayout]] = []
     for _ in range(count):
         at = cursor.tell
         high = cursor.i32le("key")
@@ -139,7 +139,7 @@ def _entry(data: bytes) -> bytes:
     return len(data).to_bytes(4, "big") + data + zlib.crc32(data).to_bytes(4, "big")
 
 
-def read_file(data: bytes, *, path: str | None = None, marks: Marks | None = None) -> list[NDArray[np.uint32] | NDArray[np.uint64]]:
+def read_file(data: bytes, *, path: str | None = None, marks: SpanRecorder | None = None) -> list[NDArray[np.uint32] | NDArray[np.uint64]]:
     """Every vector of an index file, in file order. Raises `Corrupt`, and `Unsupported` for a later version."""
     cursor = Cursor(data, path=path, marks=marks)
     version = cursor.u8("version")
@@ -154,11 +154,11 @@ def read_file(data: bytes, *, path: str | None = None, marks: Marks | None = Non
     return found
 
 
-def write_file(vectors: Sequence[NDArray[np.unsignedinteger]], bits: int = 32) -> tuple[bytes, list[Range]]:
+def write_file(vectors: Sequence[NDArray[np.unsignedinteger]], bits: int = 32) -> tuple[bytes, list[DeletionVectorRange]]:
     """An index file and where each vector is in it, as `_DELETIONS_VECTORS_RANGES` says it (the length differs between 32 and 64 bit)."""
     out, ranges = bytearray([VERSION]), []
     for positions, data in zip(vectors, encode_many(vectors, bits), strict=True):
         entry = _entry(data)
-        ranges.append(Range(len(out), len(entry) - ENTRY_EXTRA if bits == 32 else len(entry), len(positions)))
+        ranges.append(DeletionVectorRange(len(out), len(entry) - ENTRY_EXTRA if bits == 32 else len(entry), len(positions)))
         out += entry
     return bytes(out), ranges

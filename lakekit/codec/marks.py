@@ -1,4 +1,4 @@
-"""What decoders say of the bytes they read: `Marks` goes down with them where somebody wants to look, and is None everywhere else.
+"""What decoders say of the bytes they read: `SpanRecorder` goes down with them where somebody wants to look, and is None everywhere else.
 
     offset  length  field                  value      section
     0       1       version                1          FORMAT 8.1
@@ -23,7 +23,7 @@ UNREAD = "not read"
 """Bytes that no decoder looked at: those after an error."""
 
 
-class Mark(NamedTuple):
+class FieldSpan(NamedTuple):
     """One value that was read: where its bytes are, what the decoder called it, what it was, and where the format's page tells of it."""
 
     offset: int
@@ -38,23 +38,23 @@ class Mark(NamedTuple):
         return self.offset + self.length
 
 
-class Marks:
+class SpanRecorder:
     """Marks in the order of reading. `wrong_at` is where the innermost decoder met an error."""
 
     __slots__ = ("found", "name", "section", "shift", "wrong_at")
 
     def __init__(self, *, section: str = "") -> None:
-        self.found: list[Mark] = []
+        self.found: list[FieldSpan] = []
         self.name, self.section, self.shift = "", section, 0
         self.wrong_at: int | None = None
 
-    def __iter__(self) -> Iterator[Mark]:
+    def __iter__(self) -> Iterator[FieldSpan]:
         return iter(self.found)
 
     def add(self, offset: int, length: int, field: str, value: object, *, section: str = "") -> None:
         """Says what some bytes are; the offset counts from where the decoder's bytes begin."""
         name = f"{self.name}.{field}" if self.name and field else self.name or field
-        self.found.append(Mark(self.shift + offset, length, name, value, section or self.section))
+        self.found.append(FieldSpan(self.shift + offset, length, name, value, section or self.section))
 
     def means(self, value: object) -> None:
         """What the bytes marked last mean, where it is more than what they are."""
@@ -91,7 +91,7 @@ class Marks:
             self.add(at - self.shift, end + self.shift - at, UNUSED, None)
 
 
-def leaves(marks: Sequence[Mark], size: int) -> list[Mark]:
+def leaves(marks: Sequence[FieldSpan], size: int) -> list[FieldSpan]:
     """The innermost marks in the order of their bytes, each byte from 0 to `size` in exactly one; bytes without any are called `UNREAD`.
 
     Of two marks over the same bytes the later one stays; where damaged bytes are read twice under two names, the first name stays.
@@ -109,7 +109,7 @@ def leaves(marks: Sequence[Mark], size: int) -> list[Mark]:
         if open_ and mark.end <= marks[open_[-1]].end:
             parents.add(open_[-1])
         open_.append(i)
-    found: list[Mark] = []
+    found: list[FieldSpan] = []
     at = 0
     for i in order:
         mark = marks[i]
@@ -117,9 +117,9 @@ def leaves(marks: Sequence[Mark], size: int) -> list[Mark]:
         if i in parents or start >= end:
             continue
         if start > at:
-            found.append(Mark(at, start - at, UNREAD, None))
+            found.append(FieldSpan(at, start - at, UNREAD, None))
         found.append(mark if (start, end) == (mark.offset, mark.end) else mark._replace(offset=start, length=end - start))
         at = end
     if at < size:
-        found.append(Mark(at, size - at, UNREAD, None))
+        found.append(FieldSpan(at, size - at, UNREAD, None))
     return found

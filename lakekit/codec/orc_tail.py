@@ -33,7 +33,7 @@ from lakekit.types import MAX_DEPTH
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from lakekit.codec.marks import Marks
+    from lakekit.codec.marks import SpanRecorder
 
 LONG, TIMESTAMP, LIST, MAP, STRUCT, TIMESTAMP_INSTANT = 4, 9, 10, 11, 12, 18
 PRESENT, DATA, SECONDARY = 0, 1, 5
@@ -110,7 +110,7 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
         raise Corrupt("a number in the file's tail does not end", field="tail") from None
 
 
-def parse_members(data: bytes, marks: Marks | None = None, names: Mapping[int, str] | None = None) -> list[Part]:
+def parse_members(data: bytes, marks: SpanRecorder | None = None, names: Mapping[int, str] | None = None) -> list[Part]:
     """The members of a message, in order; `names` are what marks call them."""
     found: list[Part] = []
     at = 0
@@ -133,7 +133,7 @@ def parse_members(data: bytes, marks: Marks | None = None, names: Mapping[int, s
     return found
 
 
-def _told(marks: Marks | None, names: Mapping[int, str] | None, start: int, end: int, part: Part) -> None:
+def _told(marks: SpanRecorder | None, names: Mapping[int, str] | None, start: int, end: int, part: Part) -> None:
     if marks is not None:
         marks.add(start, end - start, (names or {}).get(part.number, f"member {part.number}"), part.value)
 
@@ -345,7 +345,7 @@ _FOOTER |= {9: "writer", 10: "encryption", 11: "calendar", 12: "software version
 _STREAMS = ("present", "data", "length", "dictionary data", "dictionary count", "secondary", "row index", "bloom filter", "bloom filter utf8")
 
 
-def mark(data: bytes, marks: Marks) -> Tail:
+def mark(data: bytes, marks: SpanRecorder) -> Tail:
     """The tail of a whole file, and where everything in the file stands: the streams of its stripes by their footers, and the tail. Raises as `parse`."""
     size = len(data)
     if data[-1:] and size > data[-1]:
@@ -368,7 +368,7 @@ def mark(data: bytes, marks: Marks) -> Tail:
     return tail
 
 
-def _mark_stripe(tail: Tail, stripe: Stripe, marks: Marks) -> None:
+def _mark_stripe(tail: Tail, stripe: Stripe, marks: SpanRecorder) -> None:
     begin, end = stripe.offset, stripe.offset + stripe.index_bytes + stripe.data_bytes
     marks.add(end, stripe.footer_bytes, "footer", f"{stripe.row_count} rows")
     at = begin

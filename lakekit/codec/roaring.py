@@ -31,7 +31,7 @@ from lakekit.errors import LimitExceeded
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from lakekit.codec.marks import Marks
+    from lakekit.codec.marks import SpanRecorder
 
 _BIG = 256
 """A container of more rows is worth a step of its own."""
@@ -39,7 +39,7 @@ FREE_BYTES = 32 << 20
 """Positions of so many bytes are always decoded; beyond it, 8 positions a byte of input, which is what bitmap containers hold."""
 
 
-class Layout(NamedTuple):
+class RoaringLayout(NamedTuple):
     """Where the containers of a checked bitmap are: `highs[i]` × 65536 + the positions that `data[starts[i]:]` holds in form `kinds[i]`."""
 
     data: bytes | memoryview
@@ -49,7 +49,7 @@ class Layout(NamedTuple):
     starts: list[int]
 
 
-def layout(data: bytes, *, path: str | None = None) -> Layout:
+def layout(data: bytes, *, path: str | None = None) -> RoaringLayout:
     """Checks a bitmap that fills `data`. Raises `Corrupt`."""
     cursor = Cursor(data, path=path)
     found = read_layout(cursor, "bitmap")
@@ -57,7 +57,7 @@ def layout(data: bytes, *, path: str | None = None) -> Layout:
     return found
 
 
-def read_layout(cursor: Cursor, field: str, *, above: int = 0) -> Layout:
+def read_layout(cursor: Cursor, field: str, *, above: int = 0) -> RoaringLayout:
     """Checks the bitmap that starts at the cursor, and leaves the cursor behind it. Marks tell positions with `above` added to them."""
     begin = cursor.tell
     cookie = cursor.i32le(field, "cookie") & 0xFFFFFFFF
@@ -82,7 +82,7 @@ def read_layout(cursor: Cursor, field: str, *, above: int = 0) -> Layout:
     starts = _starts(cursor, kinds.tolist(), np.where(small, 2 * cards, 8192), field)
     if offsets is not None and np.count_nonzero(offsets != starts - begin):
         raise cursor.wrong("offsets that do not fit the containers", field, at=begin)
-    found = Layout(cursor.data, highs.tolist(), cards.tolist(), kinds.tolist(), starts.tolist())
+    found = RoaringLayout(cursor.data, highs.tolist(), cards.tolist(), kinds.tolist(), starts.tolist())
     wrong = _unsound(found)
     if wrong is not None:
         raise cursor.wrong(f"container {wrong} is out of order or does not hold {found.cards[wrong]} positions", field, at=found.starts[wrong])
@@ -167,7 +167,7 @@ def _counts(rows: NDArray[np.uint8], count: int) -> NDArray[np.uint32]:
     return found
 
 
-def _mark_containers(marks: Marks, found: Layout, field: str, *, heads: int, offsets: list[int] | None, above: int) -> None:
+def _mark_containers(marks: SpanRecorder, found: RoaringLayout, field: str, *, heads: int, offsets: list[int] | None, above: int) -> None:
     """The heads, offsets and positions of containers one by one, instead of as three stretches of bytes."""
     count = len(found.starts)
     for i, (high, card, kind, start) in enumerate(zip(found.highs, found.cards, found.kinds, found.starts, strict=True)):
@@ -176,7 +176,7 @@ def _mark_containers(marks: Marks, found: Layout, field: str, *, heads: int, off
             marks.add(heads + 4 * i + 2, 2, "cardinality", card)
             if offsets is not None:
                 marks.add(heads + 4 * (count + i), 4, "offset", offsets[i])
-            positions = (positions_of(Layout(found.data, [high], [card], [kind], [start]), limit=card).astype(np.uint64) + np.uint64(above)).tolist()
+            positions = (positions_of(RoaringLayout(found.data, [high], [card], [kind], [start]), limit=card).astype(np.uint64) + np.uint64(above)).tolist()
             if kind == RUN:
                 runs = int.from_bytes(found.data[start : start + 2], "little")
                 marks.add(start, 2, "runs", runs)
@@ -201,7 +201,7 @@ def _starts(cursor: Cursor, kinds: list[int], sizes: NDArray[np.int64], field: s
     return np.array(starts, np.int64)
 
 
-def _unsound(found: Layout) -> int | None:
+def _unsound(found: RoaringLayout) -> int | None:
     """The first container that is not what its head says; None where all are."""
     at = 0
     while at < len(found.kinds):
@@ -225,7 +225,7 @@ def _unsound(found: Layout) -> int | None:
     return None
 
 
-def _end_of_single(found: Layout, at: int) -> int:
+def _end_of_single(found: RoaringLayout, at: int) -> int:
     """The end of the containers from `at` on that have one run each and lie beside each other: such a container takes six bytes."""
     end = at + 1
     while end < len(found.kinds) and found.kinds[end] == RUN and found.starts[end] - found.starts[end - 1] == 6:
@@ -234,7 +234,7 @@ def _end_of_single(found: Layout, at: int) -> int:
     return end if found.data[last : last + 2] == b"\1\0" else end - 1
 
 
-def _sound(found: Layout, i: int) -> bool:
+def _sound(found: RoaringLayout, i: int) -> bool:
     data, card, start = found.data, found.cards[i], found.starts[i]
     if found.kinds[i] == ARRAY:
         values = np.frombuffer(data, "<u2", card, start)
@@ -250,7 +250,7 @@ def _runs(data: bytes | memoryview, start: int) -> tuple[NDArray[np.int64], NDAr
     return table[:, 0], table[:, 1] + 1
 
 
-def positions_of(found: Layout, *, limit: int | None = None) -> NDArray[np.uint32]:
+def positions_of(found: RoaringLayout, *, limit: int | None = None) -> NDArray[np.uint32]:
     """The positions of a checked bitmap, ascending. More than `limit` (default: see `FREE_BYTES`) are `LimitExceeded`."""
     total = sum(found.cards)
     check_count(total, len(found.data), limit, width=4)

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lakekit.commit import commit_history
-from lakekit.errors import Conflict, StorageFailed
 from lakekit.data_file import paths
+from lakekit.errors import Conflict, StorageFailed
 from lakekit.metadata import branches, manifest_reader, snapshots, tags
 from lakekit.model.manifest_entries import ADD
 from lakekit.model.table_paths import MAIN
@@ -22,22 +22,22 @@ from lakekit.world import instant_ms
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from lakekit.metadata.table_context import Handle
     from lakekit.metadata.manifest_reader import Which
+    from lakekit.metadata.table_context import TableContext
     from lakekit.model.commit_message import CommitMessage
-    from lakekit.model.manifests import ManifestFile
+    from lakekit.model.manifests import ManifestFileMeta
     from lakekit.model.snapshot import Snapshot
 
 
 _ATTEMPTS = 3
 
 
-def doubt(handle: Handle, messages: Sequence[CommitMessage]) -> None:
+def mark_outcome_unknown(handle: TableContext, messages: Sequence[CommitMessage]) -> None:
     """Keeps the files of some messages from being deleted by this process."""
     handle.world.doubtful.update(name for message in messages for name in _names(message))
 
 
-def abort(handle: Handle, messages: Sequence[CommitMessage]) -> None:
+def abort(handle: TableContext, messages: Sequence[CommitMessage]) -> None:
     """Deletes the files of messages that were never handed to a commit: new files, changelogs, what compactions made, new index files.
 
     Files that a snapshot, tag or changelog of any branch names, and those of a commit that ended in `CommitStateUnknown`, are left alone.
@@ -49,7 +49,7 @@ def abort(handle: Handle, messages: Sequence[CommitMessage]) -> None:
     handle.storage.delete(dict.fromkeys(gone))
 
 
-def check_there(handle: Handle, messages: Sequence[CommitMessage]) -> None:
+def check_there(handle: TableContext, messages: Sequence[CommitMessage]) -> None:
     """Raises `StorageFailed` where a file of some messages is gone: they were prepared long ago, and cleaning may have taken them for orphans."""
     gone = [path for message in messages for _, path in _files(handle, message) if not handle.storage.exists(path)]
     if gone:
@@ -60,7 +60,7 @@ def check_there(handle: Handle, messages: Sequence[CommitMessage]) -> None:
         )
 
 
-def check_new(handle: Handle, messages: Sequence[CommitMessage], latest: Snapshot | None) -> None:
+def check_new(handle: TableContext, messages: Sequence[CommitMessage], latest: Snapshot | None) -> None:
     """Raises `Conflict` where a snapshot made since some files were written has added one of them: a table that has a file twice cannot be read any more.
 
     As far as the clocks of those who write and those who commit agree: looking further back would cost every commit what it almost never finds.
@@ -85,12 +85,12 @@ def check_new(handle: Handle, messages: Sequence[CommitMessage], latest: Snapsho
             )
 
 
-def check_compacted(handle: Handle, messages: Sequence[CommitMessage]) -> None:
+def check_compacted(handle: TableContext, messages: Sequence[CommitMessage]) -> None:
     """`check_there` for what compactions made."""
     check_there(handle, _compacted(messages))
 
 
-def abort_compacted(handle: Handle, messages: Sequence[CommitMessage]) -> None:
+def abort_compacted(handle: TableContext, messages: Sequence[CommitMessage]) -> None:
     """`abort` for what compactions made, where the rows of the messages were committed: those nobody has to look for."""
     abort(handle, _compacted(messages))
 
@@ -106,7 +106,7 @@ def _names(message: CommitMessage) -> Iterator[str]:
         yield from (index.file_name for index in indexes)
 
 
-def _files(handle: Handle, message: CommitMessage) -> Iterator[tuple[str, str]]:
+def _files(handle: TableContext, message: CommitMessage) -> Iterator[tuple[str, str]]:
     """Names and paths. A compaction that only moved a file to another level made no file; the file may be one of the new ones."""
     old = {file.name for file in message.compact_before}
     made = tuple(file for file in message.compact_after if file.name not in old)
@@ -120,7 +120,7 @@ def _files(handle: Handle, message: CommitMessage) -> Iterator[tuple[str, str]]:
         yield index.file_name, path
 
 
-def _referred(handle: Handle) -> set[str]:
+def _referred(handle: TableContext) -> set[str]:
     """The names of all files that anything visible refers to. Raises `FileMissing` where what is read expires meanwhile, again and again."""
     for _ in range(_ATTEMPTS - 1):
         with suppress(FileMissing):
@@ -128,9 +128,9 @@ def _referred(handle: Handle) -> set[str]:
     return _looked_up(handle)
 
 
-def _looked_up(handle: Handle) -> set[str]:
+def _looked_up(handle: TableContext) -> set[str]:
     found: set[str] = set()
-    listed: dict[str, ManifestFile] = {}
+    listed: dict[str, ManifestFileMeta] = {}
     for snapshot, lists in _roots(handle):
         listed |= {file.name: file for which in lists for file in manifest_reader.manifest_files(handle, snapshot, which)}
         found |= {entry.file_name for entry in manifest_reader.index_entries(handle, snapshot)} if len(lists) > 1 else set()
@@ -140,7 +140,7 @@ def _looked_up(handle: Handle) -> set[str]:
     return found
 
 
-def _roots(handle: Handle) -> Iterator[tuple[Snapshot, tuple[Which, ...]]]:
+def _roots(handle: TableContext) -> Iterator[tuple[Snapshot, tuple[Which, ...]]]:
     """What every branch holds by snapshots, the newest first, tags and long-lived changelogs, and which of its lists have to be looked at.
 
     What one of a row of snapshots names came or goes by the delta of one of them, or is in the newest; a tag stands alone. Of an expired snapshot only the

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakekit.bucket import sequences
-from lakekit.commit import conflict_detection, partition_ranges, commit_history
+from lakekit.commit import commit_history, conflict_detection, partition_ranges
 from lakekit.metadata import manifest_reader, snapshots
 from lakekit.model.manifest_entries import ADD
 
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lakekit.commit.changes import Delta
-    from lakekit.commit.conflict_detection import Parties
-    from lakekit.metadata.table_context import Handle
+    from lakekit.commit.conflict_detection import ConflictParties
+    from lakekit.metadata.table_context import TableContext
     from lakekit.model.snapshot import Snapshot
 
 _ROW_BYTES = 200
 
 
-class _Known(NamedTuple):
+class _CachedBucketCounts(NamedTuple):
     """The bucket numbers of some partitions as of a snapshot."""
 
     end: Snapshot
     totals: Mapping[bytes, int]
 
 
-def check(handle: Handle, latest: Snapshot, delta: Delta, parties: Parties) -> None:
+def check(handle: TableContext, latest: Snapshot, delta: Delta, parties: ConflictParties) -> None:
     """Raises `Conflict` where files of messages are added under another number of buckets than their partition has."""
     wanted: dict[bytes, int] = {}
     for kind, partition, _, total, _ in delta.rows:
@@ -50,24 +50,26 @@ def check(handle: Handle, latest: Snapshot, delta: Delta, parties: Parties) -> N
     found = {**known, **_search(handle, latest, fresh)} if fresh else known
     differing = {partition for partition, total in wanted.items() if found.get(partition, total) != total}
     if differing:  # nothing may be left alive of what had that number
-        conflict_detection.bucket_counts(manifest_reader.live(handle, latest, keep_partitions=lambda column: among(column, differing)), delta.entries, parties)
+        conflict_detection.bucket_counts(
+            manifest_reader.read_live_entries(handle, latest, keep_partitions=lambda column: among(column, differing)), delta.entries, parties
+        )
         found = {partition: total for partition, total in found.items() if partition not in differing}
     key = _key(handle)
-    handle.world.decoded.put({key: _Known(latest, found)}, _ROW_BYTES * (len(found) + 1))
+    handle.world.decoded.put({key: _CachedBucketCounts(latest, found)}, _ROW_BYTES * (len(found) + 1))
 
 
-def remember(handle: Handle, before: Snapshot, made: Snapshot, delta: Delta) -> None:
+def remember(handle: TableContext, before: Snapshot, made: Snapshot, delta: Delta) -> None:
     """Carries what is known on to a snapshot that was made right after `before`; what writers know of sequence numbers too."""
     if delta.read is None:
         sequences.remember(handle, before, made, delta.rows)
-    known: _Known | None = handle.world.decoded.get(_key(handle))
+    known: _CachedBucketCounts | None = handle.world.decoded.get(_key(handle))
     if known is not None and known.end == before and made.commit_kind != "OVERWRITE":
         new = {row[1]: row[3] for row in delta.rows if row[0] == ADD and row[3] > 0}
         totals = known.totals if new.keys() <= known.totals.keys() else {**known.totals, **new}
-        handle.world.decoded.put({_key(handle): _Known(made, totals)}, _ROW_BYTES * (len(totals) + 1))
+        handle.world.decoded.put({_key(handle): _CachedBucketCounts(made, totals)}, _ROW_BYTES * (len(totals) + 1))
 
 
-def _key(handle: Handle) -> tuple[object, ...]:
+def _key(handle: TableContext) -> tuple[object, ...]:
     return "bucket counts", handle.storage, handle.layout.snapshot_dir
 
 
@@ -76,9 +78,9 @@ def among(column: pa.BinaryArray, partitions: Iterable[bytes]) -> NDArray[np.boo
     return np.asarray(pc.is_in(column, pa.array(list(partitions), column.type)).to_numpy(zero_copy_only=False), bool)
 
 
-def _up_to(handle: Handle, latest: Snapshot) -> Mapping[bytes, int]:
+def _up_to(handle: TableContext, latest: Snapshot) -> Mapping[bytes, int]:
     """What was known before and still holds."""
-    known: _Known | None = handle.world.decoded.get(_key(handle))
+    known: _CachedBucketCounts | None = handle.world.decoded.get(_key(handle))
     if known is None or known.end.id > latest.id:
         return {}
     if known.end.id == latest.id:
@@ -89,7 +91,7 @@ def _up_to(handle: Handle, latest: Snapshot) -> Mapping[bytes, int]:
     return {} if replaced else known.totals
 
 
-def _search(handle: Handle, latest: Snapshot, wanted: set[bytes]) -> dict[bytes, int]:
+def _search(handle: TableContext, latest: Snapshot, wanted: set[bytes]) -> dict[bytes, int]:
     """The number of buckets that the newest file of each partition was added under."""
     fields = handle.schema.partition_fields
     missing, found = set(wanted), dict[bytes, int]()

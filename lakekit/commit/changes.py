@@ -13,17 +13,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from lakekit.model import manifest_entries as columns_of
+from lakekit.model.index_file import DELETION_VECTORS, IndexFileMeta, IndexManifestEntry
 from lakekit.model.manifest_entries import ADD, DELETE
-from lakekit.model.index_file import DELETION_VECTORS, IndexEntry, IndexFile
 from lakekit.model.table_paths import POSTPONE_BUCKET
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.model.commit_message import CommitMessage
-    from lakekit.model.data_file import DataFile
-    from lakekit.model.manifest_entries import Entries, Row
+    from lakekit.model.data_file import DataFileMeta
+    from lakekit.model.manifest_entries import ManifestEntries, Row
 
     Kind = Literal["APPEND", "COMPACT", "OVERWRITE", "ANALYZE"]
 
@@ -43,14 +43,14 @@ class Delta:
     Most commits add a few files to a table of many, and need no columns.
     """
 
-    read: Entries | None = None
+    read: ManifestEntries | None = None
     rows: tuple[Row, ...] = ()
 
     def __len__(self) -> int:
         return len(self.rows) + (0 if self.read is None else len(self.read))
 
     @cached_property
-    def entries(self) -> Entries:
+    def entries(self) -> ManifestEntries:
         """All as columns."""
         rows = columns_of.of_rows(self.rows) if self.rows else columns_of.empty()
         return rows if self.read is None else columns_of.concat([self.read, rows])
@@ -74,7 +74,7 @@ class Delta:
         return self._sum(kind, "file_size")
 
     def _sum(self, kind: int, column: str | None) -> int:
-        def of(file: DataFile) -> int:
+        def of(file: DataFileMeta) -> int:
             return 1 if column is None else file.row_count if column == "row_count" else file.size_bytes
 
         found = sum(of(row[4]) for row in self.rows if row[0] == kind)
@@ -88,13 +88,13 @@ NOTHING = Delta()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
+class CommitChanges:
     """The entries, changelog entries and index entries (ADD and DELETE) of one snapshot, and what hash indexes they rest on; a new statistics file, if any."""
 
     kind: Kind
     delta: Delta
     changelog: Delta
-    index: tuple[IndexEntry, ...] = ()
+    index: tuple[IndexManifestEntry, ...] = ()
     hash_bases: tuple[KnownHashes, ...] = ()
     keys_known_at: int | None = None
     statistics: str | None = None
@@ -105,10 +105,10 @@ class Changes:
         return not (len(self.delta) or len(self.changelog) or self.index)
 
 
-def appended(handle: Handle, messages: Sequence[CommitMessage]) -> Changes:
+def appended(handle: TableContext, messages: Sequence[CommitMessage]) -> CommitChanges:
     """What was written; an OVERWRITE where files, or rows by deletion vectors, go."""
     entries, changelog = _Gathered(handle), _Gathered(handle)
-    index: list[IndexEntry] = []
+    index: list[IndexManifestEntry] = []
     for message in messages:
         entries.put(message, ADD, message.new_files)
         entries.put(message, DELETE, message.deleted_files)
@@ -122,7 +122,7 @@ def appended(handle: Handle, messages: Sequence[CommitMessage]) -> Changes:
         for message in messages
         if message.hash_index_base is not None and message.has_new and own.isdisjoint(message.hash_index_base)  # else it rests on an earlier one of these
     )
-    return Changes(
+    return CommitChanges(
         kind="OVERWRITE" if goes else "APPEND",
         delta=entries.all(),
         changelog=changelog.all(),
@@ -132,27 +132,27 @@ def appended(handle: Handle, messages: Sequence[CommitMessage]) -> Changes:
     )
 
 
-def compacted(handle: Handle, messages: Sequence[CommitMessage]) -> Changes:
+def compacted(handle: TableContext, messages: Sequence[CommitMessage]) -> CommitChanges:
     """What was compacted."""
     entries, changelog = _Gathered(handle), _Gathered(handle)
-    index: list[IndexEntry] = []
+    index: list[IndexManifestEntry] = []
     for message in messages:
         entries.put(message, DELETE, message.compact_before)
         entries.put(message, ADD, message.compact_after)
         changelog.put(message, ADD, message.compact_changelog)
         index += _index(message, message.compact_deleted_index_files, DELETE)
         index += _index(message, message.compact_new_index_files, ADD)
-    return Changes(kind="COMPACT", delta=entries.all(), changelog=changelog.all(), index=tuple(index))
+    return CommitChanges(kind="COMPACT", delta=entries.all(), changelog=changelog.all(), index=tuple(index))
 
 
 class _Gathered:
     """Entries of many messages, message after message."""
 
-    def __init__(self, handle: Handle) -> None:
+    def __init__(self, handle: TableContext) -> None:
         self.handle = handle
         self.rows: list[Row] = []
 
-    def put(self, message: CommitMessage, kind: int, files: Sequence[DataFile]) -> None:
+    def put(self, message: CommitMessage, kind: int, files: Sequence[DataFileMeta]) -> None:
         if not files:
             return
         total = total_buckets(self.handle, message)
@@ -162,17 +162,18 @@ class _Gathered:
         return Delta(rows=tuple(self.rows))
 
 
-def total_buckets(handle: Handle, message: CommitMessage) -> int:
+def total_buckets(handle: TableContext, message: CommitMessage) -> int:
     """How many buckets the partition has by a message: its own number, else the table's."""
     if message.total_buckets is not None:
         return message.total_buckets
     return POSTPONE_BUCKET if message.bucket == POSTPONE_BUCKET else handle.options.bucket
 
 
-_INDEX_FIELDS = tuple(field.name for field in fields(IndexFile))
+_INDEX_FIELDS = tuple(field.name for field in fields(IndexFileMeta))
 
 
-def _index(message: CommitMessage, files: Iterable[IndexFile], kind: int) -> list[IndexEntry]:
+def _index(message: CommitMessage, files: Iterable[IndexFileMeta], kind: int) -> list[IndexManifestEntry]:
     return [
-        IndexEntry(kind=kind, partition=message.partition, bucket=message.bucket, **{name: getattr(file, name) for name in _INDEX_FIELDS}) for file in files
+        IndexManifestEntry(kind=kind, partition=message.partition, bucket=message.bucket, **{name: getattr(file, name) for name in _INDEX_FIELDS})
+        for file in files
     ]

@@ -15,23 +15,23 @@ from lakekit.metadata import snapshots
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.model.snapshot import Snapshot
 
 _KNOWN_BYTES = 2_000
 
 
-class _Known(NamedTuple):
+class _CachedHistory(NamedTuple):
     """The newest snapshot of a user among all up to `end`."""
 
     own: Snapshot | None
     end: Snapshot
 
 
-def own_newest(handle: Handle, user: str, latest: Snapshot) -> Snapshot | None:
+def latest_of_user(handle: TableContext, user: str, latest: Snapshot) -> Snapshot | None:
     """The newest snapshot that a user made."""
     key = ("commits", handle.storage, handle.layout.snapshot_dir, user)
-    known: _Known | None = handle.world.decoded.get(key)
+    known: _CachedHistory | None = handle.world.decoded.get(key)
     if known is not None and not _still(handle, known.end, latest):
         known = None
     found = None if known is None else known.own
@@ -43,18 +43,18 @@ def own_newest(handle: Handle, user: str, latest: Snapshot) -> Snapshot | None:
     return found
 
 
-def remember(handle: Handle, user: str, own: Snapshot | None, latest: Snapshot) -> None:
+def remember(handle: TableContext, user: str, own: Snapshot | None, latest: Snapshot) -> None:
     """Keeps what is the newest snapshot of a user up to `latest`."""
     key = ("commits", handle.storage, handle.layout.snapshot_dir, user)
-    handle.world.decoded.put({key: _Known(own, latest)}, _KNOWN_BYTES)
+    handle.world.decoded.put({key: _CachedHistory(own, latest)}, _KNOWN_BYTES)
 
 
-def _still(handle: Handle, end: Snapshot, latest: Snapshot) -> bool:
+def _still(handle: TableContext, end: Snapshot, latest: Snapshot) -> bool:
     """Whether history up to `end` is what it was: nobody rolled back."""
     return end == latest if end.id >= latest.id else snapshots.find(handle, end.id) in (end, None)
 
 
-def backwards(handle: Handle, latest: Snapshot, stop: int) -> Iterator[Snapshot]:
+def backwards(handle: TableContext, latest: Snapshot, stop: int) -> Iterator[Snapshot]:
     """The snapshots from `latest` down, above `stop`, as far as they are there."""
     yield latest
     for number in range(latest.id - 1, max(stop, 0), -1):
@@ -64,7 +64,7 @@ def backwards(handle: Handle, latest: Snapshot, stop: int) -> Iterator[Snapshot]
         yield found
 
 
-def since(handle: Handle, after: int, latest: Snapshot) -> Iterator[tuple[int, Snapshot | None]]:
+def since(handle: TableContext, after: int, latest: Snapshot) -> Iterator[tuple[int, Snapshot | None]]:
     """Yield the snapshots above `after` up to `latest`, in order, each with its number.
 
     Of neighbours that are missing only the first comes, with None: a stray file may leave a gap of any width.
@@ -87,13 +87,13 @@ def since(handle: Handle, after: int, latest: Snapshot) -> Iterator[tuple[int, S
             number = existing[position] if position < len(existing) else latest.id
 
 
-def committed(handle: Handle, user: str, identifier: int, latest: Snapshot | None) -> list[Snapshot] | None:
+def committed(handle: TableContext, user: str, identifier: int, latest: Snapshot | None) -> list[Snapshot] | None:
     """The snapshots of a commit that is there already, oldest first; None: it is not there.
 
     Partitions that expire after a commit are dropped by its user and identifier: the commit is what lies before that. Where that is gone, they stand for it.
     Empty: the user has gone on to greater identifiers, and the snapshots where it would be have expired. Raises `Conflict` where they have not.
     """
-    own = None if latest is None else own_newest(handle, user, latest)
+    own = None if latest is None else latest_of_user(handle, user, latest)
     if own is None or own.commit_identifier < identifier:
         return None
     found: list[Snapshot] = []

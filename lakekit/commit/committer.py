@@ -14,28 +14,28 @@ from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakekit.commit import abort, try_commit, changes as gathered, contention, facts, overwrite as overwrites, commit_history
-from lakekit.commit.try_commit import Job, Made, Step
-from lakekit.commit.changes import NOTHING, Changes, Delta
-from lakekit.commit.draft import Draft
+from lakekit.commit import abort, changes as gathered, commit_history, contention, facts, overwrite as overwrites, try_commit
+from lakekit.commit.changes import NOTHING, CommitChanges, Delta
+from lakekit.commit.draft import UncommittedFiles
 from lakekit.commit.result import Commit
+from lakekit.commit.try_commit import CommitRequest, CommitStep, CommittedSnapshot
 from lakekit.errors import LakekitError
 from lakekit.metadata import feature_check, manifest_reader as meta, snapshots
 from lakekit.model.manifest_entries import ADD, DELETE
 from lakekit.model.snapshot import BATCH_IDENTIFIER
-from lakekit.options.frozendict import Frozen
+from lakekit.options.frozendict import FrozenDict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lakekit.commit.overwrite import Overwrite
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.model.commit_message import CommitMessage
     from lakekit.model.snapshot import Snapshot
 
 
-def publish(
-    handle: Handle,
+def commit_changes(
+    handle: TableContext,
     messages: Sequence[CommitMessage],
     *,
     commit_user: str,
@@ -64,12 +64,12 @@ def publish(
     """
     feature_check.check_writable(handle)
     world = handle.world
-    job = Job(
+    job = CommitRequest(
         handle=handle,
         commit_user=facts.text("commit_user", commit_user),
         identifier=facts.whole("identifier", identifier),
         watermark=None if watermark is None else facts.whole("watermark", watermark),
-        properties=None if properties is None else Frozen(facts.texts("properties", properties)) or None,
+        properties=None if properties is None else FrozenDict(facts.texts("properties", properties)) or None,
         started_ms=world.elapsed_ms(),
     )
     latest = _newest(handle)
@@ -81,7 +81,7 @@ def publish(
         abort.check_there(handle, messages)
     if check_new:
         abort.check_new(handle, messages, latest)
-    made: list[Made] = []
+    made: list[CommittedSnapshot] = []
     for step in steps:
         try:
             made.append(_made(job, step, messages, latest))
@@ -96,66 +96,76 @@ def publish(
     return outcome(job, made)
 
 
-def _newest(handle: Handle) -> Snapshot | None:
+def _newest(handle: TableContext) -> Snapshot | None:
     contention.leave_room(handle)
     return snapshots.newest(handle)
 
 
-def known(handle: Handle, *, commit_user: str, identifier: int) -> Commit | None:
-    """The commit of a user and identifier that is there already, None where there is none: for who would have to write rows first. Raises as `publish` does."""
+def known(handle: TableContext, *, commit_user: str, identifier: int) -> Commit | None:
+    """The commit of a user and identifier that is there already, None where there is none.
+
+    It is for callers that would have to write rows first. Raises as `commit_changes` does.
+    """
     now_ms = handle.world.elapsed_ms()
     identifier = facts.whole("identifier", identifier)
-    job = Job(handle=handle, commit_user=facts.text("commit_user", commit_user), identifier=identifier, watermark=None, properties=None, started_ms=now_ms)
+    job = CommitRequest(
+        handle=handle, commit_user=facts.text("commit_user", commit_user), identifier=identifier, watermark=None, properties=None, started_ms=now_ms
+    )
     done = commit_history.committed(handle, commit_user, identifier, snapshots.newest(handle))
     if done is None:
         return None
     return outcome(job, _there(handle, done))
 
 
-def _made(job: Job, step: Step, messages: Sequence[CommitMessage], latest: Snapshot | None) -> Made:
-    draft = Draft(job.handle)
+def _made(job: CommitRequest, step: CommitStep, messages: Sequence[CommitMessage], latest: Snapshot | None) -> CommittedSnapshot:
+    draft = UncommittedFiles(job.handle)
     try:
-        made = try_commit.run(job, step, draft, latest)
+        made = try_commit.try_commit(job, step, draft, latest)
     finally:
         if draft.in_doubt:
-            abort.doubt(job.handle, messages)
+            abort.mark_outcome_unknown(job.handle, messages)
     commit_history.remember(job.handle, job.commit_user, made.snapshot, made.snapshot)
     return made
 
 
-def publish_once(handle: Handle, messages: Sequence[CommitMessage], *, commit_user: str, overwrite: Overwrite | None = None) -> Commit:
-    """`publish` by a user drawn for this commit. Where it fails, the files of the messages are deleted, but for those that a commit may have (`abandoned`)."""
+def commit_changes_once(handle: TableContext, messages: Sequence[CommitMessage], *, commit_user: str, overwrite: Overwrite | None = None) -> Commit:
+    """`commit_changes` by a user drawn for this commit.
+
+    Where it fails, the files of the messages are deleted, but for those that a commit may have (`abort`).
+    """
     try:
-        return publish(handle, messages, commit_user=commit_user, identifier=BATCH_IDENTIFIER, overwrite=overwrite, is_new_user=True)
+        return commit_changes(handle, messages, commit_user=commit_user, identifier=BATCH_IDENTIFIER, overwrite=overwrite, is_new_user=True)
     except BaseException:
         with suppress(LakekitError):  # what cannot be deleted is left to the cleaning of orphans
             abort.abort(handle, messages)
         raise
 
 
-def _steps(job: Job, messages: Sequence[CommitMessage], overwrite: Overwrite | None, *, check_append: bool, ignore_empty: bool | None) -> list[Step]:
+def _steps(
+    job: CommitRequest, messages: Sequence[CommitMessage], overwrite: Overwrite | None, *, check_append: bool, ignore_empty: bool | None
+) -> list[CommitStep]:
     handle = job.handle
     if ignore_empty is None:
         given = handle.options.snapshot_ignore_empty_commit
         ignore_empty = job.identifier == BATCH_IDENTIFIER if given is None else given
     appended, compacted = gathered.appended(handle, messages), gathered.compacted(handle, messages)
-    found: list[Step] = []
+    found: list[CommitStep] = []
     if overwrite is not None:
         if not overwrites.does_nothing(handle, overwrite, appended):
             new = appended if len(compacted.delta) else overwrites.upgraded(handle, appended)
-            found.append(Step(changes=new, overwrite=overwrite, check=True))
+            found.append(CommitStep(changes=new, overwrite=overwrite, check=True))
         compacted = replace(compacted, changelog=NOTHING)  # who replaces rows tells of nothing, whoever wrote the messages
     elif not (ignore_empty and appended.is_empty):
-        found.append(Step(changes=appended, check=check_append or appended.kind != "APPEND"))
+        found.append(CommitStep(changes=appended, check=check_append or appended.kind != "APPEND"))
     if not compacted.is_empty:
-        found.append(Step(changes=compacted, check=True))
+        found.append(CommitStep(changes=compacted, check=True))
     return found
 
 
-def _again(job: Job, steps: Sequence[Step], messages: Sequence[CommitMessage], done: Sequence[Snapshot], latest: Snapshot | None) -> Commit:
+def _again(job: CommitRequest, steps: Sequence[CommitStep], messages: Sequence[CommitMessage], done: Sequence[Snapshot], latest: Snapshot | None) -> Commit:
     """A commit that is there: it is told again. A compaction that was cut off after its rows is done now, or left where it no longer fits (ENGINE 5.7)."""
     made = _there(job.handle, done)
-    own = None if latest is None else commit_history.own_newest(job.handle, job.commit_user, latest)
+    own = None if latest is None else commit_history.latest_of_user(job.handle, job.commit_user, latest)
     is_last = bool(done) and own is not None and own.id == done[-1].id
     if is_last and done[-1].commit_kind != "COMPACT" and steps[-1].changes.kind == "COMPACT":
         with suppress(LakekitError) if len(steps) > 1 else nullcontext():
@@ -164,21 +174,21 @@ def _again(job: Job, steps: Sequence[Step], messages: Sequence[CommitMessage], d
     return outcome(job, made)
 
 
-def _there(handle: Handle, done: Sequence[Snapshot]) -> list[Made]:
+def _there(handle: TableContext, done: Sequence[Snapshot]) -> list[CommittedSnapshot]:
     """Snapshots that an earlier commit made, as if they had been made now."""
-    return [Made(snapshot=snapshot, changes=_changes_of(handle, snapshot), retry_count=0) for snapshot in done]
+    return [CommittedSnapshot(snapshot=snapshot, changes=_changes_of(handle, snapshot), retry_count=0) for snapshot in done]
 
 
-def _changes_of(handle: Handle, snapshot: Snapshot) -> Changes:
+def _changes_of(handle: TableContext, snapshot: Snapshot) -> CommitChanges:
     """The changes that a snapshot made, as its manifests tell them."""
-    return Changes(
+    return CommitChanges(
         kind=snapshot.commit_kind,  # type: ignore[arg-type] # committed by a writer, so no ANALYZE
         delta=Delta(read=meta.read_entries(handle, meta.manifest_files(handle, snapshot, "delta"))),
         changelog=NOTHING,
     )
 
 
-def outcome(job: Job, made: Sequence[Made]) -> Commit:
+def outcome(job: CommitRequest, made: Sequence[CommittedSnapshot]) -> Commit:
     """What a job tells of the snapshots it made."""
     deltas = [one.changes.delta for one in made]
     written = next((one.changes.delta for one in made if one.changes.kind != "COMPACT" and one.changes.delta.count(ADD)), deltas[-1] if deltas else NOTHING)

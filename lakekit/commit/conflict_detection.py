@@ -24,16 +24,16 @@ from lakekit.codec.binary_columns import decode_columns
 from lakekit.errors import Conflict, Corrupt
 from lakekit.lsm.sorted_runs import sections
 from lakekit.model import manifest_entries as columns_of
-from lakekit.model.manifest_entries import ADD, DELETE
 from lakekit.model.index_file import DELETE as INDEX_DELETE, DELETION_VECTORS
+from lakekit.model.manifest_entries import ADD, DELETE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
-    from lakekit.model.manifest_entries import Entries
-    from lakekit.model.index_file import IndexEntry
+    from lakekit.model.index_file import IndexManifestEntry
+    from lakekit.model.manifest_entries import ManifestEntries
     from lakekit.types import DataType
 
 _SHOWN = 10
@@ -44,7 +44,7 @@ _ADVICE = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parties:
+class ConflictParties:
     """Who meets, and which partitions expire by their values: for messages alone."""
 
     table: str
@@ -58,7 +58,7 @@ LOOKED_AT = ("kind", "total_buckets", "min_key", "max_key", "file_name", "partit
 """What the checks look at: the identity of files, their key ranges and places."""
 
 
-def check(base: Entries, delta: Entries, parties: Parties, *, key_types: Sequence[DataType], overwrites: bool) -> None:
+def check(base: ManifestEntries, delta: ManifestEntries, parties: ConflictParties, *, key_types: Sequence[DataType], overwrites: bool) -> None:
     """Raises `Conflict` where `delta` does not fit on `base` (checks 1, 2, 3, 5). `key_types` is empty for append tables."""
     base, delta = base.select(LOOKED_AT), delta.select(LOOKED_AT)  # a filter copies every column it is given
     if not overwrites:
@@ -82,7 +82,7 @@ def check(base: Entries, delta: Entries, parties: Parties, *, key_types: Sequenc
         key_ranges(after, delta, parties, key_types)
 
 
-def _expired(left: Entries, parties: Parties) -> None:
+def _expired(left: ManifestEntries, parties: ConflictParties) -> None:
     """Check 3a: files that are gone because all of their partitions expire."""
     if all(parties.is_expired(partition) for partition in left.column("partition").unique().to_pylist()):  # scalar: one a partition
         raise Conflict(
@@ -93,14 +93,14 @@ def _expired(left: Entries, parties: Parties) -> None:
         )
 
 
-def _repeats(delta: Entries, codes: NDArray[np.int64]) -> bool:
+def _repeats(delta: ManifestEntries, codes: NDArray[np.int64]) -> bool:
     """Whether a file is added, or deleted, twice in a row. `codes`: which entries are of the same file."""
     kinds = delta.numbers("kind")
     order = np.argsort(codes, kind="stable")
     return bool(((codes[order][1:] == codes[order][:-1]) & (kinds[order][1:] == kinds[order][:-1])).any())
 
 
-def bucket_counts(base: Entries, delta: Entries, parties: Parties) -> None:
+def bucket_counts(base: ManifestEntries, delta: ManifestEntries, parties: ConflictParties) -> None:
     """Check 1. Numbers below 1 (dynamic, unaware, postponed) promise nothing and are left out."""
     both = columns_of.concat([base, delta.filter(delta.numbers("kind") == ADD)]).select(("partition", "total_buckets", "file_name"))
     counted = both.filter(both.numbers("total_buckets") > 0)
@@ -116,7 +116,7 @@ def bucket_counts(base: Entries, delta: Entries, parties: Parties) -> None:
         raise buckets_changed(int(before), int(now), parties)
 
 
-def buckets_changed(before: int, now: int, parties: Parties) -> Conflict:
+def buckets_changed(before: int, now: int, parties: ConflictParties) -> Conflict:
     """The error of check 1."""
     return Conflict(
         f"Total buckets of a partition of {parties.table} changed from {before} to {now} without overwrite. Nothing was committed. The writer of "
@@ -125,7 +125,7 @@ def buckets_changed(before: int, now: int, parties: Parties) -> Conflict:
     )
 
 
-def key_ranges(after: Entries, delta: Entries, parties: Parties, key_types: Sequence[DataType]) -> None:
+def key_ranges(after: ManifestEntries, delta: ManifestEntries, parties: ConflictParties, key_types: Sequence[DataType]) -> None:
     """Check 5 for the buckets and levels that `delta` adds files to; `after` is what would be live."""
     fresh = delta.filter((delta.numbers("kind") == ADD) & (delta.numbers("level") > 0))
     if not len(fresh):
@@ -157,7 +157,7 @@ def key_ranges(after: Entries, delta: Entries, parties: Parties, key_types: Sequ
 _RUN = ("partition", "bucket", "level")
 
 
-def _runs(entries: Entries) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _runs(entries: ManifestEntries) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """A number for each entry, equal where partition, bucket and level are."""
     code = entries.column("partition").dictionary_encode().indices.to_numpy().astype(np.int64)
     for name in ("bucket", "level"):
@@ -169,7 +169,9 @@ def _runs(entries: Entries) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 # ---- deletion vectors of append tables -------------------------------------------------------------------------------------------------------------------
 
 
-def vectors(base: Entries, delta: Entries, live: Iterable[IndexEntry], changes: Sequence[IndexEntry], parties: Parties) -> None:
+def vectors(
+    base: ManifestEntries, delta: ManifestEntries, live: Iterable[IndexManifestEntry], changes: Sequence[IndexManifestEntry], parties: ConflictParties
+) -> None:
     """Check 4. `live` are the index files of the newest snapshot, `changes` those that the commit adds and deletes."""
     now = {(entry.partition, found.file_name): entry.file_name for entry in live if entry.index_type == DELETION_VECTORS for found in entry.ranges}
     seen: dict[tuple[bytes, str], str] = {}
@@ -199,19 +201,19 @@ def vectors(base: Entries, delta: Entries, live: Iterable[IndexEntry], changes: 
         )
 
 
-def _names(entries: Entries) -> set[tuple[bytes, str]]:
+def _names(entries: ManifestEntries) -> set[tuple[bytes, str]]:
     return set(zip(entries.column("partition").to_pylist(), entries.column("file_name").to_pylist(), strict=True))
 
 
 # ---- what to say -----------------------------------------------------------------------------------------------------------------------------------------
 
 
-def _also(delta: Entries, base: Entries) -> Entries:
+def _also(delta: ManifestEntries, base: ManifestEntries) -> ManifestEntries:
     """The entries of delta whose names are in base too."""
     return delta.filter(np.isin(delta.column("file_name").to_numpy(zero_copy_only=False), base.column("file_name").to_numpy(zero_copy_only=False)))
 
 
-def _conflict(why: str, which: Entries, parties: Parties) -> Conflict:
+def _conflict(why: str, which: ManifestEntries, parties: ConflictParties) -> Conflict:
     names = which.column("file_name").to_pylist()
     at = "" if parties.snapshot_id is None else f" Snapshot {parties.snapshot_id} is of {parties.base_user}, this commit of {parties.user}."
     return Conflict(f"{why} in {parties.table}: {_some(names)}.{at} {_ADVICE}", snapshot_id=parties.snapshot_id, files=tuple(names))

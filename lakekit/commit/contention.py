@@ -17,7 +17,7 @@ from lakekit.storage import turns
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
 
 _DOUBLINGS = 4
 _WEIGHT = 0.3
@@ -53,22 +53,22 @@ def longest_room_ms(known: Contention, longest_ms: float) -> float:
     return 0 if known.races < _FEWEST_RACES else min(2 * known.races * known.attempt_ms, longest_ms, _LONGEST_ROOM_MS)
 
 
-def wait_after_race(handle: Handle, lost: int) -> None:
+def wait_after_race(handle: TableContext, lost: int) -> None:
     """Waits after a lost race, before which `lost` were lost."""
     options = handle.options
     _wait_within(handle, longest_retry_wait_ms(lost, options.commit_min_retry_wait_ms, options.commit_max_retry_wait_ms))
 
 
-def leave_room(handle: Handle) -> None:
+def leave_room(handle: TableContext) -> None:
     """Waits before the first attempt of a commit, where the last ones of this process to the table lost races."""
-    if not isinstance(handle.storage, turns.TakesTurns):
+    if not isinstance(handle.storage, turns.SupportsCommitQueue):
         known = handle.world.decoded.get(_key(handle)) or NONE
         longest = longest_room_ms(known, handle.options.commit_max_retry_wait_ms)
         if longest:
             _wait_within(handle, longest)
 
 
-def remember(handle: Handle, races: int, attempt_ms: float) -> None:
+def remember(handle: TableContext, races: int, attempt_ms: float) -> None:
     """Keeps how many races a commit lost, and how long its last attempt took."""
     key = _key(handle)
     known = handle.world.decoded.get(key)
@@ -76,9 +76,9 @@ def remember(handle: Handle, races: int, attempt_ms: float) -> None:
         handle.world.decoded.put({key: (known or NONE).after(races, attempt_ms)}, _MARK_BYTES)
 
 
-def _wait_within(handle: Handle, longest_ms: float) -> None:
+def _wait_within(handle: TableContext, longest_ms: float) -> None:
     handle.world.wait(longest_ms * int(handle.world.new_id()[:6], 16) / 0xFFFFFF)
 
 
-def _key(handle: Handle) -> Hashable:
+def _key(handle: TableContext) -> Hashable:
     return "contention", handle.storage, handle.layout.snapshot_dir

@@ -15,7 +15,7 @@ from lakekit.storage.together import write_together
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
 
     Prefix = Literal["manifest", "manifest-list", "index-manifest"]
 
@@ -24,10 +24,10 @@ _MOST_BYTES = 32 << 20
 """Bytes that wait to be written together."""
 
 
-class Draft:
+class UncommittedFiles:
     """The files that a commit has written; nothing refers to them until a snapshot does."""
 
-    def __init__(self, handle: Handle) -> None:
+    def __init__(self, handle: TableContext) -> None:
         self.handle = handle
         self.in_doubt = False
         """Whether a snapshot that refers to the files may be there, or may come."""

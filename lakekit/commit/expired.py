@@ -15,10 +15,10 @@ from lakekit.model.partition_time import time_ms
 from lakekit.world import wall_clock_ms
 
 if TYPE_CHECKING:
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
 
 
-def is_expired(handle: Handle, partition: bytes) -> bool:
+def is_expired(handle: TableContext, partition: bytes) -> bool:
     """True for a partition whose time is over; never without `partition.expiration-time`, and under another strategy than values-time."""
     options = handle.options
     age = options.partition_expiration_time_ms

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from lakekit.commit.changes import KnownHashes
-    from lakekit.model.index_file import IndexEntry
+    from lakekit.model.index_file import IndexManifestEntry
 
     Key = tuple[bytes, int, str, str]
 
 
-def combine(live: Sequence[IndexEntry], changes: Sequence[IndexEntry], *, by_bucket: bool) -> list[IndexEntry]:
+def combine(live: Sequence[IndexManifestEntry], changes: Sequence[IndexManifestEntry], *, by_bucket: bool) -> list[IndexManifestEntry]:
     """The index files after some changes (ADD and DELETE), those that stay in their order. `by_bucket`: deletion vectors belong to buckets.
 
     Raises `Conflict` where a file that goes is not there, a file that comes is there already, or deletion vectors replace others than they started from.
@@ -48,13 +48,13 @@ def combine(live: Sequence[IndexEntry], changes: Sequence[IndexEntry], *, by_buc
     return list(found.values())
 
 
-def _key(entry: IndexEntry, by_bucket: bool) -> Key:
+def _key(entry: IndexManifestEntry, by_bucket: bool) -> Key:
     if entry.index_type == HASH or (entry.index_type == DELETION_VECTORS and by_bucket):
         return entry.partition, entry.bucket, entry.index_type, ""
     return b"", 0, entry.index_type, entry.file_name
 
 
-def _stale(entry: IndexEntry, started: str | None, there: str | None) -> Conflict:
+def _stale(entry: IndexManifestEntry, started: str | None, there: str | None) -> Conflict:
     began = "no index file" if started is None else started
     now = "none is there" if there is None else f"{there} is there"
     what = "Deletion vectors" if entry.index_type == DELETION_VECTORS else f"The {entry.index_type} index"
@@ -65,7 +65,7 @@ def _stale(entry: IndexEntry, started: str | None, there: str | None) -> Conflic
     )
 
 
-def check_hash_bases(live: Iterable[IndexEntry], bases: Sequence[KnownHashes]) -> None:
+def check_hash_bases(live: Iterable[IndexManifestEntry], bases: Sequence[KnownHashes]) -> None:
     """Raises `Conflict` where the hash indexes of a partition are not those that its writer chose buckets by."""
     wanted = {base.partition for base in bases}
     now: dict[bytes, set[str]] = {partition: set() for partition in wanted}

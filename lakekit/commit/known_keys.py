@@ -15,15 +15,15 @@ from lakekit.commit import commit_history
 from lakekit.errors import Conflict
 
 if TYPE_CHECKING:
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.model.snapshot import Snapshot
 
 
-def check(handle: Handle, user: str, known_at: int | None, latest: Snapshot) -> None:
+def check(handle: TableContext, user: str, known_at: int | None, latest: Snapshot) -> None:
     """Raises `Conflict` where another user wrote after snapshot `known_at` (0: before the first), or may have, as that one is gone. None: nothing to do."""
     if known_at is None:
         return
-    own = commit_history.own_newest(handle, user, latest)
+    own = commit_history.latest_of_user(handle, user, latest)
     for number, other in commit_history.since(handle, max(known_at, 0 if own is None else own.id), latest):
         if other is None or (other.commit_user != user and other.commit_kind in {"APPEND", "OVERWRITE"}):
             who = "is gone" if other is None else f"is of {other.commit_user}"

@@ -3,7 +3,7 @@
     base of the new snapshot  =  merged(base + delta of the snapshot before)          delta of the new snapshot  =  its own entries
 
 Merging reads what it must: manifests that only add files are joined as the bytes they are. Source: FORMAT.md 4.2, 4.6, ENGINE.md 5.3;
-`ManifestFileMerger`, `ManifestFile`, `SimpleStatsCollector`.
+`ManifestFileMerger`, `ManifestFileMeta`, `SimpleStatsCollector`.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import numpy as np
 from lakekit.codec import avro_container
 from lakekit.commit import partition_ranges
 from lakekit.metadata import manifest_reader as meta
-from lakekit.model import manifest_entries as columns_of, entry_files, manifests
+from lakekit.model import entry_files, manifest_entries as columns_of, manifests
 from lakekit.model.manifest_entries import ADD, DELETE
-from lakekit.model.manifests import ManifestFile
+from lakekit.model.manifests import ManifestFileMeta
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lakekit.commit.changes import Delta
-    from lakekit.commit.draft import Draft
-    from lakekit.model.manifest_entries import Entries
+    from lakekit.commit.draft import UncommittedFiles
+    from lakekit.model.manifest_entries import ManifestEntries
 
 LEAST_JOINED = 2
 """So many manifests are joined at least."""
@@ -34,7 +34,7 @@ FACTS = 1000
 """Up to so many entries are written one by one; more as columns."""
 
 
-def write_list(draft: Draft, files: Sequence[ManifestFile]) -> tuple[str, int]:
+def write_list(draft: UncommittedFiles, files: Sequence[ManifestFileMeta]) -> tuple[str, int]:
     """A manifest list's name and size."""
     data = manifests.encode_list(files, **draft.how)
     name = draft.write("manifest-list", data)
@@ -42,7 +42,7 @@ def write_list(draft: Draft, files: Sequence[ManifestFile]) -> tuple[str, int]:
     return name, len(data)
 
 
-def write_delta(draft: Draft, delta: Delta) -> list[ManifestFile]:
+def write_delta(draft: UncommittedFiles, delta: Delta) -> list[ManifestFileMeta]:
     """What a commit adds and deletes, as manifests; none where there is nothing."""
     if delta.read is not None or len(delta.rows) > FACTS:
         return write_entries(draft, delta.entries)
@@ -54,7 +54,7 @@ def write_delta(draft: Draft, delta: Delta) -> list[ManifestFile]:
     meta.remember_entries(draft.handle, name, delta)
     levels, first = [file.level for file in files], [file.first_row_id for file in files]
     return [
-        ManifestFile(
+        ManifestFileMeta(
             name=name,
             size_bytes=len(data),
             num_added_files=kinds.count(ADD),
@@ -71,7 +71,7 @@ def write_delta(draft: Draft, delta: Delta) -> list[ManifestFile]:
     ]
 
 
-def write_entries(draft: Draft, entries: Entries) -> list[ManifestFile]:
+def write_entries(draft: UncommittedFiles, entries: ManifestEntries) -> list[ManifestFileMeta]:
     """Entries as manifests of about `manifest.target-file-size`; none where there are no entries."""
     if not len(entries):
         return []
@@ -85,7 +85,7 @@ def write_entries(draft: Draft, entries: Entries) -> list[ManifestFile]:
     return [_written(draft, entry_files.encode(part, **draft.how), part) for part in parts]
 
 
-def _written(draft: Draft, data: bytes, entries: Entries) -> ManifestFile:
+def _written(draft: UncommittedFiles, data: bytes, entries: ManifestEntries) -> ManifestFileMeta:
     name = draft.write("manifest", data)
     kinds, buckets, levels = entries.numbers("kind"), entries.numbers("bucket"), entries.numbers("level")
     encoded = entries.column("partition").dictionary_encode()
@@ -93,12 +93,14 @@ def _written(draft: Draft, data: bytes, entries: Entries) -> ManifestFile:
     first_rows = entries.column("first_row_id")
     has_rows = first_rows.null_count == 0
     first = first_rows.to_numpy() if has_rows else np.zeros(0, np.int64)
-    made = ManifestFile(
+    made = ManifestFileMeta(
         name=name,
         size_bytes=len(data),
         num_added_files=int((kinds == ADD).sum()),
         num_deleted_files=int((kinds == DELETE).sum()),
-        partition_stats=partition_ranges.of_partitions(dict(zip(encoded.dictionary.to_pylist(), counts.tolist(), strict=True)), draft.handle.schema.partition_fields),
+        partition_stats=partition_ranges.of_partitions(
+            dict(zip(encoded.dictionary.to_pylist(), counts.tolist(), strict=True)), draft.handle.schema.partition_fields
+        ),
         schema_id=int(entries.numbers("schema_id").max()),
         min_bucket=int(buckets.min()),
         max_bucket=int(buckets.max()),
@@ -114,13 +116,13 @@ def _written(draft: Draft, data: bytes, entries: Entries) -> ManifestFile:
 # ---- merging -----------------------------------------------------------------------------------------------------------------------------------------
 
 
-def merged(draft: Draft, files: Sequence[ManifestFile]) -> list[ManifestFile]:
+def merged(draft: UncommittedFiles, files: Sequence[ManifestFileMeta]) -> list[ManifestFileMeta]:
     """The manifests of a snapshot's base list: those of the snapshot before, small ones merged. What is live stays live."""
     found = _full(draft, files)
     return _minor(draft, files) if found is None else found
 
 
-def _full(draft: Draft, files: Sequence[ManifestFile]) -> list[ManifestFile] | None:
+def _full(draft: UncommittedFiles, files: Sequence[ManifestFileMeta]) -> list[ManifestFileMeta] | None:
     """Every manifest that is small or deletes something rewritten without deletions, once they weigh enough; None: not yet."""
     options = draft.handle.options
     target = options.manifest_target_file_size_bytes
@@ -138,21 +140,21 @@ def _full(draft: Draft, files: Sequence[ManifestFile]) -> list[ManifestFile] | N
     rewritten = [file for file in files if file.name in chosen]
     if len(rewritten) < LEAST_JOINED:
         return None
-    live = columns_of.fold([meta.read_entries(draft.handle, rewritten)])
+    live = columns_of.live_entries([meta.read_entries(draft.handle, rewritten)])
     return [file for file in files if file.name not in chosen] + write_entries(draft, live)
 
 
-def _names_any(entries: Entries, deleted: Entries) -> bool:
+def _names_any(entries: ManifestEntries, deleted: ManifestEntries) -> bool:
     """Whether one of the deleted files is among the entries."""
     group = columns_of.identities(columns_of.concat([entries, deleted]))
     return bool(np.isin(group[: len(entries)], group[len(entries) :]).any())
 
 
-def _minor(draft: Draft, files: Sequence[ManifestFile]) -> list[ManifestFile]:
+def _minor(draft: UncommittedFiles, files: Sequence[ManifestFileMeta]) -> list[ManifestFileMeta]:
     """Groups of neighbours that reach the target size merged, and the last ones where they are many."""
     options = draft.handle.options
-    found: list[ManifestFile] = []
-    group: list[ManifestFile] = []
+    found: list[ManifestFileMeta] = []
+    group: list[ManifestFileMeta] = []
     size = 0
     for file in files:
         group.append(file)
@@ -163,7 +165,7 @@ def _minor(draft: Draft, files: Sequence[ManifestFile]) -> list[ManifestFile]:
     return found + (_joined(draft, group) if len(group) >= options.manifest_merge_min_count else group)
 
 
-def _joined(draft: Draft, group: list[ManifestFile]) -> list[ManifestFile]:
+def _joined(draft: UncommittedFiles, group: list[ManifestFileMeta]) -> list[ManifestFileMeta]:
     if len(group) < LEAST_JOINED:
         return group
     if not any(file.num_deleted_files for file in group):
@@ -173,7 +175,7 @@ def _joined(draft: Draft, group: list[ManifestFile]) -> list[ManifestFile]:
     return write_entries(draft, columns_of.merge([meta.read_entries(draft.handle, group)]))
 
 
-def _copied(draft: Draft, group: list[ManifestFile]) -> ManifestFile | None:
+def _copied(draft: UncommittedFiles, group: list[ManifestFileMeta]) -> ManifestFileMeta | None:
     """Manifests that only add files as one, their records copied as bytes; None where their bytes cannot stand in one file."""
     if draft.how["kind"] != "avro":
         return None

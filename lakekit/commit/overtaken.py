@@ -12,17 +12,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakekit.metadata import manifest_reader, snapshots
-from lakekit.model.manifest_entries import ADD, DELETE
 from lakekit.model.index_file import DELETE as INDEX_DELETE
+from lakekit.model.manifest_entries import ADD, DELETE
 
 if TYPE_CHECKING:
-    from lakekit.commit.changes import Changes
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.manifest_entries import Entries
+    from lakekit.commit.changes import CommitChanges
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.manifest_entries import ManifestEntries
     from lakekit.model.snapshot import Snapshot
 
 
-def is_overtaken(handle: Handle, own: Snapshot, changes: Changes) -> bool | None:
+def is_superseded(handle: TableContext, own: Snapshot, changes: CommitChanges) -> bool | None:
     """Whether newer snapshots were made without `own`, which was just claimed with these changes; None: nobody can tell. Raises as reading manifests does."""
     if own.id > 1 and handle.storage.exists(handle.layout.snapshot(own.id - 1)):  # the oldest goes first: nothing of our number has expired
         return False
@@ -35,7 +35,7 @@ def is_overtaken(handle: Handle, own: Snapshot, changes: Changes) -> bool | None
     return _is_unknown_to(handle, after, own, changes)
 
 
-def _is_unknown_to(handle: Handle, after: Snapshot, own: Snapshot, changes: Changes) -> bool | None:
+def _is_unknown_to(handle: TableContext, after: Snapshot, own: Snapshot, changes: CommitChanges) -> bool | None:
     """Whether the snapshot after `own` was made without it."""
     named = manifest_reader.manifest_files(handle, after)
     if {file.name for file in manifest_reader.manifest_files(handle, own, "delta")} & {file.name for file in named}:
@@ -45,12 +45,12 @@ def _is_unknown_to(handle: Handle, after: Snapshot, own: Snapshot, changes: Chan
     if made:  # deleted again, they are named all the same
         return not made & _names(manifest_reader.read_entries(handle, named))
     if gone:  # what is deleted never lives again
-        return bool(gone & _names(manifest_reader.live(handle, after)))
+        return bool(gone & _names(manifest_reader.read_live_entries(handle, after)))
     there = {entry.file_name for entry in manifest_reader.index_entries(handle, after)}
     if there & {entry.file_name for entry in changes.index if entry.kind == INDEX_DELETE}:
         return True
     return False if there & {entry.file_name for entry in changes.index} else None
 
 
-def _names(entries: Entries) -> set[str]:
+def _names(entries: ManifestEntries) -> set[str]:
     return set(entries.column("file_name").to_pylist())

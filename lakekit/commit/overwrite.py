@@ -20,24 +20,24 @@ from lakekit.codec.binary_columns import decode_columns
 from lakekit.commit import partition_ranges
 from lakekit.commit.bucket_counts import among
 from lakekit.commit.changes import NOTHING
-from lakekit.errors import SchemaMismatch
 from lakekit.data_file.paths import partition_spec
+from lakekit.errors import SchemaMismatch
 from lakekit.lsm.sorted_runs import sections
 from lakekit.metadata import manifest_reader
 from lakekit.model import manifest_entries as columns_of
-from lakekit.model.manifest_entries import ADD, DELETE
 from lakekit.model.index_file import DELETE as INDEX_DELETE
+from lakekit.model.manifest_entries import ADD, DELETE
 from lakekit.model.table_paths import POSTPONE_BUCKET
-from lakekit.options.frozendict import Frozen
+from lakekit.options.frozendict import FrozenDict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from lakekit.commit.changes import Changes
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.manifest_entries import Entries
-    from lakekit.model.index_file import IndexEntry
-    from lakekit.model.manifests import ManifestFile
+    from lakekit.commit.changes import CommitChanges
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.index_file import IndexManifestEntry
+    from lakekit.model.manifest_entries import ManifestEntries
+    from lakekit.model.manifests import ManifestFileMeta
     from lakekit.model.snapshot import Snapshot
 
     Spec = Mapping[str, Any]
@@ -67,12 +67,12 @@ class Overwrite:
     @staticmethod
     def static(spec: Spec) -> Overwrite:
         """Matching partitions go; an empty spec matches all."""
-        return Overwrite(specs=(Frozen(spec),)) if spec else Overwrite()
+        return Overwrite(specs=(FrozenDict(spec),)) if spec else Overwrite()
 
     @staticmethod
     def partitions(specs: Iterable[Spec]) -> Overwrite:
         """The partitions that match one of the specs go; none: nothing does."""
-        return Overwrite(specs=tuple(Frozen(spec) for spec in specs))
+        return Overwrite(specs=tuple(FrozenDict(spec) for spec in specs))
 
     @staticmethod
     def exactly(rows: Iterable[bytes]) -> Overwrite:
@@ -83,7 +83,7 @@ class Overwrite:
 class _Filter:
     """Partitions by their bytes: whether they go."""
 
-    def __init__(self, handle: Handle, overwrite: Overwrite, changes: Changes) -> None:
+    def __init__(self, handle: TableContext, overwrite: Overwrite, changes: CommitChanges) -> None:
         self.fields = handle.schema.partition_fields
         self.written = changes.delta.partitions
         self.by_file = overwrite.is_dynamic and bool(self.fields)
@@ -106,17 +106,17 @@ class _Filter:
         values = partition_ranges.values_of([partition], self.fields)[0]
         return any(all(values[at] == value for at, value in spec.items()) for spec in self.specs)
 
-    def keep_manifest(self, file: ManifestFile) -> bool:
+    def keep_manifest(self, file: ManifestFileMeta) -> bool:
         """Whether a manifest may have entries of a partition that goes."""
         return not self.by_file or partition_ranges.may_hold(file, partition_ranges.values_of(self.written, self.fields), self.fields)
 
 
-def does_nothing(handle: Handle, overwrite: Overwrite, changes: Changes) -> bool:
+def does_nothing(handle: TableContext, overwrite: Overwrite, changes: CommitChanges) -> bool:
     """Whether there is nothing that could go: a dynamic overwrite that wrote no file."""
     return overwrite.is_dynamic and bool(handle.schema.partition_keys) and not len(changes.delta)
 
 
-def changes_at(handle: Handle, overwrite: Overwrite, changes: Changes, latest: Snapshot | None) -> Changes:
+def changes_at(handle: TableContext, overwrite: Overwrite, changes: CommitChanges, latest: Snapshot | None) -> CommitChanges:
     """What an overwrite changes at a snapshot: every live file and index file of its partitions goes, the new files come.
 
     Raises `SchemaMismatch` where a new file lies outside of a static overwrite.
@@ -127,10 +127,10 @@ def changes_at(handle: Handle, overwrite: Overwrite, changes: Changes, latest: S
         values = partition_ranges.values_of(outside[:1], chosen.fields)[0]
         raise SchemaMismatch(f"rows of partition {values!r} do not belong to the partitions that are overwritten. Nothing was committed")
     gone = columns_of.empty()
-    index: list[IndexEntry] = []
+    index: list[IndexManifestEntry] = []
     if latest is not None:
         everything = chosen.specs is None and chosen.rows is None and not chosen.by_file
-        live = manifest_reader.live(
+        live = manifest_reader.read_live_entries(
             handle,
             latest,
             keep_manifest=chosen.keep_manifest,
@@ -152,7 +152,7 @@ def changes_at(handle: Handle, overwrite: Overwrite, changes: Changes, latest: S
     )
 
 
-def upgraded(handle: Handle, changes: Changes) -> Changes:
+def upgraded(handle: TableContext, changes: CommitChanges) -> CommitChanges:
     """The new files of an overwrite at the highest level, bucket by bucket, where they share no keys: nothing older is left to merge them with."""
     rows = changes.delta.rows
     key_types = [field.type for field in handle.schema.key_fields]
@@ -166,7 +166,7 @@ def upgraded(handle: Handle, changes: Changes) -> Changes:
     return replace(changes, delta=replace(changes.delta, rows=raised))
 
 
-def _meeting(entries: Entries, key_types: Sequence[Any]) -> set[tuple[bytes, int]]:
+def _meeting(entries: ManifestEntries, key_types: Sequence[Any]) -> set[tuple[bytes, int]]:
     """The buckets in which files share keys."""
     places = list(zip(entries.column("partition").to_pylist(), entries.column("bucket").to_pylist(), strict=True))
     numbers = {place: number for number, place in enumerate(dict.fromkeys(places))}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit.codec import binary_row
 from lakekit.model.data_file import Stats
-from lakekit.model.manifests import ManifestFile
+from lakekit.model.manifests import ManifestFileMeta
 from lakekit.types import BINARIES
 
 if TYPE_CHECKING:
@@ -38,9 +38,9 @@ def of_partitions(counts: Mapping[bytes, int], fields: Sequence[Field]) -> Stats
     return _stats([(row, row, tuple(number * (value is None) for value in row)) for row, number in found], fields)
 
 
-def together(files: Sequence[ManifestFile], *, name: str, size_bytes: int, fields: Sequence[Field]) -> ManifestFile:
+def together(files: Sequence[ManifestFileMeta], *, name: str, size_bytes: int, fields: Sequence[Field]) -> ManifestFileMeta:
     """What a list says of a manifest that holds the entries of several."""
-    return ManifestFile(
+    return ManifestFileMeta(
         name=name,
         size_bytes=size_bytes,
         num_added_files=sum(file.num_added_files for file in files),
@@ -56,7 +56,7 @@ def together(files: Sequence[ManifestFile], *, name: str, size_bytes: int, field
     )
 
 
-def may_hold(file: ManifestFile, partitions: Sequence[Values], fields: Sequence[Field]) -> bool:
+def may_hold(file: ManifestFileMeta, partitions: Sequence[Values], fields: Sequence[Field]) -> bool:
     """Whether a manifest may have entries of one of the partitions."""
     if not fields:
         return True
@@ -64,7 +64,7 @@ def may_hold(file: ManifestFile, partitions: Sequence[Values], fields: Sequence[
     return any(all(_inside(*one) for one in zip(values, low, high, nulls, strict=True)) for values in partitions)
 
 
-def holders(files: Iterable[ManifestFile], partitions: Iterable[Values], fields: Sequence[Field]) -> list[ManifestFile]:
+def holders(files: Iterable[ManifestFileMeta], partitions: Iterable[Values], fields: Sequence[Field]) -> list[ManifestFileMeta]:
     """Those manifests that `may_hold` one of the partitions, in order. Many of both cost little: partitions are looked up by their first value."""
     if not fields:
         return list(files)
@@ -73,7 +73,7 @@ def holders(files: Iterable[ManifestFile], partitions: Iterable[Values], fields:
     known = sorted(((_order(row[0]), row) for row in rows if row[0] is not None), key=itemgetter(0))
     firsts = [first for first, _ in known]
 
-    def holds(file: ManifestFile) -> bool:
+    def holds(file: ManifestFileMeta) -> bool:
         low, high, counts = _range(file, fields)
         some = nulls if counts[0] is None or counts[0] > 0 else []
         start, end = 0, len(known)
@@ -97,7 +97,7 @@ def _inside(value: Any, low: Any, high: Any, nulls: int | None) -> bool:
     return bool(_order(low) <= _order(value) <= _order(high))
 
 
-def _range(file: ManifestFile, fields: Sequence[Field]) -> tuple[Values, Values, tuple[int | None, ...]]:
+def _range(file: ManifestFileMeta, fields: Sequence[Field]) -> tuple[Values, Values, tuple[int | None, ...]]:
     low, high = values_of((file.partition_stats.min_values, file.partition_stats.max_values), fields)
     nulls = file.partition_stats.null_counts
     return low, high, nulls if nulls is not None and len(nulls) == len(fields) else (None,) * len(fields)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakekit.draw import html, cards
-from lakekit.draw.humanize import count, plural, size
+from lakekit.draw import cards, html
+from lakekit.draw.humanize import format_count, format_size, plural
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +46,10 @@ class Commit:
     @property
     def _facts(self) -> list[tuple[str, object]]:
         found: list[tuple[str, object]] = [
-            ("added", f"{plural(self.added_file_count, 'file')}, {plural(self.row_count, 'row')}, {size(self.size_bytes)}"),
+            ("added", f"{plural(self.added_file_count, 'file')}, {plural(self.row_count, 'row')}, {format_size(self.size_bytes)}"),
             ("removed", plural(self.removed_file_count, "file")),
             ("user", self.commit_user),
-            ("took", f"{count(round(self.duration_ms))} ms" + (f", {plural(self.retry_count, 'retry', 'retries')}" if self.retry_count else "")),
+            ("took", f"{format_count(round(self.duration_ms))} ms" + (f", {plural(self.retry_count, 'retry', 'retries')}" if self.retry_count else "")),
         ]
         return found if self.snapshot_ids else found[2:]
 

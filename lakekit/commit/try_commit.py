@@ -18,6 +18,7 @@ import numpy as np
 
 from lakekit.commit import (
     bucket_counts,
+    commit_history,
     conflict_detection,
     contention,
     expired,
@@ -27,54 +28,53 @@ from lakekit.commit import (
     overtaken,
     overwrite as overwrites,
     partition_ranges,
-    commit_history,
 )
 from lakekit.commit.changes import Delta
-from lakekit.commit.conflict_detection import Parties
+from lakekit.commit.conflict_detection import ConflictParties
 from lakekit.errors import CommitStateUnknown, Conflict, LakekitError, LimitExceeded, RetriesExhausted
 from lakekit.metadata import keeper, manifest_reader as meta, schemas, snapshots
-from lakekit.model import manifest_entries as columns_of, hint, index_manifest
+from lakekit.model import hint, index_manifest, manifest_entries as columns_of
 from lakekit.model.manifest_entries import ADD, DELETE
 from lakekit.model.snapshot import BATCH_IDENTIFIER, CURRENT_VERSION, Snapshot
 from lakekit.storage import turns
+from lakekit.storage.atomic_write import create_exclusive
 from lakekit.storage.protocol import FileMissing
-from lakekit.storage.atomic_write import put_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lakekit.commit.changes import Changes
-    from lakekit.commit.draft import Draft
+    from lakekit.commit.changes import CommitChanges
+    from lakekit.commit.draft import UncommittedFiles
     from lakekit.commit.overwrite import Overwrite
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.index_file import IndexEntry
-    from lakekit.model.manifests import ManifestFile
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.index_file import IndexManifestEntry
+    from lakekit.model.manifests import ManifestFileMeta
 
 _PATIENCE_MS = 1000
 """Who holds a turn for longer may be asleep; the others go on without."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class CommitRequest:
     """One commit: whose it is, and what its snapshots carry besides files."""
 
-    handle: Handle
+    handle: TableContext
     commit_user: str
     identifier: int
     watermark: int | None
     properties: Mapping[str, str] | None
     started_ms: float
 
-    def parties(self, latest: Snapshot | None) -> Parties:
+    def parties(self, latest: Snapshot | None) -> ConflictParties:
         """Who meets at a snapshot."""
         user, number = (None, None) if latest is None else (latest.commit_user, latest.id)
         gone = partial(expired.is_expired, self.handle)
-        return Parties(table=self.handle.name, user=self.commit_user, base_user=user or "nobody", snapshot_id=number, is_expired=gone)
+        return ConflictParties(table=self.handle.name, user=self.commit_user, base_user=user or "nobody", snapshot_id=number, is_expired=gone)
 
 
-def job_alone(handle: Handle, latest: Snapshot | None) -> Job:
+def job_alone(handle: TableContext, latest: Snapshot | None) -> CommitRequest:
     """A commit by a user drawn for it, which carries on what the newest snapshot says."""
-    return Job(
+    return CommitRequest(
         handle=handle,
         commit_user=handle.new_commit_user(),
         identifier=BATCH_IDENTIFIER,
@@ -85,10 +85,10 @@ def job_alone(handle: Handle, latest: Snapshot | None) -> Job:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class CommitStep:
     """What one snapshot is to change. `check`: even though it is an APPEND."""
 
-    changes: Changes
+    changes: CommitChanges
     overwrite: Overwrite | None = None
     check: bool = False
 
@@ -99,51 +99,57 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
+class CommittedSnapshot:
     """A snapshot that is there, and what it changed."""
 
     snapshot: Snapshot
-    changes: Changes
+    changes: CommitChanges
     retry_count: int
 
 
-class Merged(NamedTuple):
+class MergedManifests(NamedTuple):
     """Manifests, and what they were merged into."""
 
-    before: list[ManifestFile]
-    after: list[ManifestFile]
+    before: list[ManifestFileMeta]
+    after: list[ManifestFileMeta]
 
 
 @dataclass(slots=True)
-class _Carried:
+class _ReusedManifests:
     """What an attempt leaves for the next one: manifests of the same entries, and what was merged already."""
 
     entries: object = None
-    delta: tuple[tuple[str, int], list[ManifestFile]] | None = None
+    delta: tuple[tuple[str, int], list[ManifestFileMeta]] | None = None
     changelog: tuple[str, int] | None = None
-    merged_from: list[ManifestFile] = field(default_factory=list)
-    merged: list[ManifestFile] = field(default_factory=list)
+    merged_from: list[ManifestFileMeta] = field(default_factory=list)
+    merged: list[ManifestFileMeta] = field(default_factory=list)
 
 
-def run(job: Job, step: Step, draft: Draft, latest: Snapshot | None, merged: Merged | None = None) -> Made:
+def try_commit(
+    job: CommitRequest, step: CommitStep, draft: UncommittedFiles, latest: Snapshot | None, merged: MergedManifests | None = None
+) -> CommittedSnapshot:
     """Makes the snapshot of a step. `merged`: manifests that were merged before, which a base that still begins with them takes over.
 
     Raises `Conflict`, `RetriesExhausted`, `CommitStateUnknown`; whatever it raises, files stay only where a snapshot may refer to them.
     """
-    carried, retries = _Carried() if merged is None else _Carried(merged_from=merged.before, merged=merged.after), 0
+    carried, retries = _ReusedManifests() if merged is None else _ReusedManifests(merged_from=merged.before, merged=merged.after), 0
     world = job.handle.world
     with ExitStack() as turn:
-        has_turn = _let_pass(job, turn)
+        has_turn = _yield_turn(job, turn)
         if has_turn:
             latest = snapshots.newest(job.handle)
         while True:
             started_ms = world.elapsed_ms()
             prepared = _prepared(job, step, draft, carried, latest)
-            if prepared is not None and _claim(job, draft, prepared.snapshot) and not _is_overtaken(job, draft, prepared.snapshot, prepared.changes):
+            if (
+                prepared is not None
+                and _create_snapshot_file(job, draft, prepared.snapshot)
+                and not _is_overtaken(job, draft, prepared.snapshot, prepared.changes)
+            ):
                 break
             retries += 1
             try:
-                _give_up(job, retries)
+                _raise_retries_exhausted(job, retries)
                 has_turn = has_turn or _waited(job, retries - 1, turn)
                 seen = 0 if latest is None else latest.id
                 latest = snapshots.newest(job.handle, seen)
@@ -154,29 +160,29 @@ def run(job: Job, step: Step, draft: Draft, latest: Snapshot | None, merged: Mer
                 raise
             if mine is not None:  # the same commit, made by somebody who repeats it at the same time
                 draft.discard()
-                return Made(snapshot=mine, changes=step.changes if prepared is None else prepared.changes, retry_count=retries)
+                return CommittedSnapshot(snapshot=mine, changes=step.changes if prepared is None else prepared.changes, retry_count=retries)
         changes, snapshot = prepared
     contention.remember(job.handle, retries, world.elapsed_ms() - started_ms)
-    _tell(job.handle, snapshot)
+    _write_hints(job.handle, snapshot)
     if latest is not None:
         bucket_counts.remember(job.handle, latest, snapshot, changes.delta)
     if retries:
         with suppress(LakekitError):
             draft.discard(keep=_referred(job.handle, snapshot))
-    return Made(snapshot=snapshot, changes=changes, retry_count=retries)
+    return CommittedSnapshot(snapshot=snapshot, changes=changes, retry_count=retries)
 
 
 # ---- prepared ----------------------------------------------------------------------------------------------------------------------------------------
 
 
-class _Prepared(NamedTuple):
+class _PreparedSnapshot(NamedTuple):
     """What a snapshot changes by now, and the snapshot."""
 
-    changes: Changes
+    changes: CommitChanges
     snapshot: Snapshot
 
 
-def _prepared(job: Job, step: Step, draft: Draft, carried: _Carried, latest: Snapshot | None) -> _Prepared | None:
+def _prepared(job: CommitRequest, step: CommitStep, draft: UncommittedFiles, carried: _ReusedManifests, latest: Snapshot | None) -> _PreparedSnapshot | None:
     """What is to be claimed; None where the newest snapshot expired while it was read: somebody was faster."""
     try:
         try:
@@ -190,7 +196,7 @@ def _prepared(job: Job, step: Step, draft: Draft, carried: _Carried, latest: Sna
         raise
 
 
-def _prepare(job: Job, step: Step, draft: Draft, carried: _Carried, latest: Snapshot | None) -> _Prepared:
+def _prepare(job: CommitRequest, step: CommitStep, draft: UncommittedFiles, carried: _ReusedManifests, latest: Snapshot | None) -> _PreparedSnapshot:
     handle = job.handle
     changes = step.changes if step.overwrite is None else overwrites.changes_at(handle, step.overwrite, step.changes, latest)
     live_index = [] if latest is None else _index_of(handle, latest, changes)
@@ -205,10 +211,10 @@ def _prepare(job: Job, step: Step, draft: Draft, carried: _Carried, latest: Snap
         carried.delta = manifest_writer.write_list(draft, files), files
         carried.changelog = manifest_writer.write_list(draft, changelog) if changelog else None
     draft.finish()
-    return _Prepared(changes, _snapshot(job, latest, changes, base_list, carried, index_name))
+    return _PreparedSnapshot(changes, _snapshot(job, latest, changes, base_list, carried, index_name))
 
 
-def _base(draft: Draft, carried: _Carried, files: list[ManifestFile]) -> list[ManifestFile]:
+def _base(draft: UncommittedFiles, carried: _ReusedManifests, files: list[ManifestFileMeta]) -> list[ManifestFileMeta]:
     """The merged manifests of the snapshot before; what an earlier attempt merged is not merged again."""
     count = len(carried.merged_from)
     if count and files[:count] == carried.merged_from:
@@ -217,13 +223,13 @@ def _base(draft: Draft, carried: _Carried, files: list[ManifestFile]) -> list[Ma
     return carried.merged
 
 
-def _index_of(handle: Handle, latest: Snapshot, changes: Changes) -> list[IndexEntry]:
+def _index_of(handle: TableContext, latest: Snapshot, changes: CommitChanges) -> list[IndexManifestEntry]:
     """The index files of the newest snapshot, where they matter."""
     matters = changes.index or changes.hash_bases or (handle.options.deletion_vectors_enabled and changes.kind != "APPEND")
     return meta.index_entries(handle, latest) if matters else []
 
 
-def _index_name(draft: Draft, latest: Snapshot | None, live: Sequence[IndexEntry], changes: Changes) -> str | None:
+def _index_name(draft: UncommittedFiles, latest: Snapshot | None, live: Sequence[IndexManifestEntry], changes: CommitChanges) -> str | None:
     before = None if latest is None else latest.index_manifest
     if not changes.index:
         return before
@@ -235,7 +241,9 @@ def _index_name(draft: Draft, latest: Snapshot | None, live: Sequence[IndexEntry
     return name
 
 
-def _snapshot(job: Job, latest: Snapshot | None, changes: Changes, base: tuple[str, int], carried: _Carried, index_name: str | None) -> Snapshot:
+def _snapshot(
+    job: CommitRequest, latest: Snapshot | None, changes: CommitChanges, base: tuple[str, int], carried: _ReusedManifests, index_name: str | None
+) -> Snapshot:
     handle = job.handle
     schema_id = schemas.ids(handle)[-1]
     delta = changes.delta.row_count(ADD) - changes.delta.row_count(DELETE)
@@ -267,7 +275,7 @@ def _snapshot(job: Job, latest: Snapshot | None, changes: Changes, base: tuple[s
     )
 
 
-def _next_id(handle: Handle, latest: Snapshot | None) -> int:
+def _next_id(handle: TableContext, latest: Snapshot | None) -> int:
     """Return the number of the snapshot to be made. Raises `LimitExceeded` behind the greatest one that a file name can say."""
     if latest is None:
         return 1
@@ -285,7 +293,7 @@ def _next_id(handle: Handle, latest: Snapshot | None) -> int:
 # ---- checked -----------------------------------------------------------------------------------------------------------------------------------------
 
 
-def _checked(job: Job, step: Step, changes: Changes, latest: Snapshot | None, live_index: Sequence[IndexEntry]) -> Changes:
+def _checked(job: CommitRequest, step: CommitStep, changes: CommitChanges, latest: Snapshot | None, live_index: Sequence[IndexManifestEntry]) -> CommitChanges:
     """The changes, where they fit the table as it is now. Raises `Conflict`."""
     handle, parties = job.handle, job.parties(latest)
     indexes.check_hash_bases(live_index, changes.hash_bases)
@@ -309,14 +317,14 @@ def _checked(job: Job, step: Step, changes: Changes, latest: Snapshot | None, li
     return changes
 
 
-def _live_beside(handle: Handle, latest: Snapshot, changes: Changes) -> columns_of.Entries:
+def _live_beside(handle: TableContext, latest: Snapshot, changes: CommitChanges) -> columns_of.ManifestEntries:
     """The live files of the partitions that change, as far as checks look at them."""
     touched = {*changes.delta.partitions, *(entry.partition for entry in changes.index)}
     fields = handle.schema.partition_fields
     if not fields:
-        return meta.live(handle, latest, columns=conflict_detection.LOOKED_AT)
+        return meta.read_live_entries(handle, latest, columns=conflict_detection.LOOKED_AT)
     values = partition_ranges.values_of(touched, fields)
-    return meta.live(
+    return meta.read_live_entries(
         handle,
         latest,
         keep_manifest=lambda file: partition_ranges.may_hold(file, values, fields),
@@ -325,19 +333,19 @@ def _live_beside(handle: Handle, latest: Snapshot, changes: Changes) -> columns_
     )
 
 
-def _without_known(changes: Changes, base: columns_of.Entries) -> Changes:
+def _without_known(changes: CommitChanges, base: columns_of.ManifestEntries) -> CommitChanges:
     """The changes without files that are live already."""
     both = columns_of.identities(columns_of.concat([base, changes.delta.entries.select(conflict_detection.LOOKED_AT)]))
     fresh = ~np.isin(both[len(base) :], both[: len(base)])
     return changes if fresh.all() else replace(changes, delta=Delta(rows=tuple(row for row, keep in zip(changes.delta.rows, fresh, strict=True) if keep)))
 
 
-def _strict(job: Job, changes: Changes, latest: Snapshot) -> None:
+def _strict(job: CommitRequest, changes: CommitChanges, latest: Snapshot) -> None:
     """Refuses a commit beside which others overwrote, or compacted, the same partitions (`commit.strict-mode.last-safe-snapshot`)."""
     safe = job.handle.options.commit_strict_mode_last_safe_snapshot
     if safe is None:
         return
-    own = commit_history.own_newest(job.handle, job.commit_user, latest)
+    own = commit_history.latest_of_user(job.handle, job.commit_user, latest)
     for number, other in commit_history.since(job.handle, max(safe, 0 if own is None else own.id, 0), latest):
         if other is None or other.commit_user == job.commit_user or (other.commit_kind == "APPEND" and changes.kind != "OVERWRITE"):
             continue
@@ -358,11 +366,11 @@ def _strict(job: Job, changes: Changes, latest: Snapshot) -> None:
 # ---- claimed -----------------------------------------------------------------------------------------------------------------------------------------
 
 
-def _claim(job: Job, draft: Draft, snapshot: Snapshot) -> bool:
+def _create_snapshot_file(job: CommitRequest, draft: UncommittedFiles, snapshot: Snapshot) -> bool:
     """Whether the snapshot's file is ours: claimed under the catalog's lock, where it has one."""
     with ExitStack() as stack:
         try:
-            claim = stack.enter_context(keeper.locked(job.handle))
+            claim = stack.enter_context(keeper.catalog_lock(job.handle))
             claim.check()
         except BaseException:
             draft.discard()
@@ -370,11 +378,11 @@ def _claim(job: Job, draft: Draft, snapshot: Snapshot) -> bool:
         return _claim_alone(job, draft, snapshot, keeper.held(claim))
 
 
-def _claim_alone(job: Job, draft: Draft, snapshot: Snapshot, held: Callable[[], None] | None) -> bool:
+def _claim_alone(job: CommitRequest, draft: UncommittedFiles, snapshot: Snapshot, held: Callable[[], None] | None) -> bool:
     """What fails in between is looked at: only what is sure is acted on (D2)."""
     draft.in_doubt = True
     try:
-        found = put_once(job.handle.storage, job.handle.layout.snapshot(snapshot.id), snapshot.to_json(), held=held)
+        found = create_exclusive(job.handle.storage, job.handle.layout.snapshot(snapshot.id), snapshot.to_json(), held=held)
     except CommitStateUnknown as failed:
         raise _unknown(job, snapshot, failed) from failed
     except LakekitError:
@@ -385,14 +393,14 @@ def _claim_alone(job: Job, draft: Draft, snapshot: Snapshot, held: Callable[[], 
     return found
 
 
-def _is_overtaken(job: Job, draft: Draft, snapshot: Snapshot, changes: Changes) -> bool:
+def _is_overtaken(job: CommitRequest, draft: UncommittedFiles, snapshot: Snapshot, changes: CommitChanges) -> bool:
     """Whether newer snapshots do not know the one that was just claimed; its file is taken back then, and the commit goes on as after a lost race."""
     draft.in_doubt = True
     try:
         try:
-            found = overtaken.is_overtaken(job.handle, snapshot, changes)
+            found = overtaken.is_superseded(job.handle, snapshot, changes)
         except LakekitError:  # one that fails in passing is no reason to know nothing
-            found = overtaken.is_overtaken(job.handle, snapshot, changes)
+            found = overtaken.is_superseded(job.handle, snapshot, changes)
         if found:
             job.handle.storage.delete([job.handle.layout.snapshot(snapshot.id)])
     except LakekitError as failed:
@@ -403,7 +411,7 @@ def _is_overtaken(job: Job, draft: Draft, snapshot: Snapshot, changes: Changes) 
     return found
 
 
-def _unknown(job: Job, snapshot: Snapshot, why: LakekitError) -> CommitStateUnknown:
+def _unknown(job: CommitRequest, snapshot: Snapshot, why: LakekitError) -> CommitStateUnknown:
     return CommitStateUnknown(
         f"Nobody can tell whether snapshot {snapshot.id} of {job.handle.name} was made ({why.message}). Nothing was deleted. Commit the same messages again as "
         f"{job.commit_user} with identifier {job.identifier}: what is there is not done twice",
@@ -413,7 +421,7 @@ def _unknown(job: Job, snapshot: Snapshot, why: LakekitError) -> CommitStateUnkn
     )
 
 
-def _already(job: Job, kind: str, seen: int, latest: Snapshot | None) -> Snapshot | None:
+def _already(job: CommitRequest, kind: str, seen: int, latest: Snapshot | None) -> Snapshot | None:
     """The snapshot above `seen` that this very commit made."""
     for _, found in () if latest is None else commit_history.since(job.handle, seen, latest):
         if found is not None and (found.commit_user, found.commit_identifier, found.commit_kind) == (job.commit_user, job.identifier, kind):
@@ -421,7 +429,7 @@ def _already(job: Job, kind: str, seen: int, latest: Snapshot | None) -> Snapsho
     return None
 
 
-def _give_up(job: Job, retries: int) -> None:
+def _raise_retries_exhausted(job: CommitRequest, retries: int) -> None:
     options, took = job.handle.options, job.handle.world.elapsed_ms() - job.started_ms
     late = options.commit_timeout_ms is not None and took >= options.commit_timeout_ms
     if late or retries > options.commit_max_retries:
@@ -431,28 +439,28 @@ def _give_up(job: Job, retries: int) -> None:
         )
 
 
-def _let_pass(job: Job, turn: ExitStack) -> bool:
+def _yield_turn(job: CommitRequest, turn: ExitStack) -> bool:
     """Queues behind those who lost a race already, if there are any: or who needs longer than others, as a compactor does, would lose to them for ever."""
     storage, directory = job.handle.storage, job.handle.layout.snapshot_dir
-    with turns.turn(storage, directory, 0) as is_free:
-        if is_free or not isinstance(storage, turns.TakesTurns):
+    with turns.commit_queue(storage, directory, 0) as is_free:
+        if is_free or not isinstance(storage, turns.SupportsCommitQueue):
             return False
-    return turn.enter_context(turns.turn(storage, directory, min(_PATIENCE_MS, job.handle.options.commit_max_retry_wait_ms)))
+    return turn.enter_context(turns.commit_queue(storage, directory, min(_PATIENCE_MS, job.handle.options.commit_max_retry_wait_ms)))
 
 
-def _waited(job: Job, lost: int, turn: ExitStack) -> bool:
+def _waited(job: CommitRequest, lost: int, turn: ExitStack) -> bool:
     """Waits until it is worth trying again. True: for a turn, which is had until all is done.
 
     False: where none came, as long as `contention` says.
     """
     handle, options = job.handle, job.handle.options
-    if turn.enter_context(turns.turn(handle.storage, handle.layout.snapshot_dir, min(_PATIENCE_MS, options.commit_max_retry_wait_ms))):
+    if turn.enter_context(turns.commit_queue(handle.storage, handle.layout.snapshot_dir, min(_PATIENCE_MS, options.commit_max_retry_wait_ms))):
         return True
     contention.wait_after_race(handle, lost)
     return False
 
 
-def _tell(handle: Handle, snapshot: Snapshot) -> None:
+def _write_hints(handle: TableContext, snapshot: Snapshot) -> None:
     """The hints, which may fail: they are advice, and do not go back (D7)."""
     layout = handle.layout
     with suppress(LakekitError):
@@ -467,14 +475,14 @@ def _tell(handle: Handle, snapshot: Snapshot) -> None:
                 handle.storage.put(layout.latest_hint, hint.encode(newest))
 
 
-def _advised(handle: Handle) -> int | None:
+def _advised(handle: TableContext) -> int | None:
     try:
         return hint.decode(handle.storage.read(handle.layout.latest_hint, 0, 32))
     except LakekitError:
         return None
 
 
-def _referred(handle: Handle, snapshot: Snapshot) -> set[str]:
+def _referred(handle: TableContext, snapshot: Snapshot) -> set[str]:
     """The metadata files that a snapshot refers to."""
     lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list, snapshot.index_manifest)
     files = meta.manifest_files(handle, snapshot) + meta.manifest_files(handle, snapshot, "changelog")

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 from lakekit.codec import index_files
 from lakekit.codec.index_files import ENTRY_EXTRA, MAGIC_64
-from lakekit.errors import Corrupt
 from lakekit.data_file.paths import partition_path
 from lakekit.data_file.verification import lost
+from lakekit.errors import Corrupt
 from lakekit.storage.protocol import FileMissing
-from lakekit.world import each
+from lakekit.world import parallel_map
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.index_file import DeletionRange, IndexEntry
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.index_file import DeletionRange, IndexManifestEntry
 
     Positions = NDArray[np.uint32] | NDArray[np.uint64]
 
@@ -36,29 +36,29 @@ _HEAD_BYTES = 8
 """An entry's length field and magic."""
 
 
-def load(handle: Handle, vectors: Mapping[str, IndexEntry]) -> dict[str, Positions]:
+def load(handle: TableContext, vectors: Mapping[str, IndexManifestEntry]) -> dict[str, Positions]:
     """The ascending positions of the deleted rows of each data file; `vectors` says which index file holds its vector.
 
     Raises `FileMissing` and `Corrupt`, with the path of the index file.
     """
-    by_index: dict[str, tuple[IndexEntry, list[DeletionRange]]] = {}
+    by_index: dict[str, tuple[IndexManifestEntry, list[DeletionRange]]] = {}
     for name, entry in vectors.items():
         path = index_path(handle, entry)
         found = next((part for part in entry.ranges if part.file_name == name), None)
         if found is None:
             raise Corrupt(f"{path}: the index manifest lists no deletion vector of {name} in it", path=path, field="_DELETIONS_VECTORS_RANGES")
         by_index.setdefault(path, (entry, []))[1].append(found)
-    parts = each(lambda item: _of_index(handle, item[0], *item[1]), by_index.items(), waiting=handle.storage.is_remote)
+    parts = parallel_map(lambda item: _of_index(handle, item[0], *item[1]), by_index.items(), waiting=handle.storage.is_remote)
     return {name: positions for part in parts for name, positions in part.items()}
 
 
-def index_path(handle: Handle, entry: IndexEntry) -> str:
+def index_path(handle: TableContext, entry: IndexManifestEntry) -> str:
     """Where an index file lies."""
     where = partition_path(handle, entry.partition)
     return handle.layout.index(entry.file_name, partition_path=where, bucket=entry.bucket, external_path=entry.external_path)
 
 
-def _of_index(handle: Handle, path: str, entry: IndexEntry, ranges: list[DeletionRange]) -> dict[str, Positions]:
+def _of_index(handle: TableContext, path: str, entry: IndexManifestEntry, ranges: list[DeletionRange]) -> dict[str, Positions]:
     if any(part.offset < len(_VERSION) or part.length < 0 for part in ranges):
         raise Corrupt(f"{path}: the index manifest lists a deletion vector before its first byte", path=path, field="_DELETIONS_VECTORS_RANGES")
     first = min(part.offset for part in ranges)

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from lakekit.codec import binary_columns
-from lakekit.errors import Corrupt, LakekitError
 from lakekit.data_file.deletion_vector_reader import index_path
 from lakekit.data_file.paths import data_file_paths, partition_values
+from lakekit.errors import Corrupt, LakekitError
 from lakekit.metadata import manifest_reader
 from lakekit.model import manifest_entries as columns_of
 from lakekit.model.data_file import EMPTY_ROW
@@ -23,9 +23,9 @@ from lakekit.model.data_file import EMPTY_ROW
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lakekit.metadata.table_context import Handle
     from lakekit.metadata.manifest_reader import Which
-    from lakekit.model.manifest_entries import Entries
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.manifest_entries import ManifestEntries
     from lakekit.model.snapshot import Snapshot
 
 _LISTS: tuple[Which, ...] = ("all", "changelog")
@@ -33,7 +33,7 @@ _ROWS = ("key_min", "key_max", "value_min", "value_max")
 
 
 @contextmanager
-def manifest_named(handle: Handle, find_snapshot: Callable[[], Snapshot | None]) -> Iterator[None]:
+def manifest_named(handle: TableContext, find_snapshot: Callable[[], Snapshot | None]) -> Iterator[None]:
     """Around what reads entries of a snapshot: `Corrupt` that names no file gets the path of the manifest that is to blame, else of the snapshot."""
     try:
         yield
@@ -44,7 +44,7 @@ def manifest_named(handle: Handle, find_snapshot: Callable[[], Snapshot | None])
         raise with_manifest(handle, snapshot, wrong) from None
 
 
-def with_manifest(handle: Handle, snapshot: Snapshot, wrong: Corrupt) -> Corrupt:
+def with_manifest(handle: TableContext, snapshot: Snapshot, wrong: Corrupt) -> Corrupt:
     """The same error with the path of the manifest of a snapshot that is to blame, or of the snapshot."""
     try:
         files = [file for which in _LISTS for file in manifest_reader.manifest_files(handle, snapshot, which)]
@@ -61,7 +61,7 @@ def with_manifest(handle: Handle, snapshot: Snapshot, wrong: Corrupt) -> Corrupt
     return wrong.at(handle.layout.snapshot(snapshot.id))
 
 
-def _is_wrong(handle: Handle, entries: Entries) -> bool:
+def _is_wrong(handle: TableContext, entries: ManifestEntries) -> bool:
     """Whether a value of an entry is not what its place in the table says."""
     key_types = [field.type for field in handle.schema.key_fields]
     try:
@@ -75,7 +75,7 @@ def _is_wrong(handle: Handle, entries: Entries) -> bool:
             binary_columns.decode_columns(rows.filter(pa.array(np.asarray(rows.is_valid()))), key_types)
         for name in _ROWS:
             binary_columns.decode_columns(entries.column(name), [])
-        columns_of.standing(entries)
+        columns_of.live_mask(entries)
     except Corrupt:
         return True
     return False

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from lakekit.codec import binary_row
 from lakekit.codec.arrow_values import instant
 from lakekit.errors import InvalidOption
-from lakekit.format.told import REALS, Told
+from lakekit.format.told import REALS, ColumnStats
 from lakekit.model.data_file import Stats
 from lakekit.options.frozendict import EMPTY
 from lakekit.types import STRINGS, TIMESTAMPS
@@ -51,15 +51,15 @@ def checked_mode(text: str, key: str) -> str:
     raise InvalidOption(f"option {key!r} is {text!r}; allowed: none, counts, truncate(n) with n above 0, full", key=key, value=text)
 
 
-class Collecting:
+class StatsCollector:
     """Null counts, smallest and greatest values of some columns over all frames added. `told`: columns that the encoder of the file tells of by itself."""
 
     __slots__ = ("_asked", "_columns", "_types")
 
-    def __init__(self, fields: Sequence[Field], told: Mapping[str, Told] = EMPTY) -> None:
+    def __init__(self, fields: Sequence[Field], told: Mapping[str, ColumnStats] = EMPTY) -> None:
         self._types = {field.name: field.type for field in fields}
         self._asked = tuple(field for field in fields if field.name not in told)
-        self._columns = {field.name: told.get(field.name) or Told() for field in fields}
+        self._columns = {field.name: told.get(field.name) or ColumnStats() for field in fields}
 
     def add(self, frame: pl.DataFrame) -> None:
         """Takes rows into account."""
@@ -108,7 +108,7 @@ def _fits(value: Any, t: DataType) -> bool:
     return -limit < value < limit  # no abs: it rounds to 28 digits
 
 
-def _known(told: Told, t: DataType) -> tuple[Any, Any]:
+def _known(told: ColumnStats, t: DataType) -> tuple[Any, Any]:
     """Bounds as `codec.arrow_values` holds values."""
     low, high = told.low, told.high
     if low is None or not told.known:

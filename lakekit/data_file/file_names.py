@@ -11,7 +11,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.options.table_options import TableOptions
 
 EXTENSIONS = {"gzip": "gz", "bzip2": "bz2", "deflate": "deflate", "snappy": "snappy", "lz4": "lz4", "zstd": "zst", "none": ""}
@@ -36,7 +36,7 @@ class FileNames:
         return next(self._turns) % places
 
 
-def file_names(handle: Handle) -> FileNames:
+def file_names(handle: TableContext) -> FileNames:
     """Names for a new writer of one bucket of a table."""
     return FileNames(handle.options.data_file_prefix, handle.world.new_id())
 

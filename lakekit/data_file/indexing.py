@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from lakekit import plugins
-from lakekit.file_index import container as index_container
 from lakekit.columns import col
 from lakekit.errors import InvalidOption, Unsupported
-from lakekit.options.frozendict import Frozen
+from lakekit.file_index import container as index_container
+from lakekit.options.frozendict import FrozenDict
 from lakekit.types import STRINGS, part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.model.table_schema import TableSchema
     from lakekit.options.table_options import TableOptions
     from lakekit.types import DataType, Field
@@ -31,7 +31,7 @@ _PREFIX = "file-index"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Index:
+class IndexDefinition:
     """One index wanted: `name` is what the container calls the column, `map_key` the key of a map whose values are indexed."""
 
     kind: str
@@ -42,7 +42,7 @@ class Index:
     options: Mapping[str, str]
 
 
-def indexes_of(schema: TableSchema, options: TableOptions) -> tuple[Index, ...]:
+def indexes_of(schema: TableSchema, options: TableOptions) -> tuple[IndexDefinition, ...]:
     """The indexes that a table's options ask for.
 
     Raises `InvalidOption` for a column that is not there, or an option of a column that has no such index, which the reference refuses when it writes;
@@ -52,7 +52,7 @@ def indexes_of(schema: TableSchema, options: TableOptions) -> tuple[Index, ...]:
     return tuple(_index(schema, kind, name, given) for kind, columns in options.file_indexes.items() for name, given in columns.items())
 
 
-def unread(indexes: Sequence[Index], options: TableOptions) -> Iterator[str]:
+def unread(indexes: Sequence[IndexDefinition], options: TableOptions) -> Iterator[str]:
     """What the options say of indexes that nobody reads, the reference neither: words mistyped."""
     for index in indexes:
         known: tuple[str, ...] = getattr(plugins.load("file_index", index.kind), "OPTIONS", tuple(index.options))
@@ -85,7 +85,7 @@ def _check_asked(options: TableOptions) -> None:
             )
 
 
-def _index(schema: TableSchema, kind: str, name: str, given: Mapping[str, str]) -> Index:
+def _index(schema: TableSchema, kind: str, name: str, given: Mapping[str, str]) -> IndexDefinition:
     column, bracket, rest = name.partition("[")
     nested = bool(bracket) and rest.endswith("]") and not schema.has(name)
     key = f"{_PREFIX}.{kind}.columns"
@@ -98,7 +98,7 @@ def _index(schema: TableSchema, kind: str, name: str, given: Mapping[str, str]) 
     if t.root not in module.TYPES or (takes is not None and not takes(t)):
         msg = f"a {kind} index does not take column {name} of type {t}: leave {name} out of option {key!r}"
         raise Unsupported(msg, feature=f"file-index.{kind}")
-    return Index(kind=kind, name=name, column=field.name, map_key=rest[:-1] if nested else None, type=t, options=Frozen(given))
+    return IndexDefinition(kind=kind, name=name, column=field.name, map_key=rest[:-1] if nested else None, type=t, options=FrozenDict(given))
 
 
 def _value_type(field: Field, key: str, name: str) -> DataType:
@@ -107,12 +107,12 @@ def _value_type(field: Field, key: str, name: str) -> DataType:
     return part(field.type.value)
 
 
-class Indexing:
+class IndexBuilder:
     """The values of indexed columns of one file, until the indexes are made of them."""
 
     __slots__ = ("_columns", "_indexes", "_parts")
 
-    def __init__(self, indexes: Sequence[Index]) -> None:
+    def __init__(self, indexes: Sequence[IndexDefinition]) -> None:
         self._indexes = tuple(indexes)
         self._columns = tuple({(index.column, index.map_key): _values(index) for index in indexes}.items())
         self._parts: list[pl.DataFrame] = []
@@ -135,7 +135,7 @@ class Indexing:
             found.setdefault(index.name, {})[index.kind] = None if is_empty else payload
         return index_container.encode(found)
 
-    def put(self, handle: Handle, path: str) -> tuple[bytes | None, tuple[str, ...]]:
+    def put(self, handle: TableContext, path: str) -> tuple[bytes | None, tuple[str, ...]]:
         """(bytes for the manifest entry, names of extra files): writes the file at `path` where the indexes are too big for a manifest."""
         if not self._indexes:
             return None, ()
@@ -147,7 +147,7 @@ class Indexing:
         return None, (path.rpartition("/")[2],)
 
 
-def _values(index: Index) -> pl.Expr:
+def _values(index: IndexDefinition) -> pl.Expr:
     column = col(index.column)
     if index.map_key is None:
         return column

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from lakekit.storage.protocol import Stat, Storage
     from lakekit.types import DataType
-    from lakekit.world import World
+    from lakekit.world import Runtime
 
 WHOLE_BYTES = 1 << 18
 """A file of no more bytes is read in one call."""
@@ -26,12 +26,12 @@ _REMEMBERED_BYTES = 400
 _KEY = "parquet headers"
 
 
-class Looks:
+class PageHeaderChecks:
     """Looks at files for some columns; threads may share it. What was looked at is remembered in the process once `remember` is called."""
 
     __slots__ = ("_columns", "_marks", "_names", "_storage", "_world")
 
-    def __init__(self, world: World, storage: Storage, columns: Mapping[str, DataType | None]) -> None:
+    def __init__(self, world: Runtime, storage: Storage, columns: Mapping[str, DataType | None]) -> None:
         self._world, self._storage, self._columns = world, storage, columns
         self._names = frozenset(columns)
         self._marks: dict[Hashable, frozenset[str]] = {}

@@ -16,18 +16,18 @@ from lakekit.predicate import literal
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.data_file import DataFile
-    from lakekit.model.manifest_entries import Entries
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.data_file import DataFileMeta
+    from lakekit.model.manifest_entries import ManifestEntries
     from lakekit.types import DataType
 
 
-def partition_values(handle: Handle, partition: bytes) -> tuple[object, ...]:
+def partition_values(handle: TableContext, partition: bytes) -> tuple[object, ...]:
     """The values of a serialized partition row, in the order of the partition keys."""
     return _values(partition, tuple(field.type for field in handle.schema.partition_fields))
 
 
-def partition_path(handle: Handle, partition: bytes) -> str:
+def partition_path(handle: TableContext, partition: bytes) -> str:
     """`dt=2024-01-01/hr=8`, or nothing for a table without partitions (FORMAT 1.4)."""
     fields = handle.schema.partition_fields
     if not fields:
@@ -36,7 +36,7 @@ def partition_path(handle: Handle, partition: bytes) -> str:
     return _path(partition, names, types, handle.options.partition_default_name, handle.options.partition_legacy_name)
 
 
-def partition_spec(handle: Handle, spec: Mapping[str, Any]) -> dict[int, Any]:
+def partition_spec(handle: TableContext, spec: Mapping[str, Any]) -> dict[int, Any]:
     """Some partition columns' values, given as values or as partition texts, by the places of their columns; in the form rows are decoded to.
 
     Raises `ColumnNotFound`, and `SchemaMismatch` for what is no value of the column.
@@ -62,12 +62,12 @@ def partition_spec(handle: Handle, spec: Mapping[str, Any]) -> dict[int, Any]:
     return found
 
 
-def data_file_path(handle: Handle, partition: bytes, bucket: int, file: DataFile) -> str:
+def data_file_path(handle: TableContext, partition: bytes, bucket: int, file: DataFileMeta) -> str:
     """The whole path of a data file."""
     return handle.layout.data_file(partition_path(handle, partition), bucket, file.name, file.external_path)
 
 
-def every_path(handle: Handle, partition: bytes, bucket: int, files: Iterable[DataFile]) -> list[str]:
+def every_path(handle: TableContext, partition: bytes, bucket: int, files: Iterable[DataFileMeta]) -> list[str]:
     """The whole paths of some data files of a bucket, and of what lies beside them."""
     found = []
     for file in files:
@@ -86,12 +86,12 @@ def _path(partition: bytes, names: tuple[str, ...], types: tuple[DataType, ...],
     return partitions.path(names, partitions.text(_values(partition, types), types, default_name=default_name, legacy=legacy))
 
 
-def place_of(entries: Entries, at: int) -> tuple[bytes, int]:
+def place_of(entries: ManifestEntries, at: int) -> tuple[bytes, int]:
     """The (serialized partition, bucket) of one entry."""
     return entries.table.column("partition")[at].as_py(), entries.table.column("bucket")[at].as_py()  # scalar: one entry
 
 
-def data_file_paths(handle: Handle, entries: Entries) -> list[str]:
+def data_file_paths(handle: TableContext, entries: ManifestEntries) -> list[str]:
     """The whole paths of many data files, in order; each (partition, bucket) is spelled once. Raises `Corrupt` for what is no plain file name."""
     layout, names, external = handle.layout, entries.column("file_name"), entries.column("external_path")
     texts, buckets = names.to_pylist(), entries.column("bucket").to_pylist()  # scalar: one a file

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lakekit.model.data_file import DataFile
+    from lakekit.model.data_file import DataFileMeta
 
 
 def left(
     frame: pl.LazyFrame,
     row: tuple[str, int],
-    files: Sequence[DataFile],
+    files: Sequence[DataFileMeta],
     dropped: Mapping[str, NDArray[np.unsignedinteger]],
     kept: Mapping[str, BitMap | NDArray[np.unsignedinteger]],
     paths: Sequence[str],
@@ -72,7 +72,7 @@ def _among(rows: pl.Series, positions: NDArray[np.int64], *, found: bool) -> pl.
     return pl.Series(rows.name, window if whole else window[numbers - low])
 
 
-def _gone(files: Sequence[DataFile], dropped: Mapping[str, NDArray[np.unsignedinteger]], paths: Sequence[str]) -> NDArray[np.int64] | None:
+def _gone(files: Sequence[DataFileMeta], dropped: Mapping[str, NDArray[np.unsignedinteger]], paths: Sequence[str]) -> NDArray[np.int64] | None:
     """The numbers of the deleted rows, counted over all files."""
     parts, before = [], 0
     for file, path in zip(files, paths, strict=True):
@@ -84,7 +84,7 @@ def _gone(files: Sequence[DataFile], dropped: Mapping[str, NDArray[np.unsignedin
     return np.concatenate(parts) if parts else None
 
 
-def _hit(files: Sequence[DataFile], kept: Mapping[str, BitMap | NDArray[np.unsignedinteger]], paths: Sequence[str]) -> NDArray[np.bool_] | None:
+def _hit(files: Sequence[DataFileMeta], kept: Mapping[str, BitMap | NDArray[np.unsignedinteger]], paths: Sequence[str]) -> NDArray[np.bool_] | None:
     """A mask over the rows of all files: what their indexes left."""
     if not any(file.name in kept for file in files):
         return None
@@ -100,6 +100,6 @@ def _hit(files: Sequence[DataFile], kept: Mapping[str, BitMap | NDArray[np.unsig
     return mask
 
 
-def _within(found: NDArray[np.integer], file: DataFile, path: str, what: str) -> None:
+def _within(found: NDArray[np.integer], file: DataFileMeta, path: str, what: str) -> None:
     if len(found) and int(found[-1]) >= file.row_count:
         raise Corrupt(f"{path}: {what} names row {int(found[-1])}, and it has {file.row_count} rows", path=path, field="positions")

@@ -22,17 +22,17 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from lakekit.columns import FILE, LEVEL, PATH, ROW, col, cols
-from lakekit.errors import Corrupt, LakekitError, StorageFailed, Unsupported, ValueOutOfRange
 from lakekit.data_file import positions, unheld
-from lakekit.data_file.schema_evolution import Evolution, evolution
+from lakekit.data_file.schema_evolution import SchemaEvolution, evolution
 from lakekit.data_file.verification import AT_ONCE, lost, other_size, present, whole
+from lakekit.errors import Corrupt, LakekitError, StorageFailed, Unsupported, ValueOutOfRange
 from lakekit.format import avro, external_reader, orc, parquet, parquet_footer
 from lakekit.format.polars_types import polars_schema
 from lakekit.metadata import schemas
 from lakekit.storage import polars_paths
 from lakekit.storage.protocol import FileMissing
 from lakekit.types import Field
-from lakekit.world import each
+from lakekit.world import parallel_map
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyroaring import BitMap
 
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.data_file import DataFile
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.data_file import DataFileMeta
     from lakekit.model.table_schema import TableSchema
 
 SEQUENCE_NUMBER: Final = "_SEQUENCE_NUMBER"
@@ -67,10 +67,10 @@ _SCHEMA_BYTES = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class ScanRequest:
     """What one call asks for."""
 
-    handle: Handle
+    handle: TableContext
     fields: tuple[Field, ...]
     system: tuple[str, ...]
     row_index: str | None
@@ -82,21 +82,21 @@ class Job:
         """Whether files hold sequence number and kind."""
         return bool(self.handle.schema.primary_keys)
 
-    def is_positional(self, file: DataFile) -> bool:
+    def is_positional(self, file: DataFileMeta) -> bool:
         """Whether rows of that file are chosen or named by their position."""
         return self.row_index is not None or file.name in self.dropped or file.name in self.kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class SchemaGroup:
     """Files that one scan reads; `start` is how many rows come before them, `unheld` are partition columns that they may lack."""
 
     format_name: str
-    evolution: Evolution
+    evolution: SchemaEvolution
     native: bool
     start: int
     unheld: tuple[Field, ...] = ()
-    files: tuple[DataFile, ...]
+    files: tuple[DataFileMeta, ...]
     paths: tuple[str, ...]
 
     @property
@@ -106,8 +106,8 @@ class Group:
 
 
 def scan_files(
-    handle: Handle,
-    files: Sequence[DataFile],
+    handle: TableContext,
+    files: Sequence[DataFileMeta],
     paths: Sequence[str],
     fields: Sequence[Field],
     *,
@@ -129,7 +129,7 @@ def scan_files(
     may raise `ValueOutOfRange`, `Corrupt`, and `Unsupported` for a column that a file holds in columns of its own, with the file's path.
     Options `scan.ignore-lost-files` and `scan.ignore-corrupt-files` leave such files out.
     """
-    job = Job(
+    job = ScanRequest(
         handle=handle,
         fields=tuple(fields),
         system=tuple(system),
@@ -137,7 +137,7 @@ def scan_files(
         dropped={name: rows for name, rows in (deletions or {}).items() if len(rows)},
         kept=row_masks or {},
     )
-    by_schema = {number: _evolution(job, schemas.written(handle, number)) for number in dict.fromkeys(file.schema_id for file in files)}
+    by_schema = {number: _evolution(job, schemas.schema_of_file(handle, number)) for number in dict.fromkeys(file.schema_id for file in files)}
     columns = {number: {field.name: field.type for field in one.held} for number, one in by_schema.items()}
     there = present(handle, files, paths, snapshot_id, columns=columns)
     groups = list(_groups(job, [files[i] for i in there], [paths[i] for i in there], by_schema))
@@ -152,14 +152,14 @@ def scan_files(
     return whole
 
 
-def _unit(handle: Handle) -> str | None:
+def _unit(handle: TableContext) -> str | None:
     return handle.options.lakekit_timestamp_unit
 
 
 # ---- groups --------------------------------------------------------------------------------------------------------------------------------
 
 
-def _groups(job: Job, files: Sequence[DataFile], paths: Sequence[str], by_schema: Mapping[int, Evolution]) -> Iterator[Group]:
+def _groups(job: ScanRequest, files: Sequence[DataFileMeta], paths: Sequence[str], by_schema: Mapping[int, SchemaEvolution]) -> Iterator[SchemaGroup]:
     """Neighbours that one scan can read, in the order of the files."""
     second = {number for number in by_schema if _is_second_version(job, number)}
     first = start = rows = 0
@@ -184,18 +184,18 @@ def _groups(job: Job, files: Sequence[DataFile], paths: Sequence[str], by_schema
         yield _group(files[first:], paths[first:], by_schema, native=bool(key[2]), start=start, unheld=lacking if key[3] else ())
 
 
-def _is_second_version(job: Job, schema_id: int) -> bool:
+def _is_second_version(job: ScanRequest, schema_id: int) -> bool:
     """Whether files of a schema may be of the format's second version."""
-    written = schemas.written(job.handle, schema_id)
+    written = schemas.schema_of_file(job.handle, schema_id)
     return any("2" in options.get(_WRITER_VERSION, "") for options in (written.options, job.handle.all_options))
 
 
-def _group(files: Sequence[DataFile], paths: Sequence[str], by_schema: Mapping[int, Evolution], **facts: Any) -> Group:
+def _group(files: Sequence[DataFileMeta], paths: Sequence[str], by_schema: Mapping[int, SchemaEvolution], **facts: Any) -> SchemaGroup:
     one = files[0]
-    return Group(format_name=one.format_name, evolution=by_schema[one.schema_id], files=tuple(files), paths=tuple(paths), **facts)
+    return SchemaGroup(format_name=one.format_name, evolution=by_schema[one.schema_id], files=tuple(files), paths=tuple(paths), **facts)
 
 
-def _apart(job: Job, file: DataFile, *, native: bool) -> Iterator[object]:
+def _apart(job: ScanRequest, file: DataFileMeta, *, native: bool) -> Iterator[object]:
     """What, beside format and columns, files of one scan have in common."""
     if LEVEL in job.system:
         yield file.level
@@ -203,7 +203,7 @@ def _apart(job: Job, file: DataFile, *, native: bool) -> Iterator[object]:
         yield file.name
 
 
-def _evolution(job: Job, schema: TableSchema) -> Evolution:
+def _evolution(job: ScanRequest, schema: TableSchema) -> SchemaEvolution:
     handle = job.handle
     physical = tuple(_SYSTEM[name] for name in job.system if name in (SEQUENCE_NUMBER, VALUE_KIND) and job.is_keyed)
     zone = handle.options.lakekit_java_time_zone
@@ -213,7 +213,7 @@ def _evolution(job: Job, schema: TableSchema) -> Evolution:
 # ---- one scan ------------------------------------------------------------------------------------------------------------------------------
 
 
-def _frame(job: Job, group: Group, *, counted: bool) -> pl.LazyFrame:
+def _frame(job: ScanRequest, group: SchemaGroup, *, counted: bool) -> pl.LazyFrame:
     positional = any(job.is_positional(file) for file in group.files)
     numbered = SEQUENCE_NUMBER in job.system and not job.is_keyed
     if group.native and positional and (counted or len(group.files) > 1):
@@ -242,7 +242,7 @@ def _frame(job: Job, group: Group, *, counted: bool) -> pl.LazyFrame:
     return frame.with_columns(columns).select(col(column.meta.output_name()) for column in columns)
 
 
-def _whole_columns(job: Job, group: Group, values: Sequence[pl.Expr]) -> Sequence[pl.Expr]:
+def _whole_columns(job: ScanRequest, group: SchemaGroup, values: Sequence[pl.Expr]) -> Sequence[pl.Expr]:
     """The columns, of which partition columns that files may lack are what folders say."""
     if not group.unheld:
         return values
@@ -254,7 +254,7 @@ def _whole_columns(job: Job, group: Group, values: Sequence[pl.Expr]) -> Sequenc
     ]
 
 
-def _scan(job: Job, group: Group, row_index: tuple[str, int] | None) -> pl.LazyFrame:
+def _scan(job: ScanRequest, group: SchemaGroup, row_index: tuple[str, int] | None) -> pl.LazyFrame:
     """The physical columns of a group's files."""
     handle, fields = job.handle, group.evolution.held
     if group.native:
@@ -285,7 +285,7 @@ def _scan(job: Job, group: Group, row_index: tuple[str, int] | None) -> pl.LazyF
     return frame if row_index is None else frame.with_row_index(row_index[0], row_index[1])
 
 
-def _whole_or_path(handle: Handle, whole: Callable[[str], bytes] | None = None) -> Callable[[str], str | bytes]:
+def _whole_or_path(handle: TableContext, whole: Callable[[str], bytes] | None = None) -> Callable[[str], str | bytes]:
     """How Arrow gets at a file: it opens local ones itself."""
     storage = handle.storage
 
@@ -296,7 +296,7 @@ def _whole_or_path(handle: Handle, whole: Callable[[str], bytes] | None = None) 
     return read
 
 
-def _check_counts(job: Job, group: Group) -> None:
+def _check_counts(job: ScanRequest, group: SchemaGroup) -> None:
     """Looks into the footers of Parquet files where rows are told by position: as many rows as the manifest says."""
     remote = job.handle.storage.is_remote
     step = 1 if remote else AT_ONCE
@@ -305,10 +305,10 @@ def _check_counts(job: Job, group: Group) -> None:
         for file, path in zip(group.files[first : first + step], group.paths[first : first + step], strict=True):
             external_reader.check_count(path, _row_count(job.handle, file, path), file.row_count)
 
-    each(look, range(0, len(group.files), step), waiting=remote)
+    parallel_map(look, range(0, len(group.files), step), waiting=remote)
 
 
-def _shredded(handle: Handle, files: Sequence[DataFile], paths: Sequence[str], by_schema: Mapping[int, Evolution]) -> set[int]:
+def _shredded(handle: TableContext, files: Sequence[DataFileMeta], paths: Sequence[str], by_schema: Mapping[int, SchemaEvolution]) -> set[int]:
     """Which files hold a wanted column in columns of its own. Only footers tell, and only of some types; what they say is remembered."""
     able = [at for at, file in enumerate(files) if by_schema[file.schema_id].variants and file.format_name == "parquet" and handle.storage.polars(paths[at])]
     step = 1 if handle.storage.is_remote else AT_ONCE
@@ -316,10 +316,10 @@ def _shredded(handle: Handle, files: Sequence[DataFile], paths: Sequence[str], b
     def look(first: int) -> list[int]:
         return [at for at in able[first : first + step] if _is_shredded(handle, files[at], paths[at], by_schema[files[at].schema_id].variants)]
 
-    return {at for some in each(look, range(0, len(able), step), waiting=handle.storage.is_remote) for at in some}
+    return {at for some in parallel_map(look, range(0, len(able), step), waiting=handle.storage.is_remote) for at in some}
 
 
-def _is_shredded(handle: Handle, file: DataFile, path: str, fields: Sequence[Field]) -> bool:
+def _is_shredded(handle: TableContext, file: DataFileMeta, path: str, fields: Sequence[Field]) -> bool:
     key = ("shredded", handle.storage, path, tuple(field.name for field in fields))
     found: bool | None = handle.world.decoded.get(key)
     if found is None:
@@ -328,7 +328,7 @@ def _is_shredded(handle: Handle, file: DataFile, path: str, fields: Sequence[Fie
     return found
 
 
-def footer_source(handle: Handle, file: DataFile, path: str) -> str | bytes:
+def footer_source(handle: TableContext, file: DataFileMeta, path: str) -> str | bytes:
     """What Arrow reads a Parquet file's footer from: the file, or over a network the end of it, which is one request for nearly every file."""
     storage = handle.storage
     if not storage.is_remote:
@@ -341,7 +341,7 @@ def footer_source(handle: Handle, file: DataFile, path: str) -> str | bytes:
     return tail if missing <= 0 else storage.read(path, max(0, first - missing), missing) + tail
 
 
-def _row_count(handle: Handle, file: DataFile, path: str) -> int:
+def _row_count(handle: TableContext, file: DataFileMeta, path: str) -> int:
     if handle.storage.is_remote:
         tail = footer_source(handle, file, path)
         return parquet.row_count(tail, path)
@@ -358,7 +358,7 @@ def _row_count(handle: Handle, file: DataFile, path: str) -> int:
         raise damaged.at(path) from None
 
 
-def _system(job: Job, group: Group, name: str, row: str, start: int) -> pl.Expr:
+def _system(job: ScanRequest, group: SchemaGroup, name: str, row: str, start: int) -> pl.Expr:
     if name == LEVEL:
         return pl.lit(group.files[0].level, pl.Int32).alias(name)
     if name == FILE:
@@ -371,7 +371,7 @@ def _system(job: Job, group: Group, name: str, row: str, start: int) -> pl.Expr:
     return col(name)
 
 
-def _file_name(job: Job, group: Group) -> pl.Expr:
+def _file_name(job: ScanRequest, group: SchemaGroup) -> pl.Expr:
     """Return the name of the file that each row of a scan lies in."""
     if not group.native:
         return pl.lit(group.files[0].name, pl.String)
@@ -385,7 +385,7 @@ def _file_name(job: Job, group: Group) -> pl.Expr:
 # ---- what breaks while a frame runs ----------------------------------------------------------------------------------------------------------
 
 
-def _traced(job: Job, group: Group, wrong: ValueOutOfRange) -> ValueOutOfRange:
+def _traced(job: ScanRequest, group: SchemaGroup, wrong: ValueOutOfRange) -> ValueOutOfRange:
     """The error of a cast with the path of a file that has it. Of several files each is read again, that column alone.
 
     A file's own error is about its first such value: filters of the query may have left another. Then the first file that has any is told, and its value.
@@ -406,7 +406,7 @@ def _traced(job: Job, group: Group, wrong: ValueOutOfRange) -> ValueOutOfRange:
 
 
 @contextmanager
-def refused(handle: Handle, paths: Sequence[str]) -> Iterator[None]:
+def refused(handle: TableContext, paths: Sequence[str]) -> Iterator[None]:
     """Around a `collect` of ours: what Polars raises over broken files becomes `FileMissing` or `Corrupt` with the path of the file that is to blame."""
     try:
         yield
@@ -417,7 +417,7 @@ def refused(handle: Handle, paths: Sequence[str]) -> Iterator[None]:
         raise
 
 
-def raise_damage(handle: Handle, paths: Sequence[str], wrong: BaseException) -> None:
+def raise_damage(handle: TableContext, paths: Sequence[str], wrong: BaseException) -> None:
     """Raises the error that names the file for which Polars raised `wrong` while it read `paths`, if one of them is to blame; else nothing."""
     external_reader.pass_interrupt(wrong)
     if handle.storage.is_remote and isinstance(wrong, OSError):
@@ -427,17 +427,17 @@ def raise_damage(handle: Handle, paths: Sequence[str], wrong: BaseException) -> 
             raise lost(handle, path, None, None) from wrong
         source = handle.storage.polars(path)
         if source is not None and source in str(wrong):
-            raise external_reader.damaged(path, wrong, "data") from wrong
+            raise external_reader.to_corrupt(path, wrong, "data") from wrong
     if paths and external_reader.is_of_machine(wrong):
         raise StorageFailed(f"{paths[0]}, or one of {len(paths)} files read with it, could not be read: {str(wrong).strip()[:200]}", path=paths[0]) from wrong
     for path in paths if external_reader.may_be_of_file(wrong) else ():
         _blame(handle, path, wrong)
 
 
-def _unreachable(handle: Handle, paths: Sequence[str], wrong: OSError) -> LakekitError:
+def _unreachable(handle: TableContext, paths: Sequence[str], wrong: OSError) -> LakekitError:
     """The error for what Polars says of a store: asked again, the storage itself says it of the right file, and without what nobody should read."""
     try:
-        each(lambda path: handle.storage.read(path, 0, 1), paths, waiting=True)
+        parallel_map(lambda path: handle.storage.read(path, 0, 1), paths, waiting=True)
     except FileMissing as missing:
         return lost(handle, str(missing.path), None, None)
     except StorageFailed as failed:
@@ -445,7 +445,7 @@ def _unreachable(handle: Handle, paths: Sequence[str], wrong: OSError) -> Lakeki
     return StorageFailed(f"{paths[0]}, or one of {len(paths)} files read with it, could not be read; now all of them can: {str(wrong)[:200]}", path=paths[0])
 
 
-def _blame(handle: Handle, path: str, wrong: BaseException) -> None:
+def _blame(handle: TableContext, path: str, wrong: BaseException) -> None:
     """Raises if that Parquet file alone cannot be read either."""
     if not path.endswith(".parquet"):
         return
@@ -459,6 +459,6 @@ def _blame(handle: Handle, path: str, wrong: BaseException) -> None:
             return
         held = alone.collect_schema().get(other[0])
     except external_reader.FOREIGN as again:
-        raise external_reader.damaged(path, again, "parquet") from wrong
+        raise external_reader.to_corrupt(path, again, "parquet") from wrong
     if str(held) == other[1]:
         raise Corrupt(f"{path}: column {other[0]} is read as {other[2]}, the file holds {other[1]}", path=path, field=other[0]) from wrong

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Literal
 import polars as pl
 
 from lakekit.codec import binary_row
-from lakekit.errors import StorageFailed
 from lakekit.data_file import shape as shapes
-from lakekit.data_file.indexing import Indexing
-from lakekit.data_file.file_metadata import Collecting
+from lakekit.data_file.file_metadata import StatsCollector
+from lakekit.data_file.indexing import IndexBuilder
+from lakekit.errors import StorageFailed
 from lakekit.format import decimals
 from lakekit.format.encoder import open_writer
-from lakekit.model.data_file import APPEND_SOURCE, EMPTY_ROW, NO_STATS, DataFile
+from lakekit.model.data_file import APPEND_SOURCE, EMPTY_ROW, NO_STATS, DataFileMeta
 from lakekit.model.table_paths import POSTPONE_BUCKET
 from lakekit.world import wall_clock_ms
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from lakekit.data_file.file_names import FileNames
-    from lakekit.data_file.shape import Shape
-    from lakekit.metadata.table_context import Handle
+    from lakekit.data_file.shape import FileSpec
+    from lakekit.metadata.table_context import TableContext
     from lakekit.model.data_file import Stats
     from lakekit.types import Field
 
@@ -44,14 +44,14 @@ _OVER = 1.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class WriteTarget:
     """Where files go, and as what.
 
     `partition` is a serialized row; `source` is `APPEND_SOURCE` or `COMPACT_SOURCE`; `names` are shared by all files of one writer in the bucket. `keyed`
     files hold keys, sequence numbers and kinds; others are numbered from `first_sequence_number` on, a number a row.
     """
 
-    handle: Handle
+    handle: TableContext
     partition: bytes
     bucket: int
     level: int
@@ -62,13 +62,13 @@ class Target:
     first_sequence_number: int = 0
 
 
-def write_run(target: Target, frames: Iterable[pl.DataFrame]) -> list[DataFile]:
+def write_run(target: WriteTarget, frames: Iterable[pl.DataFrame]) -> list[DataFileMeta]:
     """Writes one sorted run, or rows to append, and gives its files in order; none for no rows.
 
     Raises `Unsupported`, `ValueOutOfRange`, `InvalidOption`, `StorageFailed`; the files of the run are deleted then.
     """
     shape = shapes.shape_of(target.handle, bucket=target.bucket, level=target.level, keyed=target.keyed, kind=target.kind)
-    run = _Run(target, shape)
+    run = _SortedRunWriter(target, shape)
     try:
         for frame in frames:
             run.write(frame)
@@ -81,22 +81,22 @@ def write_run(target: Target, frames: Iterable[pl.DataFrame]) -> list[DataFile]:
     return run.files
 
 
-class _Run:
+class _SortedRunWriter:
     """The files of one run: those that are done, and the one under way."""
 
-    def __init__(self, target: Target, shape: Shape) -> None:
+    def __init__(self, target: WriteTarget, shape: FileSpec) -> None:
         self.target, self.shape = target, shape
-        self.files: list[DataFile] = []
+        self.files: list[DataFileMeta] = []
         self.paths: list[str] = []
         self.next_sequence = target.first_sequence_number
-        self.open: _File | None = None
+        self.open: _OpenDataFile | None = None
 
     def write(self, frame: pl.DataFrame) -> None:
         while frame.height:
             if self.open is not None and not self.open.can_add(frame):
                 self.roll()
             if self.open is None:
-                self.open = _File(self.target, self.shape, self.next_sequence)
+                self.open = _OpenDataFile(self.target, self.shape, self.next_sequence)
                 self.paths += self.open.paths
             rows = self.open.room(frame)
             self.open.write(frame if rows == frame.height else frame.head(rows))
@@ -119,10 +119,10 @@ class _Run:
         return failed
 
 
-class _File:
+class _OpenDataFile:
     """One data file under way."""
 
-    def __init__(self, target: Target, shape: Shape, first_sequence: int) -> None:
+    def __init__(self, target: WriteTarget, shape: FileSpec, first_sequence: int) -> None:
         self.target, self.shape, self.first_sequence = target, shape, first_sequence
         self.name, self.path, self.external_path = shapes.place(target.handle, target.names, shape, target.partition, target.bucket)
         self.index_path = target.handle.layout.extra_file(self.path, f"{self.name}.index")
@@ -131,7 +131,7 @@ class _File:
         self.sequences: tuple[int, int] | None = None
         self.first: pl.DataFrame | None = None
         self.last: pl.DataFrame | None = None
-        self.indexing = Indexing(shape.indexes)
+        self.indexing = IndexBuilder(shape.indexes)
         self.stack = ExitStack()
         self.sink = self.stack.enter_context(target.handle.storage.open_write(self.path))
         try:
@@ -142,7 +142,7 @@ class _File:
                 raise failed from why
             raise
         self.narrow = _narrow(target.handle.schema.fields, shape.format_name)
-        self.collecting = Collecting(shape.collected, self.encoder.told)
+        self.collecting = StatsCollector(shape.collected, self.encoder.told)
 
     def can_add(self, frame: pl.DataFrame) -> bool:
         """Return whether the file may have these rows beside its own."""
@@ -185,7 +185,7 @@ class _File:
         before = self.sequences
         self.sequences = (low, high) if before is None else (min(low, before[0]), max(high, before[1]))
 
-    def close(self) -> DataFile:
+    def close(self) -> DataFileMeta:
         """Ends the file, and tells of it. Where that fails, it is still there to be abandoned."""
         handle, shape = self.target.handle, self.shape
         self.encoder.close()
@@ -196,7 +196,7 @@ class _File:
         keyed = self.target.keyed
         key_stats = self.collecting.stats(shape.key, shape.key_modes) if keyed else NO_STATS
         min_key, max_key = self._keys(key_stats) if keyed else (EMPTY_ROW, EMPTY_ROW)
-        return DataFile(
+        return DataFileMeta(
             name=self.name,
             size_bytes=size,
             row_count=self.rows,

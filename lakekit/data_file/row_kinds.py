@@ -20,22 +20,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakekit.errors import LakekitError
 from lakekit.data_file.paths import data_file_paths
-from lakekit.data_file.verification import AT_ONCE
 from lakekit.data_file.reader import VALUE_KIND, footer_source, refused, scan_files
+from lakekit.data_file.verification import AT_ONCE
+from lakekit.errors import LakekitError
 from lakekit.format import parquet
 from lakekit.model.row_kind import RowKind
-from lakekit.world import each
+from lakekit.world import parallel_map
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from numpy.typing import NDArray
 
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.data_file import DataFile
-    from lakekit.model.manifest_entries import Entries
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.data_file import DataFileMeta
+    from lakekit.model.manifest_entries import ManifestEntries
 
     Mask = NDArray[np.bool_]
 
@@ -46,12 +46,12 @@ _ADDING = frozenset({(int(RowKind.INSERT), int(RowKind.INSERT)), (int(RowKind.UP
 """Bounds between which lies no kind that retracts."""
 
 
-def is_counted(file: DataFile) -> bool:
+def is_counted(file: DataFileMeta) -> bool:
     """Whether the manifest proves that no row of a file retracts."""
     return file.delete_row_count == 0 and file.level > 0
 
 
-def may_retract(handle: Handle, entries: Entries, rows: NDArray[np.int64], *, looks_far: bool = False) -> Mask:
+def may_retract(handle: TableContext, entries: ManifestEntries, rows: NDArray[np.int64], *, looks_far: bool = False) -> Mask:
     """Which files of some rows of the entries may hold rows that retract.
 
     `looks_far`: footers are read over a network too; else files of level 0 there may hold some as long as nobody knows better.
@@ -68,7 +68,7 @@ def may_retract(handle: Handle, entries: Entries, rows: NDArray[np.int64], *, lo
     return found
 
 
-def retracts(handle: Handle, file: DataFile, path: str) -> bool:
+def retracts(handle: TableContext, file: DataFileMeta, path: str) -> bool:
     """Whether rows of a file retract, or the manifest says so: where no bounds tell, the kinds are read. Raises what reading a file raises."""
     if file.delete_row_count != 0 or is_counted(file):
         return file.delete_row_count != 0
@@ -80,11 +80,11 @@ def retracts(handle: Handle, file: DataFile, path: str) -> bool:
     return bool((kinds & 1 == 1).any())
 
 
-def _key(handle: Handle, path: str) -> Hashable:
+def _key(handle: TableContext, path: str) -> Hashable:
     return "kinds", handle.storage, path
 
 
-def _by_footers(handle: Handle, files: Sequence[DataFile], paths: Sequence[str], *, looks_far: bool) -> list[bool]:
+def _by_footers(handle: TableContext, files: Sequence[DataFileMeta], paths: Sequence[str], *, looks_far: bool) -> list[bool]:
     """Of files of level 0 whose count is 0, which may hold rows that retract all the same."""
     shelf, storage = handle.world.decoded, handle.storage
     keys = [_key(handle, path) for path in paths]
@@ -93,7 +93,7 @@ def _by_footers(handle: Handle, files: Sequence[DataFile], paths: Sequence[str],
     if fresh and (looks_far or not storage.is_remote):
         step = 1 if storage.is_remote else AT_ONCE
         lots = [fresh[first : first + step] for first in range(0, len(fresh), step)]
-        answers = each(lambda lot: [_by_footer(handle, files[at], paths[at]) for at in lot], lots, waiting=storage.is_remote)
+        answers = parallel_map(lambda lot: [_by_footer(handle, files[at], paths[at]) for at in lot], lots, waiting=storage.is_remote)
         for at, answer in zip(fresh, (one for some in answers for one in some), strict=True):
             found[at] = answer
         told: dict[Hashable, bool | None] = {keys[at]: found[at] for at in fresh if found[at] is not None}
@@ -102,7 +102,7 @@ def _by_footers(handle: Handle, files: Sequence[DataFile], paths: Sequence[str],
     return [one is not False for one in found]
 
 
-def _by_footer(handle: Handle, file: DataFile, path: str) -> bool | None:
+def _by_footer(handle: TableContext, file: DataFileMeta, path: str) -> bool | None:
     """Whether the bounds of a file's kinds leave room for one that retracts; None where it has no bounds, or cannot be read: reading says why."""
     if file.format_name != "parquet":
         return True

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evolution:
+class SchemaEvolution:
     """How to read one schema's files for some wanted columns.
 
     `held` are the columns to read, under the names and types the files were written with (a wanted column that the files cannot have stands there too, and
@@ -50,7 +50,7 @@ class Evolution:
     variants: tuple[Field, ...] = ()
 
 
-def evolution(wanted: Sequence[Field], schema: Sequence[Field], *, timestamp_unit: str | None = None, zone: str = "UTC") -> Evolution:
+def evolution(wanted: Sequence[Field], schema: Sequence[Field], *, timestamp_unit: str | None = None, zone: str = "UTC") -> SchemaEvolution:
     """The evolution from a file's columns `schema` to the columns `wanted`. `zone` is that of casts between TIMESTAMP and LTZ.
 
     Raises `Unsupported` where a type was changed in a way that Paimon forbids.
@@ -59,7 +59,7 @@ def evolution(wanted: Sequence[Field], schema: Sequence[Field], *, timestamp_uni
 
 
 @lru_cache(maxsize=1024)
-def _evolution(wanted: tuple[Field, ...], schema: tuple[Field, ...], timestamp_unit: str | None, zone: str) -> Evolution:
+def _evolution(wanted: tuple[Field, ...], schema: tuple[Field, ...], timestamp_unit: str | None, zone: str) -> SchemaEvolution:
     by_id, names = {f.id: f for f in schema}, {f.name for f in schema}
     # a column no file of this schema has is read all the same, and comes as nulls, unless its name is that of another, older column
     found = ((want, by_id.get(want.id) or (None if want.name in names else want)) for want in wanted)
@@ -67,7 +67,7 @@ def _evolution(wanted: tuple[Field, ...], schema: tuple[Field, ...], timestamp_u
     held = {have.name: have for _, have in pairs if have is not None}
     casts_some = any(have is not None and not same(have.type, want.type) for want, have in pairs)
     make = partial(_columns, pairs, timestamp_unit, zone)
-    return Evolution(
+    return SchemaEvolution(
         held=tuple(held.values()),
         columns=make(None),
         signature=tuple((f.name, _shape(f.type)) for f in held.values()),
@@ -84,13 +84,13 @@ def _columns(pairs: Sequence[tuple[Field, Field | None]], timestamp_unit: str | 
         if have is None:
             column = pl.lit(None, polars_type(want.type, timestamp_unit=timestamp_unit))
         else:
-            target = casts.Target(column=want.name, timestamp_unit=timestamp_unit, zone=zone, told=told)
+            target = casts.CastTarget(column=want.name, timestamp_unit=timestamp_unit, zone=zone, told=told)
             column = evolved(col(have.name), have.type, want.type, target)
         made.append(column.alias(want.name))
     return tuple(made)
 
 
-def evolved(column: pl.Expr, held: DataType, want: DataType, target: casts.Target) -> pl.Expr:
+def evolved(column: pl.Expr, held: DataType, want: DataType, target: casts.CastTarget) -> pl.Expr:
     """`column` of type `held` as type `want`."""
     if same(held, want):
         return column

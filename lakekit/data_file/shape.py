@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from lakekit.errors import Unsupported
 from lakekit.data_file import file_metadata
 from lakekit.data_file.file_names import extension
-from lakekit.data_file.indexing import Index, indexes_of
+from lakekit.data_file.indexing import IndexDefinition, indexes_of
 from lakekit.data_file.paths import partition_path
-from lakekit.format.told import has_bounds
+from lakekit.errors import Unsupported
 from lakekit.format.encoder import Encoding, check_types
-from lakekit.model.table_paths import POSTPONE_BUCKET
+from lakekit.format.told import has_bounds
 from lakekit.model.locations import EXTERNAL_PATHS
+from lakekit.model.table_paths import POSTPONE_BUCKET
 from lakekit.model.table_schema import SYSTEM_FIELD_ID_START
 from lakekit.types import BINARIES, Field
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lakekit.data_file.file_names import FileNames
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.model.table_schema import TableSchema
     from lakekit.options.table_options import TableOptions
 
@@ -35,7 +35,7 @@ SYSTEM = (Field("_SEQUENCE_NUMBER", "BIGINT NOT NULL", id=2147483646), Field("_V
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class FileSpec:
     """How files of one level are made.
 
     `physical` are a file's columns, `layout` names what each is in a frame. `collected` are the columns whose bounds are wanted; `key` and `valued` those that
@@ -54,18 +54,18 @@ class Shape:
     valued: tuple[Field, ...]
     value_modes: tuple[str, ...]
     value_stats_cols: tuple[str, ...] | None
-    indexes: tuple[Index, ...]
+    indexes: tuple[IndexDefinition, ...]
     rolling_bytes: int
     rolling_rows: int
 
 
-def shape_of(handle: Handle, *, bucket: int, level: int, keyed: bool, kind: str) -> Shape:
+def shape_of(handle: TableContext, *, bucket: int, level: int, keyed: bool, kind: str) -> FileSpec:
     """The shape of new files. Raises `InvalidOption`, `Unsupported`."""
     return _shape(handle.schema, handle.options, bucket == POSTPONE_BUCKET, (level, keyed, kind == "changelog"))
 
 
 @lru_cache(maxsize=256)
-def _shape(schema: TableSchema, options: TableOptions, postponed: bool, role: tuple[int, bool, bool]) -> Shape:
+def _shape(schema: TableSchema, options: TableOptions, postponed: bool, role: tuple[int, bool, bool]) -> FileSpec:
     level, keyed, changelog = role
     format_name, compression, mode = _choices(options, level if keyed else None, changelog=changelog)
     if postponed:
@@ -81,7 +81,7 @@ def _shape(schema: TableSchema, options: TableOptions, postponed: bool, role: tu
     valued = [(f, m) for f, m in zip(schema.fields, value_modes, strict=True) if not dense or m != file_metadata.NONE]
     key_modes = tuple(modes[f.name if thin else KEY_PREFIX + f.name] for f in key)
     wanted = {f.name for f, m in (*valued, *zip(key, key_modes, strict=True)) if m != file_metadata.NONE}
-    return Shape(
+    return FileSpec(
         format_name=format_name,
         encoding=encoding(options, compression),
         extension=extension(options, format_name, compression),
@@ -180,7 +180,7 @@ def _possible(field: Field, mode: str, format_name: str) -> str:
 # ---- places -------------------------------------------------------------------------------------------------------------------------------------
 
 
-def place(handle: Handle, names: FileNames, shape: Shape, partition: bytes, bucket: int) -> tuple[str, str, str | None]:
+def place(handle: TableContext, names: FileNames, shape: FileSpec, partition: bytes, bucket: int) -> tuple[str, str, str | None]:
     """(name, whole path, external path) of the next file. Raises `Unsupported` for strategies of external paths that lakekit does not follow."""
     name = names.next(shape.extension, prefix=shape.prefix or None)
     directory = partition_path(handle, partition)
@@ -192,7 +192,7 @@ def place(handle: Handle, names: FileNames, shape: Shape, partition: bytes, buck
     return name, handle.layout.data_file(directory, bucket, name, external), external
 
 
-def allowed_external_roots(handle: Handle) -> tuple[str, ...]:
+def allowed_external_roots(handle: TableContext) -> tuple[str, ...]:
     """Return the external roots that take new files. Raises `LocationNotAllowed` where one is not allowed, `Unsupported` as `external_roots`."""
     roots = external_roots(handle.options)
     for root in roots:  # all of them: a run that meets one later would leave its first files

@@ -27,23 +27,23 @@ from lakekit.model import partition as partitions
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.data_file import DataFile
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.data_file import DataFileMeta
     from lakekit.types import Field
 
 
-def asked(handle: Handle, fields: Sequence[Field]) -> tuple[Field, ...]:
+def asked(handle: TableContext, fields: Sequence[Field]) -> tuple[Field, ...]:
     """Those of some columns that files may lack: partition columns of an append table, and those that an aggregation may have made into something else."""
     keys = handle.schema.partition_keys
     return tuple(field for field in fields if field.name in keys) if keys and (not handle.schema.primary_keys or _is_aggregated(handle)) else ()
 
 
-def _is_aggregated(handle: Handle) -> bool:
+def _is_aggregated(handle: TableContext) -> bool:
     """Whether partition columns are values that files aggregate."""
     return handle.schema.cross_partition and handle.options.merge_engine == "aggregation"
 
 
-def doubtful(handle: Handle, files: Sequence[DataFile], paths: Sequence[str], fields: Sequence[Field]) -> list[bool]:
+def doubtful(handle: TableContext, files: Sequence[DataFileMeta], paths: Sequence[str], fields: Sequence[Field]) -> list[bool]:
     """Which files may lack one of these partition columns, or hold it otherwise: `paths` are where they lie."""
     if _is_aggregated(handle):
         return [True] * len(files)
@@ -52,13 +52,13 @@ def doubtful(handle: Handle, files: Sequence[DataFile], paths: Sequence[str], fi
     found = []
     for file, path in zip(files, paths, strict=True):  # scalar: one a file
         if file.schema_id not in names_of:
-            written = schemas.written(handle, file.schema_id)
+            written = schemas.schema_of_file(handle, file.schema_id)
             names_of[file.schema_id] = tuple(field.name if field.id in wanted else "" for field in written.fields)
         found.append(not _are_told(handle, file, path, names_of[file.schema_id]))
     return found
 
 
-def _are_told(handle: Handle, file: DataFile, path: str, names: Sequence[str]) -> bool:
+def _are_told(handle: TableContext, file: DataFileMeta, path: str, names: Sequence[str]) -> bool:
     """Whether a file's statistics tell of all these columns, and count no null where the folder means a value; names of others are empty."""
     counts = file.value_stats.null_counts or ()
     of_columns = names if file.value_stats_cols is None else file.value_stats_cols
@@ -69,7 +69,7 @@ def _are_told(handle: Handle, file: DataFile, path: str, names: Sequence[str]) -
     return all(known.get(name) == 0 or (known.get(name) is not None and _text(handle, path, name) == nothing) for name in names if name)
 
 
-def filled(handle: Handle, field: Field, column: pl.Expr, sources: Mapping[str, str], source_column: str | None) -> pl.Expr:
+def filled(handle: TableContext, field: Field, column: pl.Expr, sources: Mapping[str, str], source_column: str | None) -> pl.Expr:
     """A partition column with what folders say in place of nulls, or, of aggregated ones, in place of everything.
 
     `sources`: whole paths of files by what `source_column` holds of them; None: the files are all of one folder.
@@ -82,11 +82,11 @@ def filled(handle: Handle, field: Field, column: pl.Expr, sources: Mapping[str, 
     return pl.struct(column.alias("value"), col(source_column).alias("source")).map_batches(fill, return_dtype=_dtype(handle, field), is_elementwise=True)
 
 
-def _dtype(handle: Handle, field: Field) -> pl.DataType:
+def _dtype(handle: TableContext, field: Field) -> pl.DataType:
     return polars_type(field.type, timestamp_unit=handle.options.lakekit_timestamp_unit)
 
 
-def _filled(rows: pl.Series, *, handle: Handle, field: Field, sources: Mapping[str, str]) -> pl.Series:
+def _filled(rows: pl.Series, *, handle: TableContext, field: Field, sources: Mapping[str, str]) -> pl.Series:
     column = rows.struct.field("value")
     if not column.null_count() and not _is_aggregated(handle):
         return column.alias(field.name)
@@ -96,7 +96,7 @@ def _filled(rows: pl.Series, *, handle: Handle, field: Field, sources: Mapping[s
     return (said if _is_aggregated(handle) else column.zip_with(column.is_not_null(), said)).alias(field.name)
 
 
-def _said(handle: Handle, field: Field, paths: Sequence[str]) -> pl.Series:
+def _said(handle: TableContext, field: Field, paths: Sequence[str]) -> pl.Series:
     """What the folders of some files say of a partition column."""
     texts = [_text(handle, path, field.name) for path in paths]
     nothing = handle.options.partition_default_name
@@ -106,7 +106,7 @@ def _said(handle: Handle, field: Field, paths: Sequence[str]) -> pl.Series:
     return pl.Series(field.name, column).cast(_dtype(handle, field))
 
 
-def _text(handle: Handle, path: str, name: str) -> str:
+def _text(handle: TableContext, path: str, name: str) -> str:
     """What the folder of a file says of a partition column, as text."""
     keys = handle.schema.partition_keys
     return partitions.unescape(path.split("/")[-2 - len(keys) + keys.index(name)].partition("=")[2])

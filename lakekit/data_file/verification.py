@@ -9,20 +9,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from lakekit.data_file import page_headers
 from lakekit.draw import humanize
 from lakekit.errors import Corrupt, Unsupported
-from lakekit.data_file import page_headers
 from lakekit.metadata import snapshots
 from lakekit.options.frozendict import EMPTY
 from lakekit.storage import for_one_look
 from lakekit.storage.protocol import FileMissing
-from lakekit.world import each
+from lakekit.world import parallel_map
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.data_file import DataFile
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.data_file import DataFileMeta
     from lakekit.types import DataType
 
 _TAIL_BYTES = 8
@@ -31,8 +31,8 @@ AT_ONCE = 64
 
 
 def present(
-    handle: Handle,
-    files: Sequence[DataFile],
+    handle: TableContext,
+    files: Sequence[DataFileMeta],
     paths: Sequence[str],
     snapshot_id: int | None = None,
     *,
@@ -51,7 +51,7 @@ def present(
         return list(range(len(files)))
     step = 1 if remote else AT_ONCE
     once = replace(handle, storage=for_one_look(handle.storage))
-    looks = {} if remote else {number: page_headers.Looks(handle.world, once.storage, some) for number, some in columns.items()}
+    looks = {} if remote else {number: page_headers.PageHeaderChecks(handle.world, once.storage, some) for number, some in columns.items()}
 
     def look(first: int) -> list[int]:
         found = []
@@ -68,13 +68,13 @@ def present(
                 found.append(at)
         return found
 
-    found = [at for part in each(look, range(0, len(files), step), waiting=remote) for at in part]
+    found = [at for part in parallel_map(look, range(0, len(files), step), waiting=remote) for at in part]
     for one in looks.values():
         one.remember()
     return found
 
 
-def whole(handle: Handle, path: str, size_bytes: int) -> bytes:
+def whole(handle: TableContext, path: str, size_bytes: int) -> bytes:
     """All of a data file. Raises `FileMissing`, and `Corrupt` for one of another size than its manifest says."""
     try:
         data = handle.storage.read(path)
@@ -90,7 +90,7 @@ def other_size(path: str, found: int, said: int) -> Corrupt:
     return Corrupt(f"{path} is {found} bytes, the manifest says {said}. Nothing was read", path=path, field="_FILE_SIZE")
 
 
-def _look(handle: Handle, file: DataFile, path: str, snapshot_id: int | None, looks: page_headers.Looks | None) -> None:
+def _look(handle: TableContext, file: DataFileMeta, path: str, snapshot_id: int | None, looks: page_headers.PageHeaderChecks | None) -> None:
     if looks is None or file.format_name != "parquet":
         _look_at_end(handle, file, path, snapshot_id)
         return
@@ -103,7 +103,7 @@ def _look(handle: Handle, file: DataFile, path: str, snapshot_id: int | None, lo
         looks.check(stat, data if is_whole else None)
 
 
-def _look_at_end(handle: Handle, file: DataFile, path: str, snapshot_id: int | None, *, is_whole: bool = False) -> bytes:
+def _look_at_end(handle: TableContext, file: DataFileMeta, path: str, snapshot_id: int | None, *, is_whole: bool = False) -> bytes:
     """Looks at the last bytes of a file, and gives them, or if `is_whole` all of them."""
     size = max(0, file.size_bytes)
     first = 0 if is_whole else max(0, size - _TAIL_BYTES)
@@ -128,15 +128,15 @@ def _check_tail(path: str, tail: bytes, size: int) -> None:
         raise Corrupt(f"{path}: a footer of {footer} bytes does not fit into a file of {size}", path=path, offset=size - 8, field="footer length")
 
 
-def lost(handle: Handle, path: str, file: DataFile | None, snapshot_id: int | None) -> FileMissing:
+def lost(handle: TableContext, path: str, file: DataFileMeta | None, snapshot_id: int | None) -> FileMissing:
     """The error for a data file that is not there, and what to read instead."""
     short = path.removeprefix(handle.root.rstrip("/") + "/")
-    size = "" if file is None else f" ({humanize.size(file.size_bytes)})"
+    size = "" if file is None else f" ({humanize.format_size(file.size_bytes)})"
     lists = f"{handle.name} lists" if snapshot_id is None else f"snapshot {snapshot_id} of {handle.name} lists"
     return FileMissing(f"{lists} {short}{size}, which is not there. Was it expired by another writer? {_advice(handle, snapshot_id)}", path=path)
 
 
-def _advice(handle: Handle, snapshot_id: int | None) -> str:
+def _advice(handle: TableContext, snapshot_id: int | None) -> str:
     newest = snapshots.latest_id(handle)
     if newest is None or newest == snapshot_id:
         return "t.check() looks for other missing files"

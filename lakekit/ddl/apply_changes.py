@@ -9,30 +9,30 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lakekit.ddl import casting, schema_changes, nested
-from lakekit.ddl.schema_changes import shown
+from lakekit.ddl import casting, nested, schema_changes
 from lakekit.ddl.defaults import check_default
-from lakekit.ddl.table_definition import drafted
 from lakekit.ddl.option_changes import reset, set_to
-from lakekit.ddl.retyping import Retyping
+from lakekit.ddl.retyping import TypeChangeRules
+from lakekit.ddl.schema_changes import shown
+from lakekit.ddl.table_definition import drafted
 from lakekit.errors import ColumnAlreadyExists, SchemaMismatch
 from lakekit.model.table_schema import CURRENT_VERSION, TableSchema, assign_ids, highest_id
 from lakekit.options import renaming
-from lakekit.options.frozendict import Frozen
+from lakekit.options.frozendict import FrozenDict
 from lakekit.options.table_options import TableOptions
 from lakekit.types import Field
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from lakekit.ddl.schema_changes import Path, Place, TableChange
+    from lakekit.ddl.schema_changes import ColumnPosition, Path, TableChange
     from lakekit.types import DataType
 
     Fields = tuple[Field, ...]
 
 
 @dataclass(slots=True, kw_only=True)
-class _Work:
+class _SchemaDraft:
     """A schema on its way to the next one. `before` are the options that rules about changes go by: those the table had."""
 
     old: TableSchema
@@ -47,7 +47,7 @@ class _Work:
 
 def applied(schema: TableSchema, changes: Iterable[TableChange], *, has_snapshots: Callable[[], bool], time_ms: int) -> TableSchema:
     """The schema after `schema`. Raises `ColumnNotFound`, `ColumnAlreadyExists`, `SchemaMismatch`, `InvalidOption` for a change that cannot be."""
-    work = _Work(
+    work = _SchemaDraft(
         old=schema,
         before=TableOptions.parse(schema.options),
         has_snapshots=has_snapshots,
@@ -67,13 +67,13 @@ def applied(schema: TableSchema, changes: Iterable[TableChange], *, has_snapshot
         highest_field_id=work.highest,
         partition_keys=draft.partition_keys,
         primary_keys=draft.primary_keys,
-        options=Frozen(draft.options),
+        options=FrozenDict(draft.options),
         comment=work.comment,
         time_millis=time_ms,
     )
 
 
-def _apply(work: _Work, change: TableChange) -> None:
+def _apply(work: _SchemaDraft, change: TableChange) -> None:
     match change:
         case schema_changes.AddColumn():
             _add(work, change)
@@ -105,7 +105,7 @@ def _apply(work: _Work, change: TableChange) -> None:
 # ---- columns come and go -------------------------------------------------------------------------------------------------------------------
 
 
-def _add(work: _Work, change: schema_changes.AddColumn) -> None:
+def _add(work: _SchemaDraft, change: schema_changes.AddColumn) -> None:
     name = shown(change.path)
     if not change.type.nullable:
         raise SchemaMismatch(f"Column {name} cannot specify NOT NULL: rows that are there already have no value for it. Leave NOT NULL out", column=name)
@@ -127,7 +127,7 @@ def _add(work: _Work, change: schema_changes.AddColumn) -> None:
     work.fields = nested.among(work.fields, change.path, add)
 
 
-def _index(fields: Fields, place: Place | None, above: Path) -> int | None:
+def _index(fields: Fields, place: ColumnPosition | None, above: Path) -> int | None:
     """Where in a list a new field goes; None where no place is named."""
     if place is None:
         return None
@@ -136,7 +136,7 @@ def _index(fields: Fields, place: Place | None, above: Path) -> int | None:
     return nested.position(fields, place.column, (*above, place.column)) + (place.where == "after")
 
 
-def _rename(work: _Work, change: schema_changes.RenameColumn) -> None:
+def _rename(work: _SchemaDraft, change: schema_changes.RenameColumn) -> None:
     path, new = change.path, change.new_name
     if len(path) == 1:
         _refuse_partition(work, path[0], "rename")
@@ -153,12 +153,12 @@ def _rename(work: _Work, change: schema_changes.RenameColumn) -> None:
         work.options = renaming.renamed(work.options, path[0], new)
 
 
-def _refuse_partition(work: _Work, name: str, what: str) -> None:
+def _refuse_partition(work: _SchemaDraft, name: str, what: str) -> None:
     if name in work.old.partition_keys:
         raise SchemaMismatch(f"Cannot {what} partition column: [{name}]; its values are folders of the table", column=name)
 
 
-def _drop(work: _Work, change: schema_changes.DropColumn) -> None:
+def _drop(work: _SchemaDraft, change: schema_changes.DropColumn) -> None:
     path = change.path
     if len(path) == 1 and path[0] in (*work.old.partition_keys, *work.primary_keys):
         raise SchemaMismatch(f"Cannot drop partition key or primary key: [{path[0]}]; rows are found by it", column=path[0])
@@ -188,13 +188,13 @@ def _moved(fields: Fields, change: schema_changes.MoveColumn) -> Fields:
 # ---- columns change ------------------------------------------------------------------------------------------------------------------------
 
 
-def _retype(work: _Work, change: schema_changes.UpdateType) -> None:
+def _retype(work: _SchemaDraft, change: schema_changes.UpdateType) -> None:
     path = change.path
     if len(path) == 1:
         _refuse_partition(work, path[0], "update")
         if path[0] in work.primary_keys:
             raise SchemaMismatch(f"Cannot update primary key: [{path[0]}]; the type of a key decides where its rows lie", column=path[0])
-    rules = Retyping(
+    rules = TypeChangeRules(
         explicit=not work.before.disable_explicit_type_casting,
         forbid_not_null=work.before.alter_column_null_to_not_null_disabled,
         highest=work.highest,
@@ -205,7 +205,7 @@ def _retype(work: _Work, change: schema_changes.UpdateType) -> None:
         nested.among(work.fields, path, partial(_with_default_kept, path=path))
 
 
-def _renull(work: _Work, change: schema_changes.UpdateNullability) -> None:
+def _renull(work: _SchemaDraft, change: schema_changes.UpdateNullability) -> None:
     path = change.path
     if change.nullable and len(path) == 1 and path[0] in work.primary_keys:
         raise SchemaMismatch(f"Cannot change nullability of primary key: [{path[0]}]; keys take no nulls", column=path[0])

@@ -68,7 +68,7 @@ def allowed(held: DataType, want: DataType, *, explicit: bool) -> bool:
 def runs(held: DataType, want: DataType) -> bool:
     """Whether there is code for the cast."""
     try:
-        casts.cast(pl.col("a"), held, want, casts.Target(column="a"))
+        casts.cast(pl.col("a"), held, want, casts.CastTarget(column="a"))
     except Unsupported:
         return False
     return True

@@ -28,7 +28,7 @@ def check_merging(schema: TableSchema, options: TableOptions) -> None:
     if schema.primary_keys:
         if options.merge_engine == "partial-update":
             _check_groups(schema)
-        rule.of(schema)
+        rule.merge_spec_from_options(schema)
         if options.merge_engine in ("partial-update", "aggregation"):
             _check_functions(schema)
 

@@ -107,6 +107,6 @@ def _same(key: str, old: str | None, new: str | None) -> bool:
 
 
 def _check_mode(before: TableOptions, key: str, text: str | None) -> None:
-    why = modes.why_not(before, key, _value(key, text)) if key in BY_KEY else None
+    why = modes.immutable_reason(before, key, _value(key, text)) if key in BY_KEY else None
     if why is not None:
         raise InvalidOption(why, key=key, value=text)

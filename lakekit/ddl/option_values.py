@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakekit.codec.avro_container import codec_named
-from lakekit.errors import InvalidOption, Unsupported
 from lakekit.data_file.file_metadata import checked_mode
+from lakekit.errors import InvalidOption, Unsupported
 from lakekit.format import orc_write, parquet_writer
 from lakekit.types import STRINGS
 

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from lakekit.errors import InvalidOption
 from lakekit.model.locations import ALLOWED
 from lakekit.options.definitions import ELSEWHERE, FIELD_OPTIONS, SEQUENCE_GROUP
-from lakekit.options.table_options import BY_KEY, FIELD_KEYS, OLDER, is_known, named, own_key, spell
+from lakekit.options.table_options import BY_KEY, FIELD_KEYS, OLDER, is_known, normalize_keys, own_key, spell
 from lakekit.secret_names import HIDDEN, is_secret
-from lakekit.world import caution
+from lakekit.world import warn_user
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +40,7 @@ _PLAIN = ("boolean", "integer", "long", "number")
 def texts_of(options: Mapping[str, Any] | None) -> dict[str, str]:
     """Checked texts by today's keys. Raises `InvalidOption` for a value that means nothing, or two values for one option under different names."""
     found: dict[str, str] = {}
-    for given, value in named(options or {}).items():
+    for given, value in normalize_keys(options or {}).items():
         if value is None:
             continue
         key, text = said(given, value)
@@ -125,4 +125,4 @@ def _warn_near(key: str) -> None:
     else:
         near = difflib.get_close_matches(key.lower(), known, n=1, cutoff=_NEAR)
     if near:
-        caution(f"no option is called {key!r}; did you mean {near[0]!r}? The key is kept as it is; lk.options() lists those that mean something")
+        warn_user(f"no option is called {key!r}; did you mean {near[0]!r}? The key is kept as it is; lk.options() lists those that mean something")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True, kw_only=True)
-class Retyping:
+class TypeChangeRules:
     """What a change of types goes by: whether casts may lose, whether NOT NULL may be asked for, and the highest id given so far."""
 
     explicit: bool

@@ -25,7 +25,7 @@ _PART = re.compile(r"`((?:[^`]|``)*)`|([^.`]+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ColumnPosition:
     """Where a column goes: "first", "last", or "after" or "before" `column`."""
 
     where: str
@@ -38,7 +38,7 @@ class AddColumn:
 
     path: Path
     type: DataType
-    place: Place | None = None
+    place: ColumnPosition | None = None
     default: str | None = None
     comment: str | None = None
 
@@ -95,7 +95,7 @@ class MoveColumn:
     """A column at another place."""
 
     name: str
-    place: Place
+    place: ColumnPosition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,14 +146,14 @@ def shown(path: Path) -> str:
     return ".".join(path)
 
 
-def _place(after: str | None, before: str | None, *, first: bool, last: bool) -> Place | None:
+def _place(after: str | None, before: str | None, *, first: bool, last: bool) -> ColumnPosition | None:
     given = [
         place
         for place, said in (
-            (Place(where="after", column=None if after is None else shown(path_of(after))), after is not None),
-            (Place(where="before", column=None if before is None else shown(path_of(before))), before is not None),
-            (Place(where="first"), first),
-            (Place(where="last"), last),
+            (ColumnPosition(where="after", column=None if after is None else shown(path_of(after))), after is not None),
+            (ColumnPosition(where="before", column=None if before is None else shown(path_of(before))), before is not None),
+            (ColumnPosition(where="first"), first),
+            (ColumnPosition(where="last"), last),
         )
         if said
     ]

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakekit.ddl import table_definition, positions
+from lakekit.data_file.indexing import indexes_of, unread
+from lakekit.ddl import positions, table_definition
 from lakekit.ddl.formats import check_formats
 from lakekit.ddl.merging import check_merging
 from lakekit.ddl.option_values import check_values
 from lakekit.errors import ColumnNotFound, InvalidOption, LakekitError, SchemaMismatch, Unsupported
-from lakekit.data_file.indexing import indexes_of, unread
 from lakekit.lsm import aggregates, rule
 from lakekit.options.features import check_readable
 from lakekit.options.table_options import TableOptions
@@ -190,7 +190,7 @@ def check_writable(schema: TableSchema, before: TableSchema | None = None) -> No
 
 def _unwritable(schema: TableSchema) -> LakekitError | None:
     if schema.primary_keys:
-        merge_rule = rule.of(schema)
+        merge_rule = rule.merge_spec_from_options(schema)
         for name in merge_rule.functions:
             try:
                 aggregates.check(merge_rule, [name])
@@ -210,7 +210,7 @@ def _unwritable(schema: TableSchema) -> LakekitError | None:
 def doubts(schema: TableSchema) -> Iterator[str]:
     """Yield what the reference passes over without a word: options of indexes that are mistyped, and functions that it no longer has."""
     if schema.primary_keys:
-        for name, function in rule.of(schema).functions.items():
+        for name, function in rule.merge_spec_from_options(schema).functions.items():
             if function.name == "count":
                 yield f"fields.{name}.aggregate-function=count: engines since 0.9 have no such function and refuse the table; lakekit merges it"
     options = TableOptions.parse(schema.options)

@@ -13,26 +13,26 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lakekit.ddl.apply_changes import applied
-from lakekit.ddl.schema_changes import SetOption
 from lakekit.ddl.defaults import check_default
-from lakekit.ddl.table_definition import drafted
 from lakekit.ddl.options_given import texts_of
+from lakekit.ddl.schema_changes import SetOption
 from lakekit.ddl.schema_validation import check, check_writable, doubts
+from lakekit.ddl.table_definition import drafted
 from lakekit.errors import Corrupt, InvalidOption, RetriesExhausted, SchemaMismatch, TableAlreadyExists, Unsupported
 from lakekit.metadata import keeper, schemas, snapshots
 from lakekit.model.table_paths import is_plain
 from lakekit.model.table_schema import CURRENT_VERSION, TableSchema, assign_ids
 from lakekit.options.features import OBJECTS, check_supported
-from lakekit.options.frozendict import Frozen
-from lakekit.storage.atomic_write import put_once
-from lakekit.world import caution
+from lakekit.options.frozendict import FrozenDict
+from lakekit.storage.atomic_write import create_exclusive
+from lakekit.world import warn_user
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from lakekit.ddl.schema_changes import TableChange
-    from lakekit.metadata.table_context import Ground, Handle
-    from lakekit.metadata.keeper import Claim
+    from lakekit.metadata.keeper import HeldLock
+    from lakekit.metadata.table_context import TableContext, TableLocation
     from lakekit.types import Field
 
 MADE_BY_CATALOGS = {OBJECTS: "cat.create_object_table", "format-table": "cat.create_format_table"}
@@ -42,7 +42,7 @@ MOST_RACES = 200
 
 
 def create(
-    ground: Ground,
+    ground: TableLocation,
     fields: Iterable[Field],
     *,
     primary_keys: Iterable[str] = (),
@@ -64,7 +64,7 @@ def create(
 
 
 def first(
-    ground: Ground,
+    ground: TableLocation,
     fields: Iterable[Field],
     *,
     primary_keys: Iterable[str] = (),
@@ -89,7 +89,7 @@ def first(
         highest_field_id=highest,
         partition_keys=draft.partition_keys,
         primary_keys=draft.primary_keys,
-        options=Frozen(draft.options),
+        options=FrozenDict(draft.options),
         comment=comment,
         time_millis=ground.world.now_ms(),
     )
@@ -100,25 +100,25 @@ def first(
     return made
 
 
-def put_first(ground: Ground, made: TableSchema) -> None:
+def put_first(ground: TableLocation, made: TableSchema) -> None:
     """Writes the first schema of a table, where there is none. Raises `TableAlreadyExists`, `CommitStateUnknown`."""
-    with keeper.locked(ground) as claim:
+    with keeper.catalog_lock(ground) as claim:
         claim.check()
-        if not put_once(ground.storage, ground.layout.schema(made.id), _bytes(made), held=keeper.held(claim)):
+        if not create_exclusive(ground.storage, ground.layout.schema(made.id), _bytes(made), held=keeper.held(claim)):
             raise exists(ground)
 
 
-def alter(handle: Handle, changes: Sequence[TableChange]) -> TableSchema:
+def alter(handle: TableContext, changes: Sequence[TableChange]) -> TableSchema:
     """Writes the next schema: all the changes, or none. Raises what `applied` and `check` raise, `RetriesExhausted` when others never stop writing theirs."""
-    with keeper.locked(handle) as claim:
+    with keeper.catalog_lock(handle) as claim:
         made = _next(handle.ground, changes, claim)
-    keeper.altered(handle, made)
+    keeper.schema_changed(handle, made)
     if any(isinstance(change, SetOption) for change in changes):
         warn(made)
     return made
 
 
-def planned(place: Ground, changes: Sequence[TableChange]) -> TableSchema:
+def planned(place: TableLocation, changes: Sequence[TableChange]) -> TableSchema:
     """The next schema as `alter` would write it now; nothing is written. Raises what `applied` and `check` raise."""
     known: list[bool] = []
 
@@ -137,11 +137,11 @@ def planned(place: Ground, changes: Sequence[TableChange]) -> TableSchema:
     return made
 
 
-def _next(place: Ground, changes: Sequence[TableChange], claim: Claim) -> TableSchema:
+def _next(place: TableLocation, changes: Sequence[TableChange], claim: HeldLock) -> TableSchema:
     for _ in range(MOST_RACES):
         made = planned(place, changes)
         claim.check()
-        if put_once(place.storage, place.layout.schema(made.id), _bytes(made), held=keeper.held(claim)):
+        if create_exclusive(place.storage, place.layout.schema(made.id), _bytes(made), held=keeper.held(claim)):
             return made
     raise RetriesExhausted(f"{place.name}: {MOST_RACES} times another writer made the next schema first; nothing was changed, try again")
 
@@ -160,7 +160,7 @@ def _bytes(schema: TableSchema) -> bytes:
     return data
 
 
-def exists(ground: Ground) -> TableAlreadyExists:
+def exists(ground: TableLocation) -> TableAlreadyExists:
     """The error of a location that has a table."""
     return TableAlreadyExists(
         f'"{ground.layout.root}" holds a table: Schema in filesystem exists, creation is not allowed. Open it with lk.open, or pass if_not_exists=True',
@@ -171,4 +171,4 @@ def exists(ground: Ground) -> TableAlreadyExists:
 def warn(schema: TableSchema) -> None:
     """Warn of what the reference passes over without a word."""
     for doubt in doubts(schema):
-        caution(doubt)
+        warn_user(doubt)

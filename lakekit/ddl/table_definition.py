@@ -31,7 +31,7 @@ _NESTED_BUCKET_KEYS = ("ARRAY", "MULTISET", "MAP", "ROW")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class TableDefinition:
     """A schema without number and time."""
 
     fields: tuple[Field, ...]
@@ -40,7 +40,7 @@ class Draft:
     options: Mapping[str, str]
 
 
-def drafted(fields: Iterable[Field], partition_keys: Iterable[str], primary_keys: Iterable[str], options: Mapping[str, str]) -> Draft:
+def drafted(fields: Iterable[Field], partition_keys: Iterable[str], primary_keys: Iterable[str], options: Mapping[str, str]) -> TableDefinition:
     """Columns and keys put together: keys given as options become keys, and columns of the primary key NOT NULL, or nullable under `primary-key.nullable`.
 
     Raises `ColumnAlreadyExists`, `ColumnNotFound` and `InvalidOption` as the reference does.
@@ -58,7 +58,7 @@ def drafted(fields: Iterable[Field], partition_keys: Iterable[str], primary_keys
     _check_keys("Primary key", "all primary key constraint", primary, names)
     nullable = TableOptions.parse(left).primary_key_nullable  # an option of later engines, which 1.4.2 does not know (`Schema.normalizeFields`)
     fixed = tuple(_keyed(part, nullable=nullable) if part.name in primary else part for part in columns)
-    return Draft(fields=fixed, partition_keys=partitions, primary_keys=primary, options=left)
+    return TableDefinition(fields=fixed, partition_keys=partitions, primary_keys=primary, options=left)
 
 
 def _keyed(part: Field, *, nullable: bool) -> Field:

@@ -12,16 +12,16 @@ import polars as pl
 
 from lakekit.errors import SchemaMismatch
 from lakekit.read.expand import name_exactly
-from lakekit.read.user_expressions import beyond_a_row, format_expression, parsed, typed, unknown
+from lakekit.read.user_expressions import format_expression, non_elementwise_reason, parsed, typed, unknown
 from lakekit.write import dicts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
 
 
-def assignments(given: Mapping[str, object], handle: Handle, schema: Mapping[str, pl.DataType], *, said: str) -> dict[str, pl.Expr]:
+def assignments(given: Mapping[str, object], handle: TableContext, schema: Mapping[str, pl.DataType], *, said: str) -> dict[str, pl.Expr]:
     """An expression over columns `schema` for each column of the table that gets a value.
 
     Raises `ColumnNotFound`, `SchemaMismatch`, `TypeError` for no mapping.
@@ -37,11 +37,11 @@ def assignments(given: Mapping[str, object], handle: Handle, schema: Mapping[str
     return found
 
 
-def _value(name: str, value: object, handle: Handle, schema: Mapping[str, pl.DataType], *, said: str) -> pl.Expr:
+def _value(name: str, value: object, handle: TableContext, schema: Mapping[str, pl.DataType], *, said: str) -> pl.Expr:
     if not isinstance(value, (pl.Expr, str)):
         return pl.lit(dicts.frame([{name: value}], handle).get_column(name)).first()
     expr = name_exactly(parsed(value, handle.name, said), schema) if isinstance(value, str) else value
     expr, _ = typed(expr, schema, handle.name, said)
-    if (beyond := beyond_a_row(expr, schema)) is not None:
+    if (beyond := non_elementwise_reason(expr, schema)) is not None:
         raise SchemaMismatch(f"{said}={format_expression(expr)} for {handle.name} {beyond}. A new value is made of its own row alone", column=name)
     return expr

@@ -13,18 +13,18 @@ import numpy as np
 
 from lakekit.codec import hashing
 from lakekit.columns import cols
-from lakekit.errors import Corrupt
 from lakekit.data_file.paths import data_file_paths
 from lakekit.data_file.reader import refused
+from lakekit.errors import Corrupt
 from lakekit.format.polars_types import polars_schema
-from lakekit.read import lazy_frames, lazy
+from lakekit.read import lazy, lazy_frames
 from lakekit.read.user_expressions import computed
 from lakekit.write import bucket_assigners
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.read.planner import Plan
 
 
@@ -57,7 +57,7 @@ def _check_bucket(plan: Plan, expr: pl.Expr | None, number: int) -> None:
                 raise _misplaced(handle, plan, number, int(right[right != number][0]))
 
 
-def _misplaced(handle: Handle, plan: Plan, number: int, right: int) -> Corrupt:
+def _misplaced(handle: TableContext, plan: Plan, number: int, right: int) -> Corrupt:
     [path] = data_file_paths(handle, plan.entries.take(plan.chosen[:1]))
     function = handle.options.bucket_function_type
     return Corrupt(

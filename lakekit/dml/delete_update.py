@@ -18,21 +18,21 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from lakekit.bucket.merge_read import KIND
-from lakekit.dml.matching_rows import Found
-from lakekit.dml.rewriting import take_away
-from lakekit.dml.row_change import RowChange, Statement
 from lakekit.commit.overwrite import Overwrite
+from lakekit.dml.matching_rows import TargetRows
+from lakekit.dml.rewriting import delete_rows
+from lakekit.dml.row_change import RowChange, RowChangeSpec
 from lakekit.errors import InvalidOption
 from lakekit.lsm import rule as rules
 from lakekit.model.row_kind import RowKind
 from lakekit.read.user_expressions import condition, is_row_wise
 
 if TYPE_CHECKING:
-    from lakekit.dml.row_change import Changed
-    from lakekit.metadata.table_context import Handle
+    from lakekit.dml.row_change import RowChangeResult
+    from lakekit.metadata.table_context import TableContext
 
 
-def delete(handle: Handle, where: pl.Expr | str) -> Changed:
+def delete(handle: TableContext, where: pl.Expr | str) -> RowChangeResult:
     """Deletes the rows of which `where` is true, in one commit; none when there is no such row. Rows of which it is null stay.
 
     Raises `ColumnNotFound`, `SchemaMismatch` for the condition, `InvalidOption` where the table's options leave no way to delete, `Conflict` where another
@@ -41,16 +41,16 @@ def delete(handle: Handle, where: pl.Expr | str) -> Changed:
     return statement(handle, where).commit()
 
 
-def statement(handle: Handle, where: pl.Expr | str) -> Statement:
+def statement(handle: TableContext, where: pl.Expr | str) -> RowChangeSpec:
     """What `delete` does. Raises what it raises for the condition."""
-    expr, found = condition(where, handle), Found.at_newest(handle)
+    expr, found = condition(where, handle), TargetRows.at_newest(handle)
     everything, row_by_row = found.always(expr), handle.options.delete_force_produce_changelog
     replaces = Overwrite.whole() if everything and found.snapshot is not None and not row_by_row else None
     partitions = [] if everything is False else None if row_by_row or replaces is not None else found.partitions(expr)
     if partitions:
         replaces = Overwrite.exactly(partitions)
     by_rows = handle.kind == "key" and takes_deletes(handle)
-    return Statement(
+    return RowChangeSpec(
         handle=handle,
         found=found,
         where=expr,
@@ -61,27 +61,27 @@ def statement(handle: Handle, where: pl.Expr | str) -> Statement:
     )
 
 
-def _nothing(change: RowChange, found: Found) -> None:
+def _nothing(change: RowChange, found: TargetRows) -> None:
     """No row satisfies the condition."""
 
 
-def _rows(change: RowChange, found: Found, *, expr: pl.Expr) -> None:
+def _rows(change: RowChange, found: TargetRows, *, expr: pl.Expr) -> None:
     write_deletes(change, found, expr)
 
 
-def _stored(change: RowChange, found: Found, *, expr: pl.Expr) -> None:
+def _stored(change: RowChange, found: TargetRows, *, expr: pl.Expr) -> None:
     stored = found.stored(expr)
-    take_away(change, stored, stored.marked(expr))
+    delete_rows(change, stored, stored.marked(expr))
 
 
-def takes_deletes(handle: Handle) -> bool:
+def takes_deletes(handle: TableContext) -> bool:
     """Whether a row of kind -D deletes its key, under the table's merge engine (ENGINE 1.6)."""
-    rule = rules.of(handle.schema, handle.all_options, table=handle.name)
+    rule = rules.merge_spec_from_options(handle.schema, handle.all_options, table=handle.name)
     removes = rule.remove_on_delete or bool(handle.options.partial_update_remove_record_on_sequence_group)
     return rule.engine == "deduplicate" or (rule.engine in ("partial-update", "aggregation") and removes)
 
 
-def check_deletes(handle: Handle) -> None:
+def check_deletes(handle: TableContext) -> None:
     """Raises `InvalidOption` where rows of kind -D would be dropped on the way."""
     if handle.options.ignore_delete:
         raise InvalidOption(
@@ -92,14 +92,14 @@ def check_deletes(handle: Handle) -> None:
         )
 
 
-def write_deletes(change: RowChange, found: Found, expr: pl.Expr) -> None:
+def write_deletes(change: RowChange, found: TargetRows, expr: pl.Expr) -> None:
     """Writes the rows that satisfy a condition as deletes."""
     check_deletes(change.handle)
     for batch in found.batches(expr):
         change.write(as_deletes(batch, change.handle))
 
 
-def as_deletes(rows: pl.DataFrame, handle: Handle) -> pl.DataFrame:
+def as_deletes(rows: pl.DataFrame, handle: TableContext) -> pl.DataFrame:
     """Rows of a key table with kind -D, in the column of `rowkind.field` too."""
     own = handle.options.rowkind_field
     told = [] if own is None else [pl.lit("-D", pl.String).alias(own)]

@@ -19,30 +19,30 @@ import polars as pl
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
-from lakekit.dml.bucket_places import check_places
 from lakekit.columns import ROW
-from lakekit.errors import InvalidOption, LimitExceeded
 from lakekit.data_file import deletion_vector_reader, row_kinds
 from lakekit.data_file.paths import data_file_paths, place_of
 from lakekit.data_file.reader import refused, scan_files
+from lakekit.dml.bucket_places import check_places
+from lakekit.errors import InvalidOption, LimitExceeded
 from lakekit.format.polars_types import polars_schema
 from lakekit.metadata import feature_check, snapshots
 from lakekit.predicate import FALSE, TRUE
-from lakekit.read import lazy_frames, lazy, planner as plans
-from lakekit.read.condition import Condition, exactly
+from lakekit.read import lazy, lazy_frames, planner as plans
+from lakekit.read.condition import ScanFilter, parse_exact
 from lakekit.read.expand import used_columns
-from lakekit.read.user_expressions import computed, is_row_wise
-from lakekit.read.spelled import text_of
+from lakekit.read.spelled import pyarrow_text
 from lakekit.read.time_travel import Position
+from lakekit.read.user_expressions import computed, is_row_wise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.data_file import DataFile
-    from lakekit.model.manifest_entries import Entries
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.data_file import DataFileMeta
+    from lakekit.model.manifest_entries import ManifestEntries
     from lakekit.model.snapshot import Snapshot
     from lakekit.read.planner import Plan
 
@@ -54,23 +54,23 @@ _MOST_ROWS = 2**32 - 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class TargetRows:
     """A table at one snapshot, for a change. `snapshot` None: it has no rows. `some`: these places of it alone, (partition, bucket); None: all of it.
 
     `part`: of files that need no merge, those of that part among so many, whatever else is asked of them.
     """
 
-    handle: Handle
+    handle: TableContext
     snapshot: Snapshot | None
     some: frozenset[tuple[bytes, int]] | None = None
     part: tuple[int, int] | None = None
 
     @staticmethod
-    def at_newest(handle: Handle) -> Found:
+    def at_newest(handle: TableContext) -> TargetRows:
         """The newest snapshot of the handle's branch. Raises `Unsupported` for a table that cannot be read."""
         feature_check.check_writable(handle)
         given = {key: None for key in _NOT_HERE if key in handle.all_options}
-        return Found(handle=handle.with_options(given) if given else handle, snapshot=snapshots.latest(handle))
+        return TargetRows(handle=handle.with_options(given) if given else handle, snapshot=snapshots.latest(handle))
 
     @cached_property
     def schema(self) -> Mapping[str, pl.DataType]:
@@ -79,7 +79,7 @@ class Found:
 
     def plan(self, expr: pl.Expr | None = None) -> Plan:
         """What has to be read for the rows that satisfy a condition."""
-        condition = Condition() if expr is None else self._condition(expr)
+        condition = ScanFilter() if expr is None else self._condition(expr)
         plan = plans.plan_read(self.handle, Position(snapshot=self.snapshot), condition)
         if self.part is not None:
             number, count = self.part
@@ -110,7 +110,7 @@ class Found:
         with computed(self.handle.name), refused(self.handle, data_file_paths(self.handle, plan.entries.take(plan.chosen))):
             yield from asked.collect_batches(maintain_order=True)
 
-    def stored(self, expr: pl.Expr | None = None) -> Stored:
+    def stored(self, expr: pl.Expr | None = None) -> FileRows:
         """The files that may hold such rows, each row of them the only one of its key.
 
         Raises `InvalidOption` where rows are merged from several files.
@@ -124,9 +124,9 @@ class Found:
                 key="merge-engine",
                 value=engine,
             )
-        return Stored.of(plan, plan.raw)
+        return FileRows.of(plan, plan.raw)
 
-    def _condition(self, expr: pl.Expr) -> Condition:
+    def _condition(self, expr: pl.Expr) -> ScanFilter:
         schema = self.handle.schema
         return lazy.condition_of(lazy.filters_of(expr, self.schema), schema)[0]
 
@@ -134,7 +134,7 @@ class Found:
 
     def always(self, expr: pl.Expr) -> bool | None:
         """Whether a condition holds of every row, or of none; None: it depends."""
-        said = [exactly(text_of(one)) for one in lazy.filters_of(expr, self.schema)]
+        said = [parse_exact(pyarrow_text(one)) for one in lazy.filters_of(expr, self.schema)]
         if expr.meta.root_names() or len(said) != 1:
             return None
         return {TRUE: True, FALSE: False}.get(said[0]) if said[0] is not None else None
@@ -161,24 +161,24 @@ def _may_retract(plan: Plan) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stored:
+class FileRows:
     """Files in an order, their rows counted over all of them. `deleted`: rows that are no more, ascending, by file name."""
 
     plan: Plan
-    entries: Entries
-    files: tuple[DataFile, ...]
+    entries: ManifestEntries
+    files: tuple[DataFileMeta, ...]
     paths: tuple[str, ...]
     deleted: Mapping[str, Positions]
 
     @staticmethod
-    def of(plan: Plan, at: NDArray[np.int64]) -> Stored:
+    def of(plan: Plan, at: NDArray[np.int64]) -> FileRows:
         """Files of a plan."""
         entries = plan.entries.take(at)
         files = entries.files()
         names = {file.name: plan.vectors[file.name] for file in files if file.name in plan.vectors}
         if sum(file.row_count for file in files) > _MOST_ROWS:
             raise LimitExceeded(f"{plan.handle.name}: this change would look through more than {_MOST_ROWS} rows. Make it a partition at a time")
-        return Stored(
+        return FileRows(
             plan=plan,
             entries=entries,
             files=tuple(files),
@@ -240,10 +240,10 @@ class Stored:
         before = self.deleted.get(self.files[at].name) if also_deleted else None
         return found if before is None else np.union1d(found, before.astype(np.uint64))
 
-    def narrowed(self, at: Sequence[int]) -> Stored:
+    def narrowed(self, at: Sequence[int]) -> FileRows:
         """Some of the files; their rows are counted anew."""
         files, paths = tuple(self.files[one] for one in at), tuple(self.paths[one] for one in at)
-        return Stored(plan=self.plan, entries=self.entries.take(list(at)), files=files, paths=paths, deleted=self.deleted)
+        return FileRows(plan=self.plan, entries=self.entries.take(list(at)), files=files, paths=paths, deleted=self.deleted)
 
     def batches(self, frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
         """A query over the files, batch by batch, in order. Raises `Corrupt` and `FileMissing` with the path of the file that is to blame."""

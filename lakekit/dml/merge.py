@@ -17,13 +17,13 @@ import polars as pl
 from pyroaring import BitMap
 
 from lakekit.bucket.merge_read import KIND
+from lakekit.columns import ROW, cols, internal
 from lakekit.dml.delete_update import as_deletes, check_deletes, takes_deletes
-from lakekit.dml.matching_rows import Found
+from lakekit.dml.matching_rows import TargetRows
 from lakekit.dml.merge_plan import SOURCE_ROW, merge_plan
-from lakekit.dml.rewriting import take_away
+from lakekit.dml.rewriting import delete_rows
 from lakekit.dml.row_change import RowChange
 from lakekit.dml.update import MADE, check_engine, key_changed, updated
-from lakekit.columns import ROW, cols, internal
 from lakekit.errors import InvalidOption, MergeConflict
 from lakekit.model.row_kind import RowKind
 from lakekit.read import lazy
@@ -33,29 +33,29 @@ from lakekit.write import row_conversion
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from lakekit.dml.matching_rows import FileRows
     from lakekit.dml.merge_clauses import Clause
-    from lakekit.dml.matching_rows import Stored
-    from lakekit.dml.merge_plan import Action, MergePlan
-    from lakekit.dml.row_change import Changed
-    from lakekit.metadata.table_context import Handle
+    from lakekit.dml.merge_plan import MergeAction, MergePlan
+    from lakekit.dml.row_change import RowChangeResult
+    from lakekit.metadata.table_context import TableContext
 
 _ACTION = internal("action")
 
 
-def merge(handle: Handle, source: object, clauses: Sequence[Clause], on: Sequence[str] | pl.Expr | str) -> Changed:
+def merge(handle: TableContext, source: object, clauses: Sequence[Clause], on: Sequence[str] | pl.Expr | str) -> RowChangeResult:
     """Merges a source into a table, in one commit; none when nothing changes.
 
     Raises `MergeConflict` where several source rows match one target row and there are WHEN MATCHED clauses, `InvalidOption` for a merge engine that takes
     no such statement, `ColumnNotFound`, `SchemaMismatch`, `ValueOutOfRange` for conditions and values, `Conflict`.
     """
     plan = checked(handle, source, clauses, on)
-    found = Found.at_newest(handle)
+    found = TargetRows.at_newest(handle)
     with RowChange.of(handle, only_adds=handle.kind == "append") as change:
         fill(change, plan, found)
         return change.commit()
 
 
-def checked(handle: Handle, source: object, clauses: Sequence[Clause], on: Sequence[str] | pl.Expr | str) -> MergePlan:
+def checked(handle: TableContext, source: object, clauses: Sequence[Clause], on: Sequence[str] | pl.Expr | str) -> MergePlan:
     """The plan of a merge that the table takes. Raises what `merge` raises for engine, clauses, conditions and columns."""
     check_engine(handle, "MergeInto")
     plan = merge_plan(handle, source, clauses, on)
@@ -64,16 +64,16 @@ def checked(handle: Handle, source: object, clauses: Sequence[Clause], on: Seque
     return plan
 
 
-def fill(change: RowChange, plan: MergePlan, found: Found) -> None:
+def fill(change: RowChange, plan: MergePlan, found: TargetRows) -> None:
     """Writes to a change what becomes of the rows that were found. Raises what `merge` raises for rows and values."""
-    merging = _Merging(change=change, plan=plan, found=found)
+    merging = _MergeRun(change=change, plan=plan, found=found)
     if found.handle.kind == "key":
         merging.keyed()
     else:
         merging.stored()
 
 
-def _check_key_deletes(handle: Handle) -> None:
+def _check_key_deletes(handle: TableContext) -> None:
     check_deletes(handle)
     if not takes_deletes(handle):
         raise InvalidOption(
@@ -85,16 +85,16 @@ def _check_key_deletes(handle: Handle) -> None:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Merging:
+class _MergeRun:
     """A merge under way. `matched` are the source rows that matched something."""
 
     change: RowChange
     plan: MergePlan
-    found: Found
+    found: TargetRows
     matched: BitMap = field(default_factory=BitMap)
 
     @property
-    def handle(self) -> Handle:
+    def handle(self) -> TableContext:
         return self.change.handle
 
     @property
@@ -123,7 +123,7 @@ class _Merging:
                 self._write(batch, self._by_source)
         self._insert()
 
-    def _write(self, batch: pl.DataFrame, actions: Sequence[Action]) -> None:
+    def _write(self, batch: pl.DataFrame, actions: Sequence[MergeAction]) -> None:
         for one, rows in _parts(batch, actions):
             old = rows.select(cols(self.handle.schema.names))
             if one.does == "delete":
@@ -153,9 +153,9 @@ class _Merging:
             for batch in stored.batches(_numbered(rest.rows(masked=False), self._by_source)):
                 gone |= self._move(batch, self._by_source)
         self._insert()
-        take_away(self.change, stored, gone)
+        delete_rows(self.change, stored, gone)
 
-    def _move(self, batch: pl.DataFrame, actions: Sequence[Action]) -> BitMap:
+    def _move(self, batch: pl.DataFrame, actions: Sequence[MergeAction]) -> BitMap:
         """Appends the new rows of a batch, and tells which rows go."""
         for one, rows in _parts(batch, actions):
             if one.does == "update":
@@ -166,7 +166,7 @@ class _Merging:
     # ---- both
 
     @property
-    def _by_source(self) -> Sequence[Action]:
+    def _by_source(self) -> Sequence[MergeAction]:
         return self.plan.not_matched_by_source
 
     def _paired(self, rows: pl.LazyFrame) -> pl.LazyFrame:
@@ -193,12 +193,12 @@ class _Merging:
         )
 
 
-def chosen(rows: pl.DataFrame, actions: Sequence[Action]) -> list[tuple[Action, pl.DataFrame]]:
+def chosen(rows: pl.DataFrame, actions: Sequence[MergeAction]) -> list[tuple[MergeAction, pl.DataFrame]]:
     """The rows that each clause acts on, those that none does left out."""
     return list(_parts(_numbered(rows.lazy(), actions).collect(), actions))
 
 
-def _numbered(rows: pl.LazyFrame, actions: Sequence[Action]) -> pl.LazyFrame:
+def _numbered(rows: pl.LazyFrame, actions: Sequence[MergeAction]) -> pl.LazyFrame:
     """The rows with the number of the first clause whose condition is true."""
     number = pl.lit(None, pl.Int32)
     for at, one in reversed(list(enumerate(actions))):
@@ -206,7 +206,7 @@ def _numbered(rows: pl.LazyFrame, actions: Sequence[Action]) -> pl.LazyFrame:
     return rows.with_columns(number.alias(_ACTION))
 
 
-def _parts(batch: pl.DataFrame, actions: Sequence[Action]) -> Iterator[tuple[Action, pl.DataFrame]]:
+def _parts(batch: pl.DataFrame, actions: Sequence[MergeAction]) -> Iterator[tuple[MergeAction, pl.DataFrame]]:
     """The rows that each clause acts on."""
     for number, one in enumerate(actions):
         rows = batch.filter(pl.col(_ACTION) == number)
@@ -214,12 +214,12 @@ def _parts(batch: pl.DataFrame, actions: Sequence[Action]) -> Iterator[tuple[Act
             yield one, rows
 
 
-def _beside(stored: Stored, seen: BitMap) -> Stored:
+def _beside(stored: FileRows, seen: BitMap) -> FileRows:
     """The same files, their rows counted as before, without some."""
     return replace(stored, deleted={file.name: stored.positions(at, seen, also_deleted=True) for at, file in enumerate(stored.files)})
 
 
-def _shown(batch: pl.DataFrame, again: BitMap, handle: Handle) -> dict[str, object]:
+def _shown(batch: pl.DataFrame, again: BitMap, handle: TableContext) -> dict[str, object]:
     """A row that was met twice."""
     twice = batch.filter(pl.col(ROW).is_duplicated() | pl.Series(np.isin(batch[ROW].to_numpy(), np.asarray(again.to_array(), np.int64))))
     return twice.select(cols(handle.schema.names[:4])).row(0, named=True)

@@ -17,22 +17,22 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
+from lakekit.columns import col, internal
 from lakekit.dml.assignments import assignments
 from lakekit.dml.merge_clauses import Clause, WhenMatched, WhenNotMatched, WhenNotMatchedBySource
 from lakekit.dml.merge_sql import named
-from lakekit.columns import col, internal
 from lakekit.errors import ColumnNotFound, SchemaMismatch
 from lakekit.format.polars_types import polars_schema
 from lakekit.lsm.numpy_columns import ends
 from lakekit.read.expand import choose_among, expand, is_picklable, name_exactly, used_columns
-from lakekit.read.user_expressions import SOURCE, beyond_a_row, checked, format_expression, parsed, unknown
 from lakekit.read.lazy import filters_of
+from lakekit.read.user_expressions import SOURCE, checked, format_expression, non_elementwise_reason, parsed, unknown
 from lakekit.write import input_frames
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
 
     Schema = Mapping[str, pl.DataType]
 
@@ -41,7 +41,7 @@ SOURCE_ROW = internal("source_row")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Action:
+class MergeAction:
     """One clause: where `condition` is true, and no clause before it was, a row goes, or gets `columns`."""
 
     does: Literal["update", "delete", "insert"]
@@ -56,9 +56,9 @@ class MergePlan:
     source: pl.DataFrame
     on: pl.Expr
     near: pl.Expr | None
-    matched: tuple[Action, ...]
-    not_matched: tuple[Action, ...]
-    not_matched_by_source: tuple[Action, ...]
+    matched: tuple[MergeAction, ...]
+    not_matched: tuple[MergeAction, ...]
+    not_matched_by_source: tuple[MergeAction, ...]
 
     @property
     def deletes(self) -> bool:
@@ -66,7 +66,7 @@ class MergePlan:
         return any(one.does == "delete" for one in (*self.matched, *self.not_matched_by_source))
 
 
-def merge_plan(handle: Handle, source: object, clauses: Sequence[Clause], on: Sequence[str] | pl.Expr | str) -> MergePlan:
+def merge_plan(handle: TableContext, source: object, clauses: Sequence[Clause], on: Sequence[str] | pl.Expr | str) -> MergePlan:
     """Reads the source and makes the plan. `near` is what target rows must satisfy to match anything; None: nothing is known of them.
 
     Raises `TypeError` for no clauses or other things, `ColumnNotFound`, `SchemaMismatch`, and what reading a source raises.
@@ -88,18 +88,18 @@ def merge_plan(handle: Handle, source: object, clauses: Sequence[Clause], on: Se
     )
 
 
-def brought(plan: MergePlan, handle: Handle, rows: pl.DataFrame) -> MergePlan:
+def source_frame(plan: MergePlan, handle: TableContext, rows: pl.DataFrame) -> MergePlan:
     """The same merge of other rows of the source, which have its columns under their long names."""
     source = rows.with_row_index(SOURCE_ROW)
     return replace(plan, source=source, near=_near(plan.on, polars_schema(handle.schema.fields), source))
 
 
-def said_of_target(plan: MergePlan, handle: Handle) -> pl.Expr | None:
+def target_columns_used(plan: MergePlan, handle: TableContext) -> pl.Expr | None:
     """What the match says of target rows alone, whatever the source holds; None: nothing."""
     return _near(plan.on, polars_schema(handle.schema.fields), None, theirs=_columns(plan.source))
 
 
-def equal_columns(plan: MergePlan, handle: Handle) -> dict[str, str]:
+def equal_columns(plan: MergePlan, handle: TableContext) -> dict[str, str]:
     """The columns of the target that must equal one of the source for two rows to match, and that one under its long name."""
     target = polars_schema(handle.schema.fields)
     both = {**target, **plan.source.schema}
@@ -111,9 +111,9 @@ def _columns(rows: pl.DataFrame) -> Schema:
     return {name: rows.schema[name] for name in rows.columns if name != SOURCE_ROW}
 
 
-def _source(source: object, handle: Handle) -> pl.DataFrame:
+def _source(source: object, handle: TableContext) -> pl.DataFrame:
     """All rows of the source. One without rows and columns has the table's."""
-    found = input_frames.opened(source, handle)
+    found = input_frames.open_input(source, handle)
     pieces = list(found.pieces(handle))
     schema = polars_schema(handle.schema.fields) if found.schema is None else found.schema
     frame = pl.concat(pieces) if pieces else pl.DataFrame(schema=schema)
@@ -126,7 +126,7 @@ def _source(source: object, handle: Handle) -> pl.DataFrame:
 class _Sides:
     """The columns of both sides; `theirs` are the source's."""
 
-    handle: Handle
+    handle: TableContext
     target: Schema
     theirs: Schema
 
@@ -176,19 +176,19 @@ class _Sides:
         expr = parsed(named(given), self.handle.name, said, schema) if isinstance(given, str) else self._chosen(parsed(given, self.handle.name, said), said)
         self._look(expr, schema, said)
         expr = checked(expr, schema, self.handle.name, said)
-        if (beyond := beyond_a_row(expr, schema)) is not None:
+        if (beyond := non_elementwise_reason(expr, schema)) is not None:
             raise SchemaMismatch(f"{said}={format_expression(expr)} {beyond}. What is done to a row depends on it alone")
         return expr
 
-    def action(self, clause: Clause) -> Action:
+    def action(self, clause: Clause) -> MergeAction:
         name = {WhenMatched: "when_matched", WhenNotMatched: "when_not_matched", WhenNotMatchedBySource: "when_not_matched_by_source"}[type(clause)]
         schema = {WhenMatched: self.both, WhenNotMatched: self.theirs, WhenNotMatchedBySource: self.target}[type(clause)]
         condition = pl.lit(value=True) if clause.where is None else self.condition(clause.where, schema, f"{name}(where)").fill_null(value=False)
         if not isinstance(clause, WhenNotMatched) and clause.delete:
-            return Action(does="delete", condition=condition)
+            return MergeAction(does="delete", condition=condition)
         given = clause.insert if isinstance(clause, WhenNotMatched) else clause.update
         does: Literal["update", "insert"] = "insert" if isinstance(clause, WhenNotMatched) else "update"
-        return Action(does=does, condition=condition, columns=self._values(given, schema, f"{name}({does})"))
+        return MergeAction(does=does, condition=condition, columns=self._values(given, schema, f"{name}({does})"))
 
     def _values(self, given: object, schema: Schema, said: str) -> tuple[pl.Expr, ...]:
         if given == "all":

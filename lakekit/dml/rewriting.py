@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lakekit.bucket.deletion_vector_writer import Vectors
+from lakekit.bucket.deletion_vector_writer import BucketDeletionVectors
 from lakekit.data_file.file_names import file_names
-from lakekit.data_file.rolling_writer import Target, write_run
+from lakekit.data_file.rolling_writer import WriteTarget, write_run
 from lakekit.metadata import manifest_reader
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.data_file import APPEND_SOURCE
@@ -28,27 +28,27 @@ if TYPE_CHECKING:
     from pyroaring import BitMap
 
     from lakekit.bucket.deletion_vector_writer import Positions
-    from lakekit.dml.matching_rows import Stored
+    from lakekit.dml.matching_rows import FileRows
     from lakekit.dml.row_change import RowChange
-    from lakekit.model.index_file import IndexEntry
+    from lakekit.model.index_file import IndexManifestEntry
 
 
-def take_away(change: RowChange, stored: Stored, marked: BitMap) -> None:
+def delete_rows(change: RowChange, stored: FileRows, marked: BitMap) -> None:
     """Takes the marked rows out of their files, as the table does that."""
     if not marked:
         return
     if change.handle.options.deletion_vectors_enabled:
         mark(change, stored, marked)
     elif change.handle.kind == "append":
-        keep_rest(change, stored, marked)
+        rewrite_append_files(change, stored, marked)
     else:
-        rewrite_keyed(change, stored, marked)
+        rewrite_key_files(change, stored, marked)
 
 
 # ---- copy on write -------------------------------------------------------------------------------------------------------------------------------------
 
 
-def keep_rest(change: RowChange, stored: Stored, marked: BitMap) -> None:
+def rewrite_append_files(change: RowChange, stored: FileRows, marked: BitMap) -> None:
     """Append tables: what stays of the touched files is written by the table's writer, in order."""
     touched = stored.touched(marked)
     for at in touched:
@@ -58,7 +58,7 @@ def keep_rest(change: RowChange, stored: Stored, marked: BitMap) -> None:
     drop(change, stored, touched)
 
 
-def rewrite_keyed(change: RowChange, stored: Stored, marked: BitMap) -> None:
+def rewrite_key_files(change: RowChange, stored: FileRows, marked: BitMap) -> None:
     """Key tables: what stays of a file takes its place in its level, with its sequence numbers."""
     handle = stored.plan.handle
     touched = stored.touched(marked)
@@ -66,13 +66,13 @@ def rewrite_keyed(change: RowChange, stored: Stored, marked: BitMap) -> None:
     for at in touched:
         (partition, bucket, total), file = stored.places[at], stored.files[at]
         source = APPEND_SOURCE if file.source is None else file.source
-        target = Target(handle=handle, partition=partition, bucket=bucket, level=file.level, source=source, names=names[partition, bucket], keyed=True)
+        target = WriteTarget(handle=handle, partition=partition, bucket=bucket, level=file.level, source=source, names=names[partition, bucket], keyed=True)
         new = () if _is_whole(stored, at, marked) else write_run(target, stored.batches(stored.without(at, marked, ("_SEQUENCE_NUMBER", "_VALUE_KIND"))))
         change.messages.append(CommitMessage(partition=partition, bucket=bucket, total_buckets=total, new_files=tuple(new)))
     drop(change, stored, touched)
 
 
-def drop(change: RowChange, stored: Stored, touched: Sequence[int]) -> None:
+def drop(change: RowChange, stored: FileRows, touched: Sequence[int]) -> None:
     """Files go, and with them their deletion vectors."""
     for place, some in _by_place(stored, touched):
         partition, bucket, total = place
@@ -81,7 +81,7 @@ def drop(change: RowChange, stored: Stored, touched: Sequence[int]) -> None:
     _write(change, stored, touched, {}, {stored.files[at].name for at in touched})
 
 
-def _is_whole(stored: Stored, at: int, marked: BitMap) -> bool:
+def _is_whole(stored: FileRows, at: int, marked: BitMap) -> bool:
     """Whether nothing of a file stays."""
     return len(stored.positions(at, marked, also_deleted=True)) == stored.files[at].row_count
 
@@ -89,13 +89,13 @@ def _is_whole(stored: Stored, at: int, marked: BitMap) -> bool:
 # ---- deletion vectors ------------------------------------------------------------------------------------------------------------------------------------
 
 
-def mark(change: RowChange, stored: Stored, marked: BitMap) -> None:
+def mark(change: RowChange, stored: FileRows, marked: BitMap) -> None:
     """New vectors, merged with those that were there, in new index files."""
     touched = stored.touched(marked)
     _write(change, stored, touched, {stored.files[at].name: stored.positions(at, marked) for at in touched}, set())
 
 
-def _write(change: RowChange, stored: Stored, touched: Sequence[int], marked: Mapping[str, Positions], gone: set[str]) -> None:
+def _write(change: RowChange, stored: FileRows, touched: Sequence[int], marked: Mapping[str, Positions], gone: set[str]) -> None:
     """Index files with more rows marked, and without the vectors of files that are gone."""
     handle, live = stored.plan.handle, _live(stored)
     for (partition, bucket, total), some in _by_place(stored, touched):
@@ -103,7 +103,7 @@ def _write(change: RowChange, stored: Stored, touched: Sequence[int], marked: Ma
         held = [entry for entry in live if (entry.partition, entry.bucket) == (partition, bucket)]
         if not handle.has_buckets:
             held = [entry for entry in held if any(part.file_name in own for part in entry.ranges)]
-        vectors = Vectors.restored(handle, partition, bucket, held)
+        vectors = BucketDeletionVectors.restored(handle, partition, bucket, held)
         vectors.mark({name: marked[name].astype(np.int64) for name in own & marked.keys()})
         vectors.forget(gone & own)
         if vectors.changed:
@@ -111,13 +111,13 @@ def _write(change: RowChange, stored: Stored, touched: Sequence[int], marked: Ma
             change.messages.append(CommitMessage(partition=partition, bucket=bucket, total_buckets=total, new_index_files=new, deleted_index_files=old))
 
 
-def _live(stored: Stored) -> list[IndexEntry]:
+def _live(stored: FileRows) -> list[IndexManifestEntry]:
     snapshot = stored.plan.snapshot
     found = [] if snapshot is None else manifest_reader.index_entries(stored.plan.handle, snapshot)
     return [entry for entry in found if entry.index_type == DELETION_VECTORS]
 
 
-def _by_place(stored: Stored, touched: Sequence[int]) -> Iterator[tuple[tuple[bytes, int, int], list[int]]]:
+def _by_place(stored: FileRows, touched: Sequence[int]) -> Iterator[tuple[tuple[bytes, int, int], list[int]]]:
     """Files by partition, bucket and number of buckets."""
     found: dict[tuple[bytes, int, int], list[int]] = {}
     for at in touched:

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from lakekit.commit import abort
-from lakekit.commit.committer import publish_once
-from lakekit.write.table_writers import Writers
+from lakekit.commit.committer import commit_changes_once
+from lakekit.write.table_writers import BucketWriters
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from lakekit.dml.matching_rows import Found
-    from lakekit.commit.result import Commit
     from lakekit.commit.overwrite import Overwrite
-    from lakekit.metadata.table_context import Handle
+    from lakekit.commit.result import Commit
+    from lakekit.dml.matching_rows import TargetRows
+    from lakekit.metadata.table_context import TableContext
     from lakekit.model.commit_message import CommitMessage
-    from lakekit.write.shares import Share
+    from lakekit.write.shares import WriteShard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Changed:
+class RowChangeResult:
     """A change that is done: its commit, and the messages that were committed, whose partitions may be complete now."""
 
     commit: Commit
@@ -43,20 +43,20 @@ class Changed:
 class RowChange:
     """A change of one table, by a user drawn for it. `messages`: what was done besides writing rows."""
 
-    handle: Handle
+    handle: TableContext
     user: str
     messages: list[CommitMessage] = field(default_factory=list)
-    _writers: Writers
+    _writers: BucketWriters
 
     @staticmethod
-    def of(handle: Handle, *, only_adds: bool = False, share: Share | None = None) -> RowChange:
+    def of(handle: TableContext, *, only_adds: bool = False, share: WriteShard | None = None) -> RowChange:
         """A change of a table; `only_adds`: its writers leave compaction to others, since files that go must stand as they were found.
 
         `share`: of a change that is cut into tasks, which rows are written here.
         """
         user = handle.new_commit_user()
         writing = handle.with_options({"write-only": "true"}) if only_adds else handle
-        return RowChange(handle=handle, user=user, _writers=Writers(writing, commit_user=user, share=share))
+        return RowChange(handle=handle, user=user, _writers=BucketWriters(writing, commit_user=user, share=share))
 
     def write(self, frame: pl.DataFrame) -> None:
         """Takes rows as `conform.batches` gives them."""
@@ -68,10 +68,10 @@ class RowChange:
         done, self.messages = self.messages, []
         return done
 
-    def commit(self) -> Changed:
+    def commit(self) -> RowChangeResult:
         """Makes it visible. Raises what `publish` raises; nothing has changed then, but after `CommitStateUnknown` nobody knows."""
         messages = self.prepare()
-        return Changed(commit=publish_once(self.handle, messages, commit_user=self.user), messages=tuple(messages))
+        return RowChangeResult(commit=commit_changes_once(self.handle, messages, commit_user=self.user), messages=tuple(messages))
 
     def __enter__(self) -> Self:
         return self
@@ -82,30 +82,30 @@ class RowChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Statement:
+class RowChangeSpec:
     """What a statement does to rows that it finds by a condition, to those of some places like to all.
 
     `fill` writes to a change, of a table in which the rows were found, what becomes of them. `only_adds` is that of `RowChange.of`. `by_place`: what happens in
     one place, (partition, bucket), does not depend on the others. `replaces`: nothing is to be read, these go.
     """
 
-    handle: Handle
-    found: Found
+    handle: TableContext
+    found: TargetRows
     where: pl.Expr
     only_adds: bool
-    fill: Callable[[RowChange, Found], None]
+    fill: Callable[[RowChange, TargetRows], None]
     by_place: bool
     replaces: Overwrite | None = None
 
-    def commit(self) -> Changed:
+    def commit(self) -> RowChangeResult:
         """All of it, in one commit; none where there are no such rows."""
         if self.replaces is not None:
-            return Changed(commit=replace(self.handle, self.replaces))
+            return RowChangeResult(commit=replace(self.handle, self.replaces))
         with RowChange.of(self.handle, only_adds=self.only_adds) as change:
             self.fill(change, self.found)
             return change.commit()
 
 
-def replace(handle: Handle, overwrite: Overwrite) -> Commit:
+def replace(handle: TableContext, overwrite: Overwrite) -> Commit:
     """Commits that partitions, or everything, go: nothing is read but metadata."""
-    return publish_once(handle, (), commit_user=handle.new_commit_user(), overwrite=overwrite)
+    return commit_changes_once(handle, (), commit_user=handle.new_commit_user(), overwrite=overwrite)

@@ -16,32 +16,32 @@ import polars as pl
 from pyroaring import BitMap
 
 from lakekit.bucket.merge_read import KIND
-from lakekit.dml.assignments import assignments
-from lakekit.dml.matching_rows import Found
-from lakekit.dml.rewriting import drop, mark
-from lakekit.dml.row_change import RowChange, Statement
-from lakekit.dml.update_validation import check_stands
 from lakekit.columns import ROW, cols
+from lakekit.dml.assignments import assignments
+from lakekit.dml.matching_rows import TargetRows
+from lakekit.dml.rewriting import drop, mark
+from lakekit.dml.row_change import RowChange, RowChangeSpec
+from lakekit.dml.update_validation import check_stands
 from lakekit.errors import InvalidOption, SchemaMismatch
 from lakekit.model.row_kind import RowKind
 from lakekit.read.user_expressions import computed, condition, is_row_wise
 from lakekit.write import row_conversion
-from lakekit.write.spot import Remedies
+from lakekit.write.spot import ErrorHints
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from lakekit.dml.row_change import Changed
-    from lakekit.metadata.table_context import Handle
+    from lakekit.dml.row_change import RowChangeResult
+    from lakekit.metadata.table_context import TableContext
 
-    Does = Callable[[RowChange, Found, pl.Expr, list[pl.Expr]], None]
+    Does = Callable[[RowChange, TargetRows, pl.Expr, list[pl.Expr]], None]
 
 _ENGINES = ("deduplicate", "partial-update")
-MADE = Remedies(cast=" where the value is made")
+MADE = ErrorHints(cast=" where the value is made")
 """Of rows that a statement makes, which casts nothing by itself."""
 
 
-def update(handle: Handle, values: Mapping[str, object], where: pl.Expr | str) -> Changed:
+def update(handle: TableContext, values: Mapping[str, object], where: pl.Expr | str) -> RowChangeResult:
     """Gives columns new values in the rows of which `where` is true, in one commit; none when there is no such row.
 
     Raises `InvalidOption` for a merge engine that takes no updates, and where merging would take a new value back; `SchemaMismatch` for a column of the
@@ -50,15 +50,15 @@ def update(handle: Handle, values: Mapping[str, object], where: pl.Expr | str) -
     return statement(handle, values, where).commit()
 
 
-def statement(handle: Handle, values: Mapping[str, object], where: pl.Expr | str) -> Statement:
+def statement(handle: TableContext, values: Mapping[str, object], where: pl.Expr | str) -> RowChangeSpec:
     """What `update` does. Raises what it raises for the engine, the condition and the columns."""
     check_engine(handle, "Update")
-    found = Found.at_newest(handle)
+    found = TargetRows.at_newest(handle)
     expr, new = condition(where, handle), assignments(values, handle, found.schema, said="set")
     if keys := [name for name in new if name in handle.schema.primary_keys]:
         raise SchemaMismatch(f"Can't update the primary key column. {keys[0]!r} is one of {handle.name}: delete the row and write another", column=keys[0])
     does = _keyed if handle.kind == "key" else _moved if handle.options.deletion_vectors_enabled else _in_place
-    return Statement(
+    return RowChangeSpec(
         handle=handle,
         found=found,
         where=expr,
@@ -68,12 +68,14 @@ def statement(handle: Handle, values: Mapping[str, object], where: pl.Expr | str
     )
 
 
-def _filled(change: RowChange, found: Found, *, does: Callable[[RowChange, Found, pl.Expr, list[pl.Expr]], None], expr: pl.Expr, values: list[pl.Expr]) -> None:
+def _filled(
+    change: RowChange, found: TargetRows, *, does: Callable[[RowChange, TargetRows, pl.Expr, list[pl.Expr]], None], expr: pl.Expr, values: list[pl.Expr]
+) -> None:
     if found.snapshot is not None and found.always(expr) is not False:
         does(change, found, expr, values)
 
 
-def _keyed(change: RowChange, found: Found, expr: pl.Expr, values: list[pl.Expr]) -> None:
+def _keyed(change: RowChange, found: TargetRows, expr: pl.Expr, values: list[pl.Expr]) -> None:
     """New rows are written over the old ones. Raises `InvalidOption` where the table would not keep a new value."""
     names = [value.meta.output_name() for value in values]
     for batch in found.batches(expr):
@@ -82,7 +84,7 @@ def _keyed(change: RowChange, found: Found, expr: pl.Expr, values: list[pl.Expr]
         change.write(new.with_columns(pl.lit(int(RowKind.UPDATE_AFTER), pl.Int8).alias(KIND)))
 
 
-def check_engine(handle: Handle, what: str) -> None:
+def check_engine(handle: TableContext, what: str) -> None:
     """Raises `InvalidOption` where the merge engine of a key table takes no such statement (ENGINE 8.4)."""
     engine = handle.options.merge_engine
     if handle.kind == "key" and engine not in _ENGINES:
@@ -94,7 +96,7 @@ def check_engine(handle: Handle, what: str) -> None:
         )
 
 
-def key_changed(old: pl.DataFrame, new: pl.DataFrame, handle: Handle) -> None:
+def key_changed(old: pl.DataFrame, new: pl.DataFrame, handle: TableContext) -> None:
     """Raises `SchemaMismatch` where new values of rows are of another key."""
     for name in handle.schema.primary_keys:
         changed = old[name].ne_missing(new[name])
@@ -107,14 +109,14 @@ def key_changed(old: pl.DataFrame, new: pl.DataFrame, handle: Handle) -> None:
             )
 
 
-def updated(rows: pl.DataFrame, values: list[pl.Expr], handle: Handle) -> pl.DataFrame:
+def updated(rows: pl.DataFrame, values: list[pl.Expr], handle: TableContext) -> pl.DataFrame:
     """Rows with new values, held to the table's types. Raises `SchemaMismatch`, `ValueOutOfRange`."""
     with computed(handle.name):
         made = rows.with_columns(values)
     return pl.concat([row_conversion.empty(handle), *row_conversion.batches(made.select(cols(handle.schema.names)), handle, remedies=MADE)])
 
 
-def _moved(change: RowChange, found: Found, expr: pl.Expr, values: list[pl.Expr]) -> None:
+def _moved(change: RowChange, found: TargetRows, expr: pl.Expr, values: list[pl.Expr]) -> None:
     """Old rows are marked by deletion vectors, new ones appended."""
     stored, marked = found.stored(expr), BitMap()
     for batch in stored.batches(stored.rows(expr)):
@@ -123,7 +125,7 @@ def _moved(change: RowChange, found: Found, expr: pl.Expr, values: list[pl.Expr]
     mark(change, stored, marked)
 
 
-def _in_place(change: RowChange, found: Found, expr: pl.Expr, values: list[pl.Expr]) -> None:
+def _in_place(change: RowChange, found: TargetRows, expr: pl.Expr, values: list[pl.Expr]) -> None:
     """Files with marked rows are written anew, each row where it was."""
     stored = found.stored(expr)
     marked = stored.marked(expr)
@@ -136,7 +138,7 @@ def _in_place(change: RowChange, found: Found, expr: pl.Expr, values: list[pl.Ex
     drop(change, stored, touched)
 
 
-def _mixed(batch: pl.DataFrame, hit: pl.Series, values: list[pl.Expr], handle: Handle) -> pl.DataFrame:
+def _mixed(batch: pl.DataFrame, hit: pl.Series, values: list[pl.Expr], handle: TableContext) -> pl.DataFrame:
     """A batch in which some rows have new values; the others are as they were."""
     if not hit.any():
         return batch.drop(ROW)

@@ -22,15 +22,15 @@ from lakekit.model.row_kind import RowKind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
 
 _MERGED = internal("merged")
 """What the names of merged columns end with."""
 
 
-def check_stands(old: pl.DataFrame, new: pl.DataFrame, names: Sequence[str], handle: Handle) -> None:
+def check_stands(old: pl.DataFrame, new: pl.DataFrame, names: Sequence[str], handle: TableContext) -> None:
     """Raise `InvalidOption` where a new value of one of the columns `names` would not be in the table after the commit. `old` and `new`: row by row."""
-    rule = rules.of(handle.schema, handle.all_options, table=handle.name)
+    rule = rules.merge_spec_from_options(handle.schema, handle.all_options, table=handle.name)
     if not old.height or (rule.engine == "deduplicate" and not rule.sequence_fields):
         return
     keys = list(dict.fromkeys((*handle.schema.partition_keys, *handle.schema.primary_keys)))
@@ -48,7 +48,7 @@ def _version(rows: pl.DataFrame, kind: RowKind, number: int) -> pl.DataFrame:
     return rows.with_columns(pl.lit(int(kind), pl.Int8).alias(KIND), pl.lit(number, pl.Int64).alias(SEQUENCE))
 
 
-def _taken_back(name: str, wanted: object, left: object, rule: rules.MergeRule, handle: Handle) -> InvalidOption:
+def _taken_back(name: str, wanted: object, left: object, rule: rules.MergeSpec, handle: TableContext) -> InvalidOption:
     group = rule.group_of(name)
     fields = rule.sequence_fields if group is None else group.columns
     if fields:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
+from lakekit.draw.humanize import columns_wide, cut, format_cell, format_count, format_size, is_number, pad, plural, printable
 from lakekit.draw.key_axis import axis_of
-from lakekit.draw.humanize import cell, columns_wide, count, cut, is_number, pad, plural, printable, size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,7 @@ _READABLE = 24
 
 def card(title: str, facts: Sequence[tuple[str, object]], *, width: int = WIDTH) -> str:
     """A title and named facts below it, one line each."""
-    told = [(printable(name), cell(value)) for name, value in facts]
+    told = [(printable(name), format_cell(value)) for name, value in facts]
     names = max((columns_wide(name) for name, _ in told), default=0)
     lines = [printable(title), *(f"  {pad(name, names)}  {value}" for name, value in told)]
     return "\n".join(cut(line, width) for line in lines)
@@ -48,7 +48,7 @@ def table(names: Sequence[str], rows: Sequence[Sequence[object]], *, width: int 
     """Rows under their names: digits to the right, at most `limit` rows and `width` columns, and what was left out said in words."""
     shown = rows[:limit]
     right = [any(is_number(row[at]) for row in shown) for at in range(len(names))]
-    cells = [[cell(value) for value in row] for row in shown]
+    cells = [[format_cell(value) for value in row] for row in shown]
     heads = [printable(name) for name in names]
     wide = [max([columns_wide(head), *(columns_wide(line[at]) for line in cells)]) for at, head in enumerate(heads)]
     wide = _fit(wide, [columns_wide(head) for head in heads], width)
@@ -58,7 +58,7 @@ def table(names: Sequence[str], rows: Sequence[Sequence[object]], *, width: int 
     if kept < len(names):
         lines.append(cut(f"… {plural(len(names) - kept, 'more column')}: {', '.join(heads[kept:])}", width))
     if len(rows) > limit:
-        lines.append(f"… {count(len(rows) - limit)} more")
+        lines.append(f"… {format_count(len(rows) - limit)} more")
     return "\n".join(lines)
 
 
@@ -82,12 +82,14 @@ def _fit(wide: list[int], heads: list[int], width: int) -> list[int]:
 def funnel(title: str, steps: Sequence[tuple[str, int, int, str]], *, width: int = WIDTH) -> str:
     """What a scan need not read: one line a step, (what, before, after, why)."""
     names = max((columns_wide(printable(what)) for what, *_ in steps), default=0)
-    before = max((len(count(step[1])) for step in steps), default=0)
-    after = max((len(count(step[2])) for step in steps), default=0)
+    before = max((len(format_count(step[1])) for step in steps), default=0)
+    after = max((len(format_count(step[2])) for step in steps), default=0)
     last, lines = "", [printable(title)]
     for step, were, are, why in steps:
         what = printable(step)
-        lines.append(f"  {pad('' if what == last else what, names)}  {count(were):>{before}} → {count(are):>{after}}   {cell(why)}".rstrip())
+        lines.append(
+            f"  {pad('' if what == last else what, names)}  {format_count(were):>{before}} → {format_count(are):>{after}}   {format_cell(why)}".rstrip()
+        )
         last = what
     return "\n".join(cut(line, width) for line in lines)
 
@@ -96,7 +98,7 @@ def funnel(title: str, steps: Sequence[tuple[str, int, int, str]], *, width: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Box:
+class FileCard:
     """A data file as the levels show it: where its keys begin and end (tuples of values, or a value; None where unknown), how big it is."""
 
     level: int
@@ -113,7 +115,7 @@ _ROUNDED = 1e-9
 """What places on the axis may be off by rounding."""
 
 
-def levels(title: str, boxes: Sequence[Box], *, width: int = WIDTH, probe: Key | None = None, is_append: bool = False) -> str:
+def levels(title: str, boxes: Sequence[FileCard], *, width: int = WIDTH, probe: Key | None = None, is_append: bool = False) -> str:
     """The sorted runs of one bucket on one key axis: level 0 has a lane for each file, newest first; deeper levels one line each; totals on the right.
 
     Files must come newest first within level 0. A vertical line through the picture crosses the files that may hold a key; a mark shows that of `probe`.
@@ -121,10 +123,10 @@ def levels(title: str, boxes: Sequence[Box], *, width: int = WIDTH, probe: Key |
     """
     if not boxes:
         return printable(title) + "\n  no files"
-    by_level: dict[int, list[Box]] = {}
+    by_level: dict[int, list[FileCard]] = {}
     for box in boxes:
         by_level.setdefault(box.level, []).append(box)
-    totals = {level: f"{size(sum(box.size_bytes for box in found))} · {plural(len(found), 'file')}" for level, found in sorted(by_level.items())}
+    totals = {level: f"{format_size(sum(box.size_bytes for box in found))} · {plural(len(found), 'file')}" for level, found in sorted(by_level.items())}
     right = max(len(total) for total in totals.values())
     wide = max(20, width - right - 9)
     axis = axis_of(key for box in boxes for key in (_key(box.low), _key(box.high)) if key)
@@ -137,9 +139,9 @@ def levels(title: str, boxes: Sequence[Box], *, width: int = WIDTH, probe: Key |
             name, total = ("" if is_append else f"L{level}", totals[level]) if number == 0 else ("", "")
             lines.append(f" {name:<4} {_lane(lane, wide, ink)}  {total:>{right}}".rstrip())
         if len(lanes) > _LANES:
-            lines.append(f"      … {count(len(lanes) - _LANES)} more")
+            lines.append(f"      … {format_count(len(lanes) - _LANES)} more")
     if axis.keys:
-        first, last = (cut(", ".join(cell(value) for value in key), wide // 2 - 4) for key in (axis.keys[0], axis.keys[-1]))
+        first, last = (cut(", ".join(format_cell(value) for value in key), wide // 2 - 4) for key in (axis.keys[0], axis.keys[-1]))
         middle = wide - columns_wide(first) - columns_wide(last)
         if probe is not None:
             lines.append(f"      {' ' * min(wide - 1, int(axis.middle(probe) * wide))}▲")
@@ -152,7 +154,7 @@ def _key(bound: Any) -> Key:
     return () if bound is None else tuple(bound) if isinstance(bound, (list, tuple)) else (bound,)
 
 
-def _places(box: Box, axis: KeyAxis, wide: int) -> tuple[int, int]:
+def _places(box: FileCard, axis: KeyAxis, wide: int) -> tuple[int, int]:
     """The first and last column of a file, which of unknown keys takes all."""
     low, high = _key(box.low), _key(box.high)
     start = int(axis.start(low) * wide + _ROUNDED) if low else 0

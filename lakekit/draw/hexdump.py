@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from lakekit.codec.marks import UNREAD, UNUSED
-from lakekit.draw.shapes import WIDTH as WIDE, Drawing, Rect, Word
-from lakekit.draw.humanize import cell, count, cut, pad, plural, printable
+from lakekit.draw.humanize import cut, format_cell, format_count, pad, plural, printable
+from lakekit.draw.shapes import WIDTH as WIDE, Drawing, Rect, TextShape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakekit.codec.marks import Mark
+    from lakekit.codec.marks import FieldSpan
     from lakekit.draw.shapes import Shape
 
 LINE = 16
@@ -54,7 +54,7 @@ def told(value: object) -> str | None:
         return None
     if isinstance(value, bytes):
         return value.hex()
-    return cell(value)
+    return format_cell(value)
 
 
 def short(value: object) -> str:
@@ -62,9 +62,9 @@ def short(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, bytes) and len(value) > _SHOWN // 2:
-        return f"{value[: _SHOWN // 2].hex()}… {count(len(value))} bytes"
+        return f"{value[: _SHOWN // 2].hex()}… {format_count(len(value))} bytes"
     if isinstance(value, (list, tuple)) and len(value) > _LIST:
-        return f"[{', '.join(cell(one) for one in value[:_LIST])}, … {count(len(value) - _LIST)} more]"
+        return f"[{', '.join(format_cell(one) for one in value[:_LIST])}, … {format_count(len(value) - _LIST)} more]"
     return cut(told(value) or "", _SHOWN)
 
 
@@ -73,7 +73,7 @@ def title(name: str, form: str, size: int, fields: int) -> str:
     return f"{printable(name)} · {form} · {plural(size, 'byte')} · {plural(fields, 'field')}"
 
 
-def said(mark: Mark, outer: str = "") -> str:
+def said(mark: FieldSpan, outer: str = "") -> str:
     """A field and its value; without the beginning of its name that the field before it, `outer`, had too."""
     parts, before = mark.field.split("."), outer.split(".")[:-1]
     same = 0
@@ -84,7 +84,7 @@ def said(mark: Mark, outer: str = "") -> str:
     return f"{name} {value}" if value else name
 
 
-def place_of(marks: Sequence[Mark], offset: int) -> int:
+def place_of(marks: Sequence[FieldSpan], offset: int) -> int:
     """Which of disjoint marks in order is the first that ends behind a byte."""
     low, high = 0, len(marks)
     while low < high:
@@ -93,7 +93,7 @@ def place_of(marks: Sequence[Mark], offset: int) -> int:
     return low
 
 
-def overlapping(marks: Sequence[Mark], start: int, end: int) -> list[Mark]:
+def overlapping(marks: Sequence[FieldSpan], start: int, end: int) -> list[FieldSpan]:
     """The marks over the bytes from `start` to `end`; marks are disjoint and in order."""
     low, found = place_of(marks, start), []
     while low < len(marks) and marks[low].offset < end:
@@ -102,7 +102,7 @@ def overlapping(marks: Sequence[Mark], start: int, end: int) -> list[Mark]:
     return found
 
 
-def rows(data: bytes, marks: Sequence[Mark], limit: int, start: int = 0) -> list[tuple[int, int]]:
+def rows(data: bytes, marks: Sequence[FieldSpan], limit: int, start: int = 0) -> list[tuple[int, int]]:
     """(start, end) of at most `limit` lines from the one of byte `start` on: one of more than 16 bytes stands for lines in the midst of a long field."""
     found: list[tuple[int, int]] = []
     at = first = max(0, start) // LINE * LINE
@@ -117,7 +117,7 @@ def rows(data: bytes, marks: Sequence[Mark], limit: int, start: int = 0) -> list
     return found
 
 
-def text(heading: str, data: bytes, marks: Sequence[Mark], *, told: str = "", start: int = 0, lines: int = LINES, width: int = WIDTH) -> str:
+def text(heading: str, data: bytes, marks: Sequence[FieldSpan], *, told: str = "", start: int = 0, lines: int = LINES, width: int = WIDTH) -> str:
     """The bytes in characters: lines of 16, the fields that begin in each at its right, at most `lines` of them; what is left out is said."""
     drawn = [cut(printable(heading), width)]
     shown, outer = rows(data, marks, lines, start), ""
@@ -139,7 +139,7 @@ def text(heading: str, data: bytes, marks: Sequence[Mark], *, told: str = "", st
     return "\n".join(drawn)
 
 
-def html(heading: str, data: bytes, marks: Sequence[Mark], *, told: str = "", lines: int = _HTML_LINES) -> str:
+def html(heading: str, data: bytes, marks: Sequence[FieldSpan], *, told: str = "", lines: int = _HTML_LINES) -> str:
     """The bytes as a table for a page: no style block, no class, no script; a coloured line under each byte says its field."""
     parts = [f"<table><caption style='text-align:left'><b>{escape(printable(heading))}</b></caption><tbody>"]
     size, at = len(parts[0]), 0
@@ -160,7 +160,7 @@ def html(heading: str, data: bytes, marks: Sequence[Mark], *, told: str = "", li
 _MONO = "font-family:ui-monospace,monospace;white-space:pre;text-align:left;padding:1px 8px"
 
 
-def _row(data: bytes, marks: Sequence[Mark], start: int, end: int) -> str:
+def _row(data: bytes, marks: Sequence[FieldSpan], start: int, end: int) -> str:
     inside = overlapping(marks, start, end)
     if end - start > LINE:
         more = f"… {plural(end - start, 'more byte')} of {printable(inside[0].field)}"
@@ -178,15 +178,15 @@ def _row(data: bytes, marks: Sequence[Mark], start: int, end: int) -> str:
 _HEIGHT, _TOP, _CODES, _NAMES, _STEP = 20, 28, 76, 470, 24
 
 
-def drawing(heading: str, data: bytes, marks: Sequence[Mark], *, start: int = 0, lines: int = LINE) -> Drawing:
+def drawing(heading: str, data: bytes, marks: Sequence[FieldSpan], *, start: int = 0, lines: int = LINE) -> Drawing:
     """The bytes from `start` on as a picture: codes over lines in their fields' colours, and the names of fields at the right."""
-    shapes: list[Shape] = [Word(x=0, y=10, text=cut(printable(heading), 110), bold=True)]
+    shapes: list[Shape] = [TextShape(x=0, y=10, text=cut(printable(heading), 110), bold=True)]
     y = _TOP
     for at, after in rows(data, marks, lines, start):
-        shapes.append(Word(x=0, y=y, text=f"{at:08x}", color="muted"))
+        shapes.append(TextShape(x=0, y=y, text=f"{at:08x}", color="muted"))
         inside = overlapping(marks, at, after)
         if after - at > LINE:
-            shapes.append(Word(x=_CODES, y=y, text=cut(f"… {plural(after - at, 'more byte')} of {printable(inside[0].field)}", 100)))
+            shapes.append(TextShape(x=_CODES, y=y, text=cut(f"… {plural(after - at, 'more byte')} of {printable(inside[0].field)}", 100)))
             y += _HEIGHT
             continue
         names, outer = [], ""
@@ -196,15 +196,15 @@ def drawing(heading: str, data: bytes, marks: Sequence[Mark], *, start: int = 0,
             if mark.offset >= at and color(mark.field) != QUIET:
                 names.append(said(mark, outer))
                 outer = mark.field
-        shapes += [Word(x=_CODES + number * _STEP, y=y, text=f"{byte:02x}") for number, byte in enumerate(data[at:after])]
-        shapes.append(Word(x=_NAMES, y=y, text=cut(" · ".join(names), 66)))
+        shapes += [TextShape(x=_CODES + number * _STEP, y=y, text=f"{byte:02x}") for number, byte in enumerate(data[at:after])]
+        shapes.append(TextShape(x=_NAMES, y=y, text=cut(" · ".join(names), 66)))
         y += _HEIGHT
     return Drawing(width=WIDE, height=y, shapes=tuple(shapes), told=heading)
 
 
-def detail(mark: Mark) -> list[tuple[str, object]]:
+def detail(mark: FieldSpan) -> list[tuple[str, object]]:
     """All there is to say of one field."""
     length = plural(mark.length, "byte")
     value = short(mark.value) if not isinstance(mark.value, str) else cut(printable(mark.value), 200)
-    where = f"bytes {count(mark.offset)} to {count(mark.offset + mark.length - 1)}" if mark.length > 1 else f"byte {count(mark.offset)}"
+    where = f"bytes {format_count(mark.offset)} to {format_count(mark.offset + mark.length - 1)}" if mark.length > 1 else f"byte {format_count(mark.offset)}"
     return [("field", printable(mark.field)), ("value", value or None), ("where", f"{where} (0x{mark.offset:x}), {length}"), ("format", mark.section or None)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from html import escape as escape
 from typing import TYPE_CHECKING
 
-from lakekit.draw.humanize import cell, count, is_number
+from lakekit.draw.humanize import format_cell, format_count, is_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ _LEFT = f' style="text-align:left;{_ROOM}"'
 
 def card(title: str, facts: Sequence[tuple[str, object]]) -> str:
     """A title and named facts below it, at most twenty."""
-    lines = [f"<tr><th{_LEFT}>{escape(name)}</th><td{_LEFT}>{escape(cell(value))}</td></tr>" for name, value in facts[:LIMIT]]
+    lines = [f"<tr><th{_LEFT}>{escape(name)}</th><td{_LEFT}>{escape(format_cell(value))}</td></tr>" for name, value in facts[:LIMIT]]
     return f"<table>{_caption(title)}<tbody>{''.join(lines)}</tbody></table>{_more(len(facts) - LIMIT)}"
 
 
@@ -30,22 +30,22 @@ def table(names: Sequence[str], rows: Sequence[Sequence[object]], *, title: str 
     """Rows under their names, at most `limit`, and how many more there are."""
     shown = rows[:limit]
     looks = [_RIGHT if any(is_number(row[at]) for row in shown) else _LEFT for at in range(len(names))]
-    head = "".join(f"<th{look}>{escape(cell(name))}</th>" for name, look in zip(names, looks, strict=True))
-    body = "".join(f"<tr>{''.join(f'<td{look}>{escape(cell(value))}</td>' for value, look in zip(row, looks, strict=True))}</tr>" for row in shown)
+    head = "".join(f"<th{look}>{escape(format_cell(name))}</th>" for name, look in zip(names, looks, strict=True))
+    body = "".join(f"<tr>{''.join(f'<td{look}>{escape(format_cell(value))}</td>' for value, look in zip(row, looks, strict=True))}</tr>" for row in shown)
     return f"<table>{_caption(title)}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{_more(len(rows) - limit)}"
 
 
 def funnel(title: str, steps: Sequence[tuple[str, int, int, str]]) -> str:
     """What a scan need not read: one row a step, (what, before, after, why)."""
-    rows = [(what, count(before), "→", count(after), why) for what, before, after, why in steps]
+    rows = [(what, format_count(before), "→", format_count(after), why) for what, before, after, why in steps]
     looks = (_LEFT, _RIGHT, _LEFT, _RIGHT, _LEFT)
-    body = "".join(f"<tr>{''.join(f'<td{look}>{escape(cell(value))}</td>' for value, look in zip(row, looks, strict=True))}</tr>" for row in rows)
+    body = "".join(f"<tr>{''.join(f'<td{look}>{escape(format_cell(value))}</td>' for value, look in zip(row, looks, strict=True))}</tr>" for row in rows)
     return f"<table>{_caption(title)}<tbody>{body}</tbody></table>"
 
 
 def _caption(title: str) -> str:
-    return f'<caption style="text-align:left;white-space:nowrap"><b>{escape(cell(title))}</b></caption>' if title else ""
+    return f'<caption style="text-align:left;white-space:nowrap"><b>{escape(format_cell(title))}</b></caption>' if title else ""
 
 
 def _more(left_out: int) -> str:
-    return f"<p>… {count(left_out)} more</p>" if left_out > 0 else ""
+    return f"<p>… {format_count(left_out)} more</p>" if left_out > 0 else ""

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lakekit.draw import html
+from lakekit.draw.humanize import format_count, plural, printable
 from lakekit.draw.shapes import Rect
 from lakekit.draw.svg import svg
-from lakekit.draw.humanize import count, plural, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -32,7 +32,7 @@ _NARROW = 4.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pane:
+class PagePane:
     """A picture under a heading; `said` is what stands there where there is no picture, or below it."""
 
     heading: str
@@ -41,28 +41,28 @@ class Pane:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class SnapshotView:
     """A snapshot in the page: its manifests, its buckets, and the Python that reads it. `details` are sentences for the keys of its boxes."""
 
     snapshot_id: int
     heading: str
     code: str
     at: str
-    manifests: Pane
-    buckets: tuple[Pane, ...]
+    manifests: PagePane
+    buckets: tuple[PagePane, ...]
     said: str = ""
     details: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Whole:
+class HtmlPage:
     """All of a page: the table's name and facts, the Python that opens it, the timeline, and the snapshots that are in the page, newest first."""
 
     name: str
     facts: Sequence[tuple[str, object]]
     opening: str
     timeline: Drawing
-    moments: tuple[Moment, ...]
+    moments: tuple[SnapshotView, ...]
     snapshot_count: int
 
 
@@ -73,7 +73,7 @@ def clickable(drawing: Drawing, boxes: Iterable[Rect]) -> Drawing:
     return replace(drawing, shapes=(*plain, *over))
 
 
-def section(moment: Moment) -> str:
+def section(moment: SnapshotView) -> str:
     """The part of a page that shows one snapshot."""
     head = f"<h2>{_said(moment.heading)}</h2><pre>{_said(moment.code)}</pre>"
     buckets = "".join(map(_bucket, moment.buckets))
@@ -84,16 +84,16 @@ def section(moment: Moment) -> str:
     )
 
 
-def _bucket(pane: Pane) -> str:
+def _bucket(pane: PagePane) -> str:
     return f"<details open><summary>{_said(pane.heading)}</summary>{_pane(pane)}</details>"
 
 
-def _pane(pane: Pane) -> str:
+def _pane(pane: PagePane) -> str:
     drawn = svg(pane.drawing) if pane.drawing is not None else ""
     return drawn + (f"<p>{_said(pane.said)}</p>" if pane.said else "")
 
 
-def page(whole: Whole) -> str:
+def page(whole: HtmlPage) -> str:
     """The whole page as HTML text. Names in it are escaped, whatever they hold."""
     details = {key: printable(said) for moment in whole.moments for key, said in moment.details.items()}
     told = _json({"opening": whole.opening, "details": details})
@@ -117,15 +117,15 @@ def page(whole: Whole) -> str:
     )
 
 
-def _bound(whole: Whole) -> str:
+def _bound(whole: HtmlPage) -> str:
     """How much of the table is in the page, in words."""
     inside = len(whole.moments)
     if not whole.snapshot_count:
         return "The table has no snapshot: nothing was written yet."
     if inside == whole.snapshot_count:
         return f"{plural(inside, 'snapshot')}, all in this page."
-    shown = "Only the newest snapshot" if inside == 1 else f"Only the newest {count(inside)} snapshots"
-    return f"{shown} of {count(whole.snapshot_count)} can be opened in this page: more would make it too large."
+    shown = "Only the newest snapshot" if inside == 1 else f"Only the newest {format_count(inside)} snapshots"
+    return f"{shown} of {format_count(whole.snapshot_count)} can be opened in this page: more would make it too large."
 
 
 def _said(text: str) -> str:

@@ -11,7 +11,7 @@ NAME = 40
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
-def size(size_bytes: int) -> str:
+def format_size(size_bytes: int) -> str:
     """Bytes with a unit: `61.2 MiB`."""
     if size_bytes < 1024:
         return f"{size_bytes} B"
@@ -21,17 +21,17 @@ def size(size_bytes: int) -> str:
     return f"{value:.1f} {_UNITS[unit]}"
 
 
-def count(number: int) -> str:
+def format_count(number: int) -> str:
     """A whole number in groups of three: `1 204 000`."""
     return f"{number:,}".replace(",", " ")
 
 
 def plural(number: int, noun: str, nouns: str | None = None) -> str:
     """`1 file`, `12 files`."""
-    return f"{count(number)} {noun if number == 1 else nouns or noun + 's'}"
+    return f"{format_count(number)} {noun if number == 1 else nouns or noun + 's'}"
 
 
-def cell(value: object) -> str:
+def format_cell(value: object) -> str:
     """A value of a small table on one line: nulls and empty lists are a dash, control characters are shown and not sent."""
     if value is None or (isinstance(value, (list, tuple)) and not value):
         return "–"
@@ -44,9 +44,9 @@ def cell(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{cell(key)}={cell(part)}" for key, part in value.items()) + "}"
+        return "{" + ", ".join(f"{format_cell(key)}={format_cell(part)}" for key, part in value.items()) + "}"
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(cell(part) for part in value) + "]"
+        return "[" + ", ".join(format_cell(part) for part in value) + "]"
     return printable(str(value))
 
 

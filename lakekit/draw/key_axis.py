@@ -19,7 +19,7 @@ from fractions import Fraction
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any
 
-from lakekit.draw.humanize import cell
+from lakekit.draw.humanize import format_cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -116,7 +116,7 @@ def _order(value: Any) -> tuple[Any, ...]:
         return (1, 1, 0) if nan else (1, 0, value)
     if isinstance(value, datetime):
         return (2, "datetime", value.tzinfo is not None, value)
-    return (2, type(value).__name__, value if isinstance(value, (str, bytes, date, time, timedelta)) else cell(value))
+    return (2, type(value).__name__, value if isinstance(value, (str, bytes, date, time, timedelta)) else format_cell(value))
 
 
 def number(value: Any) -> int | Fraction | None:

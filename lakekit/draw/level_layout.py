@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from lakekit.draw.humanize import cell, count, plural, printable, size
+from lakekit.draw.humanize import format_cell, format_count, format_size, plural, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -43,7 +43,7 @@ class LevelFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class BucketState:
     """A bucket at one snapshot: its files, which of them were `added`, which are `leaving` later, and the files that were `removed`.
 
     Files of level 0 stand newest first. `lit` are those that a read would open, None where nothing is asked.
@@ -63,15 +63,15 @@ class State:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class LevelQuery:
     """What is asked of the picture: the key a line stands at, and lines below the title."""
 
     probe: Key | None = None
     said: tuple[str, ...] = ()
 
 
-NOTHING = Asked()
-NOWHERE = State(snapshot_id=None, files=())
+NOTHING = LevelQuery()
+NOWHERE = BucketState(snapshot_id=None, files=())
 
 
 def in_order_of_writing(files: Iterable[LevelFile]) -> tuple[LevelFile, ...]:
@@ -88,20 +88,20 @@ def keys_of(file: LevelFile, *, is_append: bool = False) -> str:
     """From which to which key a file reaches."""
     if file.low is None or file.high is None:
         return "keys unknown"
-    low, high = (", ".join(cell(part) for part in key) for key in (file.low, file.high))
+    low, high = (", ".join(format_cell(part) for part in key) for key in (file.low, file.high))
     return f"{'rows' if is_append else 'keys'} {low} .. {high}"
 
 
-def hint(files: Sequence[LevelFile], state: State | None, *, is_append: bool = False) -> str:
+def hint(files: Sequence[LevelFile], state: BucketState | None, *, is_append: bool = False) -> str:
     """What hovering over a box says; without a state it was removed."""
     file = files[0]
     level = "" if is_append else f"L{file.level}  "
     read = 0 if state is None or state.lit is None else sum(one.name in state.lit for one in files)
-    word = "removed" if state is None else "" if not read else "to be read" if len(files) == 1 else f"{count(read)} to be read"
+    word = "removed" if state is None else "" if not read else "to be read" if len(files) == 1 else f"{format_count(read)} to be read"
     if len(files) > 1:
-        said = f"{plural(len(files), 'file')}  {level}{size(sum(one.size_bytes for one in files))}  {plural(sum(one.row_count for one in files), 'row')}"
+        said = f"{plural(len(files), 'file')}  {level}{format_size(sum(one.size_bytes for one in files))}  {plural(sum(one.row_count for one in files), 'row')}"
     else:
-        said = f"{file.name}  {level}{size(file.size_bytes)}  {plural(file.row_count, 'row')}  {keys_of(file, is_append=is_append)}"
+        said = f"{file.name}  {level}{format_size(file.size_bytes)}  {plural(file.row_count, 'row')}  {keys_of(file, is_append=is_append)}"
         said += f"  {plural(file.deleted_row_count, 'row')} deleted" if file.deleted_row_count else ""
         said += f"  {plural(file.delete_row_count, 'row')} delete" if file.delete_row_count else ""
     return printable(f"{said}  {word}".rstrip())

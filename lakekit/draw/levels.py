@@ -17,17 +17,17 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from lakekit.draw import color, html, cards
+from lakekit.draw import cards, color, html
+from lakekit.draw.humanize import columns_wide, cut, format_cell, format_count, format_size, plural, printable
 from lakekit.draw.key_axis import axis_of
 from lakekit.draw.level_layout import NOTHING, LevelFile, hint, keys_of
-from lakekit.draw.shapes import WIDTH, Drawing, Rect, Stroke, Word
-from lakekit.draw.humanize import cell, columns_wide, count, cut, plural, printable, size
+from lakekit.draw.shapes import WIDTH, Drawing, Rect, Stroke, TextShape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from lakekit.draw.key_axis import KeyAxis
-    from lakekit.draw.level_layout import Asked, State
+    from lakekit.draw.level_layout import BucketState, LevelQuery
     from lakekit.draw.shapes import Shape
 
 LIMIT = 1500
@@ -50,7 +50,7 @@ _NAMED = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Box:
+class LevelBox:
     """What is drawn for a file, or for neighbours that merged. `left` and `width` are shares of the whole width, `top` and `height` pixels."""
 
     key: str
@@ -71,10 +71,10 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
+class LevelPicture:
     """Boxes, and lines and words whose x is a share of the width. `told` says the same in sentences."""
 
-    boxes: tuple[Box, ...]
+    boxes: tuple[LevelBox, ...]
     marks: tuple[Shape, ...]
     height: float
     told: str
@@ -91,21 +91,21 @@ class _Sheet:
 
     axis: KeyAxis
     places: Places
-    asked: Asked
+    asked: LevelQuery
     biggest: int
     is_append: bool
-    boxes: list[Box] = field(default_factory=list)
+    boxes: list[LevelBox] = field(default_factory=list)
     marks: list[Shape] = field(default_factory=list)
     top: float = 0.0
 
     def word(self, x: float, text: str, **look: Any) -> None:
         """Words in a line of their own, or beside what is on it."""
-        self.marks.append(Word(x=x, y=self.top + _LINE / 2, text=text, **look))
+        self.marks.append(TextShape(x=x, y=self.top + _LINE / 2, text=text, **look))
 
 
 def picture(
-    title: str, states: Sequence[State], *, key_names: Sequence[str] = (), is_append: bool = False, asked: Asked = NOTHING, limit: int = LIMIT
-) -> Picture:
+    title: str, states: Sequence[BucketState], *, key_names: Sequence[str] = (), is_append: bool = False, asked: LevelQuery = NOTHING, limit: int = LIMIT
+) -> LevelPicture:
     """The states of a bucket above each other on one axis.
 
     Files of append tables have no keys: `low` and `high` are then row numbers in the order of writing.
@@ -129,7 +129,7 @@ def picture(
         sheet.top += GAP * 2
     if every:
         _axis(sheet, begin, key_names)
-    return Picture(
+    return LevelPicture(
         boxes=tuple(sheet.boxes),
         marks=tuple(sheet.marks),
         height=sheet.top + 2,
@@ -138,7 +138,7 @@ def picture(
     )
 
 
-def _change(state: State) -> str:
+def _change(state: BucketState) -> str:
     """What the frames around boxes and their lighter parts mean, in words."""
     lost = sum(file.deleted_row_count + file.delete_row_count for file in state.files)
     said = [f"lighter: {plural(lost, 'deleted row')}"] if lost else []
@@ -149,10 +149,10 @@ def _change(state: State) -> str:
 
 
 def _merging(number: int, limit: int) -> str:
-    return f"{count(number)} files are more than can be drawn: neighbours share a box that says how many" if number > limit else ""
+    return f"{format_count(number)} files are more than can be drawn: neighbours share a box that says how many" if number > limit else ""
 
 
-def _told(state: State, *, many: bool) -> str:
+def _told(state: BucketState, *, many: bool) -> str:
     levels = "; ".join(f"level {level} {_totals(tuple(found))}" for level, found in _levels(state.files))
     at = f"Snapshot {state.snapshot_id}: " if many else ""
     return f"{at}{levels or 'no files'}."
@@ -163,7 +163,7 @@ def _levels(files: Iterable[LevelFile]) -> list[tuple[int, list[LevelFile]]]:
 
 
 def _totals(files: Sequence[LevelFile]) -> str:
-    return f"{size(sum(file.size_bytes for file in files))} · {plural(len(files), 'file')}"
+    return f"{format_size(sum(file.size_bytes for file in files))} · {plural(len(files), 'file')}"
 
 
 # ---- neighbours ------------------------------------------------------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ def _totals(files: Sequence[LevelFile]) -> str:
 Groups = list[tuple[LevelFile, ...]]
 
 
-def _rooms(states: Sequence[State], places: Places, limit: int) -> list[dict[tuple[int, bool], Groups]]:
+def _rooms(states: Sequence[BucketState], places: Places, limit: int) -> list[dict[tuple[int, bool], Groups]]:
     """What shares a box, for each state by level and whether it was removed: every file alone, or runs of neighbours where there are too many.
 
     Files that differ from their neighbours (read, added) stay alone while they are few.
@@ -217,7 +217,7 @@ def _place(file: LevelFile, axis: KeyAxis) -> tuple[float, float]:
 # ---- lanes ----------------------------------------------------------------------------------------------------------------------------------
 
 
-def _state(sheet: _Sheet, state: State, room: Mapping[tuple[int, bool], Groups], prefix: str) -> None:
+def _state(sheet: _Sheet, state: BucketState, room: Mapping[tuple[int, bool], Groups], prefix: str) -> None:
     """The levels of one state, from the top."""
     if not room:
         sheet.word(LEFT, "no files")
@@ -237,8 +237,8 @@ def _state(sheet: _Sheet, state: State, room: Mapping[tuple[int, bool], Groups],
             sheet.top += high
         middle = (top + sheet.top) / 2 - 1
         said = totals.get(level) or f"{plural(sum(map(len, ghosts)), 'file')} removed"
-        sheet.marks.append(Word(x=0.0, y=middle, text="files" if sheet.is_append else f"L{level}"))
-        sheet.marks.append(Word(x=1, y=middle, text=said, color="muted", anchor="end"))
+        sheet.marks.append(TextShape(x=0.0, y=middle, text="files" if sheet.is_append else f"L{level}"))
+        sheet.marks.append(TextShape(x=1, y=middle, text=said, color="muted", anchor="end"))
         sheet.top += GAP + 2
 
 
@@ -260,7 +260,7 @@ def _lanes(places: Places, groups: Groups, *, stacked: bool) -> list[Groups]:
     return lanes
 
 
-def _lane(sheet: _Sheet, lane: Groups, pitch: float, *, state: State, prefix: str) -> None:
+def _lane(sheet: _Sheet, lane: Groups, pitch: float, *, state: BucketState, prefix: str) -> None:
     """One line of boxes, from left to right; a box is wide enough to be seen where its neighbour leaves room."""
     span = 1 - LEFT - RIGHT
     places = [[sheet.places[id(file)] for file in group] for group in lane]
@@ -276,7 +276,7 @@ def _lane(sheet: _Sheet, lane: Groups, pitch: float, *, state: State, prefix: st
         height = flat + (room - flat) * math.sqrt(max(mean, 0) / sheet.biggest) if sheet.biggest > 0 else flat
         rows = sum(file.row_count for file in group)
         sheet.boxes.append(
-            Box(
+            LevelBox(
                 key=prefix + group[0].name,
                 files=group,
                 level=group[0].level,
@@ -291,7 +291,7 @@ def _lane(sheet: _Sheet, lane: Groups, pitch: float, *, state: State, prefix: st
         )
 
 
-def _look(state: State, group: tuple[LevelFile, ...], *, removed: bool) -> str:
+def _look(state: BucketState, group: tuple[LevelFile, ...], *, removed: bool) -> str:
     names = {file.name for file in group}
     if removed or names <= state.leaving:
         return "removed"
@@ -310,7 +310,7 @@ def _axis(sheet: _Sheet, begin: float, key_names: Sequence[str]) -> None:
         sheet.marks.append(Stroke(x=x, y=begin, to_x=x, to_y=sheet.top, color="probe", thickness=2))
     sheet.top += 2
     if sheet.axis.keys:
-        ends = [", ".join(cell(part) for part in key) for key in (sheet.axis.keys[0], sheet.axis.keys[-1])]
+        ends = [", ".join(format_cell(part) for part in key) for key in (sheet.axis.keys[0], sheet.axis.keys[-1])]
         middle = "rows in the order of writing" if sheet.is_append else sheet.axis.how(key_names)
         letters = max(8, (int(span * WIDTH / 7) - columns_wide(middle)) // 2 - 2)
         sheet.word(LEFT, cut(ends[0], letters))
@@ -322,7 +322,7 @@ def _axis(sheet: _Sheet, begin: float, key_names: Sequence[str]) -> None:
 # ---- doors ----------------------------------------------------------------------------------------------------------------------------------
 
 
-def drawing(found: Picture, *, width: float = WIDTH) -> Drawing:
+def drawing(found: LevelPicture, *, width: float = WIDTH) -> Drawing:
     """The picture as shapes."""
     shapes: list[Shape] = []
     for box in found.boxes:
@@ -330,7 +330,7 @@ def drawing(found: Picture, *, width: float = WIDTH) -> Drawing:
     return Drawing(width=width, height=found.height, shapes=(*shapes, *(_scaled(mark, width) for mark in found.marks)), told=found.told)
 
 
-def _shapes(box: Box, width: float) -> list[Shape]:
+def _shapes(box: LevelBox, width: float) -> list[Shape]:
     ground, wide = color.level(box.level), max(1.0, box.width * width - 1)
     whole = Rect(x=box.left * width, y=box.top, width=wide, height=box.height, color=ground, round=2, hint=box.hint, key=box.key)
     if box.look == "removed":
@@ -353,13 +353,13 @@ def _scaled(mark: Shape, width: float) -> Shape:
     return replace(mark, x=mark.x * width)
 
 
-def as_html(title: str, states: Sequence[State], *, is_append: bool = False, asked: Asked = NOTHING) -> str:
+def as_html(title: str, states: Sequence[BucketState], *, is_append: bool = False, asked: LevelQuery = NOTHING) -> str:
     """Levels and files as two tables: what is asked for comes first, and what is left out is said."""
     sums: list[tuple[object, ...]] = []
     rows: list[tuple[object, ...]] = []
     for state in states:
         sums += [
-            (state.snapshot_id, level, len(found), size(sum(f.size_bytes for f in found)), sum(f.row_count for f in found))
+            (state.snapshot_id, level, len(found), format_size(sum(f.size_bytes for f in found)), sum(f.row_count for f in found))
             for level, found in _levels(state.files)
         ]
         word = "added" if state.lit is None else "to be read"
@@ -372,20 +372,20 @@ def as_html(title: str, states: Sequence[State], *, is_append: bool = False, ask
     return html.table(("snapshot", "level", "files", "size", "rows"), sums, title=title) + files
 
 
-def as_text(title: str, states: Sequence[State], *, width: int = cards.WIDTH, is_append: bool = False, asked: Asked = NOTHING) -> str:
+def as_text(title: str, states: Sequence[BucketState], *, width: int = cards.WIDTH, is_append: bool = False, asked: LevelQuery = NOTHING) -> str:
     """The states in characters, and what is read, added or removed in words."""
     parts = [*asked.said, *([] if states else [printable(title)])]
     for state in states:
-        boxes = [cards.Box(level=f.level, low=f.low, high=f.high, size_bytes=f.size_bytes, row_count=f.row_count) for f in state.files]
+        boxes = [cards.FileCard(level=f.level, low=f.low, high=f.high, size_bytes=f.size_bytes, row_count=f.row_count) for f in state.files]
         head = title if len(states) == 1 else f"{title} · snapshot {state.snapshot_id}"
         parts.append(cards.levels(head, boxes, width=width, probe=asked.probe, is_append=is_append))
         for what, names in (("read", state.lit or ()), ("added", state.added), ("removed", [file.name for file in state.removed])):
             if names:
-                more = f" … {count(len(names) - _NAMED)} more" if len(names) > _NAMED else ""
+                more = f" … {format_count(len(names) - _NAMED)} more" if len(names) > _NAMED else ""
                 parts.append(cut(f"  {what}: {printable(', '.join(sorted(names)[:_NAMED]))}{more}", width))
     return "\n".join(parts)
 
 
-def _row(state: State, file: LevelFile, mark: str) -> tuple[object, ...]:
+def _row(state: BucketState, file: LevelFile, mark: str) -> tuple[object, ...]:
     keys = keys_of(file).removeprefix("keys ")
-    return (state.snapshot_id, file.level, file.name, size(file.size_bytes), file.row_count, file.deleted_row_count + file.delete_row_count, keys, mark)
+    return (state.snapshot_id, file.level, file.name, format_size(file.size_bytes), file.row_count, file.deleted_row_count + file.delete_row_count, keys, mark)

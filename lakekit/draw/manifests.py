@@ -15,9 +15,9 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lakekit.draw import html, cards as texts
-from lakekit.draw.shapes import WIDTH, Drawing, Rect, Shape, Sign, Stroke, Word
-from lakekit.draw.humanize import brief, columns_wide, count, cut, plural, printable, size
+from lakekit.draw import cards as texts, html
+from lakekit.draw.humanize import brief, columns_wide, cut, format_count, format_size, plural, printable
+from lakekit.draw.shapes import WIDTH, Drawing, Marker, Rect, Shape, Stroke, TextShape
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -79,7 +79,7 @@ class IndexFact:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tree:
+class ManifestTree:
     """What a snapshot is made of; `snapshot_id` 0: the table has none. `filter` is the filter in force, as it was said, `files_read` what it leaves."""
 
     table: str
@@ -122,7 +122,7 @@ def short(name: str) -> str:
     return _UUID.sub(r"\1…", printable(name))
 
 
-def title(tree: Tree) -> str:
+def title(tree: ManifestTree) -> str:
     """`orders at snapshot 7 (APPEND) · 3 manifests · 430 entries · 92.3 KiB`."""
     if not tree.snapshot_id:
         return f"{brief(tree.table)} · no snapshot: nothing was written yet"
@@ -130,23 +130,23 @@ def title(tree: Tree) -> str:
     sums = [
         plural(len(found), "manifest"),
         plural(sum(m.added + m.removed for m in found), "entry", "entries"),
-        size(sum(m.size_bytes for m in found)),
+        format_size(sum(m.size_bytes for m in found)),
     ]
     return " · ".join([f"{brief(tree.table)} at snapshot {tree.snapshot_id} ({tree.kind})", *sums])
 
 
-def told(tree: Tree) -> str:
+def told(tree: ManifestTree) -> str:
     """What the filter does to the manifests, in a sentence; "" without one."""
     if not tree.filter:
         return ""
     read = [m for listed in tree.lists if listed.which != "changelog" for m in listed.manifests]
     opened = sum(not m.skipped for m in read)
-    return f"filter {printable(tree.filter)}: {count(opened)} of {plural(len(read), 'manifest')} opened, {plural(tree.files_read, 'file')} read"
+    return f"filter {printable(tree.filter)}: {format_count(opened)} of {plural(len(read), 'manifest')} opened, {plural(tree.files_read, 'file')} read"
 
 
 def many(fact: ManifestFact) -> str:
     """`412 entries` where all add files, else `+3 -12`."""
-    return f"+{count(fact.added)} -{count(fact.removed)}" if fact.removed else plural(fact.added, "entry", "entries")
+    return f"+{format_count(fact.added)} -{format_count(fact.removed)}" if fact.removed else plural(fact.added, "entry", "entries")
 
 
 def holds(fact: IndexFact) -> str:
@@ -168,7 +168,7 @@ def where(fact: ManifestFact) -> str:
     return ", ".join(parts)
 
 
-def state(tree: Tree, listed: ListFact, fact: ManifestFact) -> str:
+def state(tree: ManifestTree, listed: ListFact, fact: ManifestFact) -> str:
     """Whether a scan under the filter opens a manifest; "" without a filter."""
     if not tree.filter:
         return ""
@@ -180,7 +180,7 @@ def state(tree: Tree, listed: ListFact, fact: ManifestFact) -> str:
 def hint(fact: ManifestFact) -> str:
     """A manifest in one line."""
     skipped = f"skipped: {printable(fact.skipped)}" if fact.skipped else ""
-    parts = [printable(fact.name), many(fact), where(fact), size(fact.size_bytes), f"schema {fact.schema_id}", skipped]
+    parts = [printable(fact.name), many(fact), where(fact), format_size(fact.size_bytes), f"schema {fact.schema_id}", skipped]
     return " · ".join(part for part in parts if part)
 
 
@@ -188,7 +188,7 @@ def hint(fact: ManifestFact) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class TreeRow:
     """A line of the tree. `key` is what choosing it means, "" for nothing; `cells` are words and the share of the width where they begin (or end, negative).
 
     `added` and `removed` are shares of the longest bar. `depth` 0 is a list, 1 what is in it.
@@ -207,17 +207,17 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
+class TreeLayout:
     """The rows of a tree from above to below, and how high they are together."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[TreeRow, ...]
     height: float
 
 
-def place(tree: Tree, *, shown: Mapping[str, int] | None = None, selected: str = "") -> Placed:
+def place(tree: ManifestTree, *, shown: Mapping[str, int] | None = None, selected: str = "") -> TreeLayout:
     """The lines of a tree. `shown` says of a list ("base", …, "index") how many of its rows are; what is selected is shown in any case."""
     longest = max((m.added + m.removed for listed in tree.lists for m in listed.manifests), default=0)
-    rows: list[Row] = []
+    rows: list[TreeRow] = []
     for listed in tree.lists:
         sums = sum(m.added + m.removed for m in listed.manifests)
         head = listed.gone or f"{plural(len(listed.manifests), 'manifest')}, {plural(sums, 'entry', 'entries')}"
@@ -236,7 +236,7 @@ def place(tree: Tree, *, shown: Mapping[str, int] | None = None, selected: str =
             rows.append(_more("index", f"… {plural(left, 'more index file')}"))
     ends = [row.depth == 1 and (at + 1 == len(rows) or rows[at + 1].depth == 0) for at, row in enumerate(rows)]
     placed = tuple(replace(row, top=at * ROW, last=last) for at, (row, last) in enumerate(zip(rows, ends, strict=True)))
-    return Placed(rows=placed, height=len(rows) * ROW)
+    return TreeLayout(rows=placed, height=len(rows) * ROW)
 
 
 def _first(names: Sequence[str], which: str, shown: Mapping[str, int] | None, selected: str) -> list[int]:
@@ -248,22 +248,22 @@ def _first(names: Sequence[str], which: str, shown: Mapping[str, int] | None, se
     return kept + [at for at in range(limit, len(names)) if names[at] == selected]
 
 
-def _head(which: str, name: str, said: str) -> Row:
-    return Row(key="", depth=0, cells=((0.0, which), (0.09, short(name)), (_WHERE, said)), top=0)
+def _head(which: str, name: str, said: str) -> TreeRow:
+    return TreeRow(key="", depth=0, cells=((0.0, which), (0.09, short(name)), (_WHERE, said)), top=0)
 
 
-def _more(which: str, said: str) -> Row:
-    return Row(key=MORE + which, depth=1, cells=((_NAME, said),), top=0, hint=f"{said}: choose to see more")
+def _more(which: str, said: str) -> TreeRow:
+    return TreeRow(key=MORE + which, depth=1, cells=((_NAME, said),), top=0, hint=f"{said}: choose to see more")
 
 
-def _manifest(tree: Tree, listed: ListFact, fact: ManifestFact, longest: int) -> Row:
+def _manifest(tree: ManifestTree, listed: ListFact, fact: ManifestFact, longest: int) -> TreeRow:
     total = fact.added + fact.removed
     bar = (total / longest) ** 0.5 if longest else 0.0
     cells = ((_NAME, cut(short(fact.name), 25)), (_MANY, cut(many(fact), 15)), (_WHERE, cut(where(fact), 38)))
-    return Row(
+    return TreeRow(
         key=fact.name,
         depth=1,
-        cells=(*cells, (-_SIZE, size(fact.size_bytes)), (_STATE, cut(state(tree, listed, fact), 21))),
+        cells=(*cells, (-_SIZE, format_size(fact.size_bytes)), (_STATE, cut(state(tree, listed, fact), 21))),
         top=0,
         added=bar * fact.added / total if total else 0.0,
         removed=bar * fact.removed / total if total else 0.0,
@@ -272,14 +272,14 @@ def _manifest(tree: Tree, listed: ListFact, fact: ManifestFact, longest: int) ->
     )
 
 
-def _index(fact: IndexFact) -> Row:
+def _index(fact: IndexFact) -> TreeRow:
     """An index file: what it holds, then its bucket and as much of its partition as there is room for."""
     held, bucket = cut(holds(fact), 36), f"bucket {fact.bucket}"
     start = max(_WHERE, _MANY + (columns_wide(held) + 2) * _LETTER)
     where = cut(", ".join(filter(None, (bucket, printable(fact.partition)))), int((_SIZE - 0.065 - start) / _LETTER))
-    cells = ((_NAME, cut(short(fact.name), 25)), (_MANY, held), (start, where), (-_SIZE, size(fact.size_bytes)))
-    said = " · ".join((printable(fact.name), holds(fact), _place_of(fact), size(fact.size_bytes)))
-    return Row(key=fact.name, depth=1, cells=cells, top=0, hint=said, index=True)
+    cells = ((_NAME, cut(short(fact.name), 25)), (_MANY, held), (start, where), (-_SIZE, format_size(fact.size_bytes)))
+    said = " · ".join((printable(fact.name), holds(fact), _place_of(fact), format_size(fact.size_bytes)))
+    return TreeRow(key=fact.name, depth=1, cells=cells, top=0, hint=said, index=True)
 
 
 def _place_of(fact: IndexFact) -> str:
@@ -289,7 +289,7 @@ def _place_of(fact: IndexFact) -> str:
 # ---- shapes ---------------------------------------------------------------------------------------------------------------------------------
 
 
-def shapes(placed: Placed) -> tuple[Shape, ...]:
+def shapes(placed: TreeLayout) -> tuple[Shape, ...]:
     """Words, tree lines and bars; x and widths are shares of the width."""
     found: list[Shape] = []
     stem = 0.015
@@ -305,17 +305,17 @@ def shapes(placed: Placed) -> tuple[Shape, ...]:
                 bar = Rect(x=_BAR + start * room, y=middle - 5, width=max(0.003, length * room), height=10, color=color, faint=row.dim)
                 found.append(replace(bar, key=row.key, hint=row.hint))
         if row.index:
-            found.append(Sign(x=_BAR + 0.006, y=middle, size=9, color="deleted", sign="diamond", key=row.key, hint=row.hint))
+            found.append(Marker(x=_BAR + 0.006, y=middle, size=9, color="deleted", sign="diamond", key=row.key, hint=row.hint))
         for x, said in row.cells:
             if said:
-                found.append(Word(x=abs(x), y=middle, text=said, anchor="end" if x < 0 else "start", bold=row.depth == 0, color="text"))
+                found.append(TextShape(x=abs(x), y=middle, text=said, anchor="end" if x < 0 else "start", bold=row.depth == 0, color="text"))
     return tuple(found)
 
 
-def drawing(tree: Tree, placed: Placed, *, selected: str = "", note: str = "", width: float = WIDTH) -> Drawing:
+def drawing(tree: ManifestTree, placed: TreeLayout, *, selected: str = "", note: str = "", width: float = WIDTH) -> Drawing:
     """The picture: title, what the filter does, the tree with the chosen row in a frame."""
     said = [title(tree), *filter(None, (told(tree), note))]
-    head: list[Shape] = [Word(x=0, y=9 + 16 * at, text=cut(line, 130), bold=at == 0) for at, line in enumerate(said)]
+    head: list[Shape] = [TextShape(x=0, y=9 + 16 * at, text=cut(line, 130), bold=at == 0) for at, line in enumerate(said)]
     top = 18.0 * len(said) + 4
     body: list[Shape] = []
     for shape in shapes(placed):
@@ -339,7 +339,8 @@ ENTRY = ("kind", "partition", "bucket", "level", "file", "size", "rows", "keys",
 def entry_rows(entries: Sequence[EntryFact], *, filtered: bool) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
     """Names and rows of the entries of a manifest."""
     rows = [
-        (one.kind, one.partition or None, one.bucket, f"L{one.level}", one.name, size(one.size_bytes), one.row_count, _keys(one), one.fate) for one in entries
+        (one.kind, one.partition or None, one.bucket, f"L{one.level}", one.name, format_size(one.size_bytes), one.row_count, _keys(one), one.fate)
+        for one in entries
     ]
     return (ENTRY, list(rows)) if filtered else (ENTRY[:-1], [row[:-1] for row in rows])
 
@@ -361,35 +362,35 @@ def entries_html(name: str, fact: ManifestFact | None, entries: Sequence[EntryFa
     """The entries of the chosen manifest as a table, at most `limit`, and how many more there are."""
     names, rows = entry_rows(entries[:limit], filtered=filtered)
     left = total - len(rows)
-    return html.table(names, rows, title=entries_title(name, fact, total), limit=limit) + (f"<p>… {count(left)} more</p>" if left > 0 else "")
+    return html.table(names, rows, title=entries_title(name, fact, total), limit=limit) + (f"<p>… {format_count(left)} more</p>" if left > 0 else "")
 
 
 def index_html(fact: IndexFact, *, limit: int = 50) -> str:
     """What an index file holds: the vectors of data files, or its facts."""
     if not fact.vectors:
-        return html.card(short(fact.name), [("type", fact.type), ("holds", holds(fact)), ("size", size(fact.size_bytes))])
+        return html.card(short(fact.name), [("type", fact.type), ("holds", holds(fact)), ("size", format_size(fact.size_bytes))])
     return html.table(("data file", "deleted rows"), list(fact.vectors), title=f"{short(fact.name)}: {holds(fact)}", limit=limit)
 
 
-def tree_rows(tree: Tree) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+def tree_rows(tree: ManifestTree) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
     """Names and rows of all manifests and index files: the tree as a table."""
     rows: list[tuple[object, ...]] = [
-        (listed.which, m.name, many(m), where(m) or None, size(m.size_bytes), state(tree, listed, m)) for listed in tree.lists for m in listed.manifests
+        (listed.which, m.name, many(m), where(m) or None, format_size(m.size_bytes), state(tree, listed, m)) for listed in tree.lists for m in listed.manifests
     ]
     rows += [(listed.which, listed.name, None, listed.gone, None, "") for listed in tree.lists if listed.gone]
-    rows += [("index", one.name, holds(one), _place_of(one), size(one.size_bytes), "") for one in tree.indexes]
+    rows += [("index", one.name, holds(one), _place_of(one), format_size(one.size_bytes), "") for one in tree.indexes]
     names = ("list", "manifest", "entries", "covers", "size", "under the filter")
     return (names, rows) if tree.filter else (names[:-1], [row[:-1] for row in rows])
 
 
-def tree_html(tree: Tree, *, limit: int = html.LIMIT) -> str:
+def tree_html(tree: ManifestTree, *, limit: int = html.LIMIT) -> str:
     """The tree as a table without style blocks."""
     names, rows = tree_rows(tree)
     note = f"<p>{html.escape(told(tree))}</p>" if tree.filter else ""
     return html.table(names, rows, title=title(tree), limit=limit) + note
 
 
-def text(tree: Tree, *, width: int = texts.WIDTH, first: int = 8) -> str:
+def text(tree: ManifestTree, *, width: int = texts.WIDTH, first: int = 8) -> str:
     """The tree in characters; of long lists the first rows, and the rest in words."""
     lines = [title(tree), *filter(None, (told(tree),))]
     rows = place(tree, shown=dict.fromkeys(("base", "delta", "changelog", "index"), first)).rows

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from PIL import Image, ImageDraw, ImageFont
 
 from lakekit.draw.color import GROUND, ink
-from lakekit.draw.shapes import Rect, Sign, Stroke, Word, corners
 from lakekit.draw.humanize import printable
+from lakekit.draw.shapes import Marker, Rect, Stroke, TextShape, corners
 
 if TYPE_CHECKING:
     from lakekit.draw.shapes import Drawing
@@ -47,9 +47,9 @@ def png(drawing: Drawing, *, scale: int = SCALE) -> bytes:
             case Stroke():
                 ends = [shape.x * scale, shape.y * scale, shape.to_x * scale, shape.to_y * scale]
                 brush.line(ends, ink(shape.color), max(1, round(shape.thickness * scale)))
-            case Sign():
+            case Marker():
                 _sign(brush, shape, scale)
-            case Word():
+            case TextShape():
                 _word(brush, shape, scale)
     out = io.BytesIO()
     # an octree keeps the colour of a rare mark, which a median cut gives away; it is smaller and twice as fast too (measured)
@@ -67,7 +67,7 @@ def _rect(brush: ImageDraw.ImageDraw, shape: Rect, scale: int) -> None:
         brush.rounded_rectangle(place, shape.round * scale, fill=color)
 
 
-def _sign(brush: ImageDraw.ImageDraw, shape: Sign, scale: int) -> None:
+def _sign(brush: ImageDraw.ImageDraw, shape: Marker, scale: int) -> None:
     color = _fainter(ink(shape.color)) if shape.faint else ink(shape.color)
     half = shape.size / 2
     if found := corners(shape):
@@ -76,7 +76,7 @@ def _sign(brush: ImageDraw.ImageDraw, shape: Sign, scale: int) -> None:
         brush.ellipse([(shape.x - half) * scale, (shape.y - half) * scale, (shape.x + half) * scale, (shape.y + half) * scale], fill=color)
 
 
-def _word(brush: ImageDraw.ImageDraw, shape: Word, scale: int) -> None:
+def _word(brush: ImageDraw.ImageDraw, shape: TextShape, scale: int) -> None:
     """Text on one line; bold is the same text once more, a little to the right."""
     said, font = _spelt(printable(shape.text), max(1, round(shape.size * scale)))
     for aside in (0, scale / 3) if shape.bold else (0,):

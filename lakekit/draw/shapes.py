@@ -49,7 +49,7 @@ class Stroke:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Word:
+class TextShape:
     """Text on one line; `anchor` says which of its points stands at (x, y): "start", "middle" or "end" of its middle line."""
 
     x: float
@@ -62,7 +62,7 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sign:
+class Marker:
     """A small filled sign whose middle stands at (x, y), so large as a square of `size` a side: `sign` is "circle", "square", "diamond" or "triangle"."""
 
     x: float
@@ -75,7 +75,7 @@ class Sign:
     key: str = ""
 
 
-Shape = Rect | Stroke | Word | Sign
+Shape = Rect | Stroke | TextShape | Marker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ class Drawing:
     told: str
 
 
-def corners(sign: Sign) -> tuple[tuple[float, float], ...]:
+def corners(sign: Marker) -> tuple[tuple[float, float], ...]:
     """The corners of a sign that has some; none of a circle."""
     x, y, half = sign.x, sign.y, sign.size / 2
     match sign.sign:

@@ -6,8 +6,8 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from lakekit.draw.color import css
-from lakekit.draw.shapes import Rect, Sign, Stroke, Word, corners
 from lakekit.draw.humanize import printable
+from lakekit.draw.shapes import Marker, Rect, Stroke, TextShape, corners
 
 if TYPE_CHECKING:
     from lakekit.draw.shapes import Drawing, Shape
@@ -20,7 +20,7 @@ def svg(drawing: Drawing) -> str:
     """
     body = "".join(_element(shape) for shape in drawing.shapes)
     box = f"0 0 {drawing.width:g} {drawing.height:g}"
-    role = "group" if any(isinstance(shape, (Rect, Sign)) and shape.key for shape in drawing.shapes) else "img"
+    role = "group" if any(isinstance(shape, (Rect, Marker)) and shape.key for shape in drawing.shapes) else "img"
     return f'<svg role="{role}" aria-label="{_said(drawing.told)}" viewBox="{box}" width="100%" xmlns="http://www.w3.org/2000/svg">{body}</svg>'
 
 
@@ -35,17 +35,17 @@ def _element(shape: Shape) -> str:
         case Stroke():
             ends = f'x1="{shape.x:.2f}" y1="{shape.y:.2f}" x2="{shape.to_x:.2f}" y2="{shape.to_y:.2f}"'
             return f'<line {ends} stroke="{css(shape.color)}" stroke-width="{shape.thickness:g}"/>'
-        case Sign():
+        case Marker():
             place = " ".join(f"{x:.2f},{y:.2f}" for x, y in corners(shape))
             form = f'polygon points="{place}"' if place else f'circle cx="{shape.x:.2f}" cy="{shape.y:.2f}" r="{shape.size / 2:.2f}"'
             return f'<{form} fill="{css(shape.color)}"{_told(shape)}</{"polygon" if place else "circle"}>'
-        case Word():
+        case TextShape():
             place = f'x="{shape.x:.2f}" y="{shape.y:.2f}" text-anchor="{shape.anchor}" dominant-baseline="middle"'
             bold = ' font-weight="600"' if shape.bold else ""
             return f'<text {place} font-size="{shape.size:g}" font-family="ui-monospace,monospace" fill="{css(shape.color)}"{bold}>{_said(shape.text)}</text>'
 
 
-def _told(shape: Rect | Sign) -> str:
+def _told(shape: Rect | Marker) -> str:
     """What is left of a box's start tag, and the hint inside it."""
     faint = ' opacity="0.35"' if shape.faint else ""
     button = f' data-key="{_said(shape.key)}" role="button" tabindex="0" aria-label="{_said(shape.hint or shape.key)}"' if shape.key else ""

@@ -17,8 +17,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from lakekit.draw import html
-from lakekit.draw.shapes import WIDTH, Drawing, Rect, Shape, Sign, Stroke, Word
-from lakekit.draw.humanize import brief, count, cut, plural, printable
+from lakekit.draw.humanize import brief, cut, format_count, plural, printable
+from lakekit.draw.shapes import WIDTH, Drawing, Marker, Rect, Shape, Stroke, TextShape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -38,7 +38,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class SnapshotMark:
     """A snapshot as the timeline shows it; counts are stored rows. `life`: "" while it is there, "tag" or "changelog" where only that of it is kept."""
 
     id: int
@@ -59,10 +59,10 @@ class History:
     """The marks of a table in the order of their ids; `newest_schema_id` may be newer than any snapshot."""
 
     table: str
-    marks: tuple[Mark, ...]
+    marks: tuple[SnapshotMark, ...]
     newest_schema_id: int = 0
 
-    def find(self, snapshot_id: int) -> Mark | None:
+    def find(self, snapshot_id: int) -> SnapshotMark | None:
         """The mark of that snapshot."""
         return next((mark for mark in self.marks if mark.id == snapshot_id), None)
 
@@ -76,8 +76,8 @@ class FileCounts:
     removed: int
 
     def __str__(self) -> str:
-        changes = " ".join([f"+{count(self.added)}"] * (self.added > 0) + [f"-{count(self.removed)}"] * (self.removed > 0))
-        return count(self.live) + (f" ({changes})" if changes else "")
+        changes = " ".join([f"+{format_count(self.added)}"] * (self.added > 0) + [f"-{format_count(self.removed)}"] * (self.removed > 0))
+        return format_count(self.live) + (f" ({changes})" if changes else "")
 
 
 def moment(time_ms: int | None) -> str:
@@ -87,7 +87,7 @@ def moment(time_ms: int | None) -> str:
     try:
         return (_EPOCH + timedelta(milliseconds=time_ms)).strftime("%Y-%m-%d %H:%M:%SZ")
     except OverflowError:
-        return count(time_ms)
+        return format_count(time_ms)
 
 
 def title(history: History) -> str:
@@ -99,7 +99,7 @@ def title(history: History) -> str:
     day, _, hour = last.partition(" ")
     span = first if first == last else f"{first} .. {hour if hour and first.startswith(day) else last}"
     there = sum(not mark.life for mark in marks)
-    kept = f" and {count(len(marks) - there)} expired" if there < len(marks) else ""
+    kept = f" and {format_count(len(marks) - there)} expired" if there < len(marks) else ""
     return f"{brief(history.table)} · {plural(there, 'snapshot')}{kept} · {span}"
 
 
@@ -122,12 +122,12 @@ def notes(history: History, *, shown: int = 8) -> list[str]:
     return found
 
 
-def schema_changes(history: History) -> list[Mark]:
+def schema_changes(history: History) -> list[SnapshotMark]:
     """The marks whose schema is another than that of the mark before."""
     return [mark for before, mark in zip(history.marks, history.marks[1:], strict=False) if mark.schema_id != before.schema_id]
 
 
-def hint(mark: Mark) -> str:
+def hint(mark: SnapshotMark) -> str:
     """A snapshot in one line."""
     parts = [f"{mark.id} {mark.kind}", moment(mark.time_ms)]
     if mark.row_count is not None:
@@ -141,7 +141,7 @@ def hint(mark: Mark) -> str:
 DETAIL = ("id", "kind", "when", "rows", "delta", "changelog", "files", "schema", "watermark", "user", "tags")
 
 
-def detail(mark: Mark, files: FileCounts | str | None = None) -> tuple[object, ...]:
+def detail(mark: SnapshotMark, files: FileCounts | str | None = None) -> tuple[object, ...]:
     """The row of a snapshot under the names `DETAIL`; `files` may say why they are not known."""
     return (
         mark.id,
@@ -158,25 +158,25 @@ def detail(mark: Mark, files: FileCounts | str | None = None) -> tuple[object, .
     )
 
 
-def detail_html(mark: Mark, files: FileCounts | str | None = None) -> str:
+def detail_html(mark: SnapshotMark, files: FileCounts | str | None = None) -> str:
     """A snapshot as a table of one row; its changelog and its tags only where it has some."""
     told = [(name, value) for name, value in zip(DETAIL, detail(mark, files), strict=True) if value is not None or name not in ("changelog", "tags")]
     return html.table([name for name, _ in told], [[value for _, value in told]])
 
 
 def _counted(number: int | None) -> str | None:
-    return None if number is None else count(number)
+    return None if number is None else format_count(number)
 
 
 def _first(said: Sequence[str], shown: int) -> str:
-    return ", ".join([*said[:shown], *([f"… {count(len(said) - shown)} more"] if len(said) > shown else [])])
+    return ", ".join([*said[:shown], *([f"… {format_count(len(said) - shown)} more"] if len(said) > shown else [])])
 
 
 # ---- geometry -------------------------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class MarkGroup:
     """One drawn mark, of one snapshot or of neighbours: `members` are indices of `History.marks`; (x, y) its middle; `line` the line it stands on."""
 
     members: tuple[int, ...]
@@ -186,26 +186,26 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
+class TimelineLayout:
     """The groups, the lines they stand on (each its middle and the floor of its steps), the whole height, and what was merged, in words."""
 
-    groups: tuple[Group, ...]
+    groups: tuple[MarkGroup, ...]
     lines: tuple[tuple[float, float], ...]
     height: float
     said: str
     by_time: bool = False
 
-    def group_of(self, at: int) -> Group | None:
+    def group_of(self, at: int) -> MarkGroup | None:
         """The group of a mark, by its index."""
         return next((group for group in self.groups if at in group.members), None)
 
 
-def place(history: History, *, by_time: bool = False) -> Placed:
+def place(history: History, *, by_time: bool = False) -> TimelineLayout:
     """Where each mark stands: evenly in lines of sixty, or by its time with marks of the same moment above each other."""
     return _by_time(history.marks) if by_time and len(history.marks) > 1 else _evenly(len(history.marks))
 
 
-def _evenly(many: int) -> Placed:
+def _evenly(many: int) -> TimelineLayout:
     each = max(1, -(-many // MOST))
     members = [tuple(range(start, min(start + each, many))) for start in range(0, many, each)]
     lines = max(1, -(-len(members) // _PER_LINE))
@@ -213,14 +213,14 @@ def _evenly(many: int) -> Placed:
     pitch = min(1 / per_line, _PITCH)
     tall = _LABEL + _SIZE + _LABEL + _STEPS + 8
     groups = tuple(
-        Group(members=found, x=(at % per_line + 0.5) * pitch, y=at // per_line * tall + _LABEL + _SIZE / 2, line=at // per_line)
+        MarkGroup(members=found, x=(at % per_line + 0.5) * pitch, y=at // per_line * tall + _LABEL + _SIZE / 2, line=at // per_line)
         for at, found in enumerate(members)
     )
     places = tuple((line * tall + _LABEL + _SIZE / 2, (line + 1) * tall - 8) for line in range(lines))
-    return Placed(groups=groups, lines=places, height=lines * tall, said=_said(many, len(groups), "neighbours stand together"))
+    return TimelineLayout(groups=groups, lines=places, height=lines * tall, said=_said(many, len(groups), "neighbours stand together"))
 
 
-def _by_time(marks: Sequence[Mark]) -> Placed:
+def _by_time(marks: Sequence[SnapshotMark]) -> TimelineLayout:
     order = sorted(range(len(marks)), key=lambda at: (marks[at].time_ms, marks[at].id))
     low, high = marks[order[0]].time_ms, marks[order[-1]].time_ms
     half, margin = (_SIZE / 2 + 1) / WIDTH, (_SIZE + 2) / WIDTH
@@ -237,29 +237,29 @@ def _by_time(marks: Sequence[Mark]) -> Placed:
             found.append(([at], x, lane))
     lanes = max(lane for *_, lane in found) + 1
     floor = _LABEL + lanes * (_SIZE + 2)
-    groups = tuple(Group(members=tuple(members), x=x, y=floor - (lane + 0.5) * (_SIZE + 2)) for members, x, lane in found)
+    groups = tuple(MarkGroup(members=tuple(members), x=x, y=floor - (lane + 0.5) * (_SIZE + 2)) for members, x, lane in found)
     height = floor + _LABEL + _STEPS + 8
     said = _said(len(marks), len(groups), "those of the same moment stand together")
-    return Placed(groups=groups, lines=((floor - (_SIZE + 2) / 2, height - 8),), height=height, said=said, by_time=True)
+    return TimelineLayout(groups=groups, lines=((floor - (_SIZE + 2) / 2, height - 8),), height=height, said=said, by_time=True)
 
 
 def _said(marks: int, groups: int, how: str) -> str:
     return "" if groups == marks else f"{plural(marks, 'snapshot')} drawn as {plural(groups, 'mark')}: {how}, drawn as the rarest kind among them"
 
 
-def kinds_of(history: History, placed: Placed) -> list[str]:
+def kinds_of(history: History, placed: TimelineLayout) -> list[str]:
     """The kind each group is drawn as: of its snapshots' kinds the one that is rarest in the table, so that few compactions are not lost among appends."""
     many = Counter(mark.kind for mark in history.marks)
     return [min((history.marks[at].kind for at in group.members), key=lambda kind: many[kind]) for group in placed.groups]
 
 
-def group_hint(history: History, group: Group) -> str:
+def group_hint(history: History, group: MarkGroup) -> str:
     """A drawn mark in one line: its snapshot, or how many of which kind."""
     found = [history.marks[at] for at in group.members]
     if len(found) == 1:
         return hint(found[0])
     kinds = {kind: sum(mark.kind == kind for mark in found) for kind in SIGNS}
-    said = ", ".join(f"{count(many)} {kind}" for kind, many in kinds.items() if many)
+    said = ", ".join(f"{format_count(many)} {kind}" for kind, many in kinds.items() if many)
     low, high = min(mark.id for mark in found), max(mark.id for mark in found)
     return f"{plural(len(found), 'snapshot')}, {low} to {high}: {said} · {moment(found[0].time_ms)} .. {moment(found[-1].time_ms)}"
 
@@ -267,7 +267,7 @@ def group_hint(history: History, group: Group) -> str:
 # ---- shapes ---------------------------------------------------------------------------------------------------------------------------------
 
 
-def behind(history: History, placed: Placed) -> tuple[Shape, ...]:
+def behind(history: History, placed: TimelineLayout) -> tuple[Shape, ...]:
     """Everything but the marks: lines, steps of rows, ids, tags and schema changes; x and widths are shares."""
     shapes: list[Shape] = [Stroke(x=0, y=y, to_x=1, to_y=y) for y, _ in placed.lines]
     shapes += _steps(history, placed)
@@ -275,10 +275,10 @@ def behind(history: History, placed: Placed) -> tuple[Shape, ...]:
     return tuple(shapes)
 
 
-def signs(history: History, placed: Placed) -> tuple[Sign, ...]:
+def signs(history: History, placed: TimelineLayout) -> tuple[Marker, ...]:
     """The marks themselves, group by group."""
     return tuple(
-        Sign(
+        Marker(
             x=group.x,
             y=group.y,
             size=_SIZE,
@@ -292,12 +292,12 @@ def signs(history: History, placed: Placed) -> tuple[Sign, ...]:
     )
 
 
-def drawing(history: History, placed: Placed, *, selected: int = 0, width: float = WIDTH) -> Drawing:
+def drawing(history: History, placed: TimelineLayout, *, selected: int = 0, width: float = WIDTH) -> Drawing:
     """The picture: title and legend, the marks, the chosen one in a frame."""
     said = [title(history), *notes(history), *filter(None, (placed.said,))]
-    head: list[Shape] = [Word(x=0, y=8, text=cut(said[0], 90), bold=True)]
+    head: list[Shape] = [TextShape(x=0, y=8, text=cut(said[0], 90), bold=True)]
     head += legend(history, y=24, width=width)
-    head += [Word(x=0, y=40 + 15 * at, text=cut(note, 130), color="muted") for at, note in enumerate(said[1:])]
+    head += [TextShape(x=0, y=40 + 15 * at, text=cut(note, 130), color="muted") for at, note in enumerate(said[1:])]
     top = 40.0 + 15 * (len(said) - 1)
     body: list[Shape] = []
     if history.marks:
@@ -318,12 +318,12 @@ def legend(history: History, *, y: float, width: float = WIDTH) -> list[Shape]:
     for kind, sign in SIGNS.items():
         many = sum(mark.kind == kind for mark in history.marks)
         if many:
-            text = f"{kind} {count(many)}"
-            shapes += [Sign(x=x, y=y, size=_SIZE - 2, color=kind, sign=sign), Word(x=x + 10, y=y, text=text, color="muted")]
+            text = f"{kind} {format_count(many)}"
+            shapes += [Marker(x=x, y=y, size=_SIZE - 2, color=kind, sign=sign), TextShape(x=x + 10, y=y, text=text, color="muted")]
             x += 10 + _LETTER * (len(text) + 3)
     rows = [mark.row_count for mark in history.marks if mark.row_count is not None]
     if rows:
-        shapes.append(Word(x=width, y=y, text=f"stored rows, {count(max(rows))} at most", color="muted", anchor="end"))
+        shapes.append(TextShape(x=width, y=y, text=f"stored rows, {format_count(max(rows))} at most", color="muted", anchor="end"))
     return shapes
 
 
@@ -346,7 +346,7 @@ def _stretched(shape: Shape, width: float, down: float) -> Shape:
     return replace(shape, x=shape.x * width, y=shape.y + down)
 
 
-def _steps(history: History, placed: Placed) -> list[Shape]:
+def _steps(history: History, placed: TimelineLayout) -> list[Shape]:
     """Stored rows from each mark to the next, as high as their share of the most rows."""
     most = max((mark.row_count or 0 for mark in history.marks), default=0)
     if most <= 0:
@@ -370,7 +370,7 @@ def _steps(history: History, placed: Placed) -> list[Shape]:
     return list(shapes)
 
 
-def _labels(history: History, placed: Placed) -> list[Shape]:
+def _labels(history: History, placed: TimelineLayout) -> list[Shape]:
     """Ids below the marks where there is room, tags and schema changes above."""
     changed = {mark.id for mark in schema_changes(history)}
     shapes: list[Shape] = []
@@ -385,7 +385,7 @@ def _labels(history: History, placed: Placed) -> list[Shape]:
         number = str(last.id)
         half = len(number) * _LETTER / 2 / WIDTH
         if group.x - half >= below[line]:
-            shapes.append(Word(x=group.x, y=y + _SIZE / 2 + 8, text=number, color="muted", anchor="middle"))
+            shapes.append(TextShape(x=group.x, y=y + _SIZE / 2 + 8, text=number, color="muted", anchor="middle"))
             below[line] = group.x + half + 6 / WIDTH
         told = [printable(name) for mark in found for name in mark.tags]
         told += [f"schema {mark.schema_id}" for mark in found if mark.id in changed]
@@ -394,7 +394,7 @@ def _labels(history: History, placed: Placed) -> list[Shape]:
             color = "probe" if any(mark.tags for mark in found) else "axis"
             shapes.append(Stroke(x=group.x, y=group.y - _SIZE / 2 - 4, to_x=group.x, to_y=group.y - _SIZE / 2, color=color, thickness=2))
             if start >= above[line] and start + len(text) * _LETTER / WIDTH <= 1:
-                shapes.append(Word(x=start, y=tops[line] - _SIZE / 2 - 9, text=text, color="text"))
+                shapes.append(TextShape(x=start, y=tops[line] - _SIZE / 2 - 9, text=text, color="text"))
                 above[line] = start + (len(text) + 2) * _LETTER / WIDTH
     return shapes
 
@@ -413,16 +413,16 @@ def text(history: History, *, width: int = 100, selected: int = 0) -> str:
     kinds = [f"{_FULL[kind]} {kind}" for kind in SIGNS if any(mark.kind == kind for mark in history.marks)]
     most = max((mark.row_count or 0 for mark in history.marks), default=0)
     if history.marks:
-        lines.append("  ".join([*kinds, *([f"{_BARS[-1]} {count(most)} stored rows"] if most else [])]))
+        lines.append("  ".join([*kinds, *([f"{_BARS[-1]} {format_count(most)} stored rows"] if most else [])]))
         lines += _drawn(history.marks, most, width, selected)
     return "\n".join(cut(line, width) for line in [*lines, *notes(history)])
 
 
-def _drawn(marks: Sequence[Mark], most: int, width: int, selected: int) -> list[str]:
+def _drawn(marks: Sequence[SnapshotMark], most: int, width: int, selected: int) -> list[str]:
     cell = max(len(str(mark.id)) for mark in marks) + 3
     per_line = max(1, (width - 1) // cell)
     shown = marks[-per_line * _LINES :]
-    lines = [f"… {count(len(marks) - len(shown))} older"] if len(shown) < len(marks) else []
+    lines = [f"… {format_count(len(marks) - len(shown))} older"] if len(shown) < len(marks) else []
     for start in range(0, len(shown), per_line):
         found = shown[start : start + per_line]
         marked = [(_HOLLOW if mark.life else _FULL).get(mark.kind, "?") for mark in found]

@@ -26,11 +26,11 @@ import numpy as np
 from pyroaring import BitMap
 
 from lakekit.codec import roaring
-from lakekit.file_index import index_keys
 from lakekit.codec.cursor import Cursor
-from lakekit.file_index.index_keys import WIDTHS, Key
 from lakekit.errors import InvalidOption, Unsupported
+from lakekit.file_index import index_keys
 from lakekit.file_index.bitmaps import SEARCHED, absent, listed
+from lakekit.file_index.index_keys import WIDTHS, Key
 from lakekit.file_index.values import AS_STORED, stands, wire
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from lakekit.file_index.index_keys import Question, Ragged
+    from lakekit.file_index.index_keys import KeyQuery, Ragged
     from lakekit.predicate import Leaf
     from lakekit.types import DataType
 
@@ -143,10 +143,10 @@ def probe(payload: bytes | memoryview, t: DataType, leaf: Leaf, row_count: int) 
     """The rows that match, False for none, True where it cannot tell. Reads one block (of version 2) a literal. Raises `Corrupt`, `Unsupported`."""
     asked = index_keys.question(leaf, t)
     found = None if asked is None else rows(payload, t, asked, row_count)
-    return True if found is None else index_keys.verdict(found, row_count)
+    return True if found is None else index_keys.row_selection(found, row_count)
 
 
-def rows(payload: bytes | memoryview, t: DataType, asked: Question, row_count: int) -> BitMap | None:
+def rows(payload: bytes | memoryview, t: DataType, asked: KeyQuery, row_count: int) -> BitMap | None:
     """The rows that a question is true of, those without a value among the unequal ones; None for a range. Raises `Corrupt`, `Unsupported`."""
     if asked.kind == "range":
         return None

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from lakekit.file_index import index_keys
 from lakekit.codec.binary_columns import integers_at
+from lakekit.file_index import index_keys, values
 from lakekit.file_index.index_keys import WIDTHS, Key
-from lakekit.file_index import values
-from lakekit.file_index.values import AS_STORED, Lists, Texts, number
+from lakekit.file_index.values import AS_STORED, EntryLists, IndexTexts, number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lakekit.file_index.container import Payloads
-    from lakekit.file_index.values import Mask, Numbers, Values
+    from lakekit.file_index.values import IndexValues, Mask, Numbers
     from lakekit.predicate import Leaf
     from lakekit.types import DataType
 
@@ -74,7 +73,7 @@ def absent(payloads: Payloads, t: DataType, leaf: Leaf, row_counts: Numbers) -> 
 def _lack_numbers(data: NDArray[np.uint8], version: _Version, t: DataType, keys: tuple[Key, ...]) -> Mask:
     gone = np.ones(len(version.at), bool)
     for key in keys:
-        lists = Lists(version.after, version.counts, version.ends) if version.number == 1 else _block_of(data, version.after, version.ends, t, key)
+        lists = EntryLists(version.after, version.counts, version.ends) if version.number == 1 else _block_of(data, version.after, version.ends, t, key)
         gone &= _lacking(data, lists, WIDTHS[t.root] + 4 * version.number, t, key)
     return gone
 
@@ -84,7 +83,7 @@ def _lack_texts(data: NDArray[np.uint8], version: _Version, t: DataType, keys: t
     return np.zeros(len(version.at), bool) if found is None else values.lack_texts(data, found.lists, found.firsts, found.owners, found.sound, keys)
 
 
-def _lacking(data: NDArray[np.uint8], lists: Lists, step: int, t: DataType, key: Key) -> Mask:
+def _lacking(data: NDArray[np.uint8], lists: EntryLists, step: int, t: DataType, key: Key) -> Mask:
     """Which of those lists hold no such value. Of one that says more than fits nobody knows."""
     found, wire, stored = lists.fit(step), values.wire(key, t), AS_STORED[WIDTHS[t.root]]
     if wire is None:
@@ -95,7 +94,7 @@ def _lacking(data: NDArray[np.uint8], lists: Lists, step: int, t: DataType, key:
     return found
 
 
-def _block_of(data: NDArray[np.uint8], after: Numbers, ends: Numbers, t: DataType, key: Key) -> Lists:
+def _block_of(data: NDArray[np.uint8], after: Numbers, ends: Numbers, t: DataType, key: Key) -> EntryLists:
     """The block of many payloads of version 2 that a value would be in: none of its entries where it is less than all, -1 of them where a block is damaged."""
     width, read = WIDTHS[t.root], partial(number, data)
     blocks, start, length, sound = _heads(data, after, ends, width)
@@ -110,7 +109,7 @@ def _block_of(data: NDArray[np.uint8], after: Numbers, ends: Numbers, t: DataTyp
     following = np.where((offset <= following) & (following <= length), following, length)
     sound &= (low == 0) | ((offset >= 0) & (offset + 4 <= following))
     counts, end = np.where(low == 0, 0, read(start + offset)), start + following
-    return Lists(np.where(low == 0, end, start + offset + 4), np.where(sound, counts, -1), end)
+    return EntryLists(np.where(low == 0, end, start + offset + 4), np.where(sound, counts, -1), end)
 
 
 def _heads(data: NDArray[np.uint8], after: Numbers, ends: Numbers, width: int) -> tuple[Numbers, Numbers, Numbers, Mask]:
@@ -125,16 +124,16 @@ def _heads(data: NDArray[np.uint8], after: Numbers, ends: Numbers, width: int) -
 # ---- asked again --------------------------------------------------------------------------------------------------------------------------------
 
 
-def listed(payloads: Payloads, t: DataType, row_counts: Numbers) -> Values | None:
+def listed(payloads: Payloads, t: DataType, row_counts: Numbers) -> IndexValues | None:
     """The values of many payloads, for who asks more than once; None where they are more than are worth it."""
     data, known, total = payloads.data, np.zeros(len(payloads), bool), 0
-    parts = [Texts(*np.zeros((3, 0), np.int64))]
+    parts = [IndexTexts(*np.zeros((3, 0), np.int64))]
     for version in _by_version(payloads, row_counts):
         blocks = _blocks(data, version, t)
         if blocks is None:
             return None
         chosen = blocks.sound[blocks.owners]
-        every, owners = Lists(*(one[chosen] for one in blocks.lists)), blocks.owners[chosen]
+        every, owners = EntryLists(*(one[chosen] for one in blocks.lists)), blocks.owners[chosen]
         total += int(every.counts.sum())
         if total > values.MOST_LISTED:
             return None
@@ -146,29 +145,31 @@ def listed(payloads: Payloads, t: DataType, row_counts: Numbers) -> Values | Non
         blocks.sound[owners[~whole]] = False
         known[version.at] = blocks.sound
         parts.append(found._replace(owners=version.at[owners[found.owners]]))
-    every_value = Texts(*(np.concatenate(one) for one in zip(*parts, strict=True)))
+    every_value = IndexTexts(*(np.concatenate(one) for one in zip(*parts, strict=True)))
     return values.of(data, every_value, payloads.ends - payloads.begins, known, t)
 
 
-def _numbers(lists: Lists, step: int) -> Texts:
+def _numbers(lists: EntryLists, step: int) -> IndexTexts:
     """Where the numbers of lists stand, as if they were texts."""
     owners, nth = np.repeat(np.arange(len(lists.begins)), lists.counts), values.each(lists.counts)
-    return Texts(lists.begins[owners] + step * nth, nth, owners)
+    return IndexTexts(lists.begins[owners] + step * nth, nth, owners)
 
 
-class _Blocks(NamedTuple):
+class _EntryListBlocks(NamedTuple):
     """Lists of entries, whose they are (ascending), which payloads are sound as far as that, and the first value of each list where those are texts."""
 
-    lists: Lists
+    lists: EntryLists
     owners: Numbers
     sound: Mask
-    firsts: Texts
+    firsts: IndexTexts
 
 
-def _blocks(data: NDArray[np.uint8], version: _Version, t: DataType) -> _Blocks | None:
+def _blocks(data: NDArray[np.uint8], version: _Version, t: DataType) -> _EntryListBlocks | None:
     """All blocks of many payloads, of version 1 the one list they have; None: too many."""
-    width, nothing = WIDTHS.get(t.root), Texts(*np.zeros((3, 0), np.int64))
-    found: _Blocks | None = _Blocks(Lists(version.after, version.counts, version.ends), np.arange(len(version.at)), np.ones(len(version.at), bool), nothing)
+    width, nothing = WIDTHS.get(t.root), IndexTexts(*np.zeros((3, 0), np.int64))
+    found: _EntryListBlocks | None = _EntryListBlocks(
+        EntryLists(version.after, version.counts, version.ends), np.arange(len(version.at)), np.ones(len(version.at), bool), nothing
+    )
     if version.number == 2:
         found = _every_block(data, version.after, version.ends, width)
     if found is not None:
@@ -176,26 +177,26 @@ def _blocks(data: NDArray[np.uint8], version: _Version, t: DataType) -> _Blocks 
     return found
 
 
-def _every_block(data: NDArray[np.uint8], after: Numbers, ends: Numbers, width: int | None) -> _Blocks | None:
+def _every_block(data: NDArray[np.uint8], after: Numbers, ends: Numbers, width: int | None) -> _EntryListBlocks | None:
     read = partial(number, data)
     if width is None:
-        walked = values.walk(data, Lists(after + 4, np.where(after + 4 <= ends, read(after), -1), ends - 4), 4)
+        walked = values.walk(data, EntryLists(after + 4, np.where(after + 4 <= ends, read(after), -1), ends - 4), 4)
         if walked is None:
             return None
         firsts, start, sound = walked
         start, length = start + 4, read(start)
         sound &= (length >= 0) & (start + length <= ends)
-        firsts = Texts(*(one[sound[firsts.owners]] for one in firsts))
+        firsts = IndexTexts(*(one[sound[firsts.owners]] for one in firsts))
     else:
         blocks, start, length, sound = _heads(data, after, ends, width)
         blocks = np.where(sound, blocks, 0)
         if blocks.sum() > values.MOST_LISTED:
             return None
-        firsts = _numbers(Lists(after + 4, blocks, ends), width + 4)
+        firsts = _numbers(EntryLists(after + 4, blocks, ends), width + 4)
     owners, offsets = firsts.owners, read(firsts.places + (firsts.lengths if width is None else width))
     start, whole = start[owners], length[owners]
     following = np.where(np.append(owners[1:] == owners[:-1], False)[: len(owners)], np.append(offsets[1:], 0)[: len(owners)], whole)
     following = np.where((offsets <= following) & (following <= whole), following, whole)
     fits = (offsets >= 0) & (offsets + 4 <= following)
     counts = np.where(fits, read(start + offsets), -1)
-    return _Blocks(Lists(start + offsets + 4, counts, start + following), owners, sound, firsts)
+    return _EntryListBlocks(EntryLists(start + offsets + 4, counts, start + following), owners, sound, firsts)

@@ -19,10 +19,10 @@ import numpy as np
 import pyarrow as pa
 
 from lakekit.codec import hashing
-from lakekit.file_index import index_keys
 from lakekit.codec.binary_columns import integers_at
 from lakekit.codec.cursor import Cursor
 from lakekit.errors import InvalidOption
+from lakekit.file_index import index_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -22,9 +22,9 @@ import numpy as np
 from pyroaring import BitMap
 
 from lakekit.codec import bit_slices, roaring
-from lakekit.file_index import index_keys
 from lakekit.codec.cursor import Cursor
 from lakekit.errors import Unsupported, ValueOutOfRange
+from lakekit.file_index import index_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from lakekit.file_index.index_keys import Question
+    from lakekit.file_index.index_keys import KeyQuery
     from lakekit.predicate import Leaf
     from lakekit.types import DataType
 
@@ -63,7 +63,7 @@ def _part(rows: NDArray[np.int64], values: NDArray[np.int64], mine: NDArray[np.b
     return b"".join([head, len(slices).to_bytes(4, "big"), *slices])
 
 
-class _Slices:
+class _BsiSlices:
     """The slices at `places[i]` to `places[i + 1]` of a payload, checked; each is made when it is first asked for."""
 
     def __init__(self, payload: bytes | memoryview, places: Sequence[int]) -> None:
@@ -80,31 +80,31 @@ class _Slices:
         return found
 
 
-class _Part(NamedTuple):
+class _BsiPart(NamedTuple):
     """One part: the rows it has values of, its slices, and how many rows each slice has."""
 
     least: int
     existence: BitMap
-    slices: _Slices
+    slices: _BsiSlices
     counts: list[int]
 
 
-_NOTHING = _Part(least=0, existence=BitMap(), slices=_Slices(b"", [0]), counts=[])
+_NOTHING = _BsiPart(least=0, existence=BitMap(), slices=_BsiSlices(b"", [0]), counts=[])
 
 
 def probe(payload: bytes | memoryview, t: DataType, leaf: Leaf, row_count: int) -> bool | BitMap:
     """The rows that match, False for none, True where it cannot tell. Raises `Corrupt`, `Unsupported`."""
     asked = index_keys.question(leaf, t)
-    return True if asked is None else index_keys.verdict(rows(payload, t, asked, row_count), row_count)
+    return True if asked is None else index_keys.row_selection(rows(payload, t, asked, row_count), row_count)
 
 
-def rows(payload: bytes | memoryview, t: DataType, asked: Question, row_count: int) -> BitMap:  # noqa: ARG001 - whatever the type, values are integers here
+def rows(payload: bytes | memoryview, t: DataType, asked: KeyQuery, row_count: int) -> BitMap:  # noqa: ARG001 - whatever the type, values are integers here
     """The rows that a question is true of. Raises `Corrupt`, `Unsupported`."""
     return _answer(asked, *_parts(payload, row_count), row_count)
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class ColumnTotals:
     """Of the values of some rows: how many there are, their sum, the least and the greatest (None: not asked for, or no value)."""
 
     count: int
@@ -113,7 +113,7 @@ class Figures:
     greatest: int | None
 
 
-def figures(payload: bytes | memoryview, row_count: int, chosen: BitMap | None = None, *, bounded: bool = True) -> Figures:
+def figures(payload: bytes | memoryview, row_count: int, chosen: BitMap | None = None, *, bounded: bool = True) -> ColumnTotals:
     """What the values of the chosen rows come to, or of all; without `bounded` their bounds are not looked for. Raises `Corrupt`, `Unsupported`."""
     positive, negative = _parts(payload, row_count)
     both = positive.existence.intersection_cardinality(negative.existence)
@@ -122,19 +122,19 @@ def figures(payload: bytes | memoryview, row_count: int, chosen: BitMap | None =
     above, below = (part.existence if chosen is None else part.existence & chosen for part in (positive, negative))
     total = _total(positive, None if chosen is None else above) - _total(negative, None if chosen is None else below)
     if not bounded or not (above or below):
-        return Figures(len(above) + len(below), total, None, None)
+        return ColumnTotals(len(above) + len(below), total, None, None)
     least = -_extreme(negative, below, most=True) if below else _extreme(positive, above, most=False)
     greatest = _extreme(positive, above, most=True) if above else -_extreme(negative, below, most=False)
-    return Figures(len(above) + len(below), total, least, greatest)
+    return ColumnTotals(len(above) + len(below), total, least, greatest)
 
 
-def _total(part: _Part, chosen: BitMap | None) -> int:
+def _total(part: _BsiPart, chosen: BitMap | None) -> int:
     if chosen is None:
         return part.least * len(part.existence) + sum(count << i for i, count in enumerate(part.counts))
     return part.least * len(chosen) + sum(part.slices[i].intersection_cardinality(chosen) << i for i in range(len(part.slices)))
 
 
-def _extreme(part: _Part, chosen: BitMap, *, most: bool) -> int:
+def _extreme(part: _BsiPart, chosen: BitMap, *, most: bool) -> int:
     """The greatest value that any of the rows has, or the least: bit by bit from above, with the rows that are still in question."""
     value = 0
     for i in range(len(part.slices) - 1, -1, -1):
@@ -145,7 +145,7 @@ def _extreme(part: _Part, chosen: BitMap, *, most: bool) -> int:
     return part.least + value
 
 
-def _parts(payload: bytes | memoryview, row_count: int) -> tuple[_Part, _Part]:
+def _parts(payload: bytes | memoryview, row_count: int) -> tuple[_BsiPart, _BsiPart]:
     """The values ≥ 0, and the others."""
     cursor = Cursor(payload)
     _known(cursor)
@@ -163,7 +163,7 @@ def _known(cursor: Cursor) -> None:
         raise Unsupported(msg, feature="file-index.bsi")
 
 
-def _read_part(cursor: Cursor, row_count: int) -> _Part:
+def _read_part(cursor: Cursor, row_count: int) -> _BsiPart:
     _known(cursor)
     least = cursor.i64be("min")
     cursor.i64be("max")
@@ -176,7 +176,7 @@ def _read_part(cursor: Cursor, row_count: int) -> _Part:
     places, counts = roaring.read_many(cursor, count, "slice")
     if counts and max(counts) > len(existence):
         raise cursor.wrong(f"{max(counts)} rows of {len(existence)}", "slice", at=places[counts.index(max(counts))])
-    return _Part(least=least, existence=existence, slices=_Slices(cursor.data, places), counts=counts)
+    return _BsiPart(least=least, existence=existence, slices=_BsiSlices(cursor.data, places), counts=counts)
 
 
 def walk(cursor: Cursor, t: DataType | None) -> None:  # noqa: ARG001 - whatever the type, values are integers here
@@ -190,7 +190,7 @@ def walk(cursor: Cursor, t: DataType | None) -> None:  # noqa: ARG001 - whatever
     cursor.finish("bsi index")
 
 
-def _answer(asked: Question, positive: _Part, negative: _Part, row_count: int) -> BitMap:
+def _answer(asked: KeyQuery, positive: _BsiPart, negative: _BsiPart, row_count: int) -> BitMap:
     there = positive.existence | negative.existence
     match asked.kind:
         case "null":
@@ -207,7 +207,7 @@ def _answer(asked: Question, positive: _Part, negative: _Part, row_count: int) -
     return found if asked.kind == "equal" else there - found
 
 
-def _range(asked: Question, positive: _Part, negative: _Part) -> BitMap:
+def _range(asked: KeyQuery, positive: _BsiPart, negative: _BsiPart) -> BitMap:
     low = -(2**64) if asked.low is None else int(asked.low) + asked.low_open
     high = 2**64 if asked.high is None else int(asked.high) - asked.high_open
     found = BitMap()

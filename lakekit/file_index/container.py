@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from lakekit.codec.marks import Marks
+    from lakekit.codec.marks import SpanRecorder
 
 MAGIC = 1493475289347502
 VERSION = 1
@@ -36,7 +36,7 @@ HEAD = 16
 """Bytes that tell how long the head is."""
 
 
-class Place(NamedTuple):
+class PayloadRange(NamedTuple):
     """Where one payload is."""
 
     start: int
@@ -54,7 +54,7 @@ class Payloads(NamedTuple):
         return len(self.begins)
 
 
-def head_length(data: bytes | memoryview, *, path: str | None = None, marks: Marks | None = None) -> int:
+def head_length(data: bytes | memoryview, *, path: str | None = None, marks: SpanRecorder | None = None) -> int:
     """How many bytes of a container come before its payloads, from its first 16. Raises `Corrupt`, `Unsupported`."""
     cursor = Cursor(data, path=path, marks=marks)
     if cursor.i64be("magic") != MAGIC:
@@ -70,7 +70,7 @@ def head_length(data: bytes | memoryview, *, path: str | None = None, marks: Mar
     return length
 
 
-def contents(data: bytes | memoryview, *, path: str | None = None, marks: Marks | None = None) -> Mapping[str, Mapping[str, Place | None]]:
+def contents(data: bytes | memoryview, *, path: str | None = None, marks: SpanRecorder | None = None) -> Mapping[str, Mapping[str, PayloadRange | None]]:
     """Column -> index type -> where its payload is (None: known to be empty). Needs the head only. Raises `Corrupt`, `Unsupported`."""
     length = int.from_bytes(data[HEAD - 4 : HEAD], "big")
     if marks is None and HEAD < length <= len(data):
@@ -80,17 +80,17 @@ def contents(data: bytes | memoryview, *, path: str | None = None, marks: Marks 
 
 
 @lru_cache(256)
-def _known(head: bytes) -> Mapping[str, Mapping[str, Place | None]]:
+def _known(head: bytes) -> Mapping[str, Mapping[str, PayloadRange | None]]:
     """Files of one table often have heads of the same bytes."""
     return _read(head, None, None)
 
 
-def _read(data: bytes | memoryview, path: str | None, marks: Marks | None) -> dict[str, dict[str, Place | None]]:
+def _read(data: bytes | memoryview, path: str | None, marks: SpanRecorder | None) -> dict[str, dict[str, PayloadRange | None]]:
     length = head_length(data[:HEAD], path=path, marks=marks)
     if length > len(data):
         raise Cursor(data, path=path).wrong(f"a head of {length} bytes, {len(data)} there", "head length", at=12)
     cursor = Cursor(data, path=path, at=HEAD, end=length, marks=marks)
-    found: dict[str, dict[str, Place | None]] = {}
+    found: dict[str, dict[str, PayloadRange | None]] = {}
     for number in range(cursor.count("columns", each=6)):
         with cursor.within(f"column {number}"):
             column = cursor.jutf("column")
@@ -101,18 +101,18 @@ def _read(data: bytes | memoryview, path: str | None, marks: Marks | None) -> di
                 start, size = cursor.i32be("start"), cursor.i32be("length")
                 if start != -1 and (start < length or size < 0):
                     raise cursor.wrong(f"{kind} of {column!r} at {start}, {size} bytes, inside the head of {length}", "start", at=at)
-                indexes[kind] = None if start == -1 else Place(start, size)
+                indexes[kind] = None if start == -1 else PayloadRange(start, size)
     cursor.raw(cursor.i32be("redundant length"), "redundant")
     cursor.finish("head")
     return found
 
 
-def payload(data: bytes, place: Place, *, path: str | None = None) -> bytes:
+def payload(data: bytes, place: PayloadRange, *, path: str | None = None) -> bytes:
     """One payload of a whole container. Raises `Corrupt`."""
     return bytes(payload_view(data, place, path=path))
 
 
-def payload_view(data: bytes | memoryview, place: Place, *, path: str | None = None) -> memoryview:
+def payload_view(data: bytes | memoryview, place: PayloadRange, *, path: str | None = None) -> memoryview:
     """The same, where it lies: nothing is copied."""
     end = place.start + place.length
     if not place.start <= end <= len(data):

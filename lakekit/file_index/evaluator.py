@@ -13,8 +13,8 @@ from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, Any
 
 from lakekit import plugins
-from lakekit.file_index import container, index_keys
 from lakekit.errors import Corrupt, Unsupported
+from lakekit.file_index import container, index_keys
 from lakekit.predicate import And, Leaf, Or
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pyroaring import BitMap
 
-    from lakekit.file_index.container import Place
+    from lakekit.file_index.container import PayloadRange
     from lakekit.predicate import Predicate
     from lakekit.types import DataType
 
@@ -35,20 +35,20 @@ def evaluate(container: bytes | memoryview, predicate: Predicate, types: Mapping
     """What all indexes of a file say of a condition; `types` are the columns of the file's own schema. Raises `Corrupt`."""
     if row_count > MAX_ROWS:
         return True
-    return _evaluate(File(container, types, row_count, path), predicate)
+    return _evaluate(IndexedFile(container, types, row_count, path), predicate)
 
 
-class File:
+class IndexedFile:
     """A container and what is needed to ask it: the types of the columns as its file holds them, how many rows it has. Raises `Corrupt`, `Unsupported`."""
 
     __slots__ = ("contents", "data", "path", "row_count", "types")
 
     def __init__(self, data: bytes | memoryview, types: Mapping[str, DataType], row_count: int, path: str | None) -> None:
         self.data, self.types, self.row_count, self.path = data, types, row_count, path
-        self.contents: Mapping[str, Mapping[str, Place | None]] = container.contents(data, path=path)
+        self.contents: Mapping[str, Mapping[str, PayloadRange | None]] = container.contents(data, path=path)
 
 
-def each(file: File, leaf: Leaf) -> Iterator[tuple[str, bool | BitMap]]:
+def each(file: IndexedFile, leaf: Leaf) -> Iterator[tuple[str, bool | BitMap]]:
     """What each index of a condition's column says by itself, under its name: `evaluate` does not ask the others once one knows the rows. Raises `Corrupt`."""
     t = file.types.get(leaf.column)
     if t is not None and file.row_count <= MAX_ROWS:
@@ -56,11 +56,11 @@ def each(file: File, leaf: Leaf) -> Iterator[tuple[str, bool | BitMap]]:
             yield name, _probe(file, name, place, t, (leaf,))[0]
 
 
-def _evaluate(file: File, predicate: Predicate) -> bool | BitMap:
+def _evaluate(file: IndexedFile, predicate: Predicate) -> bool | BitMap:
     match predicate:
         case And(parts):
             answer: bool | BitMap = True
-            for part in index_keys.together(parts):
+            for part in index_keys.group_by_column(parts):
                 answer = both(answer, _column(file, part) if isinstance(part, tuple) else _evaluate(file, part))
                 if answer is False:
                     break
@@ -94,7 +94,7 @@ def either(a: bool | BitMap, b: bool | BitMap) -> bool | BitMap:
     return a | b
 
 
-def _column(file: File, leaves: tuple[Leaf, ...]) -> bool | BitMap:
+def _column(file: IndexedFile, leaves: tuple[Leaf, ...]) -> bool | BitMap:
     """What the indexes of a column say of conditions that must all hold."""
     column = leaves[0].column
     indexes, t = file.contents.get(column), file.types.get(column)
@@ -115,7 +115,7 @@ def part(name: str) -> Any:
     return plugins.load("file_index", name) if name in plugins.names("file_index") else None
 
 
-def _probe(file: File, name: str, place: Place | None, t: DataType, leaves: tuple[Leaf, ...]) -> tuple[bool | BitMap, bool]:
+def _probe(file: IndexedFile, name: str, place: PayloadRange | None, t: DataType, leaves: tuple[Leaf, ...]) -> tuple[bool | BitMap, bool]:
     """What one index says, and whether that is all: those that know the row of every key know the same rows, and another need not be asked."""
     if place is None:  # it saw nothing but nulls
         return all(leaf.op in _EMPTY_MAY_MATCH for leaf in leaves), False
@@ -129,7 +129,7 @@ def _probe(file: File, name: str, place: Place | None, t: DataType, leaves: tupl
             return reduce(both, found), False
         asked = index_keys.all_of(tuple(leaf for leaf in leaves if index_keys.question(leaf, t) is not None), t)
         rows = None if asked is None else index.rows(payload, t, asked, file.row_count)
-        return (True, False) if rows is None else (index_keys.verdict(rows, file.row_count), True)
+        return (True, False) if rows is None else (index_keys.row_selection(rows, file.row_count), True)
     except Unsupported:  # an index of a later version only costs time: the rows are read
         return True, False
     except Corrupt as error:

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit import plugins
 from lakekit.codec import roaring
-from lakekit.file_index import container, index_keys
-from lakekit.file_index.index_keys import Question
 from lakekit.errors import Corrupt, Unsupported
-from lakekit.file_index import bsi
+from lakekit.file_index import bsi, container, index_keys
 from lakekit.file_index.evaluator import MAX_ROWS
+from lakekit.file_index.index_keys import KeyQuery
 from lakekit.predicate import And, Leaf, Or
 from lakekit.types import INTEGERS, TIMESTAMPS
 
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
 
     from pyroaring import BitMap
 
-    from lakekit.file_index.bsi import Figures
-    from lakekit.file_index.evaluator import File
+    from lakekit.file_index.bsi import ColumnTotals
+    from lakekit.file_index.evaluator import IndexedFile
     from lakekit.predicate import Predicate
     from lakekit.types import DataType
 
@@ -43,13 +42,13 @@ def is_told(t: DataType) -> bool:
     return t.root not in ("FLOAT", "DOUBLE", "CHAR") and (t.root not in TIMESTAMPS or (6 if t.precision is None else t.precision) <= 6)
 
 
-def chosen(file: File, predicate: Predicate) -> BitMap | None:
+def chosen(file: IndexedFile, predicate: Predicate) -> BitMap | None:
     """The rows that satisfy a condition; None where the indexes leave it open. Raises `Corrupt`."""
     if file.row_count > MAX_ROWS:
         return None
     match predicate:
         case And(parts):
-            every = [_column(file, part) if isinstance(part, tuple) else chosen(file, part) for part in index_keys.together(parts)]
+            every = [_column(file, part) if isinstance(part, tuple) else chosen(file, part) for part in index_keys.group_by_column(parts)]
             known = [part for part in every if part is not None]
             return reduce(lambda a, b: a & b, known, roaring.rows(file.row_count)) if len(known) == len(every) else None
         case Or(parts):
@@ -63,7 +62,7 @@ def chosen(file: File, predicate: Predicate) -> BitMap | None:
     return _column(file, (predicate,))
 
 
-def _column(file: File, leaves: tuple[Leaf, ...]) -> BitMap | None:
+def _column(file: IndexedFile, leaves: tuple[Leaf, ...]) -> BitMap | None:
     """The rows that satisfy conditions on one column, all of them."""
     column = leaves[0].column
     t = file.types.get(column)
@@ -79,7 +78,7 @@ def _column(file: File, leaves: tuple[Leaf, ...]) -> BitMap | None:
     return None
 
 
-def _rows(file: File, column: str, name: str, t: DataType, asked: Question) -> BitMap | None:
+def _rows(file: IndexedFile, column: str, name: str, t: DataType, asked: KeyQuery) -> BitMap | None:
     """What one index says; a null is unequal to nothing."""
     place = file.contents.get(column, {}).get(name)
     index: Any = plugins.load("file_index", name)
@@ -88,7 +87,7 @@ def _rows(file: File, column: str, name: str, t: DataType, asked: Question) -> B
     try:
         payload = container.payload_view(file.data, place, path=file.path)
         found = index.rows(payload, t, asked, file.row_count)
-        return found - index.rows(payload, t, Question("null"), file.row_count) if found is not None and asked.kind == "unequal" else found
+        return found - index.rows(payload, t, KeyQuery("null"), file.row_count) if found is not None and asked.kind == "unequal" else found
     except Unsupported:  # an index of a later version only costs time: the rows are read
         return None
     except Corrupt as error:
@@ -100,7 +99,7 @@ def sums(contents: Mapping[str, Mapping[str, object]], column: str) -> bool:
     return contents.get(column, {}).get(bsi.NAME) is not None
 
 
-def figures(file: File, column: str, rows: BitMap | None, *, bounded: bool) -> Figures | None:
+def figures(file: IndexedFile, column: str, rows: BitMap | None, *, bounded: bool) -> ColumnTotals | None:
     """What the values of some rows (None: of all) come to; None where no bit-sliced index says it, or it says what the column's type cannot hold."""
     place, t = file.contents.get(column, {}).get(bsi.NAME), file.types.get(column)
     if place is None or t is None or t.root not in bsi.TYPES or not is_told(t) or file.row_count > MAX_ROWS:

@@ -26,9 +26,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakekit.codec.arrow_values import contiguous, unscaled
 from lakekit.codec.binary_columns import binary_buffers, fixed_values, nulls_of, spans
 from lakekit.codec.hashing import float_bits
-from lakekit.codec.arrow_values import contiguous, unscaled
 from lakekit.errors import InvalidOption, ValueOutOfRange
 from lakekit.predicate import Leaf, literal
 from lakekit.types import BINARIES, STRINGS, TIMESTAMPS, Instant
@@ -58,14 +58,14 @@ _SHIFTS = {"": 0, "b": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 # ---- columns ------------------------------------------------------------------------------------------------------------------------------------
 
 
-class Keys(NamedTuple):
+class ColumnKeys(NamedTuple):
     """A column as an index sees it: `values` are int64 keys or a binary array, one a row; rows in `nulls` have none."""
 
     values: NDArray[np.int64] | pa.BinaryArray
     nulls: NDArray[np.bool_]
 
 
-class Distinct(NamedTuple):
+class DistinctKeys(NamedTuple):
     """The distinct keys of a column, ascending, and which of them each row has (-1 for a null)."""
 
     keys: NDArray[np.int64] | pa.BinaryArray
@@ -77,12 +77,12 @@ def ordered(bits: NDArray[np.int64], width: int) -> NDArray[np.int64]:
     return np.where(bits < 0, bits ^ ((1 << 8 * width - 1) - 1), bits)
 
 
-def keys_of(column: pa.Array | pa.ChunkedArray, t: DataType) -> Keys:
+def keys_of(column: pa.Array | pa.ChunkedArray, t: DataType) -> ColumnKeys:
     """A column's keys. Raises `ValueOutOfRange` for a column that does not fit its type or a decimal beyond 64 bits."""
     array = contiguous(column, t)
     nulls = nulls_of(array)
     if t.root in STRINGS or t.root in BINARIES:
-        return Keys(array.cast(pa.binary()), nulls)
+        return ColumnKeys(array.cast(pa.binary()), nulls)
     if t.root == "BOOLEAN":
         values = array.fill_null(False).cast(pa.int8()).to_numpy().astype(np.int64)
     elif t.root == "DECIMAL":
@@ -99,23 +99,23 @@ def keys_of(column: pa.Array | pa.ChunkedArray, t: DataType) -> Keys:
         values = fixed_values(array, f"<i{WIDTHS[t.root]}").astype(np.int64)
         if t.root in TIMESTAMPS and array.type.unit == "ns":
             values = values // 1000
-    return Keys(np.where(nulls, 0, values), nulls)
+    return ColumnKeys(np.where(nulls, 0, values), nulls)
 
 
-def distinct(column: pa.Array | pa.ChunkedArray, t: DataType) -> Distinct:
+def distinct(column: pa.Array | pa.ChunkedArray, t: DataType) -> DistinctKeys:
     """The distinct keys of a column, sorted, and each row's code."""
     found = keys_of(column, t)
     codes = np.full(len(found.nulls), -1, np.int64)
     there = np.flatnonzero(~found.nulls)
     if isinstance(found.values, np.ndarray):
         keys, codes[there] = np.unique(found.values[there], return_inverse=True)
-        return Distinct(keys, codes)
+        return DistinctKeys(keys, codes)
     words = pc.dictionary_encode(found.values)
     order = pc.sort_indices(words.dictionary)
     ranks = np.empty(len(order), np.int64)
     ranks[order.to_numpy()] = np.arange(len(order))
     codes[there] = ranks[words.indices.drop_null().to_numpy()]
-    return Distinct(words.dictionary.take(order), codes)
+    return DistinctKeys(words.dictionary.take(order), codes)
 
 
 def raw_bits(keys: NDArray[np.int64], t: DataType) -> NDArray[np.int64]:
@@ -182,7 +182,7 @@ def ordered_one(bits: int, width: int) -> int:
 # ---- literals -----------------------------------------------------------------------------------------------------------------------------------
 
 
-class Question(NamedTuple):
+class KeyQuery(NamedTuple):
     """A condition on a column in keys: `kind` is "equal" (any of `keys`), "unequal" (none of them), "range", "null" or "not null".
 
     A range is `low ≤ key ≤ high` with open ends None; where `low_open` / `high_open`, the bound itself is out.
@@ -196,15 +196,15 @@ class Question(NamedTuple):
     high_open: bool = False
 
 
-def question(leaf: Leaf, t: DataType) -> Question | None:
+def question(leaf: Leaf, t: DataType) -> KeyQuery | None:
     """What a leaf asks of an index on a column of type `t`. None: an index cannot tell (a literal of another type, a text operator)."""
     return _question(leaf, tuple(map(type, leaf.literals)), t)
 
 
 @lru_cache(64)
-def _question(leaf: Leaf, kinds: tuple[type, ...], t: DataType) -> Question | None:  # noqa: ARG001 - 1 and True are equal, and not the same question
+def _question(leaf: Leaf, kinds: tuple[type, ...], t: DataType) -> KeyQuery | None:  # noqa: ARG001 - 1 and True are equal, and not the same question
     if leaf.op in ("is null", "is not null"):
-        return Question("null" if leaf.op == "is null" else "not null")
+        return KeyQuery("null" if leaf.op == "is null" else "not null")
     if leaf.op == "starts with":
         return None
     found = [literal_keys(value, t) for value in leaf.literals]
@@ -213,26 +213,26 @@ def _question(leaf: Leaf, kinds: tuple[type, ...], t: DataType) -> Question | No
     keys = tuple(key for some in found if some is not None for key in some)
     lossy = t.root in TIMESTAMPS and (6 if t.precision is None else t.precision) > 6
     if leaf.op in ("=", "in"):
-        return Question("equal", keys)
+        return KeyQuery("equal", keys)
     if leaf.op in ("!=", "not in"):
-        return None if lossy else Question("unequal", keys)
+        return None if lossy else KeyQuery("unequal", keys)
     low, high = min(keys), max(keys)  # two where 0.0 and -0.0 are one number
     match leaf.op:
         case "<":
-            return Question("range", high=low, high_open=not lossy)
+            return KeyQuery("range", high=low, high_open=not lossy)
         case "<=":
-            return Question("range", high=high)
+            return KeyQuery("range", high=high)
         case ">":
-            return Question("range", low=high, low_open=not lossy)
+            return KeyQuery("range", low=high, low_open=not lossy)
         case ">=":
-            return Question("range", low=low)
+            return KeyQuery("range", low=low)
     return None
 
 
 _RANGES = ("<", "<=", ">", ">=")
 
 
-def together(parts: tuple[Predicate, ...]) -> list[Predicate | tuple[Leaf, ...]]:
+def group_by_column(parts: tuple[Predicate, ...]) -> list[Predicate | tuple[Leaf, ...]]:
     """Conditions that must all hold, those that bound one column as one: an index is asked for both bounds at once."""
     found: dict[object, Predicate | tuple[Leaf, ...]] = {}
     for at, part in enumerate(parts):
@@ -245,7 +245,7 @@ def together(parts: tuple[Predicate, ...]) -> list[Predicate | tuple[Leaf, ...]]
     return list(found.values())
 
 
-def all_of(leaves: tuple[Leaf, ...], t: DataType) -> Question | None:
+def all_of(leaves: tuple[Leaf, ...], t: DataType) -> KeyQuery | None:
     """What leaves ask of an index together: of one what `question` says, of several the range between their bounds. None: an index cannot tell."""
     asked = [question(leaf, t) for leaf in leaves]
     if len(asked) < 2 or None in asked:
@@ -253,7 +253,7 @@ def all_of(leaves: tuple[Leaf, ...], t: DataType) -> Question | None:
     lows = [(one.low, one.low_open) for one in asked if one is not None and one.low is not None]
     highs = [(one.high, not one.high_open) for one in asked if one is not None and one.high is not None]
     (low, low_open), (high, high_shut) = max(lows, default=(None, False)), min(highs, default=(None, True))
-    return Question("range", low=low, high=high, low_open=low_open, high_open=not high_shut)
+    return KeyQuery("range", low=low, high=high, low_open=low_open, high_open=not high_shut)
 
 
 def literal_keys(value: object, t: DataType) -> tuple[Key, ...] | None:
@@ -325,7 +325,7 @@ def size_option(options: Mapping[str, str], key: str, default: int, name: str) -
     return int(found[1]) << _SHIFTS[found[2][:1]]
 
 
-def verdict(found: BitMap, row_count: int) -> bool | BitMap:
+def row_selection(found: BitMap, row_count: int) -> bool | BitMap:
     """What a probe answers: False for no row, True for every row, else the rows."""
     if not found:
         return False

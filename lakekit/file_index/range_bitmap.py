@@ -24,11 +24,10 @@ import numpy as np
 from pyroaring import BitMap
 
 from lakekit.codec import bit_slices, roaring
-from lakekit.file_index import index_keys
 from lakekit.codec.cursor import Cursor
-from lakekit.file_index.index_keys import WIDTHS, Key
 from lakekit.errors import Corrupt, Unsupported
-from lakekit.file_index import range_bitmaps
+from lakekit.file_index import index_keys, range_bitmaps
+from lakekit.file_index.index_keys import WIDTHS, Key
 from lakekit.file_index.values import few_keys, stands
 
 if TYPE_CHECKING:
@@ -37,10 +36,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from lakekit.codec.marks import SpanRecorder
     from lakekit.file_index.container import Payloads
-    from lakekit.file_index.index_keys import Question
-    from lakekit.codec.marks import Marks
-    from lakekit.file_index.values import Values
+    from lakekit.file_index.index_keys import KeyQuery
+    from lakekit.file_index.values import IndexValues
     from lakekit.predicate import Leaf
     from lakekit.types import DataType
 
@@ -119,7 +118,7 @@ def _slices(codes: NDArray[np.int64], count: int) -> bytes:
 # ---- probing ------------------------------------------------------------------------------------------------------------------------------------
 
 
-class _Head(NamedTuple):
+class _RangeBitmapHeader(NamedTuple):
     rows: int
     distinct: int
     low: Key
@@ -132,10 +131,10 @@ def probe(payload: bytes | memoryview, t: DataType, leaf: Leaf, row_count: int) 
     """The rows that match, False for none, True where it cannot tell. Reads one chunk of the dictionary a bound. Raises `Corrupt`, `Unsupported`."""
     asked = index_keys.question(leaf, t)
     found = None if asked is None else rows(payload, t, asked, row_count)
-    return True if found is None else index_keys.verdict(found, row_count)
+    return True if found is None else index_keys.row_selection(found, row_count)
 
 
-def rows(payload: bytes | memoryview, t: DataType, asked: Question, row_count: int) -> BitMap | None:
+def rows(payload: bytes | memoryview, t: DataType, asked: KeyQuery, row_count: int) -> BitMap | None:
     """The rows that a question is true of; None for a type whose keys say too little. Raises `Corrupt`, `Unsupported`."""
     if not takes(t):
         return None
@@ -144,7 +143,7 @@ def rows(payload: bytes | memoryview, t: DataType, asked: Question, row_count: i
         return roaring.rows(row_count) if asked.kind == "null" else BitMap()
     if asked.kind == "equal":
         return _equal(payload, t, head, asked, row_count)
-    slices = _Slices(payload, head.slices, row_count)
+    slices = _BitSlices(payload, head.slices, row_count)
     match asked.kind:
         case "null":
             return roaring.rows(row_count) - slices.existence()
@@ -175,12 +174,12 @@ def walk(cursor: Cursor, t: DataType | None) -> None:
                 chunk = _read_chunk(following, t)
                 _keys(Cursor(payload, at=min(body + chunk.offset, len(payload)), marks=marks), t, chunk)
     with cursor.within("slices"):
-        slices = _Slices(payload, head.slices, head.rows, marks)
+        slices = _BitSlices(payload, head.slices, head.rows, marks)
         slices.existence()
         slices.all()
 
 
-def _read_head(cursor: Cursor, t: DataType, row_count: int | None) -> _Head:
+def _read_head(cursor: Cursor, t: DataType, row_count: int | None) -> _RangeBitmapHeader:
     length = cursor.i32be("head length")
     _known(cursor)
     rows = cursor.i32be("rows")
@@ -193,7 +192,7 @@ def _read_head(cursor: Cursor, t: DataType, row_count: int | None) -> _Head:
     dictionary_length = cursor.i32be("dictionary length")
     if cursor.tell != 4 + length or dictionary_length < 0:
         raise cursor.wrong(f"a head of {length} bytes, a dictionary of {dictionary_length}", "head length", at=0)
-    return _Head(rows, count, low, high, cursor.tell, cursor.tell + dictionary_length)
+    return _RangeBitmapHeader(rows, count, low, high, cursor.tell, cursor.tell + dictionary_length)
 
 
 def _known(cursor: Cursor) -> None:
@@ -203,10 +202,10 @@ def _known(cursor: Cursor) -> None:
         raise Unsupported(msg, feature="file-index.range-bitmap")
 
 
-class _Slices:
+class _BitSlices:
     """The bit-sliced half of the index, read as far as a question needs it."""
 
-    def __init__(self, payload: bytes | memoryview, at: int, row_count: int, marks: Marks | None = None) -> None:
+    def __init__(self, payload: bytes | memoryview, at: int, row_count: int, marks: SpanRecorder | None = None) -> None:
         cursor = Cursor(payload, at=min(at, len(payload)), marks=marks)
         length = cursor.i32be("slices head length")
         _known(cursor)
@@ -234,7 +233,7 @@ class _Slices:
 
     def all(self) -> bit_slices.Slices:
         if self.kept is None:
-            self.kept = _Together(self) if self._are_sound() else self._one_by_one()
+            self.kept = _SliceGroup(self) if self._are_sound() else self._one_by_one()
         return self.kept
 
     def _are_sound(self) -> bool:
@@ -264,10 +263,10 @@ class _Slices:
         return self._bitmap(self.existence_length + offset, length, "slice", is_sound=is_sound)
 
 
-class _Together:
+class _SliceGroup:
     """Slices that were checked together; each is made when it is first asked for."""
 
-    def __init__(self, slices: _Slices) -> None:
+    def __init__(self, slices: _BitSlices) -> None:
         self._slices = slices
         self._made: list[BitMap | None] = [None] * slices.n
 
@@ -281,18 +280,18 @@ class _Together:
         return found
 
 
-def _equal(payload: bytes | memoryview, t: DataType, head: _Head, asked: Question, row_count: int) -> BitMap:
+def _equal(payload: bytes | memoryview, t: DataType, head: _RangeBitmapHeader, asked: KeyQuery, row_count: int) -> BitMap:
     """Slices are read where there is something to be looked for in them."""
     inside = (_find(payload, t, head, key, ranked=False) for key in asked.keys if head.low <= key <= head.high)
     codes = [place for place, there in inside if there]
     if not codes:
         return BitMap()
-    slices = _Slices(payload, head.slices, row_count)
+    slices = _BitSlices(payload, head.slices, row_count)
     existence = slices.existence()
     return BitMap.union(*(bit_slices.equal(existence, slices.all(), code) for code in codes))
 
 
-def _range(payload: bytes | memoryview, t: DataType, head: _Head, asked: Question, slices: _Slices) -> BitMap:
+def _range(payload: bytes | memoryview, t: DataType, head: _RangeBitmapHeader, asked: KeyQuery, slices: _BitSlices) -> BitMap:
     """Codes are ranks: a bound becomes the number of keys before it."""
     low, high = 0, head.distinct - 1
     if asked.low is not None and not asked.low < head.low:
@@ -307,7 +306,7 @@ def _range(payload: bytes | memoryview, t: DataType, head: _Head, asked: Questio
     return bit_slices.between(existence, slices.all(), low, high) if low <= high else BitMap()
 
 
-class _Chunk(NamedTuple):
+class _DictionaryChunk(NamedTuple):
     first: Key
     code: int
     offset: int
@@ -315,7 +314,7 @@ class _Chunk(NamedTuple):
     lengths: tuple[int, int]
 
 
-def _find(payload: bytes | memoryview, t: DataType, head: _Head, key: Key, *, ranked: bool = True) -> tuple[int, bool]:
+def _find(payload: bytes | memoryview, t: DataType, head: _RangeBitmapHeader, key: Key, *, ranked: bool = True) -> tuple[int, bool]:
     """How many keys are before `key`, and whether it is one of them: a search among the chunks, then in one.
 
     Unless it must be `ranked`, a text that is none of them may be seen to be none by the bytes of the chunk.
@@ -324,7 +323,7 @@ def _find(payload: bytes | memoryview, t: DataType, head: _Head, key: Key, *, ra
     chunks, heads, body = _read_dictionary(cursor, head)
     offsets = heads - 4 * chunks
     low, high = 0, chunks
-    found: _Chunk | None = None
+    found: _DictionaryChunk | None = None
     while low < high:
         middle = (low + high) // 2
         at = int.from_bytes(payload[offsets + 4 * middle : offsets + 4 * middle + 4], "big")
@@ -346,7 +345,7 @@ def _find(payload: bytes | memoryview, t: DataType, head: _Head, key: Key, *, ra
     return found.code + 1 + low, low < found.others and _other(payload, t, found, begin, low) == key
 
 
-def _other(payload: bytes | memoryview, t: DataType, chunk: _Chunk, begin: int, number: int) -> Key:
+def _other(payload: bytes | memoryview, t: DataType, chunk: _DictionaryChunk, begin: int, number: int) -> Key:
     """One of the other keys of a chunk, which begin there."""
     width = WIDTHS.get(t.root)
     if width is not None:
@@ -356,13 +355,13 @@ def _other(payload: bytes | memoryview, t: DataType, chunk: _Chunk, begin: int, 
     return index_keys.read_key(Cursor(payload, at=min(keys + max(0, offset), end), end=end), t, "key")
 
 
-def _texts(payload: bytes | memoryview, chunk: _Chunk, begin: int) -> tuple[int, int]:
+def _texts(payload: bytes | memoryview, chunk: _DictionaryChunk, begin: int) -> tuple[int, int]:
     """Where the other texts of a chunk begin and end, their offsets before them."""
     keys = min(begin + 4 * chunk.others, len(payload))
     return keys, min(keys + max(0, chunk.lengths[1]), len(payload))
 
 
-def _read_dictionary(cursor: Cursor, head: _Head) -> tuple[int, int, int]:
+def _read_dictionary(cursor: Cursor, head: _RangeBitmapHeader) -> tuple[int, int, int]:
     """How many chunks there are, where their heads begin, and where their keys do."""
     if cursor.i32be("dictionary head length") != 13:
         raise cursor.wrong("a head of 13 bytes wanted", "dictionary head length", at=head.dictionary)
@@ -378,17 +377,17 @@ def _read_dictionary(cursor: Cursor, head: _Head) -> tuple[int, int, int]:
     return chunks, heads, heads + heads_length
 
 
-def _read_chunk(cursor: Cursor, t: DataType) -> _Chunk:
+def _read_chunk(cursor: Cursor, t: DataType) -> _DictionaryChunk:
     _known(cursor)
     first = index_keys.read_key(cursor, t, "first key")
     code, offset, others = cursor.i32be("code"), cursor.i32be("keys offset"), cursor.i32be("keys")
     lengths = cursor.i32be("first length"), cursor.i32be("second length")
     if code < 0 or offset < 0 or others < 0:
         raise cursor.wrong(f"code {code}, offset {offset}, {others} keys", "chunk")
-    return _Chunk(first, code, offset, others, lengths)
+    return _DictionaryChunk(first, code, offset, others, lengths)
 
 
-def _keys(cursor: Cursor, t: DataType, chunk: _Chunk) -> list[Key]:
+def _keys(cursor: Cursor, t: DataType, chunk: _DictionaryChunk) -> list[Key]:
     """The keys of a chunk besides its first."""
     width = WIDTHS.get(t.root)
     if width is not None:
@@ -420,6 +419,6 @@ def absent(payloads: Payloads, t: DataType, leaf: Leaf, row_counts: NDArray[np.i
     return dead if keys is None or not takes(t) else range_bitmaps.lack(payloads, t, keys, row_counts)
 
 
-def listed(payloads: Payloads, t: DataType, row_counts: NDArray[np.int64]) -> Values | None:
+def listed(payloads: Payloads, t: DataType, row_counts: NDArray[np.int64]) -> IndexValues | None:
     """The values of many payloads, for who asks more than once; None where nobody knows, or they are more than are worth it."""
     return range_bitmaps.listed(payloads, t, row_counts) if takes(t) else None

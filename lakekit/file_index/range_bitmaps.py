@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from lakekit.file_index import index_keys
+from lakekit.file_index import index_keys, values
 from lakekit.file_index.index_keys import WIDTHS, Key
-from lakekit.file_index import values
-from lakekit.file_index.values import Lists, Texts, number
+from lakekit.file_index.values import EntryLists, IndexTexts, number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lakekit.file_index.container import Payloads
-    from lakekit.file_index.values import Mask, Numbers, Values
+    from lakekit.file_index.values import IndexValues, Mask, Numbers
     from lakekit.types import DataType
 
 _HEAD_BYTES = 17
@@ -80,7 +79,7 @@ class _Chunks(NamedTuple):
     lengths: Numbers
     begins: Numbers
     others: Numbers
-    texts: Lists
+    texts: EntryLists
     sound: Mask
 
 
@@ -97,7 +96,9 @@ def _chunks(data: NDArray[np.uint8], whose: _Dictionaries, nth: Numbers, t: Data
     sound = (offset >= 0) & (read(place, 1) == 1) & (lengths >= 0) & (fields + 20 <= whose.ends) & (code >= 0) & (keys >= 0) & (others >= 0)
     texts = begins + 4 * others
     ends = begins + width * others if width else texts + last
-    return _Chunks(firsts, lengths, begins, others, Lists(texts, others, ends), sound & (ends <= whose.ends) & ((width or last) >= 0) & (begins <= whose.ends))
+    return _Chunks(
+        firsts, lengths, begins, others, EntryLists(texts, others, ends), sound & (ends <= whose.ends) & ((width or last) >= 0) & (begins <= whose.ends)
+    )
 
 
 def _every_chunk(data: NDArray[np.uint8], found: _Dictionaries, t: DataType) -> tuple[Numbers, _Chunks]:
@@ -122,7 +123,7 @@ def _lack_texts(data: NDArray[np.uint8], found: _Dictionaries, t: DataType, keys
     if found.chunks.sum() > values.MOST_LISTED:
         return np.zeros(len(found.at), bool)
     owners, chunk = _every_chunk(data, found, t)
-    return values.lack_texts(data, chunk.texts, Texts(chunk.firsts, chunk.lengths, owners), owners, found.sound, keys)
+    return values.lack_texts(data, chunk.texts, IndexTexts(chunk.firsts, chunk.lengths, owners), owners, found.sound, keys)
 
 
 def _lack_numbers(data: NDArray[np.uint8], found: _Dictionaries, t: DataType, keys: tuple[Key, ...]) -> Mask:
@@ -164,7 +165,7 @@ def _may_hold(data: NDArray[np.uint8], whose: _Dictionaries, t: DataType, key: K
 # ---- asked again --------------------------------------------------------------------------------------------------------------------------------
 
 
-def listed(payloads: Payloads, t: DataType, row_counts: Numbers) -> Values | None:
+def listed(payloads: Payloads, t: DataType, row_counts: Numbers) -> IndexValues | None:
     """The values of many payloads, for who asks more than once; None where they are more than are worth it."""
     data, width = payloads.data, WIDTHS.get(t.root)
     found = _dictionaries(payloads, t, row_counts)
@@ -185,5 +186,5 @@ def listed(payloads: Payloads, t: DataType, row_counts: Numbers) -> Values | Non
     places, lengths, whose = (np.concatenate(pair) for pair in ((chunk.firsts, places), (chunk.lengths, lengths), (owners, many)))
     chosen, known = sound[whose], np.zeros(len(payloads), bool)
     known[found.at] = sound
-    keys = Texts(places[chosen], lengths[chosen], found.at[whose[chosen]])
+    keys = IndexTexts(places[chosen], lengths[chosen], found.at[whose[chosen]])
     return values.of(data, keys, payloads.ends - payloads.begins, known, t)

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from lakekit.file_index import container
 from lakekit.codec.binary_columns import integers_at
-from lakekit.file_index.container import Payloads
 from lakekit.errors import Corrupt, Unsupported
+from lakekit.file_index import container
+from lakekit.file_index.container import Payloads
 from lakekit.file_index.evaluator import MAX_ROWS, part
 from lakekit.file_index.values import among
 from lakekit.predicate import Leaf, conjuncts
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lakekit.file_index.container import Place
-    from lakekit.file_index.values import Values
+    from lakekit.file_index.container import PayloadRange
+    from lakekit.file_index.values import IndexValues
     from lakekit.predicate import Predicate
     from lakekit.types import DataType
 
     Mask = NDArray[np.bool_]
-    Contents = Mapping[str, Mapping[str, Place | None]]
+    Contents = Mapping[str, Mapping[str, PayloadRange | None]]
 
 T = TypeVar("T")
 
@@ -50,7 +50,7 @@ class Containers(NamedTuple):
     row_counts: NDArray[np.int64]
 
 
-class Memory(Protocol):
+class BatchCache(Protocol):
     """What was made of the same containers before, or is made now to be kept; None where nothing is: then it is made for this once, or done without."""
 
     def __call__(self, what: Hashable, make: Callable[[], T], /) -> T | None: ...
@@ -61,7 +61,7 @@ def forgetful(what: Hashable, make: Callable[[], T], /) -> T | None:  # noqa: AR
     return None
 
 
-class Told(NamedTuple):
+class BatchResult(NamedTuple):
     """The files of which an index says that no row satisfies a condition, and those of which one names rows, so that no other knows better.
 
     Of those that are `mute` no index says anything, and whoever asks again hears no more.
@@ -72,12 +72,12 @@ class Told(NamedTuple):
     mute: Mask
 
 
-def ruled_out(many: Containers, predicate: Predicate, types: Mapping[str, DataType], memory: Memory = forgetful) -> Mask:
+def ruled_out(many: Containers, predicate: Predicate, types: Mapping[str, DataType], memory: BatchCache = forgetful) -> Mask:
     """The files of which an index says that no row satisfies the condition; `types` are the columns of their schema."""
     return told(many, predicate, types, memory).dead
 
 
-def told(many: Containers, predicate: Predicate, types: Mapping[str, DataType], memory: Memory = forgetful) -> Told:
+def told(many: Containers, predicate: Predicate, types: Mapping[str, DataType], memory: BatchCache = forgetful) -> BatchResult:
     """The same, and the files that have a value that is asked for: of a condition of one comparison, where all values of indexes are remembered."""
     dead, sure, mute = np.zeros((3, len(many.begins)), bool)
     leaves = [leaf for leaf in conjuncts(predicate) if isinstance(leaf, Leaf) and leaf.op in ("=", "in") and leaf.column in types]
@@ -96,10 +96,10 @@ def told(many: Containers, predicate: Predicate, types: Mapping[str, DataType], 
             else:
                 dead[at] |= index.absent(payloads, t, leaf, counts)
     asked = many.row_counts <= MAX_ROWS
-    return Told(dead & asked, sure & ~dead & asked, mute & asked)
+    return BatchResult(dead & asked, sure & ~dead & asked, mute & asked)
 
 
-def listed(many: Containers, column: str, t: DataType, memory: Memory) -> Hashable | None:
+def listed(many: Containers, column: str, t: DataType, memory: BatchCache) -> Hashable | None:
     """What the values of a column are remembered as, where an index lists them all in every container, in their order; None where none does."""
     if not (many.row_counts <= MAX_ROWS).all():
         return None
@@ -109,7 +109,7 @@ def listed(many: Containers, column: str, t: DataType, memory: Memory) -> Hashab
     return None
 
 
-def filters(many: Containers, column: str, t: DataType, memory: Memory) -> tuple[Any, Payloads, Any] | None:
+def filters(many: Containers, column: str, t: DataType, memory: BatchCache) -> tuple[Any, Payloads, Any] | None:
     """The index that every container has of a column and no other, where it can be asked many at a time and lists nothing; its payloads, their shapes."""
     if not (many.row_counts <= MAX_ROWS).all():
         return None
@@ -119,7 +119,7 @@ def filters(many: Containers, column: str, t: DataType, memory: Memory) -> tuple
     return None
 
 
-def _shapes(one: _Index, column: str, memory: Memory) -> Any:
+def _shapes(one: _Index, column: str, memory: BatchCache) -> Any:
     find = partial(one.index.shapes, one.payloads)
     return memory((column, one.name, "shapes"), find) or find()
 
@@ -135,11 +135,11 @@ class _Index(NamedTuple):
     index: Any
     at: NDArray[np.int64]
     payloads: Payloads
-    values: Values | None
+    values: IndexValues | None
     is_only: bool
 
 
-def _of_column(many: Containers, column: str, t: DataType, memory: Memory) -> Iterator[_Index]:
+def _of_column(many: Containers, column: str, t: DataType, memory: BatchCache) -> Iterator[_Index]:
     """The indexes of a column that can be asked many at a time."""
     find = partial(_indexes, many, column)
     named = memory(column, find) or find()

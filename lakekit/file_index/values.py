@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from lakekit.codec import hashing
-from lakekit.file_index import index_keys
 from lakekit.codec.binary_columns import integers_at, spans
+from lakekit.file_index import index_keys
 from lakekit.file_index.index_keys import WIDTHS, Key
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ AS_STORED = {width: np.dtype(f"<u{width}") for width in (1, 2, 4, 8)}
 """Values as their bytes stand: read the wrong way round, equal where the right ones are."""
 
 
-class Values(NamedTuple):
+class IndexValues(NamedTuple):
     """All values of many payloads as they are kept, ascending: `data[i]` is one of payload `owners[i]`; of those that are not `known` nobody knows."""
 
     data: NDArray[Any]
@@ -68,7 +68,7 @@ def few_keys(leaf: Leaf, t: DataType, most: int = _MOST_KEYS) -> tuple[Key, ...]
     return asked.keys if asked is not None and asked.kind == "equal" and 0 < len(asked.keys) <= most else None
 
 
-def among(values: Values, t: DataType, leaf: Leaf) -> tuple[Mask, Mask]:
+def among(values: IndexValues, t: DataType, leaf: Leaf) -> tuple[Mask, Mask]:
     """The payloads of those values in which = or IN finds no row, and which of them have one of the values that are asked for (of texts: seem to have)."""
     keys, there = few_keys(leaf, t), np.zeros(len(values.known), bool)
     if keys is None:
@@ -91,7 +91,7 @@ def _kept(key: Key, t: DataType) -> int | None:
 # ---- what is kept -------------------------------------------------------------------------------------------------------------------------------
 
 
-def of(data: NDArray[np.uint8], keys: Texts, room: Numbers, known: Mask, t: DataType) -> Values | None:
+def of(data: NDArray[np.uint8], keys: IndexTexts, room: Numbers, known: Mask, t: DataType) -> IndexValues | None:
     """The values of payloads, of those that are `known`. `room` is how long they are: whose texts are longer repeats itself. None: too long to be hashed."""
     width = WIDTHS.get(t.root)
     if width is not None:
@@ -102,15 +102,15 @@ def of(data: NDArray[np.uint8], keys: Texts, room: Numbers, known: Mask, t: Data
     return _ascending(hashing.xx64_at(data, places, lengths), owners, known) if lengths.sum() <= MOST_BYTES else None
 
 
-def _ascending(found: NDArray[Any], owners: Numbers, known: Mask) -> Values:
+def _ascending(found: NDArray[Any], owners: Numbers, known: Mask) -> IndexValues:
     order = np.argsort(found)
-    return Values(found[order], owners[order].astype(np.int32), known)
+    return IndexValues(found[order], owners[order].astype(np.int32), known)
 
 
 # ---- bytes nobody has looked at -----------------------------------------------------------------------------------------------------------------
 
 
-class Texts(NamedTuple):
+class IndexTexts(NamedTuple):
     """Texts of many payloads: where they begin, how long they are, and whose they are."""
 
     places: Numbers
@@ -123,7 +123,7 @@ def number(data: NDArray[np.uint8], places: Numbers, size: int = 4) -> Numbers:
     return integers_at(data, np.clip(places, 0, len(data) - size), size)
 
 
-class Lists(NamedTuple):
+class EntryLists(NamedTuple):
     """Lists of entries in many payloads: where they begin, how many entries they have, and what they end before."""
 
     begins: Numbers
@@ -135,7 +135,7 @@ class Lists(NamedTuple):
         return (self.counts >= 0) & (self.counts * step <= self.ends - self.begins)
 
 
-def lack_texts(data: NDArray[np.uint8], lists: Lists, firsts: Texts, owners: Numbers, sound: Mask, keys: tuple[Key, ...]) -> Mask:
+def lack_texts(data: NDArray[np.uint8], lists: EntryLists, firsts: IndexTexts, owners: Numbers, sound: Mask, keys: tuple[Key, ...]) -> Mask:
     """Which of the sound payloads hold none of those texts, by their bytes; where the bytes stand there for something else, nothing is said.
 
     A payload has ascending lists, those with that `owners`: a text is the first of one, or is in it, its length before it.
@@ -160,7 +160,7 @@ def stands(data: memoryview, text: bytes) -> bool:
     return len(text).to_bytes(4, "big") + text in bytes(data)
 
 
-def walk(data: NDArray[np.uint8], lists: Lists, tail: int) -> tuple[Texts, Numbers, Mask] | None:
+def walk(data: NDArray[np.uint8], lists: EntryLists, tail: int) -> tuple[IndexTexts, Numbers, Mask] | None:
     """Entries of a text (i32 length, bytes) and `tail` bytes, list by list, all lists in lockstep; where each list ends, and which are sound so far.
 
     The owners are lists, ascending. None where that takes too many steps, or the entries are too many.
@@ -185,7 +185,7 @@ def walk(data: NDArray[np.uint8], lists: Lists, tail: int) -> tuple[Texts, Numbe
     sound[owners[places + 4 + lengths + tail > lists.ends[owners]]] = False
     ends, by_list = np.empty_like(at), np.argsort(owners, kind="stable")
     ends[order] = at
-    return Texts(places[by_list] + 4, lengths[by_list], owners[by_list]), ends, sound
+    return IndexTexts(places[by_list] + 4, lengths[by_list], owners[by_list]), ends, sound
 
 
 def each(counts: Numbers) -> Numbers:

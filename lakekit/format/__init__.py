@@ -8,9 +8,10 @@ import warnings
 warnings.filterwarnings("ignore", message=".*is considered unstable", module=r"lakekit\.")
 """Polars warns of features that it may change; whoever asked for that (`POLARS_WARN_UNSTABLE=1`) meant lines of their own."""
 NOT_PARTS = frozenset({
-    "arrange", "avro_cells", "avro_held", "avro_writer", "external_reader", "calendar", "casts", "text_casts", "decimals", "polars_types", "foreign_file", "held",
-    "java_text", "orc_held", "orc_maps", "orc_times", "orc_write", "parquet_bounds", "parquet_chunks", "parquet_few",
-    "parquet_footer", "parquet_held", "parquet_spans", "parquet_pages", "parquet_pass", "parquet_schema", "parquet_writer", "texts", "thrift", "told",
-    "encoder",
+    "arrange", "avro_cells", "avro_held", "avro_writer", "calendar", "casts", "decimals", "encoder",
+    "external_reader", "foreign_file", "held", "java_text", "orc_held", "orc_maps", "orc_times", "orc_write",
+    "parquet_bounds", "parquet_chunks", "parquet_few", "parquet_footer", "parquet_held", "parquet_pages",
+    "parquet_pass", "parquet_schema", "parquet_spans", "parquet_writer", "polars_types", "text_casts", "texts",
+    "thrift", "told",
 })  # fmt: skip
 """Modules of the folder that are no formats."""

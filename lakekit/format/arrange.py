@@ -28,7 +28,7 @@ FIRST_DAY_NS = -106_751 * 86_400 * 10**9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Form:
+class ArrowTarget:
     """What one encoder wants.
 
     `pairs`: maps come as lists of entries, which may have null keys, but for those whose keys are texts, unless `null_texts`.
@@ -42,12 +42,12 @@ class Form:
     count_timestamps: bool = False
 
 
-def arrow_field(field: Field, form: Form) -> pa.Field:
+def arrow_field(field: Field, form: ArrowTarget) -> pa.Field:
     """The Arrow field that a column is arranged to."""
     return pa.field(field.name, arrow_type(field.type, form), field.nullable)
 
 
-def arrow_type(t: DataType, form: Form) -> pa.DataType:
+def arrow_type(t: DataType, form: ArrowTarget) -> pa.DataType:
     """The Arrow type of a Paimon type with the nullability of its parts and the names that files give them."""
     match t.root:
         case "TIME":
@@ -67,7 +67,7 @@ def arrow_type(t: DataType, form: Form) -> pa.DataType:
     return to_arrow(t)
 
 
-def arranged(column: pl.Series, field: Field, form: Form) -> pa.Array:
+def series_to_arrow(column: pl.Series, field: Field, form: ArrowTarget) -> pa.Array:
     """A column's values as one Arrow array of `arrow_type`. Raises `ValueOutOfRange` for a null where the type has none, `LimitExceeded`."""
     array = column.to_arrow(compat_level=pl.CompatLevel.oldest())
     if isinstance(array, pa.ChunkedArray):
@@ -77,7 +77,7 @@ def arranged(column: pl.Series, field: Field, form: Form) -> pa.Array:
     return _arranged(array, field.type, field.name, form)
 
 
-def _arranged(array: pa.Array, t: DataType, name: str, form: Form) -> pa.Array:
+def _arranged(array: pa.Array, t: DataType, name: str, form: ArrowTarget) -> pa.Array:
     match t.root:
         case "ARRAY":
             return _list(array, t, name, form)
@@ -134,7 +134,7 @@ def _offsets(array: pa.Array) -> tuple[pa.Array, pa.Array]:
     return offsets.cast(pa.int32()), values
 
 
-def _list(array: pa.Array, t: DataType, name: str, form: Form) -> pa.Array:
+def _list(array: pa.Array, t: DataType, name: str, form: ArrowTarget) -> pa.Array:
     offsets, values = _offsets(array)
     element = part(t.element)
     if not element.nullable and values.null_count:
@@ -143,7 +143,7 @@ def _list(array: pa.Array, t: DataType, name: str, form: Form) -> pa.Array:
     return pa.Array.from_buffers(arrow_type(t, form), len(array), [validity(array), offsets.buffers()[1]], children=[inner])
 
 
-def _map(array: pa.Array, t: DataType, name: str, form: Form) -> pa.Array:
+def _map(array: pa.Array, t: DataType, name: str, form: ArrowTarget) -> pa.Array:
     offsets, entries = _offsets(array)
     key, value = map_types(t)
     keys, values = entries.field(0), entries.field(1)
@@ -172,7 +172,7 @@ def _whole(array: pa.Array) -> pa.Array:
     return pa.Array.from_buffers(kind, len(array), [None, *array.buffers()[1:]], offset=array.offset)
 
 
-def _struct(array: pa.Array, t: DataType, name: str, form: Form) -> pa.Array:
+def _struct(array: pa.Array, t: DataType, name: str, form: ArrowTarget) -> pa.Array:
     parts, there = [], array.is_valid() if array.null_count else None
     for i, field in enumerate(t.fields):
         inner = array.field(i)

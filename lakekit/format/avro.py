@@ -26,14 +26,14 @@ import pyarrow as pa
 from lakekit.codec import avro_container as container, avro_schema
 from lakekit.columns import col
 from lakekit.errors import Corrupt
-from lakekit.format import avro_writer, external_reader, decimals
+from lakekit.format import avro_writer, decimals, external_reader
 from lakekit.format.polars_types import polars_schema, polars_type, unit_of
 from lakekit.types import DataType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from lakekit.codec.avro_schema import Node
+    from lakekit.codec.avro_schema import AvroNode
     from lakekit.types import Field
 
 open_writer, check_types = avro_writer.open_writer, avro_writer.check_types
@@ -52,13 +52,13 @@ def scan(
 ) -> pl.LazyFrame:
     """The columns `fields` of the files `paths`, in order; a column that a file lacks is null. `read` gives a file's bytes, `counts` are its rows."""
 
-    def open_file(path: str) -> external_reader.Opened:
+    def open_file(path: str) -> external_reader.OpenFile:
         return _open(read(path), fields, path, timestamp_unit)
 
     return external_reader.scan(paths, open_file, polars_schema(fields, timestamp_unit=timestamp_unit), name="avro", counts=counts)
 
 
-def _open(data: bytes, fields: Sequence[Field], path: str, timestamp_unit: str | None) -> external_reader.Opened:
+def _open(data: bytes, fields: Sequence[Field], path: str, timestamp_unit: str | None) -> external_reader.OpenFile:
     packed = container.open_blocks(data, path=path)
     schema = packed.schema
     record = avro_schema.record_of(schema)
@@ -80,7 +80,7 @@ def _open(data: bytes, fields: Sequence[Field], path: str, timestamp_unit: str |
                 raise Corrupt(f"{frame.height} rows decoded where the blocks say {height}", field="block count")
             yield frame.select(casts.get(name, nulls[name]) for name in columns)
 
-    return external_reader.Opened(row_count=packed.count, batches=batches)
+    return external_reader.OpenFile(row_count=packed.count, batches=batches)
 
 
 def _batches(packed: container.PackedBlocks) -> Iterator[tuple[list[int], list[bytes]]]:
@@ -114,14 +114,14 @@ def _wrapped(schema: bytes, bodies: Sequence[bytes], counts: Sequence[int]) -> b
     return bytes(out)
 
 
-def _plainer(schema: Node, record: Node) -> bytes:
+def _plainer(schema: AvroNode, record: AvroNode) -> bytes:
     """The schema text that Polars is given for the same bytes."""
     if record is not schema:
         return json.dumps({"type": "record", "name": "file", "fields": [{"name": _ROOT, "type": _plain(schema)}]}).encode()
     return json.dumps(_plain(schema)).encode()
 
 
-def _plain(node: Node) -> Any:
+def _plain(node: AvroNode) -> Any:
     match node.kind:
         case "record":
             parts = [{"name": name, "type": _plain(inner)} for name, inner in zip(node.names, node.parts, strict=True)]
@@ -149,16 +149,16 @@ _KINDS = {
 """The Avro types that may hold a Paimon type."""
 
 
-def _logical(field: Field, node: Node, path: str, timestamp_unit: str | None) -> pl.Expr:
+def _logical(field: Field, node: AvroNode, path: str, timestamp_unit: str | None) -> pl.Expr:
     def leaf(column: pl.Expr, t: DataType) -> pl.Expr | None:
         return _leaf(column, t, micros, timestamp_unit)
 
     micros = _check(field.type, node, field.name, path)
-    changed = external_reader.rebuilt(col(field.name), field.type, leaf)
+    changed = external_reader.map_leaves(col(field.name), field.type, leaf)
     return (col(field.name) if changed is None else changed).alias(field.name)
 
 
-def _check(t: DataType, node: Node, where: str, path: str) -> dict[DataType, bool]:
+def _check(t: DataType, node: AvroNode, where: str, path: str) -> dict[DataType, bool]:
     """Refuses what the column's type cannot be read from; which timestamp types are held in microseconds."""
     node = node.value
     if node.kind not in _KINDS[t.root]:
@@ -171,7 +171,7 @@ def _check(t: DataType, node: Node, where: str, path: str) -> dict[DataType, boo
     return found
 
 
-def _children(t: DataType, node: Node, where: str, path: str) -> Iterator[tuple[DataType, Node, str]]:
+def _children(t: DataType, node: AvroNode, where: str, path: str) -> Iterator[tuple[DataType, AvroNode, str]]:
     if t.root == "ARRAY" and t.element is not None:
         yield t.element, node.parts[0], where + ".element"
     elif t.root in ("MAP", "MULTISET"):

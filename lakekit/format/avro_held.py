@@ -12,13 +12,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakekit.codec import avro_container as container, avro_schema
-from lakekit.format.held import BYTES, STRING, Held, encoded, refusal
+from lakekit.format.held import BYTES, STRING, ForeignFileSchema, encoded, refusal
 from lakekit.types import DataType, Field
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakekit.codec.avro_schema import Node
+    from lakekit.codec.avro_schema import AvroNode
 
 _SIMPLE = {"boolean": DataType(root="BOOLEAN"), "float": DataType(root="FLOAT"), "double": DataType(root="DOUBLE"), "string": STRING}
 _INTS = {"date": DataType(root="DATE"), "time-millis": DataType(root="TIME", precision=3)}
@@ -32,20 +32,20 @@ _UNREAD = frozenset({"xz"})
 """Codecs that engine 1.4.2 reads only with a library that it has not."""
 
 
-def held(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> Held:
+def held(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> ForeignFileSchema:
     """See `held.held`."""
     found = container.open_blocks(read(0, size_bytes), path=path)
     if found.codec in _UNREAD:
         raise encoded(path, f"it is compressed by {found.codec}, which engine 1.4.2 does not read", "file.compression")
     record = avro_schema.record_of(found.schema)
-    return Held(fields=_fields(record, "", path), row_count=found.count)
+    return ForeignFileSchema(fields=_fields(record, "", path), row_count=found.count)
 
 
-def _fields(record: Node, where: str, path: str) -> tuple[Field, ...]:
+def _fields(record: AvroNode, where: str, path: str) -> tuple[Field, ...]:
     return tuple(Field(name, _type(node, f"{where}{name}", path)) for name, node in zip(record.names, record.parts, strict=True))
 
 
-def _type(node: Node, where: str, path: str) -> DataType:
+def _type(node: AvroNode, where: str, path: str) -> DataType:
     if node.kind == "union":
         if len(node.parts) != 2 or node.parts[0].kind != "null" or node.parts[1].kind in ("null", "union"):
             raise refusal(path, where, "is a union other than of null, first, and one type, which engine 1.4.2 does not read")

@@ -17,11 +17,11 @@ import numpy as np
 
 from lakekit.codec import avro_container as container
 from lakekit.format import avro_cells
-from lakekit.format.arrange import Form, arranged
+from lakekit.format.arrange import ArrowTarget, series_to_arrow
 from lakekit.format.encoder import map_types, refuse_name, refuse_type
 from lakekit.options.frozendict import EMPTY
 from lakekit.types import BINARIES, STRINGS, part
-from lakekit.world import ahead, core_count
+from lakekit.world import core_count, map_prefetch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +39,7 @@ ROWS_AT_ONCE = 65536
 _MOST_BLOCK_BYTES = 1 << 30
 _UNIT = "\uffff"
 """The last character that is one unit of UTF-16."""
-_FORM = Form(format_name="avro", pairs=True, count_times=True)
+_FORM = ArrowTarget(format_name="avro", pairs=True, count_times=True)
 _SIMPLE = {
     "BOOLEAN": "boolean", "TINYINT": "int", "SMALLINT": "int", "INT": "int", "BIGINT": "long", "FLOAT": "float", "DOUBLE": "double",
     **dict.fromkeys(STRINGS, "string"), **dict.fromkeys(BINARIES, "bytes"),
@@ -83,7 +83,7 @@ class AvroEncoder:
     def write(self, frame: pl.DataFrame) -> None:
         """Adds rows; whole blocks go to the sink at once."""
         parts = (frame.slice(start, ROWS_AT_ONCE) for start in range(0, frame.height, ROWS_AT_ONCE))
-        for rows in ahead(self._encoded, parts, core_count() if frame.height > ROWS_AT_ONCE else 1):
+        for rows in map_prefetch(self._encoded, parts, core_count() if frame.height > ROWS_AT_ONCE else 1):
             self._add(rows)
 
     def flush(self) -> None:
@@ -100,7 +100,7 @@ class AvroEncoder:
             self._head(b"")
 
     def _encoded(self, frame: pl.DataFrame) -> pa.Array:
-        return avro_cells.record([arranged(frame.get_column(field.name), field, _FORM) for field in self._fields], self._fields)
+        return avro_cells.record([series_to_arrow(frame.get_column(field.name), field, _FORM) for field in self._fields], self._fields)
 
     def _add(self, rows: pa.Array) -> None:
         offsets = avro_cells.offsets_of(rows)

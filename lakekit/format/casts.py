@@ -19,9 +19,9 @@ import polars as pl
 
 from lakekit.columns import col, struct_field
 from lakekit.errors import Unsupported, ValueOutOfRange
-from lakekit.format import text_casts, decimals, texts
-from lakekit.format.polars_types import polars_type, unit_of
+from lakekit.format import decimals, text_casts, texts
 from lakekit.format.java_text import float_text
+from lakekit.format.polars_types import polars_type, unit_of
 from lakekit.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS, DataType
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _FLOATS = ("FLOAT", "DOUBLE")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class CastTarget:
     """The column a cast is for: its name for errors, `lakekit.timestamp-unit`, and the zone of casts between TIMESTAMP and LTZ.
 
     `told` makes of an error the one that is raised: it knows where the values lie.
@@ -44,7 +44,7 @@ class Target:
     told: Callable[[ValueOutOfRange], ValueOutOfRange] | None = None
 
 
-def cast(column: pl.Expr, held: DataType, want: DataType, target: Target) -> pl.Expr:
+def cast(column: pl.Expr, held: DataType, want: DataType, target: CastTarget) -> pl.Expr:
     """`column`, whose values are of type `held`, as values of type `want`. Raises `Unsupported` for a pair that Paimon has no cast for."""
     found = _simple(column, held, want)
     if found is None:
@@ -87,7 +87,7 @@ def _simple(column: pl.Expr, held: DataType, want: DataType) -> pl.Expr | None:
     return None
 
 
-def _change(held: DataType, want: DataType, target: Target) -> Callable[[pl.Series], pl.Series] | None:
+def _change(held: DataType, want: DataType, target: CastTarget) -> Callable[[pl.Series], pl.Series] | None:
     if want.root in STRINGS:
         return _to_text(held, want, target)
     if held.root in STRINGS:
@@ -106,7 +106,7 @@ def _change(held: DataType, want: DataType, target: Target) -> Callable[[pl.Seri
 # ---- text ------------------------------------------------------------------------------------------------------------------------------------
 
 
-def _to_text(held: DataType, want: DataType, target: Target) -> Callable[[pl.Series], pl.Series] | None:
+def _to_text(held: DataType, want: DataType, target: CastTarget) -> Callable[[pl.Series], pl.Series] | None:
     """Java prints dates and times only into STRING, and fits neither bytes nor what has parts to a length."""
     if held.root in ("DATE", "TIME", *TIMESTAMPS) and want.length != texts.ANY_LENGTH:
         return None
@@ -162,7 +162,7 @@ def _printed_parts(column: pl.Expr, t: DataType, zone: str) -> pl.Expr:
 # ---- numbers ---------------------------------------------------------------------------------------------------------------------------------
 
 
-def _to_decimal(held: DataType, want: DataType, target: Target) -> Callable[[pl.Series], pl.Series] | None:
+def _to_decimal(held: DataType, want: DataType, target: CastTarget) -> Callable[[pl.Series], pl.Series] | None:
     precision, scale = want.precision or 10, want.scale or 0
     if held.root == "DECIMAL":
         return partial(decimals.rescaled, precision=precision, scale=scale)
@@ -194,7 +194,7 @@ def _saturated(column: pl.Series, *, dtype: pl.DataType) -> pl.Series:
 # ---- dates and times -------------------------------------------------------------------------------------------------------------------------
 
 
-def _timely(held: DataType, want: DataType, target: Target) -> Callable[[pl.Series], pl.Series] | None:
+def _timely(held: DataType, want: DataType, target: CastTarget) -> Callable[[pl.Series], pl.Series] | None:
     """Casts between dates, times and seconds, all of which go through milliseconds of a wall clock or an instant."""
     pair, name = (held.root, want.root), target.column
     if held.root in TIMESTAMPS and want.root in TIMESTAMPS:
@@ -231,26 +231,26 @@ def _remainder(values: pl.Series, by: int) -> pl.Series:
     return values.abs() % by * values.sign()
 
 
-def _of_seconds(column: pl.Series, want: DataType, target: Target) -> pl.Series:
+def _of_seconds(column: pl.Series, want: DataType, target: CastTarget) -> pl.Series:
     """Seconds since 1970. Java then shows LTZ as the digits that a clock in its zone has at that instant, taken for UTC."""
     made = texts.from_millis(column.cast(pl.Int64) * 1000, _dtype(want, target), target.column)
     return texts.clock(made, target.zone).dt.replace_time_zone("UTC") if want.root == "TIMESTAMP_LTZ" else made
 
 
-def _dtype(want: DataType, target: Target) -> pl.Datetime:
+def _dtype(want: DataType, target: CastTarget) -> pl.Datetime:
     return pl.Datetime(unit_of(want, target.timestamp_unit), "UTC" if want.root == "TIMESTAMP_LTZ" else None)
 
 
-def _wall(want: DataType, target: Target) -> pl.Datetime:
+def _wall(want: DataType, target: CastTarget) -> pl.Datetime:
     return pl.Datetime(unit_of(want, target.timestamp_unit))
 
 
-def _placed(wall: pl.Series, want: DataType, target: Target) -> pl.Series:
+def _placed(wall: pl.Series, want: DataType, target: CastTarget) -> pl.Series:
     """A wall clock as the type wants it: an instant is what that clock shows in the zone."""
     return texts.instant(wall, target.zone) if want.root == "TIMESTAMP_LTZ" else wall
 
 
-def _retimed(column: pl.Series, *, held: DataType, want: DataType, target: Target) -> pl.Series:
+def _retimed(column: pl.Series, *, held: DataType, want: DataType, target: CastTarget) -> pl.Series:
     """Another precision, another kind: digits are cut off toward zero down to milliseconds, toward the past below."""
     if held.root != want.root:
         column = texts.clock(column, target.zone) if held.root == "TIMESTAMP_LTZ" else texts.instant(column, target.zone)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from lakekit.format.told import Told
+    from lakekit.format.told import ColumnStats
     from lakekit.types import Field
 
 _COUNT = DataType(root="INT", nullable=False)
@@ -57,7 +57,7 @@ class Encoding:
 class Encoder(Protocol):
     """A file under way. `told`: columns whose nulls and bounds it knows once it is closed; nobody else need count them."""
 
-    told: Mapping[str, Told]
+    told: Mapping[str, ColumnStats]
 
     @property
     def size_bytes(self) -> int:

@@ -31,7 +31,7 @@ _OF_FILE = re.compile(r"parquet|thrift|zstd|snappy|gzip|lz4|brotli|avro|utf-?8|s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class OpenFile:
     """A file that is open: how many rows it has, and its rows, some columns of them, block by block.
 
     `batches` gets the names to read, in order; for no names it yields frames without columns that have the blocks' heights.
@@ -41,13 +41,13 @@ class Opened:
     batches: Callable[[Sequence[str]], Iterator[pl.DataFrame]]
 
 
-def scan(paths: Sequence[str], open_file: Callable[[str], Opened], schema: pl.Schema, *, name: str, counts: Mapping[str, int] | None = None) -> pl.LazyFrame:
+def scan(paths: Sequence[str], open_file: Callable[[str], OpenFile], schema: pl.Schema, *, name: str, counts: Mapping[str, int] | None = None) -> pl.LazyFrame:
     """All rows of `paths`, in order, with the columns `schema`.
 
     `name` is the format's, for plans that are printed. `counts` are the rows each file must have.
     """
 
-    def open_checked(path: str) -> Opened:
+    def open_checked(path: str) -> OpenFile:
         opened = open_file(path)
         if counts is not None:
             check_count(path, opened.row_count, counts[path])
@@ -88,7 +88,7 @@ def other_type(wrong: BaseException) -> tuple[str, str, str] | None:
     return None if found is None else (found[1], found[2], found[3])
 
 
-def damaged(path: str, wrong: BaseException, what: str) -> LakekitError:
+def to_corrupt(path: str, wrong: BaseException, what: str) -> LakekitError:
     """The error for what a library raised over the bytes of `path`: `Corrupt`, or `StorageFailed` where the machine refused something.
 
     One of lakekit's own stays what it is, and names the path. An interrupt is raised.
@@ -105,7 +105,7 @@ def damaged(path: str, wrong: BaseException, what: str) -> LakekitError:
 
 
 class _Builder(FileReaderBuilder):
-    def __init__(self, open_file: Callable[[str], Opened], schema: pl.Schema, name: str) -> None:
+    def __init__(self, open_file: Callable[[str], OpenFile], schema: pl.Schema, name: str) -> None:
         self.open_file, self.frame_schema, self.name = open_file, schema, name
 
     def build_file_reader(self, source: str | bytes, multi_scan_context: dict[Any, Any]) -> FileReader:
@@ -119,17 +119,17 @@ class _Builder(FileReaderBuilder):
 class _Reader(FileReader):
     def __init__(self, builder: _Builder, path: str) -> None:
         self.builder, self.path = builder, path
-        self.opened: Opened | None = None
+        self.opened: OpenFile | None = None
 
     def schema(self) -> Any:
         return self.builder.frame_schema
 
-    def _open(self) -> Opened:
+    def _open(self) -> OpenFile:
         if self.opened is None:
             try:
                 self.opened = self.builder.open_file(self.path)
             except (LakekitError, *FOREIGN) as wrong:
-                raise damaged(self.path, wrong, self.builder.name) from wrong
+                raise to_corrupt(self.path, wrong, self.builder.name) from wrong
         return self.opened
 
     def collect_batches(self, *, columns: Sequence[str], row_index: Any, pre_slice: Any, filters: Any, num_pipelines: int) -> Iterator[pl.DataFrame]:
@@ -141,7 +141,7 @@ class _Reader(FileReader):
                 seen += batch.height
                 yield batch
         except (LakekitError, *FOREIGN) as wrong:
-            raise damaged(self.path, wrong, self.builder.name) from wrong
+            raise to_corrupt(self.path, wrong, self.builder.name) from wrong
         if seen != opened.row_count:
             raise Corrupt(f"{self.path}: {seen} rows were decoded, its footer says {opened.row_count}", path=self.path, field="row count")
 
@@ -163,22 +163,22 @@ class _Reader(FileReader):
 # ---- values inside values ----------------------------------------------------------------------------------------------------------------
 
 
-def rebuilt(column: pl.Expr, t: DataType, leaf: Callable[[pl.Expr, DataType], pl.Expr | None]) -> pl.Expr | None:
+def map_leaves(column: pl.Expr, t: DataType, leaf: Callable[[pl.Expr, DataType], pl.Expr | None]) -> pl.Expr | None:
     """`column` with every plain value in it, at any depth, changed by `leaf`; None where `leaf` changes none (it says so by None)."""
     match t.root:
         case "ARRAY":
-            inner = rebuilt(pl.element(), part(t.element), leaf)
+            inner = map_leaves(pl.element(), part(t.element), leaf)
             return None if inner is None else column.list.eval(inner)
         case "MAP" | "MULTISET":
-            key = rebuilt(pl.element().struct.field("key"), part(t.key) if t.root == "MAP" else part(t.element), leaf)
-            value = rebuilt(pl.element().struct.field("value"), part(t.value), leaf) if t.root == "MAP" else None
+            key = map_leaves(pl.element().struct.field("key"), part(t.key) if t.root == "MAP" else part(t.element), leaf)
+            value = map_leaves(pl.element().struct.field("value"), part(t.value), leaf) if t.root == "MAP" else None
             if key is None and value is None:
                 return None
             keys = pl.element().struct.field("key") if key is None else key
             values = pl.element().struct.field("value") if value is None else value
             return column.list.eval(pl.struct(keys.alias("key"), values.alias("value")))
         case "ROW":
-            changed = [rebuilt(struct_field(column, f.name), f.type, leaf) for f in t.fields]
+            changed = [map_leaves(struct_field(column, f.name), f.type, leaf) for f in t.fields]
             if all(one is None for one in changed):
                 return None
             parts = [struct_field(column, f.name) if one is None else one for f, one in zip(t.fields, changed, strict=True)]

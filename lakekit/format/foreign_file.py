@@ -19,7 +19,7 @@ from lakekit.types import first_duplicate
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakekit.format.held import Held
+    from lakekit.format.held import ForeignFileSchema
 
 MAGICS = {b"PAR1": "parquet", b"PARE": "parquet", b"ORC": "orc", b"Obj\x01": "avro"}
 """How files begin."""
@@ -33,7 +33,7 @@ def format_of(head: bytes) -> str | None:
     return next((name for magic, name in MAGICS.items() if head.startswith(magic)), None)
 
 
-def held(format_name: str, path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> Held:
+def held(format_name: str, path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> ForeignFileSchema:
     """What a file holds; `read(offset, length)` gives its bytes.
 
     Raises `Corrupt` for a file that is damaged, `SchemaMismatch` for a column that no table can take as it lies, `Unsupported` for compression and encodings
@@ -46,7 +46,7 @@ def held(format_name: str, path: str, read: Callable[[int, int | None], bytes], 
     except LakekitError:
         raise
     except external_reader.FOREIGN as wrong:
-        raise external_reader.damaged(path, wrong, format_name) from wrong
+        raise external_reader.to_corrupt(path, wrong, format_name) from wrong
     except _SENSELESS as wrong:
         raise Corrupt(f"{path}: its {format_name} footer makes no sense: {wrong}", path=path, field="footer") from wrong
     if (twice := first_duplicate(field.name for field in found.fields)) is not None:

@@ -15,7 +15,7 @@ from lakekit.types import MAX_LENGTH, DataType
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lakekit.format.told import Told
+    from lakekit.format.told import ColumnStats
     from lakekit.types import Field
 
 STRING, BYTES = DataType(root="VARCHAR", length=MAX_LENGTH), DataType(root="VARBINARY", length=MAX_LENGTH)
@@ -23,7 +23,7 @@ _APPEND = "read the files with Polars and append the frame to a table of your ow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class ForeignFileSchema:
     """A file's columns, without ids, and its rows.
 
     `told` are the columns of which the footer says null count and bounds for sure. `timeless` are those whose values are timestamps as any type of timestamp
@@ -33,7 +33,7 @@ class Held:
 
     fields: tuple[Field, ...]
     row_count: int
-    told: Mapping[str, Told] = EMPTY
+    told: Mapping[str, ColumnStats] = EMPTY
     timeless: frozenset[str] = frozenset()
     byte_decimals: frozenset[str] = frozenset()
 

@@ -24,8 +24,8 @@ from lakekit.codec import orc_bounds, orc_tail
 from lakekit.columns import col, cols
 from lakekit.errors import Corrupt
 from lakekit.format import external_reader, orc_times, orc_write
-from lakekit.format.polars_types import polars_schema, polars_type, unit_of
 from lakekit.format.parquet import out_of_range
+from lakekit.format.polars_types import polars_schema, polars_type, unit_of
 from lakekit.types import MAPS, TIMESTAMPS, DataType, part
 
 if TYPE_CHECKING:
@@ -57,13 +57,13 @@ def scan(
     Running the frame raises `ValueOutOfRange` for a timestamp that its unit cannot hold.
     """
 
-    def open_file(path: str) -> external_reader.Opened:
+    def open_file(path: str) -> external_reader.OpenFile:
         return _open(read(path), fields, path, (timestamp_unit, ltz_zone))
 
     return external_reader.scan(paths, open_file, polars_schema(fields, timestamp_unit=timestamp_unit), name="orc", counts=counts)
 
 
-def _open(source: str | bytes, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None]) -> external_reader.Opened:
+def _open(source: str | bytes, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None]) -> external_reader.OpenFile:
     orc_bounds.check(path, _bytes(source), {field.name for field in fields})
     file = orc.ORCFile(source if isinstance(source, str) else pa.BufferReader(source))
     held = {f.name: f for f in fields if f.name in set(file.schema.names)}
@@ -77,7 +77,7 @@ def _open(source: str | bytes, fields: Sequence[Field], path: str, zones: tuple[
         for frame in _stripes(file, source, inside, path, zones):
             yield frame.with_columns(missing[name] for name in columns if name in missing).select(cols(columns))
 
-    return external_reader.Opened(row_count=int(file.nrows), batches=batches)
+    return external_reader.OpenFile(row_count=int(file.nrows), batches=batches)
 
 
 def _stripes(file: orc.ORCFile, source: str | bytes, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None]) -> Iterator[pl.DataFrame]:
@@ -148,7 +148,7 @@ def _column(field: Field, arrow: pa.DataType, path: str, zones: tuple[str | None
         raise Corrupt(f"{path}: column {field.name} is {field.type}, the file holds {arrow}", path=path, field=field.name)
     column = col(field.name)
     column = column.cast(_listed(arrow)) if field.type.holds(MAPS) else column
-    changed = external_reader.rebuilt(column, field.type, leaf)
+    changed = external_reader.map_leaves(column, field.type, leaf)
     return (column if changed is None else changed).cast(polars_type(field.type, timestamp_unit=unit)).alias(field.name)
 
 

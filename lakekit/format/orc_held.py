@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from lakekit.codec import orc_tail
 from lakekit.errors import Corrupt
-from lakekit.format.held import BYTES, STRING, Held, refusal
+from lakekit.format.held import BYTES, STRING, ForeignFileSchema, refusal
 from lakekit.types import DataType, Field
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _SIMPLE = {
 _LIST, _MAP, _STRUCT, _DECIMAL, _VARCHAR, _CHAR = 10, 11, 12, 14, 16, 17
 
 
-def held(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> Held:
+def held(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> ForeignFileSchema:
     """See `held.held`."""
     try:
         tail = orc_tail.parse(read(0, size_bytes))
@@ -35,7 +35,7 @@ def held(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -
         raise wrong.at(path) from None
     if tail.root.kind != _STRUCT:
         raise Corrupt(f"{path}: its rows are no struct", path=path, field="types")
-    return Held(fields=_fields(tail.root, "", path), row_count=sum(stripe.row_count for stripe in tail.stripes))
+    return ForeignFileSchema(fields=_fields(tail.root, "", path), row_count=sum(stripe.row_count for stripe in tail.stripes))
 
 
 def _fields(column: Column, where: str, path: str) -> tuple[Field, ...]:

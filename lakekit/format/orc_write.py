@@ -21,9 +21,9 @@ from pyarrow import orc
 from lakekit.codec.binary_columns import fixed_values, nulls_of
 from lakekit.errors import InvalidOption, Unsupported, ValueOutOfRange
 from lakekit.format import orc_maps
-from lakekit.format.arrange import Form, arranged, arrow_type, rebased
-from lakekit.format.parquet_schema import nested_id
+from lakekit.format.arrange import ArrowTarget, arrow_type, rebased, series_to_arrow
 from lakekit.format.encoder import map_types, refuse_name, refuse_type
+from lakekit.format.parquet_schema import nested_id
 from lakekit.options.frozendict import EMPTY
 from lakekit.options.option import read_size
 from lakekit.types import TIMESTAMPS, part
@@ -45,8 +45,8 @@ _LEAST_STRIPE_BYTES = 64 << 10
 FIRST_RATIO = 0.2
 """What encoding leaves of the bytes in memory, before a stripe has told."""
 ROWS_AT_ONCE = 65536
-_FORM = Form(format_name="orc", count_times=True)
-_ENTRIES = Form(format_name="orc", count_times=True, pairs=True, null_texts=True)
+_FORM = ArrowTarget(format_name="orc", count_times=True)
+_ENTRIES = ArrowTarget(format_name="orc", count_times=True, pairs=True, null_texts=True)
 _MAPS = frozenset({"MAP", "MULTISET"})
 _REFUSED = frozenset({"VARIANT", "BLOB"})
 _INSTANTS = frozenset({"TIMESTAMP_LTZ"})
@@ -76,7 +76,7 @@ def _check_names(name: str, t: DataType) -> None:
             _check_names("", below)
 
 
-class _Counted:
+class _CountingSink:
     """A sink that counts, and that Arrow may close without closing the file below."""
 
     closed = False
@@ -116,20 +116,20 @@ class OrcEncoder:
                 "Choose another file.format, or have every process run in UTC",
                 feature="file.format.orc",
             )
-        self._fields, self._sink = tuple(fields), _Counted(sink)
+        self._fields, self._sink = tuple(fields), _CountingSink(sink)
         stripe = how.block_bytes or _stripe(how) or min(STRIPE_BYTES, max(_LEAST_STRIPE_BYTES, (how.file_bytes or STRIPE_BYTES * 8) // 8))
         self._how: dict[str, Any] = {"compression": codec, "stripe_size": stripe, "batch_size": max(1024, how.batch_rows)}
         self._maps = tuple(field for field in fields if field.type.holds(_MAPS))
-        self._memory: _Counted | None = None
+        self._memory: _CountingSink | None = None
         self._begin(_FORM)
         self._raw_bytes = self._told_bytes = self._told_size = 0
 
-    def _begin(self, form: Form) -> None:
+    def _begin(self, form: ArrowTarget) -> None:
         """Begin the file; in memory where its maps are written as lists of entries."""
         self._form = form
         self._schema = pa.schema([_named(field, form) for field in self._fields])
         self._buffer = BytesIO()
-        self._memory = _Counted(self._buffer) if form.pairs else None
+        self._memory = _CountingSink(self._buffer) if form.pairs else None
         self._writer = orc.ORCWriter(self._memory or self._sink, **self._how)
 
     def can_add(self, frame: pl.DataFrame) -> bool:
@@ -171,7 +171,7 @@ class OrcEncoder:
     def _add(self, frame: pl.DataFrame) -> None:
         arrays = []
         for field, wanted in zip(self._fields, self._schema, strict=True):
-            found = arranged(frame.get_column(field.name), field, self._form)
+            found = series_to_arrow(frame.get_column(field.name), field, self._form)
             if field.type.holds(TIMESTAMPS):
                 _refuse_old_fractions(found, field.type, field.name)
             if field.type.is_nested:
@@ -226,11 +226,11 @@ def _has_null_keys(array: pa.Array, t: DataType) -> bool:
 # ---- ids ----------------------------------------------------------------------------------------------------------------------------------------
 
 
-def _named(field: Field, form: Form) -> pa.Field:
+def _named(field: Field, form: ArrowTarget) -> pa.Field:
     return _with_id(field.name, field.type, field.id, (field.id, 1), form)
 
 
-def _with_id(name: str, t: DataType, field_id: int, place: tuple[int, int], form: Form) -> pa.Field:
+def _with_id(name: str, t: DataType, field_id: int, place: tuple[int, int], form: ArrowTarget) -> pa.Field:
     """The Arrow field of a type whose parts all say their ids: `place` are the id of the field it lies in and its depth below that."""
     owner, depth = place
     below = (owner, depth + 1)

@@ -95,7 +95,7 @@ def scan_bytes(
 ) -> pl.LazyFrame:
     """The same for files that Polars cannot open itself, or not decode: each is read whole when its turn comes, and decoded from memory."""
 
-    def open_file(path: str) -> external_reader.Opened:
+    def open_file(path: str) -> external_reader.OpenFile:
         data = read(path)
         parquet_bounds.check(path, lambda offset, length: data[offset : offset + length], len(data), {field.name: field.type for field in fields})
         rows, refusals = row_count(data, path), shredded(data, fields, path)
@@ -115,7 +115,7 @@ def scan_bytes(
             frames = [scan([some], fields, paths=[path], timestamp_unit=timestamp_unit).select(cols(names)).collect() for some, names in parts if names]
             yield pl.concat(frames, how="horizontal").select(cols(columns))
 
-        return external_reader.Opened(row_count=rows, batches=batches)
+        return external_reader.OpenFile(row_count=rows, batches=batches)
 
     return external_reader.scan(paths, open_file, polars_schema(fields, timestamp_unit=timestamp_unit), name="parquet", counts=counts)
 
@@ -202,7 +202,7 @@ def undecodable(source: str | bytes, path: str) -> frozenset[str]:
         with pa.BufferReader(source) if isinstance(source, bytes) else pa.OSFile(source) as file:
             return parquet_bounds.encoded_as(path, lambda offset, length: bytes(file.read_at(length, offset)), file.size(), _BEYOND_FIXED)
     except (pa.ArrowException, OSError, ValueError) as wrong:
-        raise external_reader.damaged(path, wrong, "parquet") from wrong
+        raise external_reader.to_corrupt(path, wrong, "parquet") from wrong
 
 
 def bounds(source: str | bytes, column: str) -> tuple[int, int] | None:

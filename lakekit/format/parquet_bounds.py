@@ -176,7 +176,7 @@ def check(path: str, read: Read, size_bytes: int, columns: Mapping[str, DataType
                 names = _names(facts)
                 column, is_nested = names[0], len(names) > 1
                 if columns is None or column in columns:
-                    _check_chunk(Chunk(".".join(names), facts), rows, read, end, is_nested=is_nested)
+                    _check_chunk(ColumnChunkMeta(".".join(names), facts), rows, read, end, is_nested=is_nested)
                     if columns and number == 0 and (t := columns[column]) is not None:
                         _check_type(_member(facts, 1, I32), column, t, is_nested=is_nested)
         said, found = _member(footer, 3, I64), sum(rows for rows, _ in groups)
@@ -197,7 +197,7 @@ def encoded_as(path: str, read: Read, size_bytes: int, encodings: frozenset[int]
         raise wrong.at(path) from None
 
 
-class Chunk(NamedTuple):
+class ColumnChunkMeta(NamedTuple):
     """A column of a row group: its path in the schema, and what the footer says of it."""
 
     path: str
@@ -230,7 +230,7 @@ def _check_type(physical: int, column: str, t: DataType, *, is_nested: bool) -> 
         raise Corrupt(f"column {column} is {t}, the file holds {found}", field=column)
 
 
-def _check_chunk(chunk: Chunk, rows: int, read: Read, footer_at: int, *, is_nested: bool) -> None:
+def _check_chunk(chunk: ColumnChunkMeta, rows: int, read: Read, footer_at: int, *, is_nested: bool) -> None:
     """Looks at a column of a row group and at its pages."""
     values, stored_bytes, data_at = chunk.number(5), chunk.number(7), chunk.number(9)
     begin = min(filter(None, (data_at, chunk.number(11) if 11 in chunk.facts else 0)), default=0)
@@ -382,5 +382,5 @@ def _number(data: bytes) -> int:
     return (raw >> 1) ^ -(raw & 1)
 
 
-def _wrong(chunk: Chunk, found: str, offset: int, field: str) -> Corrupt:
+def _wrong(chunk: ColumnChunkMeta, found: str, offset: int, field: str) -> Corrupt:
     return Corrupt(f"column {chunk.path}: {found}", offset=offset, field=field)

@@ -25,7 +25,7 @@ FLOAT, DOUBLE = 4, 5
 """Physical types of real numbers."""
 
 
-class Chunk:
+class ColumnChunk:
     """A column of a row group. `facts` is read only: what changes it goes through the methods."""
 
     __slots__ = ("_whole", "bytes", "facts")
@@ -79,15 +79,15 @@ class Chunk:
         return self._whole if self.bytes is None else self.bytes
 
 
-class Group(NamedTuple):
+class RowGroup(NamedTuple):
     """A row group."""
 
-    chunks: Sequence[Chunk]
+    chunks: Sequence[ColumnChunk]
     size_bytes: int
     row_count: int
 
 
-def read(footer: bytes, shift: int) -> list[Group]:
+def read(footer: bytes, shift: int) -> list[RowGroup]:
     """The row groups of a footer, moved on by so many bytes. Raises `Corrupt`."""
     groups = []
     try:
@@ -98,10 +98,10 @@ def read(footer: bytes, shift: int) -> list[Group]:
             for _ in range(columns):
                 start = at
                 whole, at = thrift.decode(footer, at)
-                chunks.append(Chunk(whole, footer[start:at]))
+                chunks.append(ColumnChunk(whole, footer[start:at]))
                 chunks[-1].shift(shift)
             rest, at = thrift.decode(footer, at, last=1)
-            groups.append(Group(chunks, rest[2][1], rest[3][1]))
+            groups.append(RowGroup(chunks, rest[2][1], rest[3][1]))
     except IndexError:
         raise Corrupt("the Parquet footer ends within its row groups", field="footer") from None
     return groups

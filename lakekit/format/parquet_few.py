@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from lakekit.codec.varints import append_varint
 from lakekit.format import thrift
-from lakekit.format.parquet_chunks import Chunk, Group
+from lakekit.format.parquet_chunks import ColumnChunk, RowGroup
 from lakekit.format.parquet_schema import elements
 from lakekit.format.thrift import BINARY, I32, I64, LIST, STRUCT, Struct, number
 from lakekit.types import BINARIES, STRINGS
@@ -52,7 +52,7 @@ _ENCODINGS = (LIST, (I32, [_PLAIN, _RLE]))
 _CHUNK_HEAD = thrift.encode_members({2: (I64, 0)}, 0) + bytes([1 << 4 | STRUCT])
 
 
-class Leaf(NamedTuple):
+class PlainColumn(NamedTuple):
     """A column as a file holds it, `held` the numbers of its Arrow buffer (None: bits, or text and bytes), `fixed` what no row changes of its description.
 
     `is_plain`: Polars gives those numbers as they are, with no Arrow between. `is_wide`: two of them are a value.
@@ -68,7 +68,7 @@ class Leaf(NamedTuple):
     fixed_bytes: bytes
 
 
-def leaves(fields: Sequence[Field]) -> tuple[Leaf, ...] | None:
+def leaves(fields: Sequence[Field]) -> tuple[PlainColumn, ...] | None:
     """How columns are laid out; None where one of them is an encoder's alone."""
     found = [_leaf(field) for field in fields]
     return tuple(one for one in found if one is not None) if None not in found else None
@@ -91,7 +91,7 @@ _HELD = {
 _PLAINLY = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE"})
 
 
-def _leaf(field: Field) -> Leaf | None:
+def _leaf(field: Field) -> PlainColumn | None:
     root = field.type.root
     if root not in _HELD and root not in STRINGS | BINARIES:
         return None
@@ -101,10 +101,10 @@ def _leaf(field: Field) -> Leaf | None:
     fixed: Struct = {1: (I32, physical), 2: _ENCODINGS, 3: (LIST, (BINARY, [field.name.encode()]))}
     held = None if _HELD.get(root) is None else np.dtype(_HELD[root])
     is_wide = root == "DECIMAL"
-    return Leaf(physical, held, root in _PLAINLY, is_wide, field.type.nullable, root not in BINARIES, fixed, thrift.encode_members(fixed, 0))
+    return PlainColumn(physical, held, root in _PLAINLY, is_wide, field.type.nullable, root not in BINARIES, fixed, thrift.encode_members(fixed, 0))
 
 
-def group(frame: pl.DataFrame, columns: Sequence[Leaf], codec: str, level: int | None, start: int) -> tuple[bytes, Group] | None:
+def group(frame: pl.DataFrame, columns: Sequence[PlainColumn], codec: str, level: int | None, start: int) -> tuple[bytes, RowGroup] | None:
     """The bytes of a row group that begins `start` bytes into its file, and its description. None where a value does not fit its column."""
     parts: list[bytes] = []
     chunks, at, raw_bytes, count = [], start, 0, frame.height
@@ -127,11 +127,11 @@ def group(frame: pl.DataFrame, columns: Sequence[Leaf], codec: str, level: int |
             9: (I64, at),
             12: (STRUCT, statistics),
         }
-        chunks.append(Chunk({2: (I64, 0), 3: (STRUCT, facts)}, _described(leaf, (used, count, *sizes, at), nulls, bounds)))
+        chunks.append(ColumnChunk({2: (I64, 0), 3: (STRUCT, facts)}, _described(leaf, (used, count, *sizes, at), nulls, bounds)))
         parts += (head, data)
         at += sizes[1]
         raw_bytes += sizes[0]
-    return b"".join(parts), Group(chunks, raw_bytes, count)
+    return b"".join(parts), RowGroup(chunks, raw_bytes, count)
 
 
 def _page_head(size_bytes: int, data: bytes, count: int) -> bytes:
@@ -141,7 +141,7 @@ def _page_head(size_bytes: int, data: bytes, count: int) -> bytes:
     return b"\x15\0\x15%b\x15%b\x15%b\x1c\x15%b\x15\0\x15\6\x15\6\0\0" % (number(size_bytes), number(len(data)), number(crc), number(count))
 
 
-def _described(leaf: Leaf, moving: tuple[int, int, int, int, int], nulls: int, bounds: tuple[bytes, bytes] | None) -> bytes:
+def _described(leaf: PlainColumn, moving: tuple[int, int, int, int, int], nulls: int, bounds: tuple[bytes, bytes] | None) -> bytes:
     """A chunk's description as `facts` of `group` tell it: by itself, as encoding any struct takes three times as long."""
     told = b"%b\x15%b\x16%b\x16%b\x16%b\x26%b\x3c\x36%b" % (leaf.fixed_bytes, *map(number, moving), number(nulls))
     if bounds is not None:
@@ -179,7 +179,7 @@ def _run(head: int, values: bytes) -> bytes:
     return len(run).to_bytes(4, "little") + run
 
 
-def _values(column: pl.Series, leaf: Leaf, nulls: int) -> tuple[bytes, tuple[bytes, bytes] | None] | None:
+def _values(column: pl.Series, leaf: PlainColumn, nulls: int) -> tuple[bytes, tuple[bytes, bytes] | None] | None:
     """The values of a column, and their bounds, where they have some."""
     if leaf.is_plain:
         return _stored((column.drop_nulls() if nulls else column).to_numpy(), leaf)
@@ -203,14 +203,14 @@ def _values(column: pl.Series, leaf: Leaf, nulls: int) -> tuple[bytes, tuple[byt
     return _stored(numbers, leaf)
 
 
-def _numbers(array: pa.Array, leaf: Leaf) -> NDArray[Any]:
+def _numbers(array: pa.Array, leaf: PlainColumn) -> NDArray[Any]:
     """The numbers of an Arrow array, those in the places of nulls too; of decimals two each."""
     width = 2 if leaf.is_wide else 1
     found = np.frombuffer(array.buffers()[1], leaf.held, len(array) * width, array.offset * width * leaf.held.itemsize)
     return found.reshape(-1, 2) if leaf.is_wide else found
 
 
-def _stored(numbers: NDArray[Any], leaf: Leaf) -> tuple[bytes, tuple[bytes, bytes] | None]:
+def _stored(numbers: NDArray[Any], leaf: PlainColumn) -> tuple[bytes, tuple[bytes, bytes] | None]:
     """Numbers as a page holds them, with the least and the greatest; None for none, and where one is NaN."""
     wanted = _STORED[leaf.physical]
     stored = numbers if numbers.dtype == wanted else numbers.astype(wanted)

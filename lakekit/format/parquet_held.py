@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from lakekit.errors import Corrupt, Unsupported
 from lakekit.format import thrift
-from lakekit.format.held import BYTES, STRING, Held, encoded, refusal
-from lakekit.format.told import REALS, Told, chunks_tell
+from lakekit.format.held import BYTES, STRING, ForeignFileSchema, encoded, refusal
+from lakekit.format.told import REALS, ColumnStats, chunks_tell
 from lakekit.types import DataType, Field
 
 if TYPE_CHECKING:
@@ -33,13 +33,13 @@ _LEAST_BYTES = 12
 _REPEATED = 2
 
 
-class _Physical(IntEnum):
+class _PhysicalType(IntEnum):
     """How values are stored."""
 
     BOOLEAN, INT32, INT64, INT96, FLOAT, DOUBLE, BYTES, FIXED = range(8)
 
 
-class _Means(IntEnum):
+class _LogicalType(IntEnum):
     """What they mean: the numbers of `LogicalType`; INTERVAL has only the older annotation."""
 
     NOTHING, STRING, MAP, LIST, ENUM, DECIMAL, DATE, TIME, TIMESTAMP = range(9)
@@ -47,8 +47,10 @@ class _Means(IntEnum):
 
 
 _CONVERTED = {
-    0: _Means.STRING, 1: _Means.MAP, 2: _Means.MAP, 3: _Means.LIST, 4: _Means.ENUM, 5: _Means.DECIMAL, 6: _Means.DATE, 7: _Means.TIME, 8: _Means.TIME,
-    9: _Means.TIMESTAMP, 10: _Means.TIMESTAMP, **dict.fromkeys(range(11, 19), _Means.INTEGER), 19: _Means.JSON, 20: _Means.BSON, 21: _Means.INTERVAL,
+    0: _LogicalType.STRING, 1: _LogicalType.MAP, 2: _LogicalType.MAP, 3: _LogicalType.LIST, 4: _LogicalType.ENUM,
+    5: _LogicalType.DECIMAL, 6: _LogicalType.DATE, 7: _LogicalType.TIME, 8: _LogicalType.TIME,
+    9: _LogicalType.TIMESTAMP, 10: _LogicalType.TIMESTAMP, **dict.fromkeys(range(11, 19), _LogicalType.INTEGER),
+    19: _LogicalType.JSON, 20: _LogicalType.BSON, 21: _LogicalType.INTERVAL,
 }  # fmt: skip
 """The older annotation -> the number of the newer one."""
 _UNITS = {1: "milliseconds", 2: "microseconds", 3: "nanoseconds"}
@@ -62,12 +64,12 @@ _APART = ("array", "_tuple")
 """Names of a repeated group that is itself the element, not what is around it, as old writers made them."""
 
 
-class _Element(NamedTuple):
+class _SchemaElement(NamedTuple):
     """One node of the schema."""
 
     name: str
     own: Struct
-    children: tuple[_Element, ...]
+    children: tuple[_SchemaElement, ...]
 
     @property
     def kind(self) -> int:
@@ -88,7 +90,7 @@ class _Element(NamedTuple):
         return bool(self.own.get(3, (0, 0))[1] == _REPEATED)
 
 
-class _Read(NamedTuple):
+class _FileTypes(NamedTuple):
     """What the types of one file depend on; `fine` are the columns whose INT96 Arrow's own schema calls microseconds, `coarse` what INT96 is by itself."""
 
     path: str
@@ -96,7 +98,7 @@ class _Read(NamedTuple):
     fine: Mapping[str, DataType]
 
 
-def held(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> Held:
+def held(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> ForeignFileSchema:
     """See `held.held`."""
     footer = footer_of(path, read, size_bytes)
     kept = {pair[1][1]: pair[2][1] for pair in (footer[5][1][1] if 5 in footer else ()) if 2 in pair}
@@ -104,18 +106,18 @@ def held(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -
     root, _ = _element(elements, 0)
     groups = footer[4][1][1] if 4 in footer else []
     timeless = frozenset(one.name for one in root.children if _holds_int96(one))
-    told = _Read(path, _int96(kept), _micros(kept.get(_ARROW, b""), timeless))
+    told = _FileTypes(path, _int96(kept), _micros(kept.get(_ARROW, b""), timeless))
     fields = tuple(Field(one.name, _type(one, one.name, told)) for one in root.children)
     leaves = [(one.name, one if not one.children else None) for one in root.children for _ in range(_leaf_count(one))]
     for group in groups:
         _check_chunks(path, [chunk[3][1] for chunk in group[1][1][1]], leaves)
     decimals = frozenset(field.name for field, one in zip(fields, root.children, strict=True) if _is_byte_decimal(field.type, one))
-    return Held(fields=fields, row_count=footer[3][1], told=_told(fields, leaves, groups), timeless=timeless, byte_decimals=decimals)
+    return ForeignFileSchema(fields=fields, row_count=footer[3][1], told=_told(fields, leaves, groups), timeless=timeless, byte_decimals=decimals)
 
 
-def _is_byte_decimal(t: DataType, one: _Element) -> bool:
+def _is_byte_decimal(t: DataType, one: _SchemaElement) -> bool:
     """Return whether a column is a DECIMAL that Paimon writes as a number, and this file holds as bytes."""
-    return t.root == "DECIMAL" and (t.precision or 0) <= _MOST_NUMBER_DIGITS and one.own[1][1] in (_Physical.FIXED, _Physical.BYTES)
+    return t.root == "DECIMAL" and (t.precision or 0) <= _MOST_NUMBER_DIGITS and one.own[1][1] in (_PhysicalType.FIXED, _PhysicalType.BYTES)
 
 
 def footer_of(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> Struct:
@@ -138,21 +140,21 @@ def _tail(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) 
 # ---- columns -------------------------------------------------------------------------------------------------------------------------------
 
 
-def _element(elements: Sequence[Struct], at: int) -> tuple[_Element, int]:
+def _element(elements: Sequence[Struct], at: int) -> tuple[_SchemaElement, int]:
     """The node at a place of the schema's list, depth first, and the place after it."""
     own, children, after = elements[at], [], at + 1
     for _ in range(own[5][1] if 5 in own else 0):
         child, after = _element(elements, after)
         children.append(child)
-    return _Element(own[4][1].decode(), own, tuple(children)), after
+    return _SchemaElement(own[4][1].decode(), own, tuple(children)), after
 
 
-def _leaf_count(one: _Element) -> int:
+def _leaf_count(one: _SchemaElement) -> int:
     return sum(map(_leaf_count, one.children)) if one.children else 1
 
 
-def _holds_int96(one: _Element) -> bool:
-    return any(map(_holds_int96, one.children)) if one.children else one.own[1][1] == _Physical.INT96
+def _holds_int96(one: _SchemaElement) -> bool:
+    return any(map(_holds_int96, one.children)) if one.children else one.own[1][1] == _PhysicalType.INT96
 
 
 def _int96(kept: Mapping[bytes, bytes]) -> DataType:
@@ -168,84 +170,84 @@ def _micros(arrow: bytes, names: frozenset[str]) -> dict[str, DataType]:
     return {name: DataType(root="TIMESTAMP", precision=6) for name in names if "[ns" not in str(schema.field(name).type)}
 
 
-def _type(one: _Element, where: str, told: _Read) -> DataType:
+def _type(one: _SchemaElement, where: str, told: _FileTypes) -> DataType:
     if one.is_repeated:
         raise refusal(told.path, where, "is repeated without being a list")
     if not one.children:
         return _leaf(one, where, told)
     match one.kind:
-        case _Means.LIST:
+        case _LogicalType.LIST:
             inner = one.children[0]
             plain = len(one.children) == 1 and len(inner.children) == 1 and inner.is_repeated and not inner.name.endswith(_APART)
             if not plain:
                 raise refusal(told.path, where, "is a list in the form of old writers, of two levels")
             return DataType(root="ARRAY", element=_type(inner.children[0], f"{where}.element", told))
-        case _Means.MAP:
+        case _LogicalType.MAP:
             pair = one.children[0]
             if len(one.children) != 1 or [part.name for part in pair.children] != ["key", "value"]:
                 raise refusal(told.path, where, "is a map without key and value")
             key, value = (_type(part, f"{where}.{part.name}", told) for part in pair.children)
             return DataType(root="MAP", key=key, value=value)
-        case _Means.NOTHING:
+        case _LogicalType.NOTHING:
             return DataType(root="ROW", fields=tuple(Field(part.name, _type(part, f"{where}.{part.name}", told)) for part in one.children))
-        case _Means.VARIANT:
+        case _LogicalType.VARIANT:
             raise refusal(told.path, where, "is a VARIANT, which is taken over from tables of Paimon only")
     raise refusal(told.path, where, f"is a group of kind {one.kind}, which Paimon has not")
 
 
-def _leaf(one: _Element, where: str, told: _Read) -> DataType:
+def _leaf(one: _SchemaElement, where: str, told: _FileTypes) -> DataType:
     physical, kind = one.own[1][1], one.kind
-    if kind == _Means.DECIMAL:
+    if kind == _LogicalType.DECIMAL:
         return _decimal(one, where, told)
     match physical, kind:
-        case _Physical.BOOLEAN, _:
+        case _PhysicalType.BOOLEAN, _:
             return DataType(root="BOOLEAN")
-        case ((_Physical.INT32 | _Physical.INT64), (_Means.NOTHING | _Means.INTEGER)):
+        case ((_PhysicalType.INT32 | _PhysicalType.INT64), (_LogicalType.NOTHING | _LogicalType.INTEGER)):
             return _whole(one, where, told)
-        case _Physical.INT32, _Means.DATE:
+        case _PhysicalType.INT32, _LogicalType.DATE:
             return DataType(root="DATE")
-        case ((_Physical.INT32 | _Physical.INT64), (_Means.TIME | _Means.TIMESTAMP)):
+        case ((_PhysicalType.INT32 | _PhysicalType.INT64), (_LogicalType.TIME | _LogicalType.TIMESTAMP)):
             return _time(one, where, told)
-        case _Physical.INT96, _:
+        case _PhysicalType.INT96, _:
             return told.fine.get(where.partition(".")[0], told.coarse)
-        case ((_Physical.FLOAT | _Physical.DOUBLE), _):
-            return DataType(root="FLOAT" if physical == _Physical.FLOAT else "DOUBLE")
-        case _Physical.BYTES, (_Means.STRING | _Means.ENUM | _Means.JSON):
+        case ((_PhysicalType.FLOAT | _PhysicalType.DOUBLE), _):
+            return DataType(root="FLOAT" if physical == _PhysicalType.FLOAT else "DOUBLE")
+        case _PhysicalType.BYTES, (_LogicalType.STRING | _LogicalType.ENUM | _LogicalType.JSON):
             return STRING
-        case (_Physical.BYTES, _) | (_Physical.FIXED, (_Means.NOTHING | _Means.UUID)):
+        case (_PhysicalType.BYTES, _) | (_PhysicalType.FIXED, (_LogicalType.NOTHING | _LogicalType.UUID)):
             return BYTES
-        case _, _Means.NULL:
+        case _, _LogicalType.NULL:
             raise refusal(told.path, where, "holds nothing but nulls and has no type", do="write it with a type, or leave it out")
-        case _Physical.FIXED, _Means.FLOAT16:
+        case _PhysicalType.FIXED, _LogicalType.FLOAT16:
             raise refusal(told.path, where, "holds floats of 16 bits, which Paimon has not")
     raise refusal(told.path, where, f"is of Parquet's physical type {physical} with annotation {kind}, which Paimon has not")
 
 
-def _whole(one: _Element, where: str, told: _Read) -> DataType:
-    bits, signed = 32 if one.own[1][1] == _Physical.INT32 else 64, True
+def _whole(one: _SchemaElement, where: str, told: _FileTypes) -> DataType:
+    bits, signed = 32 if one.own[1][1] == _PhysicalType.INT32 else 64, True
     if 1 in one.told:
         bits, signed = one.told[1][1], one.told[2][1]
-    elif one.kind == _Means.INTEGER:
+    elif one.kind == _LogicalType.INTEGER:
         bits, signed = 8 << (one.own[6][1] - 11) % 4, one.own[6][1] >= 15
     if not signed and bits > 16:
         raise refusal(told.path, where, f"holds unsigned numbers of {bits} bits, which would have to be written anew")
     return DataType(root=_SIGNED[bits if signed else bits * 2])
 
 
-def _time(one: _Element, where: str, told: _Read) -> DataType:
+def _time(one: _SchemaElement, where: str, told: _FileTypes) -> DataType:
     """A time of day or a timestamp."""
     adjusted, unit = True, 1 if one.own.get(6, (0, 0))[1] in (7, 9) else 2
     if one.told:
         adjusted, unit = one.told[1][1], next(iter(one.told[2][1]))
-    if one.kind == _Means.TIME and unit == 1:
+    if one.kind == _LogicalType.TIME and unit == 1:
         return DataType(root="TIME", precision=3)
-    if one.kind == _Means.TIME or unit == 3:
-        what = "times of day" if one.kind == _Means.TIME else "timestamps"
+    if one.kind == _LogicalType.TIME or unit == 3:
+        what = "times of day" if one.kind == _LogicalType.TIME else "timestamps"
         raise refusal(told.path, where, f"holds {what} in {_UNITS[unit]}, which would have to be written anew")
     return DataType(root="TIMESTAMP_LTZ" if adjusted else "TIMESTAMP", precision=unit * 3)
 
 
-def _decimal(one: _Element, where: str, told: _Read) -> DataType:
+def _decimal(one: _SchemaElement, where: str, told: _FileTypes) -> DataType:
     scale = one.told[1][1] if 1 in one.told else one.own[7][1] if 7 in one.own else 0
     precision = one.told[2][1] if 2 in one.told else one.own[8][1]
     if not 0 < precision <= _MOST_DIGITS or not 0 <= scale <= precision:
@@ -256,7 +258,7 @@ def _decimal(one: _Element, where: str, told: _Read) -> DataType:
 # ---- chunks --------------------------------------------------------------------------------------------------------------------------------
 
 
-def _check_chunks(path: str, chunks: Sequence[Struct], leaves: Sequence[tuple[str, _Element | None]]) -> None:
+def _check_chunks(path: str, chunks: Sequence[Struct], leaves: Sequence[tuple[str, _SchemaElement | None]]) -> None:
     """Raises `Unsupported` for compression and encodings that somebody could not read."""
     for chunk, (name, _) in zip(chunks, leaves, strict=True):
         if chunk[4][1] in _CODECS:
@@ -264,19 +266,19 @@ def _check_chunks(path: str, chunks: Sequence[Struct], leaves: Sequence[tuple[st
         encodings = chunk[2][1][1]
         if _SPLIT_STREAMS in encodings:
             raise encoded(path, f"column {name} is encoded as BYTE_STREAM_SPLIT, which engine 1.4.2 does not read", "parquet.encoding")
-        if chunk[1][1] == _Physical.FIXED and _DELTA_BYTES in encodings:
+        if chunk[1][1] == _PhysicalType.FIXED and _DELTA_BYTES in encodings:
             raise encoded(path, f"column {name} holds bytes of fixed length as DELTA_BYTE_ARRAY, which Polars does not read", "parquet.encoding")
 
 
-def _told(fields: Sequence[Field], leaves: Sequence[tuple[str, _Element | None]], groups: Sequence[Struct]) -> dict[str, Told]:
+def _told(fields: Sequence[Field], leaves: Sequence[tuple[str, _SchemaElement | None]], groups: Sequence[Struct]) -> dict[str, ColumnStats]:
     """What the footer tells for sure: a real number's bounds leave out a NaN without saying so."""
     types = {field.name: field.type for field in fields}
     found = {}
     for at, (name, leaf) in enumerate(leaves):
         t = types[name]
-        if leaf is None or not chunks_tell(t) or t.root in REALS or leaf.own[1][1] == _Physical.INT96:
+        if leaf is None or not chunks_tell(t) or t.root in REALS or leaf.own[1][1] == _PhysicalType.INT96:
             continue
-        one = Told()
+        one = ColumnStats()
         if all(one.take(group[1][1][1][at][3][1], t) for group in groups):
             found[name] = one
     return found

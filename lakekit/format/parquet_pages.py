@@ -30,7 +30,7 @@ _PAGE_BYTES, _CRC = 3, 4
 _FIRST_BYTE, _END_BYTES = 4, 8
 
 
-class Damaged(NamedTuple):
+class DamagedPage(NamedTuple):
     """A page whose bytes, which begin at `offset` of the file, have not the CRC-32 that is `stored` before them. `column`: names, with dots between."""
 
     column: str
@@ -39,7 +39,7 @@ class Damaged(NamedTuple):
     computed: int
 
 
-class _Chunk(NamedTuple):
+class _PageRange(NamedTuple):
     """A column of a row group: its pages lie between two places of the file."""
 
     column: str
@@ -47,7 +47,7 @@ class _Chunk(NamedTuple):
     end: int
 
 
-def damaged(path: str, read: Read, size_bytes: int, unsummed: list[str] | None = None) -> Iterator[Damaged]:
+def damaged(path: str, read: Read, size_bytes: int, unsummed: list[str] | None = None) -> Iterator[DamagedPage]:
     """The damaged pages of a file, of which `read(offset, length)` gives bytes: a row group is held at a time. Raises `Corrupt`, `Unsupported`.
 
     `unsummed` gets the column of each page that has no CRC-32.
@@ -63,17 +63,17 @@ def damaged(path: str, read: Read, size_bytes: int, unsummed: list[str] | None =
         raise wrong.at(path) from None
 
 
-def _chunk(facts: Struct, size_bytes: int) -> _Chunk:
+def _chunk(facts: Struct, size_bytes: int) -> _PageRange:
     column = ".".join(part.decode("utf-8", "replace") for part in _list(facts, _PATH, BINARY))
     begin, length = _member(facts, _DATA_AT, I64), _member(facts, _SIZE_BYTES, I64)
     dictionary_at = _member(facts, _DICTIONARY_AT, I64) if _DICTIONARY_AT in facts else 0
     begin = min(filter(None, (begin, dictionary_at)), default=_FIRST_BYTE)  # a column without values may have a dictionary, or nothing
     if not _FIRST_BYTE <= begin <= begin + length <= size_bytes - _END_BYTES:
         raise Corrupt(f"column {column} has {length} bytes from byte {begin} on, in a file of {size_bytes}", field="total_compressed_size")
-    return _Chunk(column, begin, begin + length)
+    return _PageRange(column, begin, begin + length)
 
 
-def _pages(chunk: _Chunk, data: bytes, first: int, unsummed: list[str] | None) -> Iterator[Damaged]:
+def _pages(chunk: _PageRange, data: bytes, first: int, unsummed: list[str] | None) -> Iterator[DamagedPage]:
     """The damaged pages of a column; `data` begins at byte `first` of the file."""
     view, at, end = memoryview(data), chunk.begin - first, chunk.end - first
     while at < end:
@@ -90,7 +90,7 @@ def _pages(chunk: _Chunk, data: bytes, first: int, unsummed: list[str] | None) -
         if stored is None and unsummed is not None:
             unsummed.append(chunk.column)
         if stored is not None and stored != computed:
-            yield Damaged(chunk.column, first + behind, stored, computed)
+            yield DamagedPage(chunk.column, first + behind, stored, computed)
         at = behind + length
 
 

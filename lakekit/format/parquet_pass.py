@@ -28,7 +28,7 @@ from lakekit.format.thrift import I32, I64, STRUCT
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakekit.format.parquet_chunks import Chunk, Group
+    from lakekit.format.parquet_chunks import ColumnChunk, RowGroup
 
 MAGIC = b"PAR1"
 _MEMBER, _MEMBER_LIST = 0x15, 0x19
@@ -40,7 +40,7 @@ _TOLD_BY = 4
 _COLUMN_INDEX, _OFFSET_INDEX = (6, 7), (4, 5)
 
 
-class _Head(NamedTuple):
+class _PageHead(NamedTuple):
     """The head of a page of so many bytes: a checksum goes in at `at`, and it ends at `end`."""
 
     data: bytes
@@ -49,7 +49,7 @@ class _Head(NamedTuple):
     end: int
 
 
-class Passing:
+class RowGroupStream:
     """The file object that an encoder is given: `put` takes what passes, which begins at byte `start` of the bigger file."""
 
     def __init__(self, put: Callable[[bytes | memoryview], object], start: int) -> None:
@@ -57,7 +57,7 @@ class Passing:
         self._seen = 0
         self._held = b""
         """The beginning of a head."""
-        self._head = _Head(b"", 0, 0, 0)
+        self._head = _PageHead(b"", 0, 0, 0)
         """The head of the page that is under way, of which so many bytes are missing:"""
         self._missing = 0
         self._body: list[memoryview] = []
@@ -143,14 +143,14 @@ class Passing:
                 self._put(part)
         self._body = []
 
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[RowGroup]:
         """What passed, once everything is written: page indexes go to the sink. Raises `Corrupt`."""
         rest = b"".join(self._rest or [])
         length = int.from_bytes(rest[-8:-4], "little") + 8
         if rest[-4:] != MAGIC or length > len(rest):
             raise Corrupt("an encoder's file that does not end as Parquet does", field="footer")
         indexes, begin = rest[:-length], self._seen - len(rest)
-        found, places = parquet_chunks.read(rest[-length:-8], 0), _Places(self._pages, self._growth, self._start - len(MAGIC))
+        found, places = parquet_chunks.read(rest[-length:-8], 0), _Offsets(self._pages, self._growth, self._start - len(MAGIC))
         chunks = [chunk for group in found for chunk in group.chunks]
         put, told_anew = self._start - len(MAGIC) + begin + sum(self._growth), []
         for members, told in ((_COLUMN_INDEX, places.unchanged), (_OFFSET_INDEX, places.offsets)):
@@ -170,16 +170,16 @@ def _kinds(data: memoryview) -> tuple[bool, bool]:
     return data[2] == _MEMBER, data[2] == _MEMBER_LIST and data[3] & 15 == I32
 
 
-def _head_of(data: memoryview) -> _Head:
+def _head_of(data: memoryview) -> _PageHead:
     """The head that begins here. Raises `IndexError` where it ends too early."""
     at = number = 0
     for _ in range(3):
         number, at = read_varint(data, at + 1)
     end = skip(data, at, STRUCT, 0)
-    return _Head(bytes(data[:end]), number >> 1, at, end)
+    return _PageHead(bytes(data[:end]), number >> 1, at, end)
 
 
-class _Places:
+class _Offsets:
     """Where things are that an encoder told the places of: heads of pages before them have grown, and the file begins elsewhere."""
 
     def __init__(self, pages: list[int], growth: list[int], shift: int) -> None:
@@ -190,7 +190,7 @@ class _Places:
         """A place in the bigger file."""
         return place + self._shifts[bisect_left(self._pages, place)]
 
-    def move(self, chunk: Chunk) -> int:
+    def move(self, chunk: ColumnChunk) -> int:
         """Tells a chunk where it is now, and gives by how many bytes it has grown."""
         begin, end = chunk.place
         growth = self.now(end) - self.now(begin) - (end - begin)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakekit.format.thrift import BINARY, BOOL, BYTE, I32, STRUCT, Struct
 from lakekit.format.encoder import map_types, refuse_type
+from lakekit.format.thrift import BINARY, BOOL, BYTE, I32, STRUCT, Struct
 from lakekit.types import part
 from lakekit.types.arrow import timestamp_unit
 

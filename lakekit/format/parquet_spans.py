@@ -15,7 +15,7 @@ from lakekit.errors import Corrupt, Unsupported
 from lakekit.types import MAX_DEPTH
 
 if TYPE_CHECKING:
-    from lakekit.codec.marks import Marks
+    from lakekit.codec.marks import SpanRecorder
 
 MAGIC, ENCRYPTED = b"PAR1", b"PARE"
 _STATISTICS = "max min null_count distinct_count max_value min_value is_max_value_exact is_min_value_exact"
@@ -39,7 +39,7 @@ _VARINTS = frozenset({4, 5, 6})
 _LISTS = frozenset({9, 10})
 
 
-def walk(data: bytes, marks: Marks, *, path: str | None = None) -> dict[str, Any]:
+def walk(data: bytes, marks: SpanRecorder, *, path: str | None = None) -> dict[str, Any]:
     """The footer's members as nested dicts, everything in the file marked. Raises `Corrupt`, and `Unsupported` for an encrypted footer."""
     cursor = Cursor(data, path=path, marks=marks)
     if cursor.raw(4, "magic") != MAGIC:
@@ -74,7 +74,7 @@ def _whole(found: dict[str, Any], name: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _chunk(data: bytes, column: dict[str, Any], marks: Marks, path: str | None) -> None:
+def _chunk(data: bytes, column: dict[str, Any], marks: SpanRecorder, path: str | None) -> None:
     """The pages of one column in one row group, and its indexes."""
     facts = column.get("meta_data")
     if not isinstance(facts, dict):

@@ -26,22 +26,22 @@ import pyarrow.parquet as pq
 from lakekit.columns import col
 from lakekit.errors import InvalidOption, Unsupported
 from lakekit.format import external_reader, parquet_chunks, parquet_few, thrift
-from lakekit.format.arrange import Form, arranged, arrow_field
-from lakekit.format.polars_types import polars_schema
-from lakekit.format.parquet_pass import MAGIC, Passing
-from lakekit.format.parquet_schema import elements, leaf_count
-from lakekit.format.thrift import BINARY, I16, I32, I64, LIST, STRUCT, Struct
-from lakekit.format.told import REALS, Told, chunks_tell, has_nan
+from lakekit.format.arrange import ArrowTarget, arrow_field, series_to_arrow
 from lakekit.format.encoder import BLOCK_BYTES, refuse_null
+from lakekit.format.parquet_pass import MAGIC, RowGroupStream
+from lakekit.format.parquet_schema import elements, leaf_count
+from lakekit.format.polars_types import polars_schema
+from lakekit.format.thrift import BINARY, I16, I32, I64, LIST, STRUCT, Struct
+from lakekit.format.told import REALS, ColumnStats, chunks_tell, has_nan
 from lakekit.options.option import read_boolean, read_size
 from lakekit.types.arrow import timestamp_unit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakekit.format.parquet_chunks import Chunk, Group
-    from lakekit.format.parquet_few import Leaf
     from lakekit.format.encoder import Encoding
+    from lakekit.format.parquet_chunks import ColumnChunk, RowGroup
+    from lakekit.format.parquet_few import PlainColumn
     from lakekit.types import DataType, Field
 
 CREATED_BY = b"lakekit"
@@ -65,8 +65,8 @@ PASSED_BYTES = 256 << 20
 waits for its last row group."""
 FIRST_RATIO = 0.35
 """What encoding leaves of the bytes in memory, before a row group of the file has told."""
-_FORM = Form(format_name="parquet")
-_INT96_FORM = Form(format_name="parquet", count_timestamps=True)
+_FORM = ArrowTarget(format_name="parquet")
+_INT96_FORM = ArrowTarget(format_name="parquet", count_timestamps=True)
 """Arrow writes every timestamp of a file as INT96 or none: the others come as the numbers they are stored as."""
 _ARROWS = frozenset({"MAP", "MULTISET", "VARIANT"})
 _TIMES = frozenset({"TIME"})
@@ -82,7 +82,7 @@ def check_types(fields: Sequence[Field]) -> None:
     elements(fields)
 
 
-class _Plan(NamedTuple):
+class _EncodingPlan(NamedTuple):
     """Who encodes which columns, by their numbers: Polars (as which schema, and of which it is asked what it counted), Arrow, and Arrow with INT96.
 
     `leaves`: into how many chunks each goes. `reals`: which hold real numbers, `times`: which hold times. `few`: how few rows of them are laid out without
@@ -97,7 +97,7 @@ class _Plan(NamedTuple):
     leaves: tuple[int, ...]
     reals: frozenset[int]
     times: bool
-    few: tuple[Leaf, ...] | None
+    few: tuple[PlainColumn, ...] | None
 
 
 class ParquetEncoder:
@@ -123,7 +123,7 @@ class ParquetEncoder:
         self._raw_bytes = 0
         self._groups: list[Struct] = []
         self._rows = 0
-        self.told = {self._fields[i].name: Told() for i in self._plan.telling}
+        self.told = {self._fields[i].name: ColumnStats() for i in self._plan.telling}
         self._put(MAGIC)
 
     @property
@@ -186,9 +186,9 @@ class ParquetEncoder:
             first += height
         self._rows += frame.height
 
-    def _group(self, rows: pl.DataFrame, parts: Sequence[tuple[tuple[int, ...], Group]]) -> None:
+    def _group(self, rows: pl.DataFrame, parts: Sequence[tuple[tuple[int, ...], RowGroup]]) -> None:
         """A row group of the footer, from what was made of its columns."""
-        chunks: dict[int, list[Chunk]] = {}
+        chunks: dict[int, list[ColumnChunk]] = {}
         for columns, group in parts:
             mine = iter(group.chunks)
             for i in columns:
@@ -207,7 +207,7 @@ class ParquetEncoder:
             }
         )
 
-    def _tell(self, i: int, chunks: Sequence[Chunk], rows: pl.DataFrame) -> None:
+    def _tell(self, i: int, chunks: Sequence[ColumnChunk], rows: pl.DataFrame) -> None:
         """Takes over what the encoder counted, and takes bounds of real numbers away where there may be a NaN: a reader would miss it."""
         field, told = self._fields[i], self.told.get(self._fields[i].name)
         unordered = i in self._plan.reals and (field.type.root not in REALS or has_nan(rows.get_column(field.name)))
@@ -233,7 +233,7 @@ class ParquetEncoder:
                 found.append((columns, self._by_arrow(frame, columns, int96=int96)))
         return found
 
-    def _few(self, frame: pl.DataFrame, size_bytes: int) -> Group | None:
+    def _few(self, frame: pl.DataFrame, size_bytes: int) -> RowGroup | None:
         """Few rows, laid out here; None where they are an encoder's."""
         if self._plan.few is None or self._page_bytes is not None or frame.height > parquet_few.ROWS or size_bytes > parquet_few.SIZE_BYTES:
             return None
@@ -244,9 +244,9 @@ class ParquetEncoder:
         self._put(made[0])
         return made[1]
 
-    def _passed(self, frame: pl.DataFrame) -> list[Group]:
+    def _passed(self, frame: pl.DataFrame) -> list[RowGroup]:
         """Row groups that go to the sink while they are encoded, and their descriptions."""
-        passing = Passing(self._put, self._written)
+        passing = RowGroupStream(self._put, self._written)
         try:
             self._by_polars(frame, passing, self._group_rows)  # type: ignore[arg-type] # it writes, and nothing more is asked of it
         except BaseException:
@@ -274,7 +274,7 @@ class ParquetEncoder:
     def _by_arrow(self, frame: pl.DataFrame, columns: Sequence[int], *, int96: bool) -> memoryview:
         fields = [self._fields[i] for i in columns]
         form = _INT96_FORM if int96 else _FORM
-        arrays = [arranged(frame.get_column(field.name), field, form) for field in fields]
+        arrays = [series_to_arrow(frame.get_column(field.name), field, form) for field in fields]
         table = pa.Table.from_arrays(arrays, schema=pa.schema([arrow_field(field, form) for field in fields]))
         made = pa.BufferOutputStream()
         options: dict[str, Any] = {} if self._page_bytes is None else {"data_page_size": self._page_bytes}
@@ -293,10 +293,10 @@ class ParquetEncoder:
             writer.write_table(table, row_group_size=max(1, table.num_rows))
         return memoryview(made.getvalue())
 
-    def _laid(self, made: memoryview, *, summed: bool) -> list[Group]:
+    def _laid(self, made: memoryview, *, summed: bool) -> list[RowGroup]:
         """Puts a small file's row groups into the sink, and gives their descriptions; Arrow puts checksums into pages itself."""
         if not summed:
-            passing = Passing(self._put, self._written)
+            passing = RowGroupStream(self._put, self._written)
             passing.write(made)
             return passing.groups()
         length = int.from_bytes(made[-8:-4], "little")
@@ -309,7 +309,7 @@ class ParquetEncoder:
 
 
 @lru_cache(maxsize=256)
-def _laid_out(fields: tuple[Field, ...], dictionary: bool) -> tuple[tuple[bytes, bytes], _Plan]:
+def _laid_out(fields: tuple[Field, ...], dictionary: bool) -> tuple[tuple[bytes, bytes], _EncodingPlan]:
     """The footer's beginning (version, schema) and its end (who wrote it, orders), which are the same for many files; and who encodes them."""
     polars, arrow, int96 = [], [], []
     for i, field in enumerate(fields):
@@ -322,7 +322,7 @@ def _laid_out(fields: tuple[Field, ...], dictionary: bool) -> tuple[tuple[bytes,
     every = elements(fields)
     first = thrift.encode_members({1: (I32, 1), 2: (LIST, (STRUCT, every))}, 0)
     rest = thrift.encode_members({6: (BINARY, CREATED_BY), 7: (LIST, (STRUCT, [{1: (STRUCT, {})}] * leaf_count(every)))}, 4) + b"\0"
-    plan = _Plan(
+    plan = _EncodingPlan(
         polars=tuple(polars),
         polars_schema=_polars_schema([fields[i] for i in polars]),
         arrow=tuple(arrow),
@@ -357,7 +357,7 @@ def _leaves(t: DataType) -> int:
 
 def _plain(field: Field) -> pl.Expr | None:
     """What Polars encodes of a column, where that is another: TIME as its milliseconds."""
-    return external_reader.rebuilt(col(field.name), field.type, _millis) if field.type.holds(_TIMES) else None
+    return external_reader.map_leaves(col(field.name), field.type, _millis) if field.type.holds(_TIMES) else None
 
 
 def _polars_schema(fields: Sequence[Field]) -> pa.Schema:

@@ -56,7 +56,7 @@ def has_nan(column: pl.Series) -> bool:
     return isnan(total) and bool(column.is_nan().any())  # infinities of both signs sum up to a NaN too
 
 
-class Told:
+class ColumnStats:
     """What all rows so far told of one column; `known` is False where a NaN leaves nothing to say of bounds."""
 
     __slots__ = ("high", "known", "low", "nulls")

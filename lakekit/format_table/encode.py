@@ -21,34 +21,34 @@ if TYPE_CHECKING:
     import polars as pl
 
     from lakekit.format.encoder import Encoder, Encoding
-    from lakekit.text_format.options import Lines
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.text_format.options import TextOptions
     from lakekit.types import Field
 
 _KEYS = ("file.compression", "format-table.file.compression", "compression")
 _DEFAULTS = {"parquet": "snappy", "orc": "zstd"}
 
 
-def encoding(handle: Handle) -> Encoding:
+def encoding(handle: TableContext) -> Encoding:
     """The encoding of a table's files."""
     given = handle.all_options
     chosen = next((given[key] for key in _KEYS if key in given), _DEFAULTS.get(kinds.format_of(handle), "none"))
     return shape.encoding(handle.options, chosen)
 
 
-def lines_encoder(handle: Handle, sink: BinaryIO) -> Encoder:
+def lines_encoder(handle: TableContext, sink: BinaryIO) -> Encoder:
     """An encoder of text files. Raises `InvalidOption` for a compression that they do not have."""
     name = kinds.format_of(handle)
     how = lines_of(handle.all_options, name, zone=handle.options.lakekit_java_time_zone)
-    return LinesEncoder(sink, kinds.text_format(name), kinds.held_fields(handle.schema), how, encoding(handle).compression)
+    return TextEncoder(sink, kinds.text_format(name), kinds.held_fields(handle.schema), how, encoding(handle).compression)
 
 
-class LinesEncoder:
+class TextEncoder:
     """A text file under way: an `Encoder`, which knows nothing of nulls and bounds."""
 
-    def __init__(self, sink: BinaryIO, text_format: Any, fields: Sequence[Field], how: Lines, codec: str) -> None:
+    def __init__(self, sink: BinaryIO, text_format: Any, fields: Sequence[Field], how: TextOptions, codec: str) -> None:
         prepare_series(field.name for field in fields)  # whoever wrote the first rows of a process has asked for no schema of Polars yet
-        self.counted = _Counted(sink)
+        self.counted = _CountingFile(sink)
         self.sink = compression.compressed(self.counted, codec)  # type: ignore[arg-type] # all it needs is write
         self.text_format, self.fields, self.how = text_format, fields, how
         self.told: Any = {}
@@ -75,7 +75,7 @@ class LinesEncoder:
         self.sink.close()
 
 
-class _Counted:
+class _CountingFile:
     """A file that counts the bytes it is given."""
 
     def __init__(self, file: BinaryIO) -> None:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from lakekit.errors import Corrupt, NotFound, SchemaMismatch, Unsupported
-from lakekit.format_table.listing import is_hidden
 from lakekit.format import foreign_file
+from lakekit.format_table.listing import is_hidden
 from lakekit.model import partition as partitions
-from lakekit.world import each
+from lakekit.world import parallel_map
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ _MARKS = ("_SUCCESS", "_metadata", "_common_metadata")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class ForeignFile:
     """A file of rows, its format, and the texts of its partition values in the order of the keys."""
 
     path: str
@@ -43,18 +43,18 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class ForeignSource:
     """What lies at a place. `beside` are files that hold no row and say something of the others only; `folders` come before those that they lie in."""
 
     storage: Storage
     root: str
     keys: tuple[str, ...]
-    files: tuple[Found, ...]
+    files: tuple[ForeignFile, ...]
     beside: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
 
 
-def source(storage: Storage, root: str) -> Source:
+def source(storage: Storage, root: str) -> ForeignSource:
     """What lies in a folder, or a single file.
 
     Raises `NotFound` where nothing is, or no file of rows; `Unsupported` for a folder of another table format, `SchemaMismatch` where folders disagree on the
@@ -74,11 +74,12 @@ def source(storage: Storage, root: str) -> Source:
     if not files:
         raise NotFound(f'"{root}" holds no files of rows: hidden and empty ones are passed over. Name the folder that they lie in', name=root)
     keys, texts = _partitions(root, files)
-    heads = each(lambda one: storage.read(one.path, 0, _HEAD_BYTES), files, waiting=storage.is_remote)
+    heads = parallel_map(lambda one: storage.read(one.path, 0, _HEAD_BYTES), files, waiting=storage.is_remote)
     found = [
-        Found(path=one.path, size_bytes=one.size_bytes, format_name=_format(one, head), texts=own) for one, head, own in zip(files, heads, texts, strict=True)
+        ForeignFile(path=one.path, size_bytes=one.size_bytes, format_name=_format(one, head), texts=own)
+        for one, head, own in zip(files, heads, texts, strict=True)
     ]
-    return Source(storage=storage, root=root, keys=keys, files=tuple(found), beside=_beside(seen, files), folders=tuple(folders))
+    return ForeignSource(storage=storage, root=root, keys=keys, files=tuple(found), beside=_beside(seen, files), folders=tuple(folders))
 
 
 def _is_hidden(name: str) -> bool:

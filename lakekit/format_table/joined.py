@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lakekit.errors import Corrupt, SchemaMismatch
+from lakekit.format.held import BYTES, STRING, ForeignFileSchema
 from lakekit.format_table.foreign_files import HIVE_NULL
-from lakekit.format.held import BYTES, STRING, Held
 from lakekit.model import partition as partitions
 from lakekit.types import INTEGERS, NESTED, STRINGS, TIMESTAMPS, DataType, Field
 
@@ -30,14 +30,14 @@ _MOST_DIGITS = 38
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Typed:
+class MergedSchema:
     """The columns of a table to come, without ids; and for each file the types that it has other than those, by column."""
 
     fields: tuple[Field, ...]
     older: tuple[Mapping[str, DataType], ...]
 
 
-def joined(paths: Sequence[str], helds: Sequence[Held], keys: Sequence[str]) -> Typed:
+def merge_schemas(paths: Sequence[str], helds: Sequence[ForeignFileSchema], keys: Sequence[str]) -> MergedSchema:
     """The columns of some files that are no partition columns. Raises `SchemaMismatch` naming column and both files where no type holds what both hold."""
     types: dict[str, DataType] = {}
     first: dict[str, str] = {}
@@ -58,10 +58,10 @@ def joined(paths: Sequence[str], helds: Sequence[Held], keys: Sequence[str]) -> 
     if not types:
         raise SchemaMismatch(f"{paths[0]} has no column beside those of its partition ({', '.join(keys)}), and a table needs one")
     older = [{field.name: field.type for field in held.fields if types.get(field.name, field.type) != field.type} for held in helds]
-    return Typed(fields=tuple(Field(name, t) for name, t in types.items()), older=tuple(older))
+    return MergedSchema(fields=tuple(Field(name, t) for name, t in types.items()), older=tuple(older))
 
 
-def declared(paths: Sequence[str], helds: Sequence[Held], fields: Sequence[Field], keys: Sequence[str]) -> Typed:
+def declared(paths: Sequence[str], helds: Sequence[ForeignFileSchema], fields: Sequence[Field], keys: Sequence[str]) -> MergedSchema:
     """The same where a format table has said its columns. Raises `SchemaMismatch` for a file that holds what its column cannot."""
     known = {field.name: field.type for field in fields if field.name not in keys}
     older: list[dict[str, DataType]] = []
@@ -75,7 +75,7 @@ def declared(paths: Sequence[str], helds: Sequence[Held], fields: Sequence[Field
                 raise SchemaMismatch(f"{path}: column {field.name} holds {field.type}, and the format table says {want}", column=field.name)
             own[field.name] = field.type
         older.append(own)
-    return Typed(fields=tuple(fields), older=tuple(older))
+    return MergedSchema(fields=tuple(fields), older=tuple(older))
 
 
 def _is_as(held: DataType, want: DataType) -> bool:
@@ -127,7 +127,7 @@ def _check_names(names: Sequence[str]) -> None:
 
 
 def partition_fields(
-    keys: Sequence[str], texts: Sequence[Sequence[str]], paths: Sequence[str], helds: Sequence[Held], given: Mapping[str, DataType]
+    keys: Sequence[str], texts: Sequence[Sequence[str]], paths: Sequence[str], helds: Sequence[ForeignFileSchema], given: Mapping[str, DataType]
 ) -> tuple[Field, ...]:
     """The partition columns: of the type that is `given`, else of the one that files hold which have the column too, else of what all texts are.
 

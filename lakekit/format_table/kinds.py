@@ -12,7 +12,7 @@ from lakekit.format.encoder import check_types
 from lakekit.text_format import csv, json, text
 
 if TYPE_CHECKING:
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.model.table_schema import TableSchema
     from lakekit.types import Field
 
@@ -23,7 +23,7 @@ FORMATS = (*COLUMNAR, *TEXTS)
 """The formats of engine 1.4.2; 2.x adds mosaic."""
 
 
-def format_of(handle: Handle) -> str:
+def format_of(handle: TableContext) -> str:
     """The format of a table's files."""
     return str(handle.options.file_format).strip().lower()
 
@@ -38,7 +38,7 @@ def held_fields(schema: TableSchema) -> tuple[Field, ...]:
     return tuple(field for field in schema.fields if field.name not in schema.partition_keys)
 
 
-def check_format(handle: Handle) -> None:
+def check_format(handle: TableContext) -> None:
     """Raises `Unsupported` for a format that is none of the five, or a type that its files do not hold."""
     check(format_of(handle), handle.schema)
 

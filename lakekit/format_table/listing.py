@@ -23,12 +23,12 @@ from lakekit.errors import Corrupt
 from lakekit.format.polars_types import polars_schema
 from lakekit.model import partition as partitions
 from lakekit.model.locations import FORMAT_TABLE_PATH
-from lakekit.world import each
+from lakekit.world import parallel_map
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakekit.metadata.table_context import Ground, Handle
+    from lakekit.metadata.table_context import TableContext, TableLocation
     from lakekit.storage.protocol import Stat, Storage
     from lakekit.types import Field
 
@@ -36,20 +36,20 @@ _SCHEMA = "schema"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Partition:
+class PartitionFolder:
     """A folder of files with the same partition values, in the form that rows are decoded to."""
 
     directory: str
     values: tuple[Any, ...] = ()
 
 
-def place(handle: Handle) -> tuple[Storage, str]:
+def place(handle: TableContext) -> tuple[Storage, str]:
     """The storage and the folder of a table's files: its own, or the one that the option `path` names."""
     location = handle.all_options.get(FORMAT_TABLE_PATH, "").strip()
     return elsewhere(handle, location, FORMAT_TABLE_PATH) if location else (handle.storage, handle.root)
 
 
-def elsewhere(handle: Handle, location: str, option: str) -> tuple[Storage, str]:
+def elsewhere(handle: TableContext, location: str, option: str) -> tuple[Storage, str]:
     """The storage and the path of a location that a table names by an option. Raises `LocationNotAllowed`.
 
     A path, or an URL of the table's own kind of storage, is one of that storage, with its credentials; another URL says its own. Links
@@ -70,7 +70,7 @@ def _scheme(location: str) -> str:
     return scheme.lower() if colon else ""
 
 
-def told(ground: Ground, location: str) -> str:
+def told(ground: TableLocation, location: str) -> str:
     """A location as a table keeps it: the same wherever it is opened from."""
     if _scheme(location):
         return location
@@ -86,21 +86,21 @@ def is_hidden(name: str) -> bool:
 # ---- partitions ------------------------------------------------------------------------------------------------------------------------------
 
 
-def found(handle: Handle, conditions: Sequence[pl.Expr] = ()) -> list[Partition]:
+def found(handle: TableContext, conditions: Sequence[pl.Expr] = ()) -> list[PartitionFolder]:
     """The partitions that satisfy conditions on partition columns, by path; a table without such has one. Folders that fail one are not looked into.
 
     Raises `Corrupt` for a folder whose text is no value of its column.
     """
     storage, root = place(handle)
-    level = [Partition(directory=root)]
+    level = [PartitionFolder(directory=root)]
     fields = handle.schema.partition_fields
     for depth, field in enumerate(fields, 1):
-        inside = each(lambda one: _inside(handle, storage, one, field), level)  # noqa: B023 - each() ends before the next turn
+        inside = parallel_map(lambda one: _inside(handle, storage, one, field), level)  # noqa: B023 - each() ends before the next turn
         level = _chosen([one for some in inside for one in some], fields[:depth], conditions)
     return level
 
 
-def _inside(handle: Handle, storage: Storage, above: Partition, field: Field) -> list[Partition]:
+def _inside(handle: TableContext, storage: Storage, above: PartitionFolder, field: Field) -> list[PartitionFolder]:
     only_value, null = handle.options.format_table_partition_path_only_value, handle.options.partition_default_name
     made = []
     for one in storage.list(above.directory):
@@ -115,11 +115,11 @@ def _inside(handle: Handle, storage: Storage, above: Partition, field: Field) ->
             [value] = partitions.parse([partitions.unescape(text)], [field.type], default_name=null)
         except Corrupt as wrong:
             raise Corrupt(f"{one.path}: partition column {field.name} is {field.type}: {wrong.message}", path=one.path, field=field.name) from None
-        made.append(Partition(directory=one.path, values=(*above.values, value)))
+        made.append(PartitionFolder(directory=one.path, values=(*above.values, value)))
     return made
 
 
-def _chosen(level: list[Partition], fields: Sequence[Field], conditions: Sequence[pl.Expr]) -> list[Partition]:
+def _chosen(level: list[PartitionFolder], fields: Sequence[Field], conditions: Sequence[pl.Expr]) -> list[PartitionFolder]:
     """Those that satisfy the conditions which need the last of these columns, and no later one."""
     known = {field.name for field in fields}
     asked = [one for one in conditions if fields[-1].name in one.meta.root_names() and set(one.meta.root_names()) <= known]
@@ -129,7 +129,7 @@ def _chosen(level: list[Partition], fields: Sequence[Field], conditions: Sequenc
     return [level[at] for at in mask.alias("").arg_true()]
 
 
-def values(level: Sequence[Partition], fields: Sequence[Field], timestamp_unit: str | None = None) -> pl.DataFrame:
+def values(level: Sequence[PartitionFolder], fields: Sequence[Field], timestamp_unit: str | None = None) -> pl.DataFrame:
     """The values of some partitions as a frame, a row each."""
     types = [field.type for field in fields]
     rows = pa.array([binary_row.with_arity(binary_row.encode(one.values, types), len(types)) for one in level], pa.binary())
@@ -141,11 +141,11 @@ def values(level: Sequence[Partition], fields: Sequence[Field], timestamp_unit: 
 # ---- files -----------------------------------------------------------------------------------------------------------------------------------
 
 
-def files(handle: Handle, directories: Sequence[str]) -> list[list[Stat]]:
+def files(handle: TableContext, directories: Sequence[str]) -> list[list[Stat]]:
     """The data files of some folders, folders in them included, by path."""
     storage, _ = place(handle)
     own = None if handle.layout.hidden else f"{handle.root}/{_SCHEMA}"
-    return each(lambda directory: _below(storage, directory, own), directories)
+    return parallel_map(lambda directory: _below(storage, directory, own), directories)
 
 
 def _below(storage: Storage, directory: str, own: str | None) -> list[Stat]:

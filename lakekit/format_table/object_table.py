@@ -14,10 +14,10 @@ import polars as pl
 
 from lakekit.columns import cast_columns, col
 from lakekit.errors import InvalidOption, NotFound, StorageFailed, Unsupported
-from lakekit.format_table import listing
 from lakekit.format.polars_types import polars_schema
-from lakekit.model.table_paths import is_plain
+from lakekit.format_table import listing
 from lakekit.model.locations import OBJECT_LOCATION
+from lakekit.model.table_paths import is_plain
 from lakekit.storage.protocol import FileMissing
 from lakekit.types import Field
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any, BinaryIO
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.storage.protocol import Stat, Storage
 
     Lists = Callable[[Sequence[str]], list[list[Stat]]]
@@ -49,7 +49,7 @@ _TOLD = ("path", "parent_path", "name", "length", "mtime", "atime")
 _BATCH = 50_000
 
 
-def place(handle: Handle) -> tuple[Storage, str, str]:
+def place(handle: TableContext) -> tuple[Storage, str, str]:
     """The storage of the objects, where they lie in it, and the location as the table says it."""
     told = handle.all_options.get(OBJECT_LOCATION, "").strip()
     if not told:
@@ -61,7 +61,7 @@ def place(handle: Handle) -> tuple[Storage, str, str]:
     return storage, root, told.rstrip("/")
 
 
-def listed(handle: Handle, lists: Lists | None = None) -> Iterator[pl.DataFrame]:
+def listed(handle: TableContext, lists: Lists | None = None) -> Iterator[pl.DataFrame]:
     """The objects at the table's location, by path, in frames; one without rows where there are none. Raises `StorageFailed`, `Unsupported`.
 
     `lists`: who lists directories, many together; None: the storage, from here, one after the other.
@@ -103,7 +103,7 @@ def _levels(lists: Lists, root: str) -> dict[str, list[Stat]]:
     return found
 
 
-def _frame(rows: list[tuple[Any, ...]], handle: Handle) -> pl.DataFrame:
+def _frame(rows: list[tuple[Any, ...]], handle: TableContext) -> pl.DataFrame:
     schema = polars_schema(FIELDS)
     plain = {name: pl.Int64() if schema[name] == pl.Datetime("ms", "UTC") else schema[name] for name in _TOLD}
     frame = cast_columns(pl.DataFrame(rows, schema=plain, orient="row"), {name: schema[name] for name in _TOLD})
@@ -114,7 +114,7 @@ def _frame(rows: list[tuple[Any, ...]], handle: Handle) -> pl.DataFrame:
 # ---- one of them -----------------------------------------------------------------------------------------------------------------------------
 
 
-def opened(handle: Handle, path: str) -> BinaryIO:
+def opened(handle: TableContext, path: str) -> BinaryIO:
     """The bytes of one object, named by its `path` or by where it lies below the location. Raises `NotFound`, `InvalidOption`, `StorageFailed`."""
     storage, root, told = place(handle)
     relative = path.removeprefix(f"{told}/") if path.startswith(f"{told}/") else path

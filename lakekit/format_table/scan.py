@@ -15,55 +15,55 @@ from polars.io.plugins import register_io_source
 
 from lakekit import world
 from lakekit.columns import col, cols
-from lakekit.errors import Corrupt, InvalidOption
 from lakekit.data_file import page_headers
-from lakekit.format_table import kinds, listing
+from lakekit.errors import Corrupt, InvalidOption
 from lakekit.format import orc, parquet
 from lakekit.format.polars_types import polars_schema
+from lakekit.format_table import kinds, listing
+from lakekit.read.lazy import ResolvedSource
 from lakekit.text_format import compression, split
 from lakekit.text_format.options import lines_of
-from lakekit.read.lazy import Now
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from lakekit.text_format.options import Lines
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.storage.protocol import Stat, Storage
+    from lakekit.text_format.options import TextOptions
     from lakekit.types import Field
-    from lakekit.world import World
+    from lakekit.world import Runtime
 
 _LEAST_PARQUET_BYTES = 12
 _WIDE = frozenset({"DECIMAL"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FolderScan:
-    """What a LazyFrame of a format table asks: a `read.lazy.Source`."""
+class FormatTableScan:
+    """What a LazyFrame of a format table asks: a `read.lazy.ScanSource`."""
 
-    handle: Handle
+    handle: TableContext
 
     def schema(self) -> Mapping[str, pl.DataType]:
         return dict(polars_schema(self.handle.schema.fields, timestamp_unit=self.handle.options.lakekit_timestamp_unit))
 
-    def now(self) -> Now:
+    def now(self) -> ResolvedSource:
         """Folders have no version: each question lists them again."""
-        return Now(world.new_id(), lambda condition, _: _frame(self.handle, condition.on_partition), self.handle.schema)  # Polars stops by itself
+        return ResolvedSource(world.new_id(), lambda condition, _: _frame(self.handle, condition.on_partition), self.handle.schema)  # Polars stops by itself
 
 
-def source(handle: Handle) -> FolderScan:
+def source(handle: TableContext) -> FormatTableScan:
     """The scan of a format table. Raises `Unsupported` and `InvalidOption` for a format or options that lakekit does not read."""
     kinds.check_format(handle)
     _lines(handle)
-    return FolderScan(handle=handle)
+    return FormatTableScan(handle=handle)
 
 
-def _lines(handle: Handle) -> Lines:
+def _lines(handle: TableContext) -> TextOptions:
     options = handle.options
     return lines_of(handle.all_options, kinds.format_of(handle), zone=options.lakekit_java_time_zone, timestamp_unit=options.lakekit_timestamp_unit)
 
 
-def _frame(handle: Handle, conditions: Sequence[pl.Expr]) -> pl.LazyFrame:
+def _frame(handle: TableContext, conditions: Sequence[pl.Expr]) -> pl.LazyFrame:
     schema = handle.schema
     unit = handle.options.lakekit_timestamp_unit
     level = listing.found(handle, conditions)
@@ -79,7 +79,7 @@ def _frame(handle: Handle, conditions: Sequence[pl.Expr]) -> pl.LazyFrame:
     return parts[0] if len(parts) == 1 else pl.concat(parts)
 
 
-def _scan(handle: Handle, files: Sequence[Stat]) -> pl.LazyFrame:
+def _scan(handle: TableContext, files: Sequence[Stat]) -> pl.LazyFrame:
     """The columns that files hold, of some files."""
     storage, _ = listing.place(handle)
     fields, unit = kinds.held_fields(handle.schema), handle.options.lakekit_timestamp_unit
@@ -94,9 +94,9 @@ def _scan(handle: Handle, files: Sequence[Stat]) -> pl.LazyFrame:
     return register_io_source(texts.rows, schema=polars_schema(fields, timestamp_unit=unit), is_pure=True)
 
 
-def _parquet(shared: World, storage: Storage, files: Sequence[Stat], fields: Sequence[Field], unit: str | None) -> pl.LazyFrame:
-    looks = page_headers.Looks(shared, storage, {field.name: None for field in fields})
-    world.each(partial(_check_parquet, storage, looks), files)
+def _parquet(shared: Runtime, storage: Storage, files: Sequence[Stat], fields: Sequence[Field], unit: str | None) -> pl.LazyFrame:
+    looks = page_headers.PageHeaderChecks(shared, storage, {field.name: None for field in fields})
+    world.parallel_map(partial(_check_parquet, storage, looks), files)
     looks.remember()
     paths = [one.path for one in files]
     native = [storage.polars(path) for path in paths]
@@ -106,7 +106,7 @@ def _parquet(shared: World, storage: Storage, files: Sequence[Stat], fields: Seq
     return parquet.scan_bytes(paths, fields, read=storage.read, timestamp_unit=unit)
 
 
-def _check_parquet(storage: Storage, looks: page_headers.Looks, file: Stat) -> None:
+def _check_parquet(storage: Storage, looks: page_headers.PageHeaderChecks, file: Stat) -> None:
     if looks.is_known(file):
         return
     end = storage.read(file.path, max(0, file.size_bytes - 4), 4)
@@ -131,7 +131,7 @@ class TextFiles:
     storage: Storage
     files: tuple[Stat, ...]
     fields: tuple[Field, ...]
-    how: Lines
+    how: TextOptions
     format_name: str
 
     def rows(self, with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None) -> Iterator[pl.DataFrame]:  # noqa: ARG002 - the contract of Polars' sources
@@ -140,7 +140,7 @@ class TextFiles:
         asked = set() if predicate is None else set(predicate.meta.root_names())
         needed = [*names, *sorted(asked - set(names))]
         left = n_rows
-        for frame in world.ahead(partial(self._parsed, needed), self._blocks(), world.core_count()):
+        for frame in world.map_prefetch(partial(self._parsed, needed), self._blocks(), world.core_count()):
             kept = frame if predicate is None else frame.filter(predicate).select(cols(names))
             if left is not None:
                 kept = kept.head(left)
@@ -167,7 +167,7 @@ class TextFiles:
         return found
 
 
-def check_no_position(handle: Handle, at: object) -> None:
+def check_no_position(handle: TableContext, at: object) -> None:
     """Raises `InvalidOption` for a scan of another time than now."""
     if at is not None:
         raise InvalidOption(f"{handle.name} is a format table, which has no snapshots: scan it without at=", key="at", value=str(at))

@@ -22,17 +22,17 @@ import numpy as np
 
 from lakekit.columns import col
 from lakekit.commit.result import Commit
-from lakekit.errors import InvalidOption, StorageFailed, ValueOutOfRange
 from lakekit.data_file.file_names import extension, file_names
 from lakekit.data_file.paths import partition_spec, partition_values
+from lakekit.errors import InvalidOption, StorageFailed, ValueOutOfRange
+from lakekit.format.encoder import open_writer
 from lakekit.format_table import kinds, listing
 from lakekit.format_table.encode import encoding, lines_encoder
-from lakekit.format.encoder import open_writer
-from lakekit.text_format import compression
 from lakekit.model import partition as partitions
 from lakekit.model.snapshot import BATCH_IDENTIFIER
-from lakekit.write import row_conversion, partitions as routes
-from lakekit.write.spot import Remedies
+from lakekit.text_format import compression
+from lakekit.write import partitions as routes, row_conversion
+from lakekit.write.spot import ErrorHints
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -42,21 +42,21 @@ if TYPE_CHECKING:
 
     from lakekit.data_file.file_names import FileNames
     from lakekit.format.encoder import Encoder
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
 
 _MOST_OPEN = 200
 """Files that are held open until all are whole; later ones wait in memory, since a process may only open so many."""
 _LEAST_ROWS = 1000
-_STAYS = Remedies(grow="")
+_STAYS = ErrorHints(grow="")
 """Its columns stay as they are."""
 
 
-def append(handle: Handle, frame: object, *, cast: bool) -> Commit:
+def append(handle: TableContext, frame: object, *, cast: bool) -> Commit:
     """Adds rows. Raises what `conform.batches` raises, `Unsupported`, `ValueOutOfRange`, `StorageFailed`; nothing is left then."""
     return _write(handle, frame, cast=cast, old=None)
 
 
-def overwrite(handle: Handle, frame: object, *, partition: Mapping[str, Any] | None, cast: bool) -> Commit:
+def overwrite(handle: TableContext, frame: object, *, partition: Mapping[str, Any] | None, cast: bool) -> Commit:
     """Replaces a partition, the partitions that the frame has rows of, or, where `dynamic-partition-overwrite` is false or there are none, everything."""
     static = {} if partition is None else _leading(handle, partition)
     if partition is None and handle.schema.partition_keys and handle.options.dynamic_partition_overwrite:
@@ -64,7 +64,7 @@ def overwrite(handle: Handle, frame: object, *, partition: Mapping[str, Any] | N
     return _write(handle, frame, cast=cast, old="matching", static=static)
 
 
-def drop(handle: Handle, specs: Sequence[Mapping[str, Any]]) -> Commit:
+def drop(handle: TableContext, specs: Sequence[Mapping[str, Any]]) -> Commit:
     """Deletes the files of every partition that matches one of some specs; an empty spec matches all."""
     wanted = [partition_spec(handle, spec) for spec in specs]
     matching = [one for one in listing.found(handle) if any(_matches(one.values, spec) for spec in wanted)]
@@ -78,7 +78,7 @@ def _matches(values: Sequence[Any], spec: Mapping[int, Any]) -> bool:
     return all(values[at] == value for at, value in spec.items())
 
 
-def _leading(handle: Handle, partition: Mapping[str, Any]) -> dict[int, Any]:
+def _leading(handle: TableContext, partition: Mapping[str, Any]) -> dict[int, Any]:
     """The values of a static partition, by place: of the first partition columns, as the reference asks."""
     if not handle.schema.partition_keys:
         msg = "Format table is not partitioned, static partition values are not allowed. Leave partition out"
@@ -96,10 +96,10 @@ def _leading(handle: Handle, partition: Mapping[str, Any]) -> dict[int, Any]:
 # ---- one write -------------------------------------------------------------------------------------------------------------------------------
 
 
-def _write(handle: Handle, frame: object, *, cast: bool, old: str | None, static: Mapping[int, Any] | None = None) -> Commit:
+def _write(handle: TableContext, frame: object, *, cast: bool, old: str | None, static: Mapping[int, Any] | None = None) -> Commit:
     kinds.check_format(handle)
     started = handle.world.elapsed_ms()
-    with _Writing(handle) as writing:
+    with _WriteSession(handle) as writing:
         for rows in row_conversion.batches(frame, handle, cast=cast, remedies=_STAYS):
             for partition, part in _split(handle, rows):
                 values = partition_values(handle, partition) if handle.schema.partition_keys else ()
@@ -112,21 +112,21 @@ def _write(handle: Handle, frame: object, *, cast: bool, old: str | None, static
     return _told(handle, writing.done, len(gone), started)
 
 
-def _split(handle: Handle, rows: pl.DataFrame) -> Iterator[tuple[bytes, pl.DataFrame]]:
+def _split(handle: TableContext, rows: pl.DataFrame) -> Iterator[tuple[bytes, pl.DataFrame]]:
     """The rows of each partition, in their order."""
     found = routes.of(rows, handle)
     for number, partition in enumerate(found.rows):
         yield partition, rows if len(found.rows) == 1 else rows[np.flatnonzero(found.codes == number)]
 
 
-def _check_static(handle: Handle, values: Sequence[Any], static: Mapping[int, Any]) -> None:
+def _check_static(handle: TableContext, values: Sequence[Any], static: Mapping[int, Any]) -> None:
     if not _matches(values, static):
         names = handle.schema.partition_keys
         wanted = ", ".join(f"{names[at]}={value}" for at, value in static.items())
         raise ValueOutOfRange(f"a row lies in another partition of {handle.name} than {wanted}, which is overwritten. Leave it out", column=names[min(static)])
 
 
-def _replaced(handle: Handle, writing: _Writing, old: str | None, static: Mapping[int, Any]) -> list[str]:
+def _replaced(handle: TableContext, writing: _WriteSession, old: str | None, static: Mapping[int, Any]) -> list[str]:
     """The files that go."""
     if old is None:
         return []
@@ -134,7 +134,7 @@ def _replaced(handle: Handle, writing: _Writing, old: str | None, static: Mappin
     return [file.path for files in listing.files(handle, matching) for file in files]
 
 
-def _told(handle: Handle, done: Sequence[_File], removed: int, started: float) -> Commit:
+def _told(handle: TableContext, done: Sequence[_OpenTextFile], removed: int, started: float) -> Commit:
     return Commit(
         table=handle.name,
         snapshot_ids=(),
@@ -154,7 +154,7 @@ def _told(handle: Handle, done: Sequence[_File], removed: int, started: float) -
 
 
 @dataclass(slots=True, kw_only=True)
-class _File:
+class _OpenTextFile:
     """A file under a hidden name, or in memory."""
 
     path: str
@@ -166,26 +166,26 @@ class _File:
 
 
 @dataclass(slots=True)
-class _Folder:
+class _PartitionWriter:
     """The file under way in a partition's folder, and the names of those to come."""
 
     directory: str
     names: FileNames
-    open: _File | None = member(default=None)
+    open: _OpenTextFile | None = member(default=None)
 
 
-class _Writing:
+class _WriteSession:
     """All files of one write."""
 
-    def __init__(self, handle: Handle) -> None:
+    def __init__(self, handle: TableContext) -> None:
         self.handle = handle
         self.storage, self.root = listing.place(handle)
         self.format_name = kinds.format_of(handle)
         self.fields = kinds.held_fields(handle.schema)
         self.how = encoding(handle)
         self.extension = _extension(handle)
-        self.folders: dict[str, _Folder] = {}
-        self.done: list[_File] = []
+        self.folders: dict[str, _PartitionWriter] = {}
+        self.done: list[_OpenTextFile] = []
         self.published: list[str] = []
 
     def __enter__(self) -> Self:
@@ -197,7 +197,7 @@ class _Writing:
 
     def write(self, values: Sequence[Any], rows: pl.DataFrame) -> None:
         directory = self.folder_of(values)
-        found = self.folders.setdefault(directory, _Folder(directory, file_names(self.handle)))
+        found = self.folders.setdefault(directory, _PartitionWriter(directory, file_names(self.handle)))
         rows = rows.select(col(field.name) for field in self.fields)
         target = self.handle.options.rolling_size_bytes
         while rows.height:
@@ -246,15 +246,15 @@ class _Writing:
         with suppress(StorageFailed):
             self.storage.delete(self.published)
 
-    def _begin(self, found: _Folder) -> _File:
+    def _begin(self, found: _PartitionWriter) -> _OpenTextFile:
         path = f"{found.directory}/{found.names.next(self.extension)}"
         memory = io.BytesIO() if len(self.done) + len(self.folders) > _MOST_OPEN else None
         if memory is not None:
-            return _File(path=path, encoder=self._encoder(memory), stack=None, memory=memory)
+            return _OpenTextFile(path=path, encoder=self._encoder(memory), stack=None, memory=memory)
         stack = ExitStack()
         sink = stack.enter_context(self.storage.open_write(path))
         try:
-            return _File(path=path, encoder=self._encoder(sink), stack=stack, memory=None)
+            return _OpenTextFile(path=path, encoder=self._encoder(sink), stack=stack, memory=None)
         except BaseException as why:
             with suppress(type(why), StorageFailed):
                 stack.__exit__(type(why), why, why.__traceback__)
@@ -265,7 +265,7 @@ class _Writing:
             return lines_encoder(self.handle, sink)
         return open_writer(sink, self.format_name, self.fields, self.how)
 
-    def _end(self, found: _Folder) -> None:
+    def _end(self, found: _PartitionWriter) -> None:
         file = found.open
         if file is None:
             return
@@ -275,7 +275,7 @@ class _Writing:
         self.done.append(file)
 
 
-def _check_own_folders(handle: Handle, texts: Sequence[str]) -> None:
+def _check_own_folders(handle: TableContext, texts: Sequence[str]) -> None:
     """Raise `ValueOutOfRange` for a text that alone is no name of a folder of its own, or one that readers pass over."""
     null = handle.options.partition_default_name
     for name, text in zip(handle.schema.partition_keys, texts, strict=True):
@@ -287,7 +287,7 @@ def _check_own_folders(handle: Handle, texts: Sequence[str]) -> None:
             )
 
 
-def _extension(handle: Handle) -> str:
+def _extension(handle: TableContext) -> str:
     """What follows the dot of a file's name."""
     name = kinds.format_of(handle)
     chosen = encoding(handle).compression

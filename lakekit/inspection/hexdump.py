@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from lakekit import plugins, storage as storages
-from lakekit.codec.marks import Mark, Marks, leaves
+from lakekit.codec.marks import FieldSpan, SpanRecorder, leaves
 from lakekit.draw import hexdump as draw
 from lakekit.errors import Corrupt, InvalidOption, LakekitError, LimitExceeded, NotFound, StorageFailed, Unsupported
-from lakekit.metadata import schemas
-from lakekit.metadata.table_context import open_handle
-from lakekit.options.frozendict import EMPTY, Frozen
 from lakekit.inspection import hexdump_formats
-from lakekit.inspection.hexdump_formats import Asked
+from lakekit.inspection.hexdump_formats import WalkRequest
+from lakekit.metadata import schemas
+from lakekit.metadata.table_context import open_context
+from lakekit.options.frozendict import EMPTY, FrozenDict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lakekit.storage import PathLike
     from lakekit.inspection.hexdump_formats import Region
+    from lakekit.storage import PathLike
     from lakekit.types import DataType, Field
 
 MAX_BYTES = 256 << 20
@@ -49,7 +49,7 @@ class Hex:
     path: str | None
     format: str
     data: bytes
-    found: tuple[Mark, ...]
+    found: tuple[FieldSpan, ...]
     error: LakekitError | None = None
     error_at: int | None = None
     regions: Mapping[int, Region] = field(default=EMPTY, compare=False)
@@ -69,7 +69,7 @@ class Hex:
         """The offsets of compressed blocks."""
         return tuple(self.regions)
 
-    def at(self, offset: int) -> Mark:
+    def at(self, offset: int) -> FieldSpan:
         """The mark over a byte. Raises `IndexError` outside of the file."""
         if not 0 <= offset < len(self.data):
             raise IndexError(f"byte {offset} of {len(self.data)}")
@@ -82,7 +82,7 @@ class Hex:
         if region is None:
             there = ", ".join(map(str, self.opens)) or "none"
             raise NotFound(f"{self.name}: no compressed block at byte {offset}; their offsets are {there}", name=str(offset))
-        marks = Marks(section=hexdump_formats.FORMATS[self.format].section)
+        marks = SpanRecorder(section=hexdump_formats.FORMATS[self.format].section)
         error: LakekitError | None = None
         try:
             hexdump_formats.mark_block(region, marks, self.fields)
@@ -147,18 +147,20 @@ def hex(  # noqa: A001 - the name of a contract
         data = storage.read(path)
     short, how, argument = hexdump_formats.named(hexdump_formats.recognized(data, path or "") if format is None else format)
     fields, types = _known(path, storage_options)
-    marks = Marks(section=how.section)
+    marks = SpanRecorder(section=how.section)
     regions: dict[int, Region] = {}
     error: LakekitError | None = None
     try:
-        how.walk(Asked(data=data, marks=marks, argument=argument, fields=fields, types=types, regions=regions, path=path))
+        how.walk(WalkRequest(data=data, marks=marks, argument=argument, fields=fields, types=types, regions=regions, path=path))
     except (Corrupt, Unsupported) as wrong:
         error = wrong
     found = _made(name, path, short, data, marks, error)
-    return Hex(name=name, path=path, format=short, data=data, found=found.found, error=error, error_at=found.error_at, regions=Frozen(regions), fields=fields)
+    return Hex(
+        name=name, path=path, format=short, data=data, found=found.found, error=error, error_at=found.error_at, regions=FrozenDict(regions), fields=fields
+    )
 
 
-def _made(name: str, path: str | None, short: str, data: bytes, marks: Marks, error: LakekitError | None) -> Hex:
+def _made(name: str, path: str | None, short: str, data: bytes, marks: SpanRecorder, error: LakekitError | None) -> Hex:
     found = leaves(marks.found, len(data))
     at = marks.wrong_at
     if at is None and isinstance(error, Corrupt):
@@ -180,12 +182,12 @@ def _known(path: str | None, storage_options: Mapping[str, Any] | None) -> tuple
         if not any(one.name.startswith("schema-") for one in storage.list(f"{place}/schema")):
             continue
         try:
-            handle = open_handle(root, storage_options=storage_options)
+            handle = open_context(root, storage_options=storage_options)
             every = {f"schema {one.id}": one.fields for one in schemas.all(handle)}
         except LakekitError:
             break
         schema = handle.schema
         day, keys = schema.partition_fields, schema.key_fields
         rows = every | {"_PARTITION": day, "partition": day, "_PARTITION_STATS": day, "_MIN_KEY": keys, "_MAX_KEY": keys, "_KEY_STATS": keys}
-        return Frozen(rows), Frozen({one.name: one.type for one in schema.fields})
+        return FrozenDict(rows), FrozenDict({one.name: one.type for one in schema.fields})
     return EMPTY, EMPTY

@@ -13,17 +13,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lakekit import plugins
-from lakekit.codec import avro_container, avro_columns, binary_row, index_files, hash_index, orc_tail
-from lakekit.model import columnar_file
-from lakekit.file_index import container
+from lakekit.codec import avro_columns, avro_container, binary_row, hash_index, index_files, orc_tail
 from lakekit.codec.cursor import Cursor
 from lakekit.errors import Corrupt, InvalidOption, LakekitError, Unsupported
+from lakekit.file_index import container
 from lakekit.format import parquet_spans
-from lakekit.model import commit_message, committable_bytes, entry_files, hint, index_manifest, json_codec, json_marks, manifests, split_bytes
+from lakekit.model import columnar_file, commit_message, committable_bytes, entry_files, hint, index_manifest, json_codec, json_marks, manifests, split_bytes
 from lakekit.model.consumer import Consumer
-from lakekit.model.table_schema import TableSchema
 from lakekit.model.snapshot import Snapshot
 from lakekit.model.statistics import Statistics
+from lakekit.model.table_schema import TableSchema
 from lakekit.model.tag import Tag
 from lakekit.types import parse, part
 
@@ -31,10 +30,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from lakekit.codec.avro_container import Block, Frame, PackedBlocks
-    from lakekit.codec.marks import Marks
+    from lakekit.codec.marks import SpanRecorder
     from lakekit.types import DataType, Field
 
-    Walk = Callable[["Asked"], None]
+    Walk = Callable[["WalkRequest"], None]
 
 MARKED_BYTES = 16 << 20
 """Records of an uncompressed Avro file beyond this size are marked block by block, when a block is opened."""
@@ -59,11 +58,11 @@ class Region(NamedTuple):
         return next(block for _, block in self.packed.inflate([self.frame]))
 
 
-class Asked(NamedTuple):
+class WalkRequest(NamedTuple):
     """What a walker is given: bytes, where marks go, what stands behind the colon, the fields of rows (by `ROWS`), and where regions go."""
 
     data: bytes
-    marks: Marks
+    marks: SpanRecorder
     argument: str
     fields: Mapping[str, Sequence[Field]]
     types: Mapping[str, DataType]
@@ -71,7 +70,7 @@ class Asked(NamedTuple):
     path: str | None
 
 
-class Format(NamedTuple):
+class HexFormat(NamedTuple):
     """One format: its section of FORMAT.md, and its walker."""
 
     section: str
@@ -157,7 +156,7 @@ _MEMBERS = {
 
 
 def _json(decode: Callable[[bytes, str | None], object]) -> Walk:
-    def walk(asked: Asked) -> None:
+    def walk(asked: WalkRequest) -> None:
         unread: Corrupt | None = None
         try:
             json_marks.walk(asked.data, asked.marks)
@@ -170,7 +169,7 @@ def _json(decode: Callable[[bytes, str | None], object]) -> Walk:
     return walk
 
 
-def _hint(asked: Asked) -> None:
+def _hint(asked: WalkRequest) -> None:
     found = hint.decode(asked.data)
     if found is None:
         raise Corrupt("no number of a snapshot: readers list the folder instead", offset=0, field="hint")
@@ -181,7 +180,7 @@ def _hint(asked: Asked) -> None:
 
 
 def _records(decode: Callable[[bytes, str | None], object] | None) -> Walk:
-    def walk(asked: Asked) -> None:
+    def walk(asked: WalkRequest) -> None:
         if asked.data.startswith(columnar_file.PARQUET_MAGIC):
             _parquet(asked)
         elif asked.data.startswith(columnar_file.ORC_MAGIC):
@@ -194,7 +193,7 @@ def _records(decode: Callable[[bytes, str | None], object] | None) -> Walk:
     return walk
 
 
-def _container(asked: Asked, limits: avro_container.Limits) -> None:
+def _container(asked: WalkRequest, limits: avro_container.Limits) -> None:
     """The frame, and the records of blocks that are not compressed; the others become regions."""
     with asked.marks.within(section="FORMAT 4.1"):
         packed = avro_container.open_blocks(asked.data, limits=limits, marks=asked.marks)
@@ -208,7 +207,7 @@ def _container(asked: Asked, limits: avro_container.Limits) -> None:
         first += block.count
 
 
-def mark_block(region: Region, marks: Marks, fields: Mapping[str, Sequence[Field]], *, at: int = 0) -> list[dict[str, Any]]:
+def mark_block(region: Region, marks: SpanRecorder, fields: Mapping[str, Sequence[Field]], *, at: int = 0) -> list[dict[str, Any]]:
     """The records of a block, marked where its inflated bytes are; serialized rows within them are marked field by field."""
     since = len(marks.found)
     with marks.within(at=at):
@@ -217,7 +216,7 @@ def mark_block(region: Region, marks: Marks, fields: Mapping[str, Sequence[Field
     return found
 
 
-def mark_rows(marks: Marks, since: int, fields: Mapping[str, Sequence[Field]]) -> None:
+def mark_rows(marks: SpanRecorder, since: int, fields: Mapping[str, Sequence[Field]]) -> None:
     """Marks what is inside serialized rows and file indexes among the marks from number `since` on; one that cannot be understood stays as it is."""
     stats = _stats_fields(marks, since, fields)
     for mark in marks.found[since:]:
@@ -237,7 +236,7 @@ def mark_rows(marks: Marks, since: int, fields: Mapping[str, Sequence[Field]]) -
             marks.wrong_at = wrong_at
 
 
-def _stats_fields(marks: Marks, since: int, fields: Mapping[str, Sequence[Field]]) -> dict[str, Sequence[Field]]:
+def _stats_fields(marks: SpanRecorder, since: int, fields: Mapping[str, Sequence[Field]]) -> dict[str, Sequence[Field]]:
     """The columns of each `_VALUE_STATS`, by its name: those that its file lists, else all, of the schema that its file has."""
     found: dict[str, Sequence[Field]] = {}
     if fields:
@@ -253,7 +252,7 @@ def _stats_fields(marks: Marks, since: int, fields: Mapping[str, Sequence[Field]
     return found
 
 
-def mark_row(data: bytes, marks: Marks, fields: Sequence[Field] | None) -> None:
+def mark_row(data: bytes, marks: SpanRecorder, fields: Sequence[Field] | None) -> None:
     """A serialized row (with arity); by its types where they are known and as many as it has. Raises `Corrupt`."""
     arity, row = binary_row.strip_arity(data, marks=marks)
     with marks.within(at=4):
@@ -266,7 +265,7 @@ def mark_row(data: bytes, marks: Marks, fields: Sequence[Field] | None) -> None:
 # ---- rows -------------------------------------------------------------------------------------------------------------------------------------
 
 
-def _type(asked: Asked, *roots: str) -> DataType:
+def _type(asked: WalkRequest, *roots: str) -> DataType:
     if not asked.argument:
         raise InvalidOption(f"the bytes do not say their type: format='… : {roots[0]}<…>' says it", key="format", value=None)
     found = _parsed(asked.argument)
@@ -283,20 +282,20 @@ def _parsed(text: str) -> DataType:
         raise InvalidOption(f"{text!r} is no type: {error}", key="format", value=text) from None
 
 
-def _row(asked: Asked) -> None:
+def _row(asked: WalkRequest) -> None:
     t = _type(asked, "ROW")
     binary_row.decode(asked.data, [f.type for f in t.fields], names=[f.name for f in t.fields], marks=asked.marks)
 
 
-def _serialized_row(asked: Asked) -> None:
+def _serialized_row(asked: WalkRequest) -> None:
     mark_row(asked.data, asked.marks, _type(asked, "ROW").fields if asked.argument else None)
 
 
-def _array(asked: Asked) -> None:
+def _array(asked: WalkRequest) -> None:
     binary_row.decode_array(asked.data, part(_type(asked, "ARRAY").element), marks=asked.marks)
 
 
-def _map(asked: Asked) -> None:
+def _map(asked: WalkRequest) -> None:
     binary_row.decode_map(asked.data, _type(asked, "MAP", "MULTISET"), marks=asked.marks)
 
 
@@ -304,13 +303,13 @@ def _map(asked: Asked) -> None:
 
 
 def _index(kind: str) -> Walk:
-    def walk(asked: Asked) -> None:
+    def walk(asked: WalkRequest) -> None:
         plugins.load("file_index", kind).walk(Cursor(asked.data, marks=asked.marks), _parsed(asked.argument) if asked.argument else None)
 
     return walk
 
 
-def _mark_container(data: bytes, marks: Marks, types: Mapping[str, DataType]) -> None:
+def _mark_container(data: bytes, marks: SpanRecorder, types: Mapping[str, DataType]) -> None:
     """A file index container and, as far as their kinds are known, what is in its payloads. Raises `Corrupt`."""
     since = len(marks.found)
     for column, kinds in container.contents(data, marks=marks).items():
@@ -322,7 +321,7 @@ def _mark_container(data: bytes, marks: Marks, types: Mapping[str, DataType]) ->
     marks.fill(0, len(data), since=since)  # bytes that no column points at
 
 
-def _mark_payload(kind: str, payload: bytes, at: int, name: str, marks: Marks, t: DataType | None) -> None:
+def _mark_payload(kind: str, payload: bytes, at: int, name: str, marks: SpanRecorder, t: DataType | None) -> None:
     before, wrong_at = len(marks.found), marks.wrong_at
     try:
         walk = getattr(plugins.load("file_index", kind), "walk", None)
@@ -335,31 +334,31 @@ def _mark_payload(kind: str, payload: bytes, at: int, name: str, marks: Marks, t
         marks.means(f"cannot be read: {error}")
 
 
-def _indexes(asked: Asked) -> None:
+def _indexes(asked: WalkRequest) -> None:
     _mark_container(asked.data, asked.marks, asked.types)
 
 
-def _hashes(asked: Asked) -> None:
+def _hashes(asked: WalkRequest) -> None:
     hash_index.decode(asked.data, marks=asked.marks)
 
 
-def _deletions(asked: Asked) -> None:
+def _deletions(asked: WalkRequest) -> None:
     index_files.read_file(asked.data, marks=asked.marks)
 
 
 # ---- data files, messages ---------------------------------------------------------------------------------------------------------------------
 
 
-def _parquet(asked: Asked) -> None:
+def _parquet(asked: WalkRequest) -> None:
     parquet_spans.walk(asked.data, asked.marks)
 
 
-def _orc(asked: Asked) -> None:
+def _orc(asked: WalkRequest) -> None:
     orc_tail.mark(asked.data, asked.marks)
 
 
 def _message(decode: Callable[..., object], newest: int) -> Walk:
-    def walk(asked: Asked) -> None:
+    def walk(asked: WalkRequest) -> None:
         if asked.argument and not asked.argument.isdecimal():
             raise InvalidOption(f"{asked.argument!r} is no version", key="format", value=asked.argument)
         try:
@@ -370,7 +369,7 @@ def _message(decode: Callable[..., object], newest: int) -> Walk:
     return walk
 
 
-def _split(asked: Asked) -> None:
+def _split(asked: WalkRequest) -> None:
     try:
         split_bytes.decode(asked.data, marks=asked.marks)
     finally:
@@ -378,40 +377,40 @@ def _split(asked: Asked) -> None:
 
 
 def _entries(data: bytes, path: str | None) -> object:
-    return entry_files.decode([entry_files.Manifest(path or "the manifest", data)])
+    return entry_files.decode([entry_files.ManifestBytes(path or "the manifest", data)])
 
 
-FORMATS: dict[str, Format] = {
-    "snapshot": Format("FORMAT 3.1", _json(Snapshot.from_json)),
-    "changelog": Format("FORMAT 3.8", _json(Snapshot.from_json)),
-    "schema": Format("FORMAT 2.1", _json(TableSchema.from_json)),
-    "tag": Format("FORMAT 3.4", _json(lambda data, path: Tag.from_json(data, "tag", path))),
-    "consumer": Format("FORMAT 3.7", _json(Consumer.from_json)),
-    "statistics": Format("FORMAT 3.6", _json(Statistics.from_json)),
-    "json": Format("", _json(json_codec.loads)),
-    "hint": Format("FORMAT 1.6", _hint),
-    "manifest_list": Format("FORMAT 4.2", _records(lambda data, path: manifests.decode_list(data, path=path))),
-    "manifest": Format("FORMAT 4.3", _records(_entries)),
-    "index_manifest": Format("FORMAT 4.4", _records(lambda data, path: index_manifest.decode(data, path=path))),
-    "binary_row": Format("FORMAT 5.1", _row),
-    "serialized_row": Format("FORMAT 5.6", _serialized_row),
-    "binary_array": Format("FORMAT 5.4", _array),
-    "binary_map": Format("FORMAT 5.5", _map),
-    "deletion_vectors": Format("FORMAT 8.1", _deletions),
-    "hash_index": Format("FORMAT 6.4", _hashes),
-    "file_index_container": Format("FORMAT 9.2", _indexes),
-    **{f"file_index_{kind.replace('-', '_')}": Format(section, _index(kind)) for kind, section in INDEX_SECTIONS.items()},
-    "avro": Format("FORMAT 7.6", _records(None)),
-    "parquet": Format("FORMAT 7.4", _parquet),
-    "orc": Format("FORMAT 7.5", _orc),
-    "data_split": Format("FORMAT 12", _split),
-    "commit_message": Format("FORMAT 12", _message(commit_message.decode_message, commit_message.MESSAGE_VERSION)),
-    "manifest_committable": Format("FORMAT 12", _message(committable_bytes.decode, committable_bytes.COMMITTABLE_VERSION)),
+FORMATS: dict[str, HexFormat] = {
+    "snapshot": HexFormat("FORMAT 3.1", _json(Snapshot.from_json)),
+    "changelog": HexFormat("FORMAT 3.8", _json(Snapshot.from_json)),
+    "schema": HexFormat("FORMAT 2.1", _json(TableSchema.from_json)),
+    "tag": HexFormat("FORMAT 3.4", _json(lambda data, path: Tag.from_json(data, "tag", path))),
+    "consumer": HexFormat("FORMAT 3.7", _json(Consumer.from_json)),
+    "statistics": HexFormat("FORMAT 3.6", _json(Statistics.from_json)),
+    "json": HexFormat("", _json(json_codec.loads)),
+    "hint": HexFormat("FORMAT 1.6", _hint),
+    "manifest_list": HexFormat("FORMAT 4.2", _records(lambda data, path: manifests.decode_list(data, path=path))),
+    "manifest": HexFormat("FORMAT 4.3", _records(_entries)),
+    "index_manifest": HexFormat("FORMAT 4.4", _records(lambda data, path: index_manifest.decode(data, path=path))),
+    "binary_row": HexFormat("FORMAT 5.1", _row),
+    "serialized_row": HexFormat("FORMAT 5.6", _serialized_row),
+    "binary_array": HexFormat("FORMAT 5.4", _array),
+    "binary_map": HexFormat("FORMAT 5.5", _map),
+    "deletion_vectors": HexFormat("FORMAT 8.1", _deletions),
+    "hash_index": HexFormat("FORMAT 6.4", _hashes),
+    "file_index_container": HexFormat("FORMAT 9.2", _indexes),
+    **{f"file_index_{kind.replace('-', '_')}": HexFormat(section, _index(kind)) for kind, section in INDEX_SECTIONS.items()},
+    "avro": HexFormat("FORMAT 7.6", _records(None)),
+    "parquet": HexFormat("FORMAT 7.4", _parquet),
+    "orc": HexFormat("FORMAT 7.5", _orc),
+    "data_split": HexFormat("FORMAT 12", _split),
+    "commit_message": HexFormat("FORMAT 12", _message(commit_message.decode_message, commit_message.MESSAGE_VERSION)),
+    "manifest_committable": HexFormat("FORMAT 12", _message(committable_bytes.decode, committable_bytes.COMMITTABLE_VERSION)),
 }
 """What `lk.hex` knows, by the name that its `format=` takes."""
 
 
-def named(asked: str) -> tuple[str, Format, str]:
+def named(asked: str) -> tuple[str, HexFormat, str]:
     """(name, format, what stands behind the colon) of a `format=`; a type of Paimon alone is a row, an array or a map of it. Raises `InvalidOption`."""
     name, _, argument = (piece.strip() for piece in asked.partition(":"))
     if name in FORMATS:

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from lakekit.draw import level_layout, levels, manifests, timeline
-from lakekit.draw.html_page import Moment, Pane, Whole, clickable, page, section
+from lakekit.draw.html_page import HtmlPage, PagePane, SnapshotView, clickable, page, section
+from lakekit.draw.humanize import format_size, plural
 from lakekit.draw.shapes import WIDTH, Rect
-from lakekit.draw.humanize import plural, size
 from lakekit.errors import StorageFailed
-from lakekit.inspection import timeline as history, manifest_tree, levels as picture
+from lakekit.inspection import levels as picture, manifest_tree, timeline as history
 from lakekit.inspection.summary import health, totals
 
 if TYPE_CHECKING:
     from os import PathLike
 
-    from lakekit.draw.timeline import Mark
-    from lakekit.inspection.levels import Changes, Place
+    from lakekit.draw.timeline import SnapshotMark
+    from lakekit.inspection.levels import BucketLocation, SnapshotChanges
     from lakekit.table.table import Table
 
 SNAPSHOTS = 30
@@ -39,7 +39,7 @@ def page_of(table: Table, *, snapshots: int = SNAPSHOTS, letters: int = LETTERS)
     Raises what reading the table raises.
     """
     found = history.history(table)
-    moments: list[Moment] = []
+    moments: list[SnapshotView] = []
     spent = 0
     for mark in reversed(found.marks):
         if len(moments) == snapshots or (moments and spent > letters):
@@ -47,7 +47,7 @@ def page_of(table: Table, *, snapshots: int = SNAPSHOTS, letters: int = LETTERS)
         moments.append(_moment(table, mark))
         spent += len(section(moments[-1]))
     return page(
-        Whole(
+        HtmlPage(
             name=history.called(table),
             facts=_facts(table),
             opening=history.opening(table),
@@ -84,20 +84,20 @@ def _facts(table: Table) -> list[tuple[str, object]]:
     return [*facts, ("location", table.location)]
 
 
-def _moment(table: Table, mark: Mark) -> Moment:
+def _moment(table: Table, mark: SnapshotMark) -> SnapshotView:
     """One snapshot; where it cannot be read any more the reason stands in its place."""
     details: dict[str, str] = {}
     said = ""
-    buckets: tuple[Pane, ...] = ()
+    buckets: tuple[PagePane, ...] = ()
     try:
         tree = _tree(table, mark.id)
     except history.REFUSED as error:
-        tree = Pane(heading="manifests", said=history.first_line(error))
+        tree = PagePane(heading="manifests", said=history.first_line(error))
     try:
         buckets, said = _buckets(table, mark.id, details)
     except history.REFUSED as error:
         said = history.first_line(error)
-    return Moment(
+    return SnapshotView(
         snapshot_id=mark.id,
         heading=timeline.hint(mark),
         code=history.reading(table, mark),
@@ -109,7 +109,7 @@ def _moment(table: Table, mark: Mark) -> Moment:
     )
 
 
-def _tree(table: Table, snapshot_id: int) -> Pane:
+def _tree(table: Table, snapshot_id: int) -> PagePane:
     """The manifests of a snapshot, each row a button."""
     tree = manifest_tree.tree(table, snapshot_id)
     placed = manifests.place(tree)
@@ -129,10 +129,10 @@ def _tree(table: Table, snapshot_id: int) -> Pane:
         for row in placed.rows
         if row.key and not row.key.startswith(manifests.MORE)
     ]
-    return Pane(heading="manifests", drawing=clickable(drawing, rows))
+    return PagePane(heading="manifests", drawing=clickable(drawing, rows))
 
 
-def _buckets(table: Table, snapshot_id: int, details: dict[str, str]) -> tuple[tuple[Pane, ...], str]:
+def _buckets(table: Table, snapshot_id: int, details: dict[str, str]) -> tuple[tuple[PagePane, ...], str]:
     """The levels of each bucket, the largest ones where there are too many, and what was left out, in words."""
     files, changes = picture.every_file(table, snapshot_id), picture.changed(table, snapshot_id)
     every = picture.places(files)
@@ -143,14 +143,14 @@ def _buckets(table: Table, snapshot_id: int, details: dict[str, str]) -> tuple[t
     return panes, f"The {BUCKETS} largest buckets are drawn; {plural(left, 'smaller one is', 'smaller ones are')} not in this page." if left else ""
 
 
-def _bucket(table: Table, at: int, files: pl.DataFrame, changes: Changes, place: Place, details: dict[str, str]) -> Pane:
+def _bucket(table: Table, at: int, files: pl.DataFrame, changes: SnapshotChanges, place: BucketLocation, details: dict[str, str]) -> PagePane:
     """One bucket on its key axis, each box a button."""
     schema = table.handle().schema
     is_append = not schema.primary_keys
     state = picture.state_of(at, files, changes, place, is_append=is_append)
     heading = " · ".join(filter(None, (place.partition, f"bucket {place.bucket}")))
-    title = f"{plural(len(state.files), 'file')} · {size(sum(file.size_bytes for file in state.files))}"
-    asked = level_layout.Asked(said=picture.notes(table, place, state))
+    title = f"{plural(len(state.files), 'file')} · {format_size(sum(file.size_bytes for file in state.files))}"
+    asked = level_layout.LevelQuery(said=picture.notes(table, place, state))
     found = levels.picture(title, [state], key_names=schema.trimmed_primary_keys, is_append=is_append, asked=asked, limit=BOXES)
     details |= {f"file/{box.files[0].name}": level_layout.detail(box.files[0], is_append=is_append) for box in found.boxes if len(box.files) == 1}
     boxes = [
@@ -166,4 +166,4 @@ def _bucket(table: Table, at: int, files: pl.DataFrame, changes: Changes, place:
         )
         for box in found.boxes
     ]
-    return Pane(heading=heading, drawing=clickable(levels.drawing(found), boxes))
+    return PagePane(heading=heading, drawing=clickable(levels.drawing(found), boxes))

@@ -27,23 +27,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakekit.columns import col, cols, is_pattern
-from lakekit.draw.level_layout import LevelFile, State, in_order_of_writing
-from lakekit.draw.humanize import cell
+from lakekit.draw.humanize import format_cell
+from lakekit.draw.level_layout import BucketState, LevelFile, in_order_of_writing
 from lakekit.errors import InvalidOption, NotFound
 from lakekit.format.polars_types import polars_schema
+from lakekit.inspection.timeline import at_of, opening, snapshot_of
 from lakekit.metadata import manifest_reader
 from lakekit.model import partition
 from lakekit.model.manifest_entries import ADD
-from lakekit.read import lazy_frames, lazy, planner, table_scan, sections, time_travel
+from lakekit.read import lazy, lazy_frames, planner, sections, table_scan, time_travel
 from lakekit.system_tables import frames
-from lakekit.inspection.timeline import at_of, opening, snapshot_of
 from lakekit.types import BINARIES, INTEGERS, STRINGS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lakekit.draw.key_axis import Key
-    from lakekit.model.manifest_entries import Entries
+    from lakekit.model.manifest_entries import ManifestEntries
     from lakekit.table.table import Table
     from lakekit.types import DataType, Field
 
@@ -73,7 +73,7 @@ _LITERAL = ("VARCHAR", *INTEGERS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class BucketLocation:
     """A bucket: the directory of its partition, "" in a table without partitions, and its number."""
 
     partition: str
@@ -81,7 +81,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
+class SnapshotChanges:
     """What a commit did: the files it removed, and those it added, by bucket and name."""
 
     removed: pl.DataFrame
@@ -93,41 +93,41 @@ def every_file(table: Table, snapshot_id: int) -> pl.DataFrame:
     return table.files(at=at_of(table, snapshot_id)) if snapshot_id else table.files().clear()
 
 
-def changed(table: Table, snapshot_id: int) -> Changes:
+def changed(table: Table, snapshot_id: int) -> SnapshotChanges:
     """The files that a snapshot's commit added and removed. A file that moved to another level is both."""
     handle = table.handle()
     if not snapshot_id:
-        return Changes(removed=_frame(table, manifest_reader.no_entries()), added=_frame(table, manifest_reader.no_entries()))
+        return SnapshotChanges(removed=_frame(table, manifest_reader.no_entries()), added=_frame(table, manifest_reader.no_entries()))
     snapshot = snapshot_of(handle, snapshot_id)
     found = manifest_reader.read_entries(handle, manifest_reader.manifest_files(handle, snapshot, "delta"))
     is_added = found.numbers("kind") == ADD
     names = pc.binary_join_element_wise(found.column("file_name"), found.column("level").cast(pa.string()), "@")
     both = np.asarray(pc.is_in(names, pc.filter(names, pa.array(~is_added)))) & np.asarray(pc.is_in(names, pc.filter(names, pa.array(is_added))))
-    return Changes(removed=_frame(table, found.filter(~is_added & ~both)), added=_frame(table, found.filter(is_added & ~both)))
+    return SnapshotChanges(removed=_frame(table, found.filter(~is_added & ~both)), added=_frame(table, found.filter(is_added & ~both)))
 
 
-def _frame(table: Table, found: Entries) -> pl.DataFrame:
+def _frame(table: Table, found: ManifestEntries) -> pl.DataFrame:
     """Manifest entries with the columns that facts are made of."""
     known = [name for name in ("partition", "bucket", *_FACTS, "min_key", "max_key") if name != "deleted_row_count"]
     return frames.described(table.handle(), found, known).with_columns(pl.lit(0, pl.Int64).alias("deleted_row_count"))
 
 
-def places(files: pl.DataFrame) -> list[Place]:
+def places(files: pl.DataFrame) -> list[BucketLocation]:
     """The buckets that have files, in order."""
     found = files.select("partition", "bucket").unique().sort("partition", "bucket")
-    return [Place(partition=partition, bucket=bucket) for partition, bucket in found.rows()]
+    return [BucketLocation(partition=partition, bucket=bucket) for partition, bucket in found.rows()]
 
 
-def state_of(snapshot_id: int | None, files: pl.DataFrame, changes: Changes | None, place: Place, *, is_append: bool) -> State:
+def state_of(snapshot_id: int | None, files: pl.DataFrame, changes: SnapshotChanges | None, place: BucketLocation, *, is_append: bool) -> BucketState:
     """One bucket of a snapshot, and what its commit changed there."""
     living = _facts(_of(files, place), is_append=is_append)
     if changes is None:
-        return State(snapshot_id=snapshot_id, files=living)
+        return BucketState(snapshot_id=snapshot_id, files=living)
     added = frozenset(_of(changes.added, place)["file_name"].to_list())
-    return State(snapshot_id=snapshot_id, files=living, added=added, removed=_facts(_of(changes.removed, place), is_append=is_append))
+    return BucketState(snapshot_id=snapshot_id, files=living, added=added, removed=_facts(_of(changes.removed, place), is_append=is_append))
 
 
-def _of(files: pl.DataFrame, place: Place) -> pl.DataFrame:
+def _of(files: pl.DataFrame, place: BucketLocation) -> pl.DataFrame:
     return files.filter((pl.col("partition") == place.partition) & (pl.col("bucket") == place.bucket))
 
 
@@ -165,13 +165,13 @@ def _made(files: pl.DataFrame, low: Sequence[Key | None], high: Sequence[Key | N
             max_sequence_number=last,
             schema_id=schema_id,
             source=source or "",
-            created="" if created is None else cell(created),
+            created="" if created is None else format_cell(created),
         )
         for at, (level, name, row_count, size_bytes, deletes, deleted, first, last, schema_id, source, created) in enumerate(facts)
     )
 
 
-def notes(table: Table, place: Place, state: State) -> tuple[str, ...]:
+def notes(table: Table, place: BucketLocation, state: BucketState) -> tuple[str, ...]:
     """What a reader of the picture would otherwise get wrong."""
     handle = table.handle()
     if not handle.schema.primary_keys:
@@ -200,14 +200,14 @@ def planned_files(table: Table, condition: pl.Expr | None, at: int | str | datet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Probe:
+class KeyProbe:
     """A key that is asked for, or its first columns: where it stands, and the condition that rows with it satisfy."""
 
     key: Key
     condition: pl.Expr
 
 
-def probe_of(table: Table, text: str, snapshot_id: int) -> Probe | None:
+def probe_of(table: Table, text: str, snapshot_id: int) -> KeyProbe | None:
     """A key as a person types it, `4711` or `1, abc`; None for nothing. Values are read by the types of the key columns, texts may stand in quotes.
 
     Raises `InvalidOption` where the table has no key, there are more values than key columns, or one is none of its column.
@@ -216,7 +216,7 @@ def probe_of(table: Table, text: str, snapshot_id: int) -> Probe | None:
         return None
     handle = table.handle()
     if snapshot_id:
-        handle = time_travel.schema_of(handle, time_travel.past(snapshot_of(handle, snapshot_id)))
+        handle = time_travel.schema_of(handle, time_travel.at_snapshot(snapshot_of(handle, snapshot_id)))
     fields = handle.schema.key_fields
     if not fields:
         raise InvalidOption(f"{handle.name} is an append table: its files have no keys; use the filter", key="probe", value=text)
@@ -228,7 +228,7 @@ def probe_of(table: Table, text: str, snapshot_id: int) -> Probe | None:
     key = tuple(_value(field, part) for field, part in named)
     types = polars_schema(fields)
     same = [col(field.name) == pl.lit(value, dtype=types[field.name]) for (field, _), value in zip(named, key, strict=True)]
-    return Probe(key=key, condition=reduce(and_, same))
+    return KeyProbe(key=key, condition=reduce(and_, same))
 
 
 def _parts(text: str) -> list[str]:
@@ -305,14 +305,14 @@ def file_frame(table: Table, name: str, snapshot_id: int) -> pl.LazyFrame:
     """The rows of one data file of a snapshot as they lie: columns, then `_SEQUENCE_NUMBER`, `_row_kind`, `_level`, `_file`. Raises `NotFound`."""
     at = at_of(table, snapshot_id)
     made = table_scan.scan(table.handle(), at, raw=True)
-    found = planner.plan_stored(made.handle, time_travel.locate(made.handle, at), planner.ANYWHERE)
+    found = planner.plan_raw_files(made.handle, time_travel.locate(made.handle, at), planner.ANYWHERE)
     here = np.flatnonzero(np.asarray(pc.equal(found.entries.column("file_name"), name)))
     if not len(here):
         raise NotFound(f"snapshot {snapshot_id} of {table.name} has no data file {name}: t.files(at={at!r}) lists those it has", name=name)
     return lazy_frames.stored(replace(found, raw=here), made.fields)
 
 
-def bucket_frame(table: Table, place: Place, snapshot_id: int) -> pl.LazyFrame:
+def bucket_frame(table: Table, place: BucketLocation, snapshot_id: int) -> pl.LazyFrame:
     """The rows of one bucket of a snapshot, as `t.scan(at)` shows them."""
     at = at_of(table, snapshot_id) if snapshot_id else None
     handle = table.handle()
@@ -330,7 +330,7 @@ def file_code(table: Table, name: str, at: int | str | None) -> str:
     return f'{opening(table)}.scan(at={at!r}, raw=True).filter(pl.col("_file") == {name!r})'
 
 
-def bucket_code(table: Table, place: Place, at: int | str | None, keys: Sequence[Field], default_name: str) -> str:
+def bucket_code(table: Table, place: BucketLocation, at: int | str | None, keys: Sequence[Field], default_name: str) -> str:
     """The Python that gives the rows of `bucket_frame`. By what `t.partitions()` says of the partition where its values have no literal."""
     opened, when = opening(table), "" if at is None else f"at={at!r}"
     scanned = f"{opened}.with_options({{'scan.bucket': '{place.bucket}'}}).scan({when})"

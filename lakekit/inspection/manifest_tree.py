@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from lakekit.draw.manifests import EntryFact, IndexFact, ListFact, ManifestFact, Tree
-from lakekit.draw.humanize import cell
-from lakekit.errors import InvalidOption
 from lakekit.data_file import paths
+from lakekit.draw.humanize import format_cell
+from lakekit.draw.manifests import EntryFact, IndexFact, ListFact, ManifestFact, ManifestTree
+from lakekit.errors import InvalidOption
+from lakekit.inspection.timeline import at_of, called, condition, snapshot_of
 from lakekit.metadata import manifest_reader as manifest_files
 from lakekit.predicate import columns, conjuncts
 from lakekit.read import bounds, lazy, table_scan, time_travel
 from lakekit.storage.protocol import FileMissing
 from lakekit.system_tables import frames
-from lakekit.inspection.timeline import at_of, called, condition, snapshot_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     import polars as pl
     from polars.lazyframe.resolver import FilterExpr
 
-    from lakekit.metadata.table_context import Handle
     from lakekit.metadata.manifest_reader import Which
-    from lakekit.model.manifest_entries import Entries
-    from lakekit.model.manifests import ManifestFile
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.manifest_entries import ManifestEntries
+    from lakekit.model.manifests import ManifestFileMeta
     from lakekit.model.snapshot import Snapshot
-    from lakekit.read.table_scan import Scan
+    from lakekit.read.table_scan import TableScan
     from lakekit.table.table import Table
     from lakekit.types import Field
 
@@ -56,18 +56,18 @@ Files = set[tuple[str, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Where:
+class TreeFilter:
     """A filter on a snapshot, asked of the planner: which manifests and files it leaves out, and which columns say so.
 
     `text` is how it was said, `filters` are its conjuncts, `chosen` the files that a scan under it reads.
     """
 
     text: str
-    scan: Scan
+    scan: TableScan
     filters: Sequence[FilterExpr]
     chosen: Files
 
-    def manifests(self, listed: Sequence[ManifestFile]) -> list[str]:
+    def manifests(self, listed: Sequence[ManifestFileMeta]) -> list[str]:
         """For each manifest the columns whose bounds skip it, "" where it is opened."""
         asked, _ = lazy.condition_of(self.filters, self.scan.handle.schema)
         reasons: list[set[str]] = [set() for _ in listed]
@@ -101,39 +101,39 @@ class Where:
         return fate
 
 
-def _chosen(asked: Scan, filters: Sequence[FilterExpr]) -> Files:
+def _chosen(asked: TableScan, filters: Sequence[FilterExpr]) -> Files:
     """The files of the scan's own branch that are read under some conjuncts."""
     condition_, _ = lazy.condition_of(filters, asked.handle.schema)
     plans = [plan for plan in asked.plans(condition_) if plan.handle.branch == asked.handle.branch]
     return {one for plan in plans for one in _named(plan.entries.take(plan.chosen))}
 
 
-def _named(entries_: Entries) -> Files:
+def _named(entries_: ManifestEntries) -> Files:
     return set(zip(entries_.column("file_name").to_pylist(), entries_.column("level").to_pylist(), strict=True))
 
 
-def where_of(table: Table, snapshot_id: int, text: str) -> Where | None:
+def where_of(table: Table, snapshot_id: int, text: str) -> TreeFilter | None:
     """The filter of a text at a snapshot; None without one. Raises what the text, its columns and the table deserve."""
     asked = condition(table, text)
     if asked is None:
         return None
     made = table_scan.scan(table.handle(), at_of(table, snapshot_id))
     filters = lazy.filters_of(asked, made.schema())
-    return Where(text=text.strip(), scan=made, filters=filters, chosen=_chosen(made, filters))
+    return TreeFilter(text=text.strip(), scan=made, filters=filters, chosen=_chosen(made, filters))
 
 
 # ---- manifests ------------------------------------------------------------------------------------------------------------------------------
 
 
-def tree(table: Table, snapshot_id: int, where: Where | None = None) -> Tree:
+def tree(table: Table, snapshot_id: int, where: TreeFilter | None = None) -> ManifestTree:
     """What a snapshot is made of; with a filter, which manifests it skips. No snapshot (0): an empty tree. Raises `SnapshotNotFound`."""
     if not snapshot_id:
-        return Tree(table=called(table), snapshot_id=0, lists=())
+        return ManifestTree(table=called(table), snapshot_id=0, lists=())
     handle, snapshot = _at(table, snapshot_id)
     named = {"base": snapshot.base_manifest_list, "delta": snapshot.delta_manifest_list, "changelog": snapshot.changelog_manifest_list}
     lists = tuple(_list(handle, snapshot, which, name, where) for which in LISTS if (name := named[which]) is not None)
     indexes, gone = _indexes(handle, snapshot)
-    return Tree(
+    return ManifestTree(
         table=called(table),
         snapshot_id=snapshot.id,
         kind=snapshot.commit_kind,
@@ -146,14 +146,14 @@ def tree(table: Table, snapshot_id: int, where: Where | None = None) -> Tree:
     )
 
 
-def _at(table: Table, snapshot_id: int) -> tuple[Handle, Snapshot]:
+def _at(table: Table, snapshot_id: int) -> tuple[TableContext, Snapshot]:
     """The table and a snapshot of it, with the schema that was in force then."""
     handle = table.handle()
     snapshot = snapshot_of(handle, snapshot_id)
-    return time_travel.schema_of(handle, time_travel.past(snapshot)), snapshot
+    return time_travel.schema_of(handle, time_travel.at_snapshot(snapshot)), snapshot
 
 
-def _list(handle: Handle, snapshot: Snapshot, which: Which, name: str, where: Where | None) -> ListFact:
+def _list(handle: TableContext, snapshot: Snapshot, which: Which, name: str, where: TreeFilter | None) -> ListFact:
     try:
         listed = manifest_files.manifest_files(handle, snapshot, which)
     except FileMissing:
@@ -177,7 +177,7 @@ def _list(handle: Handle, snapshot: Snapshot, which: Which, name: str, where: Wh
     return ListFact(which=which, name=name, manifests=found)
 
 
-def _indexes(handle: Handle, snapshot: Snapshot) -> tuple[tuple[IndexFact, ...], str]:
+def _indexes(handle: TableContext, snapshot: Snapshot) -> tuple[tuple[IndexFact, ...], str]:
     try:
         found = manifest_files.index_entries(handle, snapshot)
     except FileMissing:
@@ -206,7 +206,7 @@ def _structs(fields: Sequence[Field], rows: list[bytes]) -> list[dict[str, Any]]
 
 def _between(low: dict[str, Any], high: dict[str, Any]) -> str:
     """`dt 2024-01-01 .. 2024-03-31, hr 8`."""
-    ends = {name: [("null" if end[name] is None else cell(end[name])) for end in (low, high)] for name in low}
+    ends = {name: [("null" if end[name] is None else format_cell(end[name])) for end in (low, high)] for name in low}
     return ", ".join(f"{name} {first}" + ("" if first == last else f" .. {last}") for name, (first, last) in ends.items())
 
 
@@ -238,9 +238,9 @@ def entries(table: Table, name: str, at: int) -> pl.DataFrame:
     return frames.described(handle, found, ENTRY)
 
 
-def _listed(handle: Handle, snapshot: Snapshot, name: str) -> tuple[ManifestFile, Which]:
+def _listed(handle: TableContext, snapshot: Snapshot, name: str) -> tuple[ManifestFileMeta, Which]:
     """A manifest of a snapshot by its name, and the list that has it."""
-    known: dict[str, tuple[ManifestFile, Which]] = {}
+    known: dict[str, tuple[ManifestFileMeta, Which]] = {}
     for which in reversed(LISTS):
         with suppress(FileMissing):
             known |= {m.name: (m, which) for m in manifest_files.manifest_files(handle, snapshot, which)}
@@ -250,7 +250,7 @@ def _listed(handle: Handle, snapshot: Snapshot, name: str) -> tuple[ManifestFile
     return known[name]
 
 
-def entry_facts(table: Table, name: str, at: int, where: Where | None = None, *, shown: int = SHOWN_ENTRIES) -> tuple[tuple[EntryFact, ...], int]:
+def entry_facts(table: Table, name: str, at: int, where: TreeFilter | None = None, *, shown: int = SHOWN_ENTRIES) -> tuple[tuple[EntryFact, ...], int]:
     """The first entries of a manifest, in its order, and how many there are. With a filter each says what a read does with its file."""
     frame = entries(table, name, at)
     fate = _fate_of(table, name, at, where)
@@ -272,7 +272,7 @@ def entry_facts(table: Table, name: str, at: int, where: Where | None = None, *,
     return facts, frame.height
 
 
-def _fate_of(table: Table, name: str, at: int, where: Where | None) -> Callable[[str, str, int], str]:
+def _fate_of(table: Table, name: str, at: int, where: TreeFilter | None) -> Callable[[str, str, int], str]:
     if where is None:
         return lambda *_: ""
     handle, snapshot = _at(table, at)
@@ -282,4 +282,4 @@ def _fate_of(table: Table, name: str, at: int, where: Where | None) -> Callable[
 
 
 def _key(values: dict[str, Any] | None) -> str:
-    return ", ".join(cell(value) for value in (values or {}).values())
+    return ", ".join(format_cell(value) for value in (values or {}).values())

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import pyarrow.compute as pc
 
+from lakekit.inspection.timeline import snapshot_of
 from lakekit.metadata import manifest_reader as manifest_files
 from lakekit.model.manifest_entries import ADD
 from lakekit.read import time_travel
 from lakekit.storage.protocol import FileMissing
 from lakekit.system_tables import frames
-from lakekit.inspection.timeline import snapshot_of
 
 if TYPE_CHECKING:
     from lakekit.table.table import Table
@@ -23,7 +23,7 @@ _NEWEST_FIRST: tuple[Literal["delta", "base"], ...] = ("delta", "base")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class FileLocation:
     """`manifest` is the newest one of the snapshot that adds the file, `partition` its directory, "" in a table without partitions."""
 
     manifest: str
@@ -31,7 +31,7 @@ class Standing:
     bucket: int
 
 
-def standing_of(table: Table, snapshot_id: int, name: str) -> Standing | None:
+def standing_of(table: Table, snapshot_id: int, name: str) -> FileLocation | None:
     """Where the file of that name stands, None where the snapshot has none. Reads manifests, the newest first, until one adds it.
 
     Raises `SnapshotNotFound`.
@@ -40,7 +40,7 @@ def standing_of(table: Table, snapshot_id: int, name: str) -> Standing | None:
         return None
     handle = table.handle()
     snapshot = snapshot_of(handle, snapshot_id)
-    handle = time_travel.schema_of(handle, time_travel.past(snapshot))
+    handle = time_travel.schema_of(handle, time_travel.at_snapshot(snapshot))
     for which in _NEWEST_FIRST:
         with suppress(FileMissing):  # of an expired snapshot, which a tag keeps, only the base list is there
             for listed in reversed(manifest_files.manifest_files(handle, snapshot, which)):
@@ -49,5 +49,5 @@ def standing_of(table: Table, snapshot_id: int, name: str) -> Standing | None:
                 if len(here):
                     found = entries.take(here[-1:])
                     partition = frames.partition_texts(handle, found)[0]
-                    return Standing(manifest=listed.name, partition=partition, bucket=int(found.numbers("bucket")[0]))
+                    return FileLocation(manifest=listed.name, partition=partition, bucket=int(found.numbers("bucket")[0]))
     return None

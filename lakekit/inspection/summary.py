@@ -13,7 +13,7 @@ _MANY_RUNS = 5
 def totals(files: pl.DataFrame) -> str:
     """How many files, how big, how many rows are stored in them."""
     size_bytes, row_count = (int(files[name].sum()) for name in ("size_bytes", "row_count"))
-    return f"{humanize.plural(files.height, 'file')}, {humanize.size(size_bytes)}, {humanize.plural(row_count, 'stored row')}"
+    return f"{humanize.plural(files.height, 'file')}, {humanize.format_size(size_bytes)}, {humanize.plural(row_count, 'stored row')}"
 
 
 def health(files: pl.DataFrame) -> str:

@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from lakekit.maintenance import chosen
-from lakekit.draw.timeline import FileCounts, History, Mark
 from lakekit.draw.humanize import printable
+from lakekit.draw.timeline import FileCounts, History, SnapshotMark
 from lakekit.errors import LakekitError, SnapshotNotFound
 from lakekit.format.polars_types import polars_schema
+from lakekit.maintenance import chosen
 from lakekit.metadata import manifest_reader as manifest_files, snapshots as snapshot_files, tags as tag_files
-from lakekit.read import user_expressions, time_travel
+from lakekit.read import time_travel, user_expressions
 from lakekit.read.expand import name_exactly
 from lakekit.storage.protocol import FileMissing
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.model.snapshot import Snapshot
     from lakekit.table.table import Table
 
@@ -39,7 +39,7 @@ def history(table: Table) -> History:
     """Every snapshot as a mark, by id: those that are there, those that only a tag keeps, those whose changelog outlived them."""
     handle = table.handle()
     named: dict[int, list[str]] = {}
-    found: dict[int, Mark] = {}
+    found: dict[int, SnapshotMark] = {}
     for number in snapshot_files.changelog_ids(handle):
         if (kept := snapshot_files.find_changelog(handle, number)) is not None:
             found[number] = _mark(kept, (), "changelog")
@@ -52,8 +52,8 @@ def history(table: Table) -> History:
     return History(table=called(table), marks=marks, newest_schema_id=handle.newest_schema_id)
 
 
-def _mark(snapshot: Snapshot, tags: tuple[str, ...], life: str) -> Mark:
-    return Mark(
+def _mark(snapshot: Snapshot, tags: tuple[str, ...], life: str) -> SnapshotMark:
+    return SnapshotMark(
         id=snapshot.id,
         kind=snapshot.commit_kind,
         time_ms=snapshot.time_millis,
@@ -83,7 +83,7 @@ def opening(table: Table) -> str:
     return f"lk.open({', '.join(said)})"
 
 
-def reading(table: Table, mark: Mark | None) -> str:
+def reading(table: Table, mark: SnapshotMark | None) -> str:
     """The Python that reads the table as of a mark: an expired snapshot by its tag, or only the changes that were kept of it. Without one, its snapshots."""
     if mark is None:
         return f"{opening(table)}.snapshots()"
@@ -92,7 +92,7 @@ def reading(table: Table, mark: Mark | None) -> str:
     return f"{opening(table)}.scan(at={(mark.tags[0] if mark.life else mark.id)!r})"
 
 
-def rows_of(table: Table, mark: Mark | None) -> pl.DataFrame | pl.LazyFrame:
+def rows_of(table: Table, mark: SnapshotMark | None) -> pl.DataFrame | pl.LazyFrame:
     """What `reading` says, as a frame: the rows as of a mark, or the changes that were kept of it; without one what `t.snapshots()` says."""
     if mark is None:
         return table.snapshots()
@@ -101,7 +101,7 @@ def rows_of(table: Table, mark: Mark | None) -> pl.DataFrame | pl.LazyFrame:
     return table.scan(at=mark.tags[0] if mark.life else mark.id)
 
 
-def file_counts(table: Table, mark: Mark) -> FileCounts | str:
+def file_counts(table: Table, mark: SnapshotMark) -> FileCounts | str:
     """How many files a snapshot has, and what its commit changed; why that is not known, where its lists are gone."""
     handle = table.handle()
     try:
@@ -114,7 +114,7 @@ def file_counts(table: Table, mark: Mark) -> FileCounts | str:
     return FileCounts(live=before + added - removed, added=added, removed=removed)
 
 
-def snapshot_of(handle: Handle, snapshot_id: int) -> Snapshot:
+def snapshot_of(handle: TableContext, snapshot_id: int) -> Snapshot:
     """A snapshot by its id, from a tag or a changelog where it expired. Raises `SnapshotNotFound`."""
     if (found := snapshot_files.find(handle, snapshot_id)) is not None:
         return found

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from lakekit.lsm.numpy_columns import Bools, Ints
-    from lakekit.lsm.rule import MergeRule
+    from lakekit.lsm.rule import MergeSpec
 
 from lakekit.lsm.numpy_columns import RETRACT_BIT, comparable
 
@@ -24,7 +24,7 @@ SEQUENCE: Final = "_SEQUENCE_NUMBER"
 KIND: Final = "_VALUE_KIND"
 
 
-def ranks(section: pl.DataFrame, rule: MergeRule) -> list[Ints]:
+def ranks(section: pl.DataFrame, rule: MergeSpec) -> list[Ints]:
     """What versions of a key are compared by, most significant first: arrays whose order is the order of age, without the last word on ties."""
     found = [comparable(section[name], descending=rule.descending, as_sequence=True) for name in rule.sequence_fields]
     if SEQUENCE in section.columns:

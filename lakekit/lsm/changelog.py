@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lakekit.types import DataType, Field
 
 
-def difference(before: pl.DataFrame, after: pl.DataFrame, numbers: tuple[Ints, Ints], count: int, compared: Sequence[Field] | None) -> pl.DataFrame:
+def changelog_between(before: pl.DataFrame, after: pl.DataFrame, numbers: tuple[Ints, Ints], count: int, compared: Sequence[Field] | None) -> pl.DataFrame:
     """The changelog between two states, each row with its own sequence number: all rows of `before` that are told, then all of `after`.
 
     Both frames have the same columns, `_VALUE_KIND` among them, and at most one row a key; `numbers` are the numbers, below `count`, of their keys.

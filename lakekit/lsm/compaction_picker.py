@@ -21,8 +21,8 @@ from lakekit import world
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lakekit.lsm.levels import Levels, Run
-    from lakekit.model.data_file import DataFile
+    from lakekit.lsm.levels import LsmLevels, SortedRun
+    from lakekit.model.data_file import DataFileMeta
     from lakekit.options.table_options import TableOptions
 
 _HOUR_MS = 3_600_000
@@ -37,19 +37,19 @@ class CompactionUnit:
     """
 
     output_level: int
-    files: tuple[DataFile, ...]
+    files: tuple[DataFileMeta, ...]
     each: bool = False
     is_full: bool = False
     reason: str = ""
 
 
-def pick(levels: Levels, options: TableOptions, *, now_ms: int, last_full_ms: int | None = None) -> CompactionUnit | None:
+def pick(levels: LsmLevels, options: TableOptions, *, now_ms: int, last_full_ms: int | None = None) -> CompactionUnit | None:
     """What is due now, if anything. `last_full_ms`: when the bucket was compacted as a whole; None: nobody knows, as long ago as can be."""
     found = _early(levels, options, now_ms, last_full_ms)
-    return by_size(levels, options, now_ms=now_ms) if found is None else _worth(found)
+    return by_size(levels, options, now_ms=now_ms) if found is None else _drop_noop(found)
 
 
-def by_size(levels: Levels, options: TableOptions, *, now_ms: int | None = None) -> CompactionUnit | None:
+def by_size(levels: LsmLevels, options: TableOptions, *, now_ms: int | None = None) -> CompactionUnit | None:
     """What the sizes of runs ask for. `now_ms` None: at every hour the same."""
     found = _size_amplification(levels, options)
     trigger, count = options.num_sorted_run_compaction_trigger, len(levels.runs)
@@ -57,11 +57,11 @@ def by_size(levels: Levels, options: TableOptions, *, now_ms: int | None = None)
         found = _extended(levels, options, 1, forced=False, now_ms=now_ms, reason="size ratio")
     if found is None and count > trigger:
         found = _extended(levels, options, count - trigger + 1, forced=False, now_ms=now_ms, reason="number of runs")
-    return _worth(found)
+    return _drop_noop(found)
 
 
-def pick_or_force(
-    levels: Levels, options: TableOptions, *, now_ms: int, last_full_ms: int | None = None, idle_triggers: int = 0
+def pick_or_force_level0(
+    levels: LsmLevels, options: TableOptions, *, now_ms: int, last_full_ms: int | None = None, idle_triggers: int = 0
 ) -> tuple[CompactionUnit | None, int]:
     """`pick`, then, in tables that want level 0 empty, whatever stands there. With it comes the count to hand in the next time.
 
@@ -78,14 +78,18 @@ def pick_or_force(
     return force_up_level_0(levels, options, now_ms=now_ms), idle_triggers
 
 
-def force_up_level_0(levels: Levels, options: TableOptions, *, now_ms: int) -> CompactionUnit | None:
+def force_up_level_0(levels: LsmLevels, options: TableOptions, *, now_ms: int) -> CompactionUnit | None:
     """All files of level 0, and the runs behind them that are not much bigger; None where there are none."""
     count = len(levels.level_0)
-    return _worth(_extended(levels, options, count, forced=True, now_ms=now_ms, reason="level 0")) if count else None
+    return _drop_noop(_extended(levels, options, count, forced=True, now_ms=now_ms, reason="level 0")) if count else None
 
 
 def full(
-    levels: Levels, options: TableOptions, *, has_vector: Callable[[DataFile], bool] | None = None, is_expired: Callable[[DataFile], bool] | None = None
+    levels: LsmLevels,
+    options: TableOptions,
+    *,
+    has_vector: Callable[[DataFileMeta], bool] | None = None,
+    is_expired: Callable[[DataFileMeta], bool] | None = None,
 ) -> CompactionUnit | None:
     """Every run into the last level. Where that is the only run: its files that hold deleted or expired rows, each by itself, or all if the options say so."""
     if not levels.runs:
@@ -102,7 +106,7 @@ def full(
     return CompactionUnit(output_level=levels.max_level, files=tuple(marked), each=True, reason="files of the last level")
 
 
-def last_full_ms(levels: Levels) -> int | None:
+def last_full_ms(levels: LsmLevels) -> int | None:
     """When the bucket was last compacted as a whole, as far as its files tell: the newest of the last level. None: never."""
     times = [file.creation_time_ms for file in levels.files if file.level == levels.max_level and file.creation_time_ms is not None]
     return max(times, default=None)
@@ -111,7 +115,7 @@ def last_full_ms(levels: Levels) -> int | None:
 # ---- the rules -------------------------------------------------------------------------------------------------------------------------------------
 
 
-def _early(levels: Levels, options: TableOptions, now_ms: int, last: int | None) -> CompactionUnit | None:
+def _early(levels: LsmLevels, options: TableOptions, now_ms: int, last: int | None) -> CompactionUnit | None:
     """A full compaction before sizes ask for one."""
     if len(levels.runs) < 2:
         return None
@@ -127,7 +131,7 @@ def _early(levels: Levels, options: TableOptions, now_ms: int, last: int | None)
     return None
 
 
-def _size_amplification(levels: Levels, options: TableOptions) -> CompactionUnit | None:
+def _size_amplification(levels: LsmLevels, options: TableOptions) -> CompactionUnit | None:
     """Everything, when what lies above the oldest run weighs more than so many percent of it."""
     runs = levels.runs
     if not runs or len(runs) < options.num_sorted_run_compaction_trigger:
@@ -137,7 +141,7 @@ def _size_amplification(levels: Levels, options: TableOptions) -> CompactionUnit
     return None
 
 
-def _extended(levels: Levels, options: TableOptions, count: int, *, forced: bool, now_ms: int | None, reason: str) -> CompactionUnit | None:
+def _extended(levels: LsmLevels, options: TableOptions, count: int, *, forced: bool, now_ms: int | None, reason: str) -> CompactionUnit | None:
     """The first `count` runs, and as many behind them as are not much bigger than all before them together."""
     ratio = 100.0 + options.compaction_size_ratio + _offpeak_ratio(options, now_ms)
     size = _size(levels.runs[:count])
@@ -149,7 +153,7 @@ def _extended(levels: Levels, options: TableOptions, count: int, *, forced: bool
     return _unit(levels, count, reason) if forced or count > 1 else None
 
 
-def _unit(levels: Levels, count: int, reason: str) -> CompactionUnit:
+def _unit(levels: LsmLevels, count: int, reason: str) -> CompactionUnit:
     """The first runs into the level below that of the next run, which may be the level it is in: nothing is compacted into level 0."""
     runs = levels.runs
     output = levels.max_level if count == len(runs) else max(0, runs[count].level - 1)
@@ -164,19 +168,19 @@ def _unit(levels: Levels, count: int, reason: str) -> CompactionUnit:
     return CompactionUnit(output_level=output, files=tuple(file for run in runs[:count] for file in run.files), reason=reason)
 
 
-def everything(levels: Levels, reason: str) -> CompactionUnit:
+def everything(levels: LsmLevels, reason: str) -> CompactionUnit:
     """All runs into the last level."""
     return CompactionUnit(output_level=levels.max_level, files=levels.files, is_full=True, reason=reason)
 
 
-def _worth(unit: CompactionUnit | None) -> CompactionUnit | None:
+def _drop_noop(unit: CompactionUnit | None) -> CompactionUnit | None:
     """The unit, unless it is one file that is where it belongs."""
     if unit is None or not unit.files or (len(unit.files) == 1 and unit.files[0].level == unit.output_level):
         return None
     return unit
 
 
-def _size(runs: Sequence[Run]) -> int:
+def _size(runs: Sequence[SortedRun]) -> int:
     return sum(run.size_bytes for run in runs)
 
 

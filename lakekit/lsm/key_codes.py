@@ -28,7 +28,7 @@ _FREE_SLOTS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Keys:
+class KeyCodes:
     """The keys of a section's rows: one integer each, and, where unequal keys may share an integer (not `exact`), their columns."""
 
     columns: pl.DataFrame
@@ -46,7 +46,7 @@ class Keys:
         return self.exact and self.high - self.low < max(DENSE * len(self.codes), _FREE_SLOTS)
 
 
-def of(section: pl.DataFrame, key: Sequence[str]) -> Keys:
+def encode_keys(section: pl.DataFrame, key: Sequence[str]) -> KeyCodes:
     """The keys of every row of a section."""
     columns = pl.DataFrame([section.get_column(name) for name in key])
     floats = [name for name, dtype in columns.schema.items() if dtype.is_float()]
@@ -58,15 +58,15 @@ def of(section: pl.DataFrame, key: Sequence[str]) -> Keys:
         packed = _packed(exact)
         if packed is not None:
             codes, low, high = packed
-            return Keys(columns=columns, codes=codes, exact=True, low=low, high=high)
+            return KeyCodes(columns=columns, codes=codes, exact=True, low=low, high=high)
     hashes = columns.to_series(0).hash() if columns.width == 1 else columns.hash_rows()
-    return Keys(columns=columns, codes=hashes.to_numpy(), exact=False, low=0, high=2**64 - 1)
+    return KeyCodes(columns=columns, codes=hashes.to_numpy(), exact=False, low=0, high=2**64 - 1)
 
 
-def some(keys: Keys, mask: Bools) -> Keys:
+def some(keys: KeyCodes, mask: Bools) -> KeyCodes:
     """The keys of some of the rows."""
     columns = keys.columns if keys.exact else keys.columns.filter(pl.Series(mask))
-    return Keys(columns=columns, codes=keys.codes[mask], exact=keys.exact, low=keys.low, high=keys.high)
+    return KeyCodes(columns=columns, codes=keys.codes[mask], exact=keys.exact, low=keys.low, high=keys.high)
 
 
 def _bits(column: pl.Series, *, last: bool) -> pl.Series:
@@ -130,14 +130,14 @@ def _stable(codes: Array, low: int, high: int) -> Ints:
     return together & ((1 << bits) - 1)
 
 
-def winners(keys: Keys, order: Ints | None = None) -> Array:
+def winners(keys: KeyCodes, order: Ints | None = None) -> Array:
     """For dense keys: of every row, the row of its key that comes last in `order` (their own where None)."""
     at, last = _slots(keys, order)
     found: Array = last[at]
     return found
 
 
-def _slots(keys: Keys, order: Ints | None = None) -> tuple[Array, Array]:
+def _slots(keys: KeyCodes, order: Ints | None = None) -> tuple[Array, Array]:
     """An address a row, and at each address that is used the row that came last; what stands at the others means nothing."""
     at = keys.codes - keys.low if keys.codes.dtype == np.int64 else keys.codes.astype(np.int64) - keys.low
     kind = np.int32 if len(keys) < 2**31 else np.int64
@@ -149,7 +149,7 @@ def _slots(keys: Keys, order: Ints | None = None) -> tuple[Array, Array]:
     return at, last
 
 
-def repeated(keys: Keys) -> Bools | None:
+def repeated(keys: KeyCodes) -> Bools | None:
     """Which rows have a key that occurs more than once; only for dense keys, else None: `blocks` tells it with the order."""
     if not keys.is_dense:
         return None
@@ -160,7 +160,7 @@ def repeated(keys: Keys) -> Bools | None:
     return twice[at]
 
 
-def newer_runs(keys: Keys, rank: Ints) -> bool:
+def newer_runs(keys: KeyCodes, rank: Ints) -> bool:
     """Whether the rows fall into few runs of ascending keys, and every row of a later run is newer than all rows of those before."""
     if not keys.exact or len(keys) < 2:
         return False
@@ -171,7 +171,7 @@ def newer_runs(keys: Keys, rank: Ints) -> bool:
     return bool((largest[:-1] < smallest[1:]).all())
 
 
-def blocks(keys: Keys) -> tuple[Ints, Ints]:
+def blocks(keys: KeyCodes) -> tuple[Ints, Ints]:
     """Row numbers such that rows of one key stand together, in their own order, and where each key's block begins."""
     if len(keys) == 0:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -182,7 +182,7 @@ def blocks(keys: Keys) -> tuple[Ints, Ints]:
     return _hashed_blocks(keys)
 
 
-def _hashed_blocks(keys: Keys) -> tuple[Ints, Ints]:
+def _hashed_blocks(keys: KeyCodes) -> tuple[Ints, Ints]:
     count = len(keys)
     bits = np.uint64(max(1, (count - 1).bit_length()))
     row_bits = (np.uint64(1) << bits) - np.uint64(1)

@@ -6,7 +6,7 @@
 
 A run of a smaller number is newer than all runs behind it, but files of level 0 that several writers made at once may have sequence numbers in common.
 
-Source: ENGINE.md 2.1, `Levels`, `LevelSortedRun`.
+Source: ENGINE.md 2.1, `LsmLevels`, `LevelSortedRun`.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from lakekit.errors import InvalidOption
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from lakekit.model.data_file import DataFile
+    from lakekit.model.data_file import DataFileMeta
     from lakekit.options.table_options import TableOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class SortedRun:
     """Files of one level whose keys do not overlap; of level 0, one file."""
 
     level: int
-    files: tuple[DataFile, ...]
+    files: tuple[DataFileMeta, ...]
 
     @property
     def size_bytes(self) -> int:
@@ -37,29 +37,29 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Levels:
+class LsmLevels:
     """The runs of a bucket, newest first, and how many levels there may be, level 0 included."""
 
-    runs: tuple[Run, ...]
+    runs: tuple[SortedRun, ...]
     count: int
 
     @staticmethod
-    def of(files: Iterable[DataFile], options: TableOptions) -> Levels:
+    def of(files: Iterable[DataFileMeta], options: TableOptions) -> LsmLevels:
         """The levels of a bucket's files. There are as many as the option says, or as the files need. Raises `InvalidOption` for fewer than two."""
         held = tuple(files)
         count = max(options.level_count, max((file.level for file in held), default=-1) + 1)
         if count < 2:
             msg = f"option 'num-levels' is {count}; there are at least 2 levels"
             raise InvalidOption(msg, key="num-levels", value=str(count))
-        return Levels(runs=_runs(held), count=count)
+        return LsmLevels(runs=_runs(held), count=count)
 
     @staticmethod
-    def of_appended(files: Sequence[DataFile], options: TableOptions) -> Levels:
+    def of_appended(files: Sequence[DataFileMeta], options: TableOptions) -> LsmLevels:
         """The levels of files without keys: level 0 in the order of sequence numbers, those of equal ones as they were committed. Raises as `of`."""
-        found = Levels.of(files, options)
+        found = LsmLevels.of(files, options)
         level_0 = sorted((file for file in files if file.level == 0), key=lambda file: file.min_sequence_number)
         above = (run for run in found.runs if run.level)
-        return Levels(runs=(*(Run(level=0, files=(file,)) for file in level_0), *above), count=found.count)
+        return LsmLevels(runs=(*(SortedRun(level=0, files=(file,)) for file in level_0), *above), count=found.count)
 
     @property
     def max_level(self) -> int:
@@ -72,36 +72,36 @@ class Levels:
         return self.runs[-1].level if self.runs else -1
 
     @property
-    def files(self) -> tuple[DataFile, ...]:
+    def files(self) -> tuple[DataFileMeta, ...]:
         """Every file, newest run first."""
         return tuple(file for run in self.runs for file in run.files)
 
     @property
-    def level_0(self) -> tuple[DataFile, ...]:
+    def level_0(self) -> tuple[DataFileMeta, ...]:
         """The files of level 0, newest first."""
         return tuple(file for run in self.runs if run.level == 0 for file in run.files)
 
-    def above(self, level: int) -> tuple[Run, ...]:
+    def above(self, level: int) -> tuple[SortedRun, ...]:
         """The runs of the levels above one, lowest first: where older versions of its keys are looked for."""
         return tuple(run for run in self.runs if run.level > level)
 
-    def changed(self, before: Iterable[DataFile], after: Iterable[DataFile]) -> Levels:
+    def changed(self, before: Iterable[DataFileMeta], after: Iterable[DataFileMeta]) -> LsmLevels:
         """The levels after a compaction, or a flush, that took some files away and brought others."""
         gone = {(file.level, file.name) for file in before}
         left = tuple(file for file in self.files if (file.level, file.name) not in gone)
         held = (*left, *after)
-        return Levels(runs=_runs(held), count=max(self.count, max((file.level for file in held), default=-1) + 1))
+        return LsmLevels(runs=_runs(held), count=max(self.count, max((file.level for file in held), default=-1) + 1))
 
 
-def _runs(files: tuple[DataFile, ...]) -> tuple[Run, ...]:
+def _runs(files: tuple[DataFileMeta, ...]) -> tuple[SortedRun, ...]:
     newest_first = sorted((file for file in files if file.level == 0), key=_age)
     above = sorted({file.level for file in files if file.level > 0})
     return (
-        *(Run(level=0, files=(file,)) for file in newest_first),
-        *(Run(level=level, files=tuple(file for file in files if file.level == level)) for level in above),
+        *(SortedRun(level=0, files=(file,)) for file in newest_first),
+        *(SortedRun(level=level, files=tuple(file for file in files if file.level == level)) for level in above),
     )
 
 
-def _age(file: DataFile) -> tuple[int, int, int, str]:
+def _age(file: DataFileMeta) -> tuple[int, int, int, str]:
     """Newest first; the rest only keeps the order the same everywhere."""
     return -file.max_sequence_number, file.min_sequence_number, file.creation_time_ms or 0, file.name

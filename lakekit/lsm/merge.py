@@ -12,22 +12,22 @@ from lakekit.lsm import age, aggregates
 
 if TYPE_CHECKING:
     from lakekit.lsm.numpy_columns import Bools
-    from lakekit.lsm.rule import MergeRule
+    from lakekit.lsm.rule import MergeSpec
 
 
-def chooses(rule: MergeRule) -> bool:
+def selects_rows(rule: MergeSpec) -> bool:
     """Whether the engine picks rows (then `winner_mask` answers from the key columns alone) or builds them."""
     return bool(plugins.load("lsm/engines", rule.engine).CHOOSES)
 
 
-def merge(section: pl.DataFrame, rule: MergeRule, *, keep_deletes: bool = False) -> pl.DataFrame:
+def merge(section: pl.DataFrame, rule: MergeSpec, *, keep_deletes: bool = False) -> pl.DataFrame:
     """One row a key, in no particular order, with the section's columns but `columns.LEVEL`.
 
     `section`: the rows of overlapping runs, oldest run first: the key columns under their table names, `_SEQUENCE_NUMBER`, `_VALUE_KIND`, the level where
     the rule needs it, and the columns `rule.needed` names. Without `_SEQUENCE_NUMBER` the order of rows is the order of versions, as far as sequence
     fields do not say otherwise. Raises what `aggregates.find` raises, and the reference's refusals: `Unsupported`, `InvalidOption`, `SchemaMismatch`.
     """
-    if chooses(rule):
+    if selects_rows(rule):
         merged = section.filter(pl.Series(winner_mask(section, rule, keep_deletes=keep_deletes)))
     else:
         aggregates.check(rule, section.columns)
@@ -37,7 +37,7 @@ def merge(section: pl.DataFrame, rule: MergeRule, *, keep_deletes: bool = False)
     return merged.drop(LEVEL, strict=False)
 
 
-def winner_mask(section: pl.DataFrame, rule: MergeRule, *, keep_deletes: bool = False) -> Bools:
+def winner_mask(section: pl.DataFrame, rule: MergeSpec, *, keep_deletes: bool = False) -> Bools:
     """For engines that choose: which rows stand for their key. Needs no more than the key, the sequence fields and the system columns."""
     mask: Bools = plugins.load("lsm/engines", rule.engine).winners(section, rule)
     return mask if keep_deletes else mask & ~age.retracts(section)

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from lakekit.lsm.key_codes import KeyCodes
     from lakekit.lsm.numpy_columns import Array, Bools, Ints
-    from lakekit.lsm.key_codes import Keys
-    from lakekit.lsm.rule import MergeRule
+    from lakekit.lsm.rule import MergeSpec
 
 
 SKIP, ADD, REVERSE, RETRACT, SET, SET_RETRACT = range(6)
@@ -71,7 +71,7 @@ class Versions:
         return found
 
 
-def ladder(rows: Ints, starts: Ints) -> Versions:
+def version_rounds(rows: Ints, starts: Ints) -> Versions:
     """The layout of blocks of row numbers."""
     if len(rows) == 0:
         return Versions(rows=rows, heights=())
@@ -87,24 +87,24 @@ def ladder(rows: Ints, starts: Ints) -> Versions:
     return Versions(rows=np.concatenate(parts), heights=tuple(int(height) for height in heights))
 
 
-def split(section: pl.DataFrame, rule: MergeRule) -> tuple[Bools, Versions]:
+def split(section: pl.DataFrame, rule: MergeSpec) -> tuple[Bools, Versions]:
     """Which rows have a key of their own, and the versions of all other keys in order of age.
 
     The level rule of lookup tables (ENGINE 2.7, 6.6) is applied to the versions: of those above level 0 only the one of the lowest level takes part.
     A key whose rows it cuts down to one still counts as merged.
     """
-    keys = keyed.of(section, rule.key)
-    lone, rows, starts = (np.zeros(len(keys), bool), *keyed.blocks(keys)) if rule.merges_lone else apart(keys)
+    keys = keyed.encode_keys(section, rule.key)
+    lone, rows, starts = (np.zeros(len(keys), bool), *keyed.blocks(keys)) if rule.merges_lone else split_single_versions(keys)
     if len(rows):
         ranks = age.ranks(section, rule)
         if not (len(ranks) == 1 and keyed.newer_runs(keys, ranks[0])):
             rows = keyed.ordered_blocks(rows, starts, ranks, age.adds(section))
         if rule.lookup and LEVEL in section.columns:
             rows, starts = _lowest_levels(rows, starts, section[LEVEL].to_numpy())
-    return lone, ladder(rows, starts)
+    return lone, version_rounds(rows, starts)
 
 
-def apart(keys: Keys) -> tuple[Bools, Ints, Ints]:
+def split_single_versions(keys: KeyCodes) -> tuple[Bools, Ints, Ints]:
     """Which rows have a key of their own, and the others in blocks of one key each, in the section's order inside."""
     twice = keyed.repeated(keys)
     if twice is not None:
@@ -139,7 +139,7 @@ def _lowest_levels(rows: Ints, starts: Ints, levels: Array) -> tuple[Ints, Ints]
     return rows[keep], np.cumsum(counts) - counts
 
 
-def visible(section: pl.DataFrame, rule: MergeRule) -> Bools | None:
+def visible(section: pl.DataFrame, rule: MergeSpec) -> Bools | None:
     """Which rows the level rule lets take part; None when all do."""
     if not rule.lookup or LEVEL not in section.columns:
         return None
@@ -147,7 +147,7 @@ def visible(section: pl.DataFrame, rule: MergeRule) -> Bools | None:
     above = levels > 0
     if not above.any() or (levels[above] == levels[above][0]).all():
         return None
-    keys = keyed.some(keyed.of(section, rule.key), above)
+    keys = keyed.some(keyed.encode_keys(section, rule.key), above)
     rows, starts = keyed.blocks(keys)
     kept, _ = _lowest_levels(rows, starts, levels[above])
     mask = ~above

@@ -38,7 +38,7 @@ class SequenceGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MergeRule:
+class MergeSpec:
     """Everything a merge needs to know of a table. `key`: the trimmed primary key; `lookup`: the level rule of ENGINE 2.7 and 6.6 holds.
 
     `merges_lone`: a row that is its key's only one is merged too, and does not pass as it is (ENGINE 2.7, 3.1).
@@ -73,7 +73,7 @@ class MergeRule:
         return self.table or "the table"
 
 
-def of(schema: TableSchema, options: Mapping[str, str] | None = None, *, table: str = "") -> MergeRule:
+def merge_spec_from_options(schema: TableSchema, options: Mapping[str, str] | None = None, *, table: str = "") -> MergeSpec:
     """The rule of a key table. `options`: the table's options where they differ from the schema's own.
 
     Raises `Unsupported` for an engine nobody here knows and `InvalidOption` for options that contradict each other; an unknown function of a column is
@@ -90,7 +90,7 @@ def of(schema: TableSchema, options: Mapping[str, str] | None = None, *, table: 
     groups = _groups(given, schema) if engine == "partial-update" else ()
     functions = _aggregation(given, schema) if engine == "aggregation" else _grouped(given, schema, groups) if engine == "partial-update" else {}
     remove = {"partial-update": _ON_DELETE, "aggregation": "aggregation.remove-record-on-delete"}.get(engine)
-    found = MergeRule(
+    found = MergeSpec(
         engine=engine,
         key=schema.trimmed_primary_keys,
         fields=schema.fields,
@@ -114,7 +114,7 @@ def of(schema: TableSchema, options: Mapping[str, str] | None = None, *, table: 
     return found
 
 
-def needed(rule: MergeRule, wanted: Iterable[str]) -> frozenset[str]:
+def needed(rule: MergeSpec, wanted: Iterable[str]) -> frozenset[str]:
     """The columns a merge must read to give `wanted`: the key, the sequence fields, and the sequence columns of protected ones.
 
     Sequence columns whose deletes remove the row always belong to it: whether a row exists must not depend on the columns asked for.
@@ -227,7 +227,7 @@ def _groups(given: Mapping[str, str], schema: TableSchema) -> tuple[SequenceGrou
     return tuple(found)
 
 
-def _consistent(rule: MergeRule, given: Mapping[str, str]) -> None:
+def _consistent(rule: MergeSpec, given: Mapping[str, str]) -> None:
     pairs: list[tuple[bool, str, str]] = []
     if rule.engine == "partial-update":
         pairs = [

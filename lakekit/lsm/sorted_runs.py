@@ -174,7 +174,7 @@ class KeyRange:
         return above if below is None else below if above is None else above & below
 
 
-def slices(min_keys: pl.DataFrame, max_keys: pl.DataFrame, rows: Array, max_rows: int) -> list[KeyRange]:
+def split_key_ranges(min_keys: pl.DataFrame, max_keys: pl.DataFrame, rows: Array, max_rows: int) -> list[KeyRange]:
     """Key ranges that together hold every key, of about `max_rows` rows each, over stretches of sorted rows (files, or row groups) with their bounds.
 
     Keys are taken to be spread evenly between a stretch's bounds. The cut runs along the first key column that varies; rows that share one value of it

@@ -12,31 +12,31 @@ import numpy as np
 
 from lakekit.lsm import age, key_codes as keyed
 from lakekit.lsm.numpy_columns import put
-from lakekit.lsm.row_versions import apart, ladder
+from lakekit.lsm.row_versions import split_single_versions, version_rounds
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from lakekit.lsm.key_codes import KeyCodes
     from lakekit.lsm.numpy_columns import Array, Bools, Ints
-    from lakekit.lsm.key_codes import Keys
-    from lakekit.lsm.rule import MergeRule
     from lakekit.lsm.row_versions import Versions
+    from lakekit.lsm.rule import MergeSpec
 
 
-def newest(section: pl.DataFrame, rule: MergeRule) -> Bools:
+def newest(section: pl.DataFrame, rule: MergeSpec) -> Bools:
     """Which rows are the newest version of their key."""
     return _chosen(section, rule, newest_wins=True)
 
 
-def oldest(section: pl.DataFrame, rule: MergeRule) -> Bools:
+def oldest(section: pl.DataFrame, rule: MergeSpec) -> Bools:
     """Which rows are the oldest version of their key."""
     return _chosen(section, rule, newest_wins=False)
 
 
-def _chosen(section: pl.DataFrame, rule: MergeRule, *, newest_wins: bool) -> Bools:
+def _chosen(section: pl.DataFrame, rule: MergeSpec, *, newest_wins: bool) -> Bools:
     if section.height == 0:
         return np.zeros(0, bool)
-    keys = keyed.of(section, rule.key)
+    keys = keyed.encode_keys(section, rule.key)
     ranks = age.ranks(section, rule)
     if not keys.is_dense:
         mask = np.zeros(section.height, bool)
@@ -44,18 +44,18 @@ def _chosen(section: pl.DataFrame, rule: MergeRule, *, newest_wins: bool) -> Boo
         if not ranks or (len(ranks) == 1 and keyed.newer_runs(keys, ranks[0])) or keyed.rising(rows, starts, ranks, age.adds(section)):
             mask[rows[np.append(starts[1:] - 1, len(rows) - 1)] if newest_wins else rows[starts]] = True
         else:
-            mask[_contest(section, ladder(rows, starts), ranks, newest_wins)] = True
+            mask[_contest(section, version_rounds(rows, starts), ranks, newest_wins)] = True
         return mask
     backwards = None if newest_wins else np.arange(section.height - 1, -1, -1)
     winner = keyed.winners(keys, backwards)
     if not ranks or _proved(keys, ranks, winner, newest_wins):
         return winner == np.arange(len(winner), dtype=winner.dtype)
-    mask, rows, starts = apart(keys)
-    mask[_contest(section, ladder(rows, starts), ranks, newest_wins)] = True
+    mask, rows, starts = split_single_versions(keys)
+    mask[_contest(section, version_rounds(rows, starts), ranks, newest_wins)] = True
     return mask
 
 
-def _proved(keys: Keys, ranks: list[Ints], winner: Array, newest_wins: bool) -> bool:
+def _proved(keys: KeyCodes, ranks: list[Ints], winner: Array, newest_wins: bool) -> bool:
     """Whether no other row of a key is as new (or as old) as its winner."""
     if len(ranks) == 1 and keyed.newer_runs(keys, ranks[0]):
         return True
@@ -89,6 +89,6 @@ def _newer(rows: Ints, others: Ints, ranks: list[Ints], adds: Bools) -> Bools:
     return newer | (tied & (adds[rows] | ~adds[others]))
 
 
-def lone(section: pl.DataFrame, rule: MergeRule) -> Bools:
+def lone(section: pl.DataFrame, rule: MergeSpec) -> Bools:
     """Which rows are the only version of their key."""
-    return apart(keyed.of(section, rule.key))[0]
+    return split_single_versions(keyed.encode_keys(section, rule.key))[0]

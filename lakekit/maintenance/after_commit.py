@@ -11,21 +11,21 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from lakekit.maintenance import auto_tags, consumers, expire, expire_partitions
 from lakekit.errors import Conflict, LakekitError, NotFound
-from lakekit.model.table_paths import POSTPONE_BUCKET
+from lakekit.maintenance import auto_tags, consumers, expire, expire_partitions
 from lakekit.model.snapshot import BATCH_IDENTIFIER
-from lakekit.world import caution
+from lakekit.model.table_paths import POSTPONE_BUCKET
+from lakekit.world import warn_user
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lakekit.commit.result import Commit
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.model.commit_message import CommitMessage
 
 
-def after(handle: Handle, done: Commit, messages: Sequence[CommitMessage] = ()) -> Commit:
+def after(handle: TableContext, done: Commit, messages: Sequence[CommitMessage] = ()) -> Commit:
     """Looks after the table of a commit, and gives the commit. `messages`: what a job wrote, whose partitions may be complete now."""
     chores = [] if handle.options.write_only else _chores(handle, done)
     if handle.options.partition_end_input_to_done and messages and done.identifier == BATCH_IDENTIFIER and handle.schema.partition_keys:
@@ -36,11 +36,11 @@ def after(handle: Handle, done: Commit, messages: Sequence[CommitMessage] = ()) 
                 chore()
         except LakekitError as wrong:
             text = f"the commit to {handle.name} is done; {word} afterwards failed and is tried again after the next one: {wrong}"
-            caution(text)
+            warn_user(text)
     return done
 
 
-def _chores(handle: Handle, done: Commit) -> list[tuple[str, Callable[[], object]]]:
+def _chores(handle: TableContext, done: Commit) -> list[tuple[str, Callable[[], object]]]:
     options = handle.options
     found: list[tuple[str, Callable[[], object]]] = []
     is_batch = done.identifier == BATCH_IDENTIFIER
@@ -64,7 +64,7 @@ def _chores(handle: Handle, done: Commit) -> list[tuple[str, Callable[[], object
     return found
 
 
-def _expire_snapshots(handle: Handle, newest: int | None) -> None:
+def _expire_snapshots(handle: TableContext, newest: int | None) -> None:
     """`newest`: the number of the newest snapshot, which saves a listing where none is old; None where only a listing tells."""
     retained = expire.of_snapshots(handle)
     if newest is None or not expire.nothing_is_old(handle, retained, newest):

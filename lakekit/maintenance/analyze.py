@@ -3,7 +3,8 @@
     rows of the newest snapshot ─▶ statistics/stat-<uuid>-0 ─▶ snapshot ANALYZE: nothing added, nothing removed
 
 Later snapshots carry the file on while the schema stays the same. Rows are counted merged; distinct values by a sketch, as engines do. Rows are looked at in
-batches, and parts of them apart: what parts say is put together (`maintenance.distinct` for distinct values). `t.explain()` expects rows by it, and Spark is told
+batches, and parts of them apart: what parts say is put together (`maintenance.distinct` for distinct values). `t.explain()` expects rows by it, and
+Spark is told
 sizes (`read.estimate`); planners of other engines use it too; `t.system("statistics")` shows it. Source: ENGINE.md 5.12, FORMAT.md 3.6,
 `StatsFileHandler`, `FileStoreCommitImpl.commitStatistics`.
 """
@@ -16,18 +17,18 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from lakekit.maintenance.distinct import Distinct, count
 from lakekit.columns import col, cols
-from lakekit.commit import try_commit, committer
-from lakekit.commit.try_commit import Step
-from lakekit.commit.changes import NOTHING, Changes
-from lakekit.commit.draft import Draft
+from lakekit.commit import committer, try_commit
+from lakekit.commit.changes import NOTHING, CommitChanges
+from lakekit.commit.draft import UncommittedFiles
+from lakekit.commit.try_commit import CommitStep
 from lakekit.errors import CommitStateUnknown, InvalidOption, LakekitError
 from lakekit.format.calendar import printable
 from lakekit.format.polars_types import polars_schema
+from lakekit.maintenance.distinct import DistinctSketch, count
 from lakekit.metadata import feature_check, snapshots
 from lakekit.model.statistics import ColumnStatistics, Statistics, fixed_length_bytes
-from lakekit.options.frozendict import Frozen
+from lakekit.options.frozendict import FrozenDict
 from lakekit.read import damage, lazy, planner, table_scan
 from lakekit.storage.refusal import typed_refusals
 
@@ -35,11 +36,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from lakekit.commit.result import Commit
-    from lakekit.metadata.table_context import Handle
-    from lakekit.read.table_scan import Scan
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.read.table_scan import TableScan
     from lakekit.types import Field
 
-    Look = Callable[[Scan, Sequence[Field]], Sequence[pl.DataFrame]]
+    Look = Callable[[TableScan, Sequence[Field]], Sequence[pl.DataFrame]]
 
 _TEXTS, _BYTES = ("CHAR", "VARCHAR"), ("BINARY", "VARBINARY")
 _SECONDS = len("2024-01-01 00:00:00")
@@ -49,7 +50,7 @@ _BATCH_ROWS = 1 << 18
 _PARTS = 256
 
 
-def analyze(handle: Handle, columns: Sequence[str] | None, look: Look | None = None) -> Commit:
+def analyze(handle: TableContext, columns: Sequence[str] | None, look: Look | None = None) -> Commit:
     """Collects statistics of the newest snapshot; None: of every column that can have some. Without a snapshot none is made.
 
     `look`: who looks at the rows, in parts; None: this process. What they look like together is the same, whatever the parts.
@@ -68,13 +69,13 @@ def analyze(handle: Handle, columns: Sequence[str] | None, look: Look | None = N
         schema_id=handle.schema.id,
         merged_record_count=told["rows"],
         merged_record_size_bytes=stored_bytes * told["rows"] // stored_rows if stored_rows else 0,
-        columns=Frozen({field.name: _answers(field, told) for field in chosen}),
+        columns=FrozenDict({field.name: _answers(field, told) for field in chosen}),
     )
     name = f"stat-{handle.world.new_id()}-0"
     handle.storage.put(handle.layout.statistics(name), found.to_json())
-    step = Step(changes=Changes(kind="ANALYZE", delta=NOTHING, changelog=NOTHING, statistics=name))
+    step = CommitStep(changes=CommitChanges(kind="ANALYZE", delta=NOTHING, changelog=NOTHING, statistics=name))
     try:
-        return committer.outcome(job, [try_commit.run(job, step, Draft(handle), latest)])
+        return committer.outcome(job, [try_commit.try_commit(job, step, UncommittedFiles(handle), latest)])
     except CommitStateUnknown:
         raise
     except BaseException:
@@ -83,7 +84,7 @@ def analyze(handle: Handle, columns: Sequence[str] | None, look: Look | None = N
         raise
 
 
-def _chosen(handle: Handle, columns: Sequence[str] | None) -> list[Field]:
+def _chosen(handle: TableContext, columns: Sequence[str] | None) -> list[Field]:
     """The columns asked for. Raises `ColumnNotFound`, and `InvalidOption` for one whose type has no statistics."""
     if columns is None:
         return [field for field in handle.schema.fields if _has_statistics(field)]
@@ -110,21 +111,21 @@ def _has_bounds(field: Field) -> bool:
 # ---- rows ----------------------------------------------------------------------------------------------------------------------------------
 
 
-def _look(source: Scan, fields: Sequence[Field]) -> list[pl.DataFrame]:
+def _look(source: TableScan, fields: Sequence[Field]) -> list[pl.DataFrame]:
     """What all rows look like."""
     names = read_names(source, fields)
     with damage.named(damage.plans_of(source)), typed_refusals():
         return [seen(source.handle, fields, lazy.lazy(source).select(cols(names)).collect_batches(chunk_size=_BATCH_ROWS, maintain_order=False))]
 
 
-def read_names(source: Scan, fields: Sequence[Field]) -> list[str]:
+def read_names(source: TableScan, fields: Sequence[Field]) -> list[str]:
     """The columns to read: one at least, so that rows are counted."""
     return [field.name for field in fields] or [source.fields[0].name]
 
 
-def seen(handle: Handle, fields: Sequence[Field], frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
+def seen(handle: TableContext, fields: Sequence[Field], frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
     """What some rows look like, in one row: how many they are, and of each column what puts itself together with what other rows say."""
-    sketches = {field.name: Distinct() for field in fields}
+    sketches = {field.name: DistinctSketch() for field in fields}
     asked = [question for field in fields for question in _questions(field)]
     parts = [_of(handle, fields).select(pl.len().cast(pl.Int64).alias("rows"), *asked)]
     for frame in frames:
@@ -136,7 +137,7 @@ def seen(handle: Handle, fields: Sequence[Field], frames: Iterable[pl.DataFrame]
     return _summed(parts).with_columns(pl.lit(sketch.to_bytes()).alias(f"distinct {name}") for name, sketch in sketches.items())
 
 
-def _of(handle: Handle, fields: Sequence[Field]) -> pl.DataFrame:
+def _of(handle: TableContext, fields: Sequence[Field]) -> pl.DataFrame:
     return pl.DataFrame(schema=polars_schema(fields, timestamp_unit=handle.options.lakekit_timestamp_unit))
 
 
@@ -160,7 +161,7 @@ def _summed(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return rows.select(_AS[name.partition(" ")[0]](col(name)) for name in rows.columns if not name.startswith("distinct "))
 
 
-def _together(handle: Handle, fields: Sequence[Field], parts: Sequence[pl.DataFrame]) -> Mapping[str, Any]:
+def _together(handle: TableContext, fields: Sequence[Field], parts: Sequence[pl.DataFrame]) -> Mapping[str, Any]:
     """What all parts say."""
     every = [*parts, seen(handle, fields, ())]
     bounds = [_text(field, col(f"{word} {field.name}")) for field in fields if _has_bounds(field) for word in ("min", "max")]

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakekit.bucket import append_compaction
-from lakekit.bucket.append_compaction import Place, Vector
-from lakekit.bucket.deletion_vector_writer import Vectors
+from lakekit.bucket.append_compaction import DeletionVectorSummary, RewriteTarget
+from lakekit.bucket.deletion_vector_writer import BucketDeletionVectors
 from lakekit.commit import abort
 from lakekit.data_file.file_names import file_names
 from lakekit.model.commit_message import CommitMessage
@@ -18,16 +18,16 @@ from lakekit.progress import work
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from lakekit.bucket.compaction import Compacted
-    from lakekit.bucket.restore import Restored, Standing
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.data_file import DataFile
+    from lakekit.bucket.compaction import CompactResult
+    from lakekit.bucket.restore import RestoredBucket, SnapshotBuckets
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.data_file import DataFileMeta
 
 BUCKET = 0
 """Where files without a bucket lie."""
 
 
-def pack(handle: Handle, standing: Standing, partitions: Iterable[bytes], *, full: bool, share: tuple[int, int] = (0, 1)) -> list[CommitMessage]:
+def pack(handle: TableContext, standing: SnapshotBuckets, partitions: Iterable[bytes], *, full: bool, share: tuple[int, int] = (0, 1)) -> list[CommitMessage]:
     """Messages of what was rewritten: groups of small files as `append_compact.pack` makes them; `full`: any two small files of a partition are enough.
 
     `share`: the i-th of n parts of each partition's groups. Raises what reading and writing raise; then no new file is left.
@@ -43,25 +43,27 @@ def pack(handle: Handle, standing: Standing, partitions: Iterable[bytes], *, ful
     return found
 
 
-def groups(handle: Handle, restored: Restored, *, full: bool) -> list[tuple[DataFile, ...]]:
+def groups(handle: TableContext, restored: RestoredBucket, *, full: bool) -> list[tuple[DataFileMeta, ...]]:
     """The files of a partition that are rewritten, those together that become one."""
     options = handle.with_options({"compaction.min.file-num": "2"}).options if full else handle.options
-    held = {part.file_name: Vector(index_file=entry.file_name, deleted=part.cardinality) for entry in restored.vectors for part in entry.ranges}
+    held = {part.file_name: DeletionVectorSummary(index_file=entry.file_name, deleted=part.cardinality) for entry in restored.vectors for part in entry.ranges}
     worth = [file for file in restored.files if append_compaction.is_worth(file, options, held.get(file.name))]
     return list(append_compaction.pack(worth, options, held if handle.options.deletion_vectors_enabled else None))
 
 
-def part_count(handle: Handle, restored: Restored, *, full: bool) -> int:
+def part_count(handle: TableContext, restored: RestoredBucket, *, full: bool) -> int:
     """Into how many parts the groups of a partition may be shared: index files of deletion vectors hold those of many files, and are written anew by one."""
     count = len(groups(handle, restored, full=full))
     return min(count, 1) if restored.vectors else count
 
 
-def _rewritten(handle: Handle, standing: Standing, partition: bytes, groups: Sequence[Sequence[DataFile]]) -> Iterator[CommitMessage]:
+def _rewritten(handle: TableContext, standing: SnapshotBuckets, partition: bytes, groups: Sequence[Sequence[DataFileMeta]]) -> Iterator[CommitMessage]:
     restored = standing.bucket(partition, BUCKET)
     gone = {file.name for group in groups for file in group}
     vectors = vectors_of(handle, partition, restored, gone)
-    place = Place(handle=handle, partition=partition, bucket=BUCKET, names=file_names(handle), deletions=vectors.positions, snapshot_id=restored.snapshot_id)
+    place = RewriteTarget(
+        handle=handle, partition=partition, bucket=BUCKET, names=file_names(handle), deletions=vectors.positions, snapshot_id=restored.snapshot_id
+    )
     with work(handle.world, "compacting", "files", len(gone)) as under_way:
         for group in groups:
             yield message(handle, partition, append_compaction.rewrite(place, group))
@@ -69,18 +71,18 @@ def _rewritten(handle: Handle, standing: Standing, partition: bytes, groups: Seq
     yield from without(vectors, gone)
 
 
-def vectors_of(handle: Handle, partition: bytes, restored: Restored, gone: Collection[str]) -> Vectors:
+def vectors_of(handle: TableContext, partition: bytes, restored: RestoredBucket, gone: Collection[str]) -> BucketDeletionVectors:
     """The deletion vectors of the index files that hold those of some data files."""
     touched = [entry for entry in restored.vectors if any(part.file_name in gone for part in entry.ranges)]
-    return Vectors.restored(handle, partition, BUCKET, touched)
+    return BucketDeletionVectors.restored(handle, partition, BUCKET, touched)
 
 
-def message(handle: Handle, partition: bytes, done: Compacted) -> CommitMessage:
+def message(handle: TableContext, partition: bytes, done: CompactResult) -> CommitMessage:
     """What was compacted, for a commit."""
     return CommitMessage(partition=partition, bucket=BUCKET, total_buckets=handle.options.bucket, compact_before=done.before, compact_after=done.after)
 
 
-def without(vectors: Vectors, gone: Iterable[str]) -> Iterator[CommitMessage]:
+def without(vectors: BucketDeletionVectors, gone: Iterable[str]) -> Iterator[CommitMessage]:
     """The index files anew without the vectors of files that are gone, if there were any. Raises `StorageFailed`."""
     vectors.forget(gone)
     if vectors.changed:

@@ -12,21 +12,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakekit.commit import manifest_writer as writing
-from lakekit.commit.draft import Draft
+from lakekit.commit.draft import UncommittedFiles
 from lakekit.errors import CommitStateUnknown, LakekitError, StorageFailed
 from lakekit.model import hint, index_manifest
-from lakekit.model.table_paths import Layout
 from lakekit.model.snapshot import BATCH_IDENTIFIER, CURRENT_VERSION, Snapshot
+from lakekit.model.table_paths import TablePaths
 from lakekit.storage import folders
-from lakekit.storage.folders import Folders
-from lakekit.storage.atomic_write import put_once
+from lakekit.storage.atomic_write import create_exclusive
+from lakekit.storage.folders import SupportsDirectories
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lakekit.metadata.table_context import Ground, Handle
-    from lakekit.model.manifest_entries import Entries
-    from lakekit.model.index_file import IndexEntry
+    from lakekit.metadata.table_context import TableContext, TableLocation
+    from lakekit.model.index_file import IndexManifestEntry
+    from lakekit.model.manifest_entries import ManifestEntries
     from lakekit.model.table_schema import TableSchema
     from lakekit.storage.protocol import Storage
 
@@ -35,38 +35,38 @@ _METADATA = ("schema", "_schema", "snapshot", "changelog", "tag", "branch")
 """Folders that make a place one of a table, or of what is left of it."""
 
 
-class State(NamedTuple):
+class InitialState(NamedTuple):
     """What a table begins with: its schemas, oldest first, and its snapshot; None: there is none."""
 
     schemas: Sequence[TableSchema]
     snapshot: Snapshot | None
 
 
-def check_place(target: Ground) -> None:
+def check_place(target: TableLocation) -> None:
     """Raises `StorageFailed` where something lies at the place; in a store, data files that another attempt left are passed over."""
     root = target.layout.root
     found = [one.name for one in target.storage.list(root)]
-    if not isinstance(target.storage, Folders):  # and halves of files too
+    if not isinstance(target.storage, SupportsDirectories):  # and halves of files too
         inside = (one for name in found if name in _METADATA for one in target.storage.list(f"{root}/{name}"))
         found = [one.name for one in inside if not one.name.startswith(".")]
     if found:
         raise StorageFailed(f'"{root}" holds {", ".join(found[:5])} already, though no table is known there; move it away first', path=root)
 
 
-def put(target: Ground, what: str, make: Callable[[Ground], State]) -> TableSchema:
+def create_table_atomically(target: TableLocation, what: str, make: Callable[[TableLocation], InitialState]) -> TableSchema:
     """Has the files made where the table comes to stand, or aside of it, and then makes it one; its newest schema.
 
     `what` is the word in the hidden folder's name. The target's storage reaches the folder above it, as `Metastore.create_table` says.
 
     Raises what `make` raises, `StorageFailed` where somebody was faster; then there is no table.
     """
-    if not isinstance(target.storage, Folders):
+    if not isinstance(target.storage, SupportsDirectories):
         state = make(target)
         _publish(target, state)
         return state.schemas[-1]
     above, _, own = target.layout.root.rpartition("/")
     hidden = f"{above}/.{what}-{target.world.new_id()}"
-    staged = replace(target, layout=Layout(root=f"{hidden}/{own}"), keeper=None)
+    staged = replace(target, layout=TablePaths(root=f"{hidden}/{own}"), keeper=None)
     try:
         state = make(staged)
         _publish(staged, state)
@@ -77,17 +77,17 @@ def put(target: Ground, what: str, make: Callable[[Ground], State]) -> TableSche
     return state.schemas[-1]
 
 
-def _publish(target: Ground, state: State) -> None:
+def _publish(target: TableLocation, state: InitialState) -> None:
     """Schemas and snapshot. What fails takes back the schemas only: of the files another attempt at this place may count on some."""
     made: list[str] = []
     is_first = True
     try:
         for schema in state.schemas:
             path = target.layout.schema(schema.id)
-            is_first = is_first and put_once(target.storage, path, schema.to_json())
+            is_first = is_first and create_exclusive(target.storage, path, schema.to_json())
             made += [path] if is_first else []
         if state.snapshot is not None and is_first:
-            is_first = put_once(target.storage, target.layout.snapshot(state.snapshot.id), state.snapshot.to_json())
+            is_first = create_exclusive(target.storage, target.layout.snapshot(state.snapshot.id), state.snapshot.to_json())
     except CommitStateUnknown:
         raise
     except LakekitError:  # an interrupt may come after the snapshot, which then stands
@@ -102,8 +102,8 @@ def _publish(target: Ground, state: State) -> None:
                 target.storage.put(path, hint.encode(state.snapshot.id))
 
 
-def withdraw(target: Ground) -> None:
-    """Takes back a table that is not to be known: `put` has made it, so that everything at the place is of it. Raises `StorageFailed`."""
+def drop_created(target: TableLocation) -> None:
+    """Takes back a table that is not to be known: `create_table_atomically` has made it, so that everything at the place is of it. Raises `StorageFailed`."""
     folders.remove(target.storage, target.layout.root, last=(target.layout.schema_dir,))
 
 
@@ -115,9 +115,9 @@ def copied(storage: Storage, path: str, to: Storage, target: str) -> None:
             file.write(storage.read(path, start, min(_CHUNK_BYTES, size_bytes - start)))
 
 
-def snapshot(here: Handle, live: Entries, indexes: Sequence[IndexEntry] = ()) -> Snapshot:
+def snapshot(here: TableContext, live: ManifestEntries, indexes: Sequence[IndexManifestEntry] = ()) -> Snapshot:
     """Writes manifests that name files; the first snapshot of the table, which has them."""
-    draft = Draft(here)
+    draft = UncommittedFiles(here)
     base = writing.write_list(draft, [])
     delta = writing.write_list(draft, writing.write_entries(draft, live))
     index_name = draft.write("index-manifest", index_manifest.encode(indexes, **draft.how)) if indexes else None

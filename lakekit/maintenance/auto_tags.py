@@ -15,17 +15,17 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import TYPE_CHECKING, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from lakekit.maintenance import tags as tagging
-from lakekit.maintenance.result import Expired
 from lakekit.commit import committer
 from lakekit.errors import InvalidOption, TagAlreadyExists, TagNotFound
+from lakekit.maintenance import tags as tagging
+from lakekit.maintenance.result import Expired
 from lakekit.metadata import snapshots, tags
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.read import auto_tags
 from lakekit.world import wall_clock_ms
 
 if TYPE_CHECKING:
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.model.snapshot import Snapshot
     from lakekit.model.tag import Tag
 
@@ -40,14 +40,14 @@ _LONGEST = timedelta(days=36_500)
 BATCH_PREFIX = "batch-write-"
 
 
-class _LookedAt(NamedTuple):
+class _TagProgress(NamedTuple):
     """How far snapshots were asked while the last automatic tag was this one."""
 
     last: str | None
     end: Snapshot
 
 
-def create(handle: Handle) -> list[str]:
+def create(handle: TableContext) -> list[str]:
     """Makes the automatic tags that are due, and removes the oldest ones beyond `tag.num-retained-max`. The names of new tags, oldest first.
 
     Raises `InvalidOption` for options that make no sense together, and what making and deleting tags raises.
@@ -64,7 +64,7 @@ def create(handle: Handle) -> list[str]:
     period = None if last is None else auto_tags.period_of(handle, last.name)
     due = None if period is None else period + length
     key = ("auto-tags", handle.storage, handle.layout.snapshot_dir)
-    seen: _LookedAt | None = handle.world.decoded.get(key)
+    seen: _TagProgress | None = handle.world.decoded.get(key)
     number = 0 if last is None else last.snapshot.id + 1
     if seen is not None and seen.last == (None if last is None else last.name) and snapshots.find(handle, seen.end.id) == seen.end:
         number = max(number, seen.end.id + 1)  # nobody rolled back since
@@ -82,20 +82,20 @@ def create(handle: Handle) -> list[str]:
         _retain(handle)
     after = made[-1] if made else last.name if last is not None else None
     if end is not None:
-        handle.world.decoded.put({key: _LookedAt(after, end)}, _LOOKED_AT_BYTES)
+        handle.world.decoded.put({key: _TagProgress(after, end)}, _LOOKED_AT_BYTES)
     return made
 
 
-def create_forced(handle: Handle) -> list[str]:
+def create_forced(handle: TableContext) -> list[str]:
     """The same; where the clock says that a tag is due and no snapshot was made since, one without changes is committed for it. Raises what a commit raises."""
     made = create(handle)
     if not _is_overdue(handle):
         return made
-    committer.publish(handle, [], commit_user=handle.new_commit_user(), identifier=BATCH_IDENTIFIER, ignore_empty=False, is_new_user=True)
+    committer.commit_changes(handle, [], commit_user=handle.new_commit_user(), identifier=BATCH_IDENTIFIER, ignore_empty=False, is_new_user=True)
     return [*made, *create(handle)]
 
 
-def _is_overdue(handle: Handle) -> bool:
+def _is_overdue(handle: TableContext) -> bool:
     """Whether a snapshot of this moment would be tagged; watermarks do not move by the clock."""
     if handle.options.tag_automatic_creation != "process-time":
         return False
@@ -107,12 +107,12 @@ def _is_overdue(handle: Handle) -> bool:
     return now - timedelta(milliseconds=handle.options.tag_creation_delay_ms) >= period + 2 * auto_tags.length(handle)
 
 
-def _automatic(handle: Handle) -> list[Tag]:
+def _automatic(handle: TableContext) -> list[Tag]:
     """The automatic tags, by snapshot."""
     return [tag for tag in tags.all(handle) if auto_tags.period_of(handle, tag.name) is not None]
 
 
-def _last(handle: Handle) -> Tag | None:
+def _last(handle: TableContext) -> Tag | None:
     found = _automatic(handle)
     if len(found) > 1 and found[-1].snapshot.id == found[-2].snapshot.id:
         names = ", ".join(tag.name for tag in found if tag.snapshot.id == found[-1].snapshot.id)
@@ -121,12 +121,12 @@ def _last(handle: Handle) -> Tag | None:
     return found[-1] if found else None
 
 
-def _since(handle: Handle, number: int) -> list[Snapshot]:
+def _since(handle: TableContext, number: int) -> list[Snapshot]:
     """The snapshots from a number on."""
     return [found for one in snapshots.ids(handle) if one >= number and (found := snapshots.find(handle, one)) is not None]
 
 
-def _time(handle: Handle, snapshot: Snapshot) -> datetime | None:
+def _time(handle: TableContext, snapshot: Snapshot) -> datetime | None:
     """The time of a snapshot on the wall clock of the option's zone, without one; None where it has no watermark, or one that no period has.
 
     A stream that has an end says so by the greatest watermark that there is: no name of a period has room for its year.
@@ -167,7 +167,7 @@ def _floor(time: datetime, length: timedelta) -> datetime:
     return _EPOCH + int((time - _EPOCH) / _MILLI) // (length // _MILLI) * length
 
 
-def _retain(handle: Handle) -> None:
+def _retain(handle: TableContext) -> None:
     most = handle.options.tag_num_retained_max
     found = _automatic(handle)
     if most is not None and len(found) > most:
@@ -177,7 +177,7 @@ def _retain(handle: Handle) -> None:
 # ---- of a batch ----------------------------------------------------------------------------------------------------------------------------------------
 
 
-def create_of_batch(handle: Handle) -> str | None:
+def create_of_batch(handle: TableContext) -> str | None:
     """Tags the newest snapshot as the one of a batch job, then removes the oldest tags, of any kind, beyond `tag.num-retained-max`."""
     snapshot = snapshots.latest(handle)
     if snapshot is None or handle.options.tag_automatic_creation != "batch":
@@ -201,7 +201,7 @@ def create_of_batch(handle: Handle) -> str | None:
 # ---- over ----------------------------------------------------------------------------------------------------------------------------------------------
 
 
-def expire(handle: Handle, *, older_than_ms: int | None = None, dry_run: bool = False) -> Expired:
+def expire(handle: TableContext, *, older_than_ms: int | None = None, dry_run: bool = False) -> Expired:
     """Removes the tags whose time is over, and the files that only they needed; with `older_than_ms` also those made before that time.
 
     A tag without a time of its own was made when its file was last written. Raises what deleting tags raises.

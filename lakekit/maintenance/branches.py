@@ -13,10 +13,10 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from lakekit.errors import BranchAlreadyExists, BranchNotFound, Conflict, InvalidOption, LakekitError, SnapshotNotFound
 from lakekit.maintenance import roots
 from lakekit.maintenance.result import Expired
 from lakekit.maintenance.rollback import check_whole
-from lakekit.errors import BranchAlreadyExists, BranchNotFound, Conflict, InvalidOption, LakekitError, SnapshotNotFound
 from lakekit.metadata import schemas, snapshots, tags
 from lakekit.model import hint
 from lakekit.model.table_paths import MAIN, flaw
@@ -25,7 +25,7 @@ from lakekit.storage import folders
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.model.snapshot import Snapshot
     from lakekit.storage.protocol import Stat
 
@@ -35,7 +35,7 @@ _READ_ALONG = ("scan.fallback-branch", "scan.primary-branch")
 """The options by which a branch is read along with another one."""
 
 
-def create(handle: Handle, name: str, *, tag: str | None = None) -> None:
+def create(handle: TableContext, name: str, *, tag: str | None = None) -> None:
     """A new branch beside the handle's: empty, with all schemas, or with the snapshot of a tag and the schemas up to then.
 
     Raises `InvalidOption` for a name that no branch can have, `BranchAlreadyExists`, `TagNotFound`.
@@ -58,7 +58,7 @@ def create(handle: Handle, name: str, *, tag: str | None = None) -> None:
         raise Conflict(f"tag {tag!r} of {handle.name} was deleted while branch {name!r} was made of it. There is no such branch now")
 
 
-def delete(handle: Handle, name: str, *, dry_run: bool = False) -> Expired:
+def delete(handle: TableContext, name: str, *, dry_run: bool = False) -> Expired:
     """Removes a branch, its snapshots and tags with it. Raises `BranchNotFound`, `InvalidOption` where options of the table or of another branch read it."""
     roots.check_removable(handle)
     _check_other(handle, name)
@@ -70,7 +70,7 @@ def delete(handle: Handle, name: str, *, dry_run: bool = False) -> Expired:
     return Expired(table=handle.name, branches=(name,), snapshot_ids=ids, tags=held, dry_run=dry_run)
 
 
-def rename(handle: Handle, name: str, new: str) -> None:
+def rename(handle: TableContext, name: str, new: str) -> None:
     """Another name for a branch. Raises `BranchNotFound`, `BranchAlreadyExists`, `InvalidOption`.
 
     Its files are copied before the old ones go, so that what it keeps is kept all the while; writers to it should rest. Stopped halfway, the same call does
@@ -94,7 +94,7 @@ def rename(handle: Handle, name: str, new: str) -> None:
     drop(handle, name)
 
 
-def fast_forward(handle: Handle, name: str, *, dry_run: bool = False) -> Expired:
+def fast_forward(handle: TableContext, name: str, *, dry_run: bool = False) -> Expired:
     """Brings the handle's branch to where another one is: its snapshots, schemas and tags from the other's first snapshot on are replaced by the other's.
 
     What came here since that snapshot is no longer there. The other branch stays as it is. Raises `BranchNotFound`, `SnapshotNotFound` for a branch
@@ -133,7 +133,7 @@ def fast_forward(handle: Handle, name: str, *, dry_run: bool = False) -> Expired
     return done
 
 
-def _whole(there: Handle, numbers: Sequence[int]) -> Snapshot:
+def _whole(there: TableContext, numbers: Sequence[int]) -> Snapshot:
     """The first snapshot of a branch all of whose snapshots, schemas and tags can be read, and the newest one's manifests. Raises `Corrupt`, `FileMissing`."""
     schemas.all(there)
     tags.all(there)
@@ -142,7 +142,7 @@ def _whole(there: Handle, numbers: Sequence[int]) -> Snapshot:
     return read[0]
 
 
-def _schemas(handle: Handle, there: Handle, first: int) -> None:
+def _schemas(handle: TableContext, there: TableContext, first: int) -> None:
     """The other branch's schemas in the place of the own ones from a number on; what is equal stays."""
     storage, own, other = handle.storage, handle.layout, there.layout
     theirs = {number: storage.read(other.schema(number)) for number in schemas.ids(there)}
@@ -158,7 +158,7 @@ def _schemas(handle: Handle, there: Handle, first: int) -> None:
 # ---- names and files -----------------------------------------------------------------------------------------------------------------------------------
 
 
-def _check_name(handle: Handle, name: str) -> None:
+def _check_name(handle: TableContext, name: str) -> None:
     if not isinstance(name, str):
         msg = f"a branch's name is a text, not {type(name).__name__}"
         raise TypeError(msg)
@@ -175,7 +175,7 @@ def _check_name(handle: Handle, name: str) -> None:
         raise InvalidOption(f"{name[:80]!a} cannot be the name of a branch of {handle.name}: {why}", key="branch", value=name)
 
 
-def _check_other(handle: Handle, name: str) -> None:
+def _check_other(handle: TableContext, name: str) -> None:
     """Raises where there is no branch, nor what is left of one."""
     if name == MAIN:
         raise InvalidOption(f"{MAIN!r} is the branch that every table begins with; it cannot be deleted, renamed or gone forward to", key="branch", value=name)
@@ -184,7 +184,7 @@ def _check_other(handle: Handle, name: str) -> None:
         raise BranchNotFound(f"{handle.name} has no branch {name!r}; {f'its branches are {known}' if known else 'it has no branches'}", name=name)
 
 
-def find_unfinished(handle: Handle, name: str, before_ms: int) -> list[Stat] | None:
+def find_unfinished(handle: TableContext, name: str, before_ms: int) -> list[Stat] | None:
     """Return the files of a branch that `create` began and never finished; None where it may be anything else.
 
     Such a branch has no schema. It holds temporary files, and a tag and its snapshot that the handle's branch has too, so
@@ -204,7 +204,7 @@ def find_unfinished(handle: Handle, name: str, before_ms: int) -> list[Stat] | N
     return None
 
 
-def _copies_of_tags(handle: Handle, there: Handle) -> dict[str, bytes]:
+def _copies_of_tags(handle: TableContext, there: TableContext) -> dict[str, bytes]:
     """Return what `create` would write into a branch of each tag of the handle's branch, by path."""
     found = {}
     for tag in tags.all(handle):
@@ -213,7 +213,7 @@ def _copies_of_tags(handle: Handle, there: Handle) -> dict[str, bytes]:
     return found
 
 
-def _entries(handle: Handle, directory: str, depth: int = 0) -> list[Stat]:
+def _entries(handle: TableContext, directory: str, depth: int = 0) -> list[Stat]:
     """Return the files and directories of a branch, in all of its directories."""
     found = []
     for one in handle.storage.list(directory):
@@ -223,7 +223,7 @@ def _entries(handle: Handle, directory: str, depth: int = 0) -> list[Stat]:
     return found
 
 
-def _check_unread(handle: Handle, name: str, afterwards: str) -> None:
+def _check_unread(handle: TableContext, name: str, afterwards: str) -> None:
     """Raises where a branch is read along with another one: partitions would be missing there, and nobody would say so."""
     asked: list[tuple[str, Mapping[str, str]]] = [(handle.layout.branch, handle.options.given)]
     for branch in roots.branches(handle):
@@ -237,12 +237,12 @@ def _check_unread(handle: Handle, name: str, afterwards: str) -> None:
                 raise InvalidOption(f"branch {name!r} is {key} of {whose}: {table}.alter(lk.reset_option({key!r})) first{afterwards}", key=key, value=name)
 
 
-def _claim(handle: Handle, name: str, path: str, data: bytes) -> None:
+def _claim(handle: TableContext, name: str, path: str, data: bytes) -> None:
     if not handle.storage.put_if_absent(path, data):
         raise BranchAlreadyExists(f"{handle.name} has a branch {name!r} by now: another process made it", name=name)
 
 
-def _files(handle: Handle, directory: str) -> list[str]:
+def _files(handle: TableContext, directory: str) -> list[str]:
     """The files of a branch, in all of its directories, and links to what lies elsewhere."""
     inside = list(_entries(handle, directory))
     above = [directory, *(one.path for one in inside if one.is_dir)]
@@ -250,12 +250,12 @@ def _files(handle: Handle, directory: str) -> list[str]:
     return [*(one.path for one in inside if not one.is_dir), *links]
 
 
-def _contents(handle: Handle, directory: str) -> dict[str, bytes]:
+def _contents(handle: TableContext, directory: str) -> dict[str, bytes]:
     """The files of a branch by their path inside it."""
     return {path.removeprefix(f"{directory}/"): handle.storage.read(path) for path in _files(handle, directory)}
 
 
-def drop(handle: Handle, name: str) -> None:
+def drop(handle: TableContext, name: str) -> None:
     """Delete the files of a branch: the schemas first, then everything, then the directories."""
     directory = handle.layout.branch_dir(name)
     files = _files(handle, directory)

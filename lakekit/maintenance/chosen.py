@@ -18,11 +18,11 @@ from lakekit.world import wall_clock_ms
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.model.snapshot import Snapshot
 
 
-def partitions(handle: Handle, there: Iterable[bytes], where: pl.Expr | str | None) -> set[bytes]:
+def partitions(handle: TableContext, there: Iterable[bytes], where: pl.Expr | str | None) -> set[bytes]:
     """Those of some serialized partitions that satisfy a condition on partition columns, a Polars expression or SQL text; None: all.
 
     Raises `InvalidOption` where the text is no condition or names another column, `SchemaMismatch` where it does not fit the columns' types.
@@ -53,11 +53,11 @@ def _named(wanted: pl.Expr, where: pl.Expr | str, schema: Mapping[str, pl.DataTy
     return user_expressions.checked(wanted, schema, table, "where") if wanted.meta.has_multiple_outputs() else wanted
 
 
-def rested(handle: Handle, snapshot: Snapshot | None, wanted: set[bytes], idle_ms: int) -> set[bytes]:
+def idle_partitions(handle: TableContext, snapshot: Snapshot | None, wanted: set[bytes], idle_ms: int) -> set[bytes]:
     """Those of some partitions whose newest file is so old, by the wall clock. A table without partitions is one."""
     if snapshot is None or not wanted:
         return wanted
-    entries = manifest_reader.live(handle, snapshot)
+    entries = manifest_reader.read_live_entries(handle, snapshot)
     newest = pa.table({name: entries.column(name) for name in ("partition", "creation_time")}).group_by("partition").aggregate([("creation_time", "max")])
     times = newest.column("creation_time_max").cast(pa.int64()).to_pylist()  # scalar: one a partition
     last = wall_clock_ms(handle.world.now_ms()) - idle_ms

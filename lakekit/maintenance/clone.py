@@ -17,29 +17,29 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakekit.maintenance import tags as tagging, atomic_create
-from lakekit.maintenance.atomic_create import State
-from lakekit.errors import InvalidOption, SnapshotNotFound, Unsupported
 from lakekit.data_file import deletion_vector_reader, paths
+from lakekit.errors import InvalidOption, SnapshotNotFound, Unsupported
+from lakekit.maintenance import atomic_create, tags as tagging
+from lakekit.maintenance.atomic_create import InitialState
 from lakekit.metadata import feature_check, manifest_reader, schemas, snapshots
 from lakekit.options.features import OBJECTS
-from lakekit.options.frozendict import EMPTY, Frozen
+from lakekit.options.frozendict import EMPTY, FrozenDict
 from lakekit.storage.protocol import FileMissing
-from lakekit.world import each
+from lakekit.world import parallel_map
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from lakekit.metadata.table_context import Ground, Handle
-    from lakekit.model.manifest_entries import Entries
-    from lakekit.model.table_schema import TableSchema
+    from lakekit.metadata.table_context import TableContext, TableLocation
+    from lakekit.model.manifest_entries import ManifestEntries
     from lakekit.model.snapshot import Snapshot
+    from lakekit.model.table_schema import TableSchema
 
 _OF_PLACES = ("path", "branch", "data-file.external-paths")
 """Options that lead to where the source is, and those that begin with the last one and a dot."""
 
 
-def clone(source: Handle, target: Ground, at: int | str | datetime | None = None) -> TableSchema:
+def clone(source: TableContext, target: TableLocation, at: int | str | datetime | None = None) -> TableSchema:
     """Copies a table to a place where nothing is; the newest schema of the copy. `at`: a snapshot, tag or time, with the schema of then.
 
     Raises `SnapshotNotFound`, `TagNotFound`; `Unsupported` for tables that lakekit does not write, `InvalidOption` for one that is read together with
@@ -49,7 +49,7 @@ def clone(source: Handle, target: Ground, at: int | str | datetime | None = None
     atomic_create.check_place(target)
     state = _state(source, at)
     try:
-        return atomic_create.put(target, "clone", lambda place: state._replace(snapshot=_files(source, place, state)))
+        return atomic_create.create_table_atomically(target, "clone", lambda place: state._replace(snapshot=_files(source, place, state)))
     except FileMissing as missing:
         if state.snapshot is None or tagging.keepers(source, state.snapshot):
             raise
@@ -59,7 +59,7 @@ def clone(source: Handle, target: Ground, at: int | str | datetime | None = None
         ) from missing
 
 
-def _check(source: Handle) -> None:
+def _check(source: TableContext) -> None:
     feature_check.check_writable(source)
     if source.layout.hidden:
         kind = str(source.options.type)
@@ -74,45 +74,49 @@ def _check(source: Handle) -> None:
         )
 
 
-def _state(source: Handle, at: int | str | datetime | None) -> State:
+def _state(source: TableContext, at: int | str | datetime | None) -> InitialState:
     known = schemas.all(source)
     if at is None:
         snapshot = snapshots.latest(source)
     else:
         snapshot = tagging.source(source, at)
         known = [schema for schema in known if schema.id <= snapshot.schema_id]
-    return State([_moved(schema, source.world.now_ms()) for schema in known], snapshot)
+    return InitialState([_moved(schema, source.world.now_ms()) for schema in known], snapshot)
 
 
 def _moved(schema: TableSchema, now_ms: int) -> TableSchema:
     """A schema of the clone, made now: that also tells the claims of two clones to one place apart."""
     kept = {key: value for key, value in schema.options.items() if not (key in _OF_PLACES or key.startswith(f"{_OF_PLACES[-1]}."))}
-    return replace(schema, options=Frozen(kept), time_millis=now_ms)
+    return replace(schema, options=FrozenDict(kept), time_millis=now_ms)
 
 
 # ---- what is copied ------------------------------------------------------------------------------------------------------------------------------------
 
 
-def _files(source: Handle, target: Ground, state: State) -> Snapshot | None:
+def _files(source: TableContext, target: TableLocation, state: InitialState) -> Snapshot | None:
     """Copies the files of the snapshot and writes manifests that name them; the snapshot of the clone."""
     if state.snapshot is None:
         return None
     here = replace(source, name=target.name, layout=target.layout, storage=target.storage, keeper=None, dynamic=EMPTY).with_schema(state.schemas[-1])
-    live = manifest_reader.live(source, state.snapshot)
+    live = manifest_reader.read_live_entries(source, state.snapshot)
     indexes = manifest_reader.index_entries(source, state.snapshot)
     moved_indexes = [replace(entry, external_path=None) for entry in indexes]
     pairs = _data(source, here, live)
-    pairs += zip((deletion_vector_reader.index_path(source, one) for one in indexes), (deletion_vector_reader.index_path(here, one) for one in moved_indexes), strict=True)
+    pairs += zip(
+        (deletion_vector_reader.index_path(source, one) for one in indexes),
+        (deletion_vector_reader.index_path(here, one) for one in moved_indexes),
+        strict=True,
+    )
     statistics = state.snapshot.statistics if here.schema.id == state.snapshot.schema_id else None
     if statistics is not None:
         pairs.append((source.layout.statistics(statistics), here.layout.statistics(statistics)))
     is_remote = source.storage.is_remote or here.storage.is_remote
-    each(lambda pair: atomic_create.copied(source.storage, pair[0], here.storage, pair[1]), dict.fromkeys(pairs), waiting=is_remote)
+    parallel_map(lambda pair: atomic_create.copied(source.storage, pair[0], here.storage, pair[1]), dict.fromkeys(pairs), waiting=is_remote)
     found = atomic_create.snapshot(here, live.without_external_paths(), moved_indexes)
     return replace(found, watermark=state.snapshot.watermark_or_none, statistics=statistics, next_row_id=state.snapshot.next_row_id or 0)
 
 
-def _data(source: Handle, here: Handle, live: Entries) -> list[tuple[str, str]]:
+def _data(source: TableContext, here: TableContext, live: ManifestEntries) -> list[tuple[str, str]]:
     """Where each data file is and is to be, and what lies beside it."""
     pairs: list[tuple[str, str]] = []
     beside = live.column("extra_files").to_pylist()  # scalar: one a file

@@ -11,25 +11,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakekit.bucket import clustered, sort_order
-from lakekit.bucket.append_compaction import Place
-from lakekit.maintenance import append_files
-from lakekit.maintenance.append_files import BUCKET
+from lakekit.bucket.append_compaction import RewriteTarget
 from lakekit.commit import abort
 from lakekit.data_file.file_names import file_names
+from lakekit.maintenance import append_files
+from lakekit.maintenance.append_files import BUCKET
 from lakekit.progress import work
 from lakekit.world import wall_clock_ms
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from lakekit.bucket.sort_order import Ordering
-    from lakekit.bucket.restore import Standing
+    from lakekit.bucket.restore import SnapshotBuckets
+    from lakekit.bucket.sort_order import SortOrder
     from lakekit.lsm.compaction_picker import CompactionUnit
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.model.commit_message import CommitMessage
 
 
-def cluster(handle: Handle, standing: Standing, partitions: Collection[bytes], *, full: bool, is_chosen: bool) -> list[CommitMessage]:
+def cluster(handle: TableContext, standing: SnapshotBuckets, partitions: Collection[bytes], *, full: bool, is_chosen: bool) -> list[CommitMessage]:
     """Messages of what was sorted. `is_chosen`: the caller named the partitions, so that others may be added for their age.
 
     Raises `InvalidOption` where the columns cannot be sorted by, and what reading and writing raise; then no new file is left.
@@ -51,24 +51,26 @@ def cluster(handle: Handle, standing: Standing, partitions: Collection[bytes], *
     return found
 
 
-def _ordering(handle: Handle) -> Ordering:
+def _ordering(handle: TableContext) -> SortOrder:
     """The order that the options ask for; sorted group by group, it is that of the columns one after another (`IncrementalClusterCompact.localSort`)."""
     if handle.options.clustering_incremental_mode == clustered.LOCAL:
         return sort_order.clustering(handle.with_options({"clustering.strategy": "order"}))
     return sort_order.clustering(handle)
 
 
-def _clustered(handle: Handle, standing: Standing, partition: bytes, unit: CompactionUnit, order: Ordering) -> Iterator[CommitMessage]:
+def _clustered(handle: TableContext, standing: SnapshotBuckets, partition: bytes, unit: CompactionUnit, order: SortOrder) -> Iterator[CommitMessage]:
     restored = standing.bucket(partition, BUCKET)
     gone = {file.name for file in unit.files}
     vectors = append_files.vectors_of(handle, partition, restored, gone)
-    place = Place(handle=handle, partition=partition, bucket=BUCKET, names=file_names(handle), deletions=vectors.positions, snapshot_id=restored.snapshot_id)
+    place = RewriteTarget(
+        handle=handle, partition=partition, bucket=BUCKET, names=file_names(handle), deletions=vectors.positions, snapshot_id=restored.snapshot_id
+    )
     together = handle.options.clustering_incremental_mode != clustered.LOCAL
     yield append_files.message(handle, partition, clustered.rewrite(place, unit, order, together=together))
     yield from append_files.without(vectors, gone)
 
 
-def _idle(handle: Handle, standing: Standing, chosen: Collection[bytes]) -> list[bytes]:
+def _idle(handle: TableContext, standing: SnapshotBuckets, chosen: Collection[bytes]) -> list[bytes]:
     """Partitions that are old enough to be sorted as a whole, and are not yet."""
     options = handle.options
     idle_ms = options.clustering_history_partition_idle_to_full_sort_ms

@@ -14,25 +14,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakekit.bucket import clustered
-from lakekit.bucket.restore import Standing
-from lakekit.maintenance import append_files, chosen, cluster, postpone, rewrite, sort_compact
+from lakekit.bucket.restore import SnapshotBuckets
 from lakekit.commit import expired
-from lakekit.commit.committer import publish_once
-from lakekit.errors import Conflict, InvalidOption
+from lakekit.commit.committer import commit_changes_once
 from lakekit.data_file.entry_damage import manifest_named
+from lakekit.errors import Conflict, InvalidOption
+from lakekit.maintenance import append_files, chosen, cluster, postpone, rewrite, sort_compact
 from lakekit.metadata import feature_check, snapshots
-from lakekit.model.table_paths import POSTPONE_BUCKET
 from lakekit.model.snapshot import BATCH_IDENTIFIER
-from lakekit.write.table_writers import Writers
+from lakekit.model.table_paths import POSTPONE_BUCKET
+from lakekit.write.table_writers import BucketWriters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import polars as pl
 
-    from lakekit.bucket.sort_order import Ordering, Strategy
+    from lakekit.bucket.sort_order import SortOrder, Strategy
     from lakekit.commit.result import Commit
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.model.commit_message import CommitMessage
     from lakekit.write.table_writers import Place
 
@@ -40,13 +40,13 @@ _ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class CompactRequest:
     """A compaction as it was asked for. `order`: all rows are sorted; `is_chosen`: the caller named partitions."""
 
-    handle: Handle
+    handle: TableContext
     commit_user: str
     full: bool
-    order: Ordering | None
+    order: SortOrder | None
     is_chosen: bool
 
     @property
@@ -56,7 +56,7 @@ class Asked:
 
 
 def compact(
-    handle: Handle,
+    handle: TableContext,
     *,
     full: bool = False,
     where: pl.Expr | str | None = None,
@@ -80,13 +80,13 @@ def compact(
         if rewrite.waits_for_compaction(job.handle):
             compact(handle, full=True, where=where)
         return sort_compact.sort_keys(job.handle, job.order, where)
-    standing = Standing.of(job.handle, snapshots.latest(job.handle))
+    standing = SnapshotBuckets.of(job.handle, snapshots.latest(job.handle))
     with manifest_named(job.handle, lambda: standing.snapshot):
         made = messages(job, standing, places(job, standing, where, idle_ms=idle_ms))
-    return publish_once(job.handle, made, commit_user=job.commit_user)
+    return commit_changes_once(job.handle, made, commit_user=job.commit_user)
 
 
-def asked(handle: Handle, *, full: bool, where: pl.Expr | str | None, order_by: str | Sequence[str] | None, strategy: Strategy) -> Asked:
+def asked(handle: TableContext, *, full: bool, where: pl.Expr | str | None, order_by: str | Sequence[str] | None, strategy: Strategy) -> CompactRequest:
     """What a call asks for, checked. Raises `InvalidOption` and `Unsupported` as `compact` does, but for `where`."""
     feature_check.check_writable(handle)
     if order_by is None and strategy != "order":
@@ -95,21 +95,21 @@ def asked(handle: Handle, *, full: bool, where: pl.Expr | str | None, order_by: 
     if handle.has_buckets:
         clustered.clusters_buckets(handle)
     order = None if order_by is None else sort_compact.ordering(handle, order_by, strategy)
-    return Asked(handle=handle, commit_user=handle.new_commit_user(), full=full, order=order, is_chosen=where is not None)
+    return CompactRequest(handle=handle, commit_user=handle.new_commit_user(), full=full, order=order, is_chosen=where is not None)
 
 
-def places(job: Asked, standing: Standing, where: pl.Expr | str | None, *, idle_ms: int | None = None) -> list[Place]:
+def places(job: CompactRequest, standing: SnapshotBuckets, where: pl.Expr | str | None, *, idle_ms: int | None = None) -> list[Place]:
     """The places of a snapshot that a compaction looks at. Raises `InvalidOption` for `where`."""
     handle, there = job.handle, standing.places()
     wanted = chosen.partitions(handle, (partition for partition, _ in there), where)
     if idle_ms is not None:
-        wanted = chosen.rested(handle, standing.snapshot, wanted, idle_ms)
+        wanted = chosen.idle_partitions(handle, standing.snapshot, wanted, idle_ms)
     if job.order is None and handle.options.compaction_skip_expired_partitions:
         wanted = {partition for partition in wanted if not expired.is_expired(handle, partition)}
     return [place for place in there if place[0] in wanted]
 
 
-def messages(job: Asked, standing: Standing, some: Sequence[Place], *, share: tuple[int, int] = (0, 1)) -> list[CommitMessage]:
+def messages(job: CompactRequest, standing: SnapshotBuckets, some: Sequence[Place], *, share: tuple[int, int] = (0, 1)) -> list[CommitMessage]:
     """Compacts some places: all of a partition's where it goes by partition.
 
     `share`: of an append table without buckets, which of how many parts of the files that are packed together. Raises what compacting raises; then no file of
@@ -124,7 +124,7 @@ def messages(job: Asked, standing: Standing, some: Sequence[Place], *, share: tu
         return cluster.cluster(handle, standing, partitions, full=job.full, is_chosen=job.is_chosen)
     if not handle.has_buckets:
         return append_files.pack(handle, standing, partitions, full=job.full, share=share)
-    writers = Writers(handle, commit_user=job.commit_user, standing=standing)
+    writers = BucketWriters(handle, commit_user=job.commit_user, standing=standing)
     try:
         writers.compact_places(list(some), full=job.full)
         return writers.prepare()
@@ -135,7 +135,7 @@ def messages(job: Asked, standing: Standing, some: Sequence[Place], *, share: tu
 # ---- after writers that only add files ------------------------------------------------------------------------------------------------------
 
 
-def hides_new_files(handle: Handle) -> bool:
+def hides_new_files(handle: TableContext) -> bool:
     """Return whether readers see the rows of a new file, or its changelog, only after a compaction that the table's own writers run (ENGINE 2.6, 2.7)."""
     options = handle.options
     if handle.kind != "key" or not handle.has_buckets or options.bucket == POSTPONE_BUCKET or options.write_only:
@@ -143,7 +143,7 @@ def hides_new_files(handle: Handle) -> bool:
     return options.needs_lookup or options.full_compaction_interval > 0
 
 
-def compact_written(handle: Handle, committed: Sequence[CommitMessage], *, identifier: int) -> None:
+def compact_written(handle: TableContext, committed: Sequence[CommitMessage], *, identifier: int) -> None:
     """Compact the buckets of committed messages as the table's own writers would have, where `hides_new_files`.
 
     `identifier`: the number of the commit. Every n commits (`full-compaction.delta-commits`) all buckets that have new files are compacted fully, as
@@ -160,11 +160,11 @@ def compact_written(handle: Handle, committed: Sequence[CommitMessage], *, ident
     written = {(message.partition, message.bucket) for message in committed}
     for attempt in range(_ATTEMPTS):
         job = asked(handle, full=full, where=None, order_by=None, strategy="order")
-        standing = Standing.of(job.handle, snapshots.latest(job.handle))
+        standing = SnapshotBuckets.of(job.handle, snapshots.latest(job.handle))
         if full and interval > 1:
             written |= {place for place in standing.places() if any(file.level == 0 for file in standing.files(*place))}
         try:
-            publish_once(job.handle, messages(job, standing, sorted(written)), commit_user=job.commit_user)
+            commit_changes_once(job.handle, messages(job, standing, sorted(written)), commit_user=job.commit_user)
         except Conflict:
             if attempt == _ATTEMPTS - 1:
                 raise

@@ -9,19 +9,19 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from lakekit.errors import Corrupt, InvalidOption
 from lakekit.maintenance import roots
 from lakekit.maintenance.arguments import whole
 from lakekit.maintenance.result import Expired
-from lakekit.errors import Corrupt, InvalidOption
 from lakekit.metadata import consumers
 
 if TYPE_CHECKING:
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
 
 _GREATEST = 2**63 - 1
 
 
-def reset(handle: Handle, consumer_id: str, next_snapshot: int | None) -> None:
+def reset(handle: TableContext, consumer_id: str, next_snapshot: int | None) -> None:
     """Lets a consumer go on from a snapshot, which need not be there yet; None: forgets it. Raises `InvalidOption`, `ConsumerNotFound`."""
     consumers.check_id(consumer_id)
     if next_snapshot is None:
@@ -35,7 +35,7 @@ def reset(handle: Handle, consumer_id: str, next_snapshot: int | None) -> None:
     consumers.record(handle, consumer_id, number)
 
 
-def waiting(handle: Handle) -> list[int]:
+def waiting(handle: TableContext) -> list[int]:
     """The snapshots that consumers want next. Raises `Corrupt` where one cannot be read: nobody can tell what it has not read yet."""
     found = []
     for name in consumers.ids(handle):
@@ -43,12 +43,14 @@ def waiting(handle: Handle) -> list[int]:
             place = consumers.find(handle, name)
         except Corrupt as damaged:
             remedy = f"t.reset_consumer({name!r}, next_snapshot=…) writes it anew, and without next_snapshot forgets it"
-            raise roots.stops(damaged, "a consumer", handle.layout.consumer(name), remedy) from damaged
+            raise roots.unreadable_root(damaged, "a consumer", handle.layout.consumer(name), remedy) from damaged
         found += [] if place is None else [place.next_snapshot]
     return found
 
 
-def expire(handle: Handle, *, older_than_ms: int | None = None, including: str | None = None, excluding: str | None = None, dry_run: bool = False) -> Expired:
+def expire(
+    handle: TableContext, *, older_than_ms: int | None = None, including: str | None = None, excluding: str | None = None, dry_run: bool = False
+) -> Expired:
     """Forgets consumers whose file was written before a time, by the storage's clock; None: however old.
 
     `including`, `excluding`: regular expressions that whole ids match. Raises `InvalidOption` for one that is none.
@@ -66,7 +68,7 @@ def expire(handle: Handle, *, older_than_ms: int | None = None, including: str |
     return Expired(table=handle.name, consumers=tuple(gone), dry_run=dry_run)
 
 
-def expire_old(handle: Handle, age_ms: int | None, *, including: str | None, excluding: str | None, dry_run: bool = False) -> Expired:
+def expire_old(handle: TableContext, age_ms: int | None, *, including: str | None, excluding: str | None, dry_run: bool = False) -> Expired:
     """`expire` by age, the option's where None is given; without any age, the ones that `including` names. Raises `InvalidOption` where neither is said."""
     age = handle.options.consumer_expiration_time_ms if age_ms is None and including is None else age_ms
     if age is None and including is None:

@@ -25,7 +25,7 @@ _FEW = 2.5 * _REGISTERS
 
 
 @dataclass(frozen=True, slots=True)
-class Distinct:
+class DistinctSketch:
     """The sketch of one column, which grows. A mark for each register and number of zeros that a value has shown."""
 
     marks: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(_REGISTERS * _RANKS, np.bool_))

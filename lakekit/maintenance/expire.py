@@ -14,23 +14,23 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from lakekit.errors import InvalidOption, LakekitError
 from lakekit.maintenance import consumers, removal, roots
 from lakekit.maintenance.arguments import whole
 from lakekit.maintenance.result import Expired, expired
-from lakekit.errors import InvalidOption, LakekitError
 from lakekit.metadata import snapshots
 from lakekit.model import hint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lakekit.maintenance.roots import Root
-    from lakekit.metadata.table_context import Handle
+    from lakekit.maintenance.roots import GcRoot
+    from lakekit.metadata.table_context import TableContext
     from lakekit.model.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Retained:
+class RetentionLimits:
     """How many are kept at most and at least, those made since when, and how many go at once."""
 
     most: int
@@ -47,20 +47,22 @@ class Retained:
             raise InvalidOption(msg, key="retain_max", value=str(self.most))
 
 
-def of_snapshots(handle: Handle) -> Retained:
+def of_snapshots(handle: TableContext) -> RetentionLimits:
     """What the table's options say of snapshots."""
     options = handle.options
     since = handle.world.now_ms() - options.snapshot_time_retained_ms
-    return Retained(most=options.snapshot_num_retained_max, fewest=options.snapshot_num_retained_min, since_ms=since, at_once=options.snapshot_expire_limit)
+    return RetentionLimits(
+        most=options.snapshot_num_retained_max, fewest=options.snapshot_num_retained_min, since_ms=since, at_once=options.snapshot_expire_limit
+    )
 
 
-def of_changelogs(handle: Handle) -> Retained:
+def of_changelogs(handle: TableContext) -> RetentionLimits:
     """What the table's options say of long-lived changelogs."""
     fewest, most, age = handle.options.changelog_retained
-    return Retained(most=most, fewest=fewest, since_ms=handle.world.now_ms() - age, at_once=handle.options.snapshot_expire_limit)
+    return RetentionLimits(most=most, fewest=fewest, since_ms=handle.world.now_ms() - age, at_once=handle.options.snapshot_expire_limit)
 
 
-def given(retained: Retained, *, retain_max: int | None, retain_min: int | None, older_than_ms: int | None, max_deletes: int | None) -> Retained:
+def given(retained: RetentionLimits, *, retain_max: int | None, retain_min: int | None, older_than_ms: int | None, max_deletes: int | None) -> RetentionLimits:
     """The same with what a caller says put over it. Raises `InvalidOption` for a count that is none."""
     said = {"most": ("retain_max", retain_max), "fewest": ("retain_min", retain_min), "at_once": ("max_deletes", max_deletes)}
     counts = {name: whole(value, key) for name, (key, value) in said.items() if value is not None}
@@ -70,7 +72,7 @@ def given(retained: Retained, *, retain_max: int | None, retain_min: int | None,
 # ---- snapshots -----------------------------------------------------------------------------------------------------------------------------------------
 
 
-def nothing_is_old(handle: Handle, retained: Retained, newest_id: int) -> bool:
+def nothing_is_old(handle: TableContext, retained: RetentionLimits, newest_id: int) -> bool:
     """Whether it is sure that no snapshot expires, by the oldest one alone: a commit to a table with thousands of young snapshots lists none of them.
 
     The hint that names the oldest is asked for proof. Over a network a listing is the cheaper question.
@@ -88,7 +90,9 @@ def nothing_is_old(handle: Handle, retained: Retained, newest_id: int) -> bool:
     return False
 
 
-def expire_snapshots(handle: Handle, retained: Retained, *, dry_run: bool = False, deletes: Callable[[Sequence[str]], None] | None = None) -> Expired:
+def expire_snapshots(
+    handle: TableContext, retained: RetentionLimits, *, dry_run: bool = False, deletes: Callable[[Sequence[str]], None] | None = None
+) -> Expired:
     """Removes the snapshots that need not be retained. Consumers keep those that they have not read, or only their changelogs (`consumer.changelog-only`).
 
     `deletes`: who deletes the files that went with them; None: the storage, from here.
@@ -121,7 +125,7 @@ def expire_snapshots(handle: Handle, retained: Retained, *, dry_run: bool = Fals
     return expired(handle.name, found, dry_run=dry_run, snapshot_ids=tuple(root.snapshot.id for root in gone))
 
 
-def _outlived(handle: Handle, retained: Retained) -> bool:
+def _outlived(handle: TableContext, retained: RetentionLimits) -> bool:
     """Whether changelogs are kept longer than snapshots now are; what no option says of them is as for snapshots."""
     options = handle.options
     fewest, most, age = options.changelog_num_retained_min, options.changelog_num_retained_max, options.changelog_time_retained_ms
@@ -129,7 +133,7 @@ def _outlived(handle: Handle, retained: Retained) -> bool:
     return longer or (fewest or 0) > retained.fewest or (most or 0) > retained.most
 
 
-def _bounds(handle: Handle, retained: Retained, known: Sequence[int]) -> tuple[int, int]:
+def _bounds(handle: TableContext, retained: RetentionLimits, known: Sequence[int]) -> tuple[int, int]:
     """Where it begins to matter how old snapshots are, and the first snapshot that stays however old."""
     if not known:
         return 0, 0
@@ -141,23 +145,23 @@ def _bounds(handle: Handle, retained: Retained, known: Sequence[int]) -> tuple[i
     return low, end
 
 
-def _is_young(snapshot: Snapshot | None, retained: Retained) -> bool:
+def _is_young(snapshot: Snapshot | None, retained: RetentionLimits) -> bool:
     """Whether a snapshot stays for its age, and all after it."""
     return snapshot is not None and snapshot.time_millis >= retained.since_ms
 
 
-def _first_young(own: Sequence[Root], kind: Literal["snapshot", "changelog"], numbers: range, retained: Retained, otherwise: int) -> int:
+def _first_young(own: Sequence[GcRoot], kind: Literal["snapshot", "changelog"], numbers: range, retained: RetentionLimits, otherwise: int) -> int:
     """The first of those numbers whose snapshot, or long-lived changelog, stays for its age; `otherwise`, where all are too old."""
     found = {root.snapshot.id: root.snapshot for root in own if root.kind == kind}
     return next((number for number in sorted(found) if number in numbers and _is_young(found[number], retained)), otherwise)
 
 
-def _say_earliest(handle: Handle, number: int) -> None:
+def _say_earliest(handle: TableContext, number: int) -> None:
     with suppress(LakekitError):  # a hint is advice
         handle.storage.put(handle.layout.earliest_hint, hint.encode(number))
 
 
-def _keep_latest(handle: Handle, end: int, newest: int) -> None:
+def _keep_latest(handle: TableContext, end: int, newest: int) -> None:
     """A hint that names a snapshot that goes names the newest first: engines that believe hints take it for the newest once the one after it is gone too."""
     storage, path = handle.storage, handle.layout.latest_hint
     with suppress(LakekitError):
@@ -166,15 +170,15 @@ def _keep_latest(handle: Handle, end: int, newest: int) -> None:
             storage.put(path, hint.encode(newest))
 
 
-def _as_changelog(handle: Handle, root: Root) -> Root:
+def _as_changelog(handle: TableContext, root: GcRoot) -> GcRoot:
     number = root.snapshot.id
-    return roots.Root(kind="changelog", branch=root.branch, name=str(number), path=handle.layout.changelog(number), snapshot=root.snapshot)
+    return roots.GcRoot(kind="changelog", branch=root.branch, name=str(number), path=handle.layout.changelog(number), snapshot=root.snapshot)
 
 
 # ---- changelogs ----------------------------------------------------------------------------------------------------------------------------------------
 
 
-def expire_changelogs(handle: Handle, retained: Retained, *, delete_all: bool = False, dry_run: bool = False) -> Expired:
+def expire_changelogs(handle: TableContext, retained: RetentionLimits, *, delete_all: bool = False, dry_run: bool = False) -> Expired:
     """Removes the long-lived changelogs that need not be retained; `delete_all`: every one. Snapshots count among those that are kept.
 
     Raises as `expire_snapshots` does.
@@ -203,7 +207,7 @@ def expire_changelogs(handle: Handle, retained: Retained, *, delete_all: bool = 
     return expired(handle.name, found, dry_run=dry_run, snapshot_ids=tuple(root.snapshot.id for root in gone))
 
 
-def _changelog_bounds(handle: Handle, retained: Retained, known: Sequence[int], newest: int) -> range:
+def _changelog_bounds(handle: TableContext, retained: RetentionLimits, known: Sequence[int], newest: int) -> range:
     """Those among which the first changelog that stays is found by its age, to the last, which stays however old; the newest one always does."""
     low = max(newest - retained.most + 1, known[0])
     return range(low, min([newest - retained.fewest + 1, known[0] + retained.at_once, known[-1], *consumers.waiting(handle)]) + 1)

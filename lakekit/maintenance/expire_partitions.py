@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from lakekit import plugins
+from lakekit.commit.committer import commit_changes
+from lakekit.commit.overwrite import Overwrite
+from lakekit.data_file.paths import partition_path, partition_spec, partition_values
+from lakekit.errors import InvalidOption, Unsupported
 from lakekit.maintenance.arguments import whole
 from lakekit.maintenance.result import Expired
-from lakekit.commit.overwrite import Overwrite
-from lakekit.commit.committer import publish
-from lakekit.errors import InvalidOption, Unsupported
-from lakekit.data_file.paths import partition_path, partition_spec, partition_values
 from lakekit.metadata import feature_check, manifest_reader, snapshots
 from lakekit.model import partition as partitions
 from lakekit.model.manifest_entries import ADD
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lakekit.commit.result import Commit
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.model.commit_message import CommitMessage
 
 STRATEGIES = ("values-time", "update-time")
@@ -39,7 +39,7 @@ _NEXT_BYTES = 100
 
 
 def expire(
-    handle: Handle,
+    handle: TableContext,
     expiration_ms: int | None = None,
     *,
     strategy: str | None = None,
@@ -84,11 +84,11 @@ def expire(
         size = options.partition_expiration_batch_size or len(over) or 1
         for at in range(0, len(over), size):
             user, identifier = (handle.new_commit_user(), BATCH_IDENTIFIER) if by is None else (by.commit_user, by.identifier)
-            publish(handle, (), commit_user=user, identifier=identifier, overwrite=Overwrite.exactly(over[at : at + size]), is_new_user=True)
+            commit_changes(handle, (), commit_user=user, identifier=identifier, overwrite=Overwrite.exactly(over[at : at + size]), is_new_user=True)
     return Expired(table=handle.name, partitions=tuple(partition_path(handle, row).strip("/") for row in over), dry_run=dry_run)
 
 
-def is_due(handle: Handle, *, ends: bool) -> bool:
+def is_due(handle: TableContext, *, ends: bool) -> bool:
     """Whether it is time to look for expired partitions after a commit: once in `partition.expiration-check-interval`, the first time after a part of it.
 
     `ends`: the commit is that of a batch job, after which `end-input.check-partition-expire` always has it looked for.
@@ -108,7 +108,7 @@ def is_due(handle: Handle, *, ends: bool) -> bool:
     return due
 
 
-def _updated(handle: Handle) -> dict[bytes, int | None]:
+def _updated(handle: TableContext) -> dict[bytes, int | None]:
     """The partitions that have live files, and when, by the wall clock, one of their files was added or removed last."""
     latest = snapshots.latest(handle)
     if latest is None:
@@ -120,7 +120,7 @@ def _updated(handle: Handle) -> dict[bytes, int | None]:
     return dict(found.select("partition", "creation_time").iter_rows())  # scalar: one a partition
 
 
-def _texts(handle: Handle, row: bytes) -> tuple[str, ...]:
+def _texts(handle: TableContext, row: bytes) -> tuple[str, ...]:
     """The values as their directories spell them, but a blank text as it is: no time is read from the name that stands in for it, and it is the first to go."""
     types = [field.type for field in handle.schema.partition_fields]
     values = partition_values(handle, row)
@@ -128,7 +128,7 @@ def _texts(handle: Handle, row: bytes) -> tuple[str, ...]:
     return tuple(value if isinstance(value, str) else text for value, text in zip(values, spelt, strict=True))
 
 
-def _time(handle: Handle, row: bytes, texts: Sequence[str], pattern: str | None, formatter: str | None) -> int | None:
+def _time(handle: TableContext, row: bytes, texts: Sequence[str], pattern: str | None, formatter: str | None) -> int | None:
     values = partition_values(handle, row)
     if any(value is None for value in (values if pattern is not None else values[:1])):
         return None
@@ -138,7 +138,7 @@ def _time(handle: Handle, row: bytes, texts: Sequence[str], pattern: str | None,
 # ---- complete ------------------------------------------------------------------------------------------------------------------------------------------
 
 
-def mark_done(handle: Handle, specs: Sequence[Mapping[str, Any]]) -> list[str]:
+def mark_done(handle: TableContext, specs: Sequence[Mapping[str, Any]]) -> list[str]:
     """Says that partitions are complete, in the ways of `partition.mark-done-action`.
 
     `success-file` writes `_SUCCESS` into each one's directory, `http-report` tells a web service: `maintenance.mark_done` has a module for each.
@@ -150,7 +150,7 @@ def mark_done(handle: Handle, specs: Sequence[Mapping[str, Any]]) -> list[str]:
     return _marked(handle, ways, [_directory(handle, spec) for spec in some])
 
 
-def mark_written_done(handle: Handle, messages: Sequence[CommitMessage]) -> list[str]:
+def mark_written_done(handle: TableContext, messages: Sequence[CommitMessage]) -> list[str]:
     """Says that the partitions that a batch wrote to are complete. Where readers wait for compaction, those that it only compacted count too.
 
     Raises `Unsupported` as `mark_done` does. Source: `PartitionMarkDoneListener`.
@@ -162,7 +162,7 @@ def mark_written_done(handle: Handle, messages: Sequence[CommitMessage]) -> list
     return _marked(handle, ways, [partition_path(handle, row).strip("/") for row in rows])
 
 
-def _ways(handle: Handle) -> list[Any]:
+def _ways(handle: TableContext) -> list[Any]:
     """The modules of `maintenance.mark_done` that the option names, each of which can do it. Raises what `mark_done` raises for the option."""
     known, found = plugins.names("maintenance/mark_done"), []
     for action in dict.fromkeys(action.strip() for action in handle.options.partition_mark_done_action.split(",")):
@@ -177,14 +177,14 @@ def _ways(handle: Handle) -> list[Any]:
     return found
 
 
-def _marked(handle: Handle, ways: Sequence[Any], directories: list[str]) -> list[str]:
+def _marked(handle: TableContext, ways: Sequence[Any], directories: list[str]) -> list[str]:
     for directory in directories:
         for way in ways:
             way.mark(handle, directory)
     return directories
 
 
-def _directory(handle: Handle, spec: Mapping[str, Any]) -> str:
+def _directory(handle: TableContext, spec: Mapping[str, Any]) -> str:
     if not isinstance(spec, Mapping):
         raise InvalidOption(f"{ascii(spec)[:100]} is no partition: one is a dict of column and value, such as {{'dt': '2024-03-31'}}", key="partitions")
     keys = handle.schema.partition_keys

@@ -11,21 +11,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakekit.commit import try_commit, manifest_writer, committer
-from lakekit.commit.try_commit import Merged, Step
-from lakekit.commit.changes import NOTHING, Changes
-from lakekit.commit.draft import Draft
+from lakekit.commit import committer, manifest_writer, try_commit
+from lakekit.commit.changes import NOTHING, CommitChanges
+from lakekit.commit.draft import UncommittedFiles
+from lakekit.commit.try_commit import CommitStep, MergedManifests
 from lakekit.metadata import feature_check, manifest_reader as meta, snapshots
 
 if TYPE_CHECKING:
     from lakekit.commit.result import Commit
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
 
 _ALL = {"manifest.full-compaction-threshold-size": "1 b", "manifest.merge-min-count": "1"}
 """Options under which every small manifest, and every one with a deletion, is merged."""
 
 
-def compact(handle: Handle) -> Commit:
+def compact(handle: TableContext) -> Commit:
     """Merges the manifests of the newest snapshot; without a snapshot that are fewer already, none is made.
 
     Raises `RetriesExhausted` where others are always faster, `CommitStateUnknown` where nobody can tell, and what reading manifests raises.
@@ -36,7 +36,7 @@ def compact(handle: Handle) -> Commit:
     job = try_commit.job_alone(handle, latest)
     if latest is None:
         return committer.outcome(job, [])
-    draft, before = Draft(handle), meta.manifest_files(handle, latest)
+    draft, before = UncommittedFiles(handle), meta.manifest_files(handle, latest)
     try:
         after = manifest_writer.merged(draft, before)
     except BaseException:
@@ -45,5 +45,5 @@ def compact(handle: Handle) -> Commit:
     if after == before:
         draft.discard()
         return committer.outcome(job, [])
-    step = Step(changes=Changes(kind="COMPACT", delta=NOTHING, changelog=NOTHING))
-    return committer.outcome(job, [try_commit.run(job, step, draft, latest, Merged(before, after))])
+    step = CommitStep(changes=CommitChanges(kind="COMPACT", delta=NOTHING, changelog=NOTHING))
+    return committer.outcome(job, [try_commit.try_commit(job, step, draft, latest, MergedManifests(before, after))])

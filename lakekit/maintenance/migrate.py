@@ -5,7 +5,8 @@
     one snapshot 1, APPEND                   row counts, null counts and bounds, a sequence number a row, as of files that were appended
 
 A copy is never a hard link: who writes the source on in place would change the table. Bounds are what footers tell for sure, else what the rows say, read a
-column at a time. Of a partition column that files lack nothing is said, by which readers know (`data_file.unheld`); a file that has it must have its folder's value
+column at a time. Of a partition column that files lack nothing is said, by which readers know (`data_file.unheld`); a file that has it must have its
+folder's value
 in every row.
 
 Source: ENGINE.md 11; `FileMetaUtils`, `Migrator`.
@@ -20,33 +21,33 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pyarrow as pa
 
-from lakekit.maintenance import atomic_create
-from lakekit.maintenance.atomic_create import State
 from lakekit.codec import binary_row
 from lakekit.columns import col
-from lakekit.errors import CommitStateUnknown, LakekitError, SchemaMismatch, StorageFailed
 from lakekit.data_file import paths, reader, shape as shapes
+from lakekit.data_file.file_metadata import NONE, StatsCollector
 from lakekit.data_file.file_names import file_names
-from lakekit.data_file.file_metadata import NONE, Collecting
+from lakekit.errors import CommitStateUnknown, LakekitError, SchemaMismatch, StorageFailed
 from lakekit.format import external_reader
 from lakekit.format.polars_types import polars_type
-from lakekit.format.told import Told
+from lakekit.format.told import ColumnStats
+from lakekit.maintenance import atomic_create
+from lakekit.maintenance.atomic_create import InitialState
 from lakekit.metadata import feature_check, schemas as known_schemas
-from lakekit.metadata.table_context import opened
+from lakekit.metadata.table_context import load_context
 from lakekit.model import manifest_entries as columns_of
-from lakekit.model.data_file import APPEND_SOURCE, EMPTY_ROW, DataFile
+from lakekit.model.data_file import APPEND_SOURCE, EMPTY_ROW, DataFileMeta
 from lakekit.model.manifest_entries import ADD
 from lakekit.options.frozendict import EMPTY
 from lakekit.options.table_options import TableOptions
-from lakekit.storage.linked import linked
-from lakekit.world import each, wall_clock_ms
+from lakekit.storage.linked import hard_link
+from lakekit.world import parallel_map, wall_clock_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from lakekit.metadata.table_context import Ground, Handle
-    from lakekit.model.table_schema import TableSchema
+    from lakekit.metadata.table_context import TableContext, TableLocation
     from lakekit.model.snapshot import Snapshot
+    from lakekit.model.table_schema import TableSchema
     from lakekit.storage.protocol import Storage
     from lakekit.types import DataType, Field
 
@@ -55,7 +56,7 @@ _BATCH_ROWS = 131_072
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class MigratedFile:
     """A file to take over: where it is, what its footer told, and which of the table's schemas it was written with.
 
     `values` are those of its partition, as rows hold them; `names` the columns that it holds, `told` those whose null count and bounds are known, `inside`
@@ -68,37 +69,39 @@ class Taken:
     format_name: str
     values: tuple[object, ...]
     names: frozenset[str]
-    told: Mapping[str, Told]
+    told: Mapping[str, ColumnStats]
     schema_id: int
     inside: Mapping[str, DataType] = EMPTY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Placed:
+class _PlacedFile:
     """A file, the partition it comes into, and what the table will say of it."""
 
-    taken: Taken
+    taken: MigratedFile
     partition: bytes
-    file: DataFile
+    file: DataFileMeta
 
 
-def migrate(storage: Storage, files: Sequence[Taken], schemas: Sequence[TableSchema], target: Ground, *, move: bool) -> TableSchema:
+def migrate(storage: Storage, files: Sequence[MigratedFile], schemas: Sequence[TableSchema], target: TableLocation, *, move: bool) -> TableSchema:
     """Makes a table of files at a place where nothing is; its schema. `move`: files may get a second name in place of a copy; the first one stays.
 
     Raises `Corrupt`, `SchemaMismatch` and `ValueOutOfRange` naming the file that is to blame, `Unsupported` for options of tables that lakekit does not write,
     `StorageFailed`; then there is no table, and every file is where it was.
     """
     atomic_create.check_place(target)
-    handle = opened(target, schemas[-1])
+    handle = load_context(target, schemas[-1])
     feature_check.check_writable(handle)
     names, rows = file_names(handle), [one for one in files if one.row_count]
     partitions = [_partition(handle, one) for one in rows]
-    known = {schema.id: replace(opened(target, schema), storage=storage) for schema in schemas}
+    known = {schema.id: replace(load_context(target, schema), storage=storage) for schema in schemas}
     plain = [_file(one, names.next(one.format_name), handle.world.now_ms()) for one in rows]
-    described = each(lambda at: _described(known[rows[at].schema_id], rows[at], partitions[at], plain[at]), range(len(rows)), waiting=storage.is_remote)
-    placed = [_Placed(taken=one, partition=row, file=file) for one, row, file in zip(rows, partitions, described, strict=True)]
+    described = parallel_map(lambda at: _described(known[rows[at].schema_id], rows[at], partitions[at], plain[at]), range(len(rows)), waiting=storage.is_remote)
+    placed = [_PlacedFile(taken=one, partition=row, file=file) for one, row, file in zip(rows, partitions, described, strict=True)]
     try:
-        return atomic_create.put(target, "migrate", lambda place: State(schemas, _snapshot(storage, opened(place, schemas[-1]), placed, move=move)))
+        return atomic_create.create_table_atomically(
+            target, "migrate", lambda place: InitialState(schemas, _snapshot(storage, load_context(place, schemas[-1]), placed, move=move))
+        )
     except CommitStateUnknown:
         raise
     except BaseException:
@@ -108,16 +111,16 @@ def migrate(storage: Storage, files: Sequence[Taken], schemas: Sequence[TableSch
         raise
 
 
-def _paths(here: Handle, placed: Sequence[_Placed]) -> list[str]:
+def _paths(here: TableContext, placed: Sequence[_PlacedFile]) -> list[str]:
     return [paths.data_file_path(here, one.partition, _UNAWARE_BUCKET, one.file) for one in placed]
 
 
-def _partition(handle: Handle, one: Taken) -> bytes:
+def _partition(handle: TableContext, one: MigratedFile) -> bytes:
     types = [field.type for field in handle.schema.partition_fields]
     return binary_row.with_arity(binary_row.encode(one.values, types), len(types)) if types else EMPTY_ROW
 
 
-def _snapshot(storage: Storage, here: Handle, placed: Sequence[_Placed], *, move: bool) -> Snapshot | None:
+def _snapshot(storage: Storage, here: TableContext, placed: Sequence[_PlacedFile], *, move: bool) -> Snapshot | None:
     """Copies the files; the snapshot that has them."""
     if not placed:
         return None
@@ -126,21 +129,21 @@ def _snapshot(storage: Storage, here: Handle, placed: Sequence[_Placed], *, move
 
     def put(at: int) -> None:
         source = placed[at].taken.path
-        if not (move and linked(storage, source, here.storage, paths[at])):
+        if not (move and hard_link(storage, source, here.storage, paths[at])):
             atomic_create.copied(storage, source, here.storage, paths[at])
         if here.storage.size(paths[at]) != placed[at].file.size_bytes:
             raise StorageFailed(f"{source} changed while it was taken over. Nothing was made; try again when nobody writes there", path=source)
 
-    each(put, range(len(placed)), waiting=is_remote)
+    parallel_map(put, range(len(placed)), waiting=is_remote)
     return atomic_create.snapshot(here, columns_of.of_rows([(ADD, one.partition, _UNAWARE_BUCKET, _NO_BUCKETS, one.file) for one in placed]))
 
 
 # ---- what is said of a file ----------------------------------------------------------------------------------------------------------------
 
 
-def _file(one: Taken, name: str, now_ms: int) -> DataFile:
+def _file(one: MigratedFile, name: str, now_ms: int) -> DataFileMeta:
     """What is known of a file before its columns are looked at."""
-    return DataFile(
+    return DataFileMeta(
         name=name,
         size_bytes=one.size_bytes,
         row_count=one.row_count,
@@ -152,7 +155,7 @@ def _file(one: Taken, name: str, now_ms: int) -> DataFile:
     )
 
 
-def _described(handle: Handle, one: Taken, partition: bytes, file: DataFile) -> DataFile:
+def _described(handle: TableContext, one: MigratedFile, partition: bytes, file: DataFileMeta) -> DataFileMeta:
     """The file with the statistics that the table's options ask for. A row of every column is looked at: what nobody could read is found out now."""
     options = TableOptions.parse({**handle.options.given, "file.format": one.format_name})
     shape = shapes.shape_of(replace(handle, options=options), bucket=_UNAWARE_BUCKET, level=0, keyed=False, kind="data")
@@ -163,7 +166,7 @@ def _described(handle: Handle, one: Taken, partition: bytes, file: DataFile) -> 
     told |= {name: _all_same(column, handle.schema.field(name), one) for name, column in _constants(handle, partition).items()}
     modes = [NONE if field.name in keys and field.name not in one.names else mode for field, mode in zip(shape.valued, shape.value_modes, strict=True)]
     asked = [field for field in held if field in shape.collected and field.name not in told]
-    collecting = Collecting(shape.collected, told)
+    collecting = StatsCollector(shape.collected, told)
     with _blamed(handle, one):
         reader.scan_files(handle, [file], [one.path], held).head(1).collect()
         if asked:
@@ -173,28 +176,28 @@ def _described(handle: Handle, one: Taken, partition: bytes, file: DataFile) -> 
     return replace(file, value_stats=collecting.stats(shape.valued, modes), value_stats_cols=shape.value_stats_cols)
 
 
-def _constants(handle: Handle, partition: bytes) -> dict[str, pl.Series]:
+def _constants(handle: TableContext, partition: bytes) -> dict[str, pl.Series]:
     """The values of a partition, a row of each."""
     fields = handle.schema.partition_fields
     columns = binary_row.decode_columns(pa.array([partition], pa.binary()), [field.type for field in fields])
     return {field.name: pl.Series(field.name, column).cast(polars_type(field.type)) for field, column in zip(fields, columns, strict=True)}
 
 
-def _all_same(column: pl.Series, field: Field, one: Taken) -> Told:
+def _all_same(column: pl.Series, field: Field, one: MigratedFile) -> ColumnStats:
     """What is known of a column whose rows are all this one."""
-    told = Told()
+    told = ColumnStats()
     told.add(column, field.type)
     told.nulls *= one.row_count
     return told
 
 
-def _all_null(one: Taken) -> Told:
-    told = Told()
+def _all_null(one: MigratedFile) -> ColumnStats:
+    told = ColumnStats()
     told.nulls = one.row_count
     return told
 
 
-def _check_inside(handle: Handle, one: Taken, partition: bytes, file: DataFile) -> None:
+def _check_inside(handle: TableContext, one: MigratedFile, partition: bytes, file: DataFileMeta) -> None:
     """Raises `SchemaMismatch` where a row has another value in a partition column than its folder says: it would be lost."""
     if not one.inside:
         return
@@ -209,7 +212,7 @@ def _check_inside(handle: Handle, one: Taken, partition: bytes, file: DataFile) 
 
 
 @contextmanager
-def _blamed(handle: Handle, one: Taken) -> Iterator[None]:
+def _blamed(handle: TableContext, one: MigratedFile) -> Iterator[None]:
     """What Polars says of a file that it cannot read as the table's, with the file's name."""
     try:
         with reader.refused(handle, [one.path]):

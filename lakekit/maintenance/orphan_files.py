@@ -22,28 +22,28 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from lakekit.maintenance import branches, roots
-from lakekit.maintenance.check import history
-from lakekit.maintenance.check.findings import Notes
-from lakekit.maintenance.arguments import before_ms
-from lakekit.maintenance.reachability import is_changelog
 from lakekit.errors import Conflict, Corrupt, InvalidOption
+from lakekit.maintenance import branches, roots
+from lakekit.maintenance.arguments import before_ms
+from lakekit.maintenance.check import history
+from lakekit.maintenance.check.findings import Findings
+from lakekit.maintenance.reachability import is_changelog
 from lakekit.metadata import manifest_reader, schemas
-from lakekit.model.table_paths import Layout, without_scheme
 from lakekit.model.locations import EXTERNAL_PATHS, is_at_or_below
+from lakekit.model.table_paths import TablePaths, without_scheme
 from lakekit.storage import confined
 from lakekit.storage.local import LocalStorage
 from lakekit.storage.protocol import FileMissing
-from lakekit.world import caution, each_small
+from lakekit.world import map_io, warn_user
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from datetime import datetime, timedelta
     from typing import Literal
 
-    from lakekit.maintenance.roots import Root
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.manifests import ManifestFile
+    from lakekit.maintenance.roots import GcRoot
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.manifests import ManifestFileMeta
     from lakekit.model.snapshot import Snapshot
     from lakekit.storage.protocol import Stat
 
@@ -63,7 +63,7 @@ than half. That its snapshots were lost is told by their row, whatever its size.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Listed:
+class _DirectoryListing:
     """The files of a directory that are of a kind, by name. `seen`: what the listing said of each; None: nothing but that they are there."""
 
     kind: str
@@ -71,13 +71,13 @@ class _Listed:
     names: Sequence[str]
     seen: Mapping[str, Stat] | None
 
-    def only(self, wanted: Callable[[str], bool]) -> _Listed:
+    def only(self, wanted: Callable[[str], bool]) -> _DirectoryListing:
         """Those of them whose names are wanted."""
         return replace(self, names=[name for name in self.names if wanted(name)])
 
 
 def remove(
-    handle: Handle,
+    handle: TableContext,
     *,
     older_than: str | datetime | timedelta | None,
     dry_run: bool,
@@ -117,7 +117,7 @@ def remove(
     return _told(gone)
 
 
-def _unfinished_branches(handle: Handle, limit_ms: int) -> dict[str, list[Stat]]:
+def _unfinished_branches(handle: TableContext, limit_ms: int) -> dict[str, list[Stat]]:
     """Return the branches that were begun and never finished, with their files. Raises `Corrupt` for another one without schema."""
     found = {}
     for branch in roots.branches(handle):
@@ -131,7 +131,7 @@ def _unfinished_branches(handle: Handle, limit_ms: int) -> dict[str, list[Stat]]
     return found
 
 
-def _looked_at(handle: Handle, listed: _Listed) -> list[Stat]:
+def _looked_at(handle: TableContext, listed: _DirectoryListing) -> list[Stat]:
     """How large and how old files are; those that went meanwhile are left out. Who looks late sees no file older than it was when it was listed."""
     if listed.seen is not None:
         return [listed.seen[name] for name in listed.names]
@@ -152,7 +152,7 @@ def _told(gone: Sequence[tuple[str, Stat]]) -> pl.DataFrame:
     return found.sort("path")
 
 
-def _check_suspicious(handle: Handle, gone: int, total: int, needed: set[str]) -> None:
+def _check_suspicious(handle: TableContext, gone: int, total: int, needed: set[str]) -> None:
     """Raises `Conflict` where so much would go that something else must be wrong, and where snapshots are lost, whose files they may be."""
     if not gone:
         return
@@ -164,9 +164,9 @@ def _check_suspicious(handle: Handle, gone: int, total: int, needed: set[str]) -
     raise Conflict(msg)
 
 
-def _check_history(handle: Handle) -> None:
+def _check_history(handle: TableContext) -> None:
     for branch in roots.branches(handle):
-        notes = Notes()
+        notes = Findings()
         history.check(roots.on(handle, branch), notes)
         for one in notes.problems:
             msg = f"{one.what} in branch {branch} of {handle.name}: {one.found}. Files of snapshots that are lost would go: nothing was removed. {one.remedy}; \
@@ -188,7 +188,7 @@ def _limit_ms(older_than: str | datetime | timedelta | None, now_ms: int) -> int
     return limit_ms
 
 
-def _storage_time_ms(handle: Handle) -> int:
+def _storage_time_ms(handle: TableContext) -> int:
     """What time it is where files get theirs: that of a file made now."""
     path = f"{handle.root.rstrip('/')}/{_CLOCK}{handle.world.new_id()}"
     try:
@@ -202,7 +202,7 @@ def _storage_time_ms(handle: Handle) -> int:
 # ---- what there is ---------------------------------------------------------------------------------------------------------------------------------------
 
 
-def _listed(handle: Handle, outside: Sequence[str], lists: Lists | None) -> tuple[list[_Listed], list[Stat]]:
+def _listed(handle: TableContext, outside: Sequence[str], lists: Lists | None) -> tuple[list[_DirectoryListing], list[Stat]]:
     """Every file that could be one, and the directories of buckets and partitions."""
     layout = handle.layout
     found = [
@@ -220,36 +220,36 @@ def _listed(handle: Handle, outside: Sequence[str], lists: Lists | None) -> tupl
     return [*found, *files], directories
 
 
-def _files(handle: Handle, kind: str, directory: str) -> _Listed:
+def _files(handle: TableContext, kind: str, directory: str) -> _DirectoryListing:
     """The files of a directory. On a disk nothing is asked of each of them: only of those that no root names will it matter how old they are."""
     storage = handle.storage
     if isinstance(storage, LocalStorage):
-        return _Listed(kind=kind, directory=directory.rstrip("/"), names=storage.file_names(directory), seen=None)
+        return _DirectoryListing(kind=kind, directory=directory.rstrip("/"), names=storage.file_names(directory), seen=None)
     return _of_kind(kind, directory, storage.list(directory))
 
 
-def _of_kind(kind: str, directory: str, listed: Sequence[Stat]) -> _Listed:
+def _of_kind(kind: str, directory: str, listed: Sequence[Stat]) -> _DirectoryListing:
     seen = {one.name: one for one in listed if not one.is_dir}
-    return _Listed(kind=kind, directory=directory.rstrip("/"), names=list(seen), seen=seen)
+    return _DirectoryListing(kind=kind, directory=directory.rstrip("/"), names=list(seen), seen=seen)
 
 
-def _temporary(handle: Handle, directory: str, prefix: str) -> _Listed:
+def _temporary(handle: TableContext, directory: str, prefix: str) -> _DirectoryListing:
     """Files among snapshots that are neither one nor a hint."""
     return _files(handle, "temporary", directory).only(lambda name: name not in _HINTS and not name.removeprefix(prefix).isdecimal())
 
 
-def _cut_off(handle: Handle, directory: str, prefix: str, suffix: str = ".tmp") -> _Listed:
+def _cut_off(handle: TableContext, directory: str, prefix: str, suffix: str = ".tmp") -> _DirectoryListing:
     """Files that a process was writing when it died, where others keep files of their own."""
     return _files(handle, "temporary", directory).only(lambda name: name.startswith(prefix) and name.endswith(suffix))
 
 
-def _external_roots(handle: Handle, *, external: bool) -> list[str]:
+def _external_roots(handle: TableContext, *, external: bool) -> list[str]:
     """Return the external roots whose files are looked at. Raises `LocationNotAllowed`, and `Conflict` for a root in the folder of another table."""
     named = handle.layout.external_roots
     if not external:
         if named:
             shown = ", ".join(named)[:200]
-            caution(f"{shown} of {handle.name} was not looked at: other tables may keep files there, too. Where none does, external=True looks there")
+            warn_user(f"{shown} of {handle.name} was not looked at: other tables may keep files there, too. Where none does, external=True looks there")
         return []
     found = []
     for location in named:
@@ -267,16 +267,16 @@ def _external_roots(handle: Handle, *, external: bool) -> list[str]:
     return found
 
 
-def _has_schema(handle: Handle, directory: str) -> bool:
-    layouts = (Layout(root=directory), Layout(root=directory, hidden=True))
+def _has_schema(handle: TableContext, directory: str) -> bool:
+    layouts = (TablePaths(root=directory), TablePaths(root=directory, hidden=True))
     storage = confined(handle.storage, directory)
     return any(storage.stat(layout.schema(0)) is not None or storage.stat(layout.schema_dir) is not None for layout in layouts)
 
 
-def _data(handle: Handle, outside: Sequence[str], lists: Lists | None) -> tuple[list[_Listed], list[Stat]]:
+def _data(handle: TableContext, outside: Sequence[str], lists: Lists | None) -> tuple[list[_DirectoryListing], list[Stat]]:
     """The files of all bucket directories at the depth of the table's partitions, and the directories on the way."""
     layout, storage = handle.layout, handle.storage
-    side_by_side = partial(each_small, is_remote=storage.is_remote)
+    side_by_side = partial(map_io, is_remote=storage.is_remote)
     below = partial(side_by_side, storage.list) if lists is None else lists
     tops = [f"{layout.root.rstrip('/')}/{layout.directory}", *outside, *(f"{root}/{layout.directory}" for root in outside)]  # the reference writes there
     places: list[str] = list(dict.fromkeys(top.rstrip("/") for top in tops))
@@ -295,7 +295,7 @@ def _data(handle: Handle, outside: Sequence[str], lists: Lists | None) -> tuple[
 # ---- what is needed --------------------------------------------------------------------------------------------------------------------------------------
 
 
-def _needed(handle: Handle) -> set[str]:
+def _needed(handle: TableContext) -> set[str]:
     """The names of all files that any root names. Raises `Conflict` where roots change faster than they can be read, and what reading raises."""
     names: set[str] = set()
     known: dict[str, Snapshot] = {}
@@ -318,7 +318,7 @@ removed. t.check() says more"
     raise Conflict(f"snapshots of {handle.name} come and go faster than they can be read; nothing was removed. Try again when fewer commit")
 
 
-def _names(handle: Handle, some: Sequence[Root], oldest: Collection[str]) -> set[str]:
+def _names(handle: TableContext, some: Sequence[GcRoot], oldest: Collection[str]) -> set[str]:
     """Lists, manifests, data files with what lies beside them, index manifests, index files and statistics of some roots."""
     found: set[str] = set()
     index: dict[str, Snapshot] = {}
@@ -343,9 +343,9 @@ def _names(handle: Handle, some: Sequence[Root], oldest: Collection[str]) -> set
     return found
 
 
-def _listed_by(handle: Handle, root: Root, oldest: Collection[str]) -> list[ManifestFile]:
+def _listed_by(handle: TableContext, root: GcRoot, oldest: Collection[str]) -> list[ManifestFileMeta]:
     """The manifests of the lists that a root keeps whole. The `oldest` snapshots may have lost their changelogs."""
-    found: list[ManifestFile] = []
+    found: list[ManifestFileMeta] = []
     for which in _whose(handle, root):
         try:
             found += manifest_reader.manifest_files(handle, root.snapshot, which)
@@ -355,7 +355,7 @@ def _listed_by(handle: Handle, root: Root, oldest: Collection[str]) -> list[Mani
     return found
 
 
-def _whose(handle: Handle, root: Root) -> tuple[Which, ...]:
+def _whose(handle: TableContext, root: GcRoot) -> tuple[Which, ...]:
     """The lists that a root keeps whole.
 
     A long-lived changelog without a list of its own is its delta, where that is still there; in tables that have a changelog producer it is nothing, and what

@@ -19,21 +19,21 @@ from lakekit.data_file import paths as places
 from lakekit.data_file.reader import refused, scan_files
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.table_paths import POSTPONE_BUCKET
-from lakekit.write.table_writers import Writers
+from lakekit.write.table_writers import BucketWriters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     import polars as pl
 
-    from lakekit.bucket.restore import Standing
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.data_file import DataFile
+    from lakekit.bucket.restore import SnapshotBuckets
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.data_file import DataFileMeta
 
 _COUNTED = re.compile(r"(.*-w-.*)-(\d+)\.[^.]+")
 
 
-def place(handle: Handle, standing: Standing, partitions: Iterable[bytes], commit_user: str, *, full: bool) -> list[CommitMessage]:
+def place(handle: TableContext, standing: SnapshotBuckets, partitions: Iterable[bytes], commit_user: str, *, full: bool) -> list[CommitMessage]:
     """Messages that move the postponed rows of some partitions into buckets, and compact these. Raises what writing raises; then no file is left."""
     found: list[CommitMessage] = []
     try:
@@ -45,10 +45,10 @@ def place(handle: Handle, standing: Standing, partitions: Iterable[bytes], commi
     return found
 
 
-def _placed(handle: Handle, standing: Standing, partition: bytes, commit_user: str, *, full: bool) -> Iterator[CommitMessage]:
+def _placed(handle: TableContext, standing: SnapshotBuckets, partition: bytes, commit_user: str, *, full: bool) -> Iterator[CommitMessage]:
     files = sorted(standing.bucket(partition, POSTPONE_BUCKET).files, key=_turn)
     total = standing.bucket(partition, 0).total_buckets or _bucket_count(handle, files)
-    writers = Writers(handle.with_options({"bucket": str(total)}), commit_user=commit_user)
+    writers = BucketWriters(handle.with_options({"bucket": str(total)}), commit_user=commit_user)
     try:
         for frame in _rows(handle, partition, files):
             writers.write(frame)
@@ -63,7 +63,7 @@ def _placed(handle: Handle, standing: Standing, partition: bytes, commit_user: s
         yield _compacted(handle, message)
 
 
-def _bucket_count(handle: Handle, files: list[DataFile]) -> int:
+def _bucket_count(handle: TableContext, files: list[DataFileMeta]) -> int:
     """How many buckets a new partition gets: the option's number, else as many as the rows or sizes that other options give a bucket ask for."""
     options = handle.options
     if "postpone.default-bucket-num" not in options.given:
@@ -74,7 +74,7 @@ def _bucket_count(handle: Handle, files: list[DataFile]) -> int:
     return options.postpone_default_bucket_num
 
 
-def _rows(handle: Handle, partition: bytes, files: list[DataFile]) -> Iterator[pl.DataFrame]:
+def _rows(handle: TableContext, partition: bytes, files: list[DataFileMeta]) -> Iterator[pl.DataFrame]:
     """Every row with its kind, as it came, a file at a time."""
     for file in files:
         paths = [places.data_file_path(handle, partition, POSTPONE_BUCKET, file)]
@@ -82,7 +82,7 @@ def _rows(handle: Handle, partition: bytes, files: list[DataFile]) -> Iterator[p
             yield from scan_files(handle, [file], paths, handle.schema.fields, system=[KIND]).collect_batches(maintain_order=True)
 
 
-def _compacted(handle: Handle, message: CommitMessage) -> CommitMessage:
+def _compacted(handle: TableContext, message: CommitMessage) -> CommitMessage:
     """The same files as the outcome of one compaction: those that were written and compacted at once are nobody's, and deleted."""
     new, before, after = ({file.name for file in files} for files in (message.new_files, message.compact_before, message.compact_after))
     nobodys = [file for file in message.new_files if file.name in before and file.name not in after]
@@ -97,7 +97,7 @@ def _compacted(handle: Handle, message: CommitMessage) -> CommitMessage:
     )
 
 
-def _turn(file: DataFile) -> tuple[int, str, int]:
+def _turn(file: DataFileMeta) -> tuple[int, str, int]:
     """When a file was written: by the clock, and the files of one writer by their numbers."""
     counted = _COUNTED.fullmatch(file.name)
     writer, number = (counted[1], int(counted[2])) if counted else (file.name, 0)

@@ -26,12 +26,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakekit.maintenance import roots
 from lakekit.commit import partition_ranges
 from lakekit.data_file import deletion_vector_reader, paths
+from lakekit.maintenance import roots
 from lakekit.metadata import manifest_reader
 from lakekit.model import manifest_entries as columns_of
-from lakekit.model.manifest_entries import ADD, DELETE, Entries
+from lakekit.model.manifest_entries import ADD, DELETE, ManifestEntries
 from lakekit.storage.protocol import FileMissing
 
 if TYPE_CHECKING:
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lakekit.maintenance.roots import Root
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.manifests import ManifestFile
+    from lakekit.maintenance.roots import GcRoot
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.manifests import ManifestFileMeta
 
     Which = Literal["base", "delta", "changelog"]
 
@@ -54,7 +54,7 @@ _COLUMNS = ("partition", "bucket", "file_name", "file_size", "extra_files", "ext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unneeded:
+class UnreachableFiles:
     """Paths of files, each with its size in bytes. `data`: data and changelog files and what lies beside them; `metadata`: lists, manifests, statistics."""
 
     data: dict[str, int] = field(default_factory=dict)
@@ -72,27 +72,27 @@ class Unneeded:
         return sum(sum(part.values()) for part in (self.data, self.index, self.metadata))
 
 
-def only_needed_by(handle: Handle, gone: Sequence[Root], kept: Sequence[Root]) -> Unneeded:
+def reachable_only_from(handle: TableContext, gone: Sequence[GcRoot], kept: Sequence[GcRoot]) -> UnreachableFiles:
     """The files that may go with the roots `gone` while those of `kept` stay.
 
     Raises `FileMissing`, `Corrupt`, `Unsupported` where what a root needs cannot be told: nothing may be deleted then.
     """
     if not gone:
-        return Unneeded()
+        return UnreachableFiles()
     _read_lists(handle, [*gone, *kept])
-    lists, files = _lists(handle, gone, missing_ok=True), _Files(handle)
+    lists, files = _lists(handle, gone, missing_ok=True), _FileEntries(handle)
     for path in _lists(handle, kept, missing_ok=False, oldest=roots.oldest([*gone, *kept])):
         lists.pop(path, None)
     data = {**_data(handle, gone, kept, files), **_changelogs(handle, gone, kept)}
     index, index_manifests = _index(handle, gone, kept)
-    return Unneeded(
+    return UnreachableFiles(
         data=_sized(handle, data),
         index=_sized(handle, index),
         metadata=_sized(handle, {**lists, **index_manifests, **_statistics(handle, gone, kept)}),
     )
 
 
-def _sized(handle: Handle, paths: dict[str, int | None]) -> dict[str, int]:
+def _sized(handle: TableContext, paths: dict[str, int | None]) -> dict[str, int]:
     """The paths with their sizes; where nobody said one, files that are not there are left out."""
     found: dict[str, int] = {}
     for path, size_bytes in paths.items():
@@ -106,19 +106,19 @@ def _sized(handle: Handle, paths: dict[str, int | None]) -> dict[str, int]:
 # ---- rows of snapshots ---------------------------------------------------------------------------------------------------------------------------------
 
 
-def _by_place(some: Iterable[Root]) -> dict[tuple[str, int], Root]:
+def _by_place(some: Iterable[GcRoot]) -> dict[tuple[str, int], GcRoot]:
     """Snapshots by branch and number."""
     return {(root.branch, root.snapshot.id): root for root in some if root.kind == "snapshot"}
 
 
-def _starts(handle: Handle, kept: Sequence[Root]) -> tuple[list[Root], list[Root]]:
+def _starts(handle: TableContext, kept: Sequence[GcRoot]) -> tuple[list[GcRoot], list[GcRoot]]:
     """The roots of which everything is looked at, and the snapshots that go on from another one, of which only what they added.
 
     A snapshot that merged manifests is looked at whole too: whether it goes on from the one before is not seen from names then.
     """
     places_of = _by_place(kept)
-    starts: list[Root] = []
-    steps: list[Root] = []
+    starts: list[GcRoot] = []
+    steps: list[GcRoot] = []
     for root in kept:
         same = places_of.get((root.branch, root.snapshot.id))
         if root.kind == "tag" and (same is None or same.snapshot != root.snapshot):
@@ -134,22 +134,22 @@ def _starts(handle: Handle, kept: Sequence[Root]) -> tuple[list[Root], list[Root
 # ---- data files ----------------------------------------------------------------------------------------------------------------------------------------
 
 
-class _Files:
+class _FileEntries:
     """Entries of manifests about some files only. Each manifest is read once, many together; those of other partitions are not read."""
 
-    def __init__(self, handle: Handle) -> None:
+    def __init__(self, handle: TableContext) -> None:
         self.handle = handle
-        self._found: dict[str, Entries] = {}
+        self._found: dict[str, ManifestEntries] = {}
         self._names = pa.array([], pa.string())
         self._partitions: list[partition_ranges.Values] = []
 
-    def about(self, wanted: Entries) -> None:
+    def about(self, wanted: ManifestEntries) -> None:
         """From now on only entries of these files count."""
         self._names = pa.concat_arrays([wanted.column("file_name"), wanted.column("extra_files").flatten()]).unique()
         fields = self.handle.schema.partition_fields
         self._partitions = partition_ranges.values_of(wanted.column("partition").unique().to_pylist(), fields) if fields else []
 
-    def of(self, listed: Iterable[ManifestFile]) -> Entries:
+    def of(self, listed: Iterable[ManifestFileMeta]) -> ManifestEntries:
         """The entries of some manifests, in their order."""
         files = self._concerned(listed)
         for some in _some([file for file in files if file.name not in self._found]):
@@ -157,16 +157,16 @@ class _Files:
             self._found |= {file.name: part.filter(self._concerns(part)) for file, part in zip(some, parts, strict=True)}
         return columns_of.concat([columns_of.empty(), *(self._found[file.name] for file in files)])
 
-    def once(self, listed: Iterable[ManifestFile]) -> Iterator[Entries]:
+    def once(self, listed: Iterable[ManifestFileMeta]) -> Iterator[ManifestEntries]:
         """The entries of manifests whose order does not matter, some at a time."""
         for some in _some(self._concerned(listed)):
             part = manifest_reader.read_entries(self.handle, some)
             yield part.filter(self._concerns(part))
 
-    def _concerned(self, listed: Iterable[ManifestFile]) -> list[ManifestFile]:
+    def _concerned(self, listed: Iterable[ManifestFileMeta]) -> list[ManifestFileMeta]:
         return partition_ranges.holders(listed, self._partitions, self.handle.schema.partition_fields)
 
-    def _concerns(self, part: Entries) -> NDArray[np.bool_]:
+    def _concerns(self, part: ManifestEntries) -> NDArray[np.bool_]:
         """Which entries are of one of the files, or name one as lying beside theirs."""
         mask: NDArray[np.bool_] = np.array(pc.is_in(part.column("file_name"), value_set=self._names))
         beside = part.column("extra_files")
@@ -175,9 +175,9 @@ class _Files:
         return mask
 
 
-def _some(listed: Iterable[ManifestFile]) -> Iterator[list[ManifestFile]]:
+def _some(listed: Iterable[ManifestFileMeta]) -> Iterator[list[ManifestFileMeta]]:
     """Manifests, each once, as many together as have a bounded number of entries."""
-    some: list[ManifestFile] = []
+    some: list[ManifestFileMeta] = []
     count = 0
     for file in {file.name: file for file in listed}.values():
         some.append(file)
@@ -189,7 +189,7 @@ def _some(listed: Iterable[ManifestFile]) -> Iterator[list[ManifestFile]]:
         yield some
 
 
-def _read(handle: Handle, listed: Iterable[ManifestFile]) -> Iterator[Entries]:
+def _read(handle: TableContext, listed: Iterable[ManifestFileMeta]) -> Iterator[ManifestEntries]:
     """The entries of manifests of roots that go, some at a time; manifests that are gone already are passed over."""
     for some in _some(listed):
         try:
@@ -200,7 +200,7 @@ def _read(handle: Handle, listed: Iterable[ManifestFile]) -> Iterator[Entries]:
                     yield manifest_reader.read_entries(handle, [file])
 
 
-def _data(handle: Handle, gone: Sequence[Root], kept: Sequence[Root], files: _Files) -> dict[str, int | None]:
+def _data(handle: TableContext, gone: Sequence[GcRoot], kept: Sequence[GcRoot], files: _FileEntries) -> dict[str, int | None]:
     """Data files, and what lies beside them, that went with a root or before it."""
     leaving = _leaving(handle, gone, kept)
     if not len(leaving):
@@ -218,13 +218,13 @@ def _data(handle: Handle, gone: Sequence[Root], kept: Sequence[Root], files: _Fi
     return {path: size for path, size in found.items() if names[path] not in needed}
 
 
-def _leaving(handle: Handle, gone: Sequence[Root], kept: Sequence[Root]) -> Entries:
+def _leaving(handle: TableContext, gone: Sequence[GcRoot], kept: Sequence[GcRoot]) -> ManifestEntries:
     """The entries of files that may not be needed any more: what the next snapshot deleted; all, where there is no next one."""
     after = _by_place([*gone, *kept])
     changelogs = {(root.branch, root.snapshot.id) for root in kept if root.kind == "changelog" and is_changelog(handle, root)}
-    deltas: list[ManifestFile] = []
-    merged: list[ManifestFile] = []  # where the files of a flush are a changelog that stays
-    parts: list[Entries] = [columns_of.empty()]
+    deltas: list[ManifestFileMeta] = []
+    merged: list[ManifestFileMeta] = []  # where the files of a flush are a changelog that stays
+    parts: list[ManifestEntries] = [columns_of.empty()]
     for root in gone:
         following = after.get((root.branch, root.snapshot.id + 1))
         same = after.get((root.branch, root.snapshot.id))
@@ -233,7 +233,7 @@ def _leaving(handle: Handle, gone: Sequence[Root], kept: Sequence[Root]) -> Entr
                 into = merged if (root.branch, root.snapshot.id) in changelogs else deltas
                 into += manifest_reader.manifest_files(handle, following.snapshot, "delta")
             elif root.kind == "snapshot" or (root.kind == "tag" and (same is None or same.snapshot != root.snapshot)):
-                parts.append(manifest_reader.live(handle, root.snapshot))
+                parts.append(manifest_reader.read_live_entries(handle, root.snapshot))
             elif root.kind == "changelog" and is_changelog(handle, root):
                 deltas += manifest_reader.manifest_files(handle, root.snapshot, "delta")
     parts += [part.filter(part.numbers("kind") == DELETE) for part in _read(handle, deltas)]
@@ -241,12 +241,12 @@ def _leaving(handle: Handle, gone: Sequence[Root], kept: Sequence[Root]) -> Entr
     return columns_of.concat([part.select(_COLUMNS) for part in parts])
 
 
-def _needed(handle: Handle, kept: Sequence[Root], files: _Files) -> set[str]:
+def _needed(handle: TableContext, kept: Sequence[GcRoot], files: _FileEntries) -> set[str]:
     """The names of those files that a kept root needs, and of what lies beside them."""
     starts, steps = _starts(handle, kept)
     whole = [manifest_reader.manifest_files(handle, root.snapshot) for root in starts]
     files.of([file for listed in whole for file in listed])  # all at once, which is faster
-    parts = [columns_of.fold([files.of(listed)]) for listed in whole]
+    parts = [columns_of.live_entries([files.of(listed)]) for listed in whole]
     since = files.once([file for root in steps for file in manifest_reader.manifest_files(handle, root.snapshot, "delta")])
     parts += [part.filter(part.numbers("kind") == ADD) for part in since]
     for root in kept:
@@ -258,14 +258,14 @@ def _needed(handle: Handle, kept: Sequence[Root], files: _Files) -> set[str]:
     return {*found.column("file_name").to_pylist(), *found.column("extra_files").flatten().to_pylist()}  # scalar: one a file
 
 
-def _flushed(part: Entries) -> NDArray[np.bool_]:
+def _flushed(part: ManifestEntries) -> NDArray[np.bool_]:
     """Which files a flush made, or nobody knows."""
     found = pc.fill_null(pc.equal(part.column("file_source"), _FLUSH), fill_value=True)
     mask: NDArray[np.bool_] = found.to_numpy(zero_copy_only=False)
     return mask
 
 
-def is_changelog(handle: Handle, root: Root) -> bool:
+def is_changelog(handle: TableContext, root: GcRoot) -> bool:
     """Whether the delta of a long-lived changelog is all that there is of it."""
     return root.snapshot.changelog_manifest_list is None and handle.options.changelog_producer == "none"
 
@@ -273,11 +273,11 @@ def is_changelog(handle: Handle, root: Root) -> bool:
 # ---- changelog files -----------------------------------------------------------------------------------------------------------------------------------
 
 
-def _changelogs(handle: Handle, gone: Sequence[Root], kept: Sequence[Root]) -> dict[str, int | None]:
+def _changelogs(handle: TableContext, gone: Sequence[GcRoot], kept: Sequence[GcRoot]) -> dict[str, int | None]:
     """The files of changelogs that nobody can read any more; each is in one list only."""
     held = {root.snapshot.changelog_manifest_list for root in kept if root.kind != "tag"}
     found: dict[str, int | None] = {}
-    listed: list[ManifestFile] = []
+    listed: list[ManifestFileMeta] = []
     for root in gone:
         if root.kind != "tag" and root.snapshot.changelog_manifest_list not in held:
             with suppress(FileMissing):
@@ -295,12 +295,12 @@ def _changelogs(handle: Handle, gone: Sequence[Root], kept: Sequence[Root]) -> d
 # ---- metadata ------------------------------------------------------------------------------------------------------------------------------------------
 
 
-def _read_lists(handle: Handle, some: Sequence[Root]) -> None:
+def _read_lists(handle: TableContext, some: Sequence[GcRoot]) -> None:
     """Reads all manifest lists that are asked for below, side by side."""
     manifest_reader.read_lists(handle, [(root.snapshot, which) for root in some for which, _, _ in _held(handle, root)])
 
 
-def _held(handle: Handle, root: Root) -> list[tuple[Which, str, int | None]]:
+def _held(handle: TableContext, root: GcRoot) -> list[tuple[Which, str, int | None]]:
     """The manifest lists that a root keeps, each with its name and its size, where that is known."""
     snapshot = root.snapshot
     own: tuple[tuple[Which, str | None, int | None], ...] = (
@@ -315,7 +315,7 @@ def _held(handle: Handle, root: Root) -> list[tuple[Which, str, int | None]]:
     return found
 
 
-def _lists(handle: Handle, some: Sequence[Root], *, missing_ok: bool, oldest: Collection[str] = ()) -> dict[str, int | None]:
+def _lists(handle: TableContext, some: Sequence[GcRoot], *, missing_ok: bool, oldest: Collection[str] = ()) -> dict[str, int | None]:
     """Manifest lists and manifests that roots need, by path. The `oldest` snapshots may have lost their changelogs."""
     found: dict[str, int | None] = {}
     for root in some:
@@ -331,7 +331,7 @@ def _lists(handle: Handle, some: Sequence[Root], *, missing_ok: bool, oldest: Co
     return {handle.layout.manifest(name): size_bytes for name, size_bytes in found.items()}
 
 
-def _index(handle: Handle, gone: Sequence[Root], kept: Sequence[Root]) -> tuple[dict[str, int | None], dict[str, int | None]]:
+def _index(handle: TableContext, gone: Sequence[GcRoot], kept: Sequence[GcRoot]) -> tuple[dict[str, int | None], dict[str, int | None]]:
     """Index files, and index manifests."""
     named, held = _by_index_manifest(gone), _by_index_manifest(kept)
     found: dict[str, int | None] = {}
@@ -348,11 +348,11 @@ def _index(handle: Handle, gone: Sequence[Root], kept: Sequence[Root]) -> tuple[
     return found, {handle.layout.manifest(name): None for name in fresh}
 
 
-def _by_index_manifest(some: Iterable[Root]) -> dict[str, Root]:
+def _by_index_manifest(some: Iterable[GcRoot]) -> dict[str, GcRoot]:
     return {name: root for root in some if root.kind != "changelog" and (name := root.snapshot.index_manifest) is not None}
 
 
-def _statistics(handle: Handle, gone: Sequence[Root], kept: Sequence[Root]) -> dict[str, int | None]:
+def _statistics(handle: TableContext, gone: Sequence[GcRoot], kept: Sequence[GcRoot]) -> dict[str, int | None]:
     held = {root.snapshot.statistics for root in kept if root.kind != "changelog"}
     named = {root.snapshot.statistics for root in gone if root.kind != "changelog"} - held - {None}
     return {handle.layout.statistics(name): None for name in named if name is not None}

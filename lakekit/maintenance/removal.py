@@ -12,27 +12,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakekit.maintenance import roots
-from lakekit.maintenance.reachability import Unneeded, only_needed_by
 from lakekit.errors import Conflict, Corrupt
+from lakekit.maintenance import roots
+from lakekit.maintenance.reachability import UnreachableFiles, reachable_only_from
 from lakekit.storage.protocol import FileMissing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lakekit.maintenance.roots import Root
-    from lakekit.metadata.table_context import Handle
+    from lakekit.maintenance.roots import GcRoot
+    from lakekit.metadata.table_context import TableContext
 
 
 def remove(
-    handle: Handle,
-    gone: Sequence[Root],
-    everything: Sequence[Root],
+    handle: TableContext,
+    gone: Sequence[GcRoot],
+    everything: Sequence[GcRoot],
     drop: Callable[[], None] | None,
     *,
-    stays: Sequence[Root] = (),
+    stays: Sequence[GcRoot] = (),
     deletes: Callable[[Sequence[str]], None] | None = None,
-) -> Unneeded:
+) -> UnreachableFiles:
     """What goes with some of all roots; `drop` removes the files of the roots themselves, None: nothing is deleted at all.
 
     `stays`: roots that `drop` makes. `deletes`: who deletes the other files, once the roots are gone; None: the storage, from here.
@@ -55,10 +55,10 @@ def remove(
     return found
 
 
-def _unneeded(handle: Handle, gone: Sequence[Root], kept: Sequence[Root], stays: Sequence[Root]) -> Unneeded:
+def _unneeded(handle: TableContext, gone: Sequence[GcRoot], kept: Sequence[GcRoot], stays: Sequence[GcRoot]) -> UnreachableFiles:
     """What only those that go need. Raises `Conflict` where another process deletes meanwhile, `Corrupt` where a file is lost that one that stays needs."""
     try:
-        return only_needed_by(handle, gone, [*kept, *stays])
+        return reachable_only_from(handle, gone, [*kept, *stays])
     except FileMissing as missing:
         if any(handle.storage.stat(root.path) is None for root in kept):
             msg = f"{missing.path} vanished while it was looked at: another process deletes in {handle.name} too. Do it again when that is done"
@@ -68,7 +68,7 @@ def _unneeded(handle: Handle, gone: Sequence[Root], kept: Sequence[Root], stays:
         raise Corrupt(f"{lost}: what else is needed cannot be told, so no file is deleted. Remedy: {remedy}", path=missing.path) from missing
 
 
-def _clean(handle: Handle, found: Unneeded) -> None:
+def _clean(handle: TableContext, found: UnreachableFiles) -> None:
     """The directories that were left empty: buckets, then partitions from the deepest up (`snapshot.clean-empty-directories`)."""
     if not handle.options.snapshot_clean_empty_directories:
         return

@@ -19,12 +19,12 @@ from lakekit.storage.protocol import FileMissing
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
 
 _SCHEMA = {"file": pl.String(), "was": pl.Int64(), "is": pl.Int64()}
 
 
-def repair(handle: Handle) -> pl.DataFrame:
+def repair(handle: TableContext) -> pl.DataFrame:
     """Mends the hints of the handle's branch; a row for each that was wrong, missing (null) or of no use. Raises `StorageFailed`."""
     layout = handle.layout
     mended: list[tuple[str, int | None, int | None]] = []
@@ -54,7 +54,7 @@ def _unbroken(known: Sequence[int]) -> int | None:
     return first
 
 
-def _said(handle: Handle, path: str) -> tuple[bool, int | None]:
+def _said(handle: TableContext, path: str) -> tuple[bool, int | None]:
     """Whether a hint is there, and what it says."""
     try:
         return True, hint.decode(handle.storage.read(path, 0, 32))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakekit.draw import html, cards
-from lakekit.draw.humanize import plural, size
+from lakekit.draw import cards, html
+from lakekit.draw.humanize import format_size, plural
 
 if TYPE_CHECKING:
-    from lakekit.maintenance.reachability import Unneeded
+    from lakekit.maintenance.reachability import UnreachableFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class Expired:
             more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
             found += [(word, ", ".join(names[:_SHOWN]) + more)] if names else []
         parts = (plural(self.data_file_count, "data file"), plural(self.manifest_file_count, "manifest file"), plural(self.index_file_count, "index file"))
-        return [*found, ("files", f"{', '.join(parts)}, {size(self.size_bytes)}")]
+        return [*found, ("files", f"{', '.join(parts)}, {format_size(self.size_bytes)}")]
 
     def __str__(self) -> str:
         return cards.card(self._title, self._facts)
@@ -66,7 +66,7 @@ class Expired:
 _SHOWN = 8
 
 
-def expired(table: str, found: Unneeded, *, dry_run: bool, snapshot_ids: tuple[int, ...] = (), tags: tuple[str, ...] = ()) -> Expired:
+def expired(table: str, found: UnreachableFiles, *, dry_run: bool, snapshot_ids: tuple[int, ...] = (), tags: tuple[str, ...] = ()) -> Expired:
     """The answer for what went with some roots."""
     return Expired(
         table=table,

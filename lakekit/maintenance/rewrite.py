@@ -8,29 +8,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakekit.bucket.restore import Standing
+from lakekit.bucket.restore import SnapshotBuckets
+from lakekit.commit.committer import commit_changes_once
+from lakekit.commit.overwrite import Overwrite
+from lakekit.errors import InvalidOption
 from lakekit.maintenance import chosen
 from lakekit.maintenance.arguments import whole
-from lakekit.maintenance.standing_rows import standing_rows
-from lakekit.commit.overwrite import Overwrite
-from lakekit.commit.committer import publish_once
-from lakekit.errors import InvalidOption
+from lakekit.maintenance.standing_rows import current_rows
 from lakekit.metadata import feature_check, manifest_reader, snapshots
 from lakekit.read import user_expressions
 from lakekit.read.sections import hides_level_zero
 from lakekit.write import row_conversion
-from lakekit.write.table_writers import Writers
+from lakekit.write.table_writers import BucketWriters
 
 if TYPE_CHECKING:
     import polars as pl
 
     from lakekit.commit.result import Commit
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
 
 STRICT = "commit.strict-mode.last-safe-snapshot"
 
 
-def check(handle: Handle, buckets: int) -> None:
+def check(handle: TableContext, buckets: int) -> None:
     """Raises `InvalidOption` where a number of buckets cannot be changed, or means nothing."""
     feature_check.check_writable(handle)
     held = handle.options.bucket
@@ -40,29 +40,29 @@ def check(handle: Handle, buckets: int) -> None:
         raise InvalidOption(f"{buckets} buckets are none; a table has 1 or more", key="bucket", value=str(buckets))
 
 
-def waits_for_compaction(handle: Handle) -> bool:
+def waits_for_compaction(handle: TableContext) -> bool:
     """Whether rows of level 0 are not read yet, so that a full compaction has to come first."""
     return handle.kind == "key" and hides_level_zero(handle)
 
 
-def is_used(handle: Handle, buckets: int) -> bool:
+def is_used(handle: TableContext, buckets: int) -> bool:
     """Whether live files are of that many buckets: another rescale made them, or a writer of a new partition."""
     latest = snapshots.latest(handle)
-    return latest is not None and bool((manifest_reader.live(handle, latest).numbers("total_buckets") == buckets).any())
+    return latest is not None and bool((manifest_reader.read_live_entries(handle, latest).numbers("total_buckets") == buckets).any())
 
 
-def rescale(handle: Handle, where: pl.Expr | str | None = None) -> Commit:
+def rescale(handle: TableContext, where: pl.Expr | str | None = None) -> Commit:
     """Writes the rows of the partitions that `where` chooses into as many buckets as the option says. Raises `Conflict`: then nothing changed."""
     latest = snapshots.latest(handle)
     user = handle.new_commit_user()
     handle = handle.with_options({STRICT: str(latest.id if latest else 0), "write-only": "true"})
-    partitions = chosen.partitions(handle, (partition for partition, _ in Standing.of(handle, latest).places()), where)
-    writers = Writers(handle, commit_user=user, replaces=True)
+    partitions = chosen.partitions(handle, (partition for partition, _ in SnapshotBuckets.of(handle, latest).places()), where)
+    writers = BucketWriters(handle, commit_user=user, replaces=True)
     try:
-        source = standing_rows(handle, latest, None if where is None else user_expressions.condition(where, handle))
+        source = current_rows(handle, latest, None if where is None else user_expressions.condition(where, handle))
         for batch in row_conversion.batches(source, handle):
             writers.write(batch)
         replaced = Overwrite.exactly(partitions) if handle.schema.partition_keys else Overwrite.whole()
-        return publish_once(handle, writers.prepare(), commit_user=user, overwrite=replaced)
+        return commit_changes_once(handle, writers.prepare(), commit_user=user, overwrite=replaced)
     finally:
         writers.drop()

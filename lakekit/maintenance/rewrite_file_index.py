@@ -19,19 +19,19 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakekit.maintenance import chosen
-from lakekit.file_index import container
 from lakekit.commit import committer
-from lakekit.errors import CommitStateUnknown, Corrupt, LakekitError
-from lakekit.data_file.indexing import Indexing, indexes_of
+from lakekit.data_file.indexing import IndexBuilder, indexes_of
 from lakekit.data_file.paths import data_file_path
 from lakekit.data_file.reader import refused, scan_files
+from lakekit.errors import CommitStateUnknown, Corrupt, LakekitError
+from lakekit.file_index import container
+from lakekit.maintenance import chosen
 from lakekit.metadata import feature_check, manifest_reader, schemas, snapshots
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.data_file import INDEX_SUFFIX
-from lakekit.model.manifest_entries import DELETE, fold
-from lakekit.model.table_paths import POSTPONE_BUCKET
+from lakekit.model.manifest_entries import DELETE, live_entries
 from lakekit.model.snapshot import BATCH_IDENTIFIER
+from lakekit.model.table_paths import POSTPONE_BUCKET
 from lakekit.progress import work
 from lakekit.storage.protocol import FileMissing
 
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from lakekit.commit.result import Commit
-    from lakekit.data_file.indexing import Index
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.data_file import DataFile
-    from lakekit.model.manifest_entries import Entries
+    from lakekit.data_file.indexing import IndexDefinition
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.data_file import DataFileMeta
+    from lakekit.model.manifest_entries import ManifestEntries
     from lakekit.model.table_schema import TableSchema
 
     Contents = dict[str, dict[str, bytes | None]]
@@ -55,17 +55,17 @@ _BATCH_ROWS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class FileBatch:
     """Files of one bucket that are looked at together. `before`: what these files were at other times, and may not become again."""
 
     partition: bytes
     bucket: int
     total_buckets: int
-    files: tuple[DataFile, ...]
+    files: tuple[DataFileMeta, ...]
     before: frozenset[Identity] = frozenset()
 
 
-def rewrite(handle: Handle, where: pl.Expr | str | None, *, anew: bool = False) -> Commit:
+def rewrite(handle: TableContext, where: pl.Expr | str | None, *, anew: bool = False) -> Commit:
     """Makes and drops indexes of the newest snapshot's files, of partitions that satisfy a condition; without anything to do no snapshot is made.
 
     `anew`: also those that files have are made again.
@@ -81,7 +81,7 @@ def rewrite(handle: Handle, where: pl.Expr | str | None, *, anew: bool = False) 
     return commit(handle, messages)
 
 
-def due(handle: Handle, where: pl.Expr | str | None, *, anew: bool = False) -> pl.DataFrame:
+def due(handle: TableContext, where: pl.Expr | str | None, *, anew: bool = False) -> pl.DataFrame:
     """What `rewrite` would do: `path`, `row_count`, indexes `made` and `dropped` of each file that changes. Heads of index files are read, and nothing else."""
     found = []
     for share in shares(handle, where):
@@ -100,7 +100,7 @@ def _spelled(places: Collection[Place]) -> list[str]:
     return sorted(f"{kind}({name})" for name, kind in places)
 
 
-def shares(handle: Handle, where: pl.Expr | str | None, count: int = 1) -> list[Share]:
+def shares(handle: TableContext, where: pl.Expr | str | None, count: int = 1) -> list[FileBatch]:
     """The files of partitions that satisfy a condition, by bucket; where a bucket weighs more than one of `count` shares of all, it is in several.
 
     What is asked for wrongly is refused before anything is read. Raises as `Table.rewrite_file_index` does.
@@ -111,12 +111,12 @@ def shares(handle: Handle, where: pl.Expr | str | None, count: int = 1) -> list[
     if latest is None:
         return []
     every = manifest_reader.read_entries(handle, manifest_reader.manifest_files(handle, latest))
-    live, before = fold([every]), _identities(every.filter(every.numbers("kind") == DELETE))
+    live, before = live_entries([every]), _identities(every.filter(every.numbers("kind") == DELETE))
     wanted = chosen.partitions(handle, live.column("partition").to_pylist(), where)
     mask = pc.is_in(live.column("partition"), value_set=pa.array(sorted(wanted), pa.binary())).to_numpy(zero_copy_only=False)
     live = live.filter(mask & (live.numbers("bucket") != POSTPONE_BUCKET))
     most_bytes = max(handle.options.source_split_open_file_cost_bytes, -(-int(live.numbers("file_size").sum()) // max(1, count)))
-    found: dict[tuple[bytes, int, int, int], list[DataFile]] = {}
+    found: dict[tuple[bytes, int, int, int], list[DataFileMeta]] = {}
     filled: dict[tuple[bytes, int, int], int] = {}
     columns = (live.column(name).to_pylist() for name in ("partition", "bucket", "total_buckets"))  # scalar: one a file
     for at, place in enumerate(zip(*columns, strict=True)):
@@ -127,17 +127,17 @@ def shares(handle: Handle, where: pl.Expr | str | None, count: int = 1) -> list[
     return [_share(place[:3], files, before) for place, files in found.items()]
 
 
-def _share(place: tuple[bytes, int, int], files: Sequence[DataFile], before: Mapping[str, frozenset[Identity]]) -> Share:
+def _share(place: tuple[bytes, int, int], files: Sequence[DataFileMeta], before: Mapping[str, frozenset[Identity]]) -> FileBatch:
     earlier = (before.get(file.name, frozenset[Identity]()) for file in files)
-    return Share(partition=place[0], bucket=place[1], total_buckets=place[2], files=tuple(files), before=frozenset[Identity]().union(*earlier))
+    return FileBatch(partition=place[0], bucket=place[1], total_buckets=place[2], files=tuple(files), before=frozenset[Identity]().union(*earlier))
 
 
-def done(handle: Handle, share: Share, told: Callable[[], None] = lambda: None, *, anew: bool = False) -> list[CommitMessage]:
+def done(handle: TableContext, share: FileBatch, told: Callable[[], None] = lambda: None, *, anew: bool = False) -> list[CommitMessage]:
     """A message for the files of a share that change; none without any. Calls `told` after each file. `anew`: as in `rewrite`.
 
     Raises what reading and writing raise: then no new file is left.
     """
-    changed: list[tuple[DataFile, DataFile]] = []
+    changed: list[tuple[DataFileMeta, DataFileMeta]] = []
     made: list[str] = []
     try:
         for old in share.files:
@@ -162,10 +162,12 @@ def done(handle: Handle, share: Share, told: Callable[[], None] = lambda: None, 
     ]
 
 
-def commit(handle: Handle, messages: Sequence[CommitMessage]) -> Commit:
+def commit(handle: TableContext, messages: Sequence[CommitMessage]) -> Commit:
     """Commits what was done. Raises what a commit raises: then no new file is left, but where nobody knows whether it happened."""
     try:
-        return committer.publish(handle, messages, commit_user=handle.new_commit_user(), identifier=BATCH_IDENTIFIER, ignore_empty=True, is_new_user=True)
+        return committer.commit_changes(
+            handle, messages, commit_user=handle.new_commit_user(), identifier=BATCH_IDENTIFIER, ignore_empty=True, is_new_user=True
+        )
     except CommitStateUnknown:
         raise
     except BaseException:
@@ -173,7 +175,7 @@ def commit(handle: Handle, messages: Sequence[CommitMessage]) -> Commit:
         raise
 
 
-def discard(handle: Handle, messages: Sequence[CommitMessage]) -> None:
+def discard(handle: TableContext, messages: Sequence[CommitMessage]) -> None:
     """Deletes the files that were made for messages that nobody will commit."""
     made = [
         handle.layout.extra_file(data_file_path(handle, message.partition, message.bucket, new), name)
@@ -186,7 +188,7 @@ def discard(handle: Handle, messages: Sequence[CommitMessage]) -> None:
         handle.storage.delete(made)
 
 
-def _identities(gone: Entries) -> dict[str, frozenset[Identity]]:
+def _identities(gone: ManifestEntries) -> dict[str, frozenset[Identity]]:
     """What entries that went were, by file: the same must not be added again, or manifests contradict each other (`FileEntry.mergeEntries`)."""
     columns = (gone.column(name).to_pylist() for name in ("file_name", "embedded_index", "extra_files"))  # scalar: one a file
     found: dict[str, set[Identity]] = {}
@@ -195,7 +197,7 @@ def _identities(gone: Entries) -> dict[str, frozenset[Identity]]:
     return {name: frozenset(some) for name, some in found.items()}
 
 
-def _indexed(handle: Handle, file: DataFile, path: str, before: Collection[Identity], made: list[str], *, anew: bool) -> DataFile | None:
+def _indexed(handle: TableContext, file: DataFileMeta, path: str, before: Collection[Identity], made: list[str], *, anew: bool) -> DataFileMeta | None:
     """The entry of a file with the indexes that it should have; None: it has them. `before`: what the file may not be any more."""
     written = handle.with_schema(schemas.read(handle, file.schema_id)) if file.schema_id != handle.schema.id else handle
     old, should = None if anew else _contents(handle, file, path), _should(handle, file)
@@ -224,16 +226,16 @@ def _indexed(handle: Handle, file: DataFile, path: str, before: Collection[Ident
     return replace(file, embedded_index=None, extra_files=(*others, name))
 
 
-def _should(handle: Handle, file: DataFile) -> dict[Place, Index]:
+def _should(handle: TableContext, file: DataFileMeta) -> dict[Place, IndexDefinition]:
     """The indexes that a file should have."""
-    return {(index.name, index.kind): index for index in _of_that_time(handle, schemas.written(handle, file.schema_id))}
+    return {(index.name, index.kind): index for index in _of_that_time(handle, schemas.schema_of_file(handle, file.schema_id))}
 
 
 def _places(contents: Contents | None) -> set[Place]:
     return {(name, kind) for name, kinds in (contents or {}).items() for kind in kinds}
 
 
-def _of_that_time(handle: Handle, written: TableSchema) -> list[Index]:
+def _of_that_time(handle: TableContext, written: TableSchema) -> list[IndexDefinition]:
     """The indexes that today's options ask for, in the names of the schema that a file was written with; columns that it lacks have none."""
     today = indexes_of(handle.schema, handle.options)
     if written.id == handle.schema.id:
@@ -248,7 +250,7 @@ def _of_that_time(handle: Handle, written: TableSchema) -> list[Index]:
     return found
 
 
-def _contents(handle: Handle, file: DataFile, path: str) -> Contents | None:
+def _contents(handle: TableContext, file: DataFileMeta, path: str) -> Contents | None:
     """The indexes that a file has; None where they are lost or damaged."""
     try:
         if file.embedded_index is not None:
@@ -261,10 +263,10 @@ def _contents(handle: Handle, file: DataFile, path: str) -> Contents | None:
         return None
 
 
-def _built(written: Handle, file: DataFile, path: str, indexes: Sequence[Index]) -> Contents:
+def _built(written: TableContext, file: DataFileMeta, path: str, indexes: Sequence[IndexDefinition]) -> Contents:
     """Indexes of the rows of a file as they lie, deleted ones included: positions count them all."""
     fields = [written.schema.field(name) for name in dict.fromkeys(index.column for index in indexes)]
-    indexing = Indexing(indexes)
+    indexing = IndexBuilder(indexes)
     frame = scan_files(written, [file], [path], fields)
     with refused(written, [path]):
         for batch in frame.collect_batches(chunk_size=_BATCH_ROWS, maintain_order=True):

@@ -14,21 +14,21 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from lakekit.errors import Conflict, Corrupt, InvalidOption, LakekitError
 from lakekit.maintenance import roots, tags as tagging
 from lakekit.maintenance.result import Expired
-from lakekit.errors import Conflict, Corrupt, InvalidOption, LakekitError
 from lakekit.metadata import manifest_reader, schemas, snapshots, tags
 from lakekit.model import hint
-from lakekit.world import each
+from lakekit.world import parallel_map
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.model.snapshot import Snapshot
 
 
-def rollback(handle: Handle, to: int | str | datetime | None = None, *, watermark: int | None = None, dry_run: bool = False) -> Expired:
+def rollback(handle: TableContext, to: int | str | datetime | None = None, *, watermark: int | None = None, dry_run: bool = False) -> Expired:
     """Makes a snapshot the newest one again: by its id, a tag, or the newest one at or before a time, or a watermark.
 
     Where every watermark is greater, nothing is changed: the engine's releases up to 1.4.2 went to the first one then, which is later than what was asked.
@@ -72,7 +72,7 @@ def rollback(handle: Handle, to: int | str | datetime | None = None, *, watermar
     return done
 
 
-def check_whole(handle: Handle, target: Snapshot) -> None:
+def check_whole(handle: TableContext, target: Snapshot) -> None:
     """Raises `Corrupt` where nobody could plan a read of the snapshot: those after it are not given up for it."""
     schemas.read(handle, target.schema_id)
     storage, layout = handle.storage, handle.layout
@@ -80,17 +80,17 @@ def check_whole(handle: Handle, target: Snapshot) -> None:
     lost = [name for name in lists if not storage.exists(layout.manifest(name))]
     if not lost:
         names = [file.name for file in manifest_reader.manifest_files(handle, target)]
-        found = each(lambda name: storage.exists(layout.manifest(name)), names, waiting=storage.is_remote)
+        found = parallel_map(lambda name: storage.exists(layout.manifest(name)), names, waiting=storage.is_remote)
         lost = [name for name, there in zip(names, found, strict=True) if not there]
     if lost:
         msg = f"snapshot {target.id} of {handle.name} needs {lost[0]}, which is not there: nobody could read it, and nothing was changed. Go back to another \
 snapshot or tag, or put the file back from a copy"
         raise Corrupt(msg, path=layout.manifest(lost[0]))
-    manifest_reader.live(handle, target)
+    manifest_reader.read_live_entries(handle, target)
     manifest_reader.index_entries(handle, target)
 
 
-def _bring_back(handle: Handle, target: Snapshot) -> None:
+def _bring_back(handle: TableContext, target: Snapshot) -> None:
     """Writes the file of a snapshot again that only tags keep. They may be deleted at this moment: then it goes again."""
     keep = [handle.layout.tag(tag.name) for tag in tags.all(handle) if tag.snapshot == target]
     path = handle.layout.snapshot(target.id)
@@ -100,7 +100,7 @@ def _bring_back(handle: Handle, target: Snapshot) -> None:
         raise Conflict(f"the tag that kept snapshot {target.id} of {handle.name} was deleted meanwhile. Nothing was changed")
 
 
-def _as_it_is(handle: Handle, target: Snapshot) -> Snapshot:
+def _as_it_is(handle: TableContext, target: Snapshot) -> Snapshot:
     """A tag's snapshot without the changelog that went when it expired: of the oldest snapshot that is expected, of one among others it is not."""
     name = target.changelog_manifest_list
     if name is None or handle.storage.exists(handle.layout.manifest(name)):
@@ -108,7 +108,7 @@ def _as_it_is(handle: Handle, target: Snapshot) -> Snapshot:
     return replace(target, changelog_manifest_list=None, changelog_manifest_list_size=None, changelog_record_count=None)
 
 
-def _changelogs(handle: Handle, later: list[roots.Root], target: int) -> None:
+def _changelogs(handle: TableContext, later: list[roots.GcRoot], target: int) -> None:
     gone = sorted((root.snapshot.id for root in later if root.kind == "changelog"), reverse=True)
     if not gone:
         return

@@ -13,17 +13,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from lakekit.errors import Conflict, Corrupt
-from lakekit.metadata import feature_check, schemas, metadata_io
-from lakekit.model.table_paths import MAIN
+from lakekit.metadata import feature_check, metadata_io, schemas
 from lakekit.model.snapshot import Snapshot
+from lakekit.model.table_paths import MAIN
 from lakekit.model.tag import Tag
 from lakekit.storage.protocol import FileMissing
-from lakekit.world import each_small
+from lakekit.world import map_io
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.storage.protocol import Stat
 
     Kind = Literal["snapshot", "tag", "changelog"]
@@ -34,7 +34,7 @@ ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Root:
+class GcRoot:
     """One of them. `name` is the tag's, else the snapshot's number; `path` is its file."""
 
     kind: Kind
@@ -44,13 +44,13 @@ class Root:
     snapshot: Snapshot
 
 
-def branches(handle: Handle) -> list[str]:
+def branches(handle: TableContext) -> list[str]:
     """The names of all branches, main first, those that are only half there too."""
     listed = handle.storage.list(handle.layout.branches_dir)
     return [MAIN, *(one.name.removeprefix(PREFIX) for one in listed if one.is_dir and one.name.startswith(PREFIX) and one.name != PREFIX)]
 
 
-def check_removable(handle: Handle) -> None:
+def check_removable(handle: TableContext) -> None:
     """Raise the refusal of the first feature, of any branch, that says that lakekit may not know all files of the table.
 
     Raises: `Unsupported`, naming the feature.
@@ -62,7 +62,7 @@ def check_removable(handle: Handle) -> None:
             feature_check.check_removable(replace(there, schema=schemas.latest(there)))
 
 
-def every(handle: Handle) -> list[Root]:
+def every(handle: TableContext) -> list[GcRoot]:
     """The roots of all branches. Raises what reading them raises, and `Conflict` where one vanished meanwhile, again and again."""
     for attempt in range(ATTEMPTS):
         try:
@@ -73,17 +73,17 @@ def every(handle: Handle) -> list[Root]:
     raise AssertionError
 
 
-def on(handle: Handle, branch: str) -> Handle:
+def on(handle: TableContext, branch: str) -> TableContext:
     """The handle with the paths of another branch: enough for its metadata."""
     return handle if handle.layout.branch == branch else replace(handle, layout=handle.layout.on_branch(branch))
 
 
-def of_branch(handle: Handle) -> list[Root]:
+def of_branch(handle: TableContext) -> list[GcRoot]:
     """The roots of the handle's own branch: snapshots, tags, long-lived changelogs, each by number or name."""
-    return each_small(lambda one: _read(handle, *one), listed(handle), is_remote=handle.storage.is_remote)
+    return map_io(lambda one: _read(handle, *one), listed(handle), is_remote=handle.storage.is_remote)
 
 
-def listed(handle: Handle) -> list[tuple[Kind, str, Stat]]:
+def listed(handle: TableContext) -> list[tuple[Kind, str, Stat]]:
     """The files of those roots: of what kind each is, by number or name, and what the listing says of it."""
     layout = handle.layout
     return [
@@ -93,17 +93,19 @@ def listed(handle: Handle) -> list[tuple[Kind, str, Stat]]:
     ]
 
 
-def _read(handle: Handle, kind: Kind, name: str, seen: Stat) -> Root:
+def _read(handle: TableContext, kind: Kind, name: str, seen: Stat) -> GcRoot:
     try:
         return read(handle, kind, name, seen)
     except Corrupt as damaged:
-        raise stops(damaged, f"a {kind}", seen.path, "put it back from a copy, or delete it: the files that only it needed are orphans then") from damaged
+        raise unreadable_root(
+            damaged, f"a {kind}", seen.path, "put it back from a copy, or delete it: the files that only it needed are orphans then"
+        ) from damaged
     except FileMissing:
         msg = f"{seen.path} vanished while it was looked at: another process deletes in {handle.name} too. Do it again when that is done"
         raise Conflict(msg) from None
 
 
-def read(handle: Handle, kind: Kind, name: str, seen: Stat) -> Root:
+def read(handle: TableContext, kind: Kind, name: str, seen: Stat) -> GcRoot:
     """One of the files that `listed` gives. Raises `Corrupt`, `Unsupported`, and `FileMissing` where it vanished since."""
     if kind == "tag":
         snapshot = metadata_io.read_listed(handle, seen, lambda data, path: Tag.from_json(data, name, path)).snapshot
@@ -111,25 +113,25 @@ def read(handle: Handle, kind: Kind, name: str, seen: Stat) -> Root:
         snapshot = metadata_io.read_listed(handle, seen, Snapshot.from_json)
     if kind != "tag" and snapshot.id != int(name):
         raise Corrupt(f"{seen.path} says it is snapshot {snapshot.id}", path=seen.path, field="id")
-    return Root(kind=kind, branch=handle.layout.branch, name=name, path=seen.path, snapshot=snapshot)
+    return GcRoot(kind=kind, branch=handle.layout.branch, name=name, path=seen.path, snapshot=snapshot)
 
 
-def stops(damaged: Corrupt, what: str, path: str, remedy: str) -> Corrupt:
+def unreadable_root(damaged: Corrupt, what: str, path: str, remedy: str) -> Corrupt:
     """The error of a file that keeps others and says nothing: nobody may delete what it may need."""
     text = f"{damaged.message}. It is {what}: which files it needs cannot be told, so none is deleted. Remedy: {remedy}"
     return Corrupt(text, path=damaged.path or path, offset=damaged.offset, field=damaged.field)
 
 
-def oldest(some: Iterable[Root]) -> set[str]:
+def oldest(some: Iterable[GcRoot]) -> set[str]:
     """The paths of the oldest snapshots, one a branch. Such a one may be a tag's, made a snapshot again by a rollback or a branch: its changelog is gone."""
-    found: dict[str, Root] = {}
+    found: dict[str, GcRoot] = {}
     for root in some:
         if root.kind == "snapshot" and (root.branch not in found or root.snapshot.id < found[root.branch].snapshot.id):
             found[root.branch] = root
     return {root.path for root in found.values()}
 
 
-def write(handle: Handle, path: str, data: bytes) -> None:
+def write(handle: TableContext, path: str, data: bytes) -> None:
     """Writes the file of a root, in the place of one that is there, safe from power loss: what it replaces may be deleted next."""
     with handle.storage.open_write(path) as file:
         file.write(data)

@@ -19,37 +19,37 @@ import pyarrow as pa
 
 from lakekit.bucket import sort_order
 from lakekit.bucket.compaction import whole
-from lakekit.bucket.sort_order import Ordering, Rows
+from lakekit.bucket.deletion_vector_writer import BucketDeletionVectors
 from lakekit.bucket.merge_read import KIND
-from lakekit.bucket.restore import Standing
-from lakekit.bucket.deletion_vector_writer import Vectors
-from lakekit.maintenance import chosen
-from lakekit.maintenance.append_files import BUCKET
-from lakekit.maintenance.rewrite import STRICT
+from lakekit.bucket.restore import SnapshotBuckets
+from lakekit.bucket.sort_order import SortInput, SortOrder
 from lakekit.columns import col
 from lakekit.commit import abort
+from lakekit.commit.committer import commit_changes_once
 from lakekit.commit.overwrite import Overwrite
-from lakekit.commit.committer import publish_once
-from lakekit.errors import InvalidOption, Unsupported
 from lakekit.data_file.file_names import file_names
 from lakekit.data_file.paths import data_file_path
 from lakekit.data_file.reader import scan_files
-from lakekit.data_file.rolling_writer import Target, write_run
+from lakekit.data_file.rolling_writer import WriteTarget, write_run
+from lakekit.errors import InvalidOption, Unsupported
+from lakekit.maintenance import chosen
+from lakekit.maintenance.append_files import BUCKET
+from lakekit.maintenance.rewrite import STRICT
 from lakekit.metadata import snapshots
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.data_file import APPEND_SOURCE
 from lakekit.progress import work
 from lakekit.read import lazy, table_scan
 from lakekit.read.planner import partition_frame
-from lakekit.write.table_writers import Writers
+from lakekit.write.table_writers import BucketWriters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from lakekit.bucket.restore import RestoredBucket
     from lakekit.bucket.sort_order import Strategy
-    from lakekit.bucket.restore import Restored
     from lakekit.commit.result import Commit
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.model.snapshot import Snapshot
     from lakekit.types import Field
 
@@ -58,7 +58,7 @@ _ONE_RUN = {"write-only": "true", "write-buffer-spillable": "true", "write-buffe
 """Each bucket is written as one run of the last level: also where readers do not look at level 0."""
 
 
-def ordering(handle: Handle, order_by: str | Sequence[str], strategy: Strategy) -> Ordering:
+def ordering(handle: TableContext, order_by: str | Sequence[str], strategy: Strategy) -> SortOrder:
     """What is asked for, checked. Raises `InvalidOption` and, for tables and columns that cannot be sorted, `Unsupported`."""
     found = sort_order.ordering(handle, (order_by,) if isinstance(order_by, str) else tuple(order_by), strategy)
     options = handle.options
@@ -85,7 +85,7 @@ def ordering(handle: Handle, order_by: str | Sequence[str], strategy: Strategy) 
 # ---- append tables ---------------------------------------------------------------------------------------------------------------------------------------
 
 
-def sort(handle: Handle, standing: Standing, order: Ordering, partitions: Iterable[bytes]) -> list[CommitMessage]:
+def sort(handle: TableContext, standing: SnapshotBuckets, order: SortOrder, partitions: Iterable[bytes]) -> list[CommitMessage]:
     """Messages of whole partitions written anew in order. Raises what reading and writing raise; then no new file is left."""
     handle, found = whole(handle), []
     buckets = [(partition, standing.bucket(partition, BUCKET)) for partition in sorted(partitions)]
@@ -100,10 +100,10 @@ def sort(handle: Handle, standing: Standing, order: Ordering, partitions: Iterab
     return found
 
 
-def _sorted(handle: Handle, partition: bytes, bucket: Restored, order: Ordering) -> CommitMessage:
-    vectors = Vectors.restored(handle, partition, BUCKET, bucket.vectors)
+def _sorted(handle: TableContext, partition: bytes, bucket: RestoredBucket, order: SortOrder) -> CommitMessage:
+    vectors = BucketDeletionVectors.restored(handle, partition, BUCKET, bucket.vectors)
     paths = [data_file_path(handle, partition, BUCKET, file) for file in bucket.files]
-    rows = Rows(
+    rows = SortInput(
         handle=handle,
         order=order,
         scan=lambda fields: scan_files(handle, bucket.files, paths, fields, deletions=vectors.positions, snapshot_id=bucket.snapshot_id),
@@ -111,7 +111,7 @@ def _sorted(handle: Handle, partition: bytes, bucket: Restored, order: Ordering)
         size_bytes=sum(file.size_bytes for file in bucket.files),
         paths=paths,
     )
-    target = Target(
+    target = WriteTarget(
         handle=handle,
         partition=partition,
         bucket=BUCKET,
@@ -135,11 +135,11 @@ def _sorted(handle: Handle, partition: bytes, bucket: Restored, order: Ordering)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Keys:
+class SortedPartitions:
     """Partitions of a key table that are sorted as they are in a snapshot; None: there is no snapshot yet."""
 
-    handle: Handle
-    order: Ordering
+    handle: TableContext
+    order: SortOrder
     commit_user: str
     snapshot: Snapshot | None
     partitions: tuple[bytes, ...]
@@ -147,12 +147,12 @@ class Keys:
     def commit(self, messages: Sequence[CommitMessage]) -> Commit:
         """Puts what was written in the place of these partitions. Raises `Conflict` where others committed to them meanwhile: then nothing changed."""
         if not self.partitions:
-            return publish_once(self.handle, (), commit_user=self.commit_user)
+            return commit_changes_once(self.handle, (), commit_user=self.commit_user)
         replaced = Overwrite.exactly(self.partitions) if self.handle.schema.partition_keys else Overwrite.whole()
-        return publish_once(self.handle, messages, commit_user=self.commit_user, overwrite=replaced)
+        return commit_changes_once(self.handle, messages, commit_user=self.commit_user, overwrite=replaced)
 
 
-def sort_keys(handle: Handle, order: Ordering, where: pl.Expr | str | None) -> Commit:
+def sort_keys(handle: TableContext, order: SortOrder, where: pl.Expr | str | None) -> Commit:
     """Writes the rows of the partitions that `where` chooses anew: those that come first in the order in the first buckets.
 
     Where level 0 is not read it has to be compacted before. Raises `Conflict` where others committed to these partitions meanwhile: then nothing changed.
@@ -163,20 +163,20 @@ def sort_keys(handle: Handle, order: Ordering, where: pl.Expr | str | None) -> C
     return job.commit(messages)
 
 
-def keys(handle: Handle, order: Ordering, where: pl.Expr | str | None) -> Keys:
+def keys(handle: TableContext, order: SortOrder, where: pl.Expr | str | None) -> SortedPartitions:
     """What is to be sorted. Raises `InvalidOption` for `where`."""
     latest = snapshots.latest(handle)
     handle = whole(handle.with_options({**_ONE_RUN, STRICT: str(latest.id if latest else 0)}))
-    wanted = chosen.partitions(handle, (partition for partition, _ in Standing.of(handle, latest).places()), where)
-    return Keys(handle=handle, order=order, commit_user=handle.new_commit_user(), snapshot=latest, partitions=tuple(sorted(wanted)))
+    wanted = chosen.partitions(handle, (partition for partition, _ in SnapshotBuckets.of(handle, latest).places()), where)
+    return SortedPartitions(handle=handle, order=order, commit_user=handle.new_commit_user(), snapshot=latest, partitions=tuple(sorted(wanted)))
 
 
-def sorted_keys(job: Keys, partitions: Sequence[bytes], told: Callable[[], None] = lambda: None) -> list[CommitMessage]:
+def sorted_keys(job: SortedPartitions, partitions: Sequence[bytes], told: Callable[[], None] = lambda: None) -> list[CommitMessage]:
     """The rows of some partitions in order, in new files. Calls `told` after each. Raises what reading and writing raise: then no new file is left."""
     if job.snapshot is None:
         return []
-    standing = Standing.of(job.handle, job.snapshot)
-    writers = Writers(job.handle, commit_user=job.commit_user, replaces=True)
+    standing = SnapshotBuckets.of(job.handle, job.snapshot)
+    writers = BucketWriters(job.handle, commit_user=job.commit_user, replaces=True)
     try:
         for partition in partitions:
             for frame in _merged(job.handle, standing, job.snapshot, partition, job.order).in_order():
@@ -187,11 +187,11 @@ def sorted_keys(job: Keys, partitions: Sequence[bytes], told: Callable[[], None]
         writers.drop()
 
 
-def _merged(handle: Handle, standing: Standing, latest: Snapshot, partition: bytes, order: Ordering) -> Rows:
+def _merged(handle: TableContext, standing: SnapshotBuckets, latest: Snapshot, partition: bytes, order: SortOrder) -> SortInput:
     """The rows of one partition as readers see them."""
     source = lazy.lazy(table_scan.of_today(handle, latest.id)).filter(*_inside(handle, partition))
     files = [file for place in standing.places() if place[0] == partition for file in standing.bucket(*place).files]
-    return Rows(
+    return SortInput(
         handle=handle,
         order=order,
         scan=_columns_of(source),
@@ -204,7 +204,7 @@ def _columns_of(source: pl.LazyFrame) -> Callable[[Sequence[Field]], pl.LazyFram
     return lambda fields: source.select([col(field.name) for field in fields])
 
 
-def _inside(handle: Handle, partition: bytes) -> list[pl.Expr]:
+def _inside(handle: TableContext, partition: bytes) -> list[pl.Expr]:
     """What is true of the rows of a partition."""
     values = partition_frame(handle, pa.array([partition], pa.binary()))
     return [col(column.name).is_null() if column.null_count() else col(column.name) == pl.lit(column) for column in values.get_columns()]

@@ -13,27 +13,27 @@ from typing import TYPE_CHECKING
 
 from lakekit.format.polars_types import polars_schema
 from lakekit.options.features import check_readable
-from lakekit.read import lazy_frames, lazy, planner
-from lakekit.read.condition import Condition
+from lakekit.read import lazy, lazy_frames, planner
+from lakekit.read.condition import ScanFilter
 from lakekit.read.time_travel import Position
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.model.snapshot import Snapshot
 
 _NOT_HERE = ("scan.ignore-lost-files", "scan.ignore-corrupt-files", "lakekit.timestamp-unit", "scan.bucket")
 """Options of readers that would lose rows, or parts of them, for good."""
 
 
-def standing_rows(handle: Handle, snapshot: Snapshot | None, where: pl.Expr | None = None) -> pl.LazyFrame:
+def current_rows(handle: TableContext, snapshot: Snapshot | None, where: pl.Expr | None = None) -> pl.LazyFrame:
     """The merged rows of a snapshot in the columns of the handle's schema, those of which `where` is true. Raises what planning a read raises."""
     check_readable(handle.all_options, f"table {handle.name}")
     given = {key: None for key in _NOT_HERE if key in handle.all_options}
     handle = handle.with_options(given) if given else handle
     schema = handle.schema
-    asked = Condition()
+    asked = ScanFilter()
     if where is not None:
         filters = lazy.filters_of(where, polars_schema(schema.fields))
         asked = lazy.condition_of(filters, schema)[0]

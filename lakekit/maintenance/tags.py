@@ -13,10 +13,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lakekit.maintenance import removal, roots, success_file
-from lakekit.maintenance.reachability import Unneeded
-from lakekit.maintenance.result import Expired, expired
 from lakekit.errors import Conflict, Corrupt, InvalidOption, SnapshotNotFound, TagAlreadyExists
+from lakekit.maintenance import removal, roots, success_file
+from lakekit.maintenance.reachability import UnreachableFiles
+from lakekit.maintenance.result import Expired, expired
 from lakekit.metadata import snapshots, tags
 from lakekit.model.table_paths import flaw
 from lakekit.model.tag import Tag
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.model.snapshot import Snapshot
 
 _NANOS = 1_000_000
@@ -37,7 +37,7 @@ _ATTEMPTS = 5
 
 
 def create(
-    handle: Handle,
+    handle: TableContext,
     name: str,
     *,
     at: int | str | datetime | None = None,
@@ -73,7 +73,7 @@ def create(
                 raise
 
 
-def put(handle: Handle, tag: Tag, *, if_not_exists: bool = False) -> Tag:
+def put(handle: TableContext, tag: Tag, *, if_not_exists: bool = False) -> Tag:
     """Writes a new tag. Its snapshot may expire at this moment: then the tag goes again. Raises `TagAlreadyExists`, `SnapshotNotFound`."""
     keep, path = keepers(handle, tag.snapshot), handle.layout.tag(tag.name)
     if not handle.storage.put_if_absent(path, tag.to_json()):
@@ -88,7 +88,7 @@ def put(handle: Handle, tag: Tag, *, if_not_exists: bool = False) -> Tag:
     return tag
 
 
-def replace(handle: Handle, name: str, *, at: int | str | datetime | None = None, retain_ms: int | None = None, dry_run: bool = False) -> Expired:
+def replace(handle: TableContext, name: str, *, at: int | str | datetime | None = None, retain_ms: int | None = None, dry_run: bool = False) -> Expired:
     """Lets a tag name another snapshot; what only the old one needed goes. Raises `TagNotFound`, `SnapshotNotFound`.
 
     Without `retain_ms` it lives for ever: as the reference has it, `tag.default-time-retained` is for tags that are new.
@@ -100,7 +100,7 @@ def replace(handle: Handle, name: str, *, at: int | str | datetime | None = None
     keep, path = keepers(handle, tag.snapshot), handle.layout.tag(name)
     everything = roots.every(handle)
     gone = [root for root in everything if root.path == path and root.snapshot != tag.snapshot]
-    new = roots.Root(kind="tag", branch=handle.layout.branch, name=name, path=path, snapshot=tag.snapshot)
+    new = roots.GcRoot(kind="tag", branch=handle.layout.branch, name=name, path=path, snapshot=tag.snapshot)
 
     def drop() -> None:
         roots.write(handle, path, tag.to_json())
@@ -112,7 +112,7 @@ def replace(handle: Handle, name: str, *, at: int | str | datetime | None = None
     return expired(handle.name, found, dry_run=dry_run)
 
 
-def rename(handle: Handle, name: str, new: str) -> None:
+def rename(handle: TableContext, name: str, new: str) -> None:
     """Another name for a tag. Raises `TagNotFound`, `TagAlreadyExists`, `InvalidOption`."""
     tag = tags.read(handle, name)
     check_name(new)
@@ -122,7 +122,7 @@ def rename(handle: Handle, name: str, new: str) -> None:
     handle.storage.delete([handle.layout.tag(name)])
 
 
-def delete(handle: Handle, names: Sequence[str], *, dry_run: bool = False) -> Expired:
+def delete(handle: TableContext, names: Sequence[str], *, dry_run: bool = False) -> Expired:
     """Removes tags, and the files that nothing else needs; of a tag that cannot be read itself alone, as nobody knows which files it needs.
 
     Raises `TagNotFound`; what raises while roots are read leaves all as it was (see `removal`), but for tags that cannot be read.
@@ -131,7 +131,7 @@ def delete(handle: Handle, names: Sequence[str], *, dry_run: bool = False) -> Ex
     readable = [name for name in names if _is_readable(handle, name)]
     if not dry_run:
         _drop(handle, [name for name in names if name not in readable])
-    found = Unneeded()
+    found = UnreachableFiles()
     if readable:
         everything = roots.every(handle)
         paths = {handle.layout.tag(name) for name in readable}
@@ -140,7 +140,7 @@ def delete(handle: Handle, names: Sequence[str], *, dry_run: bool = False) -> Ex
     return expired(handle.name, found, dry_run=dry_run, tags=tuple(names))
 
 
-def _is_readable(handle: Handle, name: str) -> bool:
+def _is_readable(handle: TableContext, name: str) -> bool:
     """Whether a tag says what it names. Raises `TagNotFound`."""
     try:
         tags.read(handle, name)
@@ -149,7 +149,7 @@ def _is_readable(handle: Handle, name: str) -> bool:
     return True
 
 
-def _drop(handle: Handle, names: Sequence[str]) -> None:
+def _drop(handle: TableContext, names: Sequence[str]) -> None:
     if not names:
         return
     handle.storage.delete([handle.layout.tag(name) for name in names])
@@ -172,7 +172,7 @@ def check_name(name: str) -> None:
         raise InvalidOption(f"{name[:80]!a} cannot be a tag's name: {why}", key="name", value=name)
 
 
-def source(handle: Handle, at: int | str | datetime | None) -> Snapshot:
+def source(handle: TableContext, at: int | str | datetime | None) -> Snapshot:
     """The snapshot that `at` means, one that only a tag keeps too. Raises `SnapshotNotFound`, `TagNotFound`."""
     number = at if isinstance(at, int) and not isinstance(at, bool) else None
     if isinstance(at, str) and tags.find(handle, at) is None:
@@ -187,13 +187,13 @@ def source(handle: Handle, at: int | str | datetime | None) -> Snapshot:
     return found
 
 
-def _asked(handle: Handle, at: int | str | datetime | None, since_ms: int | None, watermark: int | None) -> Snapshot:
+def _asked(handle: TableContext, at: int | str | datetime | None, since_ms: int | None, watermark: int | None) -> Snapshot:
     if since_ms is not None:
         return _since(handle, since_ms)
     return source(handle, at) if watermark is None else _as_far_as(handle, watermark)
 
 
-def _since(handle: Handle, time_ms: int) -> Snapshot:
+def _since(handle: TableContext, time_ms: int) -> Snapshot:
     """The first snapshot made at or after a time. Raises `SnapshotNotFound`."""
     found = snapshots.first_since(handle, time_ms)
     kept = next((tag.snapshot for tag in tags.all(handle) if tag.snapshot.time_millis >= time_ms), None)
@@ -205,7 +205,7 @@ def _since(handle: Handle, time_ms: int) -> Snapshot:
     return found
 
 
-def _as_far_as(handle: Handle, watermark: int) -> Snapshot:
+def _as_far_as(handle: TableContext, watermark: int) -> Snapshot:
     """The first snapshot whose watermark is at least that. Raises `SnapshotNotFound`."""
     marks = ((tag.snapshot, tag.snapshot.watermark_or_none) for tag in tags.all(handle))
     kept = next(((snapshot, mark) for snapshot, mark in marks if mark is not None and mark >= watermark), None)
@@ -219,17 +219,17 @@ def _as_far_as(handle: Handle, watermark: int) -> Snapshot:
     return kept[0] if kept is not None and (mark is None or kept[1] < mark) else found
 
 
-def _tag(handle: Handle, name: str, snapshot: Snapshot, retain_ms: int | None) -> Tag:
+def _tag(handle: TableContext, name: str, snapshot: Snapshot, retain_ms: int | None) -> Tag:
     if retain_ms is None:
         return Tag(name=name, snapshot=snapshot)  # readers of 0.7 and older know no more
     return Tag(name=name, snapshot=snapshot, create_time=Instant(wall_clock_ms(handle.world.now_ms()), 0), time_retained_ns=retain_ms * _NANOS)
 
 
-def _exists(handle: Handle, name: str) -> TagAlreadyExists:
+def _exists(handle: TableContext, name: str) -> TagAlreadyExists:
     return TagAlreadyExists(f"{handle.name} has a tag {name!r}; t.replace_tag({name!r}) lets it name another snapshot", name=name)
 
 
-def _refuse_second(handle: Handle, tag: Tag) -> None:
+def _refuse_second(handle: TableContext, tag: Tag) -> None:
     """A snapshot has one automatic tag at most: whoever looks for the last one finds its period in the name."""
     if handle.options.tag_automatic_creation not in auto_tags.BY_CLOCK or auto_tags.period_of(handle, tag.name) is None:
         return
@@ -240,19 +240,19 @@ def _refuse_second(handle: Handle, tag: Tag) -> None:
         )
 
 
-def keepers(handle: Handle, snapshot: Snapshot) -> list[str]:
+def keepers(handle: TableContext, snapshot: Snapshot) -> list[str]:
     """The files that keep a snapshot: its own, and those of its tags."""
     own = [handle.layout.snapshot(snapshot.id)] if snapshots.find(handle, snapshot.id) == snapshot else []
     return [*own, *(handle.layout.tag(tag.name) for tag in tags.all(handle) if tag.snapshot == snapshot)]
 
 
-def _expired_meanwhile(handle: Handle, tag: Tag) -> SnapshotNotFound:
+def _expired_meanwhile(handle: TableContext, tag: Tag) -> SnapshotNotFound:
     return SnapshotNotFound(
         f"snapshot {tag.snapshot.id} of {handle.name} expired while tag {tag.name!r} was made. Nothing was changed. {snapshots.describe_range(handle)}",
         name=str(tag.snapshot.id),
     )
 
 
-def success_path(handle: Handle, name: str) -> str:
+def success_path(handle: TableContext, name: str) -> str:
     """The file that says a tag is there, where the option `tag.create-success-file` wants one."""
     return f"{handle.layout.tag_dir}/tag-success-file/{name}_SUCCESS"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lakekit.metadata import metadata_io
 
 if TYPE_CHECKING:
-    from lakekit.metadata.metadata_io import Place
+    from lakekit.metadata.metadata_io import MetadataLocation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +19,7 @@ class Branch:
     created_ms: int
 
 
-def all(place: Place) -> list[Branch]:  # noqa: A001 - branches.all(handle) reads as meant
+def all(place: MetadataLocation) -> list[Branch]:  # noqa: A001 - branches.all(handle) reads as meant
     """Every branch but main, by name; a directory without schema is none."""
     return [
         Branch(name=one.name.removeprefix("branch-"), created_ms=one.modified_ms)
@@ -28,6 +28,6 @@ def all(place: Place) -> list[Branch]:  # noqa: A001 - branches.all(handle) read
     ]
 
 
-def names(place: Place) -> list[str]:
+def names(place: MetadataLocation) -> list[str]:
     """The names of all branches but main."""
     return [branch.name for branch in all(place)]

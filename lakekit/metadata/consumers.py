@@ -10,7 +10,7 @@ from lakekit.model.consumer import Consumer
 from lakekit.model.table_paths import flaw, is_plain
 
 if TYPE_CHECKING:
-    from lakekit.metadata.metadata_io import Place
+    from lakekit.metadata.metadata_io import MetadataLocation
 
 
 def check_id(consumer_id: str) -> None:
@@ -24,20 +24,20 @@ def check_id(consumer_id: str) -> None:
         raise InvalidOption(f"{shown!a} cannot name a consumer: {why}", key="consumer-id", value=shown)
 
 
-def ids(place: Place) -> list[str]:
+def ids(place: MetadataLocation) -> list[str]:
     """The ids of all consumers, sorted."""
     listed = place.storage.list(place.layout.consumer_dir)
     return [one.name.removeprefix("consumer-") for one in listed if one.name.startswith("consumer-") and not one.is_dir and one.name != "consumer-"]
 
 
-def find(place: Place, consumer_id: str) -> Consumer | None:
+def find(place: MetadataLocation, consumer_id: str) -> Consumer | None:
     """What a consumer recorded; None when there is none."""
     if not is_plain(f"consumer-{consumer_id}") or not consumer_id:
         return None
     return metadata_io.find(place, place.layout.consumer(consumer_id), Consumer.from_json)
 
 
-def read(place: Place, consumer_id: str) -> Consumer:
+def read(place: MetadataLocation, consumer_id: str) -> Consumer:
     """What a consumer recorded. Raises `ConsumerNotFound`."""
     found = find(place, consumer_id)
     if found is None:
@@ -47,12 +47,12 @@ def read(place: Place, consumer_id: str) -> Consumer:
     return found
 
 
-def all(place: Place) -> dict[str, Consumer]:  # noqa: A001 - consumers.all(handle) reads as meant
+def all(place: MetadataLocation) -> dict[str, Consumer]:  # noqa: A001 - consumers.all(handle) reads as meant
     """What every consumer recorded, by id."""
     pairs = [(one, find(place, one)) for one in ids(place)]
     return {one: found for one, found in pairs if found is not None}
 
 
-def record(place: Place, consumer_id: str, next_snapshot: int) -> None:
+def record(place: MetadataLocation, consumer_id: str, next_snapshot: int) -> None:
     """Writes down which snapshot a consumer wants next. Raises `StorageFailed`."""
     place.storage.put(place.layout.consumer(consumer_id), Consumer(next_snapshot=next_snapshot).to_json())

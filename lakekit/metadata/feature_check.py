@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from lakekit.errors import Unsupported
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.model.table_schema import TableSchema
     from lakekit.types import DataType
 
@@ -34,7 +34,7 @@ _ICEBERG_DO = (
 _LAYOUT, _SHREDDED = ".map.storage-layout", "type.map.shared-shredding"
 
 
-def check_writable(handle: Handle) -> None:
+def check_writable(handle: TableContext) -> None:
     """Raise the refusal of the first feature of a table that writing does not know.
 
     Raises: `Unsupported`, naming the feature.
@@ -44,7 +44,7 @@ def check_writable(handle: Handle) -> None:
         raise refusal
 
 
-def check_removable(handle: Handle) -> None:
+def check_removable(handle: TableContext) -> None:
     """Raise the refusal of the first feature of a table whose files lakekit may not know, so that none of them may be removed.
 
     Raises: `Unsupported`, naming the feature.
@@ -54,7 +54,7 @@ def check_removable(handle: Handle) -> None:
         raise refusal
 
 
-def _unreadable(handle: Handle) -> Unsupported | None:
+def _unreadable(handle: TableContext) -> Unsupported | None:
     """The refusal of a table that cannot be read as its stored options and its types say."""
     where = f"table {handle.name}"
     refusal = unreadable(handle.schema.options, where, instead=_DO) or unreadable(handle.all_options, where, instead=_DO)
@@ -77,7 +77,7 @@ def _roots(t: DataType) -> Iterator[str]:
         yield from _roots(part)
 
 
-def _unwritable(handle: Handle) -> Iterator[Unsupported]:
+def _unwritable(handle: TableContext) -> Iterator[Unsupported]:
     """The refusals of options that only writing has to obey."""
     for key, text in _switched_on(handle.all_options):
         feature = FEATURES.get(f"option.{key}")
@@ -89,7 +89,7 @@ def _unwritable(handle: Handle) -> Iterator[Unsupported]:
                 yield refuse(_SHREDDED, f"column {column} of table {handle.name}", instead=_DO)
 
 
-def _refusal(handle: Handle, key: str) -> Unsupported:
+def _refusal(handle: TableContext, key: str) -> Unsupported:
     return refuse(f"option.{key}", f"table {handle.name}", instead=_ICEBERG_DO if key == ICEBERG else _DO)
 
 

@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from lakekit.model.table_paths import Layout
+    from lakekit.model.table_paths import TablePaths
     from lakekit.model.table_schema import TableSchema
 
     class Kept(Protocol):
         """A table's ground or handle."""
 
         @property
-        def keeper(self) -> Keeper | None: ...
+        def keeper(self) -> CatalogEnvironment | None: ...
         @property
-        def layout(self) -> Layout: ...
+        def layout(self) -> TablePaths: ...
 
 
-class Claim(Protocol):
+class HeldLock(Protocol):
     """A lock that is held."""
 
     def check(self) -> None:
@@ -39,10 +39,10 @@ class Claim(Protocol):
         ...
 
 
-class Keeper(Protocol):
+class CatalogEnvironment(Protocol):
     """The catalog of one table; hashable, picklable, shared by threads."""
 
-    def locked(self, branch: str) -> AbstractContextManager[Claim]:
+    def locked(self, branch: str) -> AbstractContextManager[HeldLock]:
         """Holds the lock of the table's branch. Raises `RetriesExhausted` when it cannot be had in time."""
         ...
 
@@ -51,27 +51,27 @@ class Keeper(Protocol):
         ...
 
 
-class Free:
+class NoLock:
     """A claim that nobody contests."""
 
     def check(self) -> None:
         """There is nothing to lose."""
 
 
-_FREE = Free()
+_FREE = NoLock()
 
 
-def locked(place: Kept) -> AbstractContextManager[Claim]:
+def catalog_lock(place: Kept) -> AbstractContextManager[HeldLock]:
     """The lock of a table, where its catalog has one."""
     return nullcontext(_FREE) if place.keeper is None else place.keeper.locked(place.layout.branch)
 
 
-def held(claim: Claim) -> Callable[[], None] | None:
+def held(claim: HeldLock) -> Callable[[], None] | None:
     """What asks whether the lock is still ours; None where none is held."""
-    return None if isinstance(claim, Free) else claim.check
+    return None if isinstance(claim, NoLock) else claim.check
 
 
-def altered(place: Kept, schema: TableSchema) -> None:
+def schema_changed(place: Kept, schema: TableSchema) -> None:
     """Tells the catalog of a new schema."""
     if place.keeper is not None and place.layout.branch == MAIN:
         place.keeper.altered(schema)

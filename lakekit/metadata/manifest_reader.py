@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 from weakref import ref
 
 from lakekit.errors import Corrupt
-from lakekit.model import manifest_entries as columns_of, entry_files, index_manifest, manifests
-from lakekit.model.entry_files import Manifest
+from lakekit.model import entry_files, index_manifest, manifest_entries as columns_of, manifests
+from lakekit.model.entry_files import ManifestBytes
 from lakekit.model.snapshot import Snapshot
 from lakekit.progress import work
 from lakekit.storage.local import LocalStorage
 from lakekit.storage.memory import MemoryStorage
 from lakekit.storage.protocol import FileMissing
-from lakekit.world import each, each_small, one_by_one
+from lakekit.world import map_io, one_by_one, parallel_map
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from lakekit.metadata.metadata_io import Place
-    from lakekit.model.manifest_entries import Entries
+    from lakekit.metadata.metadata_io import MetadataLocation
     from lakekit.model.entry_files import Keep
-    from lakekit.model.index_file import IndexEntry
-    from lakekit.model.manifests import ManifestFile
+    from lakekit.model.index_file import IndexManifestEntry
+    from lakekit.model.manifest_entries import ManifestEntries
+    from lakekit.model.manifests import ManifestFileMeta
     from lakekit.progress import Work
 
     Which = Literal["all", "base", "delta", "changelog"]
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 TOGETHER_BYTES = 32 << 20
 """How many bytes of manifests are read before they are decoded."""
 _FACT_BYTES = 800
-"""About what one decoded `ManifestFile` or `IndexEntry` takes."""
+"""About what one decoded `ManifestFileMeta` or `IndexManifestEntry` takes."""
 _SHARED_BYTES = 8
 """What one takes in every further list that names it."""
 _LIST, _INDEX, _ENTRIES = "list", "index", "entries"
@@ -56,17 +56,17 @@ _ASKED, _STANDING, _LIVE, _ASKED_BYTES = "asked", "standing", "live", 200
 """The marks of a manifest of which some partitions were asked for, of manifests of which is known what is live, and of it; and about what a mark takes."""
 
 
-def no_entries() -> Entries:
+def no_entries() -> ManifestEntries:
     """No entries: what a table without snapshots has."""
     return columns_of.empty()
 
 
-def manifest_files(place: Place, snapshot: Snapshot, which: Which = "all") -> list[ManifestFile]:
+def manifest_files(place: MetadataLocation, snapshot: Snapshot, which: Which = "all") -> list[ManifestFileMeta]:
     """The manifests of a snapshot in order: of its base list, its delta list, both (`all`), or its changelog list (none where there is no such list).
 
     Raises `FileMissing`, `Corrupt`, `LimitExceeded`, `Unsupported`.
     """
-    found: list[ManifestFile] = []
+    found: list[ManifestFileMeta] = []
     for one in _lists(which):
         name, size_bytes = _list(snapshot, one)
         if name is not None:
@@ -88,7 +88,7 @@ def _list(snapshot: Snapshot, which: Which) -> tuple[str | None, int | None]:
     return snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size
 
 
-def read_lists(place: Place, lists: Iterable[tuple[Snapshot, Which]]) -> None:
+def read_lists(place: MetadataLocation, lists: Iterable[tuple[Snapshot, Which]]) -> None:
     """Reads and decodes many manifest lists together: `manifest_files` finds them then. Those that are not there are left for it to miss.
 
     Raises `Corrupt`, `LimitExceeded`, `Unsupported`.
@@ -108,7 +108,7 @@ def read_lists(place: Place, lists: Iterable[tuple[Snapshot, Which]]) -> None:
             return path, _read(place, name, path, size_bytes, owner)
         return None
 
-    found = [one for one in each_small(read, missing, is_remote=place.storage.is_remote) if one is not None]
+    found = [one for one in map_io(read, missing, is_remote=place.storage.is_remote) if one is not None]
     known: set[int] = set()
     for (path, _), files in zip(found, manifests.decode_lists(found), strict=True):
         fresh = {id(file) for file in files} - known
@@ -116,22 +116,22 @@ def read_lists(place: Place, lists: Iterable[tuple[Snapshot, Which]]) -> None:
         shelf.put({_cache_key(place, _LIST, missing[path][0]): files}, _FACT_BYTES * (len(fresh) + 1) + _SHARED_BYTES * len(files))
 
 
-def index_entries(place: Place, snapshot: Snapshot) -> list[IndexEntry]:
+def index_entries(place: MetadataLocation, snapshot: Snapshot) -> list[IndexManifestEntry]:
     """The index files of a snapshot: hash indexes and deletion vectors. Raises as `manifest_files` does."""
     if snapshot.index_manifest is None:
         return []
     return list(_read_once(place, _INDEX, snapshot.index_manifest, None, f"snapshot {snapshot.id} of {place.name}", index_manifest.decode))
 
 
-def live(
-    place: Place,
-    source: Snapshot | Sequence[ManifestFile],
+def read_live_entries(
+    place: MetadataLocation,
+    source: Snapshot | Sequence[ManifestFileMeta],
     *,
-    keep_manifest: Callable[[ManifestFile], bool] | None = None,
-    keep_entries: Callable[[Entries], NDArray[np.bool_]] | None = None,
+    keep_manifest: Callable[[ManifestFileMeta], bool] | None = None,
+    keep_entries: Callable[[ManifestEntries], NDArray[np.bool_]] | None = None,
     keep_partitions: Keep | None = None,
     columns: Sequence[str] | None = None,
-) -> Entries:
+) -> ManifestEntries:
     """The live files of a snapshot, or of some of its manifests (of base and delta list, in order): see `entries.fold`.
 
     `columns` names those wanted (all), with `entries.FOLDED` among them.
@@ -148,34 +148,34 @@ def live(
         found = read_entries(place, files, columns=columns) if keep_partitions is None else _read_where(place, files, keep_partitions, columns)
         if keep_entries is not None:
             found = found.filter(keep_entries(found))
-        return columns_of.fold([found])
+        return columns_of.live_entries([found])
     except Corrupt as wrong:
         path = _contradicting(place, files) if wrong.path is None else None
         raise wrong if path is None else wrong.at(path) from None
 
 
-def _contradicting(place: Place, files: Sequence[ManifestFile]) -> str | None:
+def _contradicting(place: MetadataLocation, files: Sequence[ManifestFileMeta]) -> str | None:
     """The path of the first manifest that adds what one before it added, or it itself did; None: none does."""
-    parts: list[Entries] = []
+    parts: list[ManifestEntries] = []
     for file, part in zip(files, read_each(place, files), strict=True):
         parts.append(part)
         try:
-            columns_of.fold(parts)
+            columns_of.live_entries(parts)
         except Corrupt:
             return place.layout.manifest(file.name)
     return None
 
 
-def _live(place: Place, files: Sequence[ManifestFile], columns: Sequence[str] | None) -> Entries:
+def _live(place: MetadataLocation, files: Sequence[ManifestFileMeta], columns: Sequence[str] | None) -> ManifestEntries:
     """The live entries of some manifests. The last that were asked for are kept where they are a copy: every read of a snapshot asks for them again.
 
     Where they are all that the manifests hold, which lie on the shelf themselves, only that is kept.
     """
     shelf, key = place.world.decoded, (_LIVE, place.storage, place.layout.manifest_dir)
     names = tuple(file.name for file in files)
-    known: tuple[tuple[str, ...], Entries | ref[Any]] | None = shelf.get(key) if columns is None else None
+    known: tuple[tuple[str, ...], ManifestEntries | ref[Any]] | None = shelf.get(key) if columns is None else None
     if known is not None and known[0] == names:
-        if isinstance(known[1], columns_of.Entries):
+        if isinstance(known[1], columns_of.ManifestEntries):
             return known[1]
         first = shelf.get(_cache_key(place, _ENTRIES, names[0]))
         if first is not None and first.whole.table is known[1]():
@@ -191,17 +191,17 @@ def _live(place: Place, files: Sequence[ManifestFile], columns: Sequence[str] | 
     return live
 
 
-def _standing(place: Place, files: Sequence[ManifestFile], found: Entries) -> NDArray[np.bool_]:
+def _standing(place: MetadataLocation, files: Sequence[ManifestFileMeta], found: ManifestEntries) -> NDArray[np.bool_]:
     """Which of all entries of those manifests are live; kept as what is live is."""
     key = (_STANDING, place.storage, *(place.layout.manifest(file.name) for file in files))
     kept: NDArray[np.bool_] | None = place.world.decoded.get(key)
     if kept is None:
-        kept = columns_of.standing(found)
+        kept = columns_of.live_mask(found)
         place.world.decoded.put({key: kept}, len(kept) + _ASKED_BYTES * len(key))
     return kept
 
 
-def read_entries(place: Place, files: Sequence[ManifestFile], *, columns: Iterable[str] | None = None) -> Entries:
+def read_entries(place: MetadataLocation, files: Sequence[ManifestFileMeta], *, columns: Iterable[str] | None = None) -> ManifestEntries:
     """The entries of some manifests, one after the other, ADD and DELETE alike; `columns` names those wanted (all).
 
     Raises `Corrupt` with path, offset and field where a manifest is torn or broken, `FileMissing`, `LimitExceeded`, `Unsupported`.
@@ -213,15 +213,15 @@ def read_entries(place: Place, files: Sequence[ManifestFile], *, columns: Iterab
     return columns_of.concat([run.whole.slice(run.start, run.end).select(wanted) for run in _runs(pieces)])  # selected first: putting together copies
 
 
-def read_each(place: Place, files: Sequence[ManifestFile]) -> list[Entries]:
+def read_each(place: MetadataLocation, files: Sequence[ManifestFileMeta]) -> list[ManifestEntries]:
     """The entries of each of some manifests, which are read and decoded together. Raises as `read_entries` does."""
     return [piece.whole.slice(piece.start, piece.end) for piece in _pieces(place, files)]
 
 
-def _pieces(place: Place, files: Sequence[ManifestFile]) -> list[_Piece | _Later]:
+def _pieces(place: MetadataLocation, files: Sequence[ManifestFileMeta]) -> list[_EntrySlice | _LazySlice]:
     shelf = place.world.decoded
-    pieces: dict[str, _Piece | _Later] = {}
-    missing: list[tuple[str, ManifestFile]] = []
+    pieces: dict[str, _EntrySlice | _LazySlice] = {}
+    missing: list[tuple[str, ManifestFileMeta]] = []
     for file in {file.name: file for file in files}.values():
         path = place.layout.manifest(file.name)
         piece = shelf.get(_cache_key(place, _ENTRIES, file.name))
@@ -236,28 +236,28 @@ def _pieces(place: Place, files: Sequence[ManifestFile]) -> list[_Piece | _Later
     return [pieces[file.name] for file in files]
 
 
-def read_bytes(place: Place, files: Sequence[ManifestFile]) -> list[bytes]:
+def read_bytes(place: MetadataLocation, files: Sequence[ManifestFileMeta]) -> list[bytes]:
     """Some manifests as they are, each as long as its list says. Raises `FileMissing`, `Corrupt`."""
     return [_read(place, file.name, place.layout.manifest(file.name), file.size_bytes, "the manifest list") for file in files]
 
 
-def remember_list(place: Place, name: str, files: Sequence[ManifestFile]) -> None:
+def remember_list(place: MetadataLocation, name: str, files: Sequence[ManifestFileMeta]) -> None:
     """Keeps what a manifest list holds that was just written."""
     place.world.decoded.put({_cache_key(place, _LIST, name): list(files)}, _FACT_BYTES * (len(files) + 1))
 
 
-def remember_index(place: Place, name: str, entries: Sequence[IndexEntry]) -> None:
+def remember_index(place: MetadataLocation, name: str, entries: Sequence[IndexManifestEntry]) -> None:
     """Keep what an index manifest holds that was just written."""
     place.world.decoded.put({_cache_key(place, _INDEX, name): list(entries)}, _FACT_BYTES * (len(entries) + 1))
 
 
-def remember_entries(place: Place, name: str, written: Entries | Facts) -> None:
+def remember_entries(place: MetadataLocation, name: str, written: ManifestEntries | EntryFacts) -> None:
     """Keeps the entries of a manifest that was just written; facts become columns when somebody asks for them."""
-    piece = _Piece(written, 0, len(written)) if isinstance(written, columns_of.Entries) else _Later(written)
+    piece = _EntrySlice(written, 0, len(written)) if isinstance(written, columns_of.ManifestEntries) else _LazySlice(written)
     place.world.decoded.put({_cache_key(place, _ENTRIES, name): piece}, _FACT_BYTES * (len(written) + 1))
 
 
-def _read_where(place: Place, files: Sequence[ManifestFile], keep: Keep, columns: Sequence[str] | None = None) -> Entries:
+def _read_where(place: MetadataLocation, files: Sequence[ManifestFileMeta], keep: Keep, columns: Sequence[str] | None = None) -> ManifestEntries:
     """The entries of some partitions. Manifests that nobody asked for before are decoded in part and not kept; the second time they are worth more."""
     shelf = place.world.decoded
     paths = [(place.layout.manifest(file.name), file) for file in files]
@@ -271,53 +271,53 @@ def _read_where(place: Place, files: Sequence[ManifestFile], keep: Keep, columns
     return found if columns is None else found.select(columns)
 
 
-class _Piece(NamedTuple):
+class _EntrySlice(NamedTuple):
     """The entries of one manifest: rows `start` to `end` of what was decoded together with it."""
 
-    whole: Entries
+    whole: ManifestEntries
     start: int
     end: int
 
 
-class Facts(Protocol):
+class EntryFacts(Protocol):
     """Entries as facts, which can be had as columns."""
 
     def __len__(self) -> int: ...
 
     @property
-    def entries(self) -> Entries: ...
+    def entries(self) -> ManifestEntries: ...
 
 
-class _Later:
+class _LazySlice:
     """A piece whose columns nobody needed yet."""
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: EntryFacts) -> None:
         self.facts = facts
         self.start, self.end = 0, len(facts)
 
     @property
-    def whole(self) -> Entries:
+    def whole(self) -> ManifestEntries:
         return self.facts.entries
 
 
-def _decode(place: Place, files: list[tuple[str, ManifestFile]], under_way: Work) -> dict[str, _Piece]:
+def _decode(place: MetadataLocation, files: list[tuple[str, ManifestFileMeta]], under_way: Work) -> dict[str, _EntrySlice]:
     """Reads and decodes manifests, given with their paths, and keeps them."""
     whole, counts = entry_files.decode(_read_all(place, files, under_way))
     pieces = _keep(place, [file.name for _, file in files], whole, counts)
     return {file.name: piece for (_, file), piece in zip(files, pieces, strict=True)}
 
 
-def _keep(place: Place, names: Sequence[str], whole: Entries, counts: Iterable[int]) -> list[_Piece]:
+def _keep(place: MetadataLocation, names: Sequence[str], whole: ManifestEntries, counts: Iterable[int]) -> list[_EntrySlice]:
     """The entries of manifests that lie one after the other in `whole`, so many of each; kept."""
-    pieces = [_Piece(whole, start, end) for start, end in pairwise(accumulate(counts, initial=0))]
+    pieces = [_EntrySlice(whole, start, end) for start, end in pairwise(accumulate(counts, initial=0))]
     keys: list[Hashable] = [_cache_key(place, _ENTRIES, name) for name in names]
     place.world.decoded.put(dict(zip(keys, pieces, strict=True)), whole.table.nbytes + _FACT_BYTES * len(pieces))
     return pieces
 
 
-def _together(files: list[tuple[str, ManifestFile]]) -> list[list[tuple[str, ManifestFile]]]:
+def _together(files: list[tuple[str, ManifestFileMeta]]) -> list[list[tuple[str, ManifestFileMeta]]]:
     """Manifests in groups that are read and decoded at once."""
-    groups: list[list[tuple[str, ManifestFile]]] = []
+    groups: list[list[tuple[str, ManifestFileMeta]]] = []
     left = 0
     for path, file in files:
         if file.size_bytes > left or not groups:
@@ -328,25 +328,25 @@ def _together(files: list[tuple[str, ManifestFile]]) -> list[list[tuple[str, Man
     return groups
 
 
-def _planning(place: Place, total: int) -> Work:
+def _planning(place: MetadataLocation, total: int) -> Work:
     """The reading of so many manifests, for whoever watches."""
     return work(place.world, "planning", "manifests", total, beside="files")
 
 
-def _read_all(place: Place, files: list[tuple[str, ManifestFile]], under_way: Work) -> list[Manifest]:
-    def read(one: tuple[str, ManifestFile]) -> Manifest:
+def _read_all(place: MetadataLocation, files: list[tuple[str, ManifestFileMeta]], under_way: Work) -> list[ManifestBytes]:
+    def read(one: tuple[str, ManifestFileMeta]) -> ManifestBytes:
         path, file = one
-        return Manifest(path, _read(place, file.name, path, file.size_bytes, "the manifest list"))
+        return ManifestBytes(path, _read(place, file.name, path, file.size_bytes, "the manifest list"))
 
-    def tell(one: tuple[str, ManifestFile]) -> None:
+    def tell(one: tuple[str, ManifestFileMeta]) -> None:
         under_way.advance(1, one[1].num_added_files + one[1].num_deleted_files)
 
     if isinstance(place.storage, (LocalStorage, MemoryStorage)):
         return one_by_one(read, files, after=tell)  # handing a file of some kilobytes to a thread costs more than reading it
-    return each(read, files, after=tell, waiting=place.storage.is_remote)
+    return parallel_map(read, files, after=tell, waiting=place.storage.is_remote)
 
 
-def _whole(place: Place, files: Sequence[ManifestFile], pieces: Sequence[_Piece | _Later]) -> Entries:
+def _whole(place: MetadataLocation, files: Sequence[ManifestFileMeta], pieces: Sequence[_EntrySlice | _LazySlice]) -> ManifestEntries:
     """The entries of all pieces.
 
     Putting them together copies them, embedded indexes too: they are kept so for the next read, unless most of what they came from was not asked for.
@@ -359,27 +359,27 @@ def _whole(place: Place, files: Sequence[ManifestFile], pieces: Sequence[_Piece 
     return found
 
 
-def _runs(pieces: Sequence[_Piece | _Later]) -> list[_Piece | _Later]:
+def _runs(pieces: Sequence[_EntrySlice | _LazySlice]) -> list[_EntrySlice | _LazySlice]:
     """The pieces, neighbours that lie together as one; at least one, of nothing."""
-    runs: list[_Piece | _Later] = []
+    runs: list[_EntrySlice | _LazySlice] = []
     for piece in pieces:
         last = runs[-1] if runs else None
         if last is not None and last.whole is piece.whole and last.end == piece.start:
-            runs[-1] = _Piece(last.whole, last.start, piece.end)
+            runs[-1] = _EntrySlice(last.whole, last.start, piece.end)
         else:
             runs.append(piece)
-    return runs or [_Piece(columns_of.empty(), 0, 0)]
+    return runs or [_EntrySlice(columns_of.empty(), 0, 0)]
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------------------------------------------
 
 
-def _cache_key(place: Place, kind: str, name: str) -> tuple[object, ...]:
+def _cache_key(place: MetadataLocation, kind: str, name: str) -> tuple[object, ...]:
     """Return the key of a decoded metadata file. It names the decoder: two members of a snapshot may name one file."""
     return kind, place.storage, place.layout.manifest(name)
 
 
-def _read_once(place: Place, kind: str, name: str, size_bytes: int | None, owner: str, decode: Callable[..., list[T]]) -> list[T]:
+def _read_once(place: MetadataLocation, kind: str, name: str, size_bytes: int | None, owner: str, decode: Callable[..., list[T]]) -> list[T]:
     """What a small metadata file lists, decoded once."""
     path = place.layout.manifest(name)
     key = _cache_key(place, kind, name)
@@ -390,7 +390,7 @@ def _read_once(place: Place, kind: str, name: str, size_bytes: int | None, owner
     return found
 
 
-def _read(place: Place, name: str, path: str, size_bytes: int | None, owner: str) -> bytes:
+def _read(place: MetadataLocation, name: str, path: str, size_bytes: int | None, owner: str) -> bytes:
     """A metadata file that `owner` names, as large as it says."""
     try:
         data = place.storage.read(path)

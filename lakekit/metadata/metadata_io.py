@@ -16,9 +16,9 @@ from lakekit.storage.protocol import FileMissing
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakekit.model.table_paths import Layout
+    from lakekit.model.table_paths import TablePaths
     from lakekit.storage.protocol import Stat, Storage
-    from lakekit.world import World
+    from lakekit.world import Runtime
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ WAIT_MS = 200
 _FACT_BYTES = 1000
 
 
-class Place(Protocol):
+class MetadataLocation(Protocol):
     """Where a table's metadata is: what every function of `meta` takes. A `Handle` is one."""
 
     @property
@@ -39,13 +39,13 @@ class Place(Protocol):
     def storage(self) -> Storage: ...
 
     @property
-    def layout(self) -> Layout: ...
+    def layout(self) -> TablePaths: ...
 
     @property
-    def world(self) -> World: ...
+    def world(self) -> Runtime: ...
 
 
-def read(place: Place, path: str, decode: Callable[[bytes, str | None], T]) -> T:
+def read(place: MetadataLocation, path: str, decode: Callable[[bytes, str | None], T]) -> T:
     """What a JSON file says. Raises `FileMissing`, `StorageFailed`, or `Corrupt` once it was no JSON ten times, 200 ms apart."""
     for attempt in range(1, ATTEMPTS + 1):
         data = place.storage.read(path)
@@ -58,7 +58,7 @@ def read(place: Place, path: str, decode: Callable[[bytes, str | None], T]) -> T
     raise AssertionError
 
 
-def find(place: Place, path: str, decode: Callable[[bytes, str | None], T]) -> T | None:
+def find(place: MetadataLocation, path: str, decode: Callable[[bytes, str | None], T]) -> T | None:
     """As `read`; None when there is no such file."""
     try:
         return read(place, path, decode)
@@ -66,7 +66,7 @@ def find(place: Place, path: str, decode: Callable[[bytes, str | None], T]) -> T
         return None
 
 
-def read_listed(place: Place, seen: Stat, decode: Callable[[bytes, str | None], T]) -> T:
+def read_listed(place: MetadataLocation, seen: Stat, decode: Callable[[bytes, str | None], T]) -> T:
     """As `read`, of a file that was just listed: over a network it is not asked for again while its tag is the same."""
     if not place.storage.is_remote or seen.tag is None:
         return read(place, seen.path, decode)
@@ -78,14 +78,14 @@ def read_listed(place: Place, seen: Stat, decode: Callable[[bytes, str | None], 
     return found
 
 
-def numbers(place: Place, directory: str, prefix: str) -> list[int]:
+def numbers(place: MetadataLocation, directory: str, prefix: str) -> list[int]:
     """The ids N of the files `<prefix>N` in a directory, ascending; every other name belongs to somebody else."""
     storage = place.storage
     names = storage.file_names(directory) if isinstance(storage, LocalStorage) else [one.name for one in storage.list(directory) if not one.is_dir]
     return sorted(number for number in (_number(name, prefix) for name in names) if number is not None)
 
 
-def listed(place: Place, directory: str, prefix: str) -> list[tuple[int, Stat]]:
+def listed(place: MetadataLocation, directory: str, prefix: str) -> list[tuple[int, Stat]]:
     """As `numbers`, with what the listing says of each file."""
     found = [(_number(one.name, prefix), one) for one in place.storage.list(directory) if not one.is_dir]
     return sorted(((number, one) for number, one in found if number is not None), key=lambda pair: pair[0])

@@ -10,13 +10,13 @@ from lakekit.model.table_paths import MAIN
 from lakekit.model.table_schema import TableSchema
 from lakekit.storage import confined
 from lakekit.storage.protocol import FileMissing, OutsideRoot
-from lakekit.world import each
+from lakekit.world import parallel_map
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakekit.metadata.table_context import Handle
-    from lakekit.metadata.metadata_io import Place
+    from lakekit.metadata.metadata_io import MetadataLocation
+    from lakekit.metadata.table_context import TableContext
     from lakekit.storage.protocol import Stat
     from lakekit.types import Field
 
@@ -28,12 +28,12 @@ _YOUNG_MS = 20
 """Two files made one after the other may have one time and one inode: clocks of file systems go in steps of up to 10 ms."""
 
 
-def ids(place: Place) -> list[int]:
+def ids(place: MetadataLocation) -> list[int]:
     """The numbers of all schemas, ascending."""
     return metadata_io.numbers(place, place.layout.schema_dir, place.layout.schema_prefix)
 
 
-def newest_id(place: Place) -> int | None:
+def newest_id(place: MetadataLocation) -> int | None:
     """The highest of them; None while there is none.
 
     A directory of a disk is not listed again while it is as it was: a clock that stands still hides a change of it, but not the file of the next number.
@@ -53,7 +53,7 @@ def newest_id(place: Place) -> int | None:
     return found[-1] if found else None
 
 
-def read(place: Place, schema_id: int, *, seen: Stat | None = None) -> TableSchema:
+def read(place: MetadataLocation, schema_id: int, *, seen: Stat | None = None) -> TableSchema:
     """The schema of that number, `seen` where it was just listed. Raises `Corrupt` when the table refers to one that is not there."""
     path = place.layout.schema(schema_id)
     try:
@@ -66,7 +66,7 @@ def read(place: Place, schema_id: int, *, seen: Stat | None = None) -> TableSche
     return found
 
 
-def _on_disk(place: Place, path: str) -> TableSchema:
+def _on_disk(place: MetadataLocation, path: str) -> TableSchema:
     """What a file says. One of a disk is not read again while it is as it was, unless it is so young that a clock may not tell it from another yet."""
     seen = None if place.storage.is_remote else place.storage.stat(path)
     if seen is None or seen.tag is None:
@@ -81,12 +81,12 @@ def _on_disk(place: Place, path: str) -> TableSchema:
     return found
 
 
-def written(handle: Handle, schema_id: int) -> TableSchema:
+def schema_of_file(handle: TableContext, schema_id: int) -> TableSchema:
     """The schema that a file was written with: mostly the one the table is open with. Raises as `read`."""
     return handle.schema if schema_id == handle.schema.id else read(handle, schema_id)
 
 
-def is_still(handle: Handle) -> bool:
+def is_same_table(handle: TableContext) -> bool:
     """Whether the schema of a handle's number is the one it has: a table that was dropped and made anew begins again at 0.
 
     Raises `TableNotFound` where there is no table any more.
@@ -105,7 +105,7 @@ def is_still(handle: Handle) -> bool:
     return (now.time_millis, now.fields) == (mine.time_millis, mine.fields)
 
 
-def latest(place: Place, *, asked: str | None = None) -> TableSchema:
+def latest(place: MetadataLocation, *, asked: str | None = None) -> TableSchema:
     """The schema of the highest number. Raises `TableNotFound` (or `BranchNotFound`) saying what is there instead; `asked` is the location as given."""
     if not place.storage.is_remote and (known := newest_id(place)) is not None:  # a disk is asked for the file in any case: its number is enough
         return read(place, known)
@@ -116,13 +116,13 @@ def latest(place: Place, *, asked: str | None = None) -> TableSchema:
     return read(place, newest, seen=seen)
 
 
-def all(place: Place) -> list[TableSchema]:  # noqa: A001 - schemas.all(handle) reads as meant
+def all(place: MetadataLocation) -> list[TableSchema]:  # noqa: A001 - schemas.all(handle) reads as meant
     """Every schema, by number."""
     known = metadata_io.listed(place, place.layout.schema_dir, place.layout.schema_prefix)
-    return each(lambda pair: read(place, pair[0], seen=pair[1]), known, waiting=place.storage.is_remote)
+    return parallel_map(lambda pair: read(place, pair[0], seen=pair[1]), known, waiting=place.storage.is_remote)
 
 
-def have_types_always(handle: Handle, fields: Sequence[Field]) -> bool:
+def have_types_always(handle: TableContext, fields: Sequence[Field]) -> bool:
     """Return whether columns have had their types in every schema: what was made of their values, such as the hash of a bucket, is what it is today.
 
     Those of a primary key and of partitions never change theirs. Rows of older types may lie in files of the newest schema: compaction leaves them where
@@ -144,7 +144,7 @@ def have_types_always(handle: Handle, fields: Sequence[Field]) -> bool:
     return known
 
 
-def _had_types(handle: Handle, fields: Sequence[Field]) -> bool:
+def _had_types(handle: TableContext, fields: Sequence[Field]) -> bool:
     for schema in all(handle):
         types = {field.id: field.type.as_nullable() for field in schema.fields}
         if any(types.get(field.id) != field.type.as_nullable() for field in fields):
@@ -155,7 +155,7 @@ def _had_types(handle: Handle, fields: Sequence[Field]) -> bool:
 # ---- when there is none ----------------------------------------------------------------------------------------------------------------------
 
 
-def missing(place: Place, asked: str) -> TableNotFound | BranchNotFound:
+def missing(place: MetadataLocation, asked: str) -> TableNotFound | BranchNotFound:
     """The error of a location without schema, with what the location looks like instead."""
     layout, storage = place.layout, place.storage
     if layout.branch != MAIN and metadata_io.numbers(place, f"{layout.root}/schema", "schema-"):
@@ -165,7 +165,7 @@ def missing(place: Place, asked: str) -> TableNotFound | BranchNotFound:
     return TableNotFound(f'no Paimon table at "{asked}": {_why(place)}', name=asked)
 
 
-def _why(place: Place) -> str:
+def _why(place: MetadataLocation) -> str:
     layout, storage = place.layout, place.storage
     found = storage.stat(layout.root)
     if found is None:
@@ -178,7 +178,7 @@ def _why(place: Place) -> str:
     return "it has no schema/ folder" + _instead(place, inside)
 
 
-def _instead(place: Place, inside: list[Stat]) -> str:
+def _instead(place: MetadataLocation, inside: list[Stat]) -> str:
     parent, _, own = place.layout.root.rpartition("/")
     tables = [one.name for one in inside[:_LOOKED_AT] if one.is_dir and _is_table(place, one.path)]
     if tables:
@@ -191,7 +191,7 @@ def _instead(place: Place, inside: list[Stat]) -> str:
     return ""
 
 
-def _is_table(place: Place, directory: str) -> bool:
+def _is_table(place: MetadataLocation, directory: str) -> bool:
     """Whether a table lies in a folder in or above the one that is no table."""
     try:
         listed = confined(place.storage, directory).list(f"{directory}/schema")

@@ -13,16 +13,16 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from lakekit.errors import Corrupt, LakekitError, SnapshotNotFound, StorageFailed
-from lakekit.metadata import tags, metadata_io
+from lakekit.metadata import metadata_io, tags
 from lakekit.model import hint
 from lakekit.model.snapshot import Snapshot
 from lakekit.storage.protocol import FileMissing
-from lakekit.world import each
+from lakekit.world import parallel_map
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lakekit.metadata.metadata_io import Place
+    from lakekit.metadata.metadata_io import MetadataLocation
     from lakekit.storage.protocol import Stat
 
 T = TypeVar("T")
@@ -37,17 +37,17 @@ AT_ONCE = 16
 # ---- which there are -------------------------------------------------------------------------------------------------------------------------
 
 
-def ids(place: Place) -> list[int]:
+def ids(place: MetadataLocation) -> list[int]:
     """The numbers of all snapshots, ascending."""
     return metadata_io.numbers(place, place.layout.snapshot_dir, "snapshot-")
 
 
-def changelog_ids(place: Place) -> list[int]:
+def changelog_ids(place: MetadataLocation) -> list[int]:
     """The numbers of the long-lived changelogs: snapshots that expired and whose changes were kept; ascending."""
     return metadata_io.numbers(place, place.layout.changelog_dir, "changelog-")
 
 
-def latest_id(place: Place) -> int | None:
+def latest_id(place: MetadataLocation) -> int | None:
     """The newest snapshot's number; None while there is none."""
     advice = _advice(place)
     if advice and not _there(place, advice + 1) and _there(place, advice):
@@ -56,17 +56,17 @@ def latest_id(place: Place) -> int | None:
     return found[-1] if found else None
 
 
-def earliest_id(place: Place) -> int | None:
+def earliest_id(place: MetadataLocation) -> int | None:
     """The oldest snapshot's number; None while there is none. Its hint is not asked: proof would cost as much as the listing."""
     found = ids(place)
     return found[0] if found else None
 
 
-def _there(place: Place, snapshot_id: int) -> bool:
+def _there(place: MetadataLocation, snapshot_id: int) -> bool:
     return place.storage.exists(place.layout.snapshot(snapshot_id))
 
 
-def _advice(place: Place) -> int | None:
+def _advice(place: MetadataLocation) -> int | None:
     """What the hint LATEST says; None where it is missing or makes no sense, or where proof of it would cost more requests than a listing."""
     if place.storage.is_remote:
         return None
@@ -79,7 +79,7 @@ def _advice(place: Place) -> int | None:
 # ---- one of them -----------------------------------------------------------------------------------------------------------------------------
 
 
-def find(place: Place, snapshot_id: int, *, seen: Stat | None = None) -> Snapshot | None:
+def find(place: MetadataLocation, snapshot_id: int, *, seen: Stat | None = None) -> Snapshot | None:
     """The snapshot of that number, `seen` where it was just listed; None when it is not there."""
     path = place.layout.snapshot(snapshot_id)
     try:
@@ -91,7 +91,7 @@ def find(place: Place, snapshot_id: int, *, seen: Stat | None = None) -> Snapsho
     return found
 
 
-def read(place: Place, snapshot_id: int) -> Snapshot:
+def read(place: MetadataLocation, snapshot_id: int) -> Snapshot:
     """The snapshot of that number. Raises `SnapshotNotFound` naming those that remain and the tags that keep one."""
     found = find(place, snapshot_id) if 0 <= snapshot_id < 2**63 else None
     if found is None:
@@ -99,20 +99,20 @@ def read(place: Place, snapshot_id: int) -> Snapshot:
     return found
 
 
-def find_changelog(place: Place, snapshot_id: int) -> Snapshot | None:
+def find_changelog(place: MetadataLocation, snapshot_id: int) -> Snapshot | None:
     """The long-lived changelog of an expired snapshot; None when there is none."""
     return metadata_io.find(place, place.layout.changelog(snapshot_id), Snapshot.from_json)
 
 
-def find_change(place: Place, snapshot_id: int) -> Snapshot | None:
+def find_change(place: MetadataLocation, snapshot_id: int) -> Snapshot | None:
     """The snapshot of that number, or its long-lived changelog: what a stream reads."""
     return find(place, snapshot_id) or find_changelog(place, snapshot_id)
 
 
-def latest(place: Place) -> Snapshot | None:
+def latest(place: MetadataLocation) -> Snapshot | None:
     """The newest snapshot; None while there is none. On a disk neither hint nor snapshot is read again while both files are those that were read last."""
     hint_tag = _hint_tag(place)
-    known: _Hinted | None = None if hint_tag is None else place.world.decoded.get(_hinted_key(place))
+    known: _HintedSnapshot | None = None if hint_tag is None else place.world.decoded.get(_hinted_key(place))
     if known is not None and known.hint_tag == hint_tag and _is_still(place, known.snapshot, known.tag) and not _there(place, known.snapshot.id + 1):
         return known.snapshot
     advice = _advice(place)
@@ -121,12 +121,12 @@ def latest(place: Place) -> Snapshot | None:
         found = find(place, advice)
         if found is not None:
             if hint_tag is not None and seen is not None and seen.tag is not None:
-                place.world.decoded.put({_hinted_key(place): _Hinted(found, seen.tag, hint_tag)}, _KNOWN_BYTES)
+                place.world.decoded.put({_hinted_key(place): _HintedSnapshot(found, seen.tag, hint_tag)}, _KNOWN_BYTES)
             return found
     return _at_end(place, -1)
 
 
-class _Hinted(NamedTuple):
+class _HintedSnapshot(NamedTuple):
     """A snapshot that the hint named, and what its file and the hint's were before they were read."""
 
     snapshot: Snapshot
@@ -134,11 +134,11 @@ class _Hinted(NamedTuple):
     hint_tag: str
 
 
-def _hinted_key(place: Place) -> tuple[object, ...]:
+def _hinted_key(place: MetadataLocation) -> tuple[object, ...]:
     return "hinted", place.storage, place.layout.snapshot_dir
 
 
-def _hint_tag(place: Place) -> str | None:
+def _hint_tag(place: MetadataLocation) -> str | None:
     """What tells the hint LATEST from any other; None where it is missing, or is not asked for advice."""
     if place.storage.is_remote:
         return None
@@ -148,7 +148,7 @@ def _hint_tag(place: Place) -> str | None:
     return None
 
 
-def newest(place: Place, known: int = 0) -> Snapshot | None:
+def newest(place: MetadataLocation, known: int = 0) -> Snapshot | None:
     """What `latest` finds, from the last snapshot that this process made, or from `known`, which was there: looking forward costs least.
 
     Over a network more and more are asked for at once, because each one that is there makes a further one more likely.
@@ -166,14 +166,14 @@ def newest(place: Place, known: int = 0) -> Snapshot | None:
     return latest(place)
 
 
-def _later_of_known(place: Place, known: int) -> Snapshot | None:
+def _later_of_known(place: MetadataLocation, known: int) -> Snapshot | None:
     """The last snapshot that this process made, or that of the number `known`, where it is the later one."""
     kept: tuple[Snapshot, str] | None = place.world.decoded.get(_newest_key(place))
     found = find(place, known) if known > (0 if kept is None else kept[0].id) else None
     return _remembered(place) if found is None else found
 
 
-def _after(place: Place, snapshot_id: int, width: int) -> list[Snapshot]:
+def _after(place: MetadataLocation, snapshot_id: int, width: int) -> list[Snapshot]:
     """The snapshots that follow a number, as many as `width`, until one is not there."""
     if not place.storage.is_remote and not _there(place, snapshot_id + 1):
         return []  # on a disk a look is cheaper than an error
@@ -181,12 +181,12 @@ def _after(place: Place, snapshot_id: int, width: int) -> list[Snapshot]:
     return list(takewhile(lambda one: one is not None, found))  # type: ignore[arg-type] # what is None is left out
 
 
-def find_all(place: Place, numbers: Sequence[int]) -> list[Snapshot | None]:
+def find_all(place: MetadataLocation, numbers: Sequence[int]) -> list[Snapshot | None]:
     """The snapshots of some numbers, None for each that is not there; over a network all are asked for at once."""
-    return each(lambda number: find(place, number), numbers, waiting=place.storage.is_remote and len(numbers) > 1)
+    return parallel_map(lambda number: find(place, number), numbers, waiting=place.storage.is_remote and len(numbers) > 1)
 
 
-def at_newest(place: Place, look: Callable[[Snapshot | None], T]) -> T:
+def with_latest(place: MetadataLocation, look: Callable[[Snapshot | None], T]) -> T:
     """What `look` finds in the newest snapshot; in the one after it, where that one expired while it was looked at. Raises what `look` raises."""
     snapshot = newest(place)
     for _ in range(_ATTEMPTS):
@@ -199,24 +199,24 @@ def at_newest(place: Place, look: Callable[[Snapshot | None], T]) -> T:
     return look(snapshot)
 
 
-def has_expired(place: Place, snapshot: Snapshot | None) -> bool:
+def has_expired(place: MetadataLocation, snapshot: Snapshot | None) -> bool:
     """Whether a snapshot that was there is no more: what is missing of it is not lost. Snapshots go before their files."""
     return snapshot is not None and find(place, snapshot.id) != snapshot
 
 
-def _remembered(place: Place) -> Snapshot | None:
+def _remembered(place: MetadataLocation) -> Snapshot | None:
     """The last snapshot that this process made, if its file is still the one it made."""
     kept: tuple[Snapshot, str] | None = place.world.decoded.get(_newest_key(place))
     return kept[0] if kept is not None and _is_still(place, *kept) else None
 
 
-def _is_still(place: Place, snapshot: Snapshot, tag: str) -> bool:
+def _is_still(place: MetadataLocation, snapshot: Snapshot, tag: str) -> bool:
     """Whether the file of a snapshot is the one that had that tag."""
     seen = place.storage.stat(place.layout.snapshot(snapshot.id))
     return seen is not None and seen.tag == tag
 
 
-def remember_newest(place: Place, snapshot: Snapshot) -> bool:
+def remember_newest(place: MetadataLocation, snapshot: Snapshot) -> bool:
     """Keeps a snapshot that was just made, as its file is now. False: there is none any more."""
     seen = place.storage.stat(place.layout.snapshot(snapshot.id))
     if seen is not None and seen.tag is not None:
@@ -224,16 +224,16 @@ def remember_newest(place: Place, snapshot: Snapshot) -> bool:
     return seen is not None
 
 
-def _newest_key(place: Place) -> tuple[object, ...]:
+def _newest_key(place: MetadataLocation) -> tuple[object, ...]:
     return "newest", place.storage, place.layout.snapshot_dir
 
 
-def earliest(place: Place) -> Snapshot | None:
+def earliest(place: MetadataLocation) -> Snapshot | None:
     """The oldest snapshot; None while there is none."""
     return _at_end(place, 0)
 
 
-def _at_end(place: Place, end: int) -> Snapshot | None:
+def _at_end(place: MetadataLocation, end: int) -> Snapshot | None:
     number = 0
     for _ in range(_ATTEMPTS):
         known = metadata_io.listed(place, place.layout.snapshot_dir, "snapshot-")
@@ -246,33 +246,33 @@ def _at_end(place: Place, end: int) -> Snapshot | None:
     raise SnapshotNotFound(f"the snapshots of {place.name} vanish as they are listed, {number} last; is the table being dropped?", name=str(number))
 
 
-def all(place: Place) -> list[Snapshot]:  # noqa: A001 - snapshots.all(handle) reads as meant
+def all(place: MetadataLocation) -> list[Snapshot]:  # noqa: A001 - snapshots.all(handle) reads as meant
     """Every snapshot, by number; those that expire meanwhile are left out."""
     known = metadata_io.listed(place, place.layout.snapshot_dir, "snapshot-")
-    return [found for found in each(lambda pair: find(place, pair[0], seen=pair[1]), known, waiting=place.storage.is_remote) if found is not None]
+    return [found for found in parallel_map(lambda pair: find(place, pair[0], seen=pair[1]), known, waiting=place.storage.is_remote) if found is not None]
 
 
 # ---- by time ---------------------------------------------------------------------------------------------------------------------------------
 
 
-def at_time(place: Place, time_ms: int) -> Snapshot | None:
+def at_time(place: MetadataLocation, time_ms: int) -> Snapshot | None:
     """The newest snapshot made at or before that time; None when all are younger or there is none."""
     return _last(place, lambda snapshot: snapshot.time_millis <= time_ms)
 
 
-def change_at_time(place: Place, time_ms: int) -> Snapshot | None:
+def change_at_time(place: MetadataLocation, time_ms: int) -> Snapshot | None:
     """The same, or where no snapshot is as old, the newest expired one of which a long-lived changelog tells."""
     return at_time(place, time_ms) or _last(place, lambda snapshot: snapshot.time_millis <= time_ms, changelog_ids, find_changelog)
 
 
-def first_since(place: Place, time_ms: int) -> Snapshot | None:
+def first_since(place: MetadataLocation, time_ms: int) -> Snapshot | None:
     """The oldest snapshot made at or after that time; None when all are older or there is none."""
     before = _last(place, lambda snapshot: snapshot.time_millis < time_ms)
     later = [number for number in ids(place) if before is None or number > before.id]
     return find(place, later[0]) if later else None
 
 
-def at_watermark(place: Place, watermark: int) -> Snapshot:
+def at_watermark(place: MetadataLocation, watermark: int) -> Snapshot:
     """The oldest snapshot whose watermark is at least that; one without takes the nearest older one's. Raises `SnapshotNotFound`."""
     known = ids(place)
     low, high, found = 0, len(known) - 1, None
@@ -290,7 +290,7 @@ def at_watermark(place: Place, watermark: int) -> Snapshot:
     return read(place, found)
 
 
-def before_watermark(place: Place, watermark: int) -> Snapshot:
+def before_watermark(place: MetadataLocation, watermark: int) -> Snapshot:
     """The newest snapshot whose watermark is at most that; one without takes the nearest older one's. Raises `SnapshotNotFound`."""
     known = ids(place)
     low, high, found = 0, len(known) - 1, None
@@ -308,7 +308,7 @@ def before_watermark(place: Place, watermark: int) -> Snapshot:
     return read(place, found)
 
 
-def _watermark(place: Place, known: list[int], at: int, low: int) -> tuple[int, int | None]:
+def _watermark(place: MetadataLocation, known: list[int], at: int, low: int) -> tuple[int, int | None]:
     """The watermark at a place of the list, or the nearest one before it and where that is; nothing below `low` is looked at."""
     for earlier in range(at, low - 1, -1):
         snapshot = find(place, known[earlier])
@@ -318,10 +318,10 @@ def _watermark(place: Place, known: list[int], at: int, low: int) -> tuple[int, 
 
 
 def _last(
-    place: Place,
+    place: MetadataLocation,
     holds: Callable[[Snapshot], bool],
-    numbers: Callable[[Place], list[int]] = ids,
-    at: Callable[[Place, int], Snapshot | None] = find,
+    numbers: Callable[[MetadataLocation], list[int]] = ids,
+    at: Callable[[MetadataLocation, int], Snapshot | None] = find,
 ) -> Snapshot | None:
     """The newest snapshot that satisfies a condition which, once it fails, fails for all newer ones."""
     for _ in range(_ATTEMPTS):
@@ -352,14 +352,14 @@ def moment(time_ms: int) -> str:
         return f"{time_ms} ms since 1970"
 
 
-def describe_times(place: Place) -> str:
+def describe_times(place: MetadataLocation) -> str:
     """As `describe_range`, with the times of the first and the last."""
     known = ids(place)
     ends = [moment(found.time_millis) for number in dict.fromkeys(known[:1] + known[-1:]) if (found := find(place, number)) is not None]
     return f"{describe_range(place)}{', made at ' if ends else ''}{' to '.join(ends)}"
 
 
-def describe_range(place: Place) -> str:
+def describe_range(place: MetadataLocation) -> str:
     """Which snapshots there are, in words."""
     known = ids(place)
     if not known:
@@ -367,7 +367,7 @@ def describe_range(place: Place) -> str:
     return f"snapshot {known[0]} remains" if len(known) == 1 else f"snapshots {known[0]} to {known[-1]} remain"
 
 
-def missing(place: Place, snapshot_id: int) -> SnapshotNotFound:
+def missing(place: MetadataLocation, snapshot_id: int) -> SnapshotNotFound:
     """The error of a snapshot that is not there: which remain, and which tags keep one."""
     known = ids(place)
     if not known:
@@ -378,7 +378,7 @@ def missing(place: Place, snapshot_id: int) -> SnapshotNotFound:
     return SnapshotNotFound(f"snapshot {snapshot_id} of {place.name} {gone}.{_kept(place)}", name=str(snapshot_id))
 
 
-def _kept(place: Place) -> str:
+def _kept(place: MetadataLocation) -> str:
     try:
         shown = [f"{tag.name} ({tag.snapshot.id})" for tag in tags.all(place)]
     except LakekitError:

@@ -8,11 +8,11 @@ from lakekit.metadata import metadata_io
 from lakekit.model.statistics import Statistics
 
 if TYPE_CHECKING:
-    from lakekit.metadata.metadata_io import Place
+    from lakekit.metadata.metadata_io import MetadataLocation
     from lakekit.model.snapshot import Snapshot
 
 
-def of(place: Place, snapshot: Snapshot) -> Statistics | None:
+def of(place: MetadataLocation, snapshot: Snapshot) -> Statistics | None:
     """What the snapshot knows about its columns; None when it was never analysed. Raises `FileMissing` when the file it names is gone."""
     if snapshot.statistics is None:
         return None

@@ -14,36 +14,36 @@ from typing import TYPE_CHECKING, Any, Literal
 from lakekit import storage as storages
 from lakekit.errors import BranchNotFound, Corrupt, TableNotFound
 from lakekit.metadata import schemas
-from lakekit.model.table_paths import MAIN, Layout, is_plain
 from lakekit.model.locations import Locations, normalize_location
+from lakekit.model.table_paths import MAIN, TablePaths, is_plain
 from lakekit.options import renaming
-from lakekit.options.frozendict import EMPTY, Frozen
+from lakekit.options.frozendict import EMPTY, FrozenDict
 from lakekit.options.table_options import TableOptions
 from lakekit.world import REAL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lakekit.metadata.keeper import Keeper
+    from lakekit.metadata.keeper import CatalogEnvironment
     from lakekit.model.table_schema import TableSchema
     from lakekit.storage import PathLike
     from lakekit.storage.protocol import Storage
-    from lakekit.world import World
+    from lakekit.world import Runtime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class TableLocation:
     """Where a table is, before anything of it is known: the least that `meta` works on."""
 
     name: str
     storage: Storage
-    layout: Layout
-    world: World = REAL
-    keeper: Keeper | None = field(default=None, compare=False, repr=False)
+    layout: TablePaths
+    world: Runtime = REAL
+    keeper: CatalogEnvironment | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Handle:
+class TableContext:
     """An opened table. `options` are those of its newest schema with `dynamic`, the caller's, put over them.
 
     `newest_schema_id` is the schema whose options these are: a read of an old snapshot has that time's columns and today's options.
@@ -52,17 +52,17 @@ class Handle:
     name: str
     schema: TableSchema
     options: TableOptions
-    layout: Layout
+    layout: TablePaths
     storage: Storage
     dynamic: Mapping[str, Any] = EMPTY
-    world: World = REAL
+    world: Runtime = REAL
     newest_schema_id: int = 0
-    keeper: Keeper | None = field(default=None, compare=False, repr=False)
+    keeper: CatalogEnvironment | None = field(default=None, compare=False, repr=False)
 
     @property
-    def ground(self) -> Ground:
+    def ground(self) -> TableLocation:
         """Where the table is, without what is known of it."""
-        return Ground(name=self.name, storage=self.storage, layout=self.layout, world=self.world, keeper=self.keeper)
+        return TableLocation(name=self.name, storage=self.storage, layout=self.layout, world=self.world, keeper=self.keeper)
 
     @property
     def branch(self) -> str:
@@ -114,15 +114,15 @@ class Handle:
         base = None if normalized is None else self.layout.locations.base_of(normalized, self.root)
         return location if base is None else base
 
-    def with_schema(self, schema: TableSchema) -> Handle:
+    def with_schema(self, schema: TableSchema) -> TableContext:
         """The same table with other columns: a newer schema brings its options, an older one is read with today's, which name its columns as it does."""
         if schema.id < self.newest_schema_id:
             own, given = (renaming.of_schema(options, self.schema.fields, schema.fields) for options in (self.schema.options, self.options.given))
             options = self.options if given is self.options.given else TableOptions.parse(given, kind=self.kind)
-            return replace(self, schema=replace(schema, options=Frozen(own)), options=options)
-        return opened(self.ground, schema, self.dynamic)
+            return replace(self, schema=replace(schema, options=FrozenDict(own)), options=options)
+        return load_context(self.ground, schema, self.dynamic)
 
-    def with_names_of(self, schema: TableSchema) -> Handle:
+    def with_names_of(self, schema: TableSchema) -> TableContext:
         """The same branch with its columns called as those of another branch are, which have the same types, one by one; options follow.
 
         Columns that began as one, before the branches parted, are one: where both branches have the same columns in another order, order does not
@@ -133,10 +133,10 @@ class Handle:
         names = [by_id[field.id] for field in mine] if is_same else schema.names
         fields = tuple(replace(field, name=name) for field, name in zip(mine, names, strict=True))
         own, given = (renaming.of_schema(options, mine, fields) for options in (self.schema.options, self.options.given))
-        called = replace(schema, id=-1 - self.schema.id, fields=fields, options=Frozen(own))
+        called = replace(schema, id=-1 - self.schema.id, fields=fields, options=FrozenDict(own))
         return replace(self, schema=called, options=self.options if given is self.options.given else TableOptions.parse(given, kind=self.kind))
 
-    def with_options(self, options: Mapping[str, Any]) -> Handle:
+    def with_options(self, options: Mapping[str, Any]) -> TableContext:
         """The same table with more of the caller's options, each checked: the option `branch` is the branch it is seen from, None the main one.
 
         Raises: `BranchNotFound`; `InvalidOption`, see `TableOptions.changed`.
@@ -144,17 +144,17 @@ class Handle:
         branch = str(options.get("branch") or MAIN) if "branch" in options else self.branch
         if branch != self.branch:
             return self.on_branch(branch).with_options(options)
-        changed, dynamic = self.options.changed(options), Frozen({**self.dynamic, **options})
+        changed, dynamic = self.options.changed(options), FrozenDict({**self.dynamic, **options})
         layout = _layout(self.layout, changed, dynamic)
         return replace(self, options=changed, dynamic=dynamic, layout=layout, storage=_storage(self.storage, layout))
 
-    def on_branch(self, name: str) -> Handle:
+    def on_branch(self, name: str) -> TableContext:
         """The same table seen from another branch, with that branch's schema. Raises `BranchNotFound`."""
         ground = replace(self.ground, layout=_branch_layout(self.name, self.layout, name))
-        return opened(ground, schemas.latest(ground), self.dynamic)
+        return load_context(ground, schemas.latest(ground), self.dynamic)
 
 
-def open_handle(
+def open_context(
     path: str | PathLike,
     *,
     branch: str | None = None,
@@ -162,10 +162,10 @@ def open_handle(
     storage_options: Mapping[str, Any] | None = None,
     storage: Storage | None = None,
     name: str | None = None,
-    world: World = REAL,
-    keeper: Keeper | None = None,
+    world: Runtime = REAL,
+    keeper: CatalogEnvironment | None = None,
     locations: Locations = Locations(),  # noqa: B008 - frozen
-) -> Handle:
+) -> TableContext:
     """The table at a path. `options` are put over the table's own; `storage` replaces what the path asks for; `keeper` is the catalog that names it.
 
     `locations`: the places outside its folder that the catalog, or the call that made the table, allows it.
@@ -180,15 +180,15 @@ def open_handle(
         root = asked.rstrip("/")
         storage = storages.confined(storage, root)
     name = name or name_of(root)
-    layout = _branch_layout(name, Layout(root=root, locations=locations), branch or str(dynamic.get("branch") or MAIN))
-    ground = Ground(name=name, storage=storage, layout=layout, world=world, keeper=keeper)
+    layout = _branch_layout(name, TablePaths(root=root, locations=locations), branch or str(dynamic.get("branch") or MAIN))
+    ground = TableLocation(name=name, storage=storage, layout=layout, world=world, keeper=keeper)
     try:
-        return opened(ground, schemas.latest(ground, asked=asked), dynamic)
+        return load_context(ground, schemas.latest(ground, asked=asked), dynamic)
     except TableNotFound:
         hidden = replace(ground, layout=replace(layout, hidden=True))
         if not schemas.ids(hidden):
             raise
-        return opened(hidden, schemas.latest(hidden), dynamic)
+        return load_context(hidden, schemas.latest(hidden), dynamic)
 
 
 def name_of(root: str) -> str:
@@ -198,26 +198,26 @@ def name_of(root: str) -> str:
     return f"{database.removesuffix('.db')}.{own}" if database.endswith(".db") and database != ".db" else own
 
 
-def opened(ground: Ground, schema: TableSchema, dynamic: Mapping[str, Any] = EMPTY) -> Handle:
+def load_context(ground: TableLocation, schema: TableSchema, dynamic: Mapping[str, Any] = EMPTY) -> TableContext:
     """The table as it is by its newest schema. Raises `InvalidOption`."""
     options = TableOptions.parse(schema.options, kind="key" if schema.primary_keys else "append")
     if dynamic:
         options = options.changed(dynamic)
     layout = _layout(ground.layout, options, dynamic)
-    return Handle(
+    return TableContext(
         name=ground.name,
         schema=schema,
         options=options,
         layout=layout,
         storage=_storage(ground.storage, layout),
-        dynamic=Frozen(dynamic),
+        dynamic=FrozenDict(dynamic),
         world=ground.world,
         newest_schema_id=schema.id,
         keeper=ground.keeper,
     )
 
 
-def _layout(layout: Layout, options: TableOptions, dynamic: Mapping[str, Any]) -> Layout:
+def _layout(layout: TablePaths, options: TableOptions, dynamic: Mapping[str, Any]) -> TablePaths:
     directory = options.data_file_path_directory or ""
     if directory and not all(is_plain(part) for part in directory.strip("/").split("/")):
         raise Corrupt(f"option data-file.path-directory is {directory[:200]!a}, which leaves the table's folder", field="data-file.path-directory")
@@ -230,12 +230,12 @@ def _layout(layout: Layout, options: TableOptions, dynamic: Mapping[str, Any]) -
     )
 
 
-def _storage(storage: Storage, layout: Layout) -> Storage:
+def _storage(storage: Storage, layout: TablePaths) -> Storage:
     """The storage for the table's folder, and for the places on the same disk that are allowed to it."""
     return storages.confined_too(storage, [location for location in layout.locations.folders if location.startswith("/")])
 
 
-def _branch_layout(name: str, layout: Layout, branch: str) -> Layout:
+def _branch_layout(name: str, layout: TablePaths, branch: str) -> TablePaths:
     wanted = str(branch).strip() or MAIN
     if not is_plain(wanted) or str(branch) != branch:
         raise BranchNotFound(f"{name} has no branch {branch!r}: that is no branch name", name=branch)

@@ -21,29 +21,29 @@ from zlib import crc32
 
 from lakekit.codec.cursor import Cursor, jutf
 from lakekit.errors import Unsupported
-from lakekit.model.message_rows import Shape, read_file, read_index, read_list, read_partition, write_file, write_index, write_list, write_partition
+from lakekit.model.message_rows import MessageVersion, read_file, read_index, read_list, read_partition, write_file, write_index, write_list, write_partition
 
 if TYPE_CHECKING:
-    from lakekit.codec.marks import Marks
-    from lakekit.model.data_file import DataFile
-    from lakekit.model.index_file import IndexFile
+    from lakekit.codec.marks import SpanRecorder
+    from lakekit.model.data_file import DataFileMeta
+    from lakekit.model.index_file import IndexFileMeta
 
 MESSAGE_VERSION = 11
 _MAGIC = b"LKCM"
 _OWN_VERSION = 1
 _CRC_BYTES = 4
 _SHAPES = {
-    1: Shape(15, 1),
-    2: Shape(15, 1),
-    3: Shape(16, 1),
-    4: Shape(17, 1),
-    5: Shape(17, 2),
-    6: Shape(18, 2),
-    7: Shape(18, 2),
-    8: Shape(19, 2),
-    9: Shape(20, 3),
-    10: Shape(20, 3),
-    11: Shape(20, 4),
+    1: MessageVersion(15, 1),
+    2: MessageVersion(15, 1),
+    3: MessageVersion(16, 1),
+    4: MessageVersion(17, 1),
+    5: MessageVersion(17, 2),
+    6: MessageVersion(18, 2),
+    7: MessageVersion(18, 2),
+    8: MessageVersion(19, 2),
+    9: MessageVersion(20, 3),
+    10: MessageVersion(20, 3),
+    11: MessageVersion(20, 4),
 }
 
 
@@ -64,16 +64,16 @@ class CommitMessage:
     partition: bytes
     bucket: int
     total_buckets: int | None = None
-    new_files: tuple[DataFile, ...] = ()
-    deleted_files: tuple[DataFile, ...] = ()
-    changelog_files: tuple[DataFile, ...] = ()
-    new_index_files: tuple[IndexFile, ...] = ()
-    deleted_index_files: tuple[IndexFile, ...] = ()
-    compact_before: tuple[DataFile, ...] = ()
-    compact_after: tuple[DataFile, ...] = ()
-    compact_changelog: tuple[DataFile, ...] = ()
-    compact_new_index_files: tuple[IndexFile, ...] = ()
-    compact_deleted_index_files: tuple[IndexFile, ...] = ()
+    new_files: tuple[DataFileMeta, ...] = ()
+    deleted_files: tuple[DataFileMeta, ...] = ()
+    changelog_files: tuple[DataFileMeta, ...] = ()
+    new_index_files: tuple[IndexFileMeta, ...] = ()
+    deleted_index_files: tuple[IndexFileMeta, ...] = ()
+    compact_before: tuple[DataFileMeta, ...] = ()
+    compact_after: tuple[DataFileMeta, ...] = ()
+    compact_changelog: tuple[DataFileMeta, ...] = ()
+    compact_new_index_files: tuple[IndexFileMeta, ...] = ()
+    compact_deleted_index_files: tuple[IndexFileMeta, ...] = ()
     hash_index_base: tuple[str, ...] | None = None
     keys_known_at: int | None = None
 
@@ -151,7 +151,7 @@ def _i32(number: int) -> bytes:
     return number.to_bytes(4, "big", signed=True)
 
 
-def decode_message(data: bytes, version: int = MESSAGE_VERSION, *, path: str | None = None, marks: Marks | None = None) -> CommitMessage:
+def decode_message(data: bytes, version: int = MESSAGE_VERSION, *, path: str | None = None, marks: SpanRecorder | None = None) -> CommitMessage:
     """The message of some bytes, of versions 1 to 11. Raises `Corrupt`, `Unsupported`."""
     cursor = Cursor(data, path=path, marks=marks)
     found = read_message(cursor, version)
@@ -166,11 +166,11 @@ def read_message(cursor: Cursor, version: int) -> CommitMessage:
         msg = f"a commit message of version {version}: lakekit reads versions 1 to {MESSAGE_VERSION}"
         raise Unsupported(msg, feature="file.commit-message", path=cursor.path)
 
-    def files(name: str) -> tuple[DataFile, ...]:
+    def files(name: str) -> tuple[DataFileMeta, ...]:
         with cursor.within(name):
             return read_list(cursor, read_file, shape)
 
-    def indexes(name: str) -> tuple[IndexFile, ...]:
+    def indexes(name: str) -> tuple[IndexFileMeta, ...]:
         with cursor.within(name):
             return read_list(cursor, read_index, shape)
 

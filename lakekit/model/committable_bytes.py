@@ -18,12 +18,12 @@ from lakekit.codec.cursor import Cursor, jutf
 from lakekit.errors import Unsupported
 from lakekit.model.commit_message import MESSAGE_VERSION, CommitMessage, encode_message, read_message
 from lakekit.model.message_rows import write_list
-from lakekit.options.frozendict import EMPTY, Frozen
+from lakekit.options.frozendict import EMPTY, FrozenDict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lakekit.codec.marks import Marks
+    from lakekit.codec.marks import SpanRecorder
 
 COMMITTABLE_VERSION = 5
 
@@ -53,7 +53,7 @@ def encode(committable: Committable) -> bytes:
     return b"".join([*out, _i32(MESSAGE_VERSION), write_list(committable.messages, encode_message)])
 
 
-def decode(data: bytes, version: int = COMMITTABLE_VERSION, *, path: str | None = None, marks: Marks | None = None) -> Committable:
+def decode(data: bytes, version: int = COMMITTABLE_VERSION, *, path: str | None = None, marks: SpanRecorder | None = None) -> Committable:
     """The committable of some bytes, of versions 1 to 5. Raises `Corrupt`, `Unsupported`."""
     if not 1 <= version <= COMMITTABLE_VERSION:
         msg = f"a committable of version {version}: lakekit reads versions 1 to {COMMITTABLE_VERSION}"
@@ -68,4 +68,4 @@ def decode(data: bytes, version: int = COMMITTABLE_VERSION, *, path: str | None 
     message_version = cursor.i32be("message version")
     messages = tuple(read_message(cursor, message_version) for _ in range(cursor.count("messages", each=36)))
     cursor.finish("committable")
-    return Committable(identifier=identifier, watermark=watermark, properties=Frozen(properties), messages=messages)
+    return Committable(identifier=identifier, watermark=watermark, properties=FrozenDict(properties), messages=messages)

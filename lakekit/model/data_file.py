@@ -33,7 +33,7 @@ NO_STATS = Stats()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DataFile:
+class DataFileMeta:
     """One data file: its name, size, rows, key range, level and statistics.
 
     `min_key` and `max_key` are serialized rows of the trimmed primary key. `value_stats_cols` names the columns that `value_stats` covers; None means

@@ -19,7 +19,7 @@ from lakekit.codec import avro_columns, avro_small
 from lakekit.codec.avro_schema import record_of
 from lakekit.errors import Corrupt
 from lakekit.model import manifest_entries, metadata_records, record_schemas
-from lakekit.model.manifest_entries import SCHEMA, Entries
+from lakekit.model.manifest_entries import SCHEMA, ManifestEntries
 from lakekit.model.manifests import stats_record
 from lakekit.model.metadata_records import wrong
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lakekit.codec.avro_container import Container
-    from lakekit.codec.avro_vectors import Lanes
-    from lakekit.codec.avro_schema import Node
+    from lakekit.codec.avro_schema import AvroNode
+    from lakekit.codec.avro_vectors import VectorReader
     from lakekit.model.manifest_entries import Row
 
     Keep = Callable[[pa.BinaryArray], NDArray[np.bool_]]
@@ -63,19 +63,19 @@ _AVRO = b"avro"
 """The metadata of an extra column: its declaration in the manifest it came from."""
 
 
-class Manifest(NamedTuple):
+class ManifestBytes(NamedTuple):
     """One manifest to decode: its path, for errors, and its bytes."""
 
     path: str | None
     data: bytes
 
 
-def decode(manifests: Sequence[Manifest]) -> tuple[Entries, list[int]]:
+def decode(manifests: Sequence[ManifestBytes]) -> tuple[ManifestEntries, list[int]]:
     """The entries of some manifests in order, and how many each holds.
 
     Raises `Corrupt` (with path, offset and field), `LimitExceeded`, or `Unsupported` for an entry of another version.
     """
-    found: list[tuple[list[int], Entries]] = []  # places of the manifests that were decoded together, their entries
+    found: list[tuple[list[int], ManifestEntries]] = []  # places of the manifests that were decoded together, their entries
     groups: dict[int, list[tuple[int, Container]]] = {}
     counts = [0] * len(manifests)
     columnar = [place for place, manifest in enumerate(manifests) if metadata_records.is_columnar(manifest.data)]
@@ -96,7 +96,7 @@ def decode(manifests: Sequence[Manifest]) -> tuple[Entries, list[int]]:
     return ordered.take(np.argsort(places, kind="stable")), counts
 
 
-def decode_where(manifests: Sequence[Manifest], keep: Keep) -> Entries:
+def decode_where(manifests: Sequence[ManifestBytes], keep: Keep) -> ManifestEntries:
     """The entries of some manifests whose serialized partitions the mask keeps; others cost little. Raises as `decode` does."""
     found = None
     if not any(metadata_records.is_columnar(manifest.data) for manifest in manifests):
@@ -109,28 +109,28 @@ def decode_where(manifests: Sequence[Manifest], keep: Keep) -> Entries:
     return found.filter(keep(found.column("partition"))) if len(found) else found
 
 
-def _decode_together(containers: list[Container], keep: Keep | None = None) -> Entries:
+def _decode_together(containers: list[Container], keep: Keep | None = None) -> ManifestEntries:
     """Avro manifests of one schema, a bounded number of bytes at a time."""
     return manifest_entries.concat([_decode_avro(some, keep) for some in avro_columns.batches(containers)])
 
 
-def _decode_avro(containers: list[Container], keep: Keep | None) -> Entries:
+def _decode_avro(containers: list[Container], keep: Keep | None) -> ManifestEntries:
     schema = containers[0].schema
     record = record_of(schema)
     as_usual = record.names[:3] == ("_VERSION", "_KIND", "_PARTITION")
     branch = None if record is schema else schema.parts.index(record)  # some writers wrap records in a union with null
     found = avro_columns.decode(containers, guess=partial(_guess, branch=branch) if as_usual else None, where=None if keep is None else ("_PARTITION", keep))
     file = record.part("_FILE")
-    return _table(found, None if file is None else file.value, _Where(containers))
+    return _table(found, None if file is None else file.value, _EntryOrigin(containers))
 
 
-def _columnar(manifest: Manifest) -> Entries:
+def _columnar(manifest: ManifestBytes) -> ManifestEntries:
     table = metadata_records.table(manifest.data, manifest.path).combine_chunks()
     found = {name: manifest_entries.one_piece(table.column(name)) for name in table.column_names}
-    return _table(found, None, _Where([], manifest.path))
+    return _table(found, None, _EntryOrigin([], manifest.path))
 
 
-def _guess(lanes: Lanes, branch: int | None = None) -> NDArray[np.int64]:
+def _guess(lanes: VectorReader, branch: int | None = None) -> NDArray[np.int64]:
     """Where entries seem to start: their `branch` of a union, if they are in one, version 2, a known kind, then a partition row.
 
     A row is padded to 8 bytes behind its arity, so its length is 4 more than a multiple of 8 and at least 12; its arity is below 256, its row kind 0.
@@ -146,7 +146,7 @@ def _guess(lanes: Lanes, branch: int | None = None) -> NDArray[np.int64]:
     return places if branch is None else places[data[places - 1] == 2 * branch] - 1
 
 
-class _Where:
+class _EntryOrigin:
     """Which file and block an entry came from, for errors."""
 
     def __init__(self, containers: list[Container], path: str | None = None) -> None:
@@ -162,7 +162,7 @@ class _Where:
         return wrong(why, field, self.path)
 
 
-def _table(found: Mapping[str, pa.Array], file_type: Node | None, where: _Where) -> Entries:
+def _table(found: Mapping[str, pa.Array], file_type: AvroNode | None, where: _EntryOrigin) -> ManifestEntries:
     """Columns under the names of the format to columns under ours, checked."""
     file = found.get("_FILE")
     if file is None or not pa.types.is_struct(file.type) or file.null_count:
@@ -183,10 +183,10 @@ def _table(found: Mapping[str, pa.Array], file_type: Node | None, where: _Where)
         if name not in _KNOWN and metadata_records.may_be_kept(part) and inner[name].null_count < size:
             fields.append(pa.field(name, inner[name].type, metadata={_AVRO: json.dumps(part.declared).encode()}))
             arrays.append(inner[name])
-    return Entries(pa.Table.from_arrays(arrays, schema=pa.schema(fields)))
+    return ManifestEntries(pa.Table.from_arrays(arrays, schema=pa.schema(fields)))
 
 
-def _column(found: pa.Array | None, name: str, ours: str, size: int, where: _Where) -> pa.Array:
+def _column(found: pa.Array | None, name: str, ours: str, size: int, where: _EntryOrigin) -> pa.Array:
     field = SCHEMA.field(ours)
     if found is None:
         if not field.nullable:
@@ -213,7 +213,7 @@ def _kin(t: pa.DataType) -> str:
     return str(t)
 
 
-def _check(version: pa.Array | None, columns: Mapping[str, pa.Array], where: _Where) -> None:
+def _check(version: pa.Array | None, columns: Mapping[str, pa.Array], where: _EntryOrigin) -> None:
     if version is None or version.null_count or not pa.types.is_integer(version.type):
         raise where.wrong("_VERSION is not a number", "_VERSION")
     versions = version.to_numpy()
@@ -231,7 +231,7 @@ def _check(version: pa.Array | None, columns: Mapping[str, pa.Array], where: _Wh
 # ---- writing -----------------------------------------------------------------------------------------------------------------------------------------------
 
 
-def encode(found: Entries, **how: Any) -> bytes:
+def encode(found: ManifestEntries, **how: Any) -> bytes:
     """Entries as one manifest by the reference's schema; columns of newer writers follow its own, as far as they are set. `how`: see `metadata_file.write`."""
     table = found.table
     added = [f for f in table.schema if f.name not in SCHEMA.names and table.column(f.name).null_count < len(found)]
@@ -239,7 +239,7 @@ def encode(found: Entries, **how: Any) -> bytes:
     return metadata_records.write(fields, records(found, [f.name for f in added]), **how)
 
 
-def records(found: Entries, added: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+def records(found: ManifestEntries, added: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
     """Entries as the records of a manifest; `added` names columns of newer writers to put into `_FILE`."""
     made = found.table.schema.get_field_index("creation_time")
     table = found.table.set_column(made, "creation_time", found.table.column("creation_time").cast(pa.int64()))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lakekit.model.metadata_records import Extra
+    from lakekit.model.metadata_records import ExtraField
 
 HASH = "HASH"
 DELETION_VECTORS = "DELETION_VECTORS"
@@ -44,7 +44,7 @@ class GlobalIndex:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IndexFile:
+class IndexFileMeta:
     """One index file. `row_count` is the number of hashes, or of deletion vectors; `ranges` is empty for indexes without deletion vectors."""
 
     index_type: str
@@ -57,7 +57,7 @@ class IndexFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IndexEntry(IndexFile):
+class IndexManifestEntry(IndexFileMeta):
     """An index file and the bucket it belongs to: one row of an index manifest. `partition` is a serialized row.
 
     `extra` are fields of newer writers, kept for the next index manifest.
@@ -66,4 +66,4 @@ class IndexEntry(IndexFile):
     partition: bytes
     bucket: int
     kind: int = ADD
-    extra: tuple[Extra, ...] = ()
+    extra: tuple[ExtraField, ...] = ()

@@ -12,10 +12,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from lakekit.model import metadata_records, record_schemas
-from lakekit.model.index_file import ADD, DELETE, DELETION_VECTORS, DeletionRange, GlobalIndex, IndexEntry
-from lakekit.model.table_paths import checked_name
+from lakekit.model.index_file import ADD, DELETE, DELETION_VECTORS, DeletionRange, GlobalIndex, IndexManifestEntry
 from lakekit.model.manifests import extra_fields
 from lakekit.model.metadata_records import count, value, wrong
+from lakekit.model.table_paths import checked_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,13 +24,13 @@ VERSION = 1
 _KNOWN = frozenset(name for name, _ in record_schemas.index_entry())
 
 
-def decode(data: bytes, *, path: str | None = None) -> list[IndexEntry]:
+def decode(data: bytes, *, path: str | None = None) -> list[IndexManifestEntry]:
     """The index files that an index manifest lists, in order. Raises `Corrupt`, `LimitExceeded`, or `Unsupported` for another version."""
     found = metadata_records.records(data, path)
     metadata_records.check_version(found.facts(lambda row: value(row, "_VERSION", int, path)), VERSION, "index manifest", path)
 
-    def fact(row: dict[str, Any]) -> IndexEntry:
-        return IndexEntry(
+    def fact(row: dict[str, Any]) -> IndexManifestEntry:
+        return IndexManifestEntry(
             kind=_kind(row, path),
             partition=value(row, "_PARTITION", bytes, path),
             bucket=value(row, "_BUCKET", int, path),
@@ -81,7 +81,7 @@ def _global_index(row: dict[str, Any] | None, path: str | None) -> GlobalIndex |
     )
 
 
-def encode(entries: Sequence[IndexEntry], **how: Any) -> bytes:
+def encode(entries: Sequence[IndexManifestEntry], **how: Any) -> bytes:
     """Index entries as one file by the reference's schema; what engine 2.0 and newer ones add follows, where it is set. `how`: see `metadata_file.write`."""
     added = extra_fields(entry.extra for entry in entries)
     source_meta = any(entry.global_index is not None and entry.global_index.source_meta is not None for entry in entries)
@@ -90,7 +90,7 @@ def encode(entries: Sequence[IndexEntry], **how: Any) -> bytes:
     return metadata_records.write(record_schemas.index_entry(extra, source_meta=source_meta), rows, **how)
 
 
-def record(entry: IndexEntry) -> dict[str, Any]:
+def record(entry: IndexManifestEntry) -> dict[str, Any]:
     """The members of an entry, but those of newer writers. Ranges belong to deletion vectors: null for every other type, a list, maybe empty, for them."""
     ranges = [{"f0": r.file_name, "f1": r.offset, "f2": r.length, "_CARDINALITY": r.cardinality} for r in entry.ranges]
     covers = entry.global_index

@@ -17,7 +17,7 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from lakekit.errors import Corrupt, LimitExceeded
-from lakekit.options.frozendict import EMPTY, Frozen, freeze
+from lakekit.options.frozendict import EMPTY, FrozenDict, freeze
 from lakekit.types import first_duplicate
 
 if TYPE_CHECKING:
@@ -162,11 +162,11 @@ def texts(name: str, value: Any) -> tuple[str, ...]:
     return tuple(text(name, part) for part in value)
 
 
-def text_map(name: str, value: Any) -> Frozen[str, str]:
+def text_map(name: str, value: Any) -> FrozenDict[str, str]:
     """An object of texts."""
     if not isinstance(value, dict):
         raise wrong(name, "an object of texts", value)
-    return Frozen({key: text(f"{name}.{key}", part) for key, part in value.items()})
+    return FrozenDict({key: text(f"{name}.{key}", part) for key, part in value.items()})
 
 
 def anything(name: str, value: Any) -> Any:  # noqa: ARG001 - same signature as its siblings

@@ -17,16 +17,16 @@ from lakekit.errors import Corrupt, LimitExceeded
 from lakekit.model.json_codec import MAX_DEPTH, SYNTAX
 
 if TYPE_CHECKING:
-    from lakekit.codec.marks import Marks
+    from lakekit.codec.marks import SpanRecorder
 
 PUNCTUATION = "punctuation"
 _TOKEN = re.compile(rb'"(?:[^"\\\x00-\x1f]|\\.)*"|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null|[{}\[\],:]')
 _BLANK = re.compile(rb"[ \t\r\n]*")
 
 
-def walk(data: bytes, marks: Marks) -> Any:
+def walk(data: bytes, marks: SpanRecorder) -> Any:
     """The value of a JSON text, each member marked. Raises `Corrupt` at the offset where it is none."""
-    walker = _Walk(data, marks)
+    walker = _JsonWalk(data, marks)
     found = walker.value(walker.token(), "", 0)
     end = walker.blank()
     if end != len(data):
@@ -35,10 +35,10 @@ def walk(data: bytes, marks: Marks) -> Any:
     return found
 
 
-class _Walk:
+class _JsonWalk:
     """`at` is the next byte, `told` the end of what was marked."""
 
-    def __init__(self, data: bytes, marks: Marks) -> None:
+    def __init__(self, data: bytes, marks: SpanRecorder) -> None:
         self.data, self.marks, self.at, self.told = data, marks, 0, 0
 
     def wrong(self, why: str) -> Corrupt:

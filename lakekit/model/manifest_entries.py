@@ -6,7 +6,7 @@
 Statistics and keys stay serialized rows (FORMAT 5.6) until something compares them (`model.stats`). `file(i)` makes the fact of one file; planning never needs
 more than a column. Columns that are not in `SCHEMA` are fields of newer writers, kept under their Avro names for the next manifest.
 
-`fold` answers which files are live (FORMAT 4.5). Source: FORMAT.md 4.3-4.5, `ManifestEntry`, `FileEntry`, `AbstractFileStoreScan`.
+`live_entries` answers which files are live (FORMAT 4.5). Source: FORMAT.md 4.3-4.5, `ManifestEntry`, `FileEntry`, `AbstractFileStoreScan`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakekit.errors import Corrupt
-from lakekit.model.data_file import EMPTY_ROW, NO_STATS, DataFile, Stats
+from lakekit.model.data_file import EMPTY_ROW, NO_STATS, DataFileMeta, Stats
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Mask = NDArray[np.bool_]
     Ints = NDArray[np.int64]
-    Row = tuple[int, bytes, int, int, DataFile]
+    Row = tuple[int, bytes, int, int, DataFileMeta]
 
 ADD = 0
 DELETE = 1
@@ -71,7 +71,7 @@ SCHEMA = pa.schema(
 
 
 @dataclass(frozen=True, slots=True)
-class Entries:
+class ManifestEntries:
     """Some manifest entries, in order: one Arrow table with the columns of `SCHEMA`, each in one piece."""
 
     table: pa.Table
@@ -88,26 +88,26 @@ class Entries:
         found: NDArray[Any] = self.column(name).to_numpy()
         return found
 
-    def filter(self, mask: Mask) -> Entries:
+    def filter(self, mask: Mask) -> ManifestEntries:
         """The entries where the mask is true; of neighbours nothing is copied."""
         places = np.flatnonzero(mask)
         if not len(places) or places[-1] - places[0] + 1 == len(places):
-            return self.slice(int(places[0]), int(places[-1]) + 1) if len(places) else Entries(self.table.slice(0, 0))
+            return self.slice(int(places[0]), int(places[-1]) + 1) if len(places) else ManifestEntries(self.table.slice(0, 0))
         return self.take(places)
 
-    def take(self, indices: Ints | Sequence[int]) -> Entries:
+    def take(self, indices: Ints | Sequence[int]) -> ManifestEntries:
         """The entries at those places, in that order."""
-        return Entries(self.table.take(pa.array(indices, pa.int64())))
+        return ManifestEntries(self.table.take(pa.array(indices, pa.int64())))
 
-    def slice(self, start: int, end: int) -> Entries:
+    def slice(self, start: int, end: int) -> ManifestEntries:
         """The entries from `start` to `end`, which is left out; nothing is copied."""
-        return self if end - start == len(self) else Entries(self.table.slice(start, end - start))
+        return self if end - start == len(self) else ManifestEntries(self.table.slice(start, end - start))
 
-    def as_kind(self, kind: int) -> Entries:
+    def as_kind(self, kind: int) -> ManifestEntries:
         """The same files, all added or all deleted."""
         return self._with("kind", np.full(len(self), kind, np.int8))
 
-    def without_value_stats(self) -> Entries:
+    def without_value_stats(self) -> ManifestEntries:
         """The same entries, saying nothing of values (FORMAT 4.3)."""
         rows: list[Any] = [EMPTY_ROW] * len(self)
         nothing: list[Any] = [[]] * len(self)
@@ -117,30 +117,30 @@ class Entries:
             found = found._with(name, values)
         return found
 
-    def without_external_paths(self) -> Entries:
+    def without_external_paths(self) -> ManifestEntries:
         """The same files, each in the folder of its bucket."""
         return self._with("external_path", pa.nulls(len(self), pa.string()))
 
-    def _with(self, name: str, values: Any) -> Entries:
+    def _with(self, name: str, values: Any) -> ManifestEntries:
         at = self.table.schema.get_field_index(name)
         field = self.table.schema.field(at)
-        return Entries(self.table.set_column(at, field, pa.array(values, field.type)))
+        return ManifestEntries(self.table.set_column(at, field, pa.array(values, field.type)))
 
-    def select(self, columns: Iterable[str]) -> Entries:
-        """The same entries with only some columns; not for `file` or `fold`."""
-        return Entries(self.table.select(list(columns)))
+    def select(self, columns: Iterable[str]) -> ManifestEntries:
+        """The same entries with only some columns; not for `file` or `live_entries`."""
+        return ManifestEntries(self.table.select(list(columns)))
 
-    def file(self, i: int) -> DataFile:
+    def file(self, i: int) -> DataFileMeta:
         """The fact of the `i`-th file."""
         return self.files([i])[0]
 
-    def files_to_read(self, *, counted: bool = False) -> list[DataFile]:
+    def files_to_read(self, *, counted: bool = False) -> list[DataFileMeta]:
         """The facts that reading rows needs, of all files: nothing of keys, bounds and indexes, which planning has looked at. `counted`: null counts too."""
         columns = [_listed(self.column(name)) for name in _READ_COLUMNS]
         nothing = [None] * len(self)
         counts, covered = [self.column(name).to_pylist() for name in _COUNTED] if counted else (nothing, nothing)  # scalar: one a file
         return [
-            DataFile(
+            DataFileMeta(
                 name=name,
                 size_bytes=size_bytes,
                 row_count=row_count,
@@ -156,7 +156,7 @@ class Entries:
             for name, size_bytes, row_count, first, last, schema_id, level, deletes, path, nulls, names in zip(*columns, counts, covered, strict=True)
         ]
 
-    def files(self, indices: Ints | Sequence[int] | None = None) -> list[DataFile]:
+    def files(self, indices: Ints | Sequence[int] | None = None) -> list[DataFileMeta]:
         """The facts of many files, or of all."""
         table = self.table.select(_FILE_COLUMNS)
         if indices is not None:
@@ -187,19 +187,19 @@ def _listed(column: pa.Array) -> list[Any]:
     return column.to_pylist() if column.null_count or column.type == pa.string() else column.to_numpy().tolist()  # scalar: one a file
 
 
-def empty() -> Entries:
+def empty() -> ManifestEntries:
     """No entries."""
-    return Entries(SCHEMA.empty_table())
+    return ManifestEntries(SCHEMA.empty_table())
 
 
-def concat(parts: Sequence[Entries]) -> Entries:
+def concat(parts: Sequence[ManifestEntries]) -> ManifestEntries:
     """All entries, part after part."""
     full = [part for part in parts if len(part)]
     if not full:
         return parts[0] if parts else empty()
     if len(full) == 1:
         return full[0]
-    return Entries(pa.concat_tables([part.table for part in full], promote_options="default").combine_chunks())
+    return ManifestEntries(pa.concat_tables([part.table for part in full], promote_options="default").combine_chunks())
 
 
 def one_piece(column: pa.ChunkedArray) -> pa.Array:
@@ -212,8 +212,8 @@ def one_piece(column: pa.ChunkedArray) -> pa.Array:
 # ---- facts <-> rows ----------------------------------------------------------------------------------------------------------------------------------
 
 
-def _file(row: dict[str, Any], creation_time_ms: int | None) -> DataFile:
-    return DataFile(
+def _file(row: dict[str, Any], creation_time_ms: int | None) -> DataFileMeta:
+    return DataFileMeta(
         name=row["file_name"],
         size_bytes=row["file_size"],
         row_count=row["row_count"],
@@ -245,12 +245,12 @@ def _names(found: list[str] | None) -> tuple[str, ...] | None:
     return None if found is None else tuple(found)
 
 
-def of_files(files: Sequence[DataFile], *, kind: int = ADD, partition: bytes, bucket: int, total_buckets: int) -> Entries:
+def of_files(files: Sequence[DataFileMeta], *, kind: int = ADD, partition: bytes, bucket: int, total_buckets: int) -> ManifestEntries:
     """Entries that add (or delete) files of one bucket, to be written."""
     return of_rows([(kind, partition, bucket, total_buckets, file) for file in files])
 
 
-def of_rows(rows: Sequence[Row]) -> Entries:
+def of_rows(rows: Sequence[Row]) -> ManifestEntries:
     """Entries of many buckets, to be written: kind, partition, bucket, total buckets and file of each."""
     files = [row[4] for row in rows]
     columns: dict[str, list[Any]] = {
@@ -283,24 +283,24 @@ def of_rows(rows: Sequence[Row]) -> Entries:
         "first_row_id": [f.first_row_id for f in files],
         "write_cols": [f.write_cols for f in files],
     }
-    return Entries(pa.Table.from_arrays([pa.array(columns[f.name], f.type) for f in SCHEMA], schema=SCHEMA))
+    return ManifestEntries(pa.Table.from_arrays([pa.array(columns[f.name], f.type) for f in SCHEMA], schema=SCHEMA))
 
 
 # ---- which files are live ------------------------------------------------------------------------------------------------------------------------------
 
 
-def fold(parts: Sequence[Entries]) -> Entries:
+def live_entries(parts: Sequence[ManifestEntries]) -> ManifestEntries:
     """The files that are live after all entries, part after part: every ADD whose identity no DELETE names, in order.
 
     Identity is partition, bucket, level, file name, extra files, embedded index and external path: a file that moves to another level is deleted at the
     old one and added at the new one. A DELETE without its ADD (which pruning may have left out) is dropped. Raises `Corrupt` where a file is added twice.
     """
     entries = concat(parts)
-    return entries.filter(standing(entries))
+    return entries.filter(live_mask(entries))
 
 
-def standing(entries: Entries) -> Mask:
-    """Which entries `fold` keeps. Raises `Corrupt` where a file is added twice."""
+def live_mask(entries: ManifestEntries) -> Mask:
+    """Which entries `live_entries` keeps. Raises `Corrupt` where a file is added twice."""
     kinds = entries.numbers("kind")
     group = identities(entries)
     size = int(group.max()) + 1 if len(group) else 0
@@ -312,7 +312,7 @@ def standing(entries: Entries) -> Mask:
     return found
 
 
-def merge(parts: Sequence[Entries], group: Ints | None = None) -> Entries:
+def merge(parts: Sequence[ManifestEntries], group: Ints | None = None) -> ManifestEntries:
     """What is left of some manifests when they are rewritten as one: a DELETE cancels the ADD before it, a DELETE without one stays.
 
     `group`: the `identities` of all of them, where they are known. Raises `Corrupt` where a file is added twice, as the reference does at every commit.
@@ -340,7 +340,7 @@ FOLDED = ("kind", "file_name", "extra_files", *_IDENTITY)
 """The columns that tell which files are live."""
 
 
-def identities(entries: Entries) -> Ints:
+def identities(entries: ManifestEntries) -> Ints:
     """A number for each entry, equal where all members of the identity are."""
     found = _codes(entries.column("file_name"))
     shared = np.bincount(found)[found] > 1 if len(found) else np.zeros(0, bool)
@@ -382,6 +382,6 @@ def _codes(column: pa.Array) -> Ints:
     return found
 
 
-def _twice(entries: Entries, group: Ints, number: int) -> Corrupt:
+def _twice(entries: ManifestEntries, group: Ints, number: int) -> Corrupt:
     name = entries.table.column("file_name")[int(np.flatnonzero(group == number)[0])].as_py()
     return Corrupt(f"file {name[:120]!a} is added twice; the manifests of this snapshot contradict each other", field="_FILE_NAME")

@@ -24,8 +24,8 @@ from lakekit.codec.avro_schema import record_of
 from lakekit.errors import Corrupt, Unsupported
 from lakekit.model import metadata_records, record_schemas
 from lakekit.model.data_file import Stats
+from lakekit.model.metadata_records import ExtraField, count, value, wrong
 from lakekit.model.table_paths import checked_name
-from lakekit.model.metadata_records import Extra, count, value, wrong
 from lakekit.types import first_duplicate
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _OWN = avro_schema.parse(record_schemas.text(record_schemas.LIST))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ManifestFile:
+class ManifestFileMeta:
     """One manifest as a manifest list describes it.
 
     `partition_stats` covers the partition columns of all its entries, exactly. The bounds of buckets, levels and row ids are None where the list does not
@@ -61,7 +61,7 @@ class ManifestFile:
     max_level: int | None = None
     min_row_id: int | None = None
     max_row_id: int | None = None
-    extra: tuple[Extra, ...] = ()
+    extra: tuple[ExtraField, ...] = ()
 
     @property
     def extra_files(self) -> tuple[str, ...]:
@@ -70,7 +70,7 @@ class ManifestFile:
         return tuple(checked_name(name, field="_EXTRA_FILES") for name in names or () if isinstance(name, str))
 
 
-def decode_list(data: bytes, *, path: str | None = None) -> list[ManifestFile]:
+def decode_list(data: bytes, *, path: str | None = None) -> list[ManifestFileMeta]:
     """The manifests that a list names, in order. Raises `Corrupt`, `LimitExceeded`, or `Unsupported` for another version."""
     found = metadata_records.records(data, path, max_records=_max_records(len(data)))
     metadata_records.check_version(found.facts(lambda row: value(row, "_VERSION", int, path)), VERSION, "manifest list", path)
@@ -85,8 +85,8 @@ def _max_records(size_bytes: int) -> int:
     return _FREE_RECORDS + size_bytes // _LEAST_RECORD_BYTES
 
 
-def _fact(row: dict[str, Any], extra: tuple[Extra, ...], path: str | None) -> ManifestFile:
-    return ManifestFile(
+def _fact(row: dict[str, Any], extra: tuple[ExtraField, ...], path: str | None) -> ManifestFileMeta:
+    return ManifestFileMeta(
         name=checked_name(value(row, "_FILE_NAME", str, path), path=path, field="_FILE_NAME"),
         size_bytes=count(row, "_FILE_SIZE", path),
         num_added_files=count(row, "_NUM_ADDED_FILES", path),
@@ -103,12 +103,12 @@ def _fact(row: dict[str, Any], extra: tuple[Extra, ...], path: str | None) -> Ma
     )
 
 
-def decode_lists(lists: Sequence[tuple[str | None, bytes]]) -> list[list[ManifestFile]]:
+def decode_lists(lists: Sequence[tuple[str | None, bytes]]) -> list[list[ManifestFileMeta]]:
     """`decode_list` of many lists, each given as its path and its bytes. A manifest that several of them name is one fact, made once.
 
     A list mostly begins as one before it and ends as another: what several have in common is decoded once, and all that is left as columns side by side.
     """
-    found: list[list[ManifestFile] | None] = [None] * len(lists)
+    found: list[list[ManifestFileMeta] | None] = [None] * len(lists)
     groups: dict[int, list[tuple[int, Container]]] = {}
     places = [place for place, (_, data) in enumerate(lists) if not metadata_records.is_columnar(data)]
     for place, container in zip(places, avro_small.open_containers([lists[place] for place in places]), strict=True):
@@ -162,9 +162,9 @@ class _Runs:
 _TRIED = 4
 
 
-def _together(of: Container, blocks: Sequence[Block]) -> list[list[ManifestFile]] | None:
+def _together(of: Container, blocks: Sequence[Block]) -> list[list[ManifestFileMeta]] | None:
     """The facts of some runs of records that are of a container's kind; None where anything is not as it should be: what, is for each list to say alone."""
-    found: list[list[ManifestFile]] = []
+    found: list[list[ManifestFileMeta]] = []
     with suppress(Corrupt, Unsupported, KeyError, pa.ArrowException):
         for some in avro_columns.batches(replace(of, blocks=(block,)) for block in blocks):
             ends = np.cumsum([container.count for container in some])
@@ -185,7 +185,7 @@ _COUNTS = ("_FILE_SIZE", "_NUM_ADDED_FILES", "_NUM_DELETED_FILES", "_SCHEMA_ID")
 _BOUNDS = {name: name.lower().removeprefix("_") for name in ("_MIN_BUCKET", "_MAX_BUCKET", "_MIN_LEVEL", "_MAX_LEVEL", "_MIN_ROW_ID", "_MAX_ROW_ID")}
 
 
-def _facts(table: pa.Table) -> list[ManifestFile]:
+def _facts(table: pa.Table) -> list[ManifestFileMeta]:
     """What many records say; those of today's schema a column at a time. Raises `Corrupt`, `Unsupported`."""
     if [(part.name, part.type) for part in table.schema] != _USUAL:
         rows = table.to_pylist()
@@ -202,7 +202,7 @@ def _facts(table: pa.Table) -> list[ManifestFile]:
     ]
     counts_ = zip(*(columns[name] for name in _COUNTS), strict=True)
     return [
-        ManifestFile(
+        ManifestFileMeta(
             name=checked_name(name, field="_FILE_NAME"),
             size_bytes=size_bytes,
             num_added_files=added,
@@ -236,23 +236,25 @@ def stats_record(found: Stats) -> dict[str, Any]:
     }
 
 
-def encode_list(files: Sequence[ManifestFile], **how: Any) -> bytes:
+def encode_list(files: Sequence[ManifestFileMeta], **how: Any) -> bytes:
     """A manifest list by the reference's schema; fields of `extra` follow its own. `how` is what `metadata_file.write` takes."""
     added = extra_fields(file.extra for file in files)
     if not added and how.get("kind", "avro") == "avro" and "sync" not in how:
-        return metadata_records.write_encoded(record_schemas.LIST, map(_encoded, files), codec=how.get("codec", "zstandard"), level=how.get("level", ZSTD_LEVEL))
+        return metadata_records.write_encoded(
+            record_schemas.LIST, map(_encoded, files), codec=how.get("codec", "zstandard"), level=how.get("level", ZSTD_LEVEL)
+        )
     fields = (*record_schemas.LIST, *((name, json.loads(declared)) for name, declared in added.items()))
     rows = (dict.fromkeys(added) | record(file) | {e.name: e.value for e in file.extra if e.declared == added[e.name]} for file in files)
     return metadata_records.write(fields, rows, **how)
 
 
 @lru_cache(maxsize=4096)
-def _encoded(file: ManifestFile) -> bytes:
+def _encoded(file: ManifestFileMeta) -> bytes:
     """The record of a manifest: every list of a table repeats most of those in the one before."""
     return metadata_records.encode_record(record_schemas.LIST, record(file))
 
 
-def record(file: ManifestFile) -> dict[str, Any]:
+def record(file: ManifestFileMeta) -> dict[str, Any]:
     """The members of a manifest in a list, but those of newer writers."""
     return {
         "_VERSION": VERSION,
@@ -271,7 +273,7 @@ def record(file: ManifestFile) -> dict[str, Any]:
     }
 
 
-def extra_fields(found: Iterable[Iterable[Extra]]) -> dict[str, str]:
+def extra_fields(found: Iterable[Iterable[ExtraField]]) -> dict[str, str]:
     """Names and declarations of all extra fields; the first declaration of a name counts."""
     added: dict[str, str] = {}
     for extras in found:

@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lakekit.codec import binary_row
-from lakekit.model.data_file import DataFile, Stats
-from lakekit.model.index_file import DELETION_VECTORS, DeletionRange, GlobalIndex, IndexFile
+from lakekit.model.data_file import DataFileMeta, Stats
+from lakekit.model.index_file import DELETION_VECTORS, DeletionRange, GlobalIndex, IndexFileMeta
 from lakekit.model.record_schemas import FILE
 from lakekit.types import Instant, parse
 
@@ -49,7 +49,7 @@ INDEX_TYPES = {
 """The fields of an index file by its own version: 2 counts deleted rows, 3 has paths outside the table, 4 global indexes."""
 
 
-class Shape(NamedTuple):
+class MessageVersion(NamedTuple):
     """What a version of a message holds: so many fields of a data file, index files of that version."""
 
     file_fields: int
@@ -59,7 +59,7 @@ class Shape(NamedTuple):
 # ---- data files ---------------------------------------------------------------------------------------------------------------------------------
 
 
-def write_file(file: DataFile) -> bytes:
+def write_file(file: DataFileMeta) -> bytes:
     """A data file in its newest form."""
     values: list[Any] = [file.name, file.size_bytes, file.row_count, file.min_key, file.max_key, _stats_row(file.key_stats), _stats_row(file.value_stats)]
     values += [file.min_sequence_number, file.max_sequence_number, file.schema_id, file.level, file.extra_files]
@@ -68,7 +68,7 @@ def write_file(file: DataFile) -> bytes:
     return _prefixed(binary_row.encode(values, FILE_TYPES))
 
 
-def read_file(cursor: Cursor, shape: Shape) -> DataFile:
+def read_file(cursor: Cursor, shape: MessageVersion) -> DataFileMeta:
     """The data file at the cursor. Raises `Corrupt`."""
     at = cursor.tell + 4
     row = cursor.raw(cursor.i32be("file length"), "file")
@@ -77,7 +77,7 @@ def read_file(cursor: Cursor, shape: Shape) -> DataFile:
     if any(value is None for value in needed) or None in found[11] or None in (found[16] or []) or None in (found[19] or []):
         raise cursor.wrong("a required field is null", "file", at=at)
     created: Instant | None = found[12]
-    return DataFile(
+    return DataFileMeta(
         name=found[0],
         size_bytes=found[1],
         row_count=found[2],
@@ -129,7 +129,7 @@ def _stats(cursor: Cursor, at: int, found: tuple[Any, ...]) -> Stats:
 # ---- index files --------------------------------------------------------------------------------------------------------------------------------
 
 
-def write_index(index: IndexFile) -> bytes:
+def write_index(index: IndexFileMeta) -> bytes:
     """An index file in its newest form."""
     ranges = [(r.file_name, r.offset, r.length, r.cardinality) for r in index.ranges]
     covers = index.global_index
@@ -142,7 +142,7 @@ def write_index(index: IndexFile) -> bytes:
     return _prefixed(binary_row.encode(values, INDEX_TYPES[4]))
 
 
-def read_index(cursor: Cursor, shape: Shape) -> IndexFile:
+def read_index(cursor: Cursor, shape: MessageVersion) -> IndexFileMeta:
     """The index file at the cursor. Raises `Corrupt`."""
     at = cursor.tell + 4
     row = cursor.raw(cursor.i32be("index length"), "index")
@@ -152,7 +152,7 @@ def read_index(cursor: Cursor, shape: Shape) -> IndexFile:
     required = [*found[:4], *(value for item in ranges for value in item[:3]), *(covers[:3] if covers is not None else ())]
     if any(value is None for value in required) or (covers is not None and None in (covers[3] or [])):
         raise cursor.wrong("a required field is null", "index", at=at)
-    return IndexFile(
+    return IndexFileMeta(
         index_type=found[0],
         file_name=found[1],
         file_size_bytes=found[2],
@@ -180,7 +180,7 @@ def write_list(items: Sequence[T], write: Callable[[T], bytes]) -> bytes:
     return b"".join([len(items).to_bytes(4, "big"), *map(write, items)])
 
 
-def read_list(cursor: Cursor, read: Callable[[Cursor, Shape], T], shape: Shape) -> tuple[T, ...]:
+def read_list(cursor: Cursor, read: Callable[[Cursor, MessageVersion], T], shape: MessageVersion) -> tuple[T, ...]:
     """The list at the cursor. Raises `Corrupt`."""
     found: list[T] = []
     for _ in range(cursor.count("count", each=12)):

@@ -17,16 +17,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from lakekit.codec import avro_container, avro_columns, avro_schema, avro_values
-from lakekit.model import columnar_file
+from lakekit.codec import avro_columns, avro_container, avro_schema, avro_values
 from lakekit.codec.avro_schema import record_of
 from lakekit.errors import Corrupt, LimitExceeded, Unsupported
-from lakekit.model import record_schemas
+from lakekit.model import columnar_file, record_schemas
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from lakekit.codec.avro_schema import Node
+    from lakekit.codec.avro_schema import AvroNode
     from lakekit.codec.avro_values import Write
     from lakekit.model.record_schemas import Fields
 
@@ -36,7 +35,7 @@ _REQUIRED = object()
 
 
 @dataclass(frozen=True, slots=True)
-class Extra:
+class ExtraField:
     """A field that lakekit does not know: its name, its Avro type as JSON, and its value, to be written back."""
 
     name: str
@@ -49,7 +48,7 @@ class Records:
     """The records of one file as dicts, the declarations of their fields (None where the file is not Avro), and where they begin in it."""
 
     rows: list[dict[str, Any]]
-    schema: Node | None
+    schema: AvroNode | None
     offset: int
 
     def facts(self, fact: Callable[[dict[str, Any]], T]) -> list[T]:
@@ -62,18 +61,18 @@ class Records:
                 raise type(error)(f"{error.message}, in record {i}", path=error.path, offset=self.offset, field=error.field) from None
         return found
 
-    def others(self, row: dict[str, Any], known: Collection[str]) -> tuple[Extra, ...]:
+    def others(self, row: dict[str, Any], known: Collection[str]) -> tuple[ExtraField, ...]:
         """The fields of a record that are not in `known`, as far as they are set and `may_be_kept`."""
         if self.schema is None:
             return ()
         return tuple(
-            Extra(name, json.dumps(part.declared), row[name])
+            ExtraField(name, json.dumps(part.declared), row[name])
             for name, part in zip(self.schema.names, self.schema.parts, strict=True)
             if name not in known and row[name] is not None and may_be_kept(part)
         )
 
 
-def may_be_kept(node: Node) -> bool:
+def may_be_kept(node: AvroNode) -> bool:
     """Whether an unknown field can be written again: it is null or one other type, declared in one piece, and so may be missing from other records."""
     if not node.nullable or node.value is node:
         return False
@@ -122,7 +121,13 @@ _COMPRESSIONS = {"zstandard": ("zstd", "zstd"), "null": ("none", "none"), "defla
 
 
 def write(
-    fields: Fields, rows: Iterable[dict[str, Any]], *, kind: str = "avro", codec: str = "zstandard", level: int = avro_container.ZSTD_LEVEL, sync: bytes | None = None
+    fields: Fields,
+    rows: Iterable[dict[str, Any]],
+    *,
+    kind: str = "avro",
+    codec: str = "zstandard",
+    level: int = avro_container.ZSTD_LEVEL,
+    sync: bytes | None = None,
 ) -> bytes:
     """Records as a file of some kind: `avro`, `orc` or `parquet`. `codec` is Avro's name of a compression, `sync` an Avro file's marker."""
     if kind != "avro":

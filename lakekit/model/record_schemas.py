@@ -16,13 +16,13 @@ import pyarrow as pa
 
 from lakekit.codec.avro_columns import arrow_type
 from lakekit.codec.avro_schema import parse
-from lakekit.options.frozendict import Frozen
+from lakekit.options.frozendict import FrozenDict
 
 NAMESPACE = "org.apache.paimon.avro.generated"
 Fields = tuple[tuple[str, Any], ...]
 """Names and types. A type is an Avro primitive's name, ("null", X), ("array", X), fields of a record, or an object given as it is."""
 
-TIME = Frozen({"type": "long", "logicalType": "timestamp-millis"})
+TIME = FrozenDict({"type": "long", "logicalType": "timestamp-millis"})
 STATS: Fields = (
     ("_MIN_VALUES", "bytes"),
     ("_MAX_VALUES", "bytes"),

@@ -13,7 +13,7 @@ from lakekit.options.frozendict import EMPTY
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lakekit.model.data_file import DataFile
+    from lakekit.model.data_file import DataFileMeta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class Split:
     bucket: int
     total_buckets: int | None = None
     bucket_path: str = ""
-    files: tuple[DataFile, ...] = ()
+    files: tuple[DataFileMeta, ...] = ()
     deletions: Mapping[str, DeletionFile] = EMPTY
     raw: bool = False
     streaming: bool = False

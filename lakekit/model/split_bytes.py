@@ -17,17 +17,26 @@ from typing import TYPE_CHECKING
 
 from lakekit.codec.cursor import Cursor, jutf
 from lakekit.errors import Unsupported
-from lakekit.model.message_rows import Shape, read_file, read_list, read_partition, write_file, write_list, write_partition
+from lakekit.model.message_rows import MessageVersion, read_file, read_list, read_partition, write_file, write_list, write_partition
 from lakekit.model.split import DeletionFile, Split
-from lakekit.options.frozendict import Frozen
+from lakekit.options.frozendict import FrozenDict
 
 if TYPE_CHECKING:
-    from lakekit.codec.marks import Marks
-    from lakekit.model.data_file import DataFile
+    from lakekit.codec.marks import SpanRecorder
+    from lakekit.model.data_file import DataFileMeta
 
 MAGIC = -2394839472490812314
 VERSION = 8
-_SHAPES = {1: Shape(15), 2: Shape(16), 3: Shape(17), 4: Shape(17), 5: Shape(18), 6: Shape(18), 7: Shape(19), 8: Shape(20)}
+_SHAPES = {
+    1: MessageVersion(15),
+    2: MessageVersion(16),
+    3: MessageVersion(17),
+    4: MessageVersion(17),
+    5: MessageVersion(18),
+    6: MessageVersion(18),
+    7: MessageVersion(19),
+    8: MessageVersion(20),
+}
 
 
 def encode(split: Split) -> bytes:
@@ -57,7 +66,7 @@ def _write_deletion(deletion: DeletionFile | None) -> bytes:
     return b"".join([b"\1", jutf(deletion.path), _i64(deletion.offset), _i64(deletion.length), _i64(count)])
 
 
-def decode(data: bytes, *, path: str | None = None, marks: Marks | None = None) -> Split:
+def decode(data: bytes, *, path: str | None = None, marks: SpanRecorder | None = None) -> Split:
     """The split of some bytes, of versions 1 to 8. Raises `Corrupt`; `Unsupported` for a later version and for changes as pairs of splits."""
     cursor = Cursor(data, path=path, marks=marks)
     first = cursor.i64be("magic or snapshot")
@@ -84,13 +93,13 @@ def decode(data: bytes, *, path: str | None = None, marks: Marks | None = None) 
         total_buckets=total,
         bucket_path=bucket_path,
         files=files,
-        deletions=Frozen(deletions),
+        deletions=FrozenDict(deletions),
         raw=raw,
         streaming=streaming,
     )
 
 
-def _read_deletions(cursor: Cursor, files: tuple[DataFile, ...], version: int) -> dict[str, DeletionFile]:
+def _read_deletions(cursor: Cursor, files: tuple[DataFileMeta, ...], version: int) -> dict[str, DeletionFile]:
     at = cursor.tell
     count = cursor.count("deletions", each=1)
     if count != len(files):

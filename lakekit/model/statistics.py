@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit.model import json_codec
 from lakekit.model.json_codec import member, small, text, whole
-from lakekit.options.frozendict import EMPTY, Frozen
+from lakekit.options.frozendict import EMPTY, FrozenDict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,7 +47,7 @@ class ColumnStatistics:
     nulls: tuple[str, ...] = json_codec.nulls_member()
 
 
-def _columns(name: str, value: Any) -> Frozen[str, ColumnStatistics]:
+def _columns(name: str, value: Any) -> FrozenDict[str, ColumnStatistics]:
     if not isinstance(value, dict):
         raise json_codec.wrong(name, "an object of columns", value)
     found = {}
@@ -55,7 +55,7 @@ def _columns(name: str, value: Any) -> Frozen[str, ColumnStatistics]:
         if not isinstance(members, dict):
             raise json_codec.wrong(f"{name}.{column}", "an object", members)
         found[column] = json_codec.decode(ColumnStatistics, members)
-    return Frozen(found)
+    return FrozenDict(found)
 
 
 def _columns_to_json(columns: Mapping[str, ColumnStatistics]) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def join(*parts: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class TablePaths:
     """The paths of one table and branch.
 
     `directory` is the option `data-file.path-directory`, `index_beside_data` the option `index-file-in-data-file-dir`, `external_roots` the option
@@ -162,7 +162,7 @@ class Layout:
         """The directory of a branch's metadata."""
         return f"{self.branches_dir}/branch-{checked_name(name, field='branch name')}"
 
-    def on_branch(self, name: str) -> Layout:
+    def on_branch(self, name: str) -> TablePaths:
         """The same table seen from another branch."""
         return replace(self, branch=name or MAIN)
 

@@ -25,7 +25,7 @@ from lakekit.errors import ColumnNotFound, Corrupt, Unsupported
 from lakekit.model import json_codec
 from lakekit.model.json_codec import count, member, small, text, text_map, texts
 from lakekit.options.features import refuse
-from lakekit.options.frozendict import Frozen
+from lakekit.options.frozendict import FrozenDict
 from lakekit.types import DataType, Field, field_from_json, field_to_json, first_duplicate
 from lakekit.types.names import find_internal
 
@@ -57,7 +57,7 @@ class TableSchema:
     highest_field_id: int = member("highestFieldId", small)
     partition_keys: tuple[str, ...] = member("partitionKeys", texts, default=())
     primary_keys: tuple[str, ...] = member("primaryKeys", texts, default=())
-    options: Mapping[str, str] = member("options", text_map, default=Frozen())
+    options: Mapping[str, str] = member("options", text_map, default=FrozenDict())
     comment: str | None = member("comment", text, default=None)
     time_millis: int = member("timeMillis", count, default=0)
     extra: Mapping[str, Any] = json_codec.extra_member()
@@ -150,7 +150,7 @@ def _completed(version: int, options: Mapping[str, str]) -> Mapping[str, str]:
         added["bucket"] = "1"
     if version <= 2 and "file.format" not in options:
         added["file.format"] = "orc"
-    return Frozen({**options, **added}) if added else options
+    return FrozenDict({**options, **added}) if added else options
 
 
 def _check(schema: TableSchema) -> None:

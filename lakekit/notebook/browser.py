@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 import ipywidgets
 import traitlets
 
-from lakekit.draw.shapes import above
 from lakekit.draw.humanize import printable
+from lakekit.draw.shapes import above
+from lakekit.inspection import html_page, manifest_tree, timeline
+from lakekit.inspection.standing import standing_of
 from lakekit.notebook.levels import Levels
 from lakekit.notebook.manifests import Manifests
-from lakekit.notebook.pictured import Pictured
 from lakekit.notebook.panels import Timeline
-from lakekit.inspection import timeline, manifest_tree, html_page
-from lakekit.inspection.standing import standing_of
+from lakekit.notebook.pictured import PictureWidget
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from lakekit.draw.shapes import Drawing
-    from lakekit.inspection.standing import Standing
+    from lakekit.inspection.standing import FileLocation
     from lakekit.table.table import Table
 
 _ENTRIES = 1000
@@ -38,7 +38,7 @@ _ENTRIES = 1000
 _NONE = ("–", "")
 
 
-class Browser(Pictured):
+class Browser(PictureWidget):
     """Timeline, manifests and levels of a table, linked.
 
     `at` is the snapshot that all show, `filter` a condition in SQL for all, `selected` what was chosen last: a snapshot's id, or the name of a manifest, an
@@ -182,13 +182,13 @@ class Browser(Pictured):
 
     # ---- parts ----------------------------------------------------------------------------------------------------------------------------
 
-    def _standing(self, name: str) -> Standing | None:
+    def _standing(self, name: str) -> FileLocation | None:
         try:
             return standing_of(self.table, self.at, name)
         except timeline.REFUSED:  # the views say why this snapshot cannot be read
             return None
 
-    def _show_manifest(self, standing: Standing | None) -> None:
+    def _show_manifest(self, standing: FileLocation | None) -> None:
         """Chooses the manifest of a file, and there its entry."""
         if standing is not None:
             self.manifests.selected = standing.manifest

@@ -17,8 +17,8 @@ import ipywidgets
 import traitlets
 
 from lakekit.draw.color import css
-from lakekit.draw.shapes import Rect, Sign, Word
 from lakekit.draw.humanize import printable
+from lakekit.draw.shapes import Marker, Rect, TextShape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,7 @@ _LIGHT = "66"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spot:
+class CanvasBox:
     """A box that can be chosen: `key` is its value, `name` what a screen reader says, `hint` what hovering shows.
 
     `left` and `width` are shares of the stage's width (0 to 1), `top` and `height` pixels. `look`: "" | "added" | "removed" | "lit" | "dim".
@@ -56,7 +56,7 @@ class Spot:
     gone: float = 0.0
 
 
-class Stage(ipywidgets.Box):
+class Canvas(ipywidgets.Box):
     """`.chosen` is the key of the chosen box, "" without one; set it from Python or click."""
 
     chosen = traitlets.Unicode("")
@@ -65,14 +65,14 @@ class Stage(ipywidgets.Box):
         self.css_class = f"lakekit-stage-{next(_NUMBERS)}"
         self._sheet = ipywidgets.HTML()
         self._pick = ipywidgets.ToggleButtons(options=[], value=None)
-        self._spots: tuple[Spot, ...] = ()
+        self._spots: tuple[CanvasBox, ...] = ()
         self._quiet = False
         super().__init__([self._sheet, self._pick])
         self.add_class(self.css_class)
         self._pick.observe(self._picked, "value")
         self.observe(self._choose, "chosen")
 
-    def show(self, spots: Sequence[Spot], *, height: float, behind: Sequence[Shape] = ()) -> None:
+    def show(self, spots: Sequence[CanvasBox], *, height: float, behind: Sequence[Shape] = ()) -> None:
         """Draws these boxes, and words and lines behind them, whose x is a share of the width; what was chosen stays so where it is still there."""
         same = [(spot.key, spot.name, spot.hint) for spot in spots] == [(spot.key, spot.name, spot.hint) for spot in self._spots]
         self._spots = tuple(spots)
@@ -114,7 +114,7 @@ class Stage(ipywidgets.Box):
         return "".join(rules)
 
 
-def _place(spot: Spot) -> str:
+def _place(spot: CanvasBox) -> str:
     if spot.sign:
         return _signed(spot)
     place = f"left:{spot.left * 100:.3f}%;width:max(3px,calc({spot.width * 100:.3f}% - 1px));top:{spot.top:.1f}px;height:{spot.height:.1f}px"
@@ -131,7 +131,7 @@ def _place(spot: Spot) -> str:
     return f"{place};border-radius:{spot.round:g}px;{looks[spot.look]}"
 
 
-def _signed(spot: Spot) -> str:
+def _signed(spot: CanvasBox) -> str:
     """A sign's place and paint. Nothing is clipped: the outline of the chosen one goes around it."""
     side = spot.height
     place = f"left:calc({(spot.left + spot.width / 2) * 100:.3f}% - {side / 2:.1f}px);width:{side:.1f}px;top:{spot.top:.1f}px;height:{side:.1f}px"
@@ -150,11 +150,11 @@ def _paint(sign: str, color: str, side: float) -> str:
 
 def _behind(shape: Shape) -> str:
     """Words, signs and lines of the stage; x and widths are shares of its width."""
-    if isinstance(shape, Sign):
+    if isinstance(shape, Marker):
         place = f"left:calc({shape.x * 100:.3f}% - {shape.size / 2:.1f}px);top:{shape.y - shape.size / 2:.1f}px"
         look = f"{place};width:{shape.size:.1f}px;height:{shape.size:.1f}px;{_paint(shape.sign, css(shape.color), shape.size)}"
         return f"<i style='{look};opacity:{_FAINT if shape.faint else 1}'></i>"
-    if isinstance(shape, Word):
+    if isinstance(shape, TextShape):
         shift = {"start": "0", "middle": "-50%", "end": "-100%"}[shape.anchor]
         look = f"left:{shape.x * 100:.3f}%;top:{shape.y - 7:.1f}px;transform:translateX({shift});color:{css(shape.color)};font-size:{shape.size:g}px"
         return f"<i style='{look}{';font-weight:600' if shape.bold else ''}'>{escape(printable(shape.text))}</i>"

@@ -10,15 +10,15 @@ import traitlets
 
 from lakekit.draw import hexdump as draw, html
 from lakekit.draw.color import css
-from lakekit.draw.shapes import Word
-from lakekit.draw.humanize import count, cut, printable
-from lakekit.notebook.pictured import Pictured
-from lakekit.notebook.canvas import Spot, Stage
+from lakekit.draw.humanize import cut, format_count, printable
+from lakekit.draw.shapes import TextShape
+from lakekit.notebook.canvas import Canvas, CanvasBox
+from lakekit.notebook.pictured import PictureWidget
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakekit.codec.marks import Mark
+    from lakekit.codec.marks import FieldSpan
     from lakekit.draw.shapes import Drawing
     from lakekit.inspection.hexdump import Hex
 
@@ -29,21 +29,21 @@ _LEFT, _HEIGHT = 0.09, 24
 _SHOWN = 120
 
 
-class Cells(Stage):
+class Cells(Canvas):
     """Bytes as buttons in lines of 32: their codes in the page's colour, a line in their field's colour below; over the chosen field another."""
 
-    def fill(self, data: bytes, marks: Sequence[Mark], start: int, chosen: Mark | None) -> None:
+    def fill(self, data: bytes, marks: Sequence[FieldSpan], start: int, chosen: FieldSpan | None) -> None:
         """Shows the page that begins at `start`."""
         page = data[start : start + PAGE]
         self.start, self.frame = start, chosen
         self.marks = draw.overlapping(marks, start, start + len(page))
         hints = [printable(draw.said(mark)) for mark in self.marks for _ in range(max(start, mark.offset), min(start + len(page), mark.end))]
         spots = [
-            Spot(key=str(start + at), name=f"{byte:02x}", hint=f"byte {count(start + at)}: {hint}", left=0, width=0, top=0, height=0, color="text")
+            CanvasBox(key=str(start + at), name=f"{byte:02x}", hint=f"byte {format_count(start + at)}: {hint}", left=0, width=0, top=0, height=0, color="text")
             for at, (byte, hint) in enumerate(zip(page, hints, strict=True))
         ]
         lines = range(0, len(page), LINE)
-        behind = [Word(x=0, y=at // LINE * _HEIGHT + 11, text=f"{start + at:08x}", color="muted") for at in lines]
+        behind = [TextShape(x=0, y=at // LINE * _HEIGHT + 11, text=f"{start + at:08x}", color="muted") for at in lines]
         self.show(spots, height=len(lines) * _HEIGHT, behind=behind)
 
     def _style(self, height: float) -> str:
@@ -66,7 +66,7 @@ def _some(css_class: str, low: int, high: int) -> str:
     return f"{css_class} button:nth-of-type(n+{low + 1}):nth-of-type(-n+{high})"
 
 
-class Bytes(Pictured):
+class Bytes(PictureWidget):
     """The bytes of a file, 512 at a time: click a byte or a field to see its name, its value and its place in the format.
 
     `offset` is the chosen byte (-1: none), `selected` its field, `page` the first byte shown, `code` the Python that gives the field. A compressed block opens
@@ -103,7 +103,7 @@ class Bytes(Pictured):
         self._show()
 
     @property
-    def mark(self) -> Mark | None:
+    def mark(self) -> FieldSpan | None:
         """The chosen field: its bytes, name, value and section."""
         return self.shown.at(self.offset) if 0 <= self.offset < len(self.shown.data) else None
 
@@ -173,7 +173,7 @@ class Bytes(Pictured):
         finally:
             self._quiet = False
         last = min(self.page + PAGE, len(shown.data))
-        self._place.value = f"bytes {count(self.page)} to {count(max(last - 1, 0))} of {count(len(shown.data))}"
+        self._place.value = f"bytes {format_count(self.page)} to {format_count(max(last - 1, 0))} of {format_count(len(shown.data))}"
         self._earlier.disabled, self._later.disabled = self.page == 0, last >= len(shown.data)
         self._open.disabled, self._close.disabled = mark is None or mark.offset not in shown.opens, not self._outer
         self.selected = "" if mark is None else mark.field

@@ -20,20 +20,20 @@ import ipywidgets
 import traitlets
 
 from lakekit.draw import color, html, levels
-from lakekit.draw.level_layout import NOTHING, NOWHERE, Asked, detail
-from lakekit.draw.humanize import brief, plural, printable, size
+from lakekit.draw.humanize import brief, format_size, plural, printable
+from lakekit.draw.level_layout import NOTHING, NOWHERE, LevelQuery, detail
 from lakekit.errors import NotFound
-from lakekit.notebook.pictured import Pictured
-from lakekit.notebook.canvas import Spot, Stage
-from lakekit.inspection import timeline, levels as picture
-from lakekit.inspection.levels import Place
+from lakekit.inspection import levels as picture, timeline
+from lakekit.inspection.levels import BucketLocation
+from lakekit.notebook.canvas import Canvas, CanvasBox
+from lakekit.notebook.pictured import PictureWidget
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import polars as pl
 
-    from lakekit.draw.level_layout import LevelFile, State
+    from lakekit.draw.level_layout import BucketState, LevelFile
     from lakekit.draw.shapes import Drawing
     from lakekit.read.explain import Explain
     from lakekit.table import Table
@@ -47,7 +47,7 @@ _WANTED = {"at": "the number of a snapshot", "partition": "the path of a partiti
 _PLAIN = "font-family:ui-monospace,monospace;font-size:12px;line-height:1.5;white-space:pre-wrap;overflow-wrap:anywhere"
 
 
-class Levels(Pictured):
+class Levels(PictureWidget):
     """The files of one bucket by level and key; traits may be set, observed and linked.
 
     `at` is the snapshot, `selected` the name of the chosen file, `probe` a key as it is typed (`4711`, `1, abc`), `filter` a condition in SQL, `compare_to`
@@ -76,10 +76,10 @@ class Levels(Pictured):
         listed = table.snapshots()
         self._kinds: dict[int, str] = dict(listed.select("snapshot_id", "kind").rows())
         self._files: dict[int, pl.DataFrame] = {}
-        self._changes: dict[int, picture.Changes] = {}
+        self._changes: dict[int, picture.SnapshotChanges] = {}
         self._ats: dict[int, int | str] = {}
         self._quiet = False
-        self._states: tuple[State, ...] = ()
+        self._states: tuple[BucketState, ...] = ()
         self._asked = NOTHING
         self._title = ""
         self._found = levels.picture("", ())
@@ -174,7 +174,7 @@ class Levels(Pictured):
         self._filter = ipywidgets.Text(description="filter", placeholder="a condition in SQL", continuous_update=False)
         self._first_rows = ipywidgets.Button(description="first rows", layout=shown, tooltip="the first rows of the chosen file, as they lie")
         self._first_rows.on_click(lambda _: self._show_rows())
-        self._stage = Stage()
+        self._stage = Canvas()
         self._stage.observe(self._clicked, "chosen")
         self._said, self._detail, self._rows = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.HTML()
         wraps = ipywidgets.Layout(flex_flow="row wrap", align_items="center")
@@ -232,20 +232,20 @@ class Levels(Pictured):
         return self._schema.trimmed_primary_keys
 
     @property
-    def _place(self) -> Place:
-        return Place(partition=self.partition, bucket=self.bucket)
+    def _place(self) -> BucketLocation:
+        return BucketLocation(partition=self.partition, bucket=self.bucket)
 
-    def _places(self) -> list[Place]:
+    def _places(self) -> list[BucketLocation]:
         files = self._files.get(self.at)
         return [] if files is None else picture.places(files)
 
-    def _first(self, partition: str | None, bucket: int | None) -> Place:
+    def _first(self, partition: str | None, bucket: int | None) -> BucketLocation:
         """The bucket to begin with: the first one that fits what was asked for."""
-        there: list[Place] = []
+        there: list[BucketLocation] = []
         with suppress(*timeline.REFUSED):  # told when the picture is drawn
             there = picture.places(self._read(self.at))
         fits = [one for one in there if partition in (None, one.partition) and bucket in (None, one.bucket)]
-        return fits[0] if fits else Place(partition=partition or "", bucket=bucket or 0)
+        return fits[0] if fits else BucketLocation(partition=partition or "", bucket=bucket or 0)
 
     # ---- answers -------------------------------------------------------------------------------------------------------------------------
 
@@ -286,7 +286,7 @@ class Levels(Pictured):
             self._files[snapshot_id] = picture.every_file(self.table, snapshot_id)
         return self._files[snapshot_id]
 
-    def _changed(self, snapshot_id: int) -> picture.Changes:
+    def _changed(self, snapshot_id: int) -> picture.SnapshotChanges:
         if snapshot_id not in self._changes:
             self._changes[snapshot_id] = picture.changed(self.table, snapshot_id)
         return self._changes[snapshot_id]
@@ -305,7 +305,7 @@ class Levels(Pictured):
             except timeline.REFUSED as error:
                 troubles.append(error)
         shown = self._states[-1] if self._states else NOWHERE
-        total = f"{plural(len(shown.files), 'file')} · {size(sum(file.size_bytes for file in shown.files))}"
+        total = f"{plural(len(shown.files), 'file')} · {format_size(sum(file.size_bytes for file in shown.files))}"
         parts = [brief(timeline.called(self.table)), brief(self.partition), f"bucket {self.bucket}", total, f"snapshot {self.at}" if self.at else "no snapshot"]
         self._title = " · ".join(filter(None, parts))
         self._found = levels.picture(self._title, self._states, key_names=self._key_names, is_append=self._is_append, asked=self._asked)
@@ -318,7 +318,7 @@ class Levels(Pictured):
     def _funnel(self) -> str:
         return "" if self._explain is None else self._explain._repr_html_()
 
-    def _read_states(self) -> tuple[State, ...]:
+    def _read_states(self) -> tuple[BucketState, ...]:
         """The bucket at the snapshot, and above it at the one to compare with."""
         if not self.compare_to or self.compare_to == self.at:
             return (self._state(self.at, self._changed(self.at)),)
@@ -327,13 +327,13 @@ class Levels(Pictured):
         leaving, added = (frozenset(name for name, _ in one) for one in (before - now, now - before))
         return (replace(other, leaving=leaving), replace(this, added=added))
 
-    def _state(self, snapshot_id: int, changes: picture.Changes | None) -> State:
+    def _state(self, snapshot_id: int, changes: picture.SnapshotChanges | None) -> BucketState:
         return picture.state_of(snapshot_id or None, self._read(snapshot_id), changes, self._place, is_append=self._is_append)
 
     def _ask(self) -> None:
         """Probe and filter, put to the planner."""
         notes = picture.notes(self.table, self._place, self._states[-1])
-        self._asked = Asked(said=notes)
+        self._asked = LevelQuery(said=notes)
         probe = picture.probe_of(self.table, self.probe, self.at)
         asked = timeline.condition(self.table, self.filter)
         condition = asked if probe is None else probe.condition if asked is None else probe.condition & asked
@@ -346,10 +346,10 @@ class Levels(Pictured):
             states.append(replace(state, lit=lit))
             lines.append(self._counted(state, len(lit), len(planned) - len(lit)))
         self._states = tuple(states)
-        self._asked = Asked(probe=None if probe is None else probe.key, said=(*notes, *lines))
+        self._asked = LevelQuery(probe=None if probe is None else probe.key, said=(*notes, *lines))
         self._explain = self.table.explain(condition, at=self._at_of(self.at))
 
-    def _counted(self, state: State, here: int, elsewhere: int) -> str:
+    def _counted(self, state: BucketState, here: int, elsewhere: int) -> str:
         """How many files a read opens, in words."""
         what = " and ".join(filter(None, (self.probe and f"probe key {self.probe}", self.filter and f"filter {self.filter}")))
         at = f" at snapshot {state.snapshot_id}" if len(self._states) > 1 else ""
@@ -363,7 +363,7 @@ class Levels(Pictured):
             box = self._boxes().get(change["new"])
             self.selected = box.files[0].name if box is not None else ""
 
-    def _boxes(self) -> dict[str, levels.Box]:
+    def _boxes(self) -> dict[str, levels.LevelBox]:
         return {box.key: box for box in self._found.boxes}
 
     def _home(self) -> int:
@@ -381,7 +381,7 @@ class Levels(Pictured):
         ghost = any(file.name == self.selected for file in self._states[-1].removed)
         return f"was removed by snapshot {self.at}, and the snapshots that had it have expired" if ghost else ""
 
-    def _chosen(self) -> levels.Box | None:
+    def _chosen(self) -> levels.LevelBox | None:
         """The box of the chosen file: the one that was clicked, else the last one that has it."""
         clicked = self._boxes().get(self._stage.chosen)
         if clicked is not None and any(file.name == self.selected for file in clicked.files):
@@ -402,7 +402,7 @@ class Levels(Pictured):
         self.set_trait("code", picture.file_code(self.table, self.selected, at) if self.selected else bucket)
         self._detail.value = f'<div style="{_PLAIN}">{escape(self._told(box))}\n{escape(printable(self.code))}</div>'
 
-    def _told(self, box: levels.Box | None) -> str:
+    def _told(self, box: levels.LevelBox | None) -> str:
         if not self.selected:
             return "no file chosen"
         if box is None:
@@ -420,8 +420,8 @@ class Levels(Pictured):
             self._rows.value = html.table(rows.columns, rows.rows(), title=f"first rows of {self.selected}")
 
 
-def _spot(box: levels.Box) -> Spot:
-    return Spot(
+def _spot(box: levels.LevelBox) -> CanvasBox:
+    return CanvasBox(
         key=box.key,
         name=box.name,
         hint=box.hint,

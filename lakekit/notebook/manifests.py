@@ -10,23 +10,23 @@ import polars as pl
 import traitlets
 
 from lakekit.draw import manifests
-from lakekit.notebook.pictured import Pictured
-from lakekit.notebook.canvas import Spot, Stage
-from lakekit.inspection import timeline, manifest_tree
+from lakekit.inspection import manifest_tree, timeline
+from lakekit.notebook.canvas import Canvas, CanvasBox
+from lakekit.notebook.pictured import PictureWidget
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from lakekit.draw.manifests import EntryFact, Tree
+    from lakekit.draw.manifests import EntryFact, ManifestTree
     from lakekit.draw.shapes import Drawing
-    from lakekit.inspection.manifest_tree import Where
+    from lakekit.inspection.manifest_tree import TreeFilter
     from lakekit.table.table import Table
 
 _CLEAR = "#00000000"
 _INSET = 0.027
 
 
-class Manifests(Pictured):
+class Manifests(PictureWidget):
     """The manifest lists, manifests and index files of a snapshot; choosing a manifest shows its entries, choosing an index file its vectors.
 
     `at` is the snapshot's id (0: there is none), `selected` the name of the chosen manifest or index file, `filter` a condition in SQL: each manifest then says
@@ -41,12 +41,12 @@ class Manifests(Pictured):
 
     def __init__(self, table: Table, *, at: int | str | datetime | None = None) -> None:
         self.table = table
-        self.tree: Tree = manifest_tree.tree(table, timeline.id_of(table, at))
-        self._where: Where | None = None
+        self.tree: ManifestTree = manifest_tree.tree(table, timeline.id_of(table, at))
+        self._where: TreeFilter | None = None
         self._entries: tuple[EntryFact, ...] = ()
         self._total = 0
         self._shown: dict[str, int] = {}
-        self._heading, self._said, self._detail, self._stage = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.HTML(), Stage()
+        self._heading, self._said, self._detail, self._stage = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.HTML(), Canvas()
         self._box = ipywidgets.Text(description="filter", placeholder="a condition in SQL, such as id > 100", continuous_update=False)
         self._box.layout.width = "38em"
         self._box.tooltip = "a condition in SQL: which manifests and files would a scan open?"
@@ -89,7 +89,7 @@ class Manifests(Pictured):
         try:
             self.tree = manifest_tree.tree(self.table, self.at, self._where)
         except timeline.REFUSED as error:
-            said, self.tree = timeline.first_line(error), manifests.Tree(table=timeline.called(self.table), snapshot_id=0, lists=())
+            said, self.tree = timeline.first_line(error), manifests.ManifestTree(table=timeline.called(self.table), snapshot_id=0, lists=())
         self._said.value = f'<p role="alert">{escape(said)}</p>' if said else ""
         if self.selected and self.tree.manifest(self.selected) is None and self.tree.index(self.selected) is None:
             self.selected = ""
@@ -102,7 +102,7 @@ class Manifests(Pictured):
         told = manifests.told(self.tree)
         self._heading.value = f"<b>{escape(manifests.title(self.tree))}</b>" + (f"<div>{escape(told)}</div>" if told else "")
         spots = [
-            Spot(key=row.key, name=row.cells[0][1], hint=row.hint, left=_INSET, width=1 - _INSET, top=row.top + 1, height=manifests.ROW - 2, color=_CLEAR)
+            CanvasBox(key=row.key, name=row.cells[0][1], hint=row.hint, left=_INSET, width=1 - _INSET, top=row.top + 1, height=manifests.ROW - 2, color=_CLEAR)
             for row in self._placed.rows
             if row.key
         ]
@@ -116,7 +116,7 @@ class Manifests(Pictured):
         at = timeline.at_of(self.table, self.at) if self.at else 0
         self._entries, self._total, said = (), 0, ""
         if self.tree.manifest(self.selected) is not None:
-            self.code = f"from lakekit.table import manifest_tree; manifest_tree.entries({opened}, {self.selected!r}, {self.at})"
+            self.code = f"from lakekit.inspection import manifest_tree; manifest_tree.entries({opened}, {self.selected!r}, {self.at})"
             try:
                 self._entries, self._total = manifest_tree.entry_facts(self.table, self.selected, self.at, self._where)
             except timeline.REFUSED as error:

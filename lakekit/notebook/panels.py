@@ -9,21 +9,21 @@ import ipywidgets
 import traitlets
 
 from lakekit.draw import html, timeline
-from lakekit.notebook.pictured import Pictured
-from lakekit.notebook.canvas import Spot, Stage
 from lakekit.inspection import timeline as history
+from lakekit.notebook.canvas import Canvas, CanvasBox
+from lakekit.notebook.pictured import PictureWidget
 
 if TYPE_CHECKING:
     import polars as pl
 
     from lakekit.draw.shapes import Drawing
-    from lakekit.draw.timeline import FileCounts, Mark
+    from lakekit.draw.timeline import FileCounts, SnapshotMark
     from lakekit.table.table import Table
 
 _LEGEND = 22.0
 
 
-class Timeline(Pictured):
+class Timeline(PictureWidget):
     """The snapshots of a table: click one, step with the arrow keys of the slider, place them evenly or by time.
 
     `selected` is the chosen snapshot's id (0: there is none), `code` the Python that reads the table as it was then, `by_time` how marks are placed. Reads all
@@ -38,7 +38,7 @@ class Timeline(Pictured):
         self.table = table
         self._files: dict[int, FileCounts | str] = {}
         self._quiet = False
-        self._heading, self._detail, self._stage = ipywidgets.HTML(), ipywidgets.HTML(), Stage()
+        self._heading, self._detail, self._stage = ipywidgets.HTML(), ipywidgets.HTML(), Canvas()
         self._slider = ipywidgets.SelectionSlider(options=[("–", 0)], description="snapshot", continuous_update=False)
         self._slider.tooltip = "arrow keys step from snapshot to snapshot"
         self._switch = ipywidgets.ToggleButtons(
@@ -89,7 +89,7 @@ class Timeline(Pictured):
         return timeline.text(self.history, selected=self.selected)
 
     @property
-    def _mark(self) -> Mark | None:
+    def _mark(self) -> SnapshotMark | None:
         return self.history.find(self.selected)
 
     def _place(self) -> None:
@@ -98,7 +98,7 @@ class Timeline(Pictured):
         behind = [*timeline.in_shares(timeline.legend(self.history, y=8)), *timeline.moved(timeline.behind(self.history, self._placed), _LEGEND)]
         signs = timeline.signs(self.history, self._placed)
         spots = [
-            Spot(
+            CanvasBox(
                 key=sign.key,
                 name=f"snapshot {sign.key} {sign.color}",
                 hint=sign.hint,
@@ -133,7 +133,7 @@ class Timeline(Pictured):
         merged = f"<p>{escape(self._placed.said)}</p>" if self._placed.said else ""
         self._detail.value = f"{merged}{row}<pre>{escape(self.code)}</pre>"
 
-    def _counted(self, mark: Mark) -> FileCounts | str:
+    def _counted(self, mark: SnapshotMark) -> FileCounts | str:
         try:
             return history.file_counts(self.table, mark)
         except history.REFUSED as error:

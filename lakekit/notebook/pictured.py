@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
-from lakekit.draw.png import png
 from lakekit.draw.humanize import printable
+from lakekit.draw.png import png
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 VIEW = "application/vnd.jupyter.widget-view+json"
 
 
-class Pictured(ipywidgets.VBox):
+class PictureWidget(ipywidgets.VBox):
     """A widget that can tell what it shows now.
 
     Every view has `drawing`, the picture; `as_html`, a table without style blocks; and `as_text`, the same in characters. (The metaclass of widgets takes

@@ -78,7 +78,7 @@ NO_FIELD_OPTIONS = FieldOptions()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Declared:
+class DeclaredOptions:
     """Every option of a table, typed, by the words of its key."""
 
     add_column_before_partition: bool = flag("add-column-before-partition", False, "New columns without position go before the first partition column.")

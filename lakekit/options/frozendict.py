@@ -8,7 +8,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Frozen(dict[K, V], Generic[K, V]):
+class FrozenDict(dict[K, V], Generic[K, V]):
     """A dict whose changing methods refuse; equal to a dict of the same items."""
 
     __slots__ = ()
@@ -27,13 +27,13 @@ class Frozen(dict[K, V], Generic[K, V]):
         return type(self), (dict(self),)
 
 
-EMPTY: Frozen[Any, Any] = Frozen()
+EMPTY: FrozenDict[Any, Any] = FrozenDict()
 
 
 def freeze(value: Any) -> Any:
-    """The same JSON value with tuples for lists and `Frozen` for dicts."""
+    """The same JSON value with tuples for lists and `FrozenDict` for dicts."""
     if isinstance(value, dict):
-        return Frozen({key: freeze(part) for key, part in value.items()})
+        return FrozenDict({key: freeze(part) for key, part in value.items()})
     if isinstance(value, list):
         return tuple(freeze(part) for part in value)
     return value

@@ -18,7 +18,7 @@ ONE_WAY = {"ignore-delete": "ignore_delete", "ignore-update-before": "ignore_upd
 """Attributes of options that are switched on and never off."""
 
 
-def why_not(before: TableOptions, key: str, value: object) -> str | None:
+def immutable_reason(before: TableOptions, key: str, value: object) -> str | None:
     """Why an option cannot become `value` on a table with rows whose options are `before`; None where it may."""
     if key == "bucket" and before.bucket == -1 and value != -1:
         return "Cannot change bucket when it is -1. Rows lie where no number of buckets finds them; write them to a new table"

@@ -40,7 +40,7 @@ def renamed(options: Mapping[str, str], old: str, new: str) -> dict[str, str]:
     return dict(_renamed(key, value, old, new) for key, value in options.items())
 
 
-def all_renamed(options: Mapping[str, str], names: Mapping[str, str]) -> Mapping[str, str]:
+def rename_columns(options: Mapping[str, str], names: Mapping[str, str]) -> Mapping[str, str]:
     """The options with several columns called otherwise at once: they may exchange their names."""
     between = {old: f"\x00{at}" for at, old in enumerate(names)}
     for old, middle in between.items():
@@ -60,7 +60,7 @@ def of_schema(options: Mapping[str, str], today: Sequence[Field], then: Sequence
     lost = {field.name for field in then if field.id not in ids_today}
     names = {field.name: by_id.get(field.id, field.name if field.name in lost else INTERNAL_PREFIX + field.name) for field in today}
     changed = {name: other for name, other in names.items() if name != other}
-    return _without(all_renamed(options, changed), {name for name in changed.values() if is_internal(name)}) if changed else options
+    return _without(rename_columns(options, changed), {name for name in changed.values() if is_internal(name)}) if changed else options
 
 
 def _without(options: Mapping[str, str], absent: Collection[str]) -> Mapping[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lakekit.options.frozendict import Frozen
+from lakekit.options.frozendict import FrozenDict
 from lakekit.secret_names import HIDDEN, NAME_PATTERN, is_secret
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["HIDDEN", "NAME_PATTERN", "SecretOptions", "is_secret", "shown_options"]
 
 
-class SecretOptions(Frozen[str, Any]):
+class SecretOptions(FrozenDict[str, Any]):
     """The options that a user gave, values and all; shown without its secrets."""
 
     __slots__ = ()

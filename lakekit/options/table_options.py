@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lakekit.errors import InvalidOption
 from lakekit.options import modes
-from lakekit.options.definitions import ELSEWHERE, FIELD_OPTIONS, NO_FIELD_OPTIONS, SEQUENCE_GROUP, TARGET_FILE_SIZE_BYTES, Declared, FieldOptions
+from lakekit.options.definitions import ELSEWHERE, FIELD_OPTIONS, NO_FIELD_OPTIONS, SEQUENCE_GROUP, TARGET_FILE_SIZE_BYTES, DeclaredOptions, FieldOptions
 from lakekit.options.features import check_supported
-from lakekit.options.frozendict import EMPTY, Frozen
+from lakekit.options.frozendict import EMPTY, FrozenDict
 from lakekit.options.option import Option, nearest, options_of, read_names
 
 if TYPE_CHECKING:
@@ -31,24 +31,24 @@ if TYPE_CHECKING:
 
 # No slots: an option whose text means nothing has no attribute, and __getattr__ tells why.
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class TableOptions(Declared):
+class TableOptions(DeclaredOptions):
     """Every option of a table, typed. `given` is the mapping it was read from; two are equal when those are.
 
     `fields` maps a column to its own options; `sequence_groups` maps sequence columns to the columns they protect; `file_indexes` maps an index type to
     its columns and each column to that index's options.
     """
 
-    given: Frozen[str, str] = EMPTY
+    given: FrozenDict[str, str] = EMPTY
     kind: Literal["key", "append"] = "append"
-    fields: Mapping[str, FieldOptions] = field(default_factory=Frozen)
-    sequence_groups: Mapping[tuple[str, ...], tuple[str, ...]] = field(default_factory=Frozen)
+    fields: Mapping[str, FieldOptions] = field(default_factory=FrozenDict)
+    sequence_groups: Mapping[tuple[str, ...], tuple[str, ...]] = field(default_factory=FrozenDict)
     file_indexes: Mapping[str, Mapping[str, Mapping[str, str]]] = EMPTY
     unreadable: Mapping[str, InvalidOption] = field(default=EMPTY)
 
     @staticmethod
     def parse(given: Mapping[str, str], *, kind: Literal["key", "append"] = "append") -> TableOptions:
         """The options that a mapping gives. Texts that mean nothing raise `InvalidOption` when their option is asked for."""
-        return _parsed(Frozen(given), kind)
+        return _parsed(FrozenDict(given), kind)
 
     def changed(self, dynamic: Mapping[str, Any]) -> TableOptions:
         """These options with a caller's put over them, each checked at once; a value of None takes an option away.
@@ -57,7 +57,7 @@ class TableOptions(Declared):
         `Unsupported` for what lakekit refuses, `TypeError` for what is no mapping of texts.
         """
         given = dict(self.given)
-        for key, value in named(dynamic).items():
+        for key, value in normalize_keys(dynamic).items():
             own = own_key(key)
             for same in (own, *(old for old, now in OLDER.items() if now == own)):
                 given.pop(same, None)
@@ -85,7 +85,7 @@ class TableOptions(Declared):
                 key=key,
                 value=found.given.get(key),
             )
-        why = modes.why_not(self, key, after)
+        why = modes.immutable_reason(self, key, after)
         if why is not None:
             raise InvalidOption(why, key=key, value=found.given.get(key))
 
@@ -117,7 +117,7 @@ class TableOptions(Declared):
     @property
     def unknown(self) -> Mapping[str, str]:
         """The given options that lakekit does not know."""
-        return Frozen({key: value for key, value in self.given.items() if not is_known(key)})
+        return FrozenDict({key: value for key, value in self.given.items() if not is_known(key)})
 
     @property
     def rolling_size_bytes(self) -> int:
@@ -182,7 +182,7 @@ OLDER: dict[str, str] = {old: option.key for option in OPTIONS.values() for old 
 
 
 @lru_cache(maxsize=256)
-def _parsed(given: Frozen[str, str], kind: Literal["key", "append"]) -> TableOptions:
+def _parsed(given: FrozenDict[str, str], kind: Literal["key", "append"]) -> TableOptions:
     values: dict[str, Any] = {}
     unreadable: dict[str, InvalidOption] = {}
     for name, option in OPTIONS.items():
@@ -197,13 +197,13 @@ def _parsed(given: Frozen[str, str], kind: Literal["key", "append"]) -> TableOpt
     except InvalidOption as wrong:
         unreadable["fields"] = unreadable["sequence_groups"] = wrong
     values["file_indexes"] = _file_indexes(given)
-    made = TableOptions(given=given, kind=kind, unreadable=Frozen(unreadable), **values)
+    made = TableOptions(given=given, kind=kind, unreadable=FrozenDict(unreadable), **values)
     for name in unreadable:
         made.__dict__.pop(name, None)
     return made
 
 
-def named(options: Mapping[str, Any]) -> Mapping[str, Any]:
+def normalize_keys(options: Mapping[str, Any]) -> Mapping[str, Any]:
     """Options as they are given. Raises `TypeError` where they are no mapping, or one of their keys no text."""
     if not isinstance(options, Mapping):
         msg = f"options are a dict of values by option, such as {{'scan.mode': 'latest'}}; found {options!r}"
@@ -270,7 +270,7 @@ def _columns(given: Mapping[str, str]) -> tuple[Mapping[str, FieldOptions], Mapp
         else:
             name = FIELD_KEYS[option]
             columns.setdefault(column, {})[name] = FIELD_OPTIONS[name].value(value, key)
-    return Frozen({column: FieldOptions(**values) for column, values in columns.items()}), Frozen(groups)
+    return FrozenDict({column: FieldOptions(**values) for column, values in columns.items()}), FrozenDict(groups)
 
 
 def _file_indexes(given: Mapping[str, str]) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
@@ -287,8 +287,8 @@ def _file_indexes(given: Mapping[str, str]) -> Mapping[str, Mapping[str, Mapping
         for column in columns:
             of_map = column.partition("[")[0] if column.endswith("]") else column
             starts = [f"file-index.{kind}.{name}." for name in dict.fromkeys((of_map, column))]
-            columns[column] = Frozen({key.removeprefix(start): value for start in starts for key, value in given.items() if key.startswith(start)})
-    return Frozen({kind: Frozen(columns) for kind, columns in found.items()})
+            columns[column] = FrozenDict({key.removeprefix(start): value for start in starts for key, value in given.items() if key.startswith(start)})
+    return FrozenDict({kind: FrozenDict(columns) for kind, columns in found.items()})
 
 
 def listing() -> Iterator[dict[str, Any]]:

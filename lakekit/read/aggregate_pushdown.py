@@ -25,21 +25,21 @@ import pyarrow.compute as pc
 from lakekit import world
 from lakekit.codec import roaring
 from lakekit.codec.arrow_values import scaled
-from lakekit.errors import Corrupt
 from lakekit.data_file import deletion_vector_reader, row_kinds
 from lakekit.data_file.paths import data_file_paths
+from lakekit.errors import Corrupt
 from lakekit.file_index import bsi, exact
-from lakekit.file_index.bsi import Figures
-from lakekit.file_index.evaluator import File
+from lakekit.file_index.bsi import ColumnTotals
+from lakekit.file_index.evaluator import IndexedFile
 from lakekit.metadata import schemas
 from lakekit.model.data_file import format_of
 from lakekit.predicate import TRUE, Leaf, columns, conjunction, restrict
 from lakekit.progress import work
-from lakekit.read import beside, damage, file_index_pruning, lazy_frames, lazy, totals
-from lakekit.read.condition import exactly
-from lakekit.read.user_expressions import check_aggregates, computed
+from lakekit.read import beside, damage, file_index_pruning, lazy, lazy_frames, totals
+from lakekit.read.condition import parse_exact
 from lakekit.read.planner import ANYWHERE, Step
-from lakekit.read.spelled import text_of
+from lakekit.read.spelled import pyarrow_text
+from lakekit.read.user_expressions import check_aggregates, computed
 from lakekit.types import INTEGERS, TIMESTAMPS
 
 if TYPE_CHECKING:
@@ -48,17 +48,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyroaring import BitMap
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.model.table_schema import TableSchema
     from lakekit.predicate import Predicate
     from lakekit.read.planner import Plan
-    from lakekit.read.table_scan import Scan
+    from lakekit.read.table_scan import TableScan
     from lakekit.types import DataType
 
     Ints = NDArray[np.int64]
     Mask = NDArray[np.bool_]
 
-_EMPTY = Figures(0, 0, None, None)
+_EMPTY = ColumnTotals(0, 0, None, None)
 _KINDS = ("sum", "min", "max", "count", "null_count", "len")
 _SUMMED = (*INTEGERS, "DECIMAL")
 _MS_NS = 1_000_000
@@ -73,7 +73,7 @@ _PLACED = ("partition", "bucket", "file_name", "external_path")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class AggregateRequest:
     """One aggregate: a `kind` of all values of a column (None: of rows), and the name it goes by."""
 
     name: str
@@ -85,26 +85,26 @@ class Asked:
         return (pl.len() if self.column is None else _applied(pl.col(self.column), self.kind)).alias(name)
 
 
-class Part(NamedTuple):
+class FileAggregate(NamedTuple):
     """What one file's indexes say: rows that satisfy the condition, and the figures of each column."""
 
     rows: int
-    figures: Mapping[str, Figures]
+    figures: Mapping[str, ColumnTotals]
 
 
-class Answer(NamedTuple):
+class AggregateResult(NamedTuple):
     """What indexes said, and the plans of what they did not say.
 
     `understood`: the aggregates in order, and `wanted` their types; None where nothing was asked of indexes.
     """
 
-    understood: tuple[Asked, ...] | None
+    understood: tuple[AggregateRequest, ...] | None
     wanted: pl.Schema
-    parts: tuple[Part, ...]
+    parts: tuple[FileAggregate, ...]
     plans: tuple[Plan, ...]
 
 
-def aggregate(scan: Scan, aggregates: Sequence[pl.Expr], where: pl.Expr | None) -> pl.DataFrame:
+def aggregate(scan: TableScan, aggregates: Sequence[pl.Expr], where: pl.Expr | None) -> pl.DataFrame:
     """The aggregates of the rows that satisfy a condition, as Polars computes them. Raises `Corrupt`, and what reading raises."""
     world.refuse_fork()
     found = answer(scan, aggregates, where)
@@ -118,7 +118,7 @@ def aggregate(scan: Scan, aggregates: Sequence[pl.Expr], where: pl.Expr | None) 
     return totals.select(_narrow_count(column) for column in totals.get_columns())
 
 
-def _computed(scan: Scan, found: Answer, where: pl.Expr | None, aggregates: Sequence[pl.Expr]) -> pl.DataFrame:
+def _computed(scan: TableScan, found: AggregateResult, where: pl.Expr | None, aggregates: Sequence[pl.Expr]) -> pl.DataFrame:
     """The aggregates of the rows that no index answered for. Raises `SchemaMismatch` where the condition is what Polars cannot compute."""
     try:
         with damage.named(lambda: found.plans):
@@ -136,32 +136,32 @@ def _narrow_count(column: pl.Series) -> pl.Series:
     return column.cast(pl.get_index_type(), strict=False) if is_count and column[0] <= _MAX_COUNT else column
 
 
-def _rows(scan: Scan, found: Answer, where: pl.Expr | None) -> pl.LazyFrame:
+def _rows(scan: TableScan, found: AggregateResult, where: pl.Expr | None) -> pl.LazyFrame:
     """The rows that no index answered for."""
     rows = lazy_frames.merged(found.plans, scan.fields)
     return rows if where is None else lazy.filtered(rows, where, scan.schema())
 
 
-def answer(scan: Scan, aggregates: Sequence[pl.Expr], where: pl.Expr | None) -> Answer:
+def answer(scan: TableScan, aggregates: Sequence[pl.Expr], where: pl.Expr | None) -> AggregateResult:
     """What file indexes say of the aggregates, each file a part, and the plans without those files: their funnels tell how many went."""
     check_aggregates(aggregates, scan.schema(), scan.handle.name)
     filters, is_whole = ([], True) if where is None else lazy.all_filters_of(where, scan.schema())
     condition, decided = (ANYWHERE, list[int]()) if where is None else lazy.condition_of(filters, scan.handle.schema)
     plans = scan.plans(condition)
     schema, understood = _understood(scan, aggregates)
-    said = [exactly(text_of(one)) for at, one in enumerate(filters) if at not in decided]
+    said = [parse_exact(pyarrow_text(one)) for at, one in enumerate(filters) if at not in decided]
     certain = [one for one in said if one is not None]
     if understood is None or not is_whole or len(certain) < len(said) or not _may_answer(scan.handle):
-        return Answer(None, schema, (), tuple(plans))
+        return AggregateResult(None, schema, (), tuple(plans))
     wanted = {one.column: False for one in understood if one.column is not None}
     wanted |= {one.column: True for one in understood if one.column is not None and one.kind in ("min", "max")}
-    parts: list[Part] = []
+    parts: list[FileAggregate] = []
     with damage.named(lambda: plans):
         left = [_answered(plan, wanted, conjunction(certain), parts) for plan in plans]
-    return Answer(understood, schema, tuple(parts), tuple(left))
+    return AggregateResult(understood, schema, tuple(parts), tuple(left))
 
 
-def _may_answer(handle: Handle) -> bool:
+def _may_answer(handle: TableContext) -> bool:
     options = handle.options
     return options.file_index_read_enabled and not options.scan_ignore_lost_files and not options.scan_ignore_corrupt_files
 
@@ -169,16 +169,16 @@ def _may_answer(handle: Handle) -> bool:
 # ---- what is asked ------------------------------------------------------------------------------------------------------------------------------------
 
 
-def _understood(scan: Scan, aggregates: Sequence[pl.Expr]) -> tuple[pl.Schema, tuple[Asked, ...] | None]:
+def _understood(scan: TableScan, aggregates: Sequence[pl.Expr]) -> tuple[pl.Schema, tuple[AggregateRequest, ...] | None]:
     """The types of the aggregates, and they one by one; None where indexes may not know one of them. Polars' own error for a column that is not there."""
     empty = pl.LazyFrame(schema=scan.schema())
     wanted = empty.select(aggregates).collect_schema()  # two of one name raise here
     names = wanted.names()
-    found: list[Asked] = []
+    found: list[AggregateRequest] = []
     for expr in aggregates:
         plain = expr.meta.undo_aliases()
         if plain.meta.eq(pl.len()):
-            found.append(Asked(name=names[len(found)], kind="len", column=None))
+            found.append(AggregateRequest(name=names[len(found)], kind="len", column=None))
             continue
         parts = plain.meta.pop()
         if len(parts) != 1 or not parts[0].meta.is_column_selection():
@@ -190,7 +190,7 @@ def _understood(scan: Scan, aggregates: Sequence[pl.Expr]) -> tuple[pl.Schema, t
             t = scan.handle.schema.field(column).type
             if t.root not in (_SUMMED if kind == "sum" else bsi.TYPES) or not exact.is_told(t):
                 return wanted, None
-            found.append(Asked(name=names[len(found)], kind=kind, column=column))
+            found.append(AggregateRequest(name=names[len(found)], kind=kind, column=column))
     return wanted, tuple(found)
 
 
@@ -212,7 +212,7 @@ def _applied(column: pl.Expr, kind: str) -> pl.Expr:
 # ---- what indexes say ---------------------------------------------------------------------------------------------------------------------------------
 
 
-def _answered(plan: Plan, wanted: Mapping[str, bool], certain: Predicate, parts: list[Part]) -> Plan:
+def _answered(plan: Plan, wanted: Mapping[str, bool], certain: Predicate, parts: list[FileAggregate]) -> Plan:
     """The plan without the files whose indexes say it all; what they say goes to `parts`. `wanted`: columns, and whether their bounds are."""
     entries, alone = plan.entries, plan.raw
     if plan.rule is not None:
@@ -237,7 +237,7 @@ def _worth_asking(plan: Plan, able: Ints) -> Ints:
     return able if plan.handle.storage.is_remote or np.count_nonzero(small) <= _FEW_FILES else able[~small]
 
 
-def _by_row_count(plan: Plan, able: Ints, parts: list[Part]) -> Ints:
+def _by_row_count(plan: Plan, able: Ints, parts: list[FileAggregate]) -> Ints:
     """Counts the rows of files that need no merge."""
     counts, have = plan.entries.numbers("row_count")[able], _deleted_of(plan, able)
     rows = sum(counts[~have].tolist())  # scalar: one a file; as Python numbers, which do not wrap
@@ -245,11 +245,11 @@ def _by_row_count(plan: Plan, able: Ints, parts: list[Part]) -> Ints:
         raise Corrupt(f"the row counts of {plan.handle.name} add up to {rows}, more than any table holds", field="_ROW_COUNT")
     for count, gone in zip(counts[have].tolist(), _vectors(plan, able[have]), strict=True):  # scalar: one a file
         rows += count if gone is None else len(roaring.rows(count) - gone)  # scalar: a set
-    parts.append(Part(rows, {}))
+    parts.append(FileAggregate(rows, {}))
     return able
 
 
-def _by_index(plan: Plan, able: Ints, wanted: Mapping[str, bool], certain: Predicate, parts: list[Part]) -> Ints:
+def _by_index(plan: Plan, able: Ints, wanted: Mapping[str, bool], certain: Predicate, parts: list[FileAggregate]) -> Ints:
     """Asks indexes, but for what they said of whole files before; gives the places of those that answer."""
     handle, entries = plan.handle, plan.entries
     paths = data_file_paths(handle, entries.select(_PLACED).take(able))
@@ -257,13 +257,13 @@ def _by_index(plan: Plan, able: Ints, wanted: Mapping[str, bool], certain: Predi
     whole = ~_deleted_of(plan, able) if certain == TRUE else np.zeros(len(able), bool)
     known, figures = totals.recalled(handle, wanted, paths, whole)
     if known.any():
-        parts.append(Part(sum(entries.numbers("row_count")[able[known]].tolist()), figures))  # scalar: one a file
+        parts.append(FileAggregate(sum(entries.numbers("row_count")[able[known]].tolist()), figures))  # scalar: one a file
     asked = np.flatnonzero(~known)
     if not len(asked):
         return able
     with work(handle.world, "reading", "file indexes", len(asked)) as under_way:
         one = _teller(plan, able[asked], [paths[nth] for nth in asked], wanted, certain, keeps=not whole[asked].all())
-        said = world.each_small(one, range(len(asked)), is_remote=handle.storage.is_remote, after=lambda _: under_way.advance())
+        said = world.map_io(one, range(len(asked)), is_remote=handle.storage.is_remote, after=lambda _: under_way.advance())
     parts += [part for part in said if part is not None]
     answered = np.array([part is not None for part in said])
     fresh = {paths[nth]: part.figures for nth, part in zip(asked.tolist(), said, strict=True) if part is not None and whole[nth]}  # scalar: one a file
@@ -287,7 +287,7 @@ def _hopeful(plan: Plan, able: Ints, paths: list[str], wanted: Mapping[str, bool
         names, held = then[files[nth].schema_id].names, file_index_pruning.contents(handle, paths[nth], files[nth])
         return all(name in names and exact.sums(held, names[name]) for name in wanted)
 
-    found = np.array(world.each_small(has, files, is_remote=handle.storage.is_remote), bool)
+    found = np.array(world.map_io(has, files, is_remote=handle.storage.is_remote), bool)
     lacking = doubtful[~found]
     totals.remember_unable(handle, wanted, [paths[nth] for nth in lacking.tolist()])  # scalar: one a file
     lacks[lacking] = True
@@ -310,7 +310,7 @@ def _vectors(plan: Plan, places: Ints) -> list[BitMap | None]:
     return [roaring.roaring_of(gone[name]) if name in gone else None for name in names]
 
 
-class _File(NamedTuple):
+class _FileIndexes(NamedTuple):
     """What is needed of a file to ask its index."""
 
     name: str
@@ -320,7 +320,7 @@ class _File(NamedTuple):
     deleted: BitMap | None
 
 
-class _Then(NamedTuple):
+class _FileSchema(NamedTuple):
     """A schema that files were written with: the types of its columns, and what the columns asked for are called in it."""
 
     schema: TableSchema
@@ -328,24 +328,26 @@ class _Then(NamedTuple):
     names: Mapping[str, str]
 
 
-def _teller(plan: Plan, places: Ints, paths: Sequence[str], wanted: Mapping[str, bool], certain: Predicate, *, keeps: bool) -> Callable[[int], Part | None]:
+def _teller(
+    plan: Plan, places: Ints, paths: Sequence[str], wanted: Mapping[str, bool], certain: Predicate, *, keeps: bool
+) -> Callable[[int], FileAggregate | None]:
     """Asks the index of the file at the n-th of those places: what it says; None where it does not say it all. `keeps` them in memory for who asks again."""
     handle, entries = plan.handle, plan.entries
     names, ids, counts = (entries.column(name).take(pa.array(places)).to_pylist() for name in ("file_name", "schema_id", "row_count"))  # scalar: one a file
-    files = [_File(*one) for one in zip(names, paths, ids, counts, _vectors(plan, places), strict=True)]
+    files = [_FileIndexes(*one) for one in zip(names, paths, ids, counts, _vectors(plan, places), strict=True)]
     then = {number: _then(handle, number) for number in set(ids)}
     held = _held(plan, places) if keeps else {}
     rest = [nth for nth in range(len(places)) if nth not in held]
     alone = dict(zip(rest, entries.files(places[rest]), strict=True)) if rest else {}
 
-    def said(nth: int) -> Part | None:
+    def said(nth: int) -> FileAggregate | None:
         file = files[nth]
         written = then[file.schema_id]
         if not all(name in written.names and _is_kept(file.name, handle, name) for name in {*wanted, *columns(certain)}):
             return None
         if nth in held:
             with suppress(Corrupt):  # it is read again, and said where it is
-                return _said(File(held[nth], written.types, file.row_count, None), written.names, wanted, certain, file.deleted)
+                return _said(IndexedFile(held[nth], written.types, file.row_count, None), written.names, wanted, certain, file.deleted)
         own = alone[nth] if nth in alone else entries.file(int(places[nth]))
         try:
             index = file_index_pruning.opened(handle, file.path, own, written.schema)
@@ -368,12 +370,12 @@ def _held(plan: Plan, places: Ints) -> dict[int, memoryview]:
     return found
 
 
-def _then(handle: Handle, schema_id: int) -> _Then:
-    written = schemas.written(handle, schema_id)
-    return _Then(written, written.types, file_index_pruning.names_then(handle.schema, written))
+def _then(handle: TableContext, schema_id: int) -> _FileSchema:
+    written = schemas.schema_of_file(handle, schema_id)
+    return _FileSchema(written, written.types, file_index_pruning.names_then(handle.schema, written))
 
 
-def _said(index: File, then: Mapping[str, str], wanted: Mapping[str, bool], certain: Predicate, deleted: BitMap | None) -> Part | None:
+def _said(index: IndexedFile, then: Mapping[str, str], wanted: Mapping[str, bool], certain: Predicate, deleted: BitMap | None) -> FileAggregate | None:
     """What one file's indexes say; None where they do not say it all."""
     if not all(exact.sums(index.contents, then[name]) for name in wanted):
         return None  # before rows are looked for in vain
@@ -386,25 +388,25 @@ def _said(index: File, then: Mapping[str, str], wanted: Mapping[str, bool], cert
     return _figures(index, {name: then[name] for name in wanted}, wanted, left)
 
 
-def _is_kept(file_name: str, handle: Handle, column: str) -> bool:
+def _is_kept(file_name: str, handle: TableContext, column: str) -> bool:
     """Whether a file gives back the values that its index was made of: timestamps before 1970 or the calendar's reform come other from ORC."""
     return format_of(file_name) != "orc" or handle.schema.field(column).type.root not in TIMESTAMPS
 
 
-def _figures(index: File, then: Mapping[str, str], wanted: Mapping[str, bool], rows: BitMap | None) -> Part | None:
-    found: dict[str, Figures] = {}
+def _figures(index: IndexedFile, then: Mapping[str, str], wanted: Mapping[str, bool], rows: BitMap | None) -> FileAggregate | None:
+    found: dict[str, ColumnTotals] = {}
     for name, bounded in wanted.items():
         one = _EMPTY if rows is not None and not rows else exact.figures(index, then[name], rows, bounded=bounded)
         if one is None:
             return None
         found[name] = one
-    return Part(index.row_count if rows is None else len(rows), found)
+    return FileAggregate(index.row_count if rows is None else len(rows), found)
 
 
 # ---- one answer of both -------------------------------------------------------------------------------------------------------------------------------
 
 
-def _summary(asked: Asked, parts: Sequence[Part]) -> int | None:
+def _summary(asked: AggregateRequest, parts: Sequence[FileAggregate]) -> int | None:
     """One aggregate over what all indexes said, as whole numbers: keys of the column, rows, or a sum of any size."""
     if asked.column is None or asked.kind == "len":
         return sum(part.rows for part in parts)

@@ -9,25 +9,27 @@ from typing import TYPE_CHECKING
 
 from lakekit.errors import SchemaChanged
 from lakekit.metadata import schemas
-from lakekit.metadata.table_context import opened
+from lakekit.metadata.table_context import load_context
 from lakekit.read import time_travel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.types import Field
 
 
-def as_it_is(handle: Handle, fields: Sequence[Field], asked: str, at: int | str | datetime | None = None) -> tuple[Handle, tuple[Field, ...]]:
+def refresh_if_recreated(
+    handle: TableContext, fields: Sequence[Field], asked: str, at: int | str | datetime | None = None
+) -> tuple[TableContext, tuple[Field, ...]]:
     """The handle and those columns of the table that stands there now, as of `at`; what was given, where it is the table that it was when `asked` was called.
 
     Raises `TableNotFound` where there is none, `SchemaChanged` where it has not all of the columns.
     """
-    if schemas.is_still(handle):
+    if schemas.is_same_table(handle):
         return handle, tuple(fields)
-    found = opened(handle.ground, schemas.latest(handle), handle.dynamic)
+    found = load_context(handle.ground, schemas.latest(handle), handle.dynamic)
     if at is not None:
         found = time_travel.schema_of(found, time_travel.locate(found, at))
     there = {field.name: field for field in found.schema.fields}

@@ -15,7 +15,7 @@ from lakekit.errors import InvalidOption
 from lakekit.metadata import tags
 
 if TYPE_CHECKING:
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
 
 BY_CLOCK = ("process-time", "watermark")
 """The values of `tag.automatic-creation` by which every commit may make tags."""
@@ -26,18 +26,18 @@ _MOST_MS = timedelta.max // timedelta(milliseconds=1)
 _LENGTHS = {"daily": timedelta(days=1), "hourly": timedelta(hours=1), "two-hours": timedelta(hours=2)}
 
 
-def length(handle: Handle) -> timedelta:
+def length(handle: TableContext) -> timedelta:
     """How long a period is."""
     free = handle.options.tag_creation_period_duration_ms
     return _LENGTHS[handle.options.tag_creation_period] if free is None else timedelta(milliseconds=min(free, _MOST_MS))
 
 
-def name_of(handle: Handle, period: datetime) -> str:
+def name_of(handle: TableContext, period: datetime) -> str:
     """The name of a period's tag."""
     return period.strftime(_shape(handle))
 
 
-def period_of(handle: Handle, name: str) -> datetime | None:
+def period_of(handle: TableContext, name: str) -> datetime | None:
     """The period that a tag's name stands for; None for a name that the table's automatic tags would not have."""
     shape = _shape(handle)
     text = name.partition(" ")[0] if shape in _DAYS.values() else name
@@ -48,7 +48,7 @@ def period_of(handle: Handle, name: str) -> datetime | None:
     return found if found.strftime(shape) == text else None
 
 
-def _shape(handle: Handle) -> str:
+def _shape(handle: TableContext) -> str:
     options = handle.options
     if options.tag_creation_period_duration_ms is not None:
         return _MINUTES
@@ -57,7 +57,7 @@ def _shape(handle: Handle) -> str:
     return (_DAYS if options.tag_creation_period == "daily" else _HOURS)[options.tag_period_formatter]
 
 
-def previous(handle: Handle, name: str) -> str | None:
+def previous(handle: TableContext, name: str) -> str | None:
     """The automatic tag before `name`; None when there is none, or no tag of that name.
 
     Raises `InvalidOption` for a name that automatic tags do not have.

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lakekit.errors import Corrupt
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.manifest_entries import Entries
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.manifest_entries import ManifestEntries
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ INSIDE = -1
 """The number of the lot that lies in the entries."""
 
 
-class Stretch:
+class IndexBuffer:
     """The bytes of many index files, one behind the other."""
 
     __slots__ = ("__weakref__", "data")
@@ -56,7 +56,7 @@ class Stretch:
         self.data = data
 
 
-class Lot(NamedTuple):
+class IndexBatch(NamedTuple):
     """Indexes that lie in one stretch of bytes: that of the file at `places[i]` among the entries is `data[begins[i]:ends[i]]`. Places ascend.
 
     A lot of the same `number` is the same one; that of the entries themselves is `INSIDE`.
@@ -74,30 +74,30 @@ def made_of(lot_number: int, schema_id: int, what: Hashable) -> Hashable:
     return "indexes", lot_number, schema_id, what
 
 
-def again(handle: Handle, entries: Entries, lot: Lot, schema_id: int, what: Hashable, make: Callable[[], T]) -> T | None:
+def again(handle: TableContext, entries: ManifestEntries, lot: IndexBatch, schema_id: int, what: Hashable, make: Callable[[], T]) -> T | None:
     """What was made of all indexes of a lot that are of files of a schema, or is made now to be kept (`derived.kept`)."""
     return kept(handle.world, entries, made_of(lot.number, schema_id, what), make)
 
 
-class _Known(NamedTuple):
+class _CachedBatch(NamedTuple):
     """A lot without its bytes: those are the shelf's to keep or to forget."""
 
     number: int
     places: NDArray[np.int64]
-    stretch: ref[Stretch]
+    stretch: ref[IndexBuffer]
     begins: NDArray[np.int64]
     ends: NDArray[np.int64]
 
-    def lot(self) -> Lot | None:
+    def lot(self) -> IndexBatch | None:
         found = self.stretch()
-        return None if found is None else Lot(self.number, self.places, found.data, self.begins, self.ends)
+        return None if found is None else IndexBatch(self.number, self.places, found.data, self.begins, self.ends)
 
 
 ADVICE = "Rows are safe: t.rewrite_file_index(anew=True) makes the indexes anew, and with the option file-index.read.enabled=false reads do without them"
 """What to do about an index that is lost or damaged."""
 
 
-def read(handle: Handle, path: str, length: int | None = None) -> bytes:
+def read(handle: TableContext, path: str, length: int | None = None) -> bytes:
     """The bytes of an index file, the first `length` or all. Raises `FileMissing` saying what to do."""
     try:
         return handle.storage.read(path, 0, length)
@@ -115,11 +115,11 @@ def advised(damaged: Corrupt) -> Corrupt:
     return type(damaged)(f"{damaged.message}. {ADVICE}", path=damaged.path, offset=damaged.offset, field=damaged.field)
 
 
-Span = tuple[Stretch, int, int]
+Span = tuple[IndexBuffer, int, int]
 """Where an index lies."""
 
 
-def held(handle: Handle, entries: Entries, places: NDArray[np.int64], *, every: bool) -> list[Lot]:
+def held(handle: TableContext, entries: ManifestEntries, places: NDArray[np.int64], *, every: bool) -> list[IndexBatch]:
     """The indexes of the files at those places, as far as they fit in memory; of files that have none beside them there is none.
 
     `every`: they are all that the entries have, and are asked for again. Raises `FileMissing`.
@@ -133,7 +133,7 @@ def held(handle: Handle, entries: Entries, places: NDArray[np.int64], *, every: 
     return [lot for lot in lots if lot is not None]
 
 
-def _made(handle: Handle, entries: Entries, places: NDArray[np.int64]) -> tuple[_Known, ...]:
+def _made(handle: TableContext, entries: ManifestEntries, places: NDArray[np.int64]) -> tuple[_CachedBatch, ...]:
     """The lots of some places, which the shelf remembers from here on as far as they fit."""
     at, paths = index_paths(handle, entries, places)
     spans = _spans(handle, paths)
@@ -145,11 +145,11 @@ def _made(handle: Handle, entries: Entries, places: NDArray[np.int64]) -> tuple[
     for mine in by_stretch.values():
         some = [span for i in mine if (span := spans[i]) is not None]
         begins, ends = np.array([span[1:] for span in some], np.int64).T
-        found.append(_Known(next(_NUMBERS), at[mine], ref(some[0][0]), begins, ends))
+        found.append(_CachedBatch(next(_NUMBERS), at[mine], ref(some[0][0]), begins, ends))
     return tuple(found)
 
 
-def is_first_time(handle: Handle, entries: Entries, places: NDArray[np.int64]) -> bool:
+def is_first_time(handle: TableContext, entries: ManifestEntries, places: NDArray[np.int64]) -> bool:
     """Whether nobody asked for the index of the first of those places before; mostly it is so with the others then."""
     first = index_paths(handle, entries, places[:1])[1]
     if not first:
@@ -161,7 +161,7 @@ def is_first_time(handle: Handle, entries: Entries, places: NDArray[np.int64]) -
     return True
 
 
-def index_paths(handle: Handle, entries: Entries, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[str]]:
+def index_paths(handle: TableContext, entries: ManifestEntries, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[str]]:
     """Which of the places have an index beside them, and its path."""
     some = entries.take(places) if len(places) < len(entries) else entries
     extra = some.column("extra_files").to_pylist()  # scalar: one a file
@@ -171,7 +171,7 @@ def index_paths(handle: Handle, entries: Entries, places: NDArray[np.int64]) -> 
     return places[[path is not None for path in paths]], [path for path in paths if path is not None]
 
 
-def _spans(handle: Handle, paths: Sequence[str]) -> list[Span | None]:
+def _spans(handle: TableContext, paths: Sequence[str]) -> list[Span | None]:
     """Where each index lies, read now if it was not known; None: there is no room for it."""
     shelf, storage = handle.world.indexes, handle.storage
     found: dict[str, Span | None] = {path: shelf.get((storage, path)) for path in paths}
@@ -186,7 +186,7 @@ def _spans(handle: Handle, paths: Sequence[str]) -> list[Span | None]:
     return [found[path] for path in paths]
 
 
-def _read(handle: Handle, paths: Sequence[str], room: int) -> dict[str, Span]:
+def _read(handle: TableContext, paths: Sequence[str], room: int) -> dict[str, Span]:
     """The first of those files, as many as there is room for."""
     if handle.storage.is_remote:
         return _joined(handle, *_fetched(handle, paths, room))
@@ -201,22 +201,22 @@ def _read(handle: Handle, paths: Sequence[str], room: int) -> dict[str, Span]:
         whole[begin : begin + len(data)] = np.frombuffer(data, np.uint8)
         return len(data)
 
-    lengths = world.each_small(fill, range(fitting), is_remote=False)
+    lengths = world.map_io(fill, range(fitting), is_remote=False)
     return _shelved(handle, paths[:fitting], whole, (ends - sizes)[:fitting], lengths)
 
 
-def _size(handle: Handle, path: str) -> int:
+def _size(handle: TableContext, path: str) -> int:
     try:
         return handle.storage.size(path)
     except FileMissing:
         raise lost(path) from None
 
 
-def _fetched(handle: Handle, paths: Sequence[str], room: int) -> tuple[list[str], list[bytes]]:
+def _fetched(handle: TableContext, paths: Sequence[str], room: int) -> tuple[list[str], list[bytes]]:
     """The same over a network, where asking how big a file is costs a request."""
     data: list[bytes] = []
     while len(data) < len(paths):
-        some = world.each_small(partial(read, handle), paths[len(data) : len(data) + _AT_ONCE], is_remote=True)
+        some = world.map_io(partial(read, handle), paths[len(data) : len(data) + _AT_ONCE], is_remote=True)
         room -= sum(map(len, some))
         if room < 0:
             break
@@ -224,17 +224,17 @@ def _fetched(handle: Handle, paths: Sequence[str], room: int) -> tuple[list[str]
     return list(paths[: len(data)]), data
 
 
-def _joined(handle: Handle, paths: Sequence[str], data: Sequence[bytes | NDArray[np.uint8]]) -> dict[str, Span]:
+def _joined(handle: TableContext, paths: Sequence[str], data: Sequence[bytes | NDArray[np.uint8]]) -> dict[str, Span]:
     """Some indexes as one stretch, on the shelf from here on."""
     lengths = [len(one) for one in data]
     whole = np.concatenate([np.zeros(0, np.uint8), *(np.frombuffer(one, np.uint8) for one in data)])
     return _shelved(handle, paths, whole, np.cumsum(lengths, dtype=np.int64) - lengths, lengths)
 
 
-def _shelved(handle: Handle, paths: Sequence[str], data: NDArray[np.uint8], begins: NDArray[np.int64], lengths: Sequence[int]) -> dict[str, Span]:
+def _shelved(handle: TableContext, paths: Sequence[str], data: NDArray[np.uint8], begins: NDArray[np.int64], lengths: Sequence[int]) -> dict[str, Span]:
     if not len(paths):
         return {}
-    stretch = Stretch(data)
+    stretch = IndexBuffer(data)
     found = {path: (stretch, begin, begin + length) for path, begin, length in zip(paths, begins.tolist(), lengths, strict=True)}  # scalar: one a file
     handle.world.indexes.put({(handle.storage, path): span for path, span in found.items()}, len(data) + _FACT_BYTES * len(found))
     return found

@@ -20,7 +20,7 @@ from lakekit.metadata import schemas
 from lakekit.predicate import columns
 from lakekit.read import pruning
 from lakekit.read.derived import kept
-from lakekit.read.pruning import Bounds
+from lakekit.read.pruning import PruningStatistics
 from lakekit.types import BINARIES, INTEGERS
 from lakekit.types.arrow import to_arrow
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.manifest_entries import Entries
-    from lakekit.model.manifests import ManifestFile
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.manifest_entries import ManifestEntries
+    from lakekit.model.manifests import ManifestFileMeta
     from lakekit.predicate import Predicate
     from lakekit.types import DataType, Field
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 UNKNOWN = -1
 
 
-def keep_manifests(handle: Handle, listed: Sequence[ManifestFile], predicate: Predicate) -> Mask:
+def keep_manifests(handle: TableContext, listed: Sequence[ManifestFileMeta], predicate: Predicate) -> Mask:
     """Manifests whose partition statistics may hold a match of a predicate on partition columns."""
     fields = [handle.schema.field(name) for name in handle.schema.partition_keys]
     low = pa.array([m.partition_stats.min_values for m in listed], pa.binary())
@@ -49,16 +49,16 @@ def keep_manifests(handle: Handle, listed: Sequence[ManifestFile], predicate: Pr
     rows = np.array([m.num_added_files + m.num_deleted_files for m in listed], np.int64)
     wanted = set(columns(predicate))
     known = _decoded([f for f in fields if f.name in wanted], fields, (low, high, counts), rows)
-    return pruning.keep(predicate, known.get, len(listed))
+    return pruning.may_match(predicate, known.get, len(listed))
 
 
-def keep(handle: Handle, entries: Entries, predicate: Predicate, which: str) -> Mask:
+def keep(handle: TableContext, entries: ManifestEntries, predicate: Predicate, which: str) -> Mask:
     """Files whose key (`which` "key") or value (`which` "value") statistics may hold a match."""
     wanted = set(columns(predicate))
     fields = tuple(f for f in handle.schema.fields if f.name in wanted)
     key = tuple(handle.schema.trimmed_primary_keys) if which == "key" else ()
     known = kept(handle.world, entries, ("bounds", which, fields, key), partial(_of, handle, entries, fields, which))
-    found = [(rows, pruning.keep(predicate, bounds.get, len(rows))) for rows, bounds in (_of(handle, entries, fields, which) if known is None else known)]
+    found = [(rows, pruning.may_match(predicate, bounds.get, len(rows))) for rows, bounds in (_of(handle, entries, fields, which) if known is None else known)]
     if len(found) == 1 and len(found[0][0]) == len(entries):  # mostly all files are alike
         return found[0][1]
     mask = np.ones(len(entries), bool)
@@ -67,7 +67,7 @@ def keep(handle: Handle, entries: Entries, predicate: Predicate, which: str) -> 
     return mask
 
 
-def _of(handle: Handle, entries: Entries, fields: Sequence[Field], which: str) -> list[tuple[NDArray[np.int64], dict[str, Bounds]]]:
+def _of(handle: TableContext, entries: ManifestEntries, fields: Sequence[Field], which: str) -> list[tuple[NDArray[np.int64], dict[str, PruningStatistics]]]:
     """The bounds of some columns, of files that are alike and their indices."""
     found = []
     for rows, written, present in _alike(handle, entries, which):
@@ -82,7 +82,7 @@ def _of(handle: Handle, entries: Entries, fields: Sequence[Field], which: str) -
     return found
 
 
-def _alike(handle: Handle, entries: Entries, which: str) -> list[tuple[NDArray[np.int64], list[Field], frozenset[int]]]:
+def _alike(handle: TableContext, entries: ManifestEntries, which: str) -> list[tuple[NDArray[np.int64], list[Field], frozenset[int]]]:
     """Entries whose statistics cover the same columns: (their indices, those columns as written, ids of all columns of the file's schema)."""
     if which == "key":
         key = [handle.schema.field(name) for name in handle.schema.trimmed_primary_keys]
@@ -112,7 +112,9 @@ def _codes_of_lists(lists: pa.ListArray) -> NDArray[np.int64]:
     return pc.dictionary_encode(joined).indices.to_numpy()
 
 
-def _decoded(fields: Sequence[Field], written: Sequence[Field], stored: tuple[pa.Array, pa.Array, pa.Array], rows: NDArray[np.int64]) -> dict[str, Bounds]:
+def _decoded(
+    fields: Sequence[Field], written: Sequence[Field], stored: tuple[pa.Array, pa.Array, pa.Array], rows: NDArray[np.int64]
+) -> dict[str, PruningStatistics]:
     """Bounds of the fields that the statistics cover, from the minima, maxima and null counts of the columns as written."""
     at = {f.id: i for i, f in enumerate(written)}
     chosen = [(f, at[f.id]) for f in fields if f.id in at]
@@ -125,7 +127,7 @@ def _decoded(fields: Sequence[Field], written: Sequence[Field], stored: tuple[pa
     found = {}
     for (field, i), smallest, largest, absent in zip(chosen, lows, highs, nulls, strict=True):
         low, high = _ascending(smallest, largest)
-        known = Bounds(type=written[i].type, low=low, high=high, nulls=absent, rows=rows)
+        known = PruningStatistics(type=written[i].type, low=low, high=high, nulls=absent, rows=rows)
         if (lifted := _lift(known, field.type)) is not None:
             found[field.name] = lifted
     return found
@@ -156,7 +158,7 @@ def _null_counts(counts: pa.Array, width: int, only: Sequence[int]) -> NDArray[n
     return found
 
 
-def _lift(known: Bounds, t: DataType) -> Bounds | None:
+def _lift(known: PruningStatistics, t: DataType) -> PruningStatistics | None:
     """Bounds of the type a file was written with as bounds of the column's type today; None: unknown."""
     old = known.type
     if old.root in ("FLOAT", "DOUBLE"):
@@ -178,7 +180,7 @@ def _without_nan(bound: pa.Array) -> pa.Array:
     return pc.if_else(pc.is_nan(bound), pa.scalar(None, bound.type), bound)
 
 
-def _unpadded(known: Bounds) -> Bounds:
+def _unpadded(known: PruningStatistics) -> PruningStatistics:
     """ORC pads CHAR with blanks on disk and in its bounds; rows come trimmed. A lower bound with characters below the blank is no bound then."""
     odd = pc.fill_null(pc.match_substring_regex(known.low, "[\\x00-\\x1f]"), False)
     return replace(known, low=pc.if_else(odd, pa.scalar(None, known.low.type), pc.utf8_rtrim(known.low, " ")))
@@ -189,7 +191,7 @@ def _nothing(t: DataType, count: int) -> pa.Array:
     return pa.nulls(count, to_arrow(t))
 
 
-def _absent(field: Field, rows: NDArray[np.int64]) -> Bounds:
+def _absent(field: Field, rows: NDArray[np.int64]) -> PruningStatistics:
     """A column that a file does not have: null in every row."""
     empty = _nothing(field.type, len(rows))
-    return Bounds(type=field.type, low=empty, high=empty, nulls=rows, rows=rows)
+    return PruningStatistics(type=field.type, low=empty, high=empty, nulls=rows, rows=rows)

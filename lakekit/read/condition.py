@@ -28,7 +28,7 @@ _MAX_TEXT = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class ScanFilter:
     """A filter as planning sees it: a necessary predicate, and the conjuncts that partition columns, or key columns, decide alone."""
 
     predicate: Predicate = TRUE
@@ -49,7 +49,7 @@ def predicate_of(text: str | None) -> Predicate:
         return TRUE
 
 
-def exactly(text: str | None) -> Predicate | None:
+def parse_exact(text: str | None) -> Predicate | None:
     """The predicate that says neither more nor less than a filter's text; None where some of it was not understood."""
     try:
         node = _parsed(text)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from lakekit.errors import Corrupt, LakekitError
 from lakekit.data_file.entry_damage import with_manifest
 from lakekit.data_file.paths import data_file_paths
 from lakekit.data_file.reader import raise_damage
+from lakekit.errors import Corrupt, LakekitError
 from lakekit.format import external_reader
 from lakekit.read.planner import ANYWHERE
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from lakekit.read.planner import Plan
-    from lakekit.read.table_scan import Scan
+    from lakekit.read.table_scan import TableScan
 
 
 @contextmanager
@@ -40,6 +40,6 @@ def named(plans: Callable[[], Sequence[Plan]]) -> Iterator[None]:
         raise
 
 
-def plans_of(source: Scan) -> Callable[[], Sequence[Plan]]:
+def plans_of(source: TableScan) -> Callable[[], Sequence[Plan]]:
     """The plans of every row of a scan, for `named`."""
     return lambda: source.plans(ANYWHERE)

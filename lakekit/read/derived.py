@@ -3,7 +3,8 @@
     kept(world, entries, ("bounds", "v"), lambda: …)     1st time None: the caller makes it for itself; 2nd time made and kept; then found
     kept(…, at_once=True)                                made and kept the 1st time: what is dear to make
 
-The entries of a snapshot are one object from read to read (`metadata.manifest_reader`). Those that a filter made are asked once, so that nothing of them is kept. What
+The entries of a snapshot are one object from read to read (`metadata.manifest_reader`). Those that a filter made are asked once, so that nothing of
+them is kept. What
 is kept lies on the shelf of decoded metadata, within its budget, and keeps no entries alive.
 """
 
@@ -16,8 +17,8 @@ from weakref import ref
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from lakekit.model.manifest_entries import Entries
-    from lakekit.world import World
+    from lakekit.model.manifest_entries import ManifestEntries
+    from lakekit.world import Runtime
 
 T = TypeVar("T")
 
@@ -26,10 +27,10 @@ _MARK_BYTES = 400
 
 
 @overload
-def kept(world: World, entries: Entries, what: Hashable, make: Callable[[], T], *, at_once: Literal[True]) -> T: ...
+def kept(world: Runtime, entries: ManifestEntries, what: Hashable, make: Callable[[], T], *, at_once: Literal[True]) -> T: ...
 @overload
-def kept(world: World, entries: Entries, what: Hashable, make: Callable[[], T], *, at_once: bool = False) -> T | None: ...
-def kept(world: World, entries: Entries, what: Hashable, make: Callable[[], T], *, at_once: bool = False) -> T | None:
+def kept(world: Runtime, entries: ManifestEntries, what: Hashable, make: Callable[[], T], *, at_once: bool = False) -> T | None: ...
+def kept(world: Runtime, entries: ManifestEntries, what: Hashable, make: Callable[[], T], *, at_once: bool = False) -> T | None:
     """What `make` made of those entries, or makes now; None the first time. It must be the same every time, and hold no buffer of the entries."""
     key = (kept, id(entries.table), what)
     known = world.decoded.get(key)
@@ -45,12 +46,12 @@ def kept(world: World, entries: Entries, what: Hashable, make: Callable[[], T], 
     return found
 
 
-def keep(world: World, entries: Entries, what: Hashable, found: object) -> None:
+def keep(world: Runtime, entries: ManifestEntries, what: Hashable, found: object) -> None:
     """Keeps what was made of those entries, in the place of what was kept so."""
     world.decoded.put({(kept, id(entries.table), what): (ref(entries.table), (found,))}, _MARK_BYTES + _weight(found))
 
 
-def recalled(world: World, entries: Entries, what: Hashable) -> Any:
+def recalled(world: Runtime, entries: ManifestEntries, what: Hashable) -> Any:
     """What is kept of those entries; None where nothing is, or is no more."""
     known = world.decoded.get((kept, id(entries.table), what))
     return known[1][0] if known is not None and known[1] and known[0]() is entries.table else None

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lakekit.draw import html, cards
-from lakekit.draw.humanize import plural, size
+from lakekit.draw import cards, html
+from lakekit.draw.humanize import format_size, plural
 from lakekit.predicate import words
 from lakekit.read import aggregate_pushdown, estimate, far, lazy
-from lakekit.read.condition import exactly
-from lakekit.read.user_expressions import check_times
+from lakekit.read.condition import parse_exact
 from lakekit.read.planner import ANYWHERE, Step
-from lakekit.read.spelled import text_of
+from lakekit.read.spelled import pyarrow_text
+from lakekit.read.user_expressions import check_times
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from lakekit.model.index_file import DeletionRange
     from lakekit.read.planner import Plan
-    from lakekit.read.table_scan import Scan
+    from lakekit.read.table_scan import TableScan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +61,8 @@ class Explain:
 
     @property
     def _last(self) -> list[str]:
-        of = "" if self.bytes_total is None else f" of {size(self.bytes_total)}"
-        found = [f"read     {self.files_read} of {plural(self.files_total, 'file')}, {size(self.bytes_read)}{of}    merge: {self.merge}"]
+        of = "" if self.bytes_total is None else f" of {format_size(self.bytes_total)}"
+        found = [f"read     {self.files_read} of {plural(self.files_total, 'file')}, {format_size(self.bytes_read)}{of}    merge: {self.merge}"]
         if self.rows_expected is not None:
             found.append(f"expect   about {plural(self.rows_expected, 'row')}, by statistics of snapshot {self.analyzed_snapshot_id}")
         if self.vector_count:
@@ -82,10 +82,10 @@ class Explain:
         return html.funnel(self._title, steps) + "".join(f"<p>{html.escape(line)}</p>" for line in self._last)
 
 
-def explain(scan: Scan, expr: pl.Expr | None, aggregates: Sequence[pl.Expr] = ()) -> Explain:
+def explain(scan: TableScan, expr: pl.Expr | None, aggregates: Sequence[pl.Expr] = ()) -> Explain:
     """The funnel of a scan filtered by an expression; of `aggregates`, without the files that indexes answer for, which are asked."""
     if expr is not None:
-        far.refuse(expr, scan.handle.name, "expr")
+        far.check_printable_times(expr, scan.handle.name, "expr")
         check_times(expr, scan.schema(), f"expr={expr} for {scan.handle.name}")
     said = None if expr is None else _words(scan, expr)
     if aggregates:
@@ -97,7 +97,7 @@ def explain(scan: Scan, expr: pl.Expr | None, aggregates: Sequence[pl.Expr] = ()
     return _expecting(_told(scan, plans, rows, said), plans, rows, scan)
 
 
-def _expecting(told: Explain, plans: Sequence[Plan], rows: Sequence[Sequence[Step]], scan: Scan) -> Explain:
+def _expecting(told: Explain, plans: Sequence[Plan], rows: Sequence[Sequence[Step]], scan: TableScan) -> Explain:
     """The same with the rows that statistics let expect, where every snapshot has some; no more than those that file indexes name."""
     states = [(plan, steps) for plan, steps in zip(plans, rows, strict=True) if plan.snapshot is not None]
     found = [(estimate.of(plan, scan.fields), steps) for plan, steps in states]
@@ -107,10 +107,10 @@ def _expecting(told: Explain, plans: Sequence[Plan], rows: Sequence[Sequence[Ste
     return replace(told, rows_expected=expected, analyzed_snapshot_id=found[0][0].analyzed_snapshot_id)
 
 
-def _words(scan: Scan, expr: pl.Expr) -> str:
+def _words(scan: TableScan, expr: pl.Expr) -> str:
     """A filter as a person writes it."""
     filters = lazy.filters_of(expr, scan.schema())
-    said = [exactly(text_of(found)) for found in filters]
+    said = [parse_exact(pyarrow_text(found)) for found in filters]
     # Polars hands over the last conjunct first
     parts = [str(found.expr) if one is None else words(one) for one, found in zip(said, filters, strict=True)][::-1]
     if len(parts) < 2:
@@ -118,7 +118,7 @@ def _words(scan: Scan, expr: pl.Expr) -> str:
     return " & ".join(f"({part})" for part in parts)
 
 
-def _told(scan: Scan, plans: Sequence[Plan], rows: Sequence[Sequence[Step]], said: str | None) -> Explain:
+def _told(scan: TableScan, plans: Sequence[Plan], rows: Sequence[Sequence[Step]], said: str | None) -> Explain:
     """What the plans of a condition counted, branch after branch, with the `rows` that file indexes name in each."""
     own = next(plan for plan in plans if plan.handle.branch == scan.handle.branch)
     states = [plan for plan in plans if plan.snapshot is not None]

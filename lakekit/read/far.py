@@ -23,7 +23,7 @@ _MADE_BY = (b"Date", b"date", b"TemporalExpr")
 """What the bytes of an expression have in them that has times in it; values of a `pl.Series` are never printed."""
 
 
-def refuse(expr: pl.Expr, table: str, said: str) -> None:
+def check_printable_times(expr: pl.Expr, table: str, said: str) -> None:
     """Raises `ValueOutOfRange` for an expression with a constant date or timestamp that no calendar of Polars holds."""
     if not _may_have_times(expr):
         return

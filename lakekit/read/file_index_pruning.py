@@ -15,18 +15,18 @@ import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from lakekit import world
-from lakekit.file_index import container
 from lakekit.codec.binary_columns import binary_buffers, binary_data, nulls_of
-from lakekit.errors import Corrupt, LakekitError
 from lakekit.data_file.paths import data_file_path, place_of
-from lakekit.file_index.evaluator import File, evaluate as ask
-from lakekit.file_index.together import Containers, Told, forgetful, told
+from lakekit.errors import Corrupt, LakekitError
+from lakekit.file_index import container
+from lakekit.file_index.evaluator import IndexedFile, evaluate as ask
+from lakekit.file_index.together import BatchResult, Containers, forgetful, told
 from lakekit.metadata import schemas
 from lakekit.model.data_file import format_of
 from lakekit.predicate import TRUE, Leaf, columns, literal, restrict
 from lakekit.progress import work
 from lakekit.read import beside, lookup, peek
-from lakekit.read.beside import INSIDE, Lot, again
+from lakekit.read.beside import INSIDE, IndexBatch, again
 from lakekit.read.derived import kept
 from lakekit.read.peek import HEAD_BYTES
 from lakekit.read.pruning import padded
@@ -37,20 +37,20 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.data_file import DataFile
-    from lakekit.model.manifest_entries import Entries
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.data_file import DataFileMeta
+    from lakekit.model.manifest_entries import ManifestEntries
     from lakekit.model.table_schema import TableSchema
     from lakekit.predicate import Predicate
     from lakekit.types import DataType
-    from lakekit.world import World
+    from lakekit.world import Runtime
 
     Hit = bool | BitMap
 
 T = TypeVar("T")
 
 
-class Found(NamedTuple):
+class FileIndexResult(NamedTuple):
     """What indexes say, by place among the entries: files without a row that matches, and positions of rows that may. Who knows nothing is left out.
 
     `later` tells those positions of files that have rows for sure: most are read without asking which.
@@ -76,10 +76,10 @@ _MOST_BLANKS = 16
 """So many blanks at the end of a CHAR are looked for in an index; where there may be more, it is not asked."""
 _REFORM_END_MS = -12_218_428_800_000
 """1582-10-25: ORC gives times from before the reform of the calendar back as others, which are before this one."""
-_NOTHING = Found(np.zeros(0, np.int64), {}, dict)
+_NOTHING = FileIndexResult(np.zeros(0, np.int64), {}, dict)
 
 
-def evaluate(handle: Handle, entries: Entries, alone: NDArray[np.int64], predicate: Predicate) -> Found:
+def evaluate(handle: TableContext, entries: ManifestEntries, alone: NDArray[np.int64], predicate: Predicate) -> FileIndexResult:
     """What the indexes of the files `alone` say of a condition. Raises `Corrupt`, `FileMissing`."""
     if predicate == TRUE or not handle.options.file_index_read_enabled or not len(alone):
         return _NOTHING
@@ -92,7 +92,7 @@ def evaluate(handle: Handle, entries: Entries, alone: NDArray[np.int64], predica
     peeked = _peeked(handle, entries, indexes, outside, written)
     if len(peeked):
         outside, of_all = np.setdiff1d(outside, peeked, assume_unique=True), False
-    asking = _Asking(handle, entries, indexes, written, of_all)
+    asking = _IndexQuery(handle, entries, indexes, written, of_all)
     with work(handle.world, "planning", "file indexes", len(inside) + len(outside)) as under_way:
         lots = _lots(handle, entries, indexes, (inside, outside), of_all=of_all)
         told_by = [(lot, at, _together(asking, lot, at)) for lot in lots for at in (_chosen(lot.places, alone, len(entries)),)]
@@ -105,10 +105,12 @@ def evaluate(handle: Handle, entries: Entries, alone: NDArray[np.int64], predica
     sure = [(lot, at[one.sure]) for lot, at, one in told_by if one.sure.any()]
     if of_all and isinstance(predicate, Leaf) and predicate.op in ("=", "in"):
         _remember(asking, lots, predicate)
-    return Found(np.concatenate([_NOTHING.gone, *gone]) if len(gone) != 1 else gone[0], _positions(found), partial(_later, asking, sure) if sure else dict)
+    return FileIndexResult(
+        np.concatenate([_NOTHING.gone, *gone]) if len(gone) != 1 else gone[0], _positions(found), partial(_later, asking, sure) if sure else dict
+    )
 
 
-def _peeked(handle: Handle, entries: Entries, indexes: _Indexes, outside: NDArray[np.int64], written: Mapping[int, Written]) -> NDArray[np.int64]:
+def _peeked(handle: TableContext, entries: ManifestEntries, indexes: _Indexes, outside: NDArray[np.int64], written: Mapping[int, Written]) -> NDArray[np.int64]:
     """Those whose indexes beside them rule them out by a few bytes, where nobody asked them before."""
     if not len(outside) or not beside.is_first_time(handle, entries, outside):
         return _NOTHING.gone
@@ -118,7 +120,7 @@ def _peeked(handle: Handle, entries: Entries, indexes: _Indexes, outside: NDArra
     return at[np.array(gone, bool)]
 
 
-def _beyond(asking: _Asking, outside: NDArray[np.int64], lots: Sequence[Lot]) -> NDArray[np.int64]:
+def _beyond(asking: _IndexQuery, outside: NDArray[np.int64], lots: Sequence[IndexBatch]) -> NDArray[np.int64]:
     """The indexes beside files that no lot holds."""
     held = [lot.places for lot in lots if lot.number != INSIDE]
     if sum(map(len, held)) == len(asking.indexes.outside if asking.of_all else outside):  # mostly there is room for all
@@ -130,7 +132,7 @@ def _positions(found: Mapping[int, Hit]) -> dict[int, BitMap]:
     return {at: hit for at, hit in found.items() if not isinstance(hit, bool)}
 
 
-def _later(asking: _Asking, sure: list[tuple[Lot, NDArray[np.int64]]]) -> dict[int, BitMap]:
+def _later(asking: _IndexQuery, sure: list[tuple[IndexBatch, NDArray[np.int64]]]) -> dict[int, BitMap]:
     return _positions(_each(asking, sure, lambda: None))
 
 
@@ -138,19 +140,19 @@ Written = tuple["TableSchema", "Predicate"]
 """The schema that a file was written with, and the condition in its names."""
 
 
-class _Asking(NamedTuple):
+class _IndexQuery(NamedTuple):
     """A question of the files of some entries, in the names of every schema they were written with. `of_all`: of most that have indexes."""
 
-    handle: Handle
-    entries: Entries
+    handle: TableContext
+    entries: ManifestEntries
     indexes: _Indexes
     written: Mapping[int, Written]
     of_all: bool
 
 
-def _written(handle: Handle, entries: Entries, schema_ids: Iterable[int], predicate: Predicate) -> dict[int, Written]:
+def _written(handle: TableContext, entries: ManifestEntries, schema_ids: Iterable[int], predicate: Predicate) -> dict[int, Written]:
     """By the id of a schema; those are left out whose files can say nothing."""
-    every = {number: schemas.written(handle, number) for number in schema_ids}
+    every = {number: schemas.schema_of_file(handle, number) for number in schema_ids}
     asked = {number: (one, _padded(one, as_written(handle.schema, one, as_read(handle.schema, entries, predicate)))) for number, one in every.items()}
     return {number: (one, condition) for number, (one, condition) in asked.items() if condition != TRUE}
 
@@ -170,11 +172,11 @@ class _Indexes(NamedTuple):
     row_counts: NDArray[np.int64]
 
 
-def _indexes(known: World, entries: Entries) -> _Indexes:
+def _indexes(known: Runtime, entries: ManifestEntries) -> _Indexes:
     return kept(known, entries, "indexes", partial(_where, entries)) or _where(entries)
 
 
-def _where(entries: Entries) -> _Indexes:
+def _where(entries: ManifestEntries) -> _Indexes:
     embedded = entries.column("embedded_index")  # of all entries: taking some of them copies their indexes
     is_inside = ~nulls_of(embedded)
     extra = pc.fill_null(pc.greater(pc.list_value_length(entries.column("extra_files")), 0), False).to_numpy(zero_copy_only=False)
@@ -185,7 +187,7 @@ def _where(entries: Entries) -> _Indexes:
     return _Indexes(inside, outside, starts[inside], (starts + lengths)[inside], written, ids, counts)
 
 
-def lots(handle: Handle, entries: Entries, places: NDArray[np.int64]) -> list[Lot]:
+def lots(handle: TableContext, entries: ManifestEntries, places: NDArray[np.int64]) -> list[IndexBatch]:
     """The indexes of the files at some places, as far as they are in memory, or fit into it: what is asked again is read once. Raises `FileMissing`."""
     indexes = _indexes(handle.world, entries)
     inside, outside = _chosen(indexes.inside, places, len(entries)), _chosen(indexes.outside, places, len(entries))
@@ -197,10 +199,12 @@ def _is_most(indexes: _Indexes, count: int) -> bool:
     return _MOST * count >= len(indexes.inside) + len(indexes.outside)
 
 
-def _lots(handle: Handle, entries: Entries, indexes: _Indexes, asked: tuple[NDArray[np.int64], NDArray[np.int64]], *, of_all: bool) -> list[Lot]:
+def _lots(
+    handle: TableContext, entries: ManifestEntries, indexes: _Indexes, asked: tuple[NDArray[np.int64], NDArray[np.int64]], *, of_all: bool
+) -> list[IndexBatch]:
     """The indexes that are asked for, and where most of all are, the others too: what lies in entries is copied by none of it."""
     inside, outside = asked
-    lots = [Lot(INSIDE, indexes.inside, binary_data(entries.column("embedded_index")), indexes.begins, indexes.ends)] if len(inside) else []
+    lots = [IndexBatch(INSIDE, indexes.inside, binary_data(entries.column("embedded_index")), indexes.begins, indexes.ends)] if len(inside) else []
     return lots + (beside.held(handle, entries, indexes.outside if of_all else outside, every=of_all) if len(outside) else [])
 
 
@@ -213,7 +217,7 @@ def _chosen(places: NDArray[np.int64], alone: NDArray[np.int64], count: int) -> 
     return places[mask[places]]
 
 
-def _together(asking: _Asking, lot: Lot, wanted: NDArray[np.int64]) -> Told:
+def _together(asking: _IndexQuery, lot: IndexBatch, wanted: NDArray[np.int64]) -> BatchResult:
     """What indexes say that are looked at together: which of the wanted places have no row, which have some for sure, and of which no more is known."""
     asked = lot.places if asking.of_all else wanted
     parts = [(mine, _of_schema(asking, lot, number, some)) for number, mine, some in _by_schema(asking, lot, asked)]
@@ -221,26 +225,26 @@ def _together(asking: _Asking, lot: Lot, wanted: NDArray[np.int64]) -> Told:
     if len(wanted) == len(asked):
         return every
     at = np.searchsorted(asked, wanted)
-    return Told(every.dead[at], every.sure[at], every.mute[at])
+    return BatchResult(every.dead[at], every.sure[at], every.mute[at])
 
 
-def _of_schema(asking: _Asking, lot: Lot, schema_id: int, some: Containers) -> Told:
+def _of_schema(asking: _IndexQuery, lot: IndexBatch, schema_id: int, some: Containers) -> BatchResult:
     schema, condition = asking.written[schema_id]
     memory = partial(again, asking.handle, asking.entries, lot, schema_id) if asking.of_all else forgetful
     return told(some, condition, schema.types, memory)
 
 
-def _joined(parts: Sequence[tuple[NDArray[np.int64], Told]], count: int) -> Told:
+def _joined(parts: Sequence[tuple[NDArray[np.int64], BatchResult]], count: int) -> BatchResult:
     """What was told of each part of `count` files, as one."""
     if len(parts) == 1 and len(parts[0][0]) == count:  # mostly all are of one schema
         return parts[0][1]
-    every = Told(*np.zeros((3, count), bool))
+    every = BatchResult(*np.zeros((3, count), bool))
     for mine, found in parts:
         every.dead[mine], every.sure[mine], every.mute[mine] = found
     return every
 
 
-def _by_schema(asking: _Asking, lot: Lot, asked: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64], Containers]]:
+def _by_schema(asking: _IndexQuery, lot: IndexBatch, asked: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64], Containers]]:
     """Indexes of the files of each schema: its number, whose they are among `asked`, and where they lie: none is copied."""
     at = slice(None) if len(asked) == len(lot.places) else np.searchsorted(lot.places, asked)
     begins, ends, counts = lot.begins[at], lot.ends[at], asking.indexes.row_counts[asked]
@@ -253,7 +257,7 @@ def _by_schema(asking: _Asking, lot: Lot, asked: NDArray[np.int64]) -> Iterator[
             yield number, mine, Containers(lot.data, begins[mine], ends[mine], counts[mine])
 
 
-def _each(asking: _Asking, wanted: Iterable[tuple[Lot, NDArray[np.int64]]], after: Callable[[], object]) -> dict[int, Hit]:
+def _each(asking: _IndexQuery, wanted: Iterable[tuple[IndexBatch, NDArray[np.int64]]], after: Callable[[], object]) -> dict[int, Hit]:
     """What the indexes at some places of lots say, asked one by one. Raises `Corrupt`, `FileMissing`."""
     found: dict[int, Hit] = {}
     for lot, places in wanted:
@@ -266,7 +270,7 @@ def _each(asking: _Asking, wanted: Iterable[tuple[Lot, NDArray[np.int64]]], afte
     return found
 
 
-def _one_by_one(asking: _Asking, places: NDArray[np.int64], after: Callable[[], object]) -> dict[int, Hit]:
+def _one_by_one(asking: _IndexQuery, places: NDArray[np.int64], after: Callable[[], object]) -> dict[int, Hit]:
     """What indexes say that are read for it. Raises `Corrupt`, `FileMissing`."""
     if not len(places):
         return {}
@@ -278,10 +282,10 @@ def _one_by_one(asking: _Asking, places: NDArray[np.int64], after: Callable[[], 
         file = entries.file(at)
         return _ask(handle, data_file_path(handle, *place_of(entries, at), file), file, *asking.written[file.schema_id])
 
-    return dict(zip(left, world.each_small(one, left, is_remote=handle.storage.is_remote, after=lambda _: after()), strict=True))
+    return dict(zip(left, world.map_io(one, left, is_remote=handle.storage.is_remote, after=lambda _: after()), strict=True))
 
 
-def _remember(asking: _Asking, lots: Sequence[Lot], leaf: Leaf) -> None:
+def _remember(asking: _IndexQuery, lots: Sequence[IndexBatch], leaf: Leaf) -> None:
     """What tells of a lookup of a column, where all files are of today's schema and bring their indexes in a few lots."""
     handle, entries = asking.handle, asking.entries
     if sum(len(lot.places) for lot in lots) == len(entries) and asking.indexes.schemas == (handle.schema.id,):
@@ -303,13 +307,13 @@ def _hit(found: Hit) -> Hit:
     return False if isinstance(found, BitMap) and not found else found
 
 
-def indexed(known: World, entries: Entries, alone: NDArray[np.int64]) -> NDArray[np.int64]:
+def indexed(known: Runtime, entries: ManifestEntries, alone: NDArray[np.int64]) -> NDArray[np.int64]:
     """Those files that bring an index."""
     indexes = _indexes(known, entries)
     return _chosen(np.union1d(indexes.inside, indexes.outside), alone, len(entries))
 
 
-def _ask(handle: Handle, data_path: str, file: DataFile, written: TableSchema, asked: Predicate) -> Hit:
+def _ask(handle: TableContext, data_path: str, file: DataFileMeta, written: TableSchema, asked: Predicate) -> Hit:
     found = _container(handle, data_path, file)
     if found is None:
         return True
@@ -319,13 +323,13 @@ def _ask(handle: Handle, data_path: str, file: DataFile, written: TableSchema, a
         raise beside.advised(damaged) from None
 
 
-def opened(handle: Handle, data_path: str, file: DataFile, written: TableSchema) -> File | None:
+def opened(handle: TableContext, data_path: str, file: DataFileMeta, written: TableSchema) -> IndexedFile | None:
     """The indexes of a file that the schema `written` is of, to be asked for more; None where it has none. Raises `Corrupt`, `FileMissing`."""
     found = _container(handle, data_path, file)
-    return None if found is None else File(found[1], written.types, file.row_count, found[0])
+    return None if found is None else IndexedFile(found[1], written.types, file.row_count, found[0])
 
 
-def contents(handle: Handle, data_path: str, file: DataFile) -> Mapping[str, Mapping[str, object]]:
+def contents(handle: TableContext, data_path: str, file: DataFileMeta) -> Mapping[str, Mapping[str, object]]:
     """By column, which indexes a file brings: of those beside it no more than the head is read. Raises `Corrupt`, `FileMissing`."""
     try:
         if file.embedded_index is not None:
@@ -341,7 +345,7 @@ def contents(handle: Handle, data_path: str, file: DataFile) -> Mapping[str, Map
         raise beside.advised(damaged) from None
 
 
-def _container(handle: Handle, data_path: str, file: DataFile) -> tuple[str, bytes] | None:
+def _container(handle: TableContext, data_path: str, file: DataFileMeta) -> tuple[str, bytes] | None:
     """Where the indexes of a file are, and their bytes."""
     if file.embedded_index is not None:
         return data_path, file.embedded_index
@@ -365,7 +369,7 @@ def _padded(written: TableSchema, predicate: Predicate) -> Predicate:
     return restrict(predicate, lambda leaf: _with_blanks(leaf, lengths[leaf.column]) if leaf.column in lengths else leaf) if lengths else predicate
 
 
-def as_read(schema: TableSchema, entries: Entries, predicate: Predicate) -> Predicate:
+def as_read(schema: TableSchema, entries: ManifestEntries, predicate: Predicate) -> Predicate:
     """The predicate for indexes and statistics of the files, which know times as the reference was given them: its ORC gives some of them back as others."""
     times = {field.name: field.type for field in schema.fields if field.type.root in TIMESTAMPS}
     if not any(name in times for name in columns(predicate)):
@@ -380,7 +384,7 @@ def _may_be_lost(leaf: Leaf, t: DataType) -> bool:
     return any(-1000 <= time.millis < 1000 or time.millis < _REFORM_END_MS for time in times)
 
 
-def _has_orc(entries: Entries) -> bool:
+def _has_orc(entries: ManifestEntries) -> bool:
     return any(format_of(name) == "orc" for name in entries.column("file_name").to_pylist())  # scalar: one a file
 
 

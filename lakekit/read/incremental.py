@@ -17,23 +17,23 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pyarrow.compute as pc
 
-from lakekit.errors import InvalidOption, SnapshotNotFound
 from lakekit.data_file.entry_damage import manifest_named
+from lakekit.errors import InvalidOption, SnapshotNotFound
 from lakekit.format.polars_types import polars_schema
 from lakekit.metadata import manifest_reader, schemas, snapshots, tags
 from lakekit.model.manifest_entries import ADD, concat, empty
 from lakekit.options.features import check_readable
 from lakekit.options.table_options import TableOptions
 from lakekit.read import anew, auto_tags, lazy_frames, planner, table_scan, time_travel
-from lakekit.read.lazy import Now
+from lakekit.read.lazy import ResolvedSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.manifest_entries import Entries
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.manifest_entries import ManifestEntries
     from lakekit.model.snapshot import Snapshot
-    from lakekit.read.condition import Condition
+    from lakekit.read.condition import ScanFilter
     from lakekit.read.planner import Plan
     from lakekit.types import Field
 
@@ -42,14 +42,14 @@ LATEST_DELTA = "latest-delta"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
+class IncrementalScan:
     """Rows of (since, until] with their kind first. `until` None: up to the newest snapshot when the frame runs.
 
     `kind_column` None: only the rows that were added or updated to, without their kind. `numbered`: with sequence numbers after the kinds. `newest_only`: the
     newest snapshot alone, whichever that is when the frame runs.
     """
 
-    handle: Handle
+    handle: TableContext
     fields: tuple[Field, ...]
     since: int | str | datetime
     until: int | str | datetime | None
@@ -63,22 +63,22 @@ class Changes:
         kind = {} if self.kind_column is None else lazy_frames.kind_schema(self.kind_column, numbered=self.numbered)
         return {**kind, **polars_schema(self.fields, timestamp_unit=self.handle.options.lakekit_timestamp_unit)}
 
-    def now(self) -> Now:
+    def now(self) -> ResolvedSource:
         """The two ends, as snapshot ids, and the rows between them."""
-        handle, fields = anew.as_it_is(self.handle, self.fields, "changes()")
+        handle, fields = anew.refresh_if_recreated(self.handle, self.fields, "changes()")
         if handle is not self.handle:
             return replace(self, handle=handle, fields=fields).now()
         start, end = self._ends()
-        return Now(f"{start}-{end}@{handle.schema.time_millis}", self._frame, handle.schema)
+        return ResolvedSource(f"{start}-{end}@{handle.schema.time_millis}", self._frame, handle.schema)
 
-    def _frame(self, condition: Condition, limit: int | None) -> pl.LazyFrame:  # noqa: ARG002 - every row of a change may be a delete
+    def _frame(self, condition: ScanFilter, limit: int | None) -> pl.LazyFrame:  # noqa: ARG002 - every row of a change may be a delete
         with manifest_named(self.handle, lambda: snapshots.read(self.handle, self._ends()[1])):
             plans = self.plans(condition)
             if not plans:
                 return pl.LazyFrame(schema=self.schema())
             return lazy_frames.changed(self._rows(plans), self.kind_column, self.fields, self._system)
 
-    def plans(self, condition: Condition) -> tuple[Plan, ...]:
+    def plans(self, condition: ScanFilter) -> tuple[Plan, ...]:
         """The plans of a condition: of files whose rows are told as they lie, those of a fallback branch last; for "diff" of what only one state has.
 
         Of append tables "diff" has the later plan alone, to be read as a state. None where nothing changed.
@@ -93,7 +93,7 @@ class Changes:
         own = planner.plan_change(self.handle, newest, entries, condition, hides_level_zero=not self.newest_only)
         return (own, *self._fallback_plan(start, end, entries, condition))
 
-    def _fallback_plan(self, start: int, end: int, own: Entries, condition: Condition) -> tuple[Plan, ...]:
+    def _fallback_plan(self, start: int, end: int, own: ManifestEntries, condition: ScanFilter) -> tuple[Plan, ...]:
         """Return the plan of what the fallback branch brought into partitions that this range of this branch has not.
 
         Snapshot ids mean those of either branch, as in the reference (`FallbackReadFileStoreTable`), a time or a tag what it means there.
@@ -167,10 +167,10 @@ class Changes:
         msg = f"changes end at snapshot {end}, before they begin at {start}: give the older one as since"
         return InvalidOption(msg, key="until", value=str(self.until))
 
-    def _written(self, start: int, end: int) -> tuple[Entries, Snapshot]:
+    def _written(self, start: int, end: int) -> tuple[ManifestEntries, Snapshot]:
         """What the snapshots of the range added, in their order."""
         changelog = self._of_changelog
-        parts: list[Entries] = []
+        parts: list[ManifestEntries] = []
         newest = snapshots.find_change(self.handle, end) or snapshots.read(self.handle, end)
         for number in range(start + 1, end + 1):
             snapshot = snapshots.find_change(self.handle, number)
@@ -183,7 +183,7 @@ class Changes:
                 parts.append(read.filter(read.numbers("kind") == ADD))
         return (concat(parts) if parts else empty()), newest
 
-    def _states(self, condition: Condition) -> tuple[Plan, ...]:
+    def _states(self, condition: ScanFilter) -> tuple[Plan, ...]:
         """Both states, of the files that only one of them has; append tables, having no keys, tell the rows of the newer files."""
         before, after = (self._state(end) for end in (self.since, self.until))
         self._same_buckets(before, after)
@@ -210,10 +210,10 @@ their difference is not told; ask for mode 'delta' or 'changelog', or compare th
         if isinstance(at, int) or time_travel.names_a_snapshot(self.handle, at):
             return time_travel.locate(self.handle, at)
         found = snapshots.at_time(self.handle, time_travel.time_ms(self.handle, at)) or snapshots.earliest(self.handle)
-        return time_travel.Position(snapshot=None) if found is None else time_travel.past(found)
+        return time_travel.Position(snapshot=None) if found is None else time_travel.at_snapshot(found)
 
 
-def _end(handle: Handle, at: int | str | datetime, *, before_all: int) -> int:
+def _end(handle: TableContext, at: int | str | datetime, *, before_all: int) -> int:
     """The snapshot id that an end of a range means."""
     if isinstance(at, bool) or not isinstance(at, (int, str, datetime)):
         msg = f"changes() takes snapshot ids, tags, ISO times or datetimes, not {type(at).__name__}"
@@ -229,7 +229,7 @@ def _end(handle: Handle, at: int | str | datetime, *, before_all: int) -> int:
     return before_all if found is None else found.id
 
 
-def changes(handle: Handle, since: int | str | datetime, until: int | str | datetime | None, *, mode: str, kind_column: str | None) -> Changes:
+def changes(handle: TableContext, since: int | str | datetime, until: int | str | datetime | None, *, mode: str, kind_column: str | None) -> IncrementalScan:
     """The changes of a range, checked."""
     check_readable(handle.all_options, f"table {handle.name}")
     if mode not in MODES:
@@ -242,12 +242,12 @@ def changes(handle: Handle, since: int | str | datetime, until: int | str | date
         msg = f"{handle.name} has a column {kind_column!r} of its own; name the kinds otherwise with kind_column="
         raise InvalidOption(msg, key="kind_column", value=kind_column)
     _forwards(handle, since, until)
-    found = Changes(handle=replace(handle), fields=handle.schema.fields, since=since, until=until, mode=mode, kind_column=kind_column)
+    found = IncrementalScan(handle=replace(handle), fields=handle.schema.fields, since=since, until=until, mode=mode, kind_column=kind_column)
     found.now()
     return found
 
 
-def _forwards(handle: Handle, since: int | str | datetime, until: int | str | datetime | None) -> None:
+def _forwards(handle: TableContext, since: int | str | datetime, until: int | str | datetime | None) -> None:
     """Raises `InvalidOption` for two times of which the later one comes first, though both may mean one snapshot."""
     ends = [end for end in (since, until) if isinstance(end, (str, datetime)) and not time_travel.names_a_snapshot(handle, end)]
     if len(ends) == 2 and time_travel.time_ms(handle, ends[1]) < time_travel.time_ms(handle, ends[0]):
@@ -255,7 +255,7 @@ def _forwards(handle: Handle, since: int | str | datetime, until: int | str | da
         raise InvalidOption(msg, key="until", value=str(until))
 
 
-def between(handle: Handle, *, kind_column: str | None) -> Changes:
+def between(handle: TableContext, *, kind_column: str | None) -> IncrementalScan:
     """The changes that a table's options mean where `travel.means_changes` (ENGINE 6.3).
 
     Two tags mean the difference of their states, unless `incremental-between-tag-to-snapshot` says otherwise; `incremental-to-auto-tag` the difference
@@ -286,7 +286,7 @@ def between(handle: Handle, *, kind_column: str | None) -> Changes:
     return changes(handle, numbers[0] or 0, numbers[1] or 0, mode=mode, kind_column=kind_column)
 
 
-def _alone(handle: Handle) -> None:
+def _alone(handle: TableContext) -> None:
     """Raises `InvalidOption` unless exactly one option says which changes are meant, and none which state."""
     given = handle.all_options
     named = [key for key in (*time_travel.POSITIONS, "scan.version", time_travel.FILES_SINCE) if given.get(key) is not None]

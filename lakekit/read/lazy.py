@@ -19,8 +19,8 @@ from polars.lazyframe.resolver import FilterExpr, LazyFrameResolver, ResolvedLaz
 from lakekit import world
 from lakekit.predicate import conjunction, leaves
 from lakekit.read import row_groups, temporal
-from lakekit.read.condition import Condition, exactly, predicate_of
-from lakekit.read.spelled import text_of
+from lakekit.read.condition import ScanFilter, parse_exact, predicate_of
+from lakekit.read.spelled import pyarrow_text
 from lakekit.types import TIMESTAMPS
 
 if TYPE_CHECKING:
@@ -35,34 +35,34 @@ _TOLD_OTHERWISE = ("CHAR", "FLOAT", "DOUBLE", *TIMESTAMPS)
 """Types of which a manifest may hold other values than the rows come with: blanks at the end, zeros of another sign, other units."""
 
 
-class Now(NamedTuple):
+class ResolvedSource(NamedTuple):
     """What a source is when it is asked: `version`, a text that changes when what would be read changes, and `frame`, which reads what that text stands for.
 
     `frame` gives all columns of the rows that may satisfy a condition. `schema` says what the columns are to the table: partition columns, key columns.
     """
 
     version: str
-    frame: Callable[[Condition, int | None], pl.LazyFrame]
+    frame: Callable[[ScanFilter, int | None], pl.LazyFrame]
     schema: TableSchema
 
 
-class Source(Protocol):
+class ScanSource(Protocol):
     """What a scan reads: asked for its version first, so that an unchanged table is not planned twice."""
 
     def schema(self) -> Mapping[str, pl.DataType]:
         """Columns and types of the frame, fixed when the scan was made."""
 
-    def now(self) -> Now:
+    def now(self) -> ResolvedSource:
         """What would be read now: looked for once a question."""
 
 
 class PaimonScan(LazyFrameResolver):
-    """Polars' view of a `Source`; its name is what `explain()` shows of it.
+    """Polars' view of a `ScanSource`; its name is what `explain()` shows of it.
 
     One that is `shared` plans every time: who asks again has called `scan()` again, and is told what has become of the files since.
     """
 
-    def __init__(self, source: Source, *, shared: bool = False) -> None:
+    def __init__(self, source: ScanSource, *, shared: bool = False) -> None:
         self.source, self.shared = source, shared
         self.plans: dict[tuple[str, tuple[object, ...], int | None], pl.LazyFrame] = {}
         self.times = count()
@@ -111,11 +111,11 @@ class PaimonScan(LazyFrameResolver):
             self.plans[question] = planned  # not read again: another thread may clear them
         return planned, props
 
-    def __reduce__(self) -> tuple[type[PaimonScan], tuple[Source]]:
+    def __reduce__(self) -> tuple[type[PaimonScan], tuple[ScanSource]]:
         return PaimonScan, (self.source,)
 
 
-class _Questions(LazyFrameResolver):
+class _FilterProbe(LazyFrameResolver):
     """A table without rows that writes down the filters it is asked, and takes them all on itself."""
 
     def __init__(self, schema: Mapping[str, pl.DataType]) -> None:
@@ -129,7 +129,7 @@ class _Questions(LazyFrameResolver):
         return pl.LazyFrame(schema=self.columns), ResolvedLazyFrameProps(version_key="", applied_filters=list(range(len(self.filters))))
 
 
-def lazy(source: Source, *, shared: bool = False) -> pl.LazyFrame:
+def lazy(source: ScanSource, *, shared: bool = False) -> pl.LazyFrame:
     """The LazyFrame of a source. It pickles; every `collect()` asks for the version again. Raises `Unsupported` for a column of a type that is refused.
 
     `shared`: it is given to many who ask, each for the state as it is by then.
@@ -149,7 +149,7 @@ def _refuse_numbers(filters: Sequence[FilterExpr], schema: Mapping[str, pl.DataT
         text = found.pyarrow_str
         if text is not None and "to_py_" not in text and not any(schema[name].is_temporal() for name in found.expr.meta.root_names()):
             continue  # columns and constants of other kinds
-        said = exactly(text)
+        said = parse_exact(text)
         if said is None:
             temporal.refuse_numbers(found.expr, schema, "a filter of a scan")
             continue
@@ -164,7 +164,7 @@ def filters_of(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> Sequence[Fil
 
 def all_filters_of(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> tuple[Sequence[FilterExpr], bool]:
     """The same, and whether they are the whole expression: Polars keeps to itself what it cannot hand over, as a function of Python or of all rows."""
-    asked = _Questions(schema)
+    asked = _FilterProbe(schema)
     plan = asked.lazy().filter(expr).explain()
     return asked.filters, plan.startswith("RESOLVER")
 
@@ -174,7 +174,7 @@ def filter_of_sql(text: str, schema: Mapping[str, pl.DataType]) -> pl.Expr | Non
 
     None where Polars cannot hand all of it over. Polars' own errors.
     """
-    asked = _Questions(schema)
+    asked = _FilterProbe(schema)
     plan = asked.lazy().sql(f"SELECT * FROM self WHERE {text}").explain()  # noqa: S608 - the caller's own condition, over a table without rows
     if not plan.startswith("RESOLVER") or not asked.filters:
         return None
@@ -221,12 +221,12 @@ def _separate(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> list[pl.Expr]
     return [*plain, *(row_groups.hide(found.expr) for found in filters if not row_groups.is_plain(found.expr))] if is_whole else [*plain, row_groups.hide(expr)]
 
 
-def condition_of(filters: Sequence[FilterExpr], schema: TableSchema) -> tuple[Condition, list[int]]:
+def condition_of(filters: Sequence[FilterExpr], schema: TableSchema) -> tuple[ScanFilter, list[int]]:
     """The condition of Polars' conjuncts, and the indices of those that partition columns decide exactly."""
     on_partition, on_key, decided, predicates = [], [], [], []
     partition_keys, keys = set(schema.partition_keys), set(schema.trimmed_primary_keys)
     for at, found in enumerate(filters):
-        said = text_of(found)
+        said = pyarrow_text(found)
         used = set(found.expr.meta.root_names()) if partition_keys or keys else set[str]()
         if used and used <= partition_keys and (said is not None or _decides(found.expr, schema.fields_of(used))):
             on_partition.append(found.expr)
@@ -234,7 +234,7 @@ def condition_of(filters: Sequence[FilterExpr], schema: TableSchema) -> tuple[Co
         elif used and used <= keys and said is not None:
             on_key.append(row_groups.hide_calculated(found.expr))
         predicates.append(predicate_of(said))
-    return Condition(conjunction(predicates), tuple(on_partition), tuple(on_key)), decided
+    return ScanFilter(conjunction(predicates), tuple(on_partition), tuple(on_key)), decided
 
 
 def _decides(expr: pl.Expr, fields: Sequence[Field]) -> bool:
@@ -248,7 +248,7 @@ def _decides(expr: pl.Expr, fields: Sequence[Field]) -> bool:
 
 def _text(filters: Sequence[FilterExpr], applied: Sequence[int]) -> tuple[object, ...]:
     """Everything of the filters that a frame depends on: what pyarrow says, and the whole expression where it is applied here."""
-    return tuple(_bytes(f.expr) if at in applied else text_of(f) for at, f in enumerate(filters))
+    return tuple(_bytes(f.expr) if at in applied else pyarrow_text(f) for at, f in enumerate(filters))
 
 
 def _bytes(expr: pl.Expr) -> object:

@@ -12,10 +12,10 @@ import polars as pl
 
 from lakekit.bucket import merge_read as buckets
 from lakekit.columns import FILE, LEVEL, col, cols
-from lakekit.errors import SchemaMismatch
 from lakekit.data_file import deletion_vector_reader, row_kinds, unheld
 from lakekit.data_file.paths import data_file_path, data_file_paths
 from lakekit.data_file.reader import scan_files
+from lakekit.errors import SchemaMismatch
 from lakekit.format.polars_types import polars_schema
 from lakekit.model.row_kind import SHORT
 from lakekit.read import snapshot_diff as differences
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.data_file import DataFile
-    from lakekit.model.manifest_entries import Entries
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.data_file import DataFileMeta
+    from lakekit.model.manifest_entries import ManifestEntries
     from lakekit.model.table_schema import TableSchema
     from lakekit.read.planner import Plan
     from lakekit.types import Field
@@ -50,7 +50,7 @@ def merged(plans: Sequence[Plan], fields: Sequence[Field], *, system: Sequence[s
     parts: list[pl.LazyFrame] = []
     for plan in plans:
         vectors, own = _vectors(plan), own_fields(plan, fields)
-        parts += _alone(plan, own, vectors, system=system, keeps_deletes=keeps_deletes)
+        parts += _scan_unmerged(plan, own, vectors, system=system, keeps_deletes=keeps_deletes)
         if plan.merged:
             parts.append(buckets.lazy(tasks(plan, vectors, keeps_deletes=keeps_deletes), own, system=system))
     return _together(parts, plans[0], fields, system)
@@ -88,7 +88,7 @@ RAW = ("_SEQUENCE_NUMBER", "_row_kind", "_level", "_file")
 """The columns that stored versions have behind those of the table."""
 
 
-def check_raw(handle: Handle, fields: Sequence[Field]) -> None:
+def check_raw(handle: TableContext, fields: Sequence[Field]) -> None:
     """Raises `SchemaMismatch` where the table has a column called like one that stored versions have beside its columns."""
     own = next((field.name for field in fields if field.name in RAW), None)
     if own is not None:
@@ -107,7 +107,7 @@ def difference(before: Plan, after: Plan, fields: Sequence[Field], system: Seque
     is_told_by_key = options.bucket >= 0 and options.bucket_function_type == "default"
     side = partial(_merged_one if is_told_by_key else _in_buckets, fields=fields, keeps_deletes=keeps_deletes)
     old, new = side(before), side(after)
-    return differences.of(old, new, after.handle, after.rule).select(cols([*(field.name for field in fields), *system]))
+    return differences.diff_frames(old, new, after.handle, after.rule).select(cols([*(field.name for field in fields), *system]))
 
 
 def _merged_one(plan: Plan, fields: Sequence[Field], *, keeps_deletes: bool) -> pl.LazyFrame:
@@ -137,7 +137,7 @@ def kinds_first(frame: pl.LazyFrame, kind_column: str, fields: Sequence[Field], 
     return frame.select(_spelled().alias(kind_column), *cols(names))
 
 
-def in_turn(frame: pl.LazyFrame, schema: TableSchema, fields: Sequence[Field]) -> pl.LazyFrame:
+def deletes_first(frame: pl.LazyFrame, schema: TableSchema, fields: Sequence[Field]) -> pl.LazyFrame:
     """Rows of a change, with `_VALUE_KIND`, in an order that a copy kept by key alone can take.
 
     Files come partition by partition, and a key that moved from a later one to an earlier one would come before it leaves. So what ends as taken away goes
@@ -150,7 +150,7 @@ def in_turn(frame: pl.LazyFrame, schema: TableSchema, fields: Sequence[Field]) -
     return frame.sort(stays, maintain_order=True)
 
 
-def tasks(plan: Plan, vectors: Mapping[str, NDArray[np.unsignedinteger]], *, keeps_deletes: bool = False) -> list[buckets.Merge]:
+def tasks(plan: Plan, vectors: Mapping[str, NDArray[np.unsignedinteger]], *, keeps_deletes: bool = False) -> list[buckets.MergeTask]:
     """What each bucket with overlapping files has to do."""
     if plan.rule is None or not plan.merged:
         return []
@@ -158,7 +158,7 @@ def tasks(plan: Plan, vectors: Mapping[str, NDArray[np.unsignedinteger]], *, kee
     files, paths = some.files(), data_file_paths(plan.handle, some)
     ends = list(accumulate(len(bucket.files) for bucket in plan.merged))
     return [
-        buckets.Merge(
+        buckets.MergeTask(
             handle=plan.handle,
             files=tuple(files[end - len(bucket.files) : end]),
             paths=tuple(paths[end - len(bucket.files) : end]),
@@ -173,7 +173,7 @@ def tasks(plan: Plan, vectors: Mapping[str, NDArray[np.unsignedinteger]], *, kee
     ]
 
 
-def _alone(
+def _scan_unmerged(
     plan: Plan, fields: Sequence[Field], vectors: Mapping[str, NDArray[np.unsignedinteger]], *, system: Sequence[str], keeps_deletes: bool
 ) -> list[pl.LazyFrame]:
     """Files without a merge; those that may hold deletes are read with their kinds and lose them."""
@@ -205,7 +205,7 @@ def _scan(
     return scan_files(plan.handle, files, paths, fields, system=system, deletions=vectors, row_masks=masks, snapshot_id=number)
 
 
-def _to_read(plan: Plan, rows: NDArray[np.int64], *, counted: bool) -> tuple[Sequence[DataFile], list[str]]:
+def _to_read(plan: Plan, rows: NDArray[np.int64], *, counted: bool) -> tuple[Sequence[DataFileMeta], list[str]]:
     """The facts of files, and where they lie. Those of a state that is asked for few of its files, and for others the next time, are kept."""
     handle, entries = plan.handle, plan.entries
     if entries is plan.every and FEW_OF * len(rows) <= len(entries) <= MOST_KEPT:
@@ -217,13 +217,13 @@ def _to_read(plan: Plan, rows: NDArray[np.int64], *, counted: bool) -> tuple[Seq
     return some.files_to_read(counted=counted), data_file_paths(handle, some)
 
 
-def _placed(entries: Entries, *, counted: bool) -> list[tuple[DataFile, bytes, int]]:
+def _placed(entries: ManifestEntries, *, counted: bool) -> list[tuple[DataFileMeta, bytes, int]]:
     """The fact of each file, its partition and bucket."""
     places = entries.column("partition").to_pylist(), entries.column("bucket").to_pylist()  # scalar: one a file
     return list(zip(entries.files_to_read(counted=counted), *places, strict=True))  # scalar: one a file
 
 
-def _is_filtered(plan: Plan, file: DataFile) -> bool:
+def _is_filtered(plan: Plan, file: DataFileMeta) -> bool:
     """Whether the query's filters reach the decoder of a file: it needs their columns in any case, and finds the rows by itself that an index names."""
     return file.format_name == "parquet" and file.schema_id == plan.handle.schema.id
 

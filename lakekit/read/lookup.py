@@ -18,8 +18,8 @@ from weakref import ref
 import numpy as np
 
 from lakekit.codec.binary_columns import binary_data
-from lakekit.file_index.container import Payloads
 from lakekit.file_index import together, values
+from lakekit.file_index.container import Payloads
 from lakekit.file_index.together import Containers
 from lakekit.predicate import Leaf
 from lakekit.read import bounds, select
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.manifest_entries import Entries
-    from lakekit.read.beside import Lot
-    from lakekit.read.condition import Condition
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.manifest_entries import ManifestEntries
+    from lakekit.read.beside import IndexBatch
+    from lakekit.read.condition import ScanFilter
     from lakekit.types import DataType
 
     Mask = NDArray[np.bool_]
@@ -44,14 +44,14 @@ _OTHERWISE = {*TIMESTAMPS, "CHAR"}
 """What rows give back of those may be another value than was indexed (`file_index.as_read`)."""
 
 
-class _Listed(NamedTuple):
+class _CachedValues(NamedTuple):
     """All values of the indexes of the entries at those places are remembered, as `what`."""
 
     places: NDArray[np.int64]
     what: Hashable
 
 
-class _Filters(NamedTuple):
+class _FilterBatch(NamedTuple):
     """Filters of the entries at those places, in `data`, which is not kept by this, or in the entries; `shapes` are what `index` knows of them."""
 
     places: NDArray[np.int64]
@@ -63,34 +63,34 @@ class _Filters(NamedTuple):
     shapes: Any
 
 
-def owners(handle: Handle, entries: Entries, condition: Condition) -> Mask | None:
+def owners(handle: TableContext, entries: ManifestEntries, condition: ScanFilter) -> Mask | None:
     """The files that may have a row of a condition."""
     leaf = condition.predicate
     if not isinstance(leaf, Leaf) or leaf.op not in ("=", "in") or condition.on_partition or not handle.options.file_index_read_enabled:
         return None
     t = handle.schema.types.get(leaf.column)
-    known: tuple[_Listed | _Filters, ...] | None = recalled(handle.world, entries, _fact(handle.schema.id, leaf.column))
+    known: tuple[_CachedValues | _FilterBatch, ...] | None = recalled(handle.world, entries, _fact(handle.schema.id, leaf.column))
     if t is None or known is None or values.few_keys(leaf, t) is None:
         return None
     there = np.zeros(len(entries), bool)
     for one in known:  # scalar: few stretches of bytes
-        mine = _filtered(entries, one, leaf, t) if isinstance(one, _Filters) else _listed(handle, entries, one, leaf, t)
+        mine = _filtered(entries, one, leaf, t) if isinstance(one, _FilterBatch) else _listed(handle, entries, one, leaf, t)
         if mine is None:
             return None  # forgotten meanwhile
         there[one.places] = mine
-    if any(isinstance(one, _Filters) for one in known):
+    if any(isinstance(one, _FilterBatch) for one in known):
         there &= bounds.keep(handle, entries, leaf, "value")
         of_buckets = select.in_buckets(handle, entries, leaf)  # filters of other buckets may seem to have it
         there = there if of_buckets is None else there & of_buckets
     return there
 
 
-def _listed(handle: Handle, entries: Entries, known: _Listed, leaf: Leaf, t: DataType) -> Mask | None:
-    listed: values.Values | None = recalled(handle.world, entries, known.what)
+def _listed(handle: TableContext, entries: ManifestEntries, known: _CachedValues, leaf: Leaf, t: DataType) -> Mask | None:
+    listed: values.IndexValues | None = recalled(handle.world, entries, known.what)
     return None if listed is None else values.among(listed, t, leaf)[1]
 
 
-def _filtered(entries: Entries, known: _Filters, leaf: Leaf, t: DataType) -> Mask | None:
+def _filtered(entries: ManifestEntries, known: _FilterBatch, leaf: Leaf, t: DataType) -> Mask | None:
     data = binary_data(entries.column("embedded_index")) if known.data is None else known.data()
     if data is None:
         return None
@@ -98,7 +98,7 @@ def _filtered(entries: Entries, known: _Filters, leaf: Leaf, t: DataType) -> Mas
     return np.logical_not(absent)
 
 
-def remember(handle: Handle, entries: Entries, column: str, lots: Sequence[Lot], row_counts: NDArray[np.int64]) -> None:
+def remember(handle: TableContext, entries: ManifestEntries, column: str, lots: Sequence[IndexBatch], row_counts: NDArray[np.int64]) -> None:
     """Keeps what tells of a column of all entries, whose indexes are those of the lots, and whose files have so many rows."""
     t = handle.schema.types[column]
     if t.root in _OTHERWISE:
@@ -111,14 +111,16 @@ def remember(handle: Handle, entries: Entries, column: str, lots: Sequence[Lot],
     keep(handle.world, entries, _fact(handle.schema.id, column), tuple(found))
 
 
-def _of_lot(handle: Handle, entries: Entries, column: str, t: DataType, lot: Lot, row_counts: NDArray[np.int64]) -> _Listed | _Filters | None:
+def _of_lot(
+    handle: TableContext, entries: ManifestEntries, column: str, t: DataType, lot: IndexBatch, row_counts: NDArray[np.int64]
+) -> _CachedValues | _FilterBatch | None:
     memory = partial(again, handle, entries, lot, handle.schema.id)
     many = Containers(lot.data, lot.begins, lot.ends, row_counts)
     if (listed := together.listed(many, column, t, memory)) is not None:
-        return _Listed(lot.places, made_of(lot.number, handle.schema.id, listed))
+        return _CachedValues(lot.places, made_of(lot.number, handle.schema.id, listed))
     if (filters := together.filters(many, column, t, memory)) is not None:
         index, payloads, shapes = filters
-        return _Filters(lot.places, index, None if lot.number == INSIDE else ref(lot.data), payloads.begins, payloads.ends, row_counts, shapes)
+        return _FilterBatch(lot.places, index, None if lot.number == INSIDE else ref(lot.data), payloads.begins, payloads.ends, row_counts, shapes)
     return None
 
 

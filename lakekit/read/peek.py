@@ -13,15 +13,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lakekit import world
-from lakekit.file_index import container
 from lakekit.errors import LakekitError
+from lakekit.file_index import container
 from lakekit.file_index.evaluator import part
 from lakekit.predicate import Leaf, conjuncts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.predicate import Predicate
     from lakekit.types import DataType
 
@@ -31,7 +31,7 @@ HEAD_BYTES = 4096
 """So many bytes of an index file hold its head, but where very many columns have indexes."""
 
 
-def ruled_out(handle: Handle, paths: Sequence[str], asked: Sequence[tuple[Predicate, Mapping[str, DataType]] | None]) -> list[bool]:
+def ruled_out(handle: TableContext, paths: Sequence[str], asked: Sequence[tuple[Predicate, Mapping[str, DataType]] | None]) -> list[bool]:
     """Which of some index files say, by a few bytes each, that no row satisfies a condition, in the names of its file and with the types of its columns.
 
     All False where files are small or far away: a request for a few bytes takes as long as one for all.
@@ -40,10 +40,10 @@ def ruled_out(handle: Handle, paths: Sequence[str], asked: Sequence[tuple[Predic
     if handle.storage.is_remote or not any(_leaves(one) for one in asked) or not _are_big(handle, paths):
         return nothing
     one = partial(_is_ruled_out, handle)
-    return world.each_small(lambda pair: one(*pair), list(zip(paths, asked, strict=True)), is_remote=False)
+    return world.map_io(lambda pair: one(*pair), list(zip(paths, asked, strict=True)), is_remote=False)
 
 
-def _are_big(handle: Handle, paths: Sequence[str]) -> bool:
+def _are_big(handle: TableContext, paths: Sequence[str]) -> bool:
     """Whether the first is: indexes of one table are much alike."""
     found = handle.storage.stat(paths[0]) if paths else None
     return found is not None and found.size_bytes >= LEAST_BYTES
@@ -56,7 +56,7 @@ def _leaves(asked: tuple[Predicate, Mapping[str, DataType]] | None) -> list[tupl
     return [(leaf, asked[1][leaf.column]) for leaf in conjuncts(asked[0]) if isinstance(leaf, Leaf) and leaf.op in ("=", "in") and leaf.column in asked[1]]
 
 
-def _is_ruled_out(handle: Handle, path: str, asked: tuple[Predicate, Mapping[str, DataType]] | None) -> bool:
+def _is_ruled_out(handle: TableContext, path: str, asked: tuple[Predicate, Mapping[str, DataType]] | None) -> bool:
     leaves = _leaves(asked)
     with suppress(LakekitError):
         head = handle.storage.read(path, 0, HEAD_BYTES) if leaves else b""
@@ -71,7 +71,7 @@ def _is_ruled_out(handle: Handle, path: str, asked: tuple[Predicate, Mapping[str
     return False
 
 
-def _reader(handle: Handle, path: str, head: bytes, start: int) -> Callable[[int, int], bytes]:
+def _reader(handle: TableContext, path: str, head: bytes, start: int) -> Callable[[int, int], bytes]:
     """Reads some bytes of a payload that starts there, from a place in it on; those of the head are there already."""
 
     def read(at: int, length: int) -> bytes:

@@ -22,7 +22,7 @@ from lakekit.lsm import rule as rules
 from lakekit.metadata import manifest_reader
 from lakekit.predicate import TRUE, columns, conjunction, conjuncts
 from lakekit.read import bounds, file_index_pruning, lookup, sections, select
-from lakekit.read.condition import Condition
+from lakekit.read.condition import ScanFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyroaring import BitMap
 
-    from lakekit.lsm.rule import MergeRule
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.manifest_entries import Entries
-    from lakekit.model.index_file import IndexEntry
-    from lakekit.model.manifests import ManifestFile
+    from lakekit.lsm.rule import MergeSpec
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.index_file import IndexManifestEntry
+    from lakekit.model.manifest_entries import ManifestEntries
+    from lakekit.model.manifests import ManifestFileMeta
     from lakekit.model.snapshot import Snapshot
     from lakekit.predicate import Predicate
-    from lakekit.read.sections import Bucket, Groups
+    from lakekit.read.sections import MergedBucket, SectionGroups
     from lakekit.read.time_travel import Position
 
     Mask = NDArray[np.bool_]
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 POSTPONE_BUCKET = -2
 CHOOSING = ("deduplicate", "first-row")
 """Engines that choose a row as it is; the others build rows from many."""
-ANYWHERE = Condition()
+ANYWHERE = ScanFilter()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +65,18 @@ class Plan:
     `asked` asks file indexes which row positions they leave, by file name; `vectors` says which index file holds a file's deletion vector.
     """
 
-    handle: Handle
+    handle: TableContext
     snapshot: Snapshot | None
-    entries: Entries
+    entries: ManifestEntries
     raw: NDArray[np.int64]
-    merged: tuple[Bucket, ...] = ()
-    rule: MergeRule | None = None
-    condition: Condition = ANYWHERE
+    merged: tuple[MergedBucket, ...] = ()
+    rule: MergeSpec | None = None
+    condition: ScanFilter = ANYWHERE
     asked: Callable[[], Mapping[str, BitMap]] = dict
-    vectors: Mapping[str, IndexEntry] = field(default_factory=dict)
+    vectors: Mapping[str, IndexManifestEntry] = field(default_factory=dict)
     steps: tuple[Step, ...] = ()
     files_total: int = 0
-    every: Entries | None = None
+    every: ManifestEntries | None = None
 
     @cached_property
     def bytes_total(self) -> int | None:
@@ -97,15 +97,15 @@ class Plan:
         return np.unique(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
 
 
-class Funnel:
+class PruningFunnel:
     """Entries on their way through the steps, and what each step dropped.
 
     `groups` follows the entries: which section of several files each belongs to. None: every file is alone.
     """
 
-    def __init__(self, entries: Entries) -> None:
+    def __init__(self, entries: ManifestEntries) -> None:
         self.entries = entries
-        self.groups: Groups | None = None
+        self.groups: SectionGroups | None = None
         self.steps: list[Step] = []
 
     def step(self, why: str, mask: Mask | None) -> None:
@@ -125,9 +125,9 @@ class Funnel:
 
 
 def plan_read(
-    handle: Handle,
+    handle: TableContext,
     position: Position,
-    condition: Condition = ANYWHERE,
+    condition: ScanFilter = ANYWHERE,
     *,
     limit: int | None = None,
     without: frozenset[bytes] = frozenset(),
@@ -150,7 +150,7 @@ def plan_read(
     listed = manifest_reader.manifest_files(handle, snapshot)
     kept = _keep_manifests(handle, listed, condition)
     keep = _asked_once(partial(_in_partition, handle, condition)) if condition.on_partition else None
-    funnel = Funnel(manifest_reader.live(handle, kept, keep_partitions=keep))
+    funnel = PruningFunnel(manifest_reader.read_live_entries(handle, kept, keep_partitions=keep))
     every = funnel.entries if keep is None and len(kept) == len(listed) else None
     if len(kept) < len(listed):
         funnel.steps.append(Step("manifests", len(listed), len(kept), "partition ranges"))
@@ -172,7 +172,14 @@ def plan_read(
 
 
 def plan_entries(
-    handle: Handle, snapshot: Snapshot, funnel: Funnel, rule: MergeRule | None, condition: Condition, limit: int | None = None, *, counted: bool = False
+    handle: TableContext,
+    snapshot: Snapshot,
+    funnel: PruningFunnel,
+    rule: MergeSpec | None,
+    condition: ScanFilter,
+    limit: int | None = None,
+    *,
+    counted: bool = False,
 ) -> Plan:
     """The plan over given live entries: pruning, sections, file indexes."""
     index = manifest_reader.index_entries(handle, snapshot)
@@ -206,33 +213,33 @@ def plan_entries(
     )
 
 
-def plan_stored(handle: Handle, position: Position, condition: Condition) -> Plan:
+def plan_raw_files(handle: TableContext, position: Position, condition: ScanFilter) -> Plan:
     """Every file of a position as it lies, hidden ones too: pruned by partition and key, never merged."""
     if position.snapshot is None:
         return Plan(handle=handle, snapshot=None, entries=manifest_reader.no_entries(), raw=np.zeros(0, np.int64))
-    funnel = Funnel(live(handle, position.snapshot))
+    funnel = PruningFunnel(live(handle, position.snapshot))
     return _unmerged(handle, position.snapshot, funnel, rule_of(handle), condition)
 
 
 def plan_change(
-    handle: Handle,
+    handle: TableContext,
     snapshot: Snapshot,
-    entries: Entries,
-    condition: Condition,
+    entries: ManifestEntries,
+    condition: ScanFilter,
     *,
     hides_level_zero: bool,
     hides_postponed: bool = True,
     created_since_ms: int | None = None,
 ) -> Plan:
     """Files that commits added, as they lie; what batch reads hide stays hidden where `hides_level_zero` and `hides_postponed` say so."""
-    funnel = Funnel(entries)
+    funnel = PruningFunnel(entries)
     if created_since_ms is not None:
         funnel.step("creation time", _created_since(funnel.entries, created_since_ms))
     funnel.step("not visible before compaction", _visible(handle, funnel.entries, hides_level_zero=hides_level_zero, hides_postponed=hides_postponed))
     return _unmerged(handle, snapshot, funnel, rule_of(handle), condition)
 
 
-def plan_difference(handle: Handle, before: Position, after: Position, condition: Condition) -> tuple[Plan, Plan]:
+def plan_difference(handle: TableContext, before: Position, after: Position, condition: ScanFilter) -> tuple[Plan, Plan]:
     """The files that only one of two states has, each side to be merged on its own (ENGINE 6.3, diff).
 
     A file that compaction moved to another level is two: both states have its rows, and versions of the same keys in other files are merged with them.
@@ -241,28 +248,28 @@ def plan_difference(handle: Handle, before: Position, after: Position, condition
     sides = [manifest_reader.no_entries() if state.snapshot is None else _seen(handle, live(handle, state.snapshot)) for state in states]
     names = [pc.binary_join_element_wise(side.column("file_name"), side.column("level").cast(pa.string()), "@") for side in sides]
     rule = rule_of(handle)
-    on_key = Condition(_only(condition.predicate, {*handle.schema.partition_keys, *handle.schema.trimmed_primary_keys}), condition.on_partition)
+    on_key = ScanFilter(_only(condition.predicate, {*handle.schema.partition_keys, *handle.schema.trimmed_primary_keys}), condition.on_partition)
     plans = []
     for state, side, mine, other in zip(states, sides, names, reversed(names), strict=True):
         if state.snapshot is None:
             plans.append(Plan(handle=handle, snapshot=None, entries=side, raw=np.zeros(0, np.int64), rule=rule))
         else:
-            funnel = Funnel(side.filter(~np.asarray(pc.is_in(mine, other))))
+            funnel = PruningFunnel(side.filter(~np.asarray(pc.is_in(mine, other))))
             plans.append(plan_entries(handle, state.snapshot, funnel, rule, on_key))
     return plans[0], plans[1]
 
 
-def rule_of(handle: Handle) -> MergeRule | None:
+def rule_of(handle: TableContext) -> MergeSpec | None:
     """How rows of a key table become one; None for an append table."""
-    return rules.of(handle.schema, handle.all_options, table=handle.name) if handle.schema.primary_keys else None
+    return rules.merge_spec_from_options(handle.schema, handle.all_options, table=handle.name) if handle.schema.primary_keys else None
 
 
-def live(handle: Handle, snapshot: Snapshot) -> Entries:
+def live(handle: TableContext, snapshot: Snapshot) -> ManifestEntries:
     """Every live entry of a snapshot."""
-    return manifest_reader.live(handle, snapshot)
+    return manifest_reader.read_live_entries(handle, snapshot)
 
 
-def partitions_of(handle: Handle, position: Position, *, levels: range | None = None) -> frozenset[bytes]:
+def partitions_of(handle: TableContext, position: Position, *, levels: range | None = None) -> frozenset[bytes]:
     """The serialized partitions that a position has visible files in, or files of those levels."""
     if position.snapshot is None:
         return frozenset()
@@ -272,7 +279,7 @@ def partitions_of(handle: Handle, position: Position, *, levels: range | None = 
     return frozenset(entries.column("partition").unique().to_pylist())  # scalar: one a partition
 
 
-def _unmerged(handle: Handle, snapshot: Snapshot, funnel: Funnel, rule: MergeRule | None, condition: Condition) -> Plan:
+def _unmerged(handle: TableContext, snapshot: Snapshot, funnel: PruningFunnel, rule: MergeSpec | None, condition: ScanFilter) -> Plan:
     funnel.step("scan.bucket", _in_bucket(handle, funnel.entries))
     _prune_places(handle, funnel, [], condition)
     if rule is not None:
@@ -281,14 +288,14 @@ def _unmerged(handle: Handle, snapshot: Snapshot, funnel: Funnel, rule: MergeRul
     return Plan(handle=handle, snapshot=snapshot, entries=funnel.entries, raw=raw, rule=rule, condition=condition, steps=tuple(funnel.steps))
 
 
-def _in_partitions(entries: Entries, partitions: frozenset[bytes]) -> Mask:
+def _in_partitions(entries: ManifestEntries, partitions: frozenset[bytes]) -> Mask:
     return np.asarray(pc.is_in(entries.column("partition"), pa.array(sorted(partitions), pa.binary())))
 
 
 # ---- visibility -----------------------------------------------------------------------------------------------------------------------------------
 
 
-def _visible(handle: Handle, entries: Entries, *, hides_level_zero: bool = True, hides_postponed: bool = True) -> Mask | None:
+def _visible(handle: TableContext, entries: ManifestEntries, *, hides_level_zero: bool = True, hides_postponed: bool = True) -> Mask | None:
     """Postponed files not while the table postpones; level 0 not under first-row, nor where deletion vectors wait for compaction (ENGINE 2.10)."""
     hides_postponed = hides_postponed and handle.options.bucket == POSTPONE_BUCKET
     hides_level_zero = hides_level_zero and bool(handle.schema.primary_keys) and sections.hides_level_zero(handle)
@@ -302,38 +309,38 @@ def _visible(handle: Handle, entries: Entries, *, hides_level_zero: bool = True,
     return None if mask.all() else mask
 
 
-def _in_bucket(handle: Handle, entries: Entries) -> Mask | None:
+def _in_bucket(handle: TableContext, entries: ManifestEntries) -> Mask | None:
     """The one bucket that `scan.bucket` names; None without it."""
     wanted = handle.options.scan_bucket
     return None if wanted is None else entries.numbers("bucket") == wanted
 
 
-def _in_levels(entries: Entries, levels: range) -> Mask:
+def _in_levels(entries: ManifestEntries, levels: range) -> Mask:
     numbers: NDArray[np.int64] = entries.numbers("level")
     return (numbers >= levels.start) & (numbers < levels.stop)
 
 
-def _in_last_level(entries: Entries, least: int) -> Mask:
+def _in_last_level(entries: ManifestEntries, least: int) -> Mask:
     level = pl.col("level")
     found = pl.DataFrame({"partition": pl.Series(entries.column("partition")), "bucket": entries.numbers("bucket"), "level": entries.numbers("level")})
     mask: Mask = found.select(level == pl.max_horizontal(level.max().over("partition", "bucket"), pl.lit(least))).to_series().to_numpy()
     return mask
 
 
-def _seen(handle: Handle, entries: Entries) -> Entries:
+def _seen(handle: TableContext, entries: ManifestEntries) -> ManifestEntries:
     for step in (_visible, _in_bucket):
         mask = step(handle, entries)
         entries = entries if mask is None else entries.filter(mask)
     return entries
 
 
-def made_since(entries: Entries, position: Position) -> Entries:
+def made_since(entries: ManifestEntries, position: Position) -> ManifestEntries:
     """The entries of files that were made when a position begins to look at them, or later."""
     since = position.created_since_ms
     return entries if since is None else entries.filter(_created_since(entries, since))
 
 
-def _created_since(entries: Entries, time_ms: int) -> Mask:
+def _created_since(entries: ManifestEntries, time_ms: int) -> Mask:
     made = entries.column("creation_time").cast(pa.int64())
     return np.asarray(pc.fill_null(pc.greater_equal(made, world.wall_clock_ms(time_ms)), True))
 
@@ -341,7 +348,7 @@ def _created_since(entries: Entries, time_ms: int) -> Mask:
 # ---- partitions and buckets ----------------------------------------------------------------------------------------------------------------------
 
 
-def _keep_manifests(handle: Handle, listed: list[ManifestFile], condition: Condition) -> list[ManifestFile]:
+def _keep_manifests(handle: TableContext, listed: list[ManifestFileMeta], condition: ScanFilter) -> list[ManifestFileMeta]:
     """Manifests whose partition ranges may hold what is asked."""
     wanted = _only(condition.predicate, set(handle.schema.partition_keys))
     if wanted == TRUE:
@@ -350,7 +357,7 @@ def _keep_manifests(handle: Handle, listed: list[ManifestFile], condition: Condi
     return [m for m, keep in zip(listed, kept, strict=True) if keep]
 
 
-def partition_frame(handle: Handle, rows: pa.BinaryArray) -> pl.DataFrame:
+def partition_frame(handle: TableContext, rows: pa.BinaryArray) -> pl.DataFrame:
     """Serialized partition rows as a frame, a column a partition key."""
     fields = [handle.schema.field(name) for name in handle.schema.partition_keys]
     decoded = binary_row.decode_columns(rows, [f.type for f in fields])
@@ -358,7 +365,7 @@ def partition_frame(handle: Handle, rows: pa.BinaryArray) -> pl.DataFrame:
     return pl.DataFrame([pl.Series(f.name, values).cast(wanted[f.name]) for f, values in zip(fields, decoded, strict=True)])
 
 
-def _in_partition(handle: Handle, condition: Condition, rows: pa.BinaryArray) -> Mask:
+def _in_partition(handle: TableContext, condition: ScanFilter, rows: pa.BinaryArray) -> Mask:
     """Which serialized partitions satisfy the conditions on partition columns; each is asked once."""
     encoded = rows.dictionary_encode()
     frame = partition_frame(handle, encoded.dictionary)
@@ -383,11 +390,11 @@ def _asked_once(keep: Callable[[pa.BinaryArray], Mask]) -> Callable[[pa.BinaryAr
     return known
 
 
-def _file_count(listed: list[ManifestFile]) -> int:
+def _file_count(listed: list[ManifestFileMeta]) -> int:
     return sum(m.num_added_files - m.num_deleted_files for m in listed)
 
 
-def _prune_places(handle: Handle, funnel: Funnel, index: list[IndexEntry], condition: Condition) -> None:
+def _prune_places(handle: TableContext, funnel: PruningFunnel, index: list[IndexManifestEntry], condition: ScanFilter) -> None:
     """By partition, exactly; by bucket, from the values of the whole bucket key."""
     if not len(funnel.entries):
         return
@@ -416,14 +423,14 @@ def _named(predicate: Predicate) -> str:
     return ", ".join(sorted(set(columns(predicate))))
 
 
-def _prune_keys(handle: Handle, funnel: Funnel, rule: MergeRule, condition: Condition) -> None:
+def _prune_keys(handle: TableContext, funnel: PruningFunnel, rule: MergeSpec, condition: ScanFilter) -> None:
     """By key range: every version of a key shares the key, so any file may go."""
     on_key = _only(condition.predicate, set(rule.key))
     if on_key != TRUE and len(funnel.entries):
         funnel.step(f"keys {_named(on_key)}", bounds.keep(handle, funnel.entries, on_key, "key"))
 
 
-def _prune_values(handle: Handle, funnel: Funnel, rule: MergeRule | None, condition: Condition) -> Callable[[], Mapping[str, BitMap]]:
+def _prune_values(handle: TableContext, funnel: PruningFunnel, rule: MergeSpec | None, condition: ScanFilter) -> Callable[[], Mapping[str, BitMap]]:
     """By value statistics and file indexes, where no other version of a key could come back; who tells what the indexes leave of files that stay."""
     if condition.predicate == TRUE or not len(funnel.entries):
         return dict
@@ -447,11 +454,11 @@ def _prune_values(handle: Handle, funnel: Funnel, rule: MergeRule | None, condit
     return partial(_by_name, entries, found)
 
 
-def _positions(handle: Handle, entries: Entries, raw: NDArray[np.int64], predicate: Predicate) -> Mapping[str, BitMap]:
+def _positions(handle: TableContext, entries: ManifestEntries, raw: NDArray[np.int64], predicate: Predicate) -> Mapping[str, BitMap]:
     return _by_name(entries, file_index_pruning.evaluate(handle, entries, raw, predicate))
 
 
-def _by_name(entries: Entries, found: file_index_pruning.Found) -> Mapping[str, BitMap]:
+def _by_name(entries: ManifestEntries, found: file_index_pruning.FileIndexResult) -> Mapping[str, BitMap]:
     hits = found.positions()
     names = entries.column("file_name").take(pa.array(list(hits), pa.int64())).to_pylist()  # scalar: one a file
     return dict(zip(names, hits.values(), strict=True))
@@ -468,7 +475,7 @@ def _whole_sections(fit: Mask, groups: NDArray[np.int64], *, chooses: bool) -> M
     return kept
 
 
-def _enough(entries: Entries, raw: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
+def _enough(entries: ManifestEntries, raw: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
     """The first files that hold `limit` rows together."""
     before = np.cumsum(entries.numbers("row_count")[raw]) - entries.numbers("row_count")[raw]
     return raw[before < limit]

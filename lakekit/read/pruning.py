@@ -33,7 +33,7 @@ _WIDE = Context(prec=38)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bounds:
+class PruningStatistics:
     """Statistics of one column over many files, one element a file.
 
     `low` and `high` are Arrow arrays of the column's type, null where unknown; `nulls` counts null rows, -1 where unknown; `rows` counts all rows.
@@ -62,18 +62,18 @@ class Bounds:
         return int(self.low.nbytes + self.high.nbytes + self.nulls.nbytes + self.rows.nbytes)
 
 
-def keep(predicate: Predicate, bounds: Callable[[str], Bounds | None], count: int) -> Mask:
+def may_match(predicate: Predicate, bounds: Callable[[str], PruningStatistics | None], count: int) -> Mask:
     """The files that may hold a matching row. `bounds(column)` is None where nothing is known of a column."""
     match predicate:
         case And(parts):
             mask = np.ones(count, bool)
             for part in parts:
-                mask &= keep(part, bounds, count)
+                mask &= may_match(part, bounds, count)
             return mask
         case Or(parts):
             mask = np.zeros(count, bool)
             for part in parts:
-                mask |= keep(part, bounds, count)
+                mask |= may_match(part, bounds, count)
             return mask
         case Leaf(column):
             known = bounds(column)
@@ -81,8 +81,8 @@ def keep(predicate: Predicate, bounds: Callable[[str], Bounds | None], count: in
     return np.ones(count, bool)
 
 
-def keep_leaf(leaf: Leaf, known: Bounds) -> Mask:
-    """`keep` for one comparison."""
+def keep_leaf(leaf: Leaf, known: PruningStatistics) -> Mask:
+    """`may_match` for one comparison."""
     match leaf.op:
         case "is null":
             return np.asarray(known.nulls != 0)
@@ -103,7 +103,7 @@ def keep_leaf(leaf: Leaf, known: Bounds) -> Mask:
     return _compare(leaf.op, leaf.literals[0], known) & known.some
 
 
-def _compare(op: str, value: object, known: Bounds) -> Mask:
+def _compare(op: str, value: object, known: PruningStatistics) -> Mask:
     """Whether a row with `row op value` may be there; rows that are null aside."""
     count = len(known.nulls)
     if known.numbers is not None:
@@ -152,7 +152,7 @@ def _compare_integers(op: str, value: Any, low: NDArray[Any], high: NDArray[Any]
     return np.ones(len(low), bool) if verdict is None else verdict
 
 
-def _prefix(prefix: str, known: Bounds) -> Mask:
+def _prefix(prefix: str, known: PruningStatistics) -> Mask:
     """Files whose range meets the strings that start with `prefix`."""
     verdict = pc.greater_equal(known.high, pa.scalar(prefix, known.high.type))
     above = after_prefix(prefix)

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lakekit.codec import binary_row
-from lakekit.errors import Corrupt
 from lakekit.data_file.paths import place_of
+from lakekit.errors import Corrupt
 from lakekit.lsm import sorted_runs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lakekit.lsm.sorted_runs import Sections
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.manifest_entries import Entries
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.manifest_entries import ManifestEntries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bucket:
+class MergedBucket:
     """Files of one bucket whose keys overlap, as indices into a plan's entries: section after section, oldest versions first in each.
 
     `in_order`: sequence numbers rise from run to run of every section, so that the order of the files is the order of the versions of a key.
@@ -34,7 +34,7 @@ class Bucket:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Groups:
+class SectionGroups:
     """For each entry the `number` of its section when other files share it, else -1, and its `rank` in the order of sections and of age.
 
     `in_order` says of each section whether sequence numbers rise from run to run. A section goes whole or stays whole.
@@ -44,24 +44,24 @@ class Groups:
     rank: NDArray[np.int64]
     in_order: NDArray[np.bool_]
 
-    def filter(self, mask: NDArray[np.bool_]) -> Groups:
+    def filter(self, mask: NDArray[np.bool_]) -> SectionGroups:
         """What stays of the entries."""
         return replace(self, number=self.number[mask], rank=self.rank[mask])
 
 
-def places(entries: Entries) -> NDArray[np.int64]:
+def bucket_ids(entries: ManifestEntries) -> NDArray[np.int64]:
     """A number for each (partition, bucket), equal for equal places."""
     partition = entries.column("partition").dictionary_encode().indices.to_numpy().astype(np.int64)
     return (partition << 32) + entries.numbers("bucket")
 
 
-def hides_level_zero(handle: Handle) -> bool:
+def hides_level_zero(handle: TableContext) -> bool:
     """Whether batch reads wait for level 0 to be compacted: under first-row, and where deletion vectors say which versions are old (ENGINE 2.10)."""
     options = handle.options
     return options.merge_engine == "first-row" or (options.deletion_vectors_enabled and not options.deletion_vectors_merge_on_read)
 
 
-def groups(handle: Handle, entries: Entries) -> Groups | None:
+def groups(handle: TableContext, entries: ManifestEntries) -> SectionGroups | None:
     """Which entries share a section; None where none does.
 
     Deletion vectors and first-row leave one version of a key above level 0: nothing there needs a merge, where no file of level 0 is among them, as in the
@@ -69,7 +69,7 @@ def groups(handle: Handle, entries: Entries) -> Groups | None:
     """
     if len(entries) < 2 or (hides_level_zero(handle) and bool((entries.numbers("level") > 0).all())):
         return None
-    place = places(entries)
+    place = bucket_ids(entries)
     if not handle.schema.partition_keys and place.max() >> 32:
         raise Corrupt("entries of several partitions, and the table has none: versions of a key would not meet", field="_PARTITION")
     _, code, counts = np.unique(place, return_inverse=True, return_counts=True)
@@ -78,29 +78,29 @@ def groups(handle: Handle, entries: Entries) -> Groups | None:
         return None
     cut = _sections(handle, entries.take(crowded) if len(crowded) < len(entries) else entries)
     number = np.repeat(np.arange(len(cut)), cut.sizes)
-    found = Groups(number=np.full(len(entries), -1), rank=np.zeros(len(entries), np.int64), in_order=cut.in_order)
+    found = SectionGroups(number=np.full(len(entries), -1), rank=np.zeros(len(entries), np.int64), in_order=cut.in_order)
     found.number[crowded[cut.files]] = np.where(cut.sizes[number] > 1, number, -1)
     found.rank[crowded[cut.files]] = np.arange(len(number))
     return found
 
 
-def buckets(entries: Entries, group: Groups) -> tuple[Bucket, ...]:
+def buckets(entries: ManifestEntries, group: SectionGroups) -> tuple[MergedBucket, ...]:
     """The overlapping files of each bucket."""
     inside = np.flatnonzero(group.number >= 0)
     if not len(inside):
         return ()
     inside = inside[np.argsort(group.rank[inside])]
-    place = places(entries)[inside]
+    place = bucket_ids(entries)[inside]
     starts = np.flatnonzero(np.append(True, place[1:] != place[:-1]))
     ordered = np.logical_and.reduceat(group.in_order[group.number[inside]], starts)
     found = []
     for files, in_order in zip(np.split(inside, starts[1:]), ordered, strict=True):
         partition, bucket = place_of(entries, int(files[0]))
-        found.append(Bucket(partition=partition, bucket=bucket, files=tuple(int(one) for one in files), in_order=bool(in_order)))
+        found.append(MergedBucket(partition=partition, bucket=bucket, files=tuple(int(one) for one in files), in_order=bool(in_order)))
     return tuple(found)
 
 
-def _sections(handle: Handle, entries: Entries) -> Sections:
+def _sections(handle: TableContext, entries: ManifestEntries) -> Sections:
     types = [field.type for field in handle.schema.key_fields]
     return sorted_runs.sections(
         binary_row.decode_columns(entries.column("min_key"), types),
@@ -108,5 +108,5 @@ def _sections(handle: Handle, entries: Entries) -> Sections:
         levels=entries.numbers("level"),
         min_sequence=entries.numbers("min_sequence_number"),
         max_sequence=entries.numbers("max_sequence_number"),
-        buckets=places(entries),
+        buckets=bucket_ids(entries),
     )

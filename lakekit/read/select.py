@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.manifest_entries import Entries
-    from lakekit.model.index_file import IndexEntry
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.index_file import IndexManifestEntry
+    from lakekit.model.manifest_entries import ManifestEntries
     from lakekit.types import Field
 
 MAX_COMBINATIONS = 1000
@@ -66,7 +66,7 @@ def _values(predicate: Predicate, field: Field) -> list[pa.Scalar] | None:
     return best
 
 
-def in_buckets(handle: Handle, entries: Entries, predicate: Predicate) -> NDArray[np.bool_] | None:
+def in_buckets(handle: TableContext, entries: ManifestEntries, predicate: Predicate) -> NDArray[np.bool_] | None:
     """Entries of the buckets that rows of a condition lie in.
 
     None where it does not name the whole bucket key, no bucket is fixed, or the bucket function takes no key of these types. None too where a column of the
@@ -89,7 +89,7 @@ def in_buckets(handle: Handle, entries: Entries, predicate: Predicate) -> NDArra
     return mask
 
 
-def in_hashed(handle: Handle, entries: Entries, predicate: Predicate, indexes: Sequence[IndexEntry]) -> NDArray[np.bool_] | None:
+def in_hashed(handle: TableContext, entries: ManifestEntries, predicate: Predicate, indexes: Sequence[IndexManifestEntry]) -> NDArray[np.bool_] | None:
     """Entries of dynamic buckets whose hash index holds the hash of a key of a condition; None where it does not name the whole key.
 
     Buckets without an index stay. Only the indexes of buckets that are still in question are read.

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lakekit.lsm.rule import MergeRule
-    from lakekit.metadata.table_context import Handle
+    from lakekit.lsm.rule import MergeSpec
+    from lakekit.metadata.table_context import TableContext
 
     Mask = NDArray[np.bool_]
 
@@ -44,7 +44,7 @@ BUCKET: Final = GROUP
 _DELETE = 3
 
 
-def of(before: pl.LazyFrame, after: pl.LazyFrame, handle: Handle, rule: MergeRule) -> pl.LazyFrame:
+def diff_frames(before: pl.LazyFrame, after: pl.LazyFrame, handle: TableContext, rule: MergeSpec) -> pl.LazyFrame:
     """What `after` has that `before` has not, as it is there, and -D for what only `before` has. Both hold the table's columns, `SYSTEM`, maybe `BUCKET`."""
     key = [*handle.schema.partition_keys, *rule.key]
     if BUCKET in after.collect_schema():
@@ -61,7 +61,7 @@ def _before(name: str) -> str:
     return internal("before", name)
 
 
-def _told(joined: pl.DataFrame, *, handle: Handle, rule: MergeRule, names: Sequence[str]) -> pl.DataFrame:
+def _told(joined: pl.DataFrame, *, handle: TableContext, rule: MergeSpec, names: Sequence[str]) -> pl.DataFrame:
     there, was = joined[AFTER].is_not_null().to_numpy(), joined[BEFORE].is_not_null().to_numpy()
     gone = ~there & ~_retracts(joined[_before(KIND)])
     found = joined.filter(pl.Series((there & ~was) | gone | _changed(joined, there & was, handle, rule)))
@@ -75,7 +75,7 @@ def _retracts(kinds: pl.Series) -> Mask:
     return (kinds.fill_null(0).to_numpy() & 1).astype(bool)
 
 
-def _changed(joined: pl.DataFrame, both: Mask, handle: Handle, rule: MergeRule) -> Mask:
+def _changed(joined: pl.DataFrame, both: Mask, handle: TableContext, rule: MergeSpec) -> Mask:
     """The keys of both states whose values differ, or of which one is a delete, and whose row of `after` comes second."""
     types, both_states = handle.schema.types, set(joined.columns)
     values = [name for name in handle.schema.names if _before(name) in both_states]
@@ -91,7 +91,7 @@ def _changed(joined: pl.DataFrame, both: Mask, handle: Handle, rule: MergeRule) 
     return found
 
 
-def _order(joined: pl.DataFrame, both: Mask, rule: MergeRule) -> NDArray[np.int8]:
+def _order(joined: pl.DataFrame, both: Mask, rule: MergeSpec) -> NDArray[np.int8]:
     """Whether `after` comes second (1) or first (-1) by sequence fields and numbers, 0 for equal ones; of keys that both states have."""
     names = [*rule.sequence_fields, SEQUENCE]
     pairs = joined.filter(pl.Series(both))
@@ -105,7 +105,7 @@ def _order(joined: pl.DataFrame, both: Mask, rule: MergeRule) -> NDArray[np.int8
     return order
 
 
-def _settled(joined: pl.DataFrame, both: Mask, order: NDArray[np.int8], handle: Handle, rule: MergeRule) -> NDArray[np.int8]:
+def _settled(joined: pl.DataFrame, both: Mask, order: NDArray[np.int8], handle: TableContext, rule: MergeSpec) -> NDArray[np.int8]:
     """The order with every tie settled as the reference's tree of two leaves does: the leaf that did not move last comes first.
 
     A lone row's leaf moves last, of a pair the leaf that came first; at the start of a bucket that of `before`.
@@ -131,7 +131,7 @@ def _settled(joined: pl.DataFrame, both: Mask, order: NDArray[np.int8], handle: 
     return settled
 
 
-def _places(joined: pl.DataFrame, handle: Handle) -> pl.Series:
+def _places(joined: pl.DataFrame, handle: TableContext) -> pl.Series:
     """The bucket of each key, which it has with it or which the key says."""
     if BUCKET in joined.columns:
         return joined[BUCKET]

@@ -33,12 +33,12 @@ _OPERATORS: Mapping[str, Callable[[pl.Expr, pl.Expr], pl.Expr]] = {
 _DEEPEST = 64
 
 
-def text_of(found: FilterExpr) -> str | None:
+def pyarrow_text(found: FilterExpr) -> str | None:
     """The pyarrow text of a filter; None where there is none."""
-    return found.pyarrow_str if found.pyarrow_str is not None else spelled(found.expr)
+    return found.pyarrow_str if found.pyarrow_str is not None else pyarrow_text_of_expr(found.expr)
 
 
-def spelled(expr: pl.Expr, depth: int = 0) -> str | None:
+def pyarrow_text_of_expr(expr: pl.Expr, depth: int = 0) -> str | None:
     """An expression of columns, texts, whole numbers and truths as Polars would spell it; None for any other."""
     if depth > _DEEPEST:
         return None
@@ -47,7 +47,7 @@ def spelled(expr: pl.Expr, depth: int = 0) -> str | None:
     if expr.meta.is_column():
         return f"pa.compute.field({expr.meta.output_name()!r})"
     parts = expr.meta.pop()
-    texts = [spelled(part, depth + 1) for part in parts]
+    texts = [pyarrow_text_of_expr(part, depth + 1) for part in parts]
     if len(parts) == 1 and texts[0] is not None:
         return _of_one(expr, parts[0], texts[0])
     if len(parts) == 2 and texts[0] is not None and texts[1] is not None:

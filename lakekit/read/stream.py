@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from lakekit.draw import html, cards
+from lakekit.data_file.entry_damage import manifest_named
+from lakekit.draw import cards, html
 from lakekit.draw.timeline import moment
 from lakekit.errors import InvalidOption, SchemaChanged, SnapshotNotFound
-from lakekit.data_file.entry_damage import manifest_named
 from lakekit.format.polars_types import polars_schema
 from lakekit.metadata import consumers, manifest_reader, schemas, snapshots
 from lakekit.model.manifest_entries import ADD, DELETE
 from lakekit.options.features import check_readable
-from lakekit.read import lazy_frames, lazy, planner, table_scan, stream_start, time_travel
+from lakekit.read import lazy, lazy_frames, planner, stream_start, table_scan, time_travel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.manifest_entries import Entries
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.manifest_entries import ManifestEntries
     from lakekit.model.snapshot import Snapshot
-    from lakekit.read.condition import Condition
+    from lakekit.read.condition import ScanFilter
     from lakekit.read.planner import Plan
     from lakekit.read.stream_start import Start
     from lakekit.read.time_travel import Position
@@ -56,10 +56,10 @@ _POSTPONE = -2
 
 
 @dataclass(slots=True, kw_only=True)
-class Place:
+class StreamOffset:
     """How far a consumer has come; without one it is only remembered here."""
 
-    handle: Handle
+    handle: TableContext
     consumer: str | None
     next_id: int = 0
 
@@ -85,7 +85,7 @@ class Change:
     watermark: int | None
     time_ms: int
     frame: pl.LazyFrame = field(repr=False, compare=False)
-    _place: Place = field(repr=False, compare=False)
+    _place: StreamOffset = field(repr=False, compare=False)
 
     def ack(self) -> None:
         """Says that this change and all before it are done with: a consumer goes on behind it. Without a consumer nothing is recorded.
@@ -113,10 +113,10 @@ class Change:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Followed:
+class TableStream:
     """A source of rows with their kinds, of a table whose columns are fixed."""
 
-    handle: Handle
+    handle: TableContext
     fields: tuple[Field, ...]
     snapshot: Snapshot
 
@@ -125,19 +125,19 @@ class Followed:
         unit = self.handle.options.lakekit_timestamp_unit
         return {**lazy_frames.kind_schema(KIND_COLUMN, numbered=False), **polars_schema(self.fields, timestamp_unit=unit)}
 
-    def now(self) -> lazy.Now:
+    def now(self) -> lazy.ResolvedSource:
         """A snapshot never changes."""
-        return lazy.Now(str(self.snapshot.id), self._frame, self.handle.schema)
+        return lazy.ResolvedSource(str(self.snapshot.id), self._frame, self.handle.schema)
 
-    def _frame(self, condition: Condition, limit: int | None) -> pl.LazyFrame:  # noqa: ARG002 - rows are merged first, and those of a change may be deletes
+    def _frame(self, condition: ScanFilter, limit: int | None) -> pl.LazyFrame:  # noqa: ARG002 - rows are merged first, and those of a change may be deletes
         with manifest_named(self.handle, lambda: self.snapshot):
             return self._rows(condition)
 
     @abstractmethod
-    def _rows(self, condition: Condition) -> pl.LazyFrame:
+    def _rows(self, condition: ScanFilter) -> pl.LazyFrame:
         """The rows of a condition."""
 
-    def _lying(self, entries: Entries, condition: Condition, *, created_since_ms: int | None = None) -> Plan:
+    def _lying(self, entries: ManifestEntries, condition: ScanFilter, *, created_since_ms: int | None = None) -> Plan:
         """Files whose rows are told as they lie; nothing is hidden."""
         shown = {"hides_level_zero": False, "hides_postponed": self._hides_postponed}
         return planner.plan_change(self.handle, self.snapshot, entries, condition, created_since_ms=created_since_ms, **shown)
@@ -149,19 +149,19 @@ class Followed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class State(Followed):
+class SnapshotState(TableStream):
     """The rows of a snapshot, as a stream begins, all of them +I: only what no later changelog will tell."""
 
     position: Position
 
-    def _rows(self, condition: Condition) -> pl.LazyFrame:
+    def _rows(self, condition: ScanFilter) -> pl.LazyFrame:
         merged, lying = self.plans(condition)
         rows = lazy_frames.merged([merged], self.fields).with_columns(pl.lit(0, pl.Int8).alias(lazy_frames.KIND))
         if lying is not None:
             rows = pl.concat([rows, lazy_frames.unmerged(lying, self.fields)])
         return lazy_frames.kinds_first(rows, KIND_COLUMN, self.fields)
 
-    def plans(self, condition: Condition) -> tuple[Plan, Plan | None]:
+    def plans(self, condition: ScanFilter) -> tuple[Plan, Plan | None]:
         """The plan of the rows that stand, and that of postponed rows, which are told as they lie; None where none are told."""
         levels, last = _told_levels(self.handle)
         merged = planner.plan_read(self.handle, self.position, condition, levels=levels, last_level=last, hides_level_zero=False)
@@ -173,19 +173,19 @@ class State(Followed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Brought(Followed):
+class StreamBatch(TableStream):
     """What a snapshot brought: its changelog, the rows it added, or what an overwrite took away and put there."""
 
     changelog: bool
     overwrites: bool = False
 
     @cached_property
-    def entries(self) -> Entries:
+    def entries(self) -> ManifestEntries:
         """The files that hold it."""
         listed = manifest_reader.manifest_files(self.handle, self.snapshot, "changelog" if self.changelog else "delta")
         return manifest_reader.read_entries(self.handle, listed)
 
-    def _rows(self, condition: Condition) -> pl.LazyFrame:
+    def _rows(self, condition: ScanFilter) -> pl.LazyFrame:
         lying = self.plan(condition)
         if lying is not None:
             rows = lazy_frames.unmerged(lying, self.fields)
@@ -193,21 +193,21 @@ class Brought(Followed):
             kinds = self.entries.numbers("kind")
             before = snapshots.find(self.handle, self.snapshot.id - 1) or self.snapshot
             rows = pl.concat([_reversed(self._merged(kinds == DELETE, before, condition)), self._merged(kinds == ADD, self.snapshot, condition)])
-        return lazy_frames.kinds_first(lazy_frames.in_turn(rows, self.handle.schema, self.fields), KIND_COLUMN, self.fields)
+        return lazy_frames.kinds_first(lazy_frames.deletes_first(rows, self.handle.schema, self.fields), KIND_COLUMN, self.fields)
 
-    def plan(self, condition: Condition) -> Plan | None:
+    def plan(self, condition: ScanFilter) -> Plan | None:
         """The plan where the rows are told as they lie; None: what stood and what stands after an overwrite is merged first."""
         if self.overwrites and self.handle.schema.primary_keys:
             return None
         return self._lying(self.entries.filter(self.entries.numbers("kind") == ADD), condition)
 
-    def _merged(self, chosen: NDArray[np.bool_], snapshot: Snapshot, condition: Condition) -> pl.LazyFrame:
+    def _merged(self, chosen: NDArray[np.bool_], snapshot: Snapshot, condition: ScanFilter) -> pl.LazyFrame:
         """The rows of some of the files, merged, with `_VALUE_KIND`; postponed ones where a stream is handed them at all."""
         if self._hides_postponed and self.handle.options.bucket == _POSTPONE:
             chosen = chosen & (self.entries.numbers("bucket") != _POSTPONE)
         if snapshot.index_manifest is not None and snapshots.find(self.handle, snapshot.id) is None:
             snapshot = replace(snapshot, index_manifest=None)  # a long-lived changelog keeps files of rows alone
-        found = planner.plan_entries(self.handle, snapshot, planner.Funnel(self.entries.filter(chosen)), planner.rule_of(self.handle), condition)
+        found = planner.plan_entries(self.handle, snapshot, planner.PruningFunnel(self.entries.filter(chosen)), planner.rule_of(self.handle), condition)
         return lazy_frames.merged([found], self.fields, system=lazy_frames.KINDS)
 
 
@@ -217,7 +217,7 @@ def _reversed(frame: pl.LazyFrame) -> pl.LazyFrame:
     return frame.with_columns(pl.when(kind & 1 == 0).then(pl.lit(3, pl.Int8)).otherwise(pl.lit(0, pl.Int8)).alias(lazy_frames.KIND))
 
 
-def _told_levels(handle: Handle) -> tuple[range | None, int | None]:
+def _told_levels(handle: TableContext) -> tuple[range | None, int | None]:
     """The levels that the first state shows, or the least that the last one of each bucket is, which may be a higher one: the table may have had more.
 
     Rows of lower ones come later, as the changelog of the compaction that lifts them.
@@ -236,7 +236,7 @@ def _told_levels(handle: Handle) -> tuple[range | None, int | None]:
 
 
 def follow(
-    handle: Handle,
+    handle: TableContext,
     start: str | int | datetime | None,
     *,
     consumer: str | None = None,
@@ -248,13 +248,13 @@ def follow(
 
 
 def stream(
-    handle: Handle,
+    handle: TableContext,
     start: str | int | datetime | None = None,
     *,
     consumer: str | None = None,
     until: str | int | datetime | None = None,
     poll: float | timedelta | None = None,
-) -> Stream:
+) -> StreamCursor:
     """What `follow` goes along, for who takes its steps himself."""
     check_readable(handle.all_options, f"table {handle.name}")
     _check_engine(handle)
@@ -267,10 +267,10 @@ def stream(
     if isinstance(until, bool) or not (until is None or until == "latest" or isinstance(until, (int, datetime))):
         raise InvalidOption(f"until is 'latest', a snapshot id, a datetime or None, not {until!r}", key="until", value=str(until))
     handle = stream_start.with_start(handle, start)
-    return Stream(
+    return StreamCursor(
         handle=handle,
         fields=handle.schema.fields,
-        place=Place(handle=handle, consumer=consumer),
+        place=StreamOffset(handle=handle, consumer=consumer),
         until=time_travel.time_ms(handle, until) if isinstance(until, datetime) else None,
         last_id=until if isinstance(until, int) else None,
         stops_at_end=until == "latest",
@@ -279,7 +279,7 @@ def stream(
     )
 
 
-def _check_engine(handle: Handle) -> None:
+def _check_engine(handle: TableContext) -> None:
     """Raises `InvalidOption` where rows as they were written would be told as if they were whole (`TableScanUtils`)."""
     engine = handle.options.merge_engine
     if handle.schema.primary_keys and engine in _MERGED and handle.options.changelog_producer == "none":
@@ -291,7 +291,7 @@ t.scan() and t.changes(mode='diff') read states"
         _check_overwrites(handle)
 
 
-def _check_overwrites(handle: Handle) -> None:
+def _check_overwrites(handle: TableContext) -> None:
     """Raises `InvalidOption` where options given to a stream ask for overwrites that no table of that kind may have told (`SchemaValidation`)."""
     producer, why = handle.options.changelog_producer, ""
     if not handle.schema.primary_keys:
@@ -303,7 +303,7 @@ t.changes(mode='diff') tells what they changed"
         raise InvalidOption(f"streaming-read-overwrite {why}; found it set for {handle.name}", key="streaming-read-overwrite", value="true")
 
 
-def _poll_ms(handle: Handle, poll: float | timedelta | None) -> float:
+def _poll_ms(handle: TableContext, poll: float | timedelta | None) -> float:
     if poll is None:
         return handle.options.continuous_discovery_interval_ms
     seconds: object = poll.total_seconds() if isinstance(poll, timedelta) else poll
@@ -313,12 +313,12 @@ def _poll_ms(handle: Handle, poll: float | timedelta | None) -> float:
 
 
 @dataclass(slots=True, kw_only=True)
-class Stream:
+class StreamCursor:
     """Where a stream stands and when it ends: after `last_id`, before the first snapshot younger than `until`, or, `stops_at_end`, where it would wait."""
 
-    handle: Handle
+    handle: TableContext
     fields: tuple[Field, ...]
-    place: Place
+    place: StreamOffset
     until: int | None
     last_id: int | None
     stops_at_end: bool
@@ -386,7 +386,7 @@ class Stream:
 
     def _begins_now(self) -> bool:
         """Whether a consumer begins with what is committed from now on, and has no place yet."""
-        return self._is_new() and time_travel.asked(self.handle)[0] == "latest"
+        return self._is_new() and time_travel.scan_mode_of(self.handle)[0] == "latest"
 
     def _is_new(self) -> bool:
         return not (self.place.next_id or self.handle.options.consumer_ignore_progress)
@@ -454,11 +454,11 @@ Begin anew with start=, keep snapshots longer (snapshot.time-retained), {kept}"
 forward to a branch. Begin anew with start={anew}"
             raise SnapshotNotFound(msg, name=str(told.id))
 
-    def state(self, position: Position, snapshot: Snapshot) -> State:
+    def state(self, position: Position, snapshot: Snapshot) -> SnapshotState:
         """The rows of a snapshot, as the stream begins."""
-        return State(handle=self._today(snapshot), fields=self.fields, snapshot=snapshot, position=position)
+        return SnapshotState(handle=self._today(snapshot), fields=self.fields, snapshot=snapshot, position=position)
 
-    def brought(self, snapshot: Snapshot) -> Brought | None:
+    def brought(self, snapshot: Snapshot) -> StreamBatch | None:
         """What a snapshot brought; None: nothing that this stream tells."""
         handle = self._today(snapshot)
         options = handle.options
@@ -469,10 +469,10 @@ forward to a branch. Begin anew with start={anew}"
         tells = snapshot.changelog_manifest_list is not None if changelog else overwrites or snapshot.commit_kind == "APPEND"
         if not tells:
             return None
-        source = Brought(handle=handle, fields=self.fields, snapshot=snapshot, changelog=changelog, overwrites=overwrites)
+        source = StreamBatch(handle=handle, fields=self.fields, snapshot=snapshot, changelog=changelog, overwrites=overwrites)
         return source if len(source.entries) else None
 
-    def _today(self, snapshot: Snapshot) -> Handle:
+    def _today(self, snapshot: Snapshot) -> TableContext:
         """The handle with this stream's columns, and options as new as the snapshot. Raises `SchemaChanged`; `InvalidOption` where it may be told no more."""
         self._check_table()
         if snapshot.schema_id > self.handle.newest_schema_id:
@@ -482,12 +482,12 @@ forward to a branch. Begin anew with start={anew}"
 
     def _check_table(self) -> None:
         """Raises `TableNotFound` where the table was dropped, `SchemaChanged` where another one is in its place: its snapshots have the same numbers."""
-        if not schemas.is_still(self.handle):
+        if not schemas.is_same_table(self.handle):
             msg = f"schema {self.handle.schema.id} of {self.handle.name} is not what it was when follow() was called: the table was made anew, or moved \
 forward to a branch; call t.follow() again"
             raise SchemaChanged(msg)
 
-    def _told(self, source: State | Brought, snapshot: Snapshot, kind: str) -> Change:
+    def _told(self, source: SnapshotState | StreamBatch, snapshot: Snapshot, kind: str) -> Change:
         return Change(
             table=self.handle.name,
             snapshot_id=snapshot.id,

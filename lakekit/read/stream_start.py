@@ -24,12 +24,12 @@ from lakekit.metadata import consumers, snapshots
 from lakekit.options.definitions import SCAN_MODES
 from lakekit.read import time_travel
 from lakekit.read.time_travel import Position
-from lakekit.world import caution
+from lakekit.world import warn_user
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.model.snapshot import Snapshot
 
 STREAMED = (
@@ -59,7 +59,7 @@ class Start:
     next_id: int
 
 
-def with_start(handle: Handle, start: str | int | datetime | None) -> Handle:
+def with_start(handle: TableContext, start: str | int | datetime | None) -> TableContext:
     """The handle with options that say where to begin; `start` is a mode, a snapshot id or a time, None: as the options say.
 
     Raises `InvalidOption` for a mode that streams do not know, and where options contradict each other.
@@ -81,8 +81,8 @@ def with_start(handle: Handle, start: str | int | datetime | None) -> Handle:
     return handle
 
 
-def _check(handle: Handle) -> None:
-    mode, found = time_travel.asked(handle)
+def _check(handle: TableContext) -> None:
+    mode, found = time_travel.scan_mode_of(handle)
     if time_travel.means_changes(handle) or mode not in STREAMED:
         also = next((key for key in time_travel.BETWEEN if handle.all_options.get(key) is not None), "scan.mode")
         msg = f"{also} {handle.all_options.get(also)!r} is not something a stream begins with; those are {', '.join(STREAMED)}. t.changes() reads ranges"
@@ -103,15 +103,15 @@ def _check(handle: Handle) -> None:
         time_travel.millis(found)
 
 
-def of_consumer(handle: Handle, consumer: str) -> Start | None:
+def of_consumer(handle: TableContext, consumer: str) -> Start | None:
     """Where a consumer goes on; None for one that has no place yet. Snapshots that expired before it came to them are passed over, with a warning."""
     found = consumers.find(handle, consumer)
     return None if found is None else Start(next_id=_there(handle, found.next_snapshot, f"consumer {consumer!r}"))
 
 
-def begin(handle: Handle, *, newest_at_call: int | None) -> Start | None:
+def begin(handle: TableContext, *, newest_at_call: int | None) -> Start | None:
     """Where a stream begins; None while the table has nothing to begin with. `newest_at_call`: the newest snapshot when the stream was asked for."""
-    mode, found = time_travel.asked(handle)
+    mode, found = time_travel.scan_mode_of(handle)
     if mode == "latest":
         return Start(next_id=(newest_at_call or 0) + 1)
     newest = snapshots.latest(handle)
@@ -127,7 +127,7 @@ def begin(handle: Handle, *, newest_at_call: int | None) -> Start | None:
     return _after(_state(handle, mode, found))
 
 
-def _state(handle: Handle, mode: str, found: Mapping[str, str]) -> Position:
+def _state(handle: TableContext, mode: str, found: Mapping[str, str]) -> Position:
     """The state that is read first. Its columns are today's: a stream goes on with them."""
     match mode:
         case "compacted-full":
@@ -144,7 +144,7 @@ def _after(position: Position) -> Start | None:
     return None if position.snapshot is None else Start(state=position, next_id=position.snapshot.id + 1)
 
 
-def _since_creation(handle: Handle, time_ms: int, newest: Snapshot) -> Start:
+def _since_creation(handle: TableContext, time_ms: int, newest: Snapshot) -> Start:
     """What comes after the last snapshot, or long-lived changelog, before a time; without one the files made since, and what follows the newest snapshot."""
     earlier = snapshots.change_at_time(handle, time_ms - 1)
     if earlier is not None and earlier.id < newest.id:
@@ -152,7 +152,7 @@ def _since_creation(handle: Handle, time_ms: int, newest: Snapshot) -> Start:
     return Start(state=Position(snapshot=newest, created_since_ms=time_ms), next_id=newest.id + 1)
 
 
-def _since(handle: Handle, time_ms: int, newest_id: int) -> int:
+def _since(handle: TableContext, time_ms: int, newest_id: int) -> int:
     """The first snapshot, or long-lived changelog, at a time or later; the one that comes next where all are older."""
     for number in snapshots.changelog_ids(handle):
         kept = snapshots.find_changelog(handle, number)
@@ -162,17 +162,17 @@ def _since(handle: Handle, time_ms: int, newest_id: int) -> int:
     return newest_id + 1 if found is None else found.id
 
 
-def _there(handle: Handle, wanted: int, who: str) -> int:
+def _there(handle: TableContext, wanted: int, who: str) -> int:
     """That snapshot, or the oldest whose changes are still there."""
     oldest = oldest_change(handle)
     if oldest is None or wanted >= oldest:
         return wanted
     if wanted > 0:
-        caution(f"{who} wanted snapshot {wanted} of {handle.name}; those before {oldest} are gone, and it begins there")
+        warn_user(f"{who} wanted snapshot {wanted} of {handle.name}; those before {oldest} are gone, and it begins there")
     return oldest
 
 
-def oldest_change(handle: Handle) -> int | None:
+def oldest_change(handle: TableContext) -> int | None:
     """The oldest snapshot whose changes can be read: there is one, or a long-lived changelog of it."""
     known = [number for number in (snapshots.earliest_id(handle), *snapshots.changelog_ids(handle)[:1]) if number is not None]
     return min(known) if known else None

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakekit import world
-from lakekit.metadata.table_context import open_handle
+from lakekit.metadata.table_context import open_context
 from lakekit.model.locations import Locations
 from lakekit.options.frozendict import EMPTY
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from lakekit.metadata.table_context import Handle
-    from lakekit.metadata.keeper import Keeper
+    from lakekit.metadata.keeper import CatalogEnvironment
+    from lakekit.metadata.table_context import TableContext
     from lakekit.storage.protocol import Storage
 
 
@@ -27,28 +27,28 @@ _MOST_SCANS = 64
 
 
 @dataclass(slots=True)
-class Shared:
+class SharedScan:
     """A frame of the newest snapshot that more scans may be given, and the handle it reads: each time it runs it looks for that snapshot anew."""
 
-    handle: Handle
+    handle: TableContext
     frame: pl.LazyFrame
     scans_left: int = _MOST_SCANS
 
 
 @dataclass(slots=True)
-class Seen:
+class LastSeen:
     """The handle a table was last opened with, and what its files were then, in words: what its card shows without looking again; a frame to give again."""
 
-    handle: Handle | None = None
+    handle: TableContext | None = None
     snapshot_id: int | None = None
     files: str | None = None
     health: str | None = None
     checked: str | None = None
-    shared: Shared | None = None
+    shared: SharedScan | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Opened:
+class TableCore:
     """A location, a branch and dynamic options. Nothing here goes stale: each question opens the newest schema and snapshot."""
 
     location: str
@@ -57,14 +57,14 @@ class Opened:
     dynamic: Mapping[str, Any] = EMPTY
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
     storage: Storage | None = field(default=None, repr=False)
-    keeper: Keeper | None = field(default=None, repr=False, compare=False)
+    keeper: CatalogEnvironment | None = field(default=None, repr=False, compare=False)
     locations: Locations = field(default=Locations(), repr=False, compare=False)
-    _seen: Seen = field(default_factory=Seen, repr=False, compare=False)
+    _seen: LastSeen = field(default_factory=LastSeen, repr=False, compare=False)
 
-    def handle(self) -> Handle:
+    def handle(self) -> TableContext:
         """The table's facts as of now. Raises `TableNotFound` and what opening raises, and `ForkedProcess` in a forked child."""
         world.refuse_fork()
-        found = open_handle(
+        found = open_context(
             self.location,
             branch=self.branch_name,
             options=self.dynamic,
@@ -83,4 +83,4 @@ class Opened:
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():
             object.__setattr__(self, name, value)
-        object.__setattr__(self, "_seen", Seen())
+        object.__setattr__(self, "_seen", LastSeen())

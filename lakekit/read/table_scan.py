@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lakekit.errors import BranchNotFound, InvalidOption, SchemaChanged, SchemaMismatch
 from lakekit.data_file.entry_damage import manifest_named
+from lakekit.errors import BranchNotFound, InvalidOption, SchemaChanged, SchemaMismatch
 from lakekit.format.polars_types import known_schema
 from lakekit.metadata import schemas, snapshots
 from lakekit.options.features import OBJECTS, check_readable, refuse
 from lakekit.read import anew, lazy_frames, planner, time_travel
-from lakekit.read.lazy import Now
+from lakekit.read.lazy import ResolvedSource
 from lakekit.types import Field, parse
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from lakekit.metadata.table_context import Handle
-    from lakekit.read.condition import Condition
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.read.condition import ScanFilter
     from lakekit.read.planner import Plan
     from lakekit.read.time_travel import Position
 
@@ -31,14 +31,14 @@ RAW = tuple(Field(name, parse(text)) for name, text in zip(lazy_frames.RAW, ("BI
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scan:
+class TableScan:
     """A batch read. `fields` are the columns of the schema in force when the scan was made; they stay, whatever the table becomes.
 
     `kind_column` puts the kind of each row before them, `numbered` its sequence number after that; `keeps_deletes` keeps standing deletes; `levels` reads the
     files of those levels only.
     """
 
-    handle: Handle
+    handle: TableContext
     fields: tuple[Field, ...]
     at: int | str | datetime | None = None
     raw: bool = False
@@ -53,9 +53,9 @@ class Scan:
         kind = {} if self.kind_column is None else lazy_frames.kind_schema(self.kind_column, numbered=self.numbered)
         return {**kind, **known_schema((*self.fields, *RAW) if self.raw else self.fields, unit)}
 
-    def now(self) -> Now:
+    def now(self) -> ResolvedSource:
         """Snapshot and schema that a read would see now, and its rows."""
-        handle, fields = anew.as_it_is(self.handle, self.fields, "scan()", self.at)
+        handle, fields = anew.refresh_if_recreated(self.handle, self.fields, "scan()", self.at)
         if handle is not self.handle:
             return replace(self, handle=handle, fields=fields).now()
         position = time_travel.locate(self.handle, self.at)
@@ -63,16 +63,16 @@ class Scan:
         number = "-" if position.snapshot is None else f"{position.snapshot.id}@{position.snapshot.time_millis}"
         other = "" if (fallback := fallback_of(self.handle)) is None else f"+{snapshots.latest_id(fallback)}"
         version = f"{number}{other}/{schema_id}@{self.handle.schema.time_millis}"
-        return Now(version, partial(self._frame, position, schema_id), self.handle.schema)
+        return ResolvedSource(version, partial(self._frame, position, schema_id), self.handle.schema)
 
-    def _frame(self, position: Position, schema_id: int, condition: Condition, limit: int | None) -> pl.LazyFrame:
+    def _frame(self, position: Position, schema_id: int, condition: ScanFilter, limit: int | None) -> pl.LazyFrame:
         handle = self._handle(position, schema_id)
         with manifest_named(handle, lambda: position.snapshot):
             return self._frame_of(handle, position, condition, limit)
 
-    def _frame_of(self, handle: Handle, position: Position, condition: Condition, limit: int | None) -> pl.LazyFrame:
+    def _frame_of(self, handle: TableContext, position: Position, condition: ScanFilter, limit: int | None) -> pl.LazyFrame:
         if self.raw:
-            return lazy_frames.stored(planner.plan_stored(handle, position, condition), self.fields)
+            return lazy_frames.stored(planner.plan_raw_files(handle, position, condition), self.fields)
         plans = self._plans(handle, position, condition, limit)
         if self.kind_column is None:
             return lazy_frames.merged(plans, self.fields)
@@ -80,16 +80,16 @@ class Scan:
         found = lazy_frames.merged(plans, self.fields, system=system, keeps_deletes=self.keeps_deletes)
         return lazy_frames.kinds_first(found, self.kind_column, self.fields, system)
 
-    def plans(self, condition: Condition) -> list[Plan]:
+    def plans(self, condition: ScanFilter) -> list[Plan]:
         """The plans of a condition, for `explain`: one for each branch that is read, in the order of their rows."""
         position = time_travel.locate(self.handle, self.at)
         handle = self._handle(position, self._schema_id(position))
         with manifest_named(handle, lambda: position.snapshot):
             return self._plans(handle, position, condition, None, counted=True)
 
-    def _plans(self, handle: Handle, position: Position, condition: Condition, limit: int | None, *, counted: bool = False) -> list[Plan]:
+    def _plans(self, handle: TableContext, position: Position, condition: ScanFilter, limit: int | None, *, counted: bool = False) -> list[Plan]:
         """The plan, and that of the fallback branch for the partitions this branch lacks; with a primary branch the other way round."""
-        fallback = stand_in(handle, position, self.at)
+        fallback = fallback_position(handle, position, self.at)
         if fallback is None:
             return [planner.plan_read(handle, position, condition, limit=limit, levels=self.levels, counted=counted)]
         sides = [(handle, position), fallback]
@@ -109,14 +109,14 @@ class Scan:
             raise schemas.missing(self.handle, self.handle.root)
         return newest
 
-    def _handle(self, position: Position, schema_id: int) -> Handle:
+    def _handle(self, position: Position, schema_id: int) -> TableContext:
         """The handle with this scan's columns and today's options. Raises `SchemaChanged` where those columns are no more what they were."""
         if position.schema_id is not None or schema_id == self.handle.newest_schema_id:
             return self.handle
         return today(self.handle, self.fields, "scan()")
 
 
-def today(handle: Handle, fields: Sequence[Field], asked: str) -> Handle:
+def today(handle: TableContext, fields: Sequence[Field], asked: str) -> TableContext:
     """The handle with its columns and today's options. Raises `SchemaChanged` where the `fields` of what was `asked` are no more what they were."""
     newest = schemas.latest(handle)
     found = {field.id: field for field in newest.fields}
@@ -129,7 +129,7 @@ def today(handle: Handle, fields: Sequence[Field], asked: str) -> Handle:
     return handle.with_schema(newest).with_schema(handle.schema)
 
 
-def stand_in(handle: Handle, position: Position, at: int | str | datetime | None) -> tuple[Handle, Position] | None:
+def fallback_position(handle: TableContext, position: Position, at: int | str | datetime | None) -> tuple[TableContext, Position] | None:
     """The fallback branch, its columns called as this branch calls them, and its position that goes with one of this branch. None without such a branch.
 
     A snapshot or tag of this branch means what the other had at its time; before its first snapshot, that one. What else is asked for, as a time or a
@@ -144,16 +144,16 @@ def stand_in(handle: Handle, position: Position, at: int | str | datetime | None
     return paired(handle, time_travel.schema_of(other, there)), there
 
 
-def _at_the_time(other: Handle, position: Position) -> Position:
+def _at_the_time(other: TableContext, position: Position) -> Position:
     """The position of the fallback branch at the time of a snapshot of this one."""
     assert position.snapshot is not None
     found = snapshots.at_time(other, position.snapshot.time_millis)
     if found is None and snapshots.latest_id(other) is None:
-        return time_travel.NOWHERE  # a branch that nobody wrote to yet has no rows of any time
-    return time_travel.past(snapshots.read(other, 1) if found is None else found)
+        return time_travel.EMPTY_TABLE  # a branch that nobody wrote to yet has no rows of any time
+    return time_travel.at_snapshot(snapshots.read(other, 1) if found is None else found)
 
 
-def fallback_of(handle: Handle) -> Handle | None:
+def fallback_of(handle: TableContext) -> TableContext | None:
     """The branch that stands in for partitions this one lacks; one that is not there does nothing, as in the reference."""
     try:
         return None if handle.fallback_branch is None else handle.on_branch(handle.fallback_branch)
@@ -161,7 +161,7 @@ def fallback_of(handle: Handle) -> Handle | None:
         return None
 
 
-def paired(handle: Handle, other: Handle) -> Handle:
+def paired(handle: TableContext, other: TableContext) -> TableContext:
     """The other branch with its columns called as they are here. Raises `SchemaMismatch` unless both have columns of the same types, one by one."""
     types = [[field.type.as_nullable() for field in one.schema.fields] for one in (handle, other)]  # ids of parts of ROWs count, as in the reference
     if types[0] != types[1]:
@@ -172,23 +172,23 @@ make them alike, or read each branch by itself"
     return other.with_names_of(handle.schema)
 
 
-def scan(handle: Handle, at: int | str | datetime | None = None, *, raw: bool = False) -> Scan:
+def scan(handle: TableContext, at: int | str | datetime | None = None, *, raw: bool = False) -> TableScan:
     """A scan of a table: its columns are those of the schema in force at the position. Raises `Unsupported`, `InvalidOption`."""
     check_readable(handle.all_options, f"table {handle.name}")
     if at is None and time_travel.means_changes(handle):
         key = next((key for key in time_travel.BETWEEN if key in handle.all_options), "scan.mode")
         msg = f"{key} asks for what changed in {handle.name}, and a state was asked for: give at=, or read changes with t.scan() or t.changes()"
         raise InvalidOption(msg, key=key, value=handle.all_options[key])
-    position = time_travel.NOWHERE if at is None and time_travel.means_newest(handle) else time_travel.locate(handle, at)
+    position = time_travel.EMPTY_TABLE if at is None and time_travel.means_newest(handle) else time_travel.locate(handle, at)
     if handle.all_options.get("type") == OBJECTS and not handle.all_options.get("object-location") and time_travel.locate(handle, at).snapshot is None:
         raise refuse(OBJECTS, f"table {handle.name}")
     handle = time_travel.schema_of(handle, position)
     if raw:
         lazy_frames.check_raw(handle, handle.schema.fields)
-    return Scan(handle=handle, fields=handle.schema.fields, at=at, raw=raw)
+    return TableScan(handle=handle, fields=handle.schema.fields, at=at, raw=raw)
 
 
-def of_today(handle: Handle, snapshot_id: int) -> Scan:
+def of_today(handle: TableContext, snapshot_id: int) -> TableScan:
     """A scan of a snapshot with the columns of the handle: rows that are written anew, or told of, are those of today's schema, not of the snapshot's."""
     check_readable(handle.all_options, f"table {handle.name}")
-    return Scan(handle=handle, fields=handle.schema.fields, at=snapshot_id)
+    return TableScan(handle=handle, fields=handle.schema.fields, at=snapshot_id)

@@ -18,7 +18,7 @@ from lakekit.metadata import schemas, snapshots, tags
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.model.snapshot import Snapshot
 
 BATCH_IDENTIFIER = 2**63 - 1
@@ -46,21 +46,21 @@ class Position:
     created_since_ms: int | None = None
 
 
-def means_changes(handle: Handle) -> bool:
+def means_changes(handle: TableContext) -> bool:
     """Whether the table's options ask for what changed and not for a state (ENGINE 6.1)."""
     return handle.options.scan_mode in CHANGES or any(handle.all_options.get(key) is not None for key in BETWEEN)
 
 
-NOWHERE = Position(snapshot=None)
+EMPTY_TABLE = Position(snapshot=None)
 """Where a table without snapshots is read: with the newest schema."""
 
 
-def means_newest(handle: Handle) -> bool:
+def means_newest(handle: TableContext) -> bool:
     """Whether the table's options ask for the newest snapshot, whichever that is: which one need not be known to know its columns. Raises `InvalidOption`."""
-    return asked(handle)[0] in ("latest", "latest-full")
+    return scan_mode_of(handle)[0] in ("latest", "latest-full")
 
 
-def names_a_snapshot(handle: Handle, at: int | str | datetime | None) -> bool:
+def names_a_snapshot(handle: TableContext, at: int | str | datetime | None) -> bool:
     """Whether `at`, or else the table's options, name a snapshot by its number or a tag: names that another branch gives to others."""
     if at is None:
         found = handle.all_options
@@ -71,14 +71,14 @@ def names_a_snapshot(handle: Handle, at: int | str | datetime | None) -> bool:
     return isinstance(at, int)
 
 
-def locate(handle: Handle, at: int | str | datetime | None = None) -> Position:
+def locate(handle: TableContext, at: int | str | datetime | None = None) -> Position:
     """The position that `at`, or else the table's options, mean. Raises `SnapshotNotFound`, `TagNotFound` or `InvalidOption`."""
     if at is not None:
-        return past(_at(handle, at))
-    return _by_mode(handle, *asked(handle))
+        return at_snapshot(_at(handle, at))
+    return _by_mode(handle, *scan_mode_of(handle))
 
 
-def asked(handle: Handle) -> tuple[str, dict[str, str]]:
+def scan_mode_of(handle: TableContext) -> tuple[str, dict[str, str]]:
     """The scan mode that the table's options mean, and those options. Raises `InvalidOption` where they contradict each other."""
     found = {key: value for key in SCAN_KEYS if (value := handle.all_options.get(key)) is not None}
     named = [key for key in (*POSITIONS, "scan.version") if key in found]
@@ -113,16 +113,16 @@ def _mode(mode: str, found: dict[str, str]) -> str:
     return "from-creation-timestamp" if "scan.creation-time-millis" in found else "latest-full"
 
 
-def _by_mode(handle: Handle, mode: str, found: dict[str, str]) -> Position:
+def _by_mode(handle: TableContext, mode: str, found: dict[str, str]) -> Position:
     match mode:
         case "latest-full" | "latest":
             return Position(snapshot=snapshots.latest(handle))
         case "compacted-full":
             return Position(snapshot=compacted(handle))
         case "from-timestamp":
-            return past(_before(handle, millis(found)))
+            return at_snapshot(_before(handle, millis(found)))
         case "from-snapshot" | "from-snapshot-full":
-            return past(_named(handle, found, mode))
+            return at_snapshot(_named(handle, found, mode))
         case "from-file-creation-time":
             return Position(snapshot=snapshots.latest(handle), created_since_ms=whole_number(found, FILES_SINCE))
         case "from-creation-timestamp":
@@ -132,12 +132,12 @@ from-file-creation-time, from-creation-timestamp; changes are what t.scan() and 
     raise InvalidOption(msg, key="scan.mode", value=mode)
 
 
-def past(snapshot: Snapshot) -> Position:
+def at_snapshot(snapshot: Snapshot) -> Position:
     """A position at a snapshot, with the schema of its time."""
     return Position(snapshot=snapshot, schema_id=snapshot.schema_id)
 
 
-def _at(handle: Handle, at: int | str | datetime) -> Snapshot:
+def _at(handle: TableContext, at: int | str | datetime) -> Snapshot:
     if isinstance(at, bool) or not isinstance(at, (int, str, datetime)):
         msg = f"at= takes a snapshot id, a tag, an ISO time or a datetime, not {type(at).__name__}"
         raise TypeError(msg)
@@ -157,7 +157,7 @@ def digits(text: str) -> int | None:
     return int(text) if text.isdecimal() and text.isascii() and len(text) <= _MOST_DIGITS else None
 
 
-def time_ms(handle: Handle, at: str | datetime) -> int:
+def time_ms(handle: TableContext, at: str | datetime) -> int:
     """A time in milliseconds since 1970; a naive one is local. Raises `TagNotFound` for a text that is neither a tag nor a time."""
     try:
         return _millis(at if isinstance(at, datetime) else datetime.fromisoformat(at))
@@ -173,7 +173,7 @@ def _millis(time: datetime) -> int:
         return int(time.replace(tzinfo=UTC).timestamp() * 1000)
 
 
-def _before(handle: Handle, time_ms: int) -> Snapshot:
+def _before(handle: TableContext, time_ms: int) -> Snapshot:
     """The newest snapshot at or before a time."""
     found = snapshots.at_time(handle, time_ms)
     if found is None:
@@ -182,7 +182,7 @@ def _before(handle: Handle, time_ms: int) -> Snapshot:
     return found
 
 
-def _named(handle: Handle, found: dict[str, str], mode: str) -> Snapshot:
+def _named(handle: TableContext, found: dict[str, str], mode: str) -> Snapshot:
     if "scan.version" in found:
         return _version(handle, found["scan.version"])
     if "scan.snapshot-id" in found:
@@ -195,7 +195,7 @@ def _named(handle: Handle, found: dict[str, str], mode: str) -> Snapshot:
     raise InvalidOption(msg, key="scan.mode", value=mode)
 
 
-def _version(handle: Handle, version: str) -> Snapshot:
+def _version(handle: TableContext, version: str) -> Snapshot:
     """`scan.version`: a tag of that name, `watermark-N`, or a snapshot id."""
     if (tag := tags.find(handle, version)) is not None:
         return tag.snapshot
@@ -206,7 +206,7 @@ def _version(handle: Handle, version: str) -> Snapshot:
     raise tags.missing(handle, version)
 
 
-def compacted(handle: Handle) -> Snapshot | None:
+def compacted(handle: TableContext) -> Snapshot | None:
     """The newest COMPACT snapshot, of a full compaction where those come at regular commits; else the newest snapshot."""
     every = handle.options.full_compaction_delta_commits
     if every is None and handle.options.changelog_producer == "full-compaction":
@@ -218,7 +218,7 @@ def compacted(handle: Handle) -> Snapshot | None:
     return snapshots.latest(handle)
 
 
-def since_creation(handle: Handle, time_ms: int) -> Position:
+def since_creation(handle: TableContext, time_ms: int) -> Position:
     """The first snapshot after the last one before a time, else the newest with only the files made since; both with the newest schema, as the reference.
 
     The last one may have expired, where a long-lived changelog tells of it. Raises `SnapshotNotFound` where only changelogs tell of the first one too.
@@ -251,7 +251,7 @@ def whole_number(found: Mapping[str, str], key: str) -> int:
     return -number if text.startswith("-") else number
 
 
-def schema_of(handle: Handle, position: Position) -> Handle:
+def schema_of(handle: TableContext, position: Position) -> TableContext:
     """The handle as of a position: with the schema of that time, or the newest."""
     if position.schema_id is None:
         return handle if schemas.newest_id(handle) == handle.schema.id else handle.with_schema(schemas.latest(handle))

@@ -15,14 +15,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakekit.file_index.bsi import Figures
+from lakekit.file_index.bsi import ColumnTotals
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
 
     Ints = NDArray[np.int64]
     Mask = NDArray[np.bool_]
@@ -35,7 +35,7 @@ _MARK_BYTES = 400
 """About what the object takes beside what it holds."""
 
 
-class _Known(NamedTuple):
+class _CachedTotals(NamedTuple):
     """What is known of a column: of the file `paths[i]`, the numbers `numbers[:, i]`. Its bounds only where `bounded`, and those of no value say nothing."""
 
     paths: pa.Array
@@ -43,13 +43,13 @@ class _Known(NamedTuple):
     bounded: Mask
 
 
-def recalled(handle: Handle, wanted: Mapping[str, bool], paths: Sequence[str], whole: Mask) -> tuple[Mask, dict[str, Figures]]:
+def recalled(handle: TableContext, wanted: Mapping[str, bool], paths: Sequence[str], whole: Mask) -> tuple[Mask, dict[str, ColumnTotals]]:
     """Of which of the `whole` files all of those columns are known, and what the columns come to there. `wanted`: columns, and whether their bounds are."""
     there = whole.copy()
-    found: dict[str, tuple[_Known, Ints]] = {}
+    found: dict[str, tuple[_CachedTotals, Ints]] = {}
     asked = pa.array(paths, pa.string())
     for name, bounded in wanted.items():
-        known: _Known | None = handle.world.decoded.get(_key(handle, name))
+        known: _CachedTotals | None = handle.world.decoded.get(_key(handle, name))
         if known is None:
             return np.zeros(len(paths), bool), {}
         at = pc.fill_null(pc.index_in(asked, known.paths), -1).to_numpy().astype(np.int64)
@@ -58,37 +58,37 @@ def recalled(handle: Handle, wanted: Mapping[str, bool], paths: Sequence[str], w
     return there, {name: _together(known, at[there], bounded=wanted[name]) for name, (known, at) in found.items()}
 
 
-def _together(known: _Known, at: Ints, *, bounded: bool) -> Figures:
+def _together(known: _CachedTotals, at: Ints, *, bounded: bool) -> ColumnTotals:
     counts, totals, leasts, greatests = known.numbers[:, at]
     total = (int((totals >> _HALF).sum()) << _HALF) + int((totals & ((1 << _HALF) - 1)).sum())  # in halves: the sum may be beyond 64 bits
     some = counts > 0
     if not bounded or not some.any():
-        return Figures(int(counts.sum()), total, None, None)
-    return Figures(int(counts.sum()), total, int(leasts[some].min()), int(greatests[some].max()))
+        return ColumnTotals(int(counts.sum()), total, None, None)
+    return ColumnTotals(int(counts.sum()), total, int(leasts[some].min()), int(greatests[some].max()))
 
 
-def remember(handle: Handle, wanted: Mapping[str, bool], paths: Sequence[str], said: Mapping[str, Mapping[str, Figures]]) -> None:
+def remember(handle: TableContext, wanted: Mapping[str, bool], paths: Sequence[str], said: Mapping[str, Mapping[str, ColumnTotals]]) -> None:
     """Keeps what was said of whole files, by path, of the columns `wanted`; `paths` are all that were asked for, and stay where there are too many."""
     for name, bounded in wanted.items():
         figures = {path: of[name] for path, of in said.items() if _LEAST <= of[name].total <= _GREATEST}
         if not figures:
             continue
         rows = [(one.count, one.total, one.least or 0, one.greatest or 0) for one in figures.values()]
-        more = _Known(pa.array(figures, pa.string()), np.array(rows, np.int64).T, np.full(len(rows), bounded))
-        before: _Known | None = handle.world.decoded.get(_key(handle, name))
+        more = _CachedTotals(pa.array(figures, pa.string()), np.array(rows, np.int64).T, np.full(len(rows), bounded))
+        before: _CachedTotals | None = handle.world.decoded.get(_key(handle, name))
         if before is not None:
             more = _added(before, more, paths)
         weight = more.paths.nbytes + more.numbers.nbytes + more.bounded.nbytes + _MARK_BYTES
         handle.world.decoded.put({_key(handle, name): more}, weight)
 
 
-def unable(handle: Handle, wanted: Mapping[str, bool], paths: Sequence[str]) -> Mask:
+def unable(handle: TableContext, wanted: Mapping[str, bool], paths: Sequence[str]) -> Mask:
     """Which of the files are known to have no index that could say what those columns come to."""
     known: frozenset[str] = handle.world.decoded.get(_unable_key(handle, wanted)) or frozenset()
     return np.array([path in known for path in paths], bool)  # scalar: one a file
 
 
-def remember_unable(handle: Handle, wanted: Mapping[str, bool], paths: Sequence[str]) -> None:
+def remember_unable(handle: TableContext, wanted: Mapping[str, bool], paths: Sequence[str]) -> None:
     """Keeps that those files have none."""
     if not paths:
         return
@@ -97,19 +97,19 @@ def remember_unable(handle: Handle, wanted: Mapping[str, bool], paths: Sequence[
     handle.world.decoded.put({_unable_key(handle, wanted): more}, _MARK_BYTES + sum(map(len, more)) + _MARK_BYTES // 4 * len(more))
 
 
-def _unable_key(handle: Handle, wanted: Mapping[str, bool]) -> Hashable:
+def _unable_key(handle: TableContext, wanted: Mapping[str, bool]) -> Hashable:
     return "unable", *(_key(handle, name) for name in sorted(wanted))
 
 
-def _added(before: _Known, more: _Known, paths: Sequence[str]) -> _Known:
+def _added(before: _CachedTotals, more: _CachedTotals, paths: Sequence[str]) -> _CachedTotals:
     stays = pc.invert(pc.is_in(before.paths, more.paths))
     if len(before.paths) + len(more.paths) > _MOST:
         stays = pc.and_(stays, pc.is_in(before.paths, pa.array(paths, pa.string())))
     kept = stays.to_numpy(zero_copy_only=False)
     numbers = np.concatenate([before.numbers[:, kept], more.numbers], axis=1)
-    return _Known(pa.concat_arrays([before.paths.filter(stays), more.paths]), numbers, np.concatenate([before.bounded[kept], more.bounded]))
+    return _CachedTotals(pa.concat_arrays([before.paths.filter(stays), more.paths]), numbers, np.concatenate([before.bounded[kept], more.bounded]))
 
 
-def _key(handle: Handle, column: str) -> Hashable:
+def _key(handle: TableContext, column: str) -> Hashable:
     field = handle.schema.field(column)
     return "totals", handle.storage, handle.root, field.id, field.type.as_nullable()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from polars._typing import PolarsDataType
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
 
 
 SOURCE = f"{internal('source')}."
@@ -33,7 +33,7 @@ _ZONE = re.compile(r"Datetime\('[^']*', '([^']+)'\)")
 MANY_ROWS = "looks at more than one row"
 
 
-def condition(where: pl.Expr | str, handle: Handle, *, said: str = "where") -> pl.Expr:
+def condition(where: pl.Expr | str, handle: TableContext, *, said: str = "where") -> pl.Expr:
     """A condition on the rows of a table, over its columns by their names, whatever chose them.
 
     Raises `ColumnNotFound`, `SchemaMismatch`, and `TypeError` for what is neither expression nor text.
@@ -99,7 +99,7 @@ def typed(expr: pl.Expr, schema: Mapping[str, pl.DataType], table: str, said: st
 
     Raises `ColumnNotFound`, `SchemaMismatch`; `ValueOutOfRange` for constants as `far` has them.
     """
-    far.refuse(expr, table, said)
+    far.check_printable_times(expr, table, said)
     for name in expand.used_columns(expr, schema):
         if name not in schema:
             raise unknown(name, list(schema), table, said)
@@ -170,7 +170,7 @@ def _with_floats(dtype: PolarsDataType) -> PolarsDataType:
 def check_aggregates(aggregates: Iterable[pl.Expr], schema: Mapping[str, pl.DataType], table: str) -> None:
     """Raises `ValueOutOfRange` for constants as `far` has them, `SchemaMismatch` where an aggregate compares a date or a time with a number."""
     for one in aggregates:
-        far.refuse(one, table, "an aggregate")
+        far.check_printable_times(one, table, "an aggregate")
         check_times(one, schema, f"an aggregate of {table}")
 
 
@@ -186,10 +186,10 @@ def check_times(expr: pl.Expr, schema: Mapping[str, pl.DataType], said: str) -> 
 
 def is_row_wise(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> bool:
     """Whether each value is made of its own row alone: then, and only then, Polars takes the first rows before it computes."""
-    return beyond_a_row(expr, schema) is None
+    return non_elementwise_reason(expr, schema) is None
 
 
-def beyond_a_row(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> str | None:
+def non_elementwise_reason(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> str | None:
     """What an expression does that is not told by one row, in words; None where each value is made of its own row alone.
 
     Polars has no plan by rows for a comparison with a bare NULL, which is NULL of every row.

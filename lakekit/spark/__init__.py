@@ -23,6 +23,12 @@ except ModuleNotFoundError as missing:
     raise Unsupported(message, feature="spark") from missing
 
 if TYPE_CHECKING:
+    from lakekit.spark.batch_read import read as read
+    from lakekit.spark.batch_write import write as write
+    from lakekit.spark.changed import changes as changes
+    from lakekit.spark.compaction import compact as compact
+    from lakekit.spark.data_source import register as register
+    from lakekit.spark.dml import delete as delete, update as update
     from lakekit.spark.maintenance import (
         analyze as analyze,
         expire_snapshots as expire_snapshots,
@@ -30,16 +36,10 @@ if TYPE_CHECKING:
         remove_orphans as remove_orphans,
         rewrite_file_index as rewrite_file_index,
     )
-    from lakekit.spark.changed import changes as changes
-    from lakekit.spark.compaction import compact as compact
     from lakekit.spark.merging import merge as merge
     from lakekit.spark.names import attach as attach
-    from lakekit.spark.batch_read import read as read
     from lakekit.spark.session import start as start
-    from lakekit.spark.data_source import register as register
     from lakekit.spark.speaking import sql as sql
-    from lakekit.spark.dml import delete as delete, update as update
-    from lakekit.spark.batch_write import write as write
 
 if (_task := TaskContext.get()) is not None and "polars" not in sys.modules:
     # tasks of an executor run side by side: threads of each beyond its cores only stand in each other's way (measured: half the speed)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from lakekit.catalog.system_table import SystemTable
 from lakekit.errors import SchemaMismatch
 from lakekit.format.polars_types import polars_schema
-from lakekit.read import user_expressions, lazy
-from lakekit.read.condition import Condition, exactly
+from lakekit.read import lazy, user_expressions
+from lakekit.read.condition import ScanFilter, parse_exact
 from lakekit.read.planner import ANYWHERE
-from lakekit.read.spelled import text_of
+from lakekit.read.spelled import pyarrow_text
 from lakekit.table.open_create import open as open_table
 from lakekit.table.read_methods import check_one_position
 from lakekit.table.table import Table
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.predicate import Predicate
     from lakekit.types import Field
 
@@ -35,11 +35,11 @@ MICROSECONDS = {"lakekit.timestamp-unit": "us"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
+class RowFilter:
     """Which rows: the condition itself, what planning understands of it, and what each conjunct says that partitions do not decide; None: not understood."""
 
     where: pl.Expr | None = None
-    condition: Condition = ANYWHERE
+    condition: ScanFilter = ANYWHERE
     said: tuple[Predicate | None, ...] = ()
 
 
@@ -53,7 +53,7 @@ def table_of(given: Table | SystemTable | str | PathLike[str]) -> Table | System
     return open_table(given)
 
 
-def handle_of(table: Table, at: int | str | datetime | None, options: Mapping[str, Any] | None) -> Handle:
+def handle_of(table: Table, at: int | str | datetime | None, options: Mapping[str, Any] | None) -> TableContext:
     """The table's facts with a caller's options, as tasks need them: without the catalog that named it, which may hold connections."""
     check_one_position(at, options)
     return replace(table.handle().with_options({**(options or {}), **MICROSECONDS}), keeper=None)
@@ -76,22 +76,22 @@ def columns_of(fields: Sequence[Field], names: Sequence[str] | None, table: str)
     return tuple(by_name[name] for name in names)
 
 
-def rows_of(handle: Handle, where: pl.Expr | str | None) -> Rows:
+def rows_of(handle: TableContext, where: pl.Expr | str | None) -> RowFilter:
     """The rows that a condition means. Raises `ColumnNotFound`, `SchemaMismatch` for what is no condition of one row, `TypeError`."""
     if where is None:
-        return Rows()
+        return RowFilter()
     expr = user_expressions.condition(where, handle)
     schema = polars_schema(handle.schema.fields, timestamp_unit="us")
-    if (beyond := user_expressions.beyond_a_row(expr, schema)) is not None:
+    if (beyond := user_expressions.non_elementwise_reason(expr, schema)) is not None:
         each = ", and tasks see some each: let Spark compute it over what read() gives" if beyond == user_expressions.MANY_ROWS else ""
         raise SchemaMismatch(f"where={expr} of {handle.name} {beyond}{each}")
     filters, whole = lazy.all_filters_of(expr, schema)
     condition, decided = lazy.condition_of(filters, handle.schema)
-    said = [exactly(text_of(one)) for at, one in enumerate(filters) if at not in decided]
-    return Rows(where=expr, condition=condition, said=tuple(said) if whole else (None,))
+    said = [parse_exact(pyarrow_text(one)) for at, one in enumerate(filters) if at not in decided]
+    return RowFilter(where=expr, condition=condition, said=tuple(said) if whole else (None,))
 
 
-def needed(handle: Handle, out: Sequence[Field], rows: Rows) -> tuple[Field, ...]:
+def needed(handle: TableContext, out: Sequence[Field], rows: RowFilter) -> tuple[Field, ...]:
     """The columns to read: those that are given out, and those that the condition uses."""
     used = [] if rows.where is None else rows.where.meta.root_names()
     names = {field.name for field in out}

@@ -23,8 +23,8 @@ from lakekit.catalog.system_table import SystemTable
 from lakekit.columns import col
 from lakekit.errors import Unsupported
 from lakekit.format.polars_types import paimon_type
-from lakekit.read import incremental as changing, estimate, user_expressions as rows_said, lazy_frames, table_scan as scans, time_travel
-from lakekit.spark import asked, conditions, tasks, job, native_parquet, session
+from lakekit.read import estimate, incremental as changing, lazy_frames, table_scan as scans, time_travel, user_expressions as rows_said
+from lakekit.spark import asked, conditions, job, native_parquet, session, tasks
 from lakekit.spark.asked import MICROSECONDS
 from lakekit.spark.types import arrow_schema, read_fields, spark_schema, to_batch
 from lakekit.system_tables import data, registry
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     import polars as pl
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakekit.read.incremental import Changes
+    from lakekit.read.incremental import IncrementalScan
     from lakekit.read.planner import Plan
-    from lakekit.read.table_scan import Scan
-    from lakekit.spark.asked import Rows
-    from lakekit.spark.job import Job
+    from lakekit.read.table_scan import TableScan
+    from lakekit.spark.asked import RowFilter
+    from lakekit.spark.job import ReadJob
     from lakekit.table.table import Table
 
 
@@ -84,7 +84,7 @@ def read(
     return _state(spark, scans.scan(handle, at), columns, where)
 
 
-def _state(spark: SparkSession, scan: Scan, columns: Sequence[str] | None, where: pl.Expr | str | None) -> DataFrame:
+def _state(spark: SparkSession, scan: TableScan, columns: Sequence[str] | None, where: pl.Expr | str | None) -> DataFrame:
     """The rows of a scan, with their kinds where it has them."""
     rows = asked.rows_of(scan.handle, where)
     out = asked.columns_of(scan.fields, columns, scan.handle.name)
@@ -92,9 +92,9 @@ def _state(spark: SparkSession, scan: Scan, columns: Sequence[str] | None, where
     return together(spark, found, with_kind(scan.kind_column, out, numbered=scan.numbered))
 
 
-def work_of_state(scan: Scan, out: Sequence[Field], rows: Rows) -> Iterator[tuple[Plan, Job]]:
+def work_of_state(scan: TableScan, out: Sequence[Field], rows: RowFilter) -> Iterator[tuple[Plan, ReadJob]]:
     """The plans of a scan, and what tasks of each have in common."""
-    what = job.Job(
+    what = job.ReadJob(
         handle=scan.handle,
         fields=asked.needed(scan.handle, out, rows),
         out=with_kind(scan.kind_column, out, numbered=scan.numbered),
@@ -108,7 +108,7 @@ def work_of_state(scan: Scan, out: Sequence[Field], rows: Rows) -> Iterator[tupl
         yield plan, replace(what, handle=plan.handle)
 
 
-def _planned(spark: SparkSession, plan: Plan, what: Job, rows: Rows) -> list[DataFrame]:
+def _planned(spark: SparkSession, plan: Plan, what: ReadJob, rows: RowFilter) -> list[DataFrame]:
     """The frames of a plan: Spark's own, and one of tasks."""
     found, own = [], lazy_frames.own_fields(plan, what.fields)
     mask = np.zeros(len(plan.raw), bool) if what.kind_column is not None else native_parquet.alone(plan, own)
@@ -118,10 +118,10 @@ def _planned(spark: SparkSession, plan: Plan, what: Job, rows: Rows) -> list[Dat
     if mask.any():
         found += native_parquet.frames(spark, plan, mask, own, what.out, condition)
     apart = replace(plan, raw=plan.raw[~mask])
-    return [*found, *run(spark, tasks.tasks(plan, apart.raw, session.slots(spark)), what, [apart])]
+    return [*found, *run(spark, tasks.plan_tasks(plan, apart.raw, session.slots(spark)), what, [apart])]
 
 
-def told(spark: SparkSession, source: Changes, columns: Sequence[str] | None = None, where: pl.Expr | str | None = None) -> DataFrame:
+def told(spark: SparkSession, source: IncrementalScan, columns: Sequence[str] | None = None, where: pl.Expr | str | None = None) -> DataFrame:
     """The rows of changes, with their kinds where the source has them."""
     rows = asked.rows_of(source.handle, where)
     out = asked.columns_of(source.fields, columns, source.handle.name)
@@ -131,18 +131,20 @@ def told(spark: SparkSession, source: Changes, columns: Sequence[str] | None = N
     return together(spark, found, with_kind(source.kind_column, out, numbered=source.numbered))
 
 
-def works_of_changes(source: Changes, plans: Sequence[Plan], out: Sequence[Field], rows: Rows, slots: int) -> list[tuple[Job, list[bytes], Sequence[Plan]]]:
+def works_of_changes(
+    source: IncrementalScan, plans: Sequence[Plan], out: Sequence[Field], rows: RowFilter, slots: int
+) -> list[tuple[ReadJob, list[bytes], Sequence[Plan]]]:
     """Return the jobs that read the plans of changes, each with its tasks and its plans: one a branch, or one that compares two states."""
     compares = source.mode == "diff" and len(plans) > 1
     # comparing two states compares all their columns
     fields = source.fields if compares else asked.needed(source.handle, out, rows)
     given = with_kind(source.kind_column, out, numbered=source.numbered)
-    what = job.Job(handle=source.handle, fields=tuple(fields), out=given, where=rows.where, kind_column=source.kind_column, numbered=source.numbered)
+    what = job.ReadJob(handle=source.handle, fields=tuple(fields), out=given, where=rows.where, kind_column=source.kind_column, numbered=source.numbered)
     if compares:
         return [(replace(what, how="difference"), tasks.differences(*plans), plans)]
     if source.mode != "diff":
         what = replace(what, how="written")
-    return [(replace(what, handle=plan.handle), tasks.tasks(plan, plan.raw, slots), [plan]) for plan in plans]
+    return [(replace(what, handle=plan.handle), tasks.plan_tasks(plan, plan.raw, slots), [plan]) for plan in plans]
 
 
 def with_kind(kind_column: str | None, out: Sequence[Field], *, numbered: bool) -> tuple[Field, ...]:
@@ -151,7 +153,7 @@ def with_kind(kind_column: str | None, out: Sequence[Field], *, numbered: bool) 
     return read_fields([*before, *out])
 
 
-def run(spark: SparkSession, tasks: Sequence[bytes], what: Job, plans: Sequence[Plan]) -> list[DataFrame]:
+def run(spark: SparkSession, tasks: Sequence[bytes], what: ReadJob, plans: Sequence[Plan]) -> list[DataFrame]:
     """The frame of the tasks of some plans, by which Spark is told how big it is; none without tasks."""
     if not tasks:
         return []
@@ -183,7 +185,7 @@ def _system(
         raise Unsupported(msg, feature="spark.read")
     if name in ("audit_log", "ro"):
         source = (data.audit_source if name == "audit_log" else data.ro_source)(handle, at)
-        return told(spark, source, columns, where) if isinstance(source, changing.Changes) else _state(spark, source, columns, where)
+        return told(spark, source, columns, where) if isinstance(source, changing.IncrementalScan) else _state(spark, source, columns, where)
     found = registry.system(handle, name, at).collect()
     fields = read_fields([Field(column, paimon_type(dtype, column)) for column, dtype in found.schema.items()])
     out = asked.columns_of(fields, columns, f"{system.table.name}${name}")

@@ -3,7 +3,7 @@
     ls.write(df, table)                                   append, or upsert in a key table
     ls.write(df, table, mode="overwrite")                 whole, or by partition, as `t.overwrite`
 
-    driver    columns and types are looked at; a commit that is there already is answered; the `Cut` of the write
+    driver    columns and types are looked at; a commit that is there already is answered; the `WriteParallelism` of the write
     tasks     rows find their task by their key columns, in Python, and are shuffled by it: every bucket is met by exactly one task
     tasks     `spark.write_task`: `write.table_writers` on the rows of a task, messages back; append tables without buckets, and postponed ones, need no shuffle
     driver    `commit.committer`, once
@@ -23,18 +23,18 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import functions, types as spark_types
 
-from lakekit.maintenance import compact, after_commit
 from lakekit.commit import abort, committer as publishing
-from lakekit.errors import InvalidOption, LakekitError
 from lakekit.data_file import shape
+from lakekit.errors import InvalidOption, LakekitError
+from lakekit.maintenance import after_commit, compact
 from lakekit.metadata import feature_check
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.spark import asked, hashed, session, types, write_task
-from lakekit.spark.write_task import TASK, Job
+from lakekit.spark.write_task import TASK, WriteJob
 from lakekit.table.table import Table
 from lakekit.table.table_writer import replaced
 from lakekit.write import row_conversion
-from lakekit.write.shares import Cut
+from lakekit.write.shares import WriteParallelism
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from lakekit.commit.result import Commit
     from lakekit.commit.overwrite import Overwrite
-    from lakekit.metadata.table_context import Handle
+    from lakekit.commit.result import Commit
+    from lakekit.metadata.table_context import TableContext
     from lakekit.model.commit_message import CommitMessage
 
 MODES = ("append", "upsert", "overwrite")
@@ -87,7 +87,7 @@ def write(
         if done is not None:
             return done
     is_batch = identifier is None
-    job = Job(
+    job = WriteJob(
         handle=replace(handle, keeper=None),
         commit_user=commit_user or handle.new_commit_user(),
         replaces=overwrite is not None,
@@ -95,7 +95,7 @@ def write(
         identifier=identifier,
         row_kind=row_kind,
         columns=tuple(df.columns),
-        cut=Cut.of(handle, parallelism=session.slots(spark), most=_shuffle_partitions(spark), batch=is_batch),
+        cut=WriteParallelism.of(handle, parallelism=session.slots(spark), most=_shuffle_partitions(spark), batch=is_batch),
     )
     messages = collected(handle, _spread(df.toDF(*write_task.plain(len(df.columns))), job).collect())
     done = committed(handle, messages, job.commit_user, identifier=number, overwrite=overwrite, is_new_user=commit_user is None)
@@ -118,7 +118,7 @@ commit_user='…', identifier=number)) writes each of its batches, or df.writeSt
     return df.sparkSession
 
 
-def collected(handle: Handle, answers: Iterable[Any]) -> list[CommitMessage]:
+def collected(handle: TableContext, answers: Iterable[Any]) -> list[CommitMessage]:
     """The messages of a job's tasks, of their answers row by row. Raises what a task said of a value; then the files of all others are deleted."""
     messages, wrong = write_task.understood(answers)
     if wrong is not None:
@@ -129,22 +129,24 @@ def collected(handle: Handle, answers: Iterable[Any]) -> list[CommitMessage]:
 
 
 def committed(
-    handle: Handle, messages: Sequence[CommitMessage], commit_user: str, *, identifier: int, overwrite: Overwrite | None = None, is_new_user: bool
+    handle: TableContext, messages: Sequence[CommitMessage], commit_user: str, *, identifier: int, overwrite: Overwrite | None = None, is_new_user: bool
 ) -> Commit:
     """Commits the messages of a job, which nobody else has: where that fails their files go, but for those that a commit may have."""
     return after_commit.after(handle, _publish(handle, messages, commit_user, identifier=identifier, overwrite=overwrite, is_new_user=is_new_user), messages)
 
 
-def _publish(handle: Handle, messages: Sequence[CommitMessage], commit_user: str, *, identifier: int, overwrite: Overwrite | None, is_new_user: bool) -> Commit:
+def _publish(
+    handle: TableContext, messages: Sequence[CommitMessage], commit_user: str, *, identifier: int, overwrite: Overwrite | None, is_new_user: bool
+) -> Commit:
     try:
-        return publishing.publish(handle, messages, commit_user=commit_user, identifier=identifier, overwrite=overwrite, is_new_user=is_new_user)
+        return publishing.commit_changes(handle, messages, commit_user=commit_user, identifier=identifier, overwrite=overwrite, is_new_user=is_new_user)
     except BaseException:
         with suppress(LakekitError):
             abort.abort(handle, messages)
         raise
 
 
-def commit_job(job: Job, messages: Sequence[CommitMessage], *, identifier: int, overwrite: Overwrite | None = None, is_new_user: bool) -> Commit:
+def commit_job(job: WriteJob, messages: Sequence[CommitMessage], *, identifier: int, overwrite: Overwrite | None = None, is_new_user: bool) -> Commit:
     """Commit the messages of a job whose tasks only added files; then compact and look after the table as its own options say.
 
     Raises: as `committed`, and as `compact_job`.
@@ -154,7 +156,7 @@ def commit_job(job: Job, messages: Sequence[CommitMessage], *, identifier: int, 
     return after_commit.after(job.table or job.handle, done, messages)
 
 
-def compact_job(job: Job, messages: Sequence[CommitMessage], *, identifier: int) -> None:
+def compact_job(job: WriteJob, messages: Sequence[CommitMessage], *, identifier: int) -> None:
     """Compact the buckets that a job committed files to, in this process, where readers see its rows or changelog only then.
 
     Raises: what compacting raises, with a note that the rows are committed.
@@ -169,7 +171,7 @@ def compact_job(job: Job, messages: Sequence[CommitMessage], *, identifier: int)
         raise
 
 
-def handle_of(table_or_path: Table | str | PathLike[str]) -> Handle:
+def handle_of(table_or_path: Table | str | PathLike[str]) -> TableContext:
     """The facts of a table that is written to. Raises `InvalidOption` for a system table, and what opening raises."""
     table = asked.table_of(table_or_path)
     if not isinstance(table, Table):
@@ -191,7 +193,7 @@ def is_dynamic(mode: str | None) -> bool:
 # ---- before any task ------------------------------------------------------------------------------------------------------------------------
 
 
-def check(handle: Handle, schema: StructType, *, mode: str, partition: Mapping[str, Any] | None = None, row_kind: str | None = None) -> Overwrite | None:
+def check(handle: TableContext, schema: StructType, *, mode: str, partition: Mapping[str, Any] | None = None, row_kind: str | None = None) -> Overwrite | None:
     """What a write replaces, of one that makes sense and whose columns fit. Raises `InvalidOption`, `Unsupported`, and what `t.append` raises for columns."""
     if mode not in MODES:
         raise InvalidOption(f"mode={mode!r}; there are {', '.join(map(repr, MODES))}", key="mode", value=str(mode))
@@ -208,7 +210,7 @@ def check(handle: Handle, schema: StructType, *, mode: str, partition: Mapping[s
     return overwrite
 
 
-def _check_columns(schema: StructType, handle: Handle, row_kind: str | None) -> None:
+def _check_columns(schema: StructType, handle: TableContext, row_kind: str | None) -> None:
     """Raises what `t.append` raises for columns and types that do not fit."""
     arrow = [
         pa.field(field.name, pa.null() if isinstance(field.dataType, spark_types.NullType) else types.arrow_type(types.paimon_type(field.dataType, field.name)))
@@ -226,7 +228,7 @@ def _shuffle_partitions(spark: SparkSession) -> int:
 # ---- rows to their tasks --------------------------------------------------------------------------------------------------------------------
 
 
-def _spread(df: DataFrame, job: Job, *, is_exact: bool | None = None) -> DataFrame:
+def _spread(df: DataFrame, job: WriteJob, *, is_exact: bool | None = None) -> DataFrame:
     """The answers of the tasks of a write: rows of one bucket in one task. `is_exact`: whether Spark can be told the partition of a row, as from 4.1 on."""
     cut = job.cut
     if cut is None:
@@ -241,7 +243,7 @@ def _spread(df: DataFrame, job: Job, *, is_exact: bool | None = None) -> DataFra
     return sent.mapInArrow(partial(write_task.written, job), write_task.ANSWER)
 
 
-def _numbered(df: DataFrame, job: Job) -> DataFrame:
+def _numbered(df: DataFrame, job: WriteJob) -> DataFrame:
     """The rows with the column of their task. Spark itself tells it where it can; else only the columns that decide go to Python, as from 4.1 on."""
     assert job.cut is not None
     types_of = {field.name: field.dataType for field in df.schema}
@@ -256,7 +258,7 @@ def _numbered(df: DataFrame, job: Job) -> DataFrame:
     return df.mapInArrow(partial(write_task.numbered, job), schema)
 
 
-def _numbering(job: Job) -> Callable[[pa.Array], pa.Array]:
+def _numbering(job: WriteJob) -> Callable[[pa.Array], pa.Array]:
     def numbers(rows: pa.Array) -> pa.Array:
         return write_task.number(job, pa.RecordBatch.from_struct_array(rows))
 

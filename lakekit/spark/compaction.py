@@ -17,11 +17,11 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lakekit.bucket.restore import Standing
-from lakekit.maintenance import append_files, compact as caring, after_commit, rewrite, sort_compact
+from lakekit.bucket.restore import SnapshotBuckets
 from lakekit.commit import abort
-from lakekit.commit.committer import publish_once
+from lakekit.commit.committer import commit_changes_once
 from lakekit.errors import LakekitError
+from lakekit.maintenance import after_commit, append_files, compact as caring, rewrite, sort_compact
 from lakekit.metadata import snapshots
 from lakekit.model.commit_message import CommitMessage
 from lakekit.spark import pieces, session
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lakekit.bucket.sort_order import Strategy
-    from lakekit.maintenance.compact import Asked
-    from lakekit.maintenance.sort_compact import Keys
     from lakekit.commit.result import Commit
-    from lakekit.metadata.table_context import Handle
+    from lakekit.maintenance.compact import CompactRequest
+    from lakekit.maintenance.sort_compact import SortedPartitions
+    from lakekit.metadata.table_context import TableContext
     from lakekit.spark.pieces import Work
     from lakekit.table.table import Table
     from lakekit.write.table_writers import Place
@@ -71,20 +71,20 @@ def compact(
             compact(spark, table_or_path, full=True, where=where)
         return after_commit.after(job.handle, _sort_keys(spark, sort_compact.keys(job.handle, job.order, where)))
     newest = snapshots.latest(job.handle)
-    standing = Standing.of(job.handle, newest)
+    standing = SnapshotBuckets.of(job.handle, newest)
     tasks = [] if newest is None else list(_tasks(job, standing, caring.places(job, standing, where), session.slots(spark)))
     sent = replace(job, handle=replace(job.handle, keeper=None))  # a catalog may hold connections, and tasks commit nothing
     messages = _made(spark, job.handle, tasks, partial(_compacted, sent))
-    return after_commit.after(job.handle, publish_once(job.handle, messages, commit_user=job.commit_user))
+    return after_commit.after(job.handle, commit_changes_once(job.handle, messages, commit_user=job.commit_user))
 
 
-def _sort_keys(spark: SparkSession, job: Keys) -> Commit:
+def _sort_keys(spark: SparkSession, job: SortedPartitions) -> Commit:
     """Sorts a partition of a key table a task: its buckets fill one after the other, as they do in one process."""
     sent = replace(job, handle=replace(job.handle, keeper=None), partitions=())
     return job.commit(_made(spark, job.handle, job.partitions, partial(_sorted, sent)))
 
 
-def _made(spark: SparkSession, handle: Handle, tasks: Sequence[bytes], work: Work) -> list[CommitMessage]:
+def _made(spark: SparkSession, handle: TableContext, tasks: Sequence[bytes], work: Work) -> list[CommitMessage]:
     """The messages of all tasks. Raises what one of them met; then the files of the others are deleted."""
     answers, wrong = pieces.answers(spark, tasks, work)
     messages = [CommitMessage.from_bytes(data) for data in answers]
@@ -95,12 +95,12 @@ def _made(spark: SparkSession, handle: Handle, tasks: Sequence[bytes], work: Wor
     return messages
 
 
-def _sorted(job: Keys, partition: bytes) -> Iterator[bytes]:
+def _sorted(job: SortedPartitions, partition: bytes) -> Iterator[bytes]:
     """The messages of a task."""
     return _given(job.handle, sort_compact.sorted_keys(job, [partition]))
 
 
-def _given(handle: Handle, messages: Sequence[CommitMessage]) -> Iterator[bytes]:
+def _given(handle: TableContext, messages: Sequence[CommitMessage]) -> Iterator[bytes]:
     """Messages as bytes. Where nobody takes them their files are deleted."""
     try:
         yield from (message.to_bytes() for message in messages)
@@ -110,7 +110,7 @@ def _given(handle: Handle, messages: Sequence[CommitMessage]) -> Iterator[bytes]
         raise
 
 
-def _tasks(job: Asked, standing: Standing, places: Sequence[Place], slots: int) -> Iterator[bytes]:
+def _tasks(job: CompactRequest, standing: SnapshotBuckets, places: Sequence[Place], slots: int) -> Iterator[bytes]:
     """What each task is told: places of that snapshot, and of append tables which part of how many."""
     assert standing.snapshot is not None
     snapshot_id = standing.snapshot.id
@@ -144,10 +144,10 @@ def _told(snapshot_id: int, places: Sequence[Place], share: tuple[int, int] = (0
     return json.dumps({"snapshot": snapshot_id, "places": [(partition.hex(), bucket) for partition, bucket in places], "share": share}).encode()
 
 
-def _compacted(job: Asked, task: bytes) -> Iterator[bytes]:
+def _compacted(job: CompactRequest, task: bytes) -> Iterator[bytes]:
     """The messages of a task. Raises what compacting raises; then no file of it is left."""
     told = json.loads(task)
-    standing = Standing.of(job.handle, snapshots.read(job.handle, told["snapshot"]))
+    standing = SnapshotBuckets.of(job.handle, snapshots.read(job.handle, told["snapshot"]))
     places = [(bytes.fromhex(partition), bucket) for partition, bucket in told["places"]]
     number, count = told["share"]
     return _given(job.handle, caring.messages(job, standing, places, share=(number, count)))

@@ -36,7 +36,7 @@ from lakekit.errors import Corrupt, InvalidOption, LakekitError, NotFound, Schem
 from lakekit.model import partition as partitions
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.read import incremental as changing, table_scan as scans, time_travel
-from lakekit.spark import asked, tasks, job, batch_read, session, types, write_task, batch_write
+from lakekit.spark import asked, batch_read, batch_write, job, session, tasks, types, write_task
 from lakekit.table.format_tables import FormatTable
 from lakekit.table.open_create import open as open_table
 
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter, DataSourceStreamReader
     from pyspark.sql.types import StructType
 
-    from lakekit.metadata.table_context import Handle
-    from lakekit.read.incremental import Changes
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.read.incremental import IncrementalScan
     from lakekit.table.table import Table
     from lakekit.types import Field
 
@@ -64,10 +64,10 @@ STORAGE, STREAM = "storage.", "read.stream."
 def register(spark: SparkSession) -> None:
     """Makes `format("lakekit")` known to a session: batch and stream, read and write. Classic and Connect."""
     session.check(spark)
-    spark.dataSource.register(Source)
+    spark.dataSource.register(PaimonDataSource)
 
 
-class Source(DataSource):
+class PaimonDataSource(DataSource):
     """A table for Spark's readers and writers."""
 
     @classmethod
@@ -102,7 +102,7 @@ class Source(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads the columns of `schema`, which may be fewer than the table has."""
-        return Reader(self.table(), schema, self.options.get("filter"), self.options.get("row_kind"))
+        return BatchReader(self.table(), schema, self.options.get("filter"), self.options.get("row_kind"))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Writes rows of `schema`. Raises what `ls.write` raises before any task."""
@@ -113,7 +113,7 @@ class Source(DataSource):
         table = self.table()
         if overwrite and not any(key.lower() == batch_write.DYNAMIC for key in self.options):
             table = table.with_options({batch_write.DYNAMIC: batch_write.is_dynamic(self.options.get("partitionoverwritemode"))})
-        return Writer(*write_job(table.handle(), schema, mode=mode, partition=replaced, row_kind=self.options.get("row_kind")))
+        return BatchWriter(*write_job(table.handle(), schema, mode=mode, partition=replaced, row_kind=self.options.get("row_kind")))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Reads what snapshots bring; the option `row_kind` adds the column of kinds. Raises what `t.follow` raises before it begins."""
@@ -160,12 +160,12 @@ def spec(text: str) -> dict[str, str]:
 # ---- read ----------------------------------------------------------------------------------------------------------------------------------
 
 
-class Reader(DataSourceReader):
+class BatchReader(DataSourceReader):
     """A state of a table in tasks. What an executor gets of it are the jobs: the list of tasks stays where they were planned."""
 
     def __init__(self, table: Table, schema: StructType, where: str | None = None, kind_column: str | None = None) -> None:
         handle = asked.handle_of(table, None, None)
-        self.jobs: list[job.Job] = []
+        self.jobs: list[job.ReadJob] = []
         self.tasks: list[tuple[int, bytes]] = []
         if time_travel.means_changes(handle):
             self._changes(changing.between(handle, kind_column=kind_column), schema, where)
@@ -174,10 +174,10 @@ class Reader(DataSourceReader):
         rows = asked.rows_of(scan.handle, where)
         out = columns(scan.fields, schema, scan.handle.name, kind_column)
         for plan, what in batch_read.work_of_state(scan, out, rows):
-            self.tasks += [(len(self.jobs), task) for task in tasks.tasks(plan, plan.raw, session.SLOTS)]
+            self.tasks += [(len(self.jobs), task) for task in tasks.plan_tasks(plan, plan.raw, session.SLOTS)]
             self.jobs.append(what)
 
-    def _changes(self, found: Changes, schema: StructType, where: str | None) -> None:
+    def _changes(self, found: IncrementalScan, schema: StructType, where: str | None) -> None:
         """What options ask for that mean changes."""
         rows = asked.rows_of(found.handle, where)
         out = columns(found.fields, schema, found.handle.name, found.kind_column)
@@ -220,14 +220,14 @@ def columns(fields: Sequence[Field], schema: StructType, table: str, kind_column
 
 
 def write_job(
-    handle: Handle,
+    handle: TableContext,
     schema: StructType,
     *,
     mode: str,
     partition: Mapping[str, str] | None = None,
     row_kind: str | None = None,
     commit_user: str | None = None,
-) -> tuple[write_task.Job, Overwrite | None]:
+) -> tuple[write_task.WriteJob, Overwrite | None]:
     """What tasks of a write know whose rows nobody shuffles, and what it replaces. Raises `Unsupported`, and what `ls.write` raises before any task."""
     if handle.kind == "key" and handle.options.bucket == -1:
         what = "keys move between partitions" if handle.schema.cross_partition else "buckets of keys follow from what is there"
@@ -238,40 +238,40 @@ def write_job(
     if handle.has_buckets:
         handle = handle.with_options({"write-only": "true"})  # tasks share buckets: two compactions of one would exclude each other
     user, replaces = commit_user or handle.new_commit_user(), overwrite is not None
-    job = write_task.Job(handle=handle, commit_user=user, replaces=replaces, batch=commit_user is None, row_kind=row_kind, cut=None, table=table)
+    job = write_task.WriteJob(handle=handle, commit_user=user, replaces=replaces, batch=commit_user is None, row_kind=row_kind, cut=None, table=table)
     return job, overwrite
 
 
 @dataclass
-class Written(WriterCommitMessage):
+class TaskAnswers(WriterCommitMessage):
     """The answers of a task, row by row."""
 
     answers: tuple[dict[str, Any], ...]
 
 
-def answer(job: write_task.Job, batches: Iterator[pa.RecordBatch]) -> Written:
+def answer(job: write_task.WriteJob, batches: Iterator[pa.RecordBatch]) -> TaskAnswers:
     """Writes the rows of a task."""
-    return Written(tuple(row for batch in write_task.written(job, batches) for row in batch.to_pylist()))  # scalar: one a bucket
+    return TaskAnswers(tuple(row for batch in write_task.written(job, batches) for row in batch.to_pylist()))  # scalar: one a bucket
 
 
 def answers(written: Sequence[WriterCommitMessage | None]) -> list[dict[str, Any]]:
     """The answers of all tasks that gave some."""
-    return [row for one in written if isinstance(one, Written) for row in one.answers]
+    return [row for one in written if isinstance(one, TaskAnswers) for row in one.answers]
 
 
-def drop(handle: Handle, written: Sequence[WriterCommitMessage | None]) -> None:
+def drop(handle: TableContext, written: Sequence[WriterCommitMessage | None]) -> None:
     """Deletes the files of tasks whose rows nobody will commit. Spark calls it after a commit that failed as well: what a snapshot may name stays."""
     with suppress(LakekitError):  # what cannot be deleted is left to the cleaning of orphans
         abort.abort(handle, write_task.understood(answers(written))[0])
 
 
-class Writer(DataSourceArrowWriter):
+class BatchWriter(DataSourceArrowWriter):
     """Rows of a batch into a table: `write` in tasks, then `commit` once, in a process beside the driver."""
 
-    def __init__(self, job: write_task.Job, overwrite: Overwrite | None) -> None:
+    def __init__(self, job: write_task.WriteJob, overwrite: Overwrite | None) -> None:
         self.job, self.overwrite = job, overwrite
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskAnswers:
         """Writes the rows of a task."""
         return answer(self.job, iterator)
 

@@ -17,10 +17,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lakekit.maintenance import after_commit
+from lakekit.commit.committer import commit_changes_once
 from lakekit.dml import delete_update as deleting, update as updating
 from lakekit.dml.row_change import RowChange
-from lakekit.commit.committer import publish_once
+from lakekit.maintenance import after_commit
 from lakekit.spark import session, write_task
 from lakekit.spark.batch_write import collected, handle_of
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from lakekit.dml.row_change import Statement
     from lakekit.commit.result import Commit
+    from lakekit.dml.row_change import RowChangeSpec
     from lakekit.table.table import Table
     from lakekit.write.table_writers import Place
 
@@ -55,7 +55,7 @@ def update(spark: SparkSession, table_or_path: Table | str | PathLike[str], set:
     return _done(spark, updating.statement(handle_of(table_or_path), set, where))
 
 
-def _done(spark: SparkSession, said: Statement) -> Commit:
+def _done(spark: SparkSession, said: RowChangeSpec) -> Commit:
     handle = said.handle
     is_still = said.replaces is not None or said.found.snapshot is None or said.found.always(said.where) is False
     places = [] if is_still else said.found.places(said.where)
@@ -66,10 +66,10 @@ def _done(spark: SparkSession, said: Statement) -> Commit:
     found = replace(said.found, handle=replace(said.found.handle, keeper=None))
     sent = replace(said, handle=replace(handle, keeper=None), found=found)  # a catalog may hold connections, and tasks commit nothing
     messages = collected(handle, session.run(spark, tasks, partial(_filled, sent), write_task.ANSWER).collect())
-    return after_commit.after(handle, publish_once(handle, messages, commit_user=handle.new_commit_user()), messages)
+    return after_commit.after(handle, commit_changes_once(handle, messages, commit_user=handle.new_commit_user()), messages)
 
 
-def _parts(said: Statement, places: Sequence[Place], slots: int) -> list[list[Place]]:
+def _parts(said: RowChangeSpec, places: Sequence[Place], slots: int) -> list[list[Place]]:
     """The places of each task: a few tasks a slot, each of which plans the table anew."""
     if not said.by_place or said.handle.schema.cross_partition:
         return [list(places)]
@@ -80,7 +80,7 @@ def _parts(said: Statement, places: Sequence[Place], slots: int) -> list[list[Pl
     return [[place for some in list(together.values())[at::wanted] for place in some] for at in range(wanted)]
 
 
-def _filled(said: Statement, task: bytes) -> Iterator[pa.RecordBatch]:
+def _filled(said: RowChangeSpec, task: bytes) -> Iterator[pa.RecordBatch]:
     """One task. Raises what the statement raises in these places; then no file of it is left."""
     some = frozenset((bytes.fromhex(partition), bucket) for partition, bucket in json.loads(task))
     try:

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import DataType as SparkType
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.types import DataType, Field
-    from lakekit.write.shares import Cut
+    from lakekit.write.shares import WriteParallelism
 
     Typed = Mapping[str, tuple[Column, SparkType]]
     """Columns of a frame by the names that the table has for them, with their types there."""
@@ -41,7 +41,7 @@ _INLINE = 0x80
 _NOTHING = "0" * 16
 
 
-def task(handle: Handle, cut: Cut, columns: Typed) -> Column | None:
+def task(handle: TableContext, cut: WriteParallelism, columns: Typed) -> Column | None:
     """The number of a row's task; None where Spark cannot tell it."""
     options, keys, partitions = handle.options, bucket_fields(handle), handle.schema.partition_fields
     if options.bucket <= 0 or max(len(keys), len(partitions)) > _MOST_FIELDS or not all(_is_told(field, columns) for field in (*keys, *partitions)):

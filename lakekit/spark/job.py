@@ -1,6 +1,6 @@
 """What an executor does with a task of a read: its bytes become a plan, the plan rows, the rows batches of Arrow.
 
-A `Job` is all that the tasks of one frame have in common; it travels with Spark's function, once a task. Nothing here is about Spark but the shape of the
+A `ReadJob` is all that the tasks of one frame have in common; it travels with Spark's function, once a task. Nothing here is about Spark but the shape of the
 batches: what merges, lifts old files and leaves out deleted rows is what every read of lakekit uses.
 """
 
@@ -14,15 +14,15 @@ import numpy as np
 from lakekit.bucket import merge_read as buckets, slices
 from lakekit.codec.index_files import ENTRY_EXTRA
 from lakekit.columns import col
-from lakekit.errors import Corrupt
 from lakekit.data_file import deletion_vector_reader
+from lakekit.errors import Corrupt
 from lakekit.format.polars_types import polars_schema
 from lakekit.model import manifest_entries
-from lakekit.model.index_file import DELETION_VECTORS, DeletionRange, IndexEntry
-from lakekit.read import damage, lazy_frames, lazy, row_groups
-from lakekit.read.condition import Condition
+from lakekit.model.index_file import DELETION_VECTORS, DeletionRange, IndexManifestEntry
+from lakekit.read import damage, lazy, lazy_frames, row_groups
+from lakekit.read.condition import ScanFilter
 from lakekit.read.planner import Plan, rule_of
-from lakekit.read.sections import Bucket
+from lakekit.read.sections import MergedBucket
 from lakekit.spark.task import decode
 from lakekit.spark.types import to_batch
 
@@ -33,24 +33,24 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-    from lakekit.bucket.merge_read import Merge
-    from lakekit.metadata.table_context import Handle
+    from lakekit.bucket.merge_read import MergeTask
+    from lakekit.metadata.table_context import TableContext
     from lakekit.model.split import DeletionFile, Split
-    from lakekit.spark.task import Piece, ReadTask
+    from lakekit.spark.task import ReadTask, SplitPiece
     from lakekit.types import Field
 
 BATCH_ROWS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class ReadJob:
     """What tasks read: columns `fields` of the table, of which `out`, with the kind of each row before them where `kind_column` names one, are given.
 
     `how`: "state", the rows of a table; "written", rows of files as they lie; "difference" of two states. `where` is applied to every row; `on_key` are its
     conjuncts on key columns, which merges apply early. `keeps_deletes`: standing deletes stay.
     """
 
-    handle: Handle
+    handle: TableContext
     fields: tuple[Field, ...]
     out: tuple[Field, ...]
     how: Literal["state", "written", "difference"] = "state"
@@ -68,14 +68,14 @@ class Job:
         return lazy_frames.NUMBERED if self.numbered else lazy_frames.KINDS
 
 
-def rows(job: Job, data: bytes) -> Iterator[pa.RecordBatch]:
+def rows(job: ReadJob, data: bytes) -> Iterator[pa.RecordBatch]:
     """The rows of a task, given as its bytes."""
     for frame in found(job, data):
         for part in frame.iter_slices(BATCH_ROWS):
             yield to_batch(part, job.out)
 
 
-def found(job: Job, data: bytes) -> Iterator[pl.DataFrame]:
+def found(job: ReadJob, data: bytes) -> Iterator[pl.DataFrame]:
     """The same rows as the table has them."""
     task = decode(data)
     if task.slices > 1:
@@ -85,7 +85,7 @@ def found(job: Job, data: bytes) -> Iterator[pl.DataFrame]:
             yield from _frame(job, task).collect_batches(chunk_size=BATCH_ROWS, maintain_order=True)
 
 
-def _frame(job: Job, task: ReadTask) -> pl.LazyFrame:
+def _frame(job: ReadJob, task: ReadTask) -> pl.LazyFrame:
     """The rows of whole splits."""
     plan = _plan(job, [piece for piece in task.pieces if not piece.before])
     match job.how:
@@ -99,7 +99,7 @@ def _frame(job: Job, task: ReadTask) -> pl.LazyFrame:
     return _given(job, found)
 
 
-def _given(job: Job, found: pl.LazyFrame) -> pl.LazyFrame:
+def _given(job: ReadJob, found: pl.LazyFrame) -> pl.LazyFrame:
     """The wanted columns of the wanted rows."""
     if job.kind_column is not None or job.how != "state":
         found = lazy_frames.changed(found, job.kind_column, job.fields, job.system)
@@ -108,7 +108,7 @@ def _given(job: Job, found: pl.LazyFrame) -> pl.LazyFrame:
     return found.select(col(field.name) for field in job.out)
 
 
-def _slice(job: Job, task: ReadTask) -> pl.DataFrame:
+def _slice(job: ReadJob, task: ReadTask) -> pl.DataFrame:
     """The rows of one slice of a merge."""
     plan = _plan(job, task.pieces)
     merges = lazy_frames.tasks(plan, deletion_vector_reader.load(plan.handle, plan.vectors), keeps_deletes=job.keeps_deletes)
@@ -123,16 +123,16 @@ def _slice(job: Job, task: ReadTask) -> pl.DataFrame:
     return _given(job, found.lazy()).collect()
 
 
-def cut(merge: Merge, count: int) -> list[Merge]:
+def cut(merge: MergeTask, count: int) -> list[MergeTask]:
     """A merge in `count` slices of its key, or fewer where its files do not tell where to cut: the same ones in every process."""
     size_bytes = -(-slices.decoded_bytes(merge) // count)
-    return slices.cut(replace(merge, handle=merge.handle.with_options({"lakekit.merge-memory": f"{max(1, size_bytes)} b"})))
+    return slices.split_by_key_range(replace(merge, handle=merge.handle.with_options({"lakekit.merge-memory": f"{max(1, size_bytes)} b"})))
 
 
 # ---- splits -> plan ------------------------------------------------------------------------------------------------------------------------
 
 
-def _plan(job: Job, pieces: Sequence[Piece]) -> Plan:
+def _plan(job: ReadJob, pieces: Sequence[SplitPiece]) -> Plan:
     """The plan that would have been cut into these pieces."""
     listed = [(manifest_entries.ADD, one.split.partition, one.split.bucket, one.split.total_buckets or 0, file) for one in pieces for file in one.split.files]
     ends = np.cumsum([len(piece.split.files) for piece in pieces], dtype=np.int64)
@@ -140,7 +140,7 @@ def _plan(job: Job, pieces: Sequence[Piece]) -> Plan:
     places = [range(int(start), int(end)) for start, end in zip(starts, ends, strict=True)]
     raw = [at for piece, place in zip(pieces, places, strict=True) if piece.split.raw for at in place]
     merged = [
-        Bucket(partition=piece.split.partition, bucket=piece.split.bucket, files=tuple(place), in_order=piece.in_order)
+        MergedBucket(partition=piece.split.partition, bucket=piece.split.bucket, files=tuple(place), in_order=piece.in_order)
         for piece, place in zip(pieces, places, strict=True)
         if not piece.split.raw
     ]
@@ -151,20 +151,20 @@ def _plan(job: Job, pieces: Sequence[Piece]) -> Plan:
         raw=np.array(raw, np.int64),
         merged=tuple(merged),
         rule=rule_of(job.handle),
-        condition=Condition(on_key=job.on_key),
+        condition=ScanFilter(on_key=job.on_key),
         vectors={name: entry for piece in pieces for name, entry in _vectors(job.handle, piece.split).items()},
     )
 
 
-def _vectors(handle: Handle, split: Split) -> dict[str, IndexEntry]:
+def _vectors(handle: TableContext, split: Split) -> dict[str, IndexManifestEntry]:
     """Where the deletion vector of each file of a split lies, as an index manifest says it."""
     by_path: dict[str, list[tuple[str, DeletionFile]]] = {}
     for name, deletion in split.deletions.items():
         by_path.setdefault(deletion.path, []).append((name, deletion))
-    found: dict[str, IndexEntry] = {}
+    found: dict[str, IndexManifestEntry] = {}
     for path, inside in by_path.items():
         end = max(one.offset + one.length + ENTRY_EXTRA for _, one in inside)
-        entry = IndexEntry(
+        entry = IndexManifestEntry(
             index_type=DELETION_VECTORS,
             file_name=path.rpartition("/")[2],
             file_size_bytes=min(end, handle.storage.size(path)),  # a split does not say it, and the last vector may be the shorter kind

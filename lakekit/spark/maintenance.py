@@ -6,7 +6,8 @@
     ls.expire_snapshots(spark, table)       the driver removes the snapshots and looks at all that is left; then tasks delete the files
     ls.refresh(spark, table)                of an object table the location is listed by tasks; one commit
 
-What may go is told by the code of `t.…`, in the driver (`maintenance.removal`, `maintenance.orphan_files`): a task is only told to delete what nobody needs any more, and one that
+What may go is told by the code of `t.…`, in the driver (`maintenance.removal`, `maintenance.orphan_files`): a task is only told to delete what
+nobody needs any more, and one that
 fails leaves orphans.
 """
 
@@ -21,14 +22,14 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from lakekit.maintenance import analyze as analyzing, expire, rewrite_file_index as file_indexes, orphan_files
-from lakekit.maintenance.rewrite_file_index import Share
-from lakekit.maintenance.arguments import before_ms
 from lakekit.errors import InvalidOption
 from lakekit.format_table import object_table
+from lakekit.maintenance import analyze as analyzing, expire, orphan_files, rewrite_file_index as file_indexes
+from lakekit.maintenance.arguments import before_ms
+from lakekit.maintenance.rewrite_file_index import FileBatch
 from lakekit.model.commit_message import CommitMessage
-from lakekit.spark import asked, tasks as cut, job, pieces, batch_read, session
-from lakekit.spark.asked import Rows
+from lakekit.spark import asked, batch_read, job, pieces, session, tasks as cut
+from lakekit.spark.asked import RowFilter
 from lakekit.spark.batch_write import handle_of
 from lakekit.table.format_tables import ObjectTable, refreshed
 
@@ -39,11 +40,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from lakekit.maintenance.result import Expired
     from lakekit.commit.result import Commit
-    from lakekit.metadata.table_context import Handle
-    from lakekit.read.table_scan import Scan
-    from lakekit.spark.job import Job
+    from lakekit.maintenance.result import Expired
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.read.table_scan import TableScan
+    from lakekit.spark.job import ReadJob
     from lakekit.table.table import Table
     from lakekit.types import Field
 
@@ -68,7 +69,7 @@ def rewrite_file_index(spark: SparkSession, table_or_path: Table | str | PathLik
     return file_indexes.commit(handle, messages)
 
 
-def _told(shares: Sequence[Share]) -> bytes:
+def _told(shares: Sequence[FileBatch]) -> bytes:
     """Shares as a task is told them: a message with their files, and what these were at other times."""
     told = []
     for share in shares:
@@ -78,10 +79,10 @@ def _told(shares: Sequence[Share]) -> bytes:
     return json.dumps(told).encode()
 
 
-def _understood(piece: bytes) -> Iterator[Share]:
+def _understood(piece: bytes) -> Iterator[FileBatch]:
     for data, before in json.loads(piece):
         message = CommitMessage.from_bytes(b64decode(data))
-        yield Share(
+        yield FileBatch(
             partition=message.partition,
             bucket=message.bucket,
             total_buckets=message.total_buckets or 0,
@@ -90,7 +91,7 @@ def _understood(piece: bytes) -> Iterator[Share]:
         )
 
 
-def _indexed(handle: Handle, piece: bytes, *, anew: bool) -> Iterator[bytes]:
+def _indexed(handle: TableContext, piece: bytes, *, anew: bool) -> Iterator[bytes]:
     """The messages of a task. What it made is deleted where it fails, and where nobody takes the messages."""
     messages: list[CommitMessage] = []
     try:
@@ -115,13 +116,13 @@ def analyze(spark: SparkSession, table_or_path: Table | str | PathLike[str], *, 
     return analyzing.analyze(handle_of(table_or_path), columns, partial(_looked, spark))
 
 
-def _looked(spark: SparkSession, source: Scan, fields: Sequence[Field]) -> list[pl.DataFrame]:
+def _looked(spark: SparkSession, source: TableScan, fields: Sequence[Field]) -> list[pl.DataFrame]:
     """What the rows of each task look like."""
     names, parts = analyzing.read_names(source, fields), []
     out = [field for field in source.fields if field.name in names]
-    for plan, what in batch_read.work_of_state(source, out, Rows()):
+    for plan, what in batch_read.work_of_state(source, out, RowFilter()):
         sent = replace(what, handle=replace(what.handle, keeper=None))
-        tasks = cut.tasks(plan, plan.raw, session.slots(spark))
+        tasks = cut.plan_tasks(plan, plan.raw, session.slots(spark))
         answers, wrong = pieces.answers(spark, tasks, partial(_seen, sent, tuple(fields)))
         if wrong is not None:
             raise wrong
@@ -129,7 +130,7 @@ def _looked(spark: SparkSession, source: Scan, fields: Sequence[Field]) -> list[
     return parts
 
 
-def _seen(what: Job, fields: Sequence[Field], task: bytes) -> Iterator[bytes]:
+def _seen(what: ReadJob, fields: Sequence[Field], task: bytes) -> Iterator[bytes]:
     data = BytesIO()
     analyzing.seen(what.handle, fields, job.found(what, task)).write_ipc_stream(data, compression="zstd")
     yield data.getvalue()

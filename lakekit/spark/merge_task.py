@@ -22,26 +22,26 @@ import polars as pl
 import pyarrow as pa
 from pyspark.sql import types as spark
 
+from lakekit.codec import hashing
+from lakekit.columns import GROUP, col, cols, select_by_name
 from lakekit.dml import merge as merging, merge_plan as plans
 from lakekit.dml.merge_plan import SOURCE_ROW
 from lakekit.dml.row_change import RowChange
-from lakekit.codec import hashing
-from lakekit.columns import GROUP, col, cols, select_by_name
 from lakekit.errors import MergeConflict, SchemaMismatch, ValueOutOfRange
 from lakekit.read.user_expressions import SOURCE, computed
 from lakekit.spark import write_task
 from lakekit.types import parse
-from lakekit.write import row_conversion, input_frames, partitions
-from lakekit.write.shares import Cut, Share, Tasks
+from lakekit.write import input_frames, partitions, row_conversion
+from lakekit.write.shares import TaskRouter, WriteParallelism, WriteShard
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from lakekit.dml.matching_rows import Found
+    from lakekit.dml.matching_rows import TargetRows
     from lakekit.dml.merge_plan import MergePlan
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
 
 TO, OF, DATA = "to", "of", "data"
 LETTER = spark.StructType([spark.StructField(TO, spark.IntegerType()), spark.StructField(OF, spark.IntegerType()), spark.StructField(DATA, spark.BinaryType())])
@@ -55,24 +55,24 @@ _ADDRESSES = {"Int64": "BIGINT", "String": "STRING", "Date": "DATE", "Boolean": 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Groups:
+class BucketGroups:
     """The places of a table in groups, each of one task. `cut`: as a write is cut; without it by partition, or, `by_file`, files in any order.
 
     Rows that are inserted have a group too: the one that has, or may make, their bucket.
     """
 
     count: int
-    cut: Cut | None = None
+    cut: WriteParallelism | None = None
     by_file: bool = False
 
     @staticmethod
-    def of(handle: Handle, *, slots: int, parallelism: int, most: int) -> Groups:
-        """Of tables that are cut, as a write with `slots` tasks at once; else about `parallelism`. Raises what `Cut.of` raises."""
-        cut = Cut.of(handle, parallelism=slots, most=most, batch=False)
+    def of(handle: TableContext, *, slots: int, parallelism: int, most: int) -> BucketGroups:
+        """Of tables that are cut, as a write with `slots` tasks at once; else about `parallelism`. Raises what `WriteParallelism.of` raises."""
+        cut = WriteParallelism.of(handle, parallelism=slots, most=most, batch=False)
         if cut is not None:
-            return Groups(count=cut.tasks, cut=cut)
+            return BucketGroups(count=cut.tasks, cut=cut)
         by_file = not handle.has_buckets and not handle.options.deletion_vectors_enabled
-        return Groups(count=max(1, parallelism) if by_file or handle.schema.partition_keys else 1, by_file=by_file)
+        return BucketGroups(count=max(1, parallelism) if by_file or handle.schema.partition_keys else 1, by_file=by_file)
 
     def of_place(self, partition: bytes, bucket: int) -> int:
         """The group of a place. Not of files."""
@@ -89,10 +89,10 @@ class MergeJob:
     `direct`: the source column for each column that decides the group of a row; None: rows of the source look for their groups.
     """
 
-    handle: Handle
+    handle: TableContext
     plan: MergePlan
-    found: Found
-    groups: Groups
+    found: TargetRows
+    groups: BucketGroups
     places: tuple[frozenset[tuple[bytes, int]], ...]
     columns: tuple[str, ...]
     arrow: pa.Schema
@@ -103,10 +103,10 @@ class MergeJob:
         return {field.name: getattr(self, field.name) for field in fields(self)}  # every process finds out for itself what it needs of the table
 
     @cached_property
-    def tasks(self) -> Tasks:
+    def tasks(self) -> TaskRouter:
         """Tells rows of the table their group. Only of groups that are a cut."""
         assert self.groups.cut is not None
-        return Tasks.of(self.handle, self.groups.cut, replaces=False, batch=False)
+        return TaskRouter.of(self.handle, self.groups.cut, replaces=False, batch=False)
 
     @cached_property
     def deciding(self) -> tuple[str, ...]:
@@ -132,10 +132,10 @@ class MergeJob:
         """Rows of the source, as Spark has them, under their long names."""
         arrays = [array if array.type == field.type else array.cast(field.type) for array, field in zip(batch.columns, self.arrow, strict=True)]
         named = write_task.lifted(pa.RecordBatch.from_arrays(arrays, names=list(self.columns)), self.handle)
-        frame = pl.concat(list(input_frames.opened(named, self.handle).pieces(self.handle)))
+        frame = pl.concat(list(input_frames.open_input(named, self.handle).pieces(self.handle)))
         return frame.rename(lambda name: f"{SOURCE}{name}")
 
-    def group(self, number: int) -> Found:
+    def group(self, number: int) -> TargetRows:
         """The target rows of a group."""
         if self.groups.by_file:
             return replace(self.found, part=(number, self.groups.count))
@@ -224,7 +224,7 @@ def _known(job: MergeJob, frame: pl.DataFrame, columns: dict[str, str]) -> NDArr
 def told(job: MergeJob, task: bytes) -> Iterator[pa.RecordBatch]:
     """The target rows of a group as letters. Raises what reading raises."""
     number, names = int(task), [mine for mine, _ in job.addresses]
-    near = plans.said_of_target(job.plan, job.handle)
+    near = plans.target_columns_used(job.plan, job.handle)
     for batch in job.group(number).batches(near, lambda rows: rows.select(cols(job.compared))):
         frame = batch.unique(maintain_order=True)
         if frame.height:
@@ -266,10 +266,10 @@ def _inserted(job: MergeJob, rest: pl.DataFrame) -> Iterator[pa.RecordBatch]:
 def merged(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Merges the groups of a task, and answers messages for one commit. Raises what merging raises; then no file of it is left."""
     for number, rows, _ in _opened(job, batches):
-        share = None if job.groups.cut is None else Share(cut=job.groups.cut, task=number)
+        share = None if job.groups.cut is None else WriteShard(cut=job.groups.cut, task=number)
         try:
             with RowChange.of(job.handle, only_adds=job.handle.kind == "append", share=share) as change:
-                merging.fill(change, plans.brought(job.plan, job.handle, rows), job.group(number))
+                merging.fill(change, plans.source_frame(job.plan, job.handle, rows), job.group(number))
                 answers = write_task.answered(change.prepare())
         except _ANSWERED as wrong:
             answers = write_task.refused(wrong)

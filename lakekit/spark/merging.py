@@ -22,15 +22,15 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import functions, types as spark_types
 
-from lakekit.maintenance import after_commit
-from lakekit.dml import merge as merging, merge_plan as plans
-from lakekit.dml.matching_rows import Found
 from lakekit.columns import col
 from lakekit.commit import committer as publishing
+from lakekit.dml import merge as merging, merge_plan as plans
+from lakekit.dml.matching_rows import TargetRows
+from lakekit.maintenance import after_commit
 from lakekit.metadata import feature_check
 from lakekit.spark import merge_task, session, types, write_task
-from lakekit.spark.merge_task import FROM_SOURCE, LETTER, OF, TO, Groups, MergeJob
 from lakekit.spark.batch_write import collected, handle_of
+from lakekit.spark.merge_task import FROM_SOURCE, LETTER, OF, TO, BucketGroups, MergeJob
 from lakekit.types import MAX_LENGTH
 
 if TYPE_CHECKING:
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     import polars as pl
     from pyspark.sql import DataFrame, SparkSession
 
+    from lakekit.commit.result import Commit
     from lakekit.dml.merge_clauses import Clause
     from lakekit.dml.merge_plan import MergePlan
-    from lakekit.commit.result import Commit
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.table.table import Table
 
 _TASKS_A_SLOT = 4
@@ -73,7 +73,7 @@ def merge(
     nothing = write_task.lifted(pa.RecordBatch.from_arrays([pa.array([], field.type) for field in arrow], schema=arrow), handle)
     job = _job(spark, handle, merging.checked(handle, nothing, clauses, on), source.columns, arrow)
     messages = collected(handle, _answers(spark, job, source).collect())
-    return after_commit.after(handle, publishing.publish_once(handle, messages, commit_user=handle.new_commit_user()), messages)
+    return after_commit.after(handle, publishing.commit_changes_once(handle, messages, commit_user=handle.new_commit_user()), messages)
 
 
 def _arrow(field: spark_types.StructField) -> pa.DataType:
@@ -81,15 +81,15 @@ def _arrow(field: spark_types.StructField) -> pa.DataType:
     return pa.null() if is_null else types.arrow_type(types.paimon_type(field.dataType, field.name))
 
 
-def _job(spark: SparkSession, handle: Handle, plan: MergePlan, columns: Sequence[str], arrow: pa.Schema) -> MergeJob:
+def _job(spark: SparkSession, handle: TableContext, plan: MergePlan, columns: Sequence[str], arrow: pa.Schema) -> MergeJob:
     """What the tasks know: the newest snapshot, its places in groups."""
-    found = Found.at_newest(handle)
+    found = TargetRows.at_newest(handle)
     slots = session.slots(spark)
     wanted, most = max(1, slots) * _TASKS_A_SLOT, max(1, int(spark.conf.get("spark.sql.shuffle.partitions") or 1))
-    groups = Groups.of(handle, slots=slots, parallelism=wanted, most=most)
+    groups = BucketGroups.of(handle, slots=slots, parallelism=wanted, most=most)
     places: list[set[tuple[bytes, int]]] = [set() for _ in range(groups.count)]
     if found.snapshot is not None and not groups.by_file:
-        for place in found.places(None if plan.not_matched_by_source else plans.said_of_target(plan, handle)):
+        for place in found.places(None if plan.not_matched_by_source else plans.target_columns_used(plan, handle)):
             places[groups.of_place(*place)].add(place)
     job = MergeJob(
         handle=replace(handle, keeper=None),  # a catalog may hold connections, and tasks commit nothing

@@ -23,10 +23,10 @@ from lakekit import storage
 from lakekit.errors import InvalidOption, LakekitError, TableAlreadyExists
 from lakekit.model.locations import check_not_in_hint
 from lakekit.spark import session
-from lakekit.spark.data_source import Source, given
+from lakekit.spark.data_source import PaimonDataSource, given
 from lakekit.sql.tokenizer import quoted
 from lakekit.table.format_tables import FormatTable
-from lakekit.world import caution
+from lakekit.world import warn_user
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,17 +53,17 @@ def attach(spark: SparkSession, catalog: Catalog, *, database: str | None = None
     for row in there:
         name = ".".join(row)
         if (other := attached.get(name.lower())) is not None:
-            caution(f"{name} is not attached: Spark does not tell it from {other}, whose name differs in case alone")
+            warn_user(f"{name} is not attached: Spark does not tell it from {other}, whose name differs in case alone")
             continue
         try:
             table = catalog.table(name)
             if isinstance(table, FormatTable):
-                caution(f"{table.name} is a format table and not attached: Spark reads such folders itself, and ls.read too")
+                warn_user(f"{table.name} is a format table and not attached: Spark reads such folders itself, and ls.read too")
                 continue
             source = source_of(table)
             source({}).schema()  # what cannot be shown is told before the session's entry goes
         except LakekitError as wrong:
-            caution(f"{name} is not attached: {wrong}")
+            warn_user(f"{name} is not attached: {wrong}")
             continue
         _check_apart(spark, table, row[0])
         _attach(spark, source, catalog, *row)
@@ -84,7 +84,7 @@ def _check_asked(catalog: object, database: object) -> None:
 def _can_be_named(row: tuple[str, str]) -> bool:
     if all(re.fullmatch(r"\w+", part, flags=re.ASCII) for part in row):
         return True
-    caution(f"{'.'.join(row)} is not attached: names in Spark's own catalog are of letters, digits and _")
+    warn_user(f"{'.'.join(row)} is not attached: names in Spark's own catalog are of letters, digits and _")
     return False
 
 
@@ -124,7 +124,7 @@ def _spelled(location: str) -> str:
     return re.sub(r"^s3[an]?://", "s3://", location.rstrip("/"))
 
 
-def _attach(spark: SparkSession, source: type[Source], catalog: Catalog, database: str, name: str) -> None:
+def _attach(spark: SparkSession, source: type[PaimonDataSource], catalog: Catalog, database: str, name: str) -> None:
     where = f"{quoted(database)}.{quoted(name)}"
     spark.dataSource.register(source)
     spark.sql(f"CREATE DATABASE IF NOT EXISTS {quoted(database)}")
@@ -133,12 +133,12 @@ def _attach(spark: SparkSession, source: type[Source], catalog: Catalog, databas
     spark.conf.set(f"{_SETTING}{database}.{name}".lower(), _place(catalog))
 
 
-def source_of(table: Table) -> type[Source]:
+def source_of(table: Table) -> type[PaimonDataSource]:
     """The class of a table, under a name of its own: Spark keeps a class for each, and options of a query are put over the table's."""
     plain = re.sub(r"\W", "_", table.name, flags=re.ASCII).lower()
     called = f"{PREFIX}{plain}_{sha256(f'{table.name} {table.location}'.encode()).hexdigest()[:12]}"
 
-    class TableSource(Source):
+    class TableSource(PaimonDataSource):
         @classmethod
         def name(cls) -> str:
             return called

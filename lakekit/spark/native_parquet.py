@@ -28,11 +28,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import functions as sql
 
-from lakekit.errors import Unsupported
 from lakekit.data_file import row_kinds, unheld
-from lakekit.data_file.schema_evolution import same
 from lakekit.data_file.paths import data_file_paths, partition_values
 from lakekit.data_file.reader import SEQUENCE_NUMBER, VALUE_KIND
+from lakekit.data_file.schema_evolution import same
+from lakekit.errors import Unsupported
 from lakekit.metadata import schemas
 from lakekit.spark.types import read_fields, spark_schema, spark_type
 from lakekit.sql.tokenizer import quoted
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.read.planner import Plan
     from lakekit.types import DataType
 
@@ -71,7 +71,7 @@ _READING = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lift:
+class LiftedColumn:
     """A wanted column, and the column of the files that it is made of; None: they have none."""
 
     want: Field
@@ -101,7 +101,7 @@ def alone(plan: Plan, fields: Sequence[Field]) -> Mask:
     return mask
 
 
-def _opens(handle: Handle, mode: str) -> bool:
+def _opens(handle: TableContext, mode: str) -> bool:
     """Whether Spark opens the table's files: on a disk always, in a store where the caller says so."""
     options = handle.options
     if handle.storage.polars(handle.root) is None:
@@ -112,7 +112,7 @@ def _opens(handle: Handle, mode: str) -> bool:
     return (not handle.storage.is_remote or mode == "on") and not options.scan_ignore_lost_files and not options.scan_ignore_corrupt_files
 
 
-def _names_differ(handle: Handle) -> bool:
+def _names_differ(handle: TableContext) -> bool:
     """Whether the columns differ in more than their case, from each other and from those that files of key tables have beside them."""
     schema = handle.schema
     system = [SEQUENCE_NUMBER, VALUE_KIND, *(f"_KEY_{name}" for name in schema.trimmed_primary_keys)] if schema.primary_keys else []
@@ -120,17 +120,17 @@ def _names_differ(handle: Handle) -> bool:
     return len(set(names)) == len(names)
 
 
-def lifts(handle: Handle, schema_id: int, fields: Sequence[Field]) -> tuple[Lift, ...] | None:
+def lifts(handle: TableContext, schema_id: int, fields: Sequence[Field]) -> tuple[LiftedColumn, ...] | None:
     """How the columns are made of those of another schema's files; None where Spark would not make of them what lakekit makes."""
-    schema = schemas.written(handle, schema_id)
+    schema = schemas.schema_of_file(handle, schema_id)
     by_id, names = {field.id: field for field in schema.fields}, [field.name.lower() for field in schema.fields]
-    found = [Lift(want=want, have=by_id.get(want.id)) for want in fields]
+    found = [LiftedColumn(want=want, have=by_id.get(want.id)) for want in fields]
     if len(set(names)) < len(names) or not all(_liftable(lift) for lift in found):
         return None
     return tuple(found)
 
 
-def _liftable(lift: Lift) -> bool:
+def _liftable(lift: LiftedColumn) -> bool:
     want, have = lift.want.type, None if lift.have is None else lift.have.type
     if have is None:
         return _alike(want)
@@ -205,7 +205,7 @@ def frames(spark: SparkSession, plan: Plan, mask: Mask, fields: Sequence[Field],
     return found
 
 
-def _frame(spark: SparkSession, paths: list[str], made: Sequence[Lift], table: Handle | None) -> DataFrame:
+def _frame(spark: SparkSession, paths: list[str], made: Sequence[LiftedColumn], table: TableContext | None) -> DataFrame:
     held = {lift.have.name: lift.have for lift in made if lift.have is not None}
     reader = spark.read.options(**_READING)
     if table is not None:
@@ -225,7 +225,7 @@ def _frame(spark: SparkSession, paths: list[str], made: Sequence[Lift], table: H
     return frame.select(*(sql.expr(text) if text is not None else _nulls(field) for text, field in zip(texts, out, strict=True)))
 
 
-def _text(lift: Lift) -> str | None:
+def _text(lift: LiftedColumn) -> str | None:
     """A wanted column in Spark's SQL; None where that is a null of a type with parts, whose names SQL may not take."""
     name = quoted(lift.want.name)
     if lift.have is None:
@@ -255,7 +255,7 @@ def _listed_fast(spark: SparkSession, count: int) -> Iterator[None]:
             spark.conf.set(_LISTING, before)
 
 
-def _in_folders(handle: Handle, partitions: pa.BinaryArray, paths: NDArray[np.object_]) -> Mask:
+def _in_folders(handle: TableContext, partitions: pa.BinaryArray, paths: NDArray[np.object_]) -> Mask:
     """Which files lie in folders whose names Spark reads as the values of partition columns."""
     fields = handle.schema.partition_fields
     if not fields or any(field.type.root not in PLAIN_PARTITIONS for field in fields):
@@ -268,13 +268,13 @@ def _in_folders(handle: Handle, partitions: pa.BinaryArray, paths: NDArray[np.ob
     return mask
 
 
-def _is_plain(handle: Handle, partition: bytes) -> bool:
+def _is_plain(handle: TableContext, partition: bytes) -> bool:
     values = partition_values(handle, partition)
     nothing = handle.options.partition_default_name
     return all(value is not None and str(value).strip() and str(value) != nothing for value in values)
 
 
-def _spoken(handle: Handle, path: str) -> str:
+def _spoken(handle: TableContext, path: str) -> str:
     """A path as Hadoop's file systems spell it."""
     if not handle.storage.is_remote:
         return path

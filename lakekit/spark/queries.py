@@ -21,7 +21,7 @@ from lakekit.sql import expressions
 from lakekit.sql.backend import only
 from lakekit.sql.excerpt import excerpt
 from lakekit.sql.expressions import exp
-from lakekit.sql.tokenizer import Words, quoted, whole
+from lakekit.sql.tokenizer import TokenStream, quoted, single_statement
 from lakekit.types import Field
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakekit.sql.backend import Asked
+    from lakekit.sql.backend import Statement
 
     Node = Any
     """A node of sqlglot's tree."""
@@ -42,9 +42,9 @@ BETWEEN = {
 """The connector's functions that give a table's changes, and the option that means each. Source: `PaimonTableValuedFunctions`."""
 
 
-def query(spark: SparkSession, asked: Asked, text: str) -> DataFrame:
+def query(spark: SparkSession, asked: Statement, text: str) -> DataFrame:
     """The rows of a query. Raises `InvalidOption` for what is none, and what Spark says of it."""
-    text = whole(text)
+    text = single_statement(text)
     tree = expressions.parsed(text, "query", reads_texts=False)
     if not isinstance(tree, (exp.Query, exp.Values)):
         raise InvalidOption(f"no query that lakekit understands: {excerpt(text)}", key="sql")
@@ -60,7 +60,7 @@ def query(spark: SparkSession, asked: Asked, text: str) -> DataFrame:
     return there.frame()
 
 
-def values(spark: SparkSession, asked: Asked, text: str, most: int) -> pl.Series:
+def values(spark: SparkSession, asked: Statement, text: str, most: int) -> pl.Series:
     """The values of a query's only column. Raises `Unsupported` where Spark does not know what it names, and for more than `most` values."""
     try:
         df = query(spark, asked, text)
@@ -77,7 +77,7 @@ class _Named:
     """A query whose tables are put in their places: `spans` of its text are replaced, by `frames` where they are tables."""
 
     spark: SparkSession
-    asked: Asked
+    asked: Statement
     text: str
     spans: list[tuple[int, int, str]] = field(default_factory=list)
     frames: dict[str, Any] = field(default_factory=dict)
@@ -104,7 +104,7 @@ class _Named:
         first = node.args.get("db") or node.this
         key = f"lakekit_{len(self.frames)}"
         self.frames[key] = self._rows(table, at)
-        words = Words.of(self.text)
+        words = TokenStream.of(self.text)
         words.skip(end)
         alias = "" if node.alias or words.is_next("TABLESAMPLE") else f" AS {quoted(parts[-1])}"
         self.spans.append((_start(first), end, f"{{{key}}}{alias}"))
@@ -123,7 +123,7 @@ class _Named:
         table = self.asked.table(self.asked.full(given[0].split(".", 1)))
         key = f"lakekit_{len(self.frames)}"
         self.frames[key] = batch_read.read(self.spark, table, options={BETWEEN[name]: ",".join(given[1:])})
-        words = Words.of(self.text)
+        words = TokenStream.of(self.text)
         words.skip(start)
         self.spans.append((start, words.call().end, f"{{{key}}}{'' if node.alias else f' AS {name}'}"))
 
@@ -146,7 +146,7 @@ class _Named:
         if version is None:
             return None, end
         literal = version.expression
-        words = Words.of(self.text)
+        words = TokenStream.of(self.text)
         words.skip(end)
         words.accept("FOR")
         words.name("VERSION or TIMESTAMP")

@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import lit
 
 from lakekit.errors import InvalidOption, Unsupported
-from lakekit.world import caution
+from lakekit.world import warn_user
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -128,7 +128,7 @@ def check(spark: SparkSession) -> None:
         raise Unsupported(msg, feature="spark")
     python = _other_python(spark)
     if python is not None:
-        caution(
+        warn_user(
             f"Spark's Python processes run {python!r} and not {sys.executable!r}: set PYSPARK_PYTHON to a Python that has lakekit before the session \
 is made, or make it with ls.start()"
         )

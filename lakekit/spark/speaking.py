@@ -13,10 +13,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakekit.spark import session
-from lakekit.spark.sql import SparkDoor
+from lakekit.spark.sql import SparkBackend
 from lakekit.sql import dispatch
-from lakekit.sql.backend import Answer, Asked
-from lakekit.sql.tokenizer import Words
+from lakekit.sql.backend import ResultRows, Statement
+from lakekit.sql.tokenizer import TokenStream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,6 +39,6 @@ def sql(spark: SparkSession, text: str, *, catalog: Catalog) -> DataFrame:
     the catalog, `ls.write`, `ls.delete`, `ls.update`, `ls.merge`, the methods of tables and Spark raise.
     """
     session.check(spark)
-    door = SparkDoor(spark)
-    found = dispatch.done(Asked(door=door, catalog=catalog, words=Words.of(text)))
-    return door.told(found) if isinstance(found, Answer) else found
+    door = SparkBackend(spark)
+    found = dispatch.execute(Statement(door=door, catalog=catalog, words=TokenStream.of(text)))
+    return door.told(found) if isinstance(found, ResultRows) else found

@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions, types as spark_types
 
 from lakekit.errors import InvalidOption
-from lakekit.spark import maintenance, compaction, merging, queries, session, dml, types, batch_write
+from lakekit.spark import batch_write, compaction, dml, maintenance, merging, queries, session, types
 from lakekit.sql.tokenizer import quoted
 
 if TYPE_CHECKING:
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     import polars as pl
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakekit.maintenance.result import Expired
-    from lakekit.dml.merge_clauses import Clause
     from lakekit.commit.result import Commit
-    from lakekit.sql.backend import Answer, Asked
+    from lakekit.dml.merge_clauses import Clause
+    from lakekit.maintenance.result import Expired
+    from lakekit.sql.backend import ResultRows, Statement
     from lakekit.table.format_tables import ObjectTable
     from lakekit.table.table import Table
     from lakekit.types import DataType, Field
@@ -32,8 +32,8 @@ _TOLD = {"string": spark_types.StringType(), "long": spark_types.LongType(), "in
 
 
 @dataclass(frozen=True, slots=True)
-class SparkDoor:
-    """A session that computes rows and runs tasks: a `lakekit.sql.backend.Door`."""
+class SparkBackend:
+    """A session that computes rows and runs tasks: a `lakekit.sql.backend.SqlBackend`."""
 
     spark: SparkSession
     tables: dict[str, Table] = field(default_factory=dict)
@@ -48,10 +48,10 @@ class SparkDoor:
         """The session's."""
         return self.spark.conf.get("spark.sql.session.timeZone") or "UTC"
 
-    def query(self, asked: Asked, text: str) -> DataFrame:
+    def query(self, asked: Statement, text: str) -> DataFrame:
         return queries.query(self.spark, asked, text)
 
-    def values(self, asked: Asked, text: str, most: int) -> pl.Series:
+    def values(self, asked: Statement, text: str, most: int) -> pl.Series:
         return queries.values(self.spark, asked, text, most)
 
     def names(self, rows: DataFrame) -> list[str]:
@@ -112,7 +112,7 @@ class SparkDoor:
     def expire_snapshots(self, table: Table, **how: Any) -> Expired:
         return maintenance.expire_snapshots(self.spark, table, **how)
 
-    def told(self, answer: Answer) -> DataFrame:
+    def told(self, answer: ResultRows) -> DataFrame:
         """An answer of few rows, which Spark has without a job."""
         schema = spark_types.StructType([spark_types.StructField(name, _TOLD[kind]) for name, kind in answer.kinds.items()])
         if not schema.fields:

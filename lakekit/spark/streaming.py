@@ -40,7 +40,7 @@ from lakekit.model.manifest_entries import ADD
 from lakekit.read import stream as following, table_scan as scans
 from lakekit.read.planner import ANYWHERE
 from lakekit.read.time_travel import Position
-from lakekit.spark import asked, tasks as cut, job, batch_read, session, data_source, types, batch_write
+from lakekit.spark import asked, batch_read, batch_write, data_source, job, session, tasks as cut, types
 from lakekit.storage.protocol import FileMissing
 
 if TYPE_CHECKING:
@@ -50,12 +50,12 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from lakekit.commit.overwrite import Overwrite
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.model.snapshot import Snapshot
-    from lakekit.read.stream import Brought, Stream
     from lakekit.read.planner import Plan
-    from lakekit.spark.data_source import Written
-    from lakekit.spark.write_task import Job
+    from lakekit.read.stream import StreamBatch, StreamCursor
+    from lakekit.spark.data_source import TaskAnswers
+    from lakekit.spark.write_task import WriteJob
     from lakekit.table.table import Table
     from lakekit.types import Field
 
@@ -67,7 +67,7 @@ _NOWHERE = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class StreamPartition:
     """What a task of a stream reads: of the columns as of a snapshot's schema, a task's bytes; or, where these are None, what that snapshot brought.
 
     `takes`: only rows that take away, or only those that add.
@@ -157,7 +157,7 @@ or moved forward to a branch. Begin anew with another checkpoint"
         self._check(end)  # of a batch that is done again
         begins = start["snapshot"] == _NOWHERE
         found = [(part,) for part in self._state(end["snapshot"])] if begins and end["state"] else []
-        told: list[tuple[Brought, Plan | None]] = []
+        told: list[tuple[StreamBatch, Plan | None]] = []
         for number in range(end["first"] if begins else start["snapshot"] + 1, end["snapshot"] + 1):
             snapshot = self.stream.next(number)
             brought = None if snapshot is None else self.stream.brought(snapshot)
@@ -165,24 +165,30 @@ or moved forward to a branch. Begin anew with another checkpoint"
                 told.append((brought, brought.plan(ANYWHERE)))
         return [InputPartition(parts) for parts in (*found, *self._told_by(told))]
 
-    def _state(self, number: int) -> list[Part]:
+    def _state(self, number: int) -> list[StreamPartition]:
         handle = self.stream.handle
         snapshot = snapshots.read(handle, number)
         created = handle.options.scan_file_creation_time_millis if handle.options.scan_mode == "from-file-creation-time" else None
         state = self.stream.state(Position(snapshot=snapshot, created_since_ms=created), snapshot)
         merged, lying = state.plans(ANYWHERE)
-        parts = [Part(snapshot_id=number, schema_id=snapshot.schema_id, is_state=True, task=task) for task in cut.tasks(merged, merged.raw, session.SLOTS)]
+        parts = [
+            StreamPartition(snapshot_id=number, schema_id=snapshot.schema_id, is_state=True, task=task)
+            for task in cut.plan_tasks(merged, merged.raw, session.SLOTS)
+        ]
         if lying is not None:
-            parts += [Part(snapshot_id=number, schema_id=snapshot.schema_id, is_state=False, task=task) for task in cut.tasks(lying, lying.raw, session.SLOTS)]
+            parts += [
+                StreamPartition(snapshot_id=number, schema_id=snapshot.schema_id, is_state=False, task=task)
+                for task in cut.plan_tasks(lying, lying.raw, session.SLOTS)
+            ]
         return parts
 
-    def _told_by(self, told: Sequence[tuple[Brought, Plan | None]]) -> list[tuple[Part, ...]]:
+    def _told_by(self, told: Sequence[tuple[StreamBatch, Plan | None]]) -> list[tuple[StreamPartition, ...]]:
         """The tasks of what snapshots brought. All that may be of one key is one task; what an overwrite did is of all of them, as are keys that move."""
         if not self.stream.handle.schema.primary_keys:
-            return [(part,) for found, plan in told if plan is not None for part in _parts(found, cut.tasks(plan, plan.raw, session.SLOTS))]
+            return [(part,) for found, plan in told if plan is not None for part in _parts(found, cut.plan_tasks(plan, plan.raw, session.SLOTS))]
         moves = self.stream.handle.schema.cross_partition
         is_one = moves or any(plan is None for _, plan in told)
-        places: dict[object, list[Part]] = {}
+        places: dict[object, list[StreamPartition]] = {}
         for found, plan in told:
             tasks: list[tuple[object, bytes | None]] = [((), None)] if plan is None else [*cut.buckets(plan).items()]
             parts = _parts(found, [task for _, task in tasks])
@@ -195,7 +201,7 @@ or moved forward to a branch. Begin anew with another checkpoint"
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task, in an executor."""
-        parts: tuple[Part, ...] | None = partition.value
+        parts: tuple[StreamPartition, ...] | None = partition.value
         for part in parts or ():
             for batch in self._rows(part):
                 yield batch if part.takes is None else self._some(batch, takes=part.takes)
@@ -207,7 +213,7 @@ or moved forward to a branch. Begin anew with another checkpoint"
         taken = pc.is_in(batch.column(self.kind_column), pa.array(["-U", "-D"]))
         return batch.filter(taken if takes else pc.invert(taken))
 
-    def _rows(self, part: Part) -> Iterator[pa.RecordBatch]:
+    def _rows(self, part: StreamPartition) -> Iterator[pa.RecordBatch]:
         handle = self.stream.handle
         if part.schema_id > handle.newest_schema_id:
             handle = scans.today(handle, self.stream.fields, "follow()")
@@ -215,17 +221,17 @@ or moved forward to a branch. Begin anew with another checkpoint"
         if part.task is None:
             yield from self._told(handle, part, given)
             return
-        fields = asked.needed(handle, self.out, asked.Rows(where=self.where))
+        fields = asked.needed(handle, self.out, asked.RowFilter(where=self.where))
         plain = types.read_fields(self.out)
         if part.is_state:
-            what = job.Job(handle=handle, fields=fields, out=plain, where=self.where)
+            what = job.ReadJob(handle=handle, fields=fields, out=plain, where=self.where)
             yield from (batch if self.kind_column is None else _with_kind(batch, given) for batch in job.rows(what, part.task))
         else:
-            yield from job.rows(job.Job(handle=handle, fields=fields, out=given, where=self.where, how="written", kind_column=self.kind_column), part.task)
+            yield from job.rows(job.ReadJob(handle=handle, fields=fields, out=given, where=self.where, how="written", kind_column=self.kind_column), part.task)
 
-    def _told(self, handle: Handle, part: Part, given: Sequence[Field]) -> Iterator[pa.RecordBatch]:
+    def _told(self, handle: TableContext, part: StreamPartition, given: Sequence[Field]) -> Iterator[pa.RecordBatch]:
         """What an overwrite took away and put there, which is one task."""
-        stream: Stream = replace(self.stream, handle=handle)
+        stream: StreamCursor = replace(self.stream, handle=handle)
         found = stream.brought(snapshots.read(handle, part.snapshot_id))
         if found is None:
             return
@@ -247,9 +253,9 @@ def _made(snapshot: Snapshot) -> str:
     return sha256(repr(following.made(snapshot)).encode()).hexdigest()[:16]
 
 
-def _parts(found: Brought, tasks: Sequence[bytes | None]) -> list[Part]:
+def _parts(found: StreamBatch, tasks: Sequence[bytes | None]) -> list[StreamPartition]:
     snapshot = found.snapshot
-    return [Part(snapshot_id=snapshot.id, schema_id=snapshot.schema_id, is_state=False, task=task) for task in tasks]
+    return [StreamPartition(snapshot_id=snapshot.id, schema_id=snapshot.schema_id, is_state=False, task=task) for task in tasks]
 
 
 def limit_of(options: Mapping[str, str]) -> ReadLimit:
@@ -278,7 +284,7 @@ def _most(limit: ReadLimit) -> int:
     return 1 << 62
 
 
-def _measured(found: Brought, limit: ReadLimit) -> int:
+def _measured(found: StreamBatch, limit: ReadLimit) -> int:
     """How much a snapshot brings, in what the limit counts."""
     entries = found.entries.filter(found.entries.numbers("kind") == ADD)
     match limit:
@@ -301,10 +307,10 @@ def _with_kind(batch: pa.RecordBatch, given: Sequence[Field]) -> pa.RecordBatch:
 class StreamWriter(DataSourceStreamArrowWriter):
     """Micro-batches into a table; with an `overwrite` each is the whole table (output mode complete)."""
 
-    def __init__(self, job: Job, overwrite: Overwrite | None) -> None:
+    def __init__(self, job: WriteJob, overwrite: Overwrite | None) -> None:
         self.job, self.overwrite = job, overwrite
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskAnswers:
         """Writes the rows of a task."""
         return data_source.answer(self.job, iterator)
 

@@ -30,7 +30,7 @@ _LEAST_BYTES = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class SplitPiece:
     """A split and how its files lie. `in_order`: sequence numbers rise from file to file; `before`: of two states that are compared, the earlier one."""
 
     split: Split
@@ -42,7 +42,7 @@ class Piece:
 class ReadTask:
     """Splits that one Spark task reads; or, of one whose files are merged, a slice: that of number `slice` where it is cut into `slices`."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[SplitPiece, ...]
     slice: int = 0
     slices: int = 1
 
@@ -81,9 +81,9 @@ def decode(data: bytes) -> ReadTask:
     return ReadTask(pieces=pieces, slice=number, slices=slices)
 
 
-def _piece(cursor: Cursor) -> Piece:
+def _piece(cursor: Cursor) -> SplitPiece:
     flags = cursor.u8("flags")
     if flags & ~(_IN_ORDER | _BEFORE):
         raise cursor.wrong(f"flags {flags}", "flags")
     split = split_bytes.decode(cursor.raw(cursor.count("size", each=1), "split"))
-    return Piece(split=split, in_order=bool(flags & _IN_ORDER), before=bool(flags & _BEFORE))
+    return SplitPiece(split=split, in_order=bool(flags & _IN_ORDER), before=bool(flags & _BEFORE))

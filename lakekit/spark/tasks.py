@@ -19,17 +19,17 @@ from lakekit.bucket import slices
 from lakekit.data_file import deletion_vector_reader
 from lakekit.data_file.paths import every_path
 from lakekit.model.split import DeletionFile, Split
-from lakekit.options.frozendict import Frozen
+from lakekit.options.frozendict import FrozenDict
 from lakekit.read import lazy_frames, sections
 from lakekit.spark.job import cut
-from lakekit.spark.task import Piece, ReadTask, encode
+from lakekit.spark.task import ReadTask, SplitPiece, encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from lakekit.model.data_file import DataFile
+    from lakekit.model.data_file import DataFileMeta
     from lakekit.read.planner import Plan
 
     Ints = NDArray[np.int64]
@@ -39,18 +39,18 @@ AT_ONCE = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sized:
+class SizedPiece:
     """A piece of a task and what it weighs, in bytes. A merge that was to be cut into `slices` is cut into `made`."""
 
-    piece: Piece
+    piece: SplitPiece
     weight_bytes: int
     slices: int = 1
     made: int = 1
 
 
-def tasks(plan: Plan, raw: Ints, slots: int) -> list[bytes]:
+def plan_tasks(plan: Plan, raw: Ints, slots: int) -> list[bytes]:
     """The tasks of a plan's files `raw`, which are indices into its entries, and of its merges. `slots`: how many tasks may run at once."""
-    files = _Files(plan)
+    files = _PlanFiles(plan)
     size_bytes = _task_bytes(plan, raw, slots)
     sized = [*_alone(plan, files, raw, size_bytes), *_merged(plan, files, size_bytes)]
     return [encode(task) for task in _packed(sized, size_bytes)]
@@ -58,18 +58,18 @@ def tasks(plan: Plan, raw: Ints, slots: int) -> list[bytes]:
 
 def differences(before: Plan, after: Plan) -> list[bytes]:
     """The tasks that compare two states: one for each bucket that has files on either side."""
-    sides: dict[tuple[bytes, int], list[Piece]] = {}
+    sides: dict[tuple[bytes, int], list[SplitPiece]] = {}
     for plan in (before, after):
-        files = _Files(plan)
+        files = _PlanFiles(plan)
         for piece in (*(one.piece for one in _alone(plan, files, plan.raw, 1 << 62)), *_whole(plan, files)):
             place = (piece.split.partition, piece.split.bucket)
-            sides.setdefault(place, []).append(Piece(split=piece.split, in_order=piece.in_order, before=plan is before))
+            sides.setdefault(place, []).append(SplitPiece(split=piece.split, in_order=piece.in_order, before=plan is before))
     return [encode(ReadTask(pieces=tuple(pieces))) for pieces in sides.values()]
 
 
 def buckets(plan: Plan) -> dict[tuple[bytes, int], bytes]:
     """A task for each (partition, bucket) of a plan's files as they lie, in their order."""
-    pieces = [one.piece for one in _alone(plan, _Files(plan), plan.raw, 1 << 62)]
+    pieces = [one.piece for one in _alone(plan, _PlanFiles(plan), plan.raw, 1 << 62)]
     return {(piece.split.partition, piece.split.bucket): encode(ReadTask(pieces=(piece,))) for piece in pieces}
 
 
@@ -82,9 +82,9 @@ def _task_bytes(plan: Plan, raw: Ints, slots: int) -> int:
     return int(max(1, min(options.source_split_target_size_bytes, max(open_bytes, total // max(1, slots)))))
 
 
-def _packed(sized: Iterable[Sized], size_bytes: int) -> Iterator[ReadTask]:
+def _packed(sized: Iterable[SizedPiece], size_bytes: int) -> Iterator[ReadTask]:
     """Neighbours together until they weigh enough; slices apart."""
-    pieces: list[Piece] = []
+    pieces: list[SplitPiece] = []
     weight = 0
     for one in sized:
         if one.made > 1:
@@ -102,7 +102,7 @@ def _packed(sized: Iterable[Sized], size_bytes: int) -> Iterator[ReadTask]:
 # ---- pieces --------------------------------------------------------------------------------------------------------------------------------
 
 
-class _Files:
+class _PlanFiles:
     """The files of a plan as facts, without what only planning needs."""
 
     def __init__(self, plan: Plan) -> None:
@@ -118,12 +118,12 @@ class _Files:
             for found in entry.ranges
         }
 
-    def facts(self, order: Sequence[int]) -> Iterator[DataFile]:
+    def facts(self, order: Sequence[int]) -> Iterator[DataFileMeta]:
         """The files of these indices."""
         for first in range(0, len(order), AT_ONCE):  # scalar: some thousand files each
             yield from self.entries.files(list(order[first : first + AT_ONCE]))
 
-    def split(self, indices: Sequence[int], facts: Iterator[DataFile], *, raw: bool) -> Split:
+    def split(self, indices: Sequence[int], facts: Iterator[DataFileMeta], *, raw: bool) -> Split:
         """A split of files of one bucket, which `facts` gives next."""
         files = tuple(islice(facts, len(indices)))
         first = indices[0]
@@ -135,18 +135,18 @@ class _Files:
             bucket=self.places["bucket"][first],
             total_buckets=self.places["total_buckets"][first],
             files=files,
-            deletions=Frozen(self._deletions(files)),
+            deletions=FrozenDict(self._deletions(files)),
             raw=raw,
         )
 
-    def _deletions(self, files: Iterable[DataFile]) -> dict[str, DeletionFile]:
+    def _deletions(self, files: Iterable[DataFileMeta]) -> dict[str, DeletionFile]:
         return {file.name: self.vectors[file.name] for file in files if file.name in self.vectors}
 
 
-def _alone(plan: Plan, files: _Files, raw: Ints, size_bytes: int) -> Iterator[Sized]:
+def _alone(plan: Plan, files: _PlanFiles, raw: Ints, size_bytes: int) -> Iterator[SizedPiece]:
     """Files that need no merge: neighbours of a bucket in a split, up to a task's weight."""
     weights = plan.entries.numbers("file_size") + plan.handle.options.source_split_open_file_cost_bytes
-    raw = raw[np.argsort(sections.places(plan.entries)[raw], kind="stable")]
+    raw = raw[np.argsort(sections.bucket_ids(plan.entries)[raw], kind="stable")]
     places = list(zip(files.places["partition"], files.places["bucket"], strict=True))
     facts = files.facts(raw.tolist())
     some: list[int] = []
@@ -154,26 +154,26 @@ def _alone(plan: Plan, files: _Files, raw: Ints, size_bytes: int) -> Iterator[Si
     for at in raw.tolist():  # scalar: one a file
         own = int(weights[at])
         if some and (places[at] != places[some[-1]] or weight + own > size_bytes):
-            yield Sized(piece=Piece(split=files.split(some, facts, raw=True)), weight_bytes=weight)
+            yield SizedPiece(piece=SplitPiece(split=files.split(some, facts, raw=True)), weight_bytes=weight)
             some, weight = [], 0
         some.append(at)
         weight += own
     if some:
-        yield Sized(piece=Piece(split=files.split(some, facts, raw=True)), weight_bytes=weight)
+        yield SizedPiece(piece=SplitPiece(split=files.split(some, facts, raw=True)), weight_bytes=weight)
 
 
-def _whole(plan: Plan, files: _Files) -> Iterator[Piece]:
+def _whole(plan: Plan, files: _PlanFiles) -> Iterator[SplitPiece]:
     """The files of each bucket that are merged."""
     facts = files.facts(list(chain.from_iterable(bucket.files for bucket in plan.merged)))
     for bucket in plan.merged:
-        yield Piece(split=files.split(bucket.files, facts, raw=False), in_order=bucket.in_order)
+        yield SplitPiece(split=files.split(bucket.files, facts, raw=False), in_order=bucket.in_order)
 
 
-def _merged(plan: Plan, files: _Files, size_bytes: int) -> Iterator[Sized]:
+def _merged(plan: Plan, files: _PlanFiles, size_bytes: int) -> Iterator[SizedPiece]:
     """The merges, and in how many slices each is to be made: of what a task should weigh, and of what fits its memory."""
     options = plan.handle.options
     for piece, merge in zip(_whole(plan, files), lazy_frames.tasks(plan, {}), strict=True):
         weight = piece.split.size_bytes + options.source_split_open_file_cost_bytes * len(merge.files)
         wanted = max(-(-piece.split.size_bytes // size_bytes), -(-slices.decoded_bytes(merge) // max(1, options.lakekit_merge_memory_bytes)))
         made = len(cut(merge, wanted)) if wanted > 1 else 1
-        yield Sized(piece=piece, weight_bytes=weight, slices=wanted, made=made)
+        yield SizedPiece(piece=piece, weight_bytes=weight, slices=wanted, made=made)

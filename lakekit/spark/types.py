@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 
 from lakekit.errors import SchemaMismatch, Unsupported
-from lakekit.format.arrange import Form, arranged
+from lakekit.format.arrange import ArrowTarget, series_to_arrow
 from lakekit.types import MAX_LENGTH, TIMESTAMPS, DataType, Field, part
 from lakekit.types.arrow import to_arrow
 
@@ -66,7 +66,7 @@ _BACK: dict[type[spark.DataType], DataType] = {
     spark.TimestampType: DataType(root="TIMESTAMP_LTZ", precision=DIGITS),
     spark.VariantType: DataType(root="VARIANT"),
 }
-_FORM = Form(format_name="Spark", count_times=True)
+_FORM = ArrowTarget(format_name="Spark", count_times=True)
 _VARIANT = pa.struct([pa.field("value", pa.binary(), nullable=False), pa.field("metadata", pa.binary(), nullable=False, metadata={"variant": "true"})])
 """PySpark knows a variant among structs by this mark."""
 
@@ -197,7 +197,7 @@ def to_batch(frame: pl.DataFrame, fields: Sequence[Field]) -> pa.RecordBatch:
     """
     schema = arrow_schema(fields)
     columns = [
-        _as(arranged(column, replace_type(field, _held(field.type)), _FORM), wanted.type)
+        _as(series_to_arrow(column, replace_type(field, _held(field.type)), _FORM), wanted.type)
         for column, field, wanted in zip(frame.iter_columns(), fields, schema, strict=True)
     ]
     if not columns:

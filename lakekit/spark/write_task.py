@@ -29,16 +29,16 @@ from lakekit.model.commit_message import CommitMessage
 from lakekit.spark import session
 from lakekit.storage.protocol import FileMissing
 from lakekit.write import row_conversion
-from lakekit.write.shares import Cut, Share, Tasks
-from lakekit.write.spot import Remedies
-from lakekit.write.table_writers import Writers
+from lakekit.write.shares import TaskRouter, WriteParallelism, WriteShard
+from lakekit.write.spot import ErrorHints
+from lakekit.write.table_writers import BucketWriters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     import polars as pl
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
 
 TASK: Final = internal("task")
 """The column that says which task a row belongs to."""
@@ -47,13 +47,13 @@ GATHERED_BYTES = 32 << 20
 ANSWER = spark.StructType([spark.StructField("message", spark.BinaryType()), spark.StructField("wrong", spark.StringType())])
 ANSWERED = (Corrupt, FileMissing, InvalidOption, NotFound, SchemaMismatch, Unsupported, ValueOutOfRange)
 """What is answered and not raised: the next attempt would meet it again. Another `StorageFailed` it may not meet."""
-IN_SPARK = Remedies(cast=" in Spark", cut="date_trunc('MILLISECOND', …)", grow=", or add it to the table with t.alter")
+IN_SPARK = ErrorHints(cast=" in Spark", cut="date_trunc('MILLISECOND', …)", grow=", or add it to the table with t.alter")
 """Writes of Spark have no `cast=` and no `merge_schema=`, and its times are finer than milliseconds only."""
 _ANSWER = pa.schema([pa.field("message", pa.binary()), pa.field("wrong", pa.string())])
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class WriteJob:
     """What all tasks of a write know. `signs`: the value that stands for each task in the column; None: its number.
 
     `table`: the table with its own options, where those of `handle` keep tasks from compacting. `identifier`: the number of the commit among its user's,
@@ -62,22 +62,22 @@ class Job:
     `columns`: the names of the frame's columns, where Spark has them under those of `plain`; it finds no column of a function whose name has a dot.
     """
 
-    handle: Handle
+    handle: TableContext
     commit_user: str
     replaces: bool
     batch: bool
     row_kind: str | None
-    cut: Cut | None
+    cut: WriteParallelism | None
     signs: tuple[int, ...] | None = None
     columns: tuple[str, ...] | None = None
-    table: Handle | None = None
+    table: TableContext | None = None
     identifier: int | None = None
 
     @cached_property
-    def tasks(self) -> Tasks:
+    def tasks(self) -> TaskRouter:
         """Tells rows their task. Only of a write that is cut."""
         assert self.cut is not None
-        return Tasks.of(self.handle, self.cut, replaces=self.replaces, batch=self.batch)
+        return TaskRouter.of(self.handle, self.cut, replaces=self.replaces, batch=self.batch)
 
     def __getstate__(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}  # every process finds out for itself what it needs of the table
@@ -101,14 +101,14 @@ def signs(count: int) -> tuple[int, ...]:
 # ---- which task -----------------------------------------------------------------------------------------------------------------------------
 
 
-def number(job: Job, batch: pa.RecordBatch) -> pa.Array:
+def number(job: WriteJob, batch: pa.RecordBatch) -> pa.Array:
     """The task of each row, told by some of its columns: its number, or its sign.
 
     A row whose values do not fit may go anywhere: the task that meets it says what is wrong with it.
     """
     handle = job.handle
     try:
-        pieces = row_conversion.opened(_lifted(job, batch), handle).pieces(handle)
+        pieces = row_conversion.open_input(_lifted(job, batch), handle).pieces(handle)
         frames = [row_conversion.some(frame, handle, job.tasks.names) for frame in pieces]
         numbers = [job.tasks.place(frame) for frame in frames]
     except (ValueOutOfRange, SchemaMismatch):
@@ -117,13 +117,13 @@ def number(job: Job, batch: pa.RecordBatch) -> pa.Array:
     return found if job.signs is None else pa.array(job.signs, pa.int32()).take(found)
 
 
-def numbered(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def numbered(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The batches with the column that says which task their rows belong to."""
     for batch in batches:
         yield pa.RecordBatch.from_arrays([*batch.columns, number(job, batch)], [*batch.schema.names, TASK])
 
 
-def _lifted(job: Job, batch: pa.RecordBatch) -> pa.RecordBatch:
+def _lifted(job: WriteJob, batch: pa.RecordBatch) -> pa.RecordBatch:
     """The columns as the table has them, under their own names."""
     if job.columns is not None:
         own = dict(zip(plain(len(job.columns)), job.columns, strict=True))
@@ -131,7 +131,7 @@ def _lifted(job: Job, batch: pa.RecordBatch) -> pa.RecordBatch:
     return lifted(batch, job.handle)
 
 
-def lifted(batch: pa.RecordBatch, handle: Handle) -> pa.RecordBatch:
+def lifted(batch: pa.RecordBatch, handle: TableContext) -> pa.RecordBatch:
     """Columns as Spark has them as the table has them: a TIME is a number of milliseconds there."""
     for at, field in enumerate(batch.schema):
         if pa.types.is_int32(field.type) and handle.schema.has(field.name) and handle.schema.field(field.name).type.root == "TIME":
@@ -142,14 +142,14 @@ def lifted(batch: pa.RecordBatch, handle: Handle) -> pa.RecordBatch:
 # ---- its rows -------------------------------------------------------------------------------------------------------------------------------
 
 
-def written(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def written(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Writes the rows of a task, and answers as the module says. Raises what writing raises; then no file of this attempt is left."""
     session.settle()
     waiting = (batch for batch in batches if batch.num_rows)
     first = next(waiting, None)
     if first is None:
         return
-    writers = Writers(job.handle, commit_user=job.commit_user, replaces=job.replaces, batch=job.batch, share=_share(job, first))
+    writers = BucketWriters(job.handle, commit_user=job.commit_user, replaces=job.replaces, batch=job.batch, share=_share(job, first))
     try:
         for frame in _frames(job, chain([first], waiting)):
             writers.write(frame)
@@ -163,7 +163,7 @@ def written(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
     yield from given(job.handle, answer)
 
 
-def given(handle: Handle, answers: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def given(handle: TableContext, answers: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Gives answers away. Where they are not taken, the files of their messages are deleted: nobody will know of them."""
     try:
         yield from answers
@@ -173,14 +173,14 @@ def given(handle: Handle, answers: Sequence[pa.RecordBatch]) -> Iterator[pa.Reco
         raise
 
 
-def _share(job: Job, first: pa.RecordBatch) -> Share | None:
+def _share(job: WriteJob, first: pa.RecordBatch) -> WriteShard | None:
     if job.cut is None:
         return None
     sign = first.column(TASK)[0].as_py()  # scalar: one a task
-    return Share(cut=job.cut, task=sign if job.signs is None else job.signs.index(sign))
+    return WriteShard(cut=job.cut, task=sign if job.signs is None else job.signs.index(sign))
 
 
-def _frames(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
+def _frames(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
     rows = (_lifted(job, batch) for batch in _gathered(batches if job.cut is None else _of_one_task(batches)))
     return row_conversion.batches(rows, job.handle, row_kind=job.row_kind, remedies=IN_SPARK)
 

@@ -8,7 +8,7 @@ import polars as pl
 
 from lakekit.columns import col, struct_field
 from lakekit.errors import ColumnNotFound
-from lakekit.sql import numeric_promotion, expressions
+from lakekit.sql import expressions, numeric_promotion
 from lakekit.sql.expressions import Scope, exp
 from lakekit.write.widening import instance
 

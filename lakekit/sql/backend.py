@@ -2,7 +2,7 @@
 
     Asked(door=…, catalog=cat, words=Words.of("DELETE FROM shop.orders"))
 
-A `Door` has what differs between doing a statement here and by Spark's tasks; all else is one code.
+A `SqlBackend` has what differs between doing a statement here and by Spark's tasks; all else is one code.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from lakekit.maintenance.result import Expired
     from lakekit.catalog.catalog import Catalog
-    from lakekit.dml.merge_clauses import Clause
     from lakekit.commit.result import Commit
-    from lakekit.sql.tokenizer import Words
+    from lakekit.dml.merge_clauses import Clause
+    from lakekit.maintenance.result import Expired
+    from lakekit.sql.tokenizer import TokenStream
     from lakekit.table.format_tables import ObjectTable
     from lakekit.types import DataType, Field
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ResultRows:
     """Few rows that a statement tells: `columns` as "name kind", with commas between them, and kinds of "string", "long", "int" and "boolean"."""
 
     columns: str = ""
@@ -56,7 +56,7 @@ def only(found: pl.DataFrame, text: str, most: int) -> pl.Series:
     return found.to_series()
 
 
-class Door(Protocol):
+class SqlBackend(Protocol):
     """Who computes rows and changes tables for a statement. Methods raise what the methods of tables raise that they stand for."""
 
     @property
@@ -74,11 +74,11 @@ class Door(Protocol):
         """The time zone in which texts are moments; None: that of this process."""
         ...
 
-    def query(self, asked: Asked, text: str) -> Rows:
+    def query(self, asked: Statement, text: str) -> Rows:
         """The rows of a query."""
         ...
 
-    def values(self, asked: Asked, text: str, most: int) -> pl.Series:
+    def values(self, asked: Statement, text: str, most: int) -> pl.Series:
         """The values of a query's only column. Raises `SchemaMismatch` for several, `Unsupported` for more values than `most`."""
         ...
 
@@ -122,12 +122,12 @@ class Door(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Statement:
     """A statement, where it is asked, and the words of it that are still to be read."""
 
-    door: Door
+    door: SqlBackend
     catalog: Catalog
-    words: Words
+    words: TokenStream
 
     def name(self) -> str:
         """Takes the name of a table, "db.t". Raises `InvalidOption`."""

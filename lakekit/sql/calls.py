@@ -17,15 +17,15 @@ from lakekit.columns import col
 from lakekit.errors import InvalidOption, Unsupported
 from lakekit.format.polars_types import polars_schema
 from lakekit.options.features import find
-from lakekit.sql.backend import Answer
+from lakekit.sql.backend import ResultRows
 from lakekit.sql.expressions import Scope, Side, expression, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lakekit.catalog.catalog import Catalog
-    from lakekit.sql.backend import Asked, Door, Row
-    from lakekit.sql.tokenizer import Words
+    from lakekit.sql.backend import Row, SqlBackend, Statement
+    from lakekit.sql.tokenizer import TokenStream
     from lakekit.table.table import Table
 
 _LIMITS = {"long": 2**63, "int": 2**31}
@@ -37,10 +37,10 @@ _RESULT = "result boolean"
 class Call:
     """Where a procedure is called."""
 
-    asked: Asked
+    asked: Statement
 
     @property
-    def door(self) -> Door:
+    def door(self) -> SqlBackend:
         """Who does it."""
         return self.asked.door
 
@@ -100,7 +100,7 @@ def procedure(takes: str, gives: str = _RESULT) -> Callable[[Callable[..., Seque
 # ---- a call -----------------------------------------------------------------------------------------------------------------------------------
 
 
-def called(asked: Asked) -> Answer:
+def called(asked: Statement) -> ResultRows:
     """Does what stands after CALL.
 
     Raises `Unsupported` for a procedure that is not there, `InvalidOption` for its arguments, and what the procedure raises.
@@ -116,10 +116,10 @@ def called(asked: Asked) -> Answer:
         raise Unsupported(f"{what}; there are {', '.join(sorted(PROCEDURES))}", feature=known.name if known else "catalog.sql")
     found = PROCEDURES[name]
     arguments = _arguments(name, found, words)
-    return Answer(found.gives, found.run(Call(asked), **arguments))
+    return ResultRows(found.gives, found.run(Call(asked), **arguments))
 
 
-def _arguments(name: str, found: Procedure, words: Words) -> dict[str, Any]:
+def _arguments(name: str, found: Procedure, words: TokenStream) -> dict[str, Any]:
     by_name = {one.name.lower(): one for one in found.parameters}
     given: dict[str, Any] = {}
     named = False
@@ -153,7 +153,7 @@ def _shown(found: Procedure) -> str:
     return ", ".join(f"{one.name} {one.kind}{'' if one.required else ' (optional)'}" for one in found.parameters)
 
 
-def _value(name: str, parameter: Parameter, words: Words) -> Any:
+def _value(name: str, parameter: Parameter, words: TokenStream) -> Any:
     """A literal of an argument's type. A number or a truth in quotes is one, and a number for a text its digits, as Spark casts them."""
     if words.accept("NULL"):
         return None

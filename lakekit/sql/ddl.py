@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit.ddl import schema_changes as changes
 from lakekit.errors import InvalidOption, SchemaMismatch, Unsupported
-from lakekit.sql.backend import Answer
+from lakekit.sql.backend import ResultRows
 from lakekit.types import Field
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lakekit.ddl.schema_changes import TableChange
-    from lakekit.sql.backend import Asked
-    from lakekit.sql.tokenizer import Words
+    from lakekit.sql.backend import Statement
+    from lakekit.sql.tokenizer import TokenStream
     from lakekit.table.table import Table
     from lakekit.types import DataType
 
@@ -36,7 +36,7 @@ _OPEN, _CLOSE = ("(", "<"), (")", ">")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Defined:
+class CreateTableClause:
     """What CREATE TABLE says of a table, but for its name."""
 
     fields: list[Field]
@@ -46,15 +46,15 @@ class Defined:
     options: dict[str, str]
 
 
-def defined(asked: Asked) -> Defined:
+def defined(asked: Statement) -> CreateTableClause:
     """What follows the name in CREATE TABLE: columns in parentheses, where there are some, and more."""
     fields, keys = _fields(asked) if asked.words.is_next("(") else ([], [])
     partition_keys, comment, options = table_words(asked, fields)
     asked.words.end()
-    return Defined(fields=fields, keys=keys, partition_keys=partition_keys, comment=comment, options=options)
+    return CreateTableClause(fields=fields, keys=keys, partition_keys=partition_keys, comment=comment, options=options)
 
 
-def create_database(asked: Asked) -> Answer:
+def create_database(asked: Statement) -> ResultRows:
     """What follows DATABASE in CREATE DATABASE."""
     words = asked.words
     is_lenient, name = words.accept("IF", "NOT", "EXISTS"), words.name("a database")
@@ -67,10 +67,10 @@ def create_database(asked: Asked) -> Answer:
         else:
             raise words.wrong("COMMENT or WITH DBPROPERTIES")
     asked.catalog.create_database(name, if_not_exists=is_lenient, comment=comment, properties=given)
-    return Answer()
+    return ResultRows()
 
 
-def refuse_others(words: Words, does: str) -> None:
+def refuse_others(words: TokenStream, does: str) -> None:
     """Raises `Unsupported` for what a catalog has not, by its name."""
     is_replaced = words.accept("OR", "REPLACE")
     if is_replaced:
@@ -82,7 +82,7 @@ def refuse_others(words: Words, does: str) -> None:
         raise Unsupported(f"{does} {found} is not done: a catalog has tables, views and databases", feature="catalog.sql")
 
 
-def drop(asked: Asked) -> Answer:
+def drop(asked: Statement) -> ResultRows:
     """DROP DATABASE and DROP TABLE."""
     words = asked.words
     if words.accept("DATABASE") or words.accept("SCHEMA") or words.accept("NAMESPACE"):
@@ -92,7 +92,7 @@ def drop(asked: Asked) -> Answer:
             words.accept("RESTRICT")
         words.end()
         asked.catalog.drop_database(name, cascade=cascade, if_exists=is_lenient)
-        return Answer()
+        return ResultRows()
     words.accept("MATERIALIZED")
     refuse_others(words, "DROP")
     words.expect("TABLE")
@@ -100,10 +100,10 @@ def drop(asked: Asked) -> Answer:
     words.accept("PURGE")
     words.end()
     asked.catalog.drop_table(name, if_exists=is_lenient)
-    return Answer()
+    return ResultRows()
 
 
-def table_words(asked: Asked, fields: list[Field] | None = None) -> tuple[list[str], str | None, dict[str, str]]:
+def table_words(asked: Statement, fields: list[Field] | None = None) -> tuple[list[str], str | None, dict[str, str]]:
     """What follows the columns of CREATE TABLE, as far as AS: partition columns, comment, properties. Partition columns with a type join `fields`."""
     words = asked.words
     partitions: list[str] = []
@@ -127,7 +127,7 @@ def table_words(asked: Asked, fields: list[Field] | None = None) -> tuple[list[s
     return partitions, comment, options
 
 
-def _partition_columns(asked: Asked, fields: list[Field] | None) -> list[str]:
+def _partition_columns(asked: Statement, fields: list[Field] | None) -> list[str]:
     """The columns of PARTITIONED BY: those of the table, or new ones with their types, which become the last."""
     words = asked.words
     words.expect("(")
@@ -146,7 +146,7 @@ def _partition_columns(asked: Asked, fields: list[Field] | None) -> list[str]:
     return found
 
 
-def names(words: Words) -> list[str]:
+def names(words: TokenStream) -> list[str]:
     """Columns in parentheses."""
     words.expect("(")
     found = [words.name("a column")]
@@ -156,7 +156,7 @@ def names(words: Words) -> list[str]:
     return found
 
 
-def properties(words: Words) -> dict[str, str]:
+def properties(words: TokenStream) -> dict[str, str]:
     """Keys and values, as in ('key' = 'value', …)."""
     found: dict[str, str] = {}
     words.expect("(")
@@ -169,7 +169,7 @@ def properties(words: Words) -> dict[str, str]:
     return found
 
 
-def _key(words: Words) -> str:
+def _key(words: TokenStream) -> str:
     word = words.next
     return words.string() if word is not None and word.kind == "text" else ".".join(words.names("a key"))
 
@@ -177,7 +177,7 @@ def _key(words: Words) -> str:
 # ---- columns --------------------------------------------------------------------------------------------------------------------------------------
 
 
-def _fields(asked: Asked) -> tuple[list[Field], list[str]]:
+def _fields(asked: Statement) -> tuple[list[Field], list[str]]:
     """The columns of CREATE TABLE, and those of its primary key."""
     words, found, keys = asked.words, [], []
     words.expect("(")
@@ -199,7 +199,7 @@ def _fields(asked: Asked) -> tuple[list[Field], list[str]]:
     return found, keys
 
 
-def _column(asked: Asked) -> tuple[DataType, str | None, str | None, dict[str, Any]]:
+def _column(asked: Statement) -> tuple[DataType, str | None, str | None, dict[str, Any]]:
     """A column's type, comment, default and place, after its name; where it is the primary key, `key` is among the latter."""
     words = asked.words
     t = _type(asked)
@@ -223,7 +223,7 @@ def _column(asked: Asked) -> tuple[DataType, str | None, str | None, dict[str, A
             return t, comment, default, place
 
 
-def default_of(words: Words) -> str | None:
+def default_of(words: TokenStream) -> str | None:
     """What stands after DEFAULT, as the text that a table keeps: a literal, a number below zero, DATE or TIMESTAMP before a text; None for NULL."""
     if words.accept("NULL"):
         return None
@@ -237,7 +237,7 @@ def default_of(words: Words) -> str | None:
     return sign + (word.value.rstrip("lLsSyYdDfF") if word.kind == "number" else word.value)
 
 
-def _type(asked: Asked) -> DataType:
+def _type(asked: Statement) -> DataType:
     """A type. Raises `InvalidOption` for what the door does not know, `SchemaMismatch` for what Paimon does not."""
     words, first, depth = asked.words, asked.words.next, 0
     if first is None or first.kind not in ("word", "quoted"):
@@ -261,7 +261,7 @@ def _type(asked: Asked) -> DataType:
 # ---- ALTER ----------------------------------------------------------------------------------------------------------------------------------------
 
 
-def alter(asked: Asked) -> Answer:
+def alter(asked: Statement) -> ResultRows:
     """ALTER TABLE and ALTER DATABASE."""
     words = asked.words
     if words.accept("DATABASE") or words.accept("SCHEMA") or words.accept("NAMESPACE"):
@@ -272,7 +272,7 @@ def alter(asked: Asked) -> Answer:
         parts = words.names("a name")
         words.end()
         asked.catalog.rename_table(name, asked.full(parts) if len(parts) > 1 else f"{name.partition('.')[0]}.{parts[0]}")
-        return Answer()
+        return ResultRows()
     if words.accept("DROP", "PARTITION") or words.accept("DROP", "IF", "EXISTS", "PARTITION"):
         return _drop_partitions(asked, asked.table(name))
     table = asked.table(name)
@@ -282,11 +282,11 @@ def alter(asked: Asked) -> Answer:
             words.end()
             if made:
                 table.alter(*made)
-            return Answer()
+            return ResultRows()
     raise words.wrong("ADD, DROP, RENAME or ALTER COLUMN, SET or UNSET TBLPROPERTIES, SET or RESET, RENAME TO, or DROP PARTITION")
 
 
-def _alter_database(asked: Asked) -> Answer:
+def _alter_database(asked: Statement) -> ResultRows:
     words, name = asked.words, asked.words.name("a database")
     words.expect("SET")
     if not (words.accept("DBPROPERTIES") or words.accept("PROPERTIES")):
@@ -294,10 +294,10 @@ def _alter_database(asked: Asked) -> Answer:
     found = properties(words)
     words.end()
     asked.catalog.alter_database(name, set=found)
-    return Answer()
+    return ResultRows()
 
 
-def _drop_partitions(asked: Asked, table: Table) -> Answer:
+def _drop_partitions(asked: Statement, table: Table) -> ResultRows:
     words = asked.words
     found = [partition_of(words)]
     while words.accept(","):
@@ -305,10 +305,10 @@ def _drop_partitions(asked: Asked, table: Table) -> Answer:
         found.append(partition_of(words))
     words.end()
     table.drop_partitions(found)
-    return Answer()
+    return ResultRows()
 
 
-def partition_of(words: Words) -> dict[str, str]:
+def partition_of(words: TokenStream) -> dict[str, str]:
     """Partition columns and their values, as in (dt = '2024-03-31', hour = 7)."""
     found = {}
     words.expect("(")
@@ -322,11 +322,11 @@ def partition_of(words: Words) -> dict[str, str]:
     return found
 
 
-def _path(words: Words) -> str:
+def _path(words: TokenStream) -> str:
     return ".".join(words.names("a column"))
 
 
-def _added(asked: Asked, table: Table) -> list[TableChange]:  # noqa: ARG001 - as its kind
+def _added(asked: Statement, table: Table) -> list[TableChange]:  # noqa: ARG001 - as its kind
     words = asked.words
     in_parentheses = words.accept("(")
     found = [_one_added(asked)]
@@ -337,7 +337,7 @@ def _added(asked: Asked, table: Table) -> list[TableChange]:  # noqa: ARG001 - a
     return found
 
 
-def _one_added(asked: Asked) -> TableChange:
+def _one_added(asked: Statement) -> TableChange:
     name = _path(asked.words)
     t, comment, default, place = _column(asked)
     if place.pop("key", False):
@@ -347,7 +347,7 @@ def _one_added(asked: Asked) -> TableChange:
     return changes.add_column(name, t, comment=comment, **place)
 
 
-def _dropped(asked: Asked, table: Table) -> list[TableChange]:
+def _dropped(asked: Statement, table: Table) -> list[TableChange]:
     words = asked.words
     is_lenient, in_parentheses = words.accept("IF", "EXISTS"), words.accept("(")
     paths = [_path(words)]
@@ -359,13 +359,13 @@ def _dropped(asked: Asked, table: Table) -> list[TableChange]:
     return [changes.drop_column(path) for path in paths if not is_lenient or "." in path or there.has(path)]
 
 
-def _renamed(asked: Asked, table: Table) -> list[TableChange]:  # noqa: ARG001 - as its kind
+def _renamed(asked: Statement, table: Table) -> list[TableChange]:  # noqa: ARG001 - as its kind
     old = _path(asked.words)
     asked.words.expect("TO")
     return [changes.rename_column(old, asked.words.name())]
 
 
-def _altered(asked: Asked, table: Table) -> list[TableChange]:  # noqa: ARG001 - as its kind
+def _altered(asked: Statement, table: Table) -> list[TableChange]:  # noqa: ARG001 - as its kind
     """ALTER COLUMN c TYPE t, COMMENT 'x', FIRST, AFTER d, SET or DROP NOT NULL, SET or DROP DEFAULT; of several columns with commas between them."""
     found = _one_altered(asked)
     while asked.words.accept(","):
@@ -373,7 +373,7 @@ def _altered(asked: Asked, table: Table) -> list[TableChange]:  # noqa: ARG001 -
     return found
 
 
-def _one_altered(asked: Asked) -> list[TableChange]:
+def _one_altered(asked: Statement) -> list[TableChange]:
     words, name = asked.words, _path(asked.words)
     if words.accept("TYPE"):
         return [changes.update_type(name, _type(asked))]
@@ -394,14 +394,14 @@ def _one_altered(asked: Asked) -> list[TableChange]:
     raise words.wrong("TYPE, COMMENT, FIRST, AFTER, SET or DROP NOT NULL, SET or DROP DEFAULT")
 
 
-def _set(asked: Asked, table: Table) -> list[TableChange]:  # noqa: ARG001 - as its kind
+def _set(asked: Statement, table: Table) -> list[TableChange]:  # noqa: ARG001 - as its kind
     if not asked.words.is_next("("):
         raise asked.words.wrong("TBLPROPERTIES (…), or keys and values in parentheses")
     found = properties(asked.words)
     return [changes.set_comment(value) if key == "comment" else changes.set_option(key, value) for key, value in found.items()]
 
 
-def _unset(asked: Asked, table: Table) -> list[TableChange]:
+def _unset(asked: Statement, table: Table) -> list[TableChange]:
     words = asked.words
     is_lenient = words.accept("IF", "EXISTS")
     words.expect("(")
@@ -415,7 +415,7 @@ def _unset(asked: Asked, table: Table) -> list[TableChange]:
     return [changes.set_comment(None) if key == "comment" else changes.reset_option(key) for key in keys]
 
 
-_ALTERS: tuple[tuple[tuple[str, ...], Callable[[Asked, Table], list[TableChange]]], ...] = (
+_ALTERS: tuple[tuple[tuple[str, ...], Callable[[Statement, Table], list[TableChange]]], ...] = (
     (("ADD", "COLUMNS"), _added),
     (("ADD", "COLUMN"), _added),
     (("DROP", "COLUMNS"), _dropped),
@@ -435,7 +435,7 @@ _ALTERS: tuple[tuple[tuple[str, ...], Callable[[Asked, Table], list[TableChange]
 # ---- TRUNCATE ---------------------------------------------------------------------------------------------------------------------------------------
 
 
-def truncate(asked: Asked) -> Answer:
+def truncate(asked: Statement) -> ResultRows:
     """TRUNCATE TABLE, whole or a partition of it."""
     words = asked.words
     words.expect("TABLE")
@@ -446,4 +446,4 @@ def truncate(asked: Asked) -> Answer:
         table.truncate()
     else:
         table.drop_partitions([partition])
-    return Answer()
+    return ResultRows()

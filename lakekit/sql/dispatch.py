@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakekit.errors import Unsupported
-from lakekit.sql import calls, ddl, flink_procedures as flink_procedures, inserts, view_ddl, procedures as procedures, show, dml  # noqa: PLC0414 - imported for what they enter
+from lakekit.sql import calls, ddl, dml, flink_procedures as flink_procedures, inserts, procedures as procedures, show, view_ddl  # noqa: PLC0414 - imported for what they enter
 from lakekit.sql.excerpt import excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakekit.sql.backend import Answer, Asked, Rows
+    from lakekit.sql.backend import ResultRows, Rows, Statement
 
 QUERIES = ("SELECT", "WITH", "VALUES", "(", "FROM", "TABLE")
 
 
-def done(asked: Asked) -> Answer | Rows:
-    """Does a statement: the rows of a query as its door has them, the `Answer` of another.
+def execute(asked: Statement) -> ResultRows | Rows:
+    """Does a statement: the rows of a query as its door has them, the `ResultRows` of another.
 
     Raises `InvalidOption` with the place in the text for what is no statement, `Unsupported` for one that is not done here: nothing has changed then.
     """
@@ -33,12 +33,12 @@ def done(asked: Asked) -> Answer | Rows:
     raise Unsupported(msg, feature="catalog.sql")
 
 
-def is_query(asked: Asked) -> bool:
+def is_query(asked: Statement) -> bool:
     """Whether a statement only asks."""
     return any(asked.words.is_next(word) for word in QUERIES)
 
 
-_STATEMENTS: dict[str, Callable[[Asked], Answer]] = {
+_STATEMENTS: dict[str, Callable[[Statement], ResultRows]] = {
     "CALL": calls.called,
     "INSERT": inserts.insert,
     "DELETE": dml.delete,

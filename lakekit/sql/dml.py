@@ -17,8 +17,8 @@ from lakekit.errors import CommitStateUnknown, InvalidOption, LakekitError, Unsu
 from lakekit.format.polars_types import polars_schema
 from lakekit.read.user_expressions import SOURCE
 from lakekit.sql import ddl, expressions, view_ddl
-from lakekit.sql.backend import Answer
 from lakekit.sql.assigned import assigned, field_type, new_value, place
+from lakekit.sql.backend import ResultRows
 from lakekit.sql.ddl import names
 from lakekit.sql.expressions import Scope, Side, exp
 from lakekit.sql.tokenizer import quoted
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from lakekit.dml.merge_clauses import Clause
     from lakekit.commit.result import Commit
-    from lakekit.sql.backend import Asked, Rows
-    from lakekit.sql.tokenizer import Words
+    from lakekit.dml.merge_clauses import Clause
+    from lakekit.sql.backend import Rows, Statement
+    from lakekit.sql.tokenizer import TokenStream
     from lakekit.table.table import Table
 
     Node = Any
@@ -44,12 +44,12 @@ _MOST_VALUES = 100_000
 _ENDS = ("SET", "USING", "WHERE", "ON")
 
 
-def done(commit: Commit) -> Answer:
+def done(commit: Commit) -> ResultRows:
     """What a commit did, as one row."""
-    return Answer(_COMMITTED, [(commit.snapshot_id, commit.row_count)])
+    return ResultRows(_COMMITTED, [(commit.snapshot_id, commit.row_count)])
 
 
-def analyze(asked: Asked) -> Answer:
+def analyze(asked: Statement) -> ResultRows:
     """ANALYZE TABLE … COMPUTE STATISTICS, of the rows alone, or FOR ALL COLUMNS, or FOR COLUMNS a, b; by the door's `analyze`."""
     words = asked.words
     words.expect("TABLE")
@@ -69,7 +69,7 @@ def analyze(asked: Asked) -> Answer:
 # ---- CREATE TABLE … AS ------------------------------------------------------------------------------------------------------------------------
 
 
-def create(asked: Asked) -> Answer:
+def create(asked: Statement) -> ResultRows:
     """CREATE; TABLE … AS a query makes a table of the query's columns, which is gone again where its rows cannot be written."""
     words = asked.words
     view = view_ddl.create_view(asked)
@@ -86,33 +86,33 @@ def create(asked: Asked) -> Answer:
         return _created(asked, name, ddl.defined(asked), is_lenient=is_lenient)
     partitions, comment, properties = ddl.table_words(asked)
     if words.next is None and "type" in properties:
-        said = ddl.Defined(fields=[], keys=[], partition_keys=partitions, comment=comment, options=properties)
+        said = ddl.CreateTableClause(fields=[], keys=[], partition_keys=partitions, comment=comment, options=properties)
         return _created(asked, name, said, is_lenient=is_lenient)
     if not words.accept("AS"):
         raise words.wrong("the columns of the table in parentheses, or AS and a query")
     if is_lenient and asked.catalog.exists(name):
-        return Answer(_COMMITTED, [(None, 0)])
+        return ResultRows(_COMMITTED, [(None, 0)])
     rows = asked.door.query(asked, words.rest)
     fields = [replace(field, type=field.type.as_nullable()) for field in asked.door.fields(rows)]
     table = asked.catalog.create_table(name, fields, partition_keys=partitions, options=properties, comment=comment)
     return done(_filled(asked, name, table, rows))
 
 
-def _created(asked: Asked, name: str, said: ddl.Defined, *, is_lenient: bool) -> Answer:
+def _created(asked: Statement, name: str, said: ddl.CreateTableClause, *, is_lenient: bool) -> ResultRows:
     """A table of the columns that a statement says; one with a `path` of its own lies there, and is known by its name as long as the door is open."""
     how: dict[str, Any] = {"partition_keys": said.partition_keys, "comment": said.comment}
     is_elsewhere = "connector" in said.options and "path" in said.options
     if view_ddl.made(asked, name, said.fields, said.options, is_lenient=is_lenient, **how):
-        return Answer()
+        return ResultRows()
     if is_elsewhere:
         path = said.options.pop("path")
         asked.door.tables[name] = create_table(path, said.fields, primary_keys=said.keys, options=said.options, if_not_exists=True, **how)
-        return Answer()
+        return ResultRows()
     asked.catalog.create_table(name, said.fields, primary_keys=said.keys, options=said.options, if_not_exists=is_lenient, **how)
-    return Answer()
+    return ResultRows()
 
 
-def _filled(asked: Asked, name: str, table: Table, rows: Rows) -> Commit:
+def _filled(asked: Statement, name: str, table: Table, rows: Rows) -> Commit:
     try:
         return asked.door.write(rows, table, mode="append", partition=None)
     except CommitStateUnknown:
@@ -126,7 +126,7 @@ def _filled(asked: Asked, name: str, table: Table, rows: Rows) -> Commit:
 # ---- DELETE, UPDATE, MERGE ----------------------------------------------------------------------------------------------------------------------
 
 
-def delete(asked: Asked) -> Answer:
+def delete(asked: Statement) -> ResultRows:
     """DELETE FROM, by the door's `delete`."""
     asked.words.expect("FROM")
     name = asked.name()
@@ -138,7 +138,7 @@ def delete(asked: Asked) -> Answer:
     return done(asked.door.delete(table, expressions.expression(node, _scope(asked, side))))
 
 
-def update(asked: Asked) -> Answer:
+def update(asked: Statement) -> ResultRows:
     """UPDATE, by its `update`."""
     name = asked.name()
     table, side = asked.table(name), _side(asked, name)
@@ -151,7 +151,7 @@ def update(asked: Asked) -> Answer:
     return done(asked.door.update(table, values, where=condition))
 
 
-def merge(asked: Asked) -> Answer:
+def merge(asked: Statement) -> ResultRows:
     """MERGE INTO, by its `merge`."""
     words = asked.words
     words.expect("INTO")
@@ -177,7 +177,7 @@ def merge(asked: Asked) -> Answer:
     return done(asked.door.merge(table, source, *found, on=expressions.expression(tree.args["on"], scope)))
 
 
-def _scope(asked: Asked, *sides: Side) -> Scope:
+def _scope(asked: Statement, *sides: Side) -> Scope:
     """What names mean; what names no column the door is asked, each question once."""
     known: dict[str, pl.Series] = {}
 
@@ -240,7 +240,7 @@ def _target(node: Node, target: Side) -> str:
     return Scope(sides=(target,)).column(node)
 
 
-def _side(asked: Asked, name: str) -> Side:
+def _side(asked: Statement, name: str) -> Side:
     """The target of a statement, under its alias if it has one."""
     alias = _alias(asked.words)
     own = asked.table(name).handle().schema
@@ -248,7 +248,7 @@ def _side(asked: Asked, name: str) -> Side:
     return Side(called=called, columns=dict(polars_schema(own.fields)))
 
 
-def _alias(words: Words) -> str | None:
+def _alias(words: TokenStream) -> str | None:
     if words.accept("AS"):
         return words.name("an alias")
     return None if words.next is None or words.next.said.upper() in _ENDS else words.name("an alias")

@@ -22,9 +22,9 @@ import polars as pl
 from lakekit.columns import col, struct_field
 from lakekit.errors import ColumnNotFound, InvalidOption, SchemaMismatch, Unsupported
 from lakekit.sql import numeric_promotion
-from lakekit.sql.numeric_promotion import Number
 from lakekit.sql.excerpt import excerpt, without_secrets
-from lakekit.sql.tokenizer import Words
+from lakekit.sql.numeric_promotion import TypedNumber
+from lakekit.sql.tokenizer import TokenStream
 
 try:
     import sqlglot
@@ -105,7 +105,7 @@ def parsed(text: str, what: str, *, reads_texts: bool = True) -> Node:
 
     sqlglot takes a doubled quote for the end of a text and the beginning of another, as Spark did before version 4.
     """
-    words = Words.of(text)
+    words = TokenStream.of(text)
     if reads_texts and (escaped := next((word for word in words.texts if "\\" in word.said), None)):
         msg = f"{escaped.said}: texts have no backslashes in DELETE, UPDATE and MERGE; a quote is doubled, other signs are written as they are"
         raise InvalidOption(msg, key="sql", value=escaped.said)
@@ -207,7 +207,7 @@ def _two(left: Node, right: Node, scope: Scope) -> tuple[pl.Expr, pl.Expr]:
     one, other = _beside(left, right, scope), _beside(right, left, scope)
     dtypes = _dtype(one, left, scope), _dtype(other, right, scope)
     if all(dtype.is_numeric() for dtype in dtypes):
-        pair = numeric_promotion.alike(Number(expr=one, dtype=dtypes[0]), Number(expr=other, dtype=dtypes[1]))
+        pair = numeric_promotion.alike(TypedNumber(expr=one, dtype=dtypes[0]), TypedNumber(expr=other, dtype=dtypes[1]))
         return pair[0].expr, pair[1].expr
     if all(isinstance(dtype, (pl.Date, pl.Datetime)) for dtype in dtypes):
         return _at(left, one, dtypes, scope), _at(right, other, dtypes[::-1], scope)
@@ -319,12 +319,12 @@ def _computed(node: Node, scope: Scope) -> pl.Expr:
     return found.expr
 
 
-def _number(node: Node, dtype: pl.DataType, scope: Scope) -> Number:
+def _number(node: Node, dtype: pl.DataType, scope: Scope) -> TypedNumber:
     found = expression(node, scope)
     if isinstance(node, exp.Literal) and dtype.is_integer():  # of as many digits as it is written with, beside a DECIMAL
         small = next(small for small, digits in _SMALL if len(str(node.this)) <= digits)
-        return Number(expr=found.cast(small), dtype=small)
-    return Number(expr=found, dtype=dtype)
+        return TypedNumber(expr=found.cast(small), dtype=small)
+    return TypedNumber(expr=found, dtype=dtype)
 
 
 def _is_no_zero(node: Node) -> bool:

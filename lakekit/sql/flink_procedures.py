@@ -16,7 +16,7 @@ from lakekit.errors import InvalidOption, Unsupported
 from lakekit.metadata import tags
 from lakekit.sql import dml
 from lakekit.sql.calls import did, partitions_of, procedure
-from lakekit.sql.tokenizer import Words, quoted
+from lakekit.sql.tokenizer import TokenStream, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -128,7 +128,7 @@ def _merge_into(call: Call, *, target_table: str, target_alias: str | None, sour
     target = ".".join(quoted(part) for part in name.split(".")) + (f" AS {quoted(target_alias)}" if target_alias else "")
     source = ".".join(quoted(part) for part in source_table.split("."))
     text = f"INTO {target} USING {source} ON {merge_condition} {' '.join(when for when in whens if when)}"
-    dml.merge(replace(call.asked, words=Words.of(text)))
+    dml.merge(replace(call.asked, words=TokenStream.of(text)))
     return did()
 
 

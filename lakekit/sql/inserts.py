@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lakekit.errors import SchemaMismatch, Unsupported
 from lakekit.sql.ddl import names
 from lakekit.sql.dml import done
-from lakekit.sql.tokenizer import Words
+from lakekit.sql.tokenizer import TokenStream
 from lakekit.table.format_tables import FormatTable
 from lakekit.types import INTEGERS, STRINGS
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lakekit.model.table_schema import TableSchema
-    from lakekit.sql.backend import Answer, Asked
+    from lakekit.sql.backend import ResultRows, Statement
     from lakekit.table.table import Table
     from lakekit.types import Field
 
 
-def insert(asked: Asked) -> Answer:
+def insert(asked: Statement) -> ResultRows:
     """INSERT INTO and INSERT OVERWRITE: the rows of a query."""
     words = asked.words
     mode = "overwrite" if words.accept("OVERWRITE") else "append"
@@ -68,7 +68,7 @@ def _own(fields: Sequence[Field], said: str) -> Field | None:
 
 def _without_default(text: str) -> str:
     """VALUES with NULL where DEFAULT stands for a column's value: a row without a value gets the default when it is written."""
-    words, pieces, at = Words.of(text), [], 0
+    words, pieces, at = TokenStream.of(text), [], 0
     before = ""
     while (word := words.next) is not None:
         words.at += 1
@@ -79,7 +79,7 @@ def _without_default(text: str) -> str:
     return "".join([*pieces, text[at:]])
 
 
-def _partition(words: Words, table: Table) -> dict[str, Any]:
+def _partition(words: TokenStream, table: Table) -> dict[str, Any]:
     """PARTITION (dt = '2024-03-31', hour): the values that are told."""
     found: dict[str, Any] = {}
     words.expect("(")
@@ -98,7 +98,7 @@ def _partition(words: Words, table: Table) -> dict[str, Any]:
     return found
 
 
-def _literal(words: Words, table: Table, key: str) -> Any:
+def _literal(words: TokenStream, table: Table, key: str) -> Any:
     """The value of a partition column. Raises `SchemaMismatch` for a text that is none of its type."""
     t = schema_of(table).field(key).type
     words.accept("DATE")

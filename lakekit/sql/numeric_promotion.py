@@ -28,7 +28,7 @@ _DIGITS: Mapping[type[pl.DataType], int] = {pl.Int8: 3, pl.Int16: 5, pl.Int32: 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Number:
+class TypedNumber:
     """A number: its expression and type."""
 
     expr: pl.Expr
@@ -51,20 +51,20 @@ class Number:
             return self.dtype.precision or MOST_DIGITS, self.dtype.scale
         return _DIGITS.get(type(self.dtype), 20), 0
 
-    def to(self, dtype: pl.DataType) -> Number:
+    def to(self, dtype: pl.DataType) -> TypedNumber:
         """The same as another type."""
-        return self if self.dtype == dtype else Number(expr=self.expr.cast(dtype), dtype=dtype)
+        return self if self.dtype == dtype else TypedNumber(expr=self.expr.cast(dtype), dtype=dtype)
 
 
-def decimal(value: Decimal) -> Number:
+def decimal(value: Decimal) -> TypedNumber:
     """A literal with a point, of as many digits as it is written with."""
     _, written, exponent = value.as_tuple()
     scale = -int(exponent)
     dtype = pl.Decimal(max(len(written), scale, 1), scale)
-    return Number(expr=pl.lit(value, dtype), dtype=dtype)
+    return TypedNumber(expr=pl.lit(value, dtype), dtype=dtype)
 
 
-def alike(left: Number, right: Number) -> tuple[Number, Number]:
+def alike(left: TypedNumber, right: TypedNumber) -> tuple[TypedNumber, TypedNumber]:
     """Two numbers to compare, as the type that Spark compares them as."""
     if left.is_float or right.is_float:
         return (left, right) if left.dtype == right.dtype else (left.to(pl.Float64()), right.to(pl.Float64()))
@@ -73,11 +73,11 @@ def alike(left: Number, right: Number) -> tuple[Number, Number]:
     return left, right
 
 
-def computed(sign: str, left: Number, right: Number) -> Number | None:
+def computed(sign: str, left: TypedNumber, right: TypedNumber) -> TypedNumber | None:
     """`left sign right`, of + - * / % DIV; the right side of the last three is no zero. None: Spark computes it otherwise than is done here."""
     if sign in ("+", "-", "*", "/") and (left.is_float or right.is_float or (sign == "/" and not left.is_decimal and not right.is_decimal)):
         one, other = (side.to(pl.Float64()) for side in (left, right)) if sign == "/" else alike(left, right)
-        return Number(expr=_said(sign, one.expr, other.expr), dtype=one.dtype)
+        return TypedNumber(expr=_said(sign, one.expr, other.expr), dtype=one.dtype)
     if left.is_decimal or right.is_decimal:
         return _decimals(sign, _as_decimal(left), _as_decimal(right))
     if left.is_float or right.is_float:
@@ -86,11 +86,11 @@ def computed(sign: str, left: Number, right: Number) -> Number | None:
     if sign in ("%", "DIV"):
         rest = one.expr % other.expr.abs()  # of the sign of the right side, to Polars
         rest = pl.when((rest != 0) & (one.expr < 0)).then(rest - other.expr.abs()).otherwise(rest)
-        return Number(expr=rest if sign == "%" else (one.expr - rest).floordiv(other.expr), dtype=pl.Int64())
-    return Number(expr=_said(sign, one.expr, other.expr), dtype=pl.Int64())
+        return TypedNumber(expr=rest if sign == "%" else (one.expr - rest).floordiv(other.expr), dtype=pl.Int64())
+    return TypedNumber(expr=_said(sign, one.expr, other.expr), dtype=pl.Int64())
 
 
-def _decimals(sign: str, left: Number, right: Number) -> Number | None:
+def _decimals(sign: str, left: TypedNumber, right: TypedNumber) -> TypedNumber | None:
     (digits, scale), (other_digits, other_scale) = left.digits, right.digits
     if sign in ("+", "-"):
         after = max(scale, other_scale)
@@ -107,7 +107,7 @@ def _decimals(sign: str, left: Number, right: Number) -> Number | None:
     # Polars gives a product and a quotient as many digits after the point as the side that has more of them
     widened = left.expr.cast(pl.Decimal(MOST_DIGITS, after))
     dtype = pl.Decimal(total, after)
-    return Number(expr=_said(sign, widened, right.expr).cast(dtype), dtype=dtype)
+    return TypedNumber(expr=_said(sign, widened, right.expr).cast(dtype), dtype=dtype)
 
 
 def _said(sign: str, left: pl.Expr, right: pl.Expr) -> pl.Expr:
@@ -121,7 +121,7 @@ def _said(sign: str, left: pl.Expr, right: pl.Expr) -> pl.Expr:
     return left / right
 
 
-def _as_decimal(number: Number) -> Number:
+def _as_decimal(number: TypedNumber) -> TypedNumber:
     return number if number.is_decimal else number.to(pl.Decimal(number.digits[0], 0))
 
 

@@ -15,31 +15,31 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from lakekit.catalog.connection import connect
-from lakekit.catalog.sys_tables import GlobalTable
 from lakekit.catalog.identifier import SYSTEM
+from lakekit.catalog.sys_tables import GlobalTable
 from lakekit.catalog.views import View
 from lakekit.columns import col, internal, is_pattern
 from lakekit.errors import ColumnNotFound, DatabaseNotFound, InvalidOption, SchemaMismatch
 from lakekit.format.polars_types import paimon_type, polars_type
 from lakekit.model.locations import check_not_in_hint
-from lakekit.sql import ddl, expressions, dispatch
-from lakekit.sql.backend import Answer, Asked, only
+from lakekit.sql import ddl, dispatch, expressions
+from lakekit.sql.backend import ResultRows, Statement, only
 from lakekit.sql.excerpt import excerpt, without_secrets
 from lakekit.sql.expressions import exp
-from lakekit.sql.tokenizer import Words, hinted, statements, whole
+from lakekit.sql.tokenizer import TokenStream, single_statement, statements, strip_hints
 from lakekit.storage.refusal import typed_refusals
 from lakekit.types import Field, parse
 from lakekit.write import input_frames
-from lakekit.write.spot import Remedies
+from lakekit.write.spot import ErrorHints
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from lakekit.maintenance.result import Expired
     from lakekit.catalog.catalog import Catalog
-    from lakekit.dml.merge_clauses import Clause
     from lakekit.commit.result import Commit
+    from lakekit.dml.merge_clauses import Clause
+    from lakekit.maintenance.result import Expired
     from lakekit.table.format_tables import ObjectTable
     from lakekit.table.table import Table
     from lakekit.types import DataType
@@ -51,7 +51,7 @@ _TOLD = {"string": pl.String(), "long": pl.Int64(), "int": pl.Int32(), "boolean"
 _KIND = "paimon"
 _NAMED = "named"
 """The word before names that are patterns, in queries that Polars' SQL computes."""
-_IN_STATEMENT = Remedies(cast=" with CAST(… AS …) in the statement", cut="date_trunc('{unit}', …)", grow=", or add it with ALTER TABLE … ADD COLUMN")
+_IN_STATEMENT = ErrorHints(cast=" with CAST(… AS …) in the statement", cut="date_trunc('{unit}', …)", grow=", or add it with ALTER TABLE … ADD COLUMN")
 """What errors about rows of a statement advise."""
 _STORAGES = ("s3.", "s3a.", "fs.", "gs.", "gcs.", "azure.", "oss.")
 """How keys begin that are for the storage, among those of CREATE CATALOG."""
@@ -63,32 +63,32 @@ _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, 
 
 def sql(catalog: Catalog, text: str) -> pl.LazyFrame | pl.DataFrame:
     """`cat.sql`."""
-    read = [Words.of(one) for one in statements(text)]
-    door, found = Here(), None
+    read = [TokenStream.of(one) for one in statements(text)]
+    door, found = PolarsBackend(), None
     for words in read:  # scalar: one a statement
         if words.accept("USE", "CATALOG"):
-            catalog, door, found = door.catalog(words), replace(door, database=None), Answer()
+            catalog, door, found = door.catalog(words), replace(door, database=None), ResultRows()
         elif words.accept("USE"):
-            door, found = replace(door, database=_used(catalog, words)), Answer()
+            door, found = replace(door, database=_used(catalog, words)), ResultRows()
         elif words.accept("CREATE", "CATALOG"):
             found = _connected(door, words)
         else:
-            found = dispatch.done(Asked(door=door, catalog=catalog, words=words))
+            found = dispatch.execute(Statement(door=door, catalog=catalog, words=words))
     if isinstance(found, pl.LazyFrame):
         return found if len(read) == 1 else _collect(found)
-    assert isinstance(found, Answer)
+    assert isinstance(found, ResultRows)
     return _told(found)
 
 
 def query(catalog: Catalog, text: str, database: str) -> pl.LazyFrame:
     """The rows of one query, whose names of one part are tables of `database`. Raises `InvalidOption` for a text that is none."""
-    asked = Asked(door=Here(database), catalog=catalog, words=Words.of(text))
+    asked = Statement(door=PolarsBackend(database), catalog=catalog, words=TokenStream.of(text))
     if not dispatch.is_query(asked):
         raise InvalidOption(f"a view is a query, SELECT …; found {excerpt(text)}", key="query", value=excerpt(text))
     return asked.door.query(asked, asked.words.rest)
 
 
-def _used(catalog: Catalog, words: Words) -> str:
+def _used(catalog: Catalog, words: TokenStream) -> str:
     """What follows USE: the database of names of one part, from here on. Raises `DatabaseNotFound`."""
     words.accept("DATABASE")
     name = words.name("a database")
@@ -98,7 +98,7 @@ def _used(catalog: Catalog, words: Words) -> str:
     return name
 
 
-def _connected(door: Here, words: Words) -> Answer:
+def _connected(door: PolarsBackend, words: TokenStream) -> ResultRows:
     """What follows CREATE CATALOG: another catalog, known by its name in the statements that follow. Raises what `lk.connect` raises."""
     name = words.name("a catalog")
     words.expect("WITH")
@@ -109,7 +109,7 @@ def _connected(door: Here, words: Words) -> Answer:
         raise InvalidOption(f"CREATE CATALOG {name}: type is {kind!r}, and there is {_KIND!r}", key="type", value=kind)
     storage_options = {key: options.pop(key) for key in list(options) if key.startswith(_STORAGES)}
     door.catalogs[name] = connect(storage_options=storage_options or None, options=options)
-    return Answer()
+    return ResultRows()
 
 
 def _collect(rows: pl.LazyFrame) -> pl.DataFrame:
@@ -123,13 +123,13 @@ def _without_patterns(rows: pl.LazyFrame) -> pl.LazyFrame:
     return rows.rename({name: internal(_NAMED, name) for name in names}) if names else rows
 
 
-def _told(answer: Answer) -> pl.DataFrame:
+def _told(answer: ResultRows) -> pl.DataFrame:
     return pl.DataFrame(list(answer.rows), schema={name: _TOLD[kind] for name, kind in answer.kinds.items()}, orient="row")
 
 
 @dataclass(frozen=True, slots=True)
-class Here:
-    """This process, as what does statements: a `lakekit.sql.backend.Door`. `database`: where names of one part are looked for."""
+class PolarsBackend:
+    """This process, as what does statements: a `lakekit.sql.backend.SqlBackend`. `database`: where names of one part are looked for."""
 
     database: str | None = None
     tables: dict[str, Table] = field(default_factory=dict)
@@ -138,7 +138,7 @@ class Here:
     zone: str | None = None
     """None: a time without a zone is one of this process, as in `t.scan(at=…)`."""
 
-    def catalog(self, words: Words) -> Catalog:
+    def catalog(self, words: TokenStream) -> Catalog:
         """Takes the name of a catalog. Raises `InvalidOption` for one that was not created here."""
         name = words.name("a catalog")
         words.end()
@@ -153,9 +153,9 @@ class Here:
 
     # ---- queries --------------------------------------------------------------------------------------------------------------------------
 
-    def query(self, asked: Asked, text: str) -> pl.LazyFrame:
+    def query(self, asked: Statement, text: str) -> pl.LazyFrame:
         """The rows of a query. Raises what the catalog raises, `InvalidOption` for what Polars does not know, `ColumnNotFound`, `SchemaMismatch`."""
-        plain, hints = hinted(whole(text))
+        plain, hints = strip_hints(single_statement(text))
         tree = expressions.parsed(plain, "query", reads_texts=False)
         if not isinstance(tree, (exp.Query, exp.Values)):
             raise InvalidOption(f"no query that lakekit understands: {excerpt(text)}", key="sql")
@@ -193,7 +193,7 @@ class Here:
         hidden = [name for name in found.collect_schema().names() if name.startswith(prefix)]
         return found.rename({name: name.removeprefix(f"{prefix}.") for name in hidden}) if hidden else found
 
-    def _scan(self, asked: Asked, node: Node, options: Mapping[str, str] | None) -> pl.LazyFrame:
+    def _scan(self, asked: Statement, node: Node, options: Mapping[str, str] | None) -> pl.LazyFrame:
         """What a table's name in a query stands for, at the version that is asked."""
         whole = node.args.get("catalog")
         if whole is not None:
@@ -209,7 +209,7 @@ class Here:
             return found.scan(literal.name if literal.is_string else int(literal.name))
         return found.scan(asked.moment(literal.name, is_text=literal.is_string))
 
-    def values(self, asked: Asked, text: str, most: int) -> pl.Series:
+    def values(self, asked: Statement, text: str, most: int) -> pl.Series:
         try:
             found = _collect(self.query(asked, text).head(most + 1))
         except pl.exceptions.PolarsError as wrong:
@@ -291,7 +291,7 @@ def _options(text: str, hints: dict[int, str], node: Node) -> dict[str, str] | N
     at = next((at for at in hints if at >= end and not text[end:at].strip()), None)
     if at is None:
         return None
-    words = Words.of(hints.pop(at))
+    words = TokenStream.of(hints.pop(at))
     words.expect("OPTIONS")
     found = ddl.properties(words)
     words.end()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit.catalog.views import View
 from lakekit.errors import ColumnNotFound, InvalidOption, Unsupported
-from lakekit.sql.backend import Answer
+from lakekit.sql.backend import ResultRows
 from lakekit.sql.ddl import partition_of
 from lakekit.sql.inserts import schema_of
 from lakekit.sql.tokenizer import quoted
@@ -20,13 +20,13 @@ from lakekit.table.table import Table
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lakekit.sql.backend import Asked
+    from lakekit.sql.backend import Statement
     from lakekit.types import Field
 
 _DESCRIBED = "col_name string, data_type string, comment string"
 
 
-def show(asked: Asked) -> Answer:
+def show(asked: Statement) -> ResultRows:
     """SHOW, of what `_SHOWN` has. Raises `Unsupported` for what it has not."""
     words = asked.words
     for said, gives in _SHOWN.items():
@@ -37,23 +37,23 @@ def show(asked: Asked) -> Answer:
     raise Unsupported(msg, feature="catalog.sql")
 
 
-def _databases(asked: Asked) -> Answer:
+def _databases(asked: Statement) -> ResultRows:
     is_wanted = _like(asked)
-    return Answer("namespace string", [(name,) for name in asked.catalog.databases() if is_wanted(name)])
+    return ResultRows("namespace string", [(name,) for name in asked.catalog.databases() if is_wanted(name)])
 
 
-def _tables(asked: Asked) -> Answer:
+def _tables(asked: Statement) -> ResultRows:
     database = _database(asked)
     is_wanted = _like(asked)
     rows = asked.catalog.tables(database).select("database", "table").rows()  # scalar: one a table
-    return Answer("namespace string, tableName string, isTemporary boolean", [(*row, False) for row in rows if is_wanted(row[1])])
+    return ResultRows("namespace string, tableName string, isTemporary boolean", [(*row, False) for row in rows if is_wanted(row[1])])
 
 
-def _create_table(asked: Asked) -> Answer:
-    return Answer("createtab_stmt string", [(_table(asked).to_sql(),)])
+def _create_table(asked: Statement) -> ResultRows:
+    return ResultRows("createtab_stmt string", [(_table(asked).to_sql(),)])
 
 
-def _columns(asked: Asked) -> Answer:
+def _columns(asked: Statement) -> ResultRows:
     asked.words.expect("IN" if asked.words.is_next("IN") else "FROM")
     parts = asked.words.names("a table, as database.table")
     if asked.words.accept("IN") or asked.words.accept("FROM"):
@@ -61,11 +61,11 @@ def _columns(asked: Asked) -> Answer:
     asked.words.end()
     name = asked.full(parts)
     if not isinstance(asked.found(name), Table):
-        return Answer("col_name string", [(field.name,) for field in _fields_of_query(asked, name)])
-    return Answer("col_name string", [(column,) for column in schema_of(asked.table(name)).names])
+        return ResultRows("col_name string", [(field.name,) for field in _fields_of_query(asked, name)])
+    return ResultRows("col_name string", [(column,) for column in schema_of(asked.table(name)).names])
 
 
-def _properties(asked: Asked) -> Answer:
+def _properties(asked: Statement) -> ResultRows:
     """All properties, or the one that is named; a table's keys and comment are among them, as Spark has it."""
     words = asked.words
     table = asked.table(asked.name())
@@ -78,7 +78,7 @@ def _properties(asked: Asked) -> Answer:
     if key is not None:
         missing = f"Table {table.name} does not have property: {key}"
         found = {key: found.get(key, missing)}
-    return Answer("key string, value string", sorted(found.items()))
+    return ResultRows("key string, value string", sorted(found.items()))
 
 
 def _said(table: Table) -> dict[str, str]:
@@ -88,7 +88,7 @@ def _said(table: Table) -> dict[str, str]:
     return {**schema.options, **keys, **({"comment": schema.comment} if schema.comment else {})}
 
 
-def _partitions(asked: Asked) -> Answer:
+def _partitions(asked: Statement) -> ResultRows:
     words = asked.words
     table = asked.table(asked.name())
     wanted = partition_of(words) if words.accept("PARTITION") else {}
@@ -100,10 +100,10 @@ def _partitions(asked: Asked) -> Answer:
     values = table.partitions()["values"].to_list()  # scalar: one a partition
     told_as = [{key: "null" if value is None else str(value) for key, value in row.items()} for row in values]
     paths = ["/".join(f"{key}={value}" for key, value in row.items()) for row in told_as if wanted.items() <= row.items()]
-    return Answer("partition string", [(path,) for path in paths])
+    return ResultRows("partition string", [(path,) for path in paths])
 
 
-_SHOWN: Mapping[str, Callable[[Asked], Answer]] = {
+_SHOWN: Mapping[str, Callable[[Statement], ResultRows]] = {
     "DATABASES": _databases,
     "SCHEMAS": _databases,
     "NAMESPACES": _databases,
@@ -116,14 +116,14 @@ _SHOWN: Mapping[str, Callable[[Asked], Answer]] = {
 """By the words after SHOW, what gives it."""
 
 
-def _database(asked: Asked) -> str | None:
+def _database(asked: Statement) -> str | None:
     """The database after IN or FROM, else the door's; None: all."""
     if asked.words.accept("IN") or asked.words.accept("FROM"):
         return asked.words.name("a database")
     return asked.door.database
 
 
-def _like(asked: Asked) -> Callable[[str], bool]:
+def _like(asked: Statement) -> Callable[[str], bool]:
     """Whether a name fits the pattern that ends the statement: * for any signs, | between several, in any case."""
     words = asked.words
     is_said = words.accept("LIKE") or (words.next is not None and words.next.kind == "text")
@@ -133,7 +133,7 @@ def _like(asked: Asked) -> Callable[[str], bool]:
     return lambda name: re.fullmatch(pattern, name, re.IGNORECASE | re.DOTALL) is not None
 
 
-def _table(asked: Asked) -> Table:
+def _table(asked: Statement) -> Table:
     table = asked.table(asked.name())
     asked.words.end()
     return table
@@ -142,12 +142,12 @@ def _table(asked: Asked) -> Table:
 # ---- DESCRIBE ---------------------------------------------------------------------------------------------------------------------------------------
 
 
-def describe(asked: Asked) -> Answer:
+def describe(asked: Statement) -> ResultRows:
     """DESCRIBE: a table's columns, with EXTENDED also where it lies and its properties; one column; a query's columns."""
     words = asked.words
     if words.accept("QUERY") or words.is_next("SELECT") or words.is_next("WITH"):
         fields = asked.door.fields(asked.door.query(asked, words.rest))
-        return Answer(_DESCRIBED, [(one.name, asked.door.type_text(one.type), None) for one in fields])
+        return ResultRows(_DESCRIBED, [(one.name, asked.door.type_text(one.type), None) for one in fields])
     for other in ("DATABASE", "SCHEMA", "NAMESPACE", "FUNCTION"):
         if words.is_next(other) and not words.is_after("."):
             msg = f"DESCRIBE {other}: tables and queries are described; SHOW DATABASES lists databases"
@@ -172,19 +172,19 @@ def describe(asked: Asked) -> Answer:
         rows += [("", "", ""), ("# Detailed Table Information", "", ""), ("Name", table.name, "")]
         rows += [("Comment", schema.comment, "")] if schema.comment else []
         rows += [("Location", table.location, ""), ("Provider", "paimon", ""), ("Table Properties", f"[{properties}]", "")]
-    return Answer(_DESCRIBED, rows)
+    return ResultRows(_DESCRIBED, rows)
 
 
-def _described_query(asked: Asked, name: str, *, is_more: bool) -> Answer:
+def _described_query(asked: Statement, name: str, *, is_more: bool) -> ResultRows:
     """The columns of a view, or of a system table."""
     rows: list[tuple[Any, ...]] = [(field.name, asked.door.type_text(field.type), None) for field in _fields_of_query(asked, name)]
     view = asked.found(name)
     if is_more and isinstance(view, View):
         rows += [("", "", ""), ("# Detailed Table Information", "", ""), ("Name", view.name, ""), ("Type", "VIEW", ""), ("View Text", view.query, "")]
-    return Answer(_DESCRIBED, rows)
+    return ResultRows(_DESCRIBED, rows)
 
 
-def _fields_of_query(asked: Asked, name: str) -> Sequence[Field]:
+def _fields_of_query(asked: Statement, name: str) -> Sequence[Field]:
     view = asked.found(name)
     if isinstance(view, View):
         return view.fields
@@ -192,7 +192,7 @@ def _fields_of_query(asked: Asked, name: str) -> Sequence[Field]:
     return asked.door.fields(asked.door.query(asked, f"SELECT * FROM {quoted_name}"))  # noqa: S608 - a name in backquotes
 
 
-def _one_column(asked: Asked, table: Table) -> Answer:
+def _one_column(asked: Statement, table: Table) -> ResultRows:
     path = asked.words.names("a column")
     asked.words.end()
     if len(path) > 1:
@@ -202,4 +202,4 @@ def _one_column(asked: Asked, table: Table) -> Answer:
         raise ColumnNotFound(f"{table.name} has no column {path[0]}; it has {', '.join(schema.names)}", name=path[0])
     field = schema.field(path[0])
     rows = [("col_name", field.name), ("data_type", asked.door.type_text(field.type)), ("comment", field.comment or "NULL")]
-    return Answer("info_name string, info_value string", rows)
+    return ResultRows("info_name string, info_value string", rows)

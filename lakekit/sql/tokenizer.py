@@ -26,7 +26,7 @@ _HALF = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class Token:
     """A word of a statement: `kind` "word", "quoted", "text", "number" or "sign"; `said` as it stands there, from `start` to `end`."""
 
     kind: str
@@ -55,15 +55,15 @@ def _unescaped(sign: str) -> str:
 
 
 @dataclass(slots=True)
-class Words:
+class TokenStream:
     """A statement that is read from left to right."""
 
     text: str
     at: int = 0
-    _words: list[Word] = field(default_factory=list)
+    _words: list[Token] = field(default_factory=list)
 
     @staticmethod
-    def of(text: str) -> Words:
+    def of(text: str) -> TokenStream:
         """The words of one statement, a semicolon at its end left out. Raises `InvalidOption` for no statement, for two, and for an open quote."""
         if not isinstance(text, str):
             msg = f"a statement of SQL is a text, not {type(text).__name__}"
@@ -71,11 +71,11 @@ class Words:
         if (half := _HALF.search(text)) is not None:
             msg = f"a statement of SQL is a text, and {half[0]!a} at character {half.start() + 1} is half of one: Polars would write another in its place"
             raise InvalidOption(msg, key="sql")
-        words = [Word(str(one.lastgroup), one[0], one.start(), one.end()) for one in _WORD.finditer(text) if one.lastgroup != "blank"]
+        words = [Token(str(one.lastgroup), one[0], one.start(), one.end()) for one in _WORD.finditer(text) if one.lastgroup != "blank"]
         end = len(text)
         while words and words[-1].said == ";":
             end = words.pop().start
-        found = Words(text[:end], 0, words)
+        found = TokenStream(text[:end], 0, words)
         for place, word in enumerate(words):  # scalar: one a word of a statement
             found.at = place
             if word.said == ";":
@@ -88,7 +88,7 @@ class Words:
         return found
 
     @property
-    def next(self) -> Word | None:
+    def next(self) -> Token | None:
         """The word that comes; None at the end."""
         return self._words[self.at] if self.at < len(self._words) else None
 
@@ -103,7 +103,7 @@ class Words:
         return "" if self.next is None else self.text[self.next.start :].rstrip()
 
     @property
-    def texts(self) -> list[Word]:
+    def texts(self) -> list[Token]:
         """All texts of the statement."""
         return [word for word in self._words if word.kind == "text"]
 
@@ -144,7 +144,7 @@ class Words:
         if not self.accept(*said):
             raise self.wrong(" ".join(said))
 
-    def take(self, what: str, *kinds: str) -> Word:
+    def take(self, what: str, *kinds: str) -> Token:
         """Takes a word of such a kind. Raises `InvalidOption`."""
         word = self.next
         if word is None or word.kind not in kinds:
@@ -179,13 +179,13 @@ class Words:
         self.at = len(self._words)
         raise self.wrong("the parenthesis that closes the one opened before")
 
-    def call(self) -> Word:
+    def call(self) -> Token:
         """Takes a name and what stands in parentheses behind it, if anything does, as one word."""
         first = self.take("a name", "word")
         if self.is_next("("):
             self.inside()
         end = self._words[self.at - 1].end
-        return Word("call", self.text[first.start : end], first.start, end)
+        return Token("call", self.text[first.start : end], first.start, end)
 
     def skip(self, place: int) -> None:
         """Goes to the first word that begins at that place of the text, or after it."""
@@ -218,7 +218,7 @@ def statements(text: str) -> list[str]:
     return [one for one in pieces if any(word.lastgroup != "blank" for word in _WORD.finditer(one))] or [text]
 
 
-def hinted(text: str) -> tuple[str, dict[int, str]]:
+def strip_hints(text: str) -> tuple[str, dict[int, str]]:
     """A query in which names with a dollar are quoted and hints are blank; and the hints `/*+ … */` by where they begin."""
     pieces: list[str] = []
     hints: dict[int, str] = {}
@@ -234,9 +234,9 @@ def hinted(text: str) -> tuple[str, dict[int, str]]:
     return "".join(pieces), hints
 
 
-def whole(text: str) -> str:
+def single_statement(text: str) -> str:
     """A query, in which `TABLE t` is `SELECT * FROM t`."""
-    words = Words.of(text)
+    words = TokenStream.of(text)
     return f"SELECT * FROM {words.rest}" if words.accept("TABLE") else text  # noqa: S608 - a part of what is parsed next
 
 

@@ -16,12 +16,12 @@ from lakekit.errors import InvalidOption, NotFound, Unsupported, ViewNotFound
 from lakekit.format_table.kinds import FORMAT_TABLE
 from lakekit.options.features import OBJECTS
 from lakekit.sql import ddl
-from lakekit.sql.backend import Answer
+from lakekit.sql.backend import ResultRows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakekit.sql.backend import Asked
+    from lakekit.sql.backend import Statement
     from lakekit.types import Field
 
 _UNITS = ("SECOND", "MINUTE", "HOUR", "DAY")
@@ -31,7 +31,7 @@ _CONNECTOR = "paimon"
 # ---- views --------------------------------------------------------------------------------------------------------------------------------------
 
 
-def create_view(asked: Asked) -> Answer | None:
+def create_view(asked: Statement) -> ResultRows | None:
     """What follows CREATE, where a view does; else None."""
     words = asked.words
     is_temporary = words.accept("TEMPORARY")
@@ -44,10 +44,10 @@ def create_view(asked: Asked) -> Answer | None:
     comment = words.string() if words.accept("COMMENT") else None
     words.expect("AS")
     asked.catalog.create_view(name, words.rest, columns=columns, comment=comment, temporary=is_temporary, if_not_exists=is_lenient)
-    return Answer()
+    return ResultRows()
 
 
-def drop_view(asked: Asked) -> Answer | None:
+def drop_view(asked: Statement) -> ResultRows | None:
     """What follows DROP, where a view does; else None."""
     words = asked.words
     if not words.accept("VIEW") and not words.accept("TEMPORARY", "VIEW"):
@@ -55,17 +55,17 @@ def drop_view(asked: Asked) -> Answer | None:
     is_lenient, name = words.accept("IF", "EXISTS"), asked.name()
     words.end()
     asked.catalog.drop_view(name, if_exists=is_lenient)
-    return Answer()
+    return ResultRows()
 
 
-def show_view(asked: Asked) -> Answer | None:
+def show_view(asked: Statement) -> ResultRows | None:
     """What follows SHOW, where views do; else None."""
     words = asked.words
     if words.accept("VIEWS"):
         database = words.name("a database") if words.accept("IN") or words.accept("FROM") else asked.door.database
         words.end()
         rows = asked.catalog.views(database).select("database", "view", "temporary").rows()  # scalar: one a view
-        return Answer("namespace string, viewName string, isTemporary boolean", rows)
+        return ResultRows("namespace string, viewName string, isTemporary boolean", rows)
     if not words.accept("CREATE", "VIEW"):
         return None
     name = asked.name()
@@ -73,13 +73,13 @@ def show_view(asked: Asked) -> Answer | None:
     found: object = asked.catalog.table(name)
     if not isinstance(found, View):
         raise ViewNotFound(f"{name} is a table: SHOW CREATE TABLE {name}", name=name)
-    return Answer("createtab_stmt string", [(found.to_sql(),)])
+    return ResultRows("createtab_stmt string", [(found.to_sql(),)])
 
 
 # ---- materialized tables --------------------------------------------------------------------------------------------------------------------------
 
 
-def create_materialized(asked: Asked) -> Answer:
+def create_materialized(asked: Statement) -> ResultRows:
     """What follows MATERIALIZED TABLE in CREATE."""
     words = asked.words
     is_lenient, name = words.accept("IF", "NOT", "EXISTS"), asked.name()
@@ -108,13 +108,13 @@ def create_materialized(asked: Asked) -> Answer:
     if freshness is None:
         raise InvalidOption(f"CREATE MATERIALIZED TABLE {name}: say how old it may be, FRESHNESS = INTERVAL '1' HOUR", key="freshness")
     if is_lenient and asked.catalog.exists(name):
-        return Answer()
+        return ResultRows()
     query = words.rest
     asked.catalog.create_materialized_table(name, query, freshness=freshness, partition_keys=partitions, refresh_mode=mode, options=options, comment=comment)
-    return Answer()
+    return ResultRows()
 
 
-def alter_materialized(asked: Asked) -> Answer:
+def alter_materialized(asked: Statement) -> ResultRows:
     """What follows MATERIALIZED TABLE in ALTER."""
     words, name = asked.words, asked.name()
     found = asked.table(name)
@@ -123,20 +123,20 @@ def alter_materialized(asked: Asked) -> Answer:
     if words.accept("REFRESH"):
         words.end()
         commit = found.refresh(force=True)
-        return Answer("snapshot_id long, row_count long", [(commit.snapshot_id, commit.row_count)])
+        return ResultRows("snapshot_id long, row_count long", [(commit.snapshot_id, commit.row_count)])
     does = found.suspend if words.accept("SUSPEND") else found.resume if words.accept("RESUME") else None
     if does is None:
         raise words.wrong("REFRESH, SUSPEND or RESUME")
     words.end()
     does()
-    return Answer()
+    return ResultRows()
 
 
 # ---- tables of other kinds ------------------------------------------------------------------------------------------------------------------------
 
 
 def made(
-    asked: Asked, name: str, fields: Sequence[Field], properties: dict[str, str], *, partition_keys: Sequence[str], comment: str | None, is_lenient: bool
+    asked: Statement, name: str, fields: Sequence[Field], properties: dict[str, str], *, partition_keys: Sequence[str], comment: str | None, is_lenient: bool
 ) -> bool:
     """Whether the properties of CREATE TABLE ask for a folder or a listing as a table, which is made then.
 

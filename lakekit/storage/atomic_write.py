@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lakekit.storage.protocol import Storage
 
 
-def put_once(storage: Storage, path: str, data: bytes, *, held: Callable[[], None] | None = None) -> bool:
+def create_exclusive(storage: Storage, path: str, data: bytes, *, held: Callable[[], None] | None = None) -> bool:
     """`storage.put_if_absent`, but that an answer which was lost is looked up. `held` raises when the lock is no longer ours; None: there is no lock.
 
     Raises `CommitStateUnknown`, and what the storage said where nothing is there; `Unsupported` for a store without conditional PUT and no lock.

@@ -22,7 +22,7 @@ _EARLY_SECONDS, _KEPT_SECONDS = 60, 60
 
 
 @dataclass(slots=True)
-class _Kept:
+class _CachedCredentials:
     """The last answer of a function, and until when it counts, in seconds since 1970."""
 
     options: dict[str, str] | None = None
@@ -35,7 +35,7 @@ class CredentialSource:
     """A function that gives credentials; equal to one of the same function. Its answer is kept until shortly before it expires."""
 
     function: Callable[[], Any] = field(repr=False)
-    _kept: _Kept = field(default_factory=_Kept, compare=False, repr=False)
+    _kept: _CachedCredentials = field(default_factory=_CachedCredentials, compare=False, repr=False)
 
     def read(self) -> dict[str, str]:
         """The options that the function gives now.

@@ -1,6 +1,7 @@
 """Whole folders: made, moved and removed. Only catalogs do that; tables never do.
 
-A storage that has real folders is a `Folders`. Elsewhere a folder is the beginning of names: one that should be there though nothing lies in it gets a
+A storage that has real folders is a `SupportsDirectories`. Elsewhere a folder is the beginning of names: one that should be there though nothing
+lies in it gets a
 marker, and none is moved, since that would be a copy that others see half done.
 """
 
@@ -19,7 +20,7 @@ MARKER = ".folder"
 
 
 @runtime_checkable
-class Folders(Protocol):
+class SupportsDirectories(Protocol):
     """A storage with folders that exist by themselves."""
 
     def make_directory(self, path: str) -> None:
@@ -45,7 +46,7 @@ class Folders(Protocol):
 
 def make(storage: Storage, path: str) -> None:
     """Makes a folder."""
-    if isinstance(storage, Folders):
+    if isinstance(storage, SupportsDirectories):
         storage.make_directory(path)
     else:
         storage.put_if_absent(f"{path}/{MARKER}", b"")
@@ -53,7 +54,7 @@ def make(storage: Storage, path: str) -> None:
 
 def move(storage: Storage, source: str, target: str) -> None:
     """Moves a folder to a place where nothing is. Raises `Unsupported` where folders are only the beginnings of names."""
-    if not isinstance(storage, Folders):
+    if not isinstance(storage, SupportsDirectories):
         raise Unsupported(
             f'"{source}" cannot be renamed: its storage has no folders, and a copy would be seen half done', feature="storage.rename", path=source
         )
@@ -80,7 +81,7 @@ def remove(storage: Storage, path: str, *, first: Sequence[str] = (), last: Sequ
 
 def is_folder(storage: Storage, path: str) -> bool:
     """Return whether that is a folder, and neither a link to one nor below a link."""
-    if isinstance(storage, Folders):
+    if isinstance(storage, SupportsDirectories):
         return storage.entry_kind(path) == "folder"
     above, _, name = path.rpartition("/")
     return any(one.is_dir and one.name == name for one in storage.list(above))
@@ -99,16 +100,16 @@ def link_names(storage: Storage, folder: str) -> Sequence[str]:
 
 def is_there(storage: Storage, path: str) -> bool:
     """Return whether something has that name, even a link to nothing."""
-    return storage.entry_kind(path) is not None if isinstance(storage, Folders) else storage.stat(path) is not None
+    return storage.entry_kind(path) is not None if isinstance(storage, SupportsDirectories) else storage.stat(path) is not None
 
 
 def link_target(storage: Storage, path: str) -> str | None:
     """Return where a link leads to, as it says; None for what is no link."""
-    return storage.link_target(path) if isinstance(storage, Folders) else None
+    return storage.link_target(path) if isinstance(storage, SupportsDirectories) else None
 
 
 def _links(storage: Storage, folder: str) -> Sequence[tuple[str, bool]]:
-    return storage.links(folder) if isinstance(storage, Folders) else ()
+    return storage.links(folder) if isinstance(storage, SupportsDirectories) else ()
 
 
 def _deepest_first(storage: Storage, folder: str, without: Sequence[str]) -> Iterator[tuple[str, list[Stat]]]:

@@ -22,7 +22,7 @@ _SYNCED_AT_ONCE = 64
 """Files that are open for it."""
 
 
-class Gathering(LocalStorage):
+class DeferredSync(LocalStorage):
     """The local disk for the commits of one writer: their small files are synced side by side when a commit is claimed, not each in turn.
 
     A file stands under its name at once. It is safe from power loss when `put_if_absent` has claimed a file, or `settle` returned: both sync all that was
@@ -49,7 +49,7 @@ class Gathering(LocalStorage):
         return LocalStorage, (self.roots,)
 
     def _with_roots(self, roots: tuple[str, ...]) -> LocalStorage:
-        other = Gathering(roots)
+        other = DeferredSync(roots)
         for name in ("_lost", "_waiting"):  # what waits is one and the same
             object.__setattr__(other, name, getattr(self, name))
         return other

@@ -29,11 +29,11 @@ from obstore import exceptions as refusals
 from obstore.store import S3Store, from_url
 
 from lakekit.errors import CommitStateUnknown, InvalidOption, StorageFailed
-from lakekit.options.frozendict import Frozen
-from lakekit.storage import probe, refusal, retry, object_store_options
-from lakekit.storage.protocol import ClaimRefused, FileMissing, Stat
+from lakekit.options.frozendict import FrozenDict
+from lakekit.storage import object_store_options, probe, refusal, retry
 from lakekit.storage.object_store_options import SCHEMES, SPELLED, StoreOptions
-from lakekit.world import each
+from lakekit.storage.protocol import ClaimRefused, FileMissing, Stat
+from lakekit.world import parallel_map
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -61,7 +61,7 @@ def open(location: str, options: Mapping[str, Any] | None = None) -> tuple[Objec
     Raises `InvalidOption` for a broken URL, unknown or contradictory options, and what obstore says of their values.
     """
     scheme, authority, key = _parts(location)
-    given = Frozen({key: object_store_options.hold(key, value) for key, value in (options or {}).items() if value is not None})
+    given = FrozenDict({key: object_store_options.hold(key, value) for key, value in (options or {}).items() if value is not None})
     parsed = object_store_options.read(scheme, given)
     spelled = SPELLED.get(scheme, scheme)
     root = f"{spelled}://{authority}"
@@ -79,7 +79,7 @@ class ObjectStorage:
     root: str
     options: StoreOptions = field(repr=False)
     scheme: str = field(repr=False, compare=False)
-    given: Frozen[str, Any] = field(repr=False, compare=False)
+    given: FrozenDict[str, Any] = field(repr=False, compare=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _reopen, (self.root, self.scheme, self.given)  # what the environment said stays here: another process has its own
@@ -140,7 +140,7 @@ class ObjectStorage:
         self._ask(path, lambda: obstore.put(store, key, bytes(data), mode="overwrite", chunk_size=PART_BYTES), writes=True)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        probe.ensure(self, path.rpartition("/")[0], create=self._create, read=self.read, delete=self.delete)
+        probe.check_conditional_put(self, path.rpartition("/")[0], create=self._create, read=self.read, delete=self.delete)
         is_acknowledged, lost = self._claim(path, bytes(data))
         return is_acknowledged or self._settle(path, data, lost)
 
@@ -273,7 +273,7 @@ class ObjectStorage:
     def _in_parts(self, path: str, start: int, end: int) -> bytes:
         store, key = self._at(path)
         starts = range(start, end, PART_BYTES)
-        parts = self._ask(path, lambda: each(lambda at: obstore.get_range(store, key, start=at, end=min(at + PART_BYTES, end)), starts, waiting=True))
+        parts = self._ask(path, lambda: parallel_map(lambda at: obstore.get_range(store, key, start=at, end=min(at + PART_BYTES, end)), starts, waiting=True))
         return b"".join(part.to_bytes() for part in parts)
 
     def _ask(self, path: str, request: Callable[[], T], *, writes: bool = False) -> T:
@@ -323,7 +323,7 @@ def _may_be_range(failed: StorageFailed) -> bool:
     return not isinstance(failed, FileMissing) and (not is_answer or "the store answers 416" in failed.message)
 
 
-def _reopen(root: str, scheme: str, given: Frozen[str, Any]) -> ObjectStorage:
+def _reopen(root: str, scheme: str, given: FrozenDict[str, Any]) -> ObjectStorage:
     return ObjectStorage(root, object_store_options.read(scheme, given), scheme, given)
 
 

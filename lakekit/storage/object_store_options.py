@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from lakekit.errors import InvalidOption
-from lakekit.options.frozendict import EMPTY, Frozen
+from lakekit.options.frozendict import EMPTY, FrozenDict
 from lakekit.options.secrets import is_secret
 from lakekit.storage import environment
 from lakekit.storage.credentials import CredentialSource, source_of
@@ -153,12 +153,12 @@ class StoreOptions:
     """
 
     kind: str
-    config: Frozen[str, str | Secret]
-    client: Frozen[str, str | Secret]
+    config: FrozenDict[str, str | Secret]
+    client: FrozenDict[str, str | Secret]
     path_style: bool | None = None
     max_retries: int = MAX_RETRIES
     source: CredentialSource | None = None
-    variables: Frozen[str, Secret] = EMPTY
+    variables: FrozenDict[str, Secret] = EMPTY
     files: tuple[environment.FileVersion, ...] = ()
     stands_alone: bool = False
     """Whether the environment has a token that is not for the keys of these options."""
@@ -216,7 +216,7 @@ def read(scheme: str, given: Mapping[str, Any]) -> StoreOptions:
     variables = environment.read_variables(kind)
     files = environment.read_file_versions(kind, variables)
     try:
-        return _parse_again(scheme, Frozen(given), tuple(variables.items()), files)
+        return _parse_again(scheme, FrozenDict(given), tuple(variables.items()), files)
     except TypeError:  # a value that is no key of a cache: no option either
         return parse(scheme, given, variables, files)
 
@@ -224,7 +224,7 @@ def read(scheme: str, given: Mapping[str, Any]) -> StoreOptions:
 @lru_cache(maxsize=256)
 def _parse_again(
     scheme: str,
-    given: Frozen[str, Any],
+    given: FrozenDict[str, Any],
     variables: tuple[tuple[str, str], ...],
     files: tuple[environment.FileVersion, ...],
 ) -> StoreOptions:
@@ -267,7 +267,7 @@ def parse(
     return replace(
         _resolve(scheme, found, spelled),
         source=source,
-        variables=Frozen({name: Secret(text) for name, text in environment.other_variables(kind, variables).items()}),
+        variables=FrozenDict({name: Secret(text) for name, text in environment.other_variables(kind, variables).items()}),
         files=files,
         stands_alone=stands_alone,
         shadowed=frozenset(variables) & {"AWS_ENDPOINT_URL_S3"},
@@ -287,13 +287,13 @@ def with_credentials(options: StoreOptions, now: StoreOptions) -> StoreOptions:
     config = {name: value for name, value in options.config.items() if name not in names}
     config |= {name: value for name, value in now.config.items() if name in names}
     found = replace(
-        options, config=Frozen(config), source=now.source, variables=now.variables, files=now.files, stands_alone=now.stands_alone, shadowed=now.shadowed
+        options, config=FrozenDict(config), source=now.source, variables=now.variables, files=now.files, stands_alone=now.stands_alone, shadowed=now.shadowed
     )
     if now.source is None:
         return found
     told = {_name(options.kind, key): text for key, text in now.source.read().items()}
     place = {name for name in ("aws_endpoint_url", "aws_region") if name in config}
-    return replace(found, config=Frozen(config | {name: _held(name, text) for name, text in told.items() if name not in place}))
+    return replace(found, config=FrozenDict(config | {name: _held(name, text) for name, text in told.items() if name not in place}))
 
 
 def _completes(name: str, own: list[str]) -> bool:
@@ -374,7 +374,7 @@ def _resolve(scheme: str, found: dict[str, str], spelled: Mapping[str, str]) -> 
         found.setdefault("allow_http", "true")
     client = {key: _held(key, value) for key, value in found.items() if key in _CLIENT}
     config = {key: _held(key, value) for key, value in found.items() if key not in _CLIENT}
-    return StoreOptions(kind=kind, config=Frozen(config), client=Frozen(client), path_style=path_style, max_retries=int(retries))
+    return StoreOptions(kind=kind, config=FrozenDict(config), client=FrozenDict(client), path_style=path_style, max_retries=int(retries))
 
 
 def _name(kind: str, key: str) -> str:

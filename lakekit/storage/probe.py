@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lakekit.errors import StorageFailed, Unsupported
-from lakekit.world import at_once, lock, new_id
+from lakekit.world import lock, new_id, run_concurrently
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
@@ -24,7 +24,7 @@ _known: dict[Hashable, str] = {}
 _guard = lock()
 
 
-def ensure(
+def check_conditional_put(
     store: Hashable,
     where: str,
     *,
@@ -73,7 +73,7 @@ def _raced(names: list[str], create: Callable[[str, bytes], bool | None], read: 
     def one(writer: int) -> list[bool | None]:
         return [create(name, b"%d" % writer) for name in names]
 
-    told = at_once(one, range(_AT_ONCE))
+    told = run_concurrently(one, range(_AT_ONCE))
     for at, name in enumerate(names):
         winners = [writer for writer in range(_AT_ONCE) if told[writer][at]]
         if len(winners) > 1 or (winners and read(name) != b"%d" % winners[0]):

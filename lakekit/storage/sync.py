@@ -8,7 +8,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from lakekit.world import each
+from lakekit.world import parallel_map
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +43,7 @@ def files(opened: Sequence[io.FileIO]) -> None:
         began = time.monotonic()
         _sync(file)
         if at > 0 and time.monotonic() - began > _LONG_S:
-            each(_sync, opened[at + 1 :])
+            parallel_map(_sync, opened[at + 1 :])
             return
 
 

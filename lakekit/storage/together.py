@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakekit.storage.gathering import Gathering
+from lakekit.storage.gathering import DeferredSync
 from lakekit.storage.local import LocalStorage
-from lakekit.world import each_small
+from lakekit.world import map_io
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from lakekit.storage.protocol import Storage
 
 
-def gathering(storage: Storage) -> Storage:
-    """The same files, synced when one is claimed (`put_if_absent`) or with `settle`; a storage where that saves nothing is answered as it is."""
-    return Gathering(storage.roots) if type(storage) is LocalStorage else storage
+def defer_sync(storage: Storage) -> Storage:
+    """The same files, synced when one is claimed (`put_if_absent`) or with `sync_all`; a storage where that saves nothing is answered as it is."""
+    return DeferredSync(storage.roots) if type(storage) is LocalStorage else storage
 
 
-def settle(storage: Storage) -> None:
-    """Returns when what was written through `gathering` is safe from power loss. Raises `StorageFailed`."""
-    if isinstance(storage, Gathering):
+def sync_all(storage: Storage) -> None:
+    """Returns when what was written through `defer_sync` is safe from power loss. Raises `StorageFailed`."""
+    if isinstance(storage, DeferredSync):
         storage.settle()
 
 
 def write_together(storage: Storage, files: Sequence[tuple[str, bytes]]) -> None:
-    """Writes whole files; through `gathering` they are safe when all else is. Raises `StorageFailed`."""
+    """Writes whole files; through `defer_sync` they are safe when all else is. Raises `StorageFailed`."""
 
     def write(one: tuple[str, bytes]) -> None:
         path, data = one
@@ -45,4 +45,4 @@ def write_together(storage: Storage, files: Sequence[tuple[str, bytes]]) -> None
     if isinstance(storage, LocalStorage) and len(files) > 1:
         storage.write_together(files)
     else:
-        each_small(write, files, is_remote=storage.is_remote)
+        map_io(write, files, is_remote=storage.is_remote)

@@ -1,7 +1,7 @@
 """Turns: of those who lost a race for a file, one at a time tries again, as far as the storage can tell them apart.
 
 A turn is advice, and no commit relies on it: it only keeps many processes on one machine from getting in each other's way until one of them gives up.
-Storages that know turns have a method `turn(directory, patience_ms)`: a context manager that answers whether this one has the turn, until it leaves.
+Storages that know turns have a method `commit_queue(directory, patience_ms)`: a context manager that answers whether this one has the turn, until it leaves.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @runtime_checkable
-class TakesTurns(Protocol):
+class SupportsCommitQueue(Protocol):
     """A storage that knows turns."""
 
     def turn(self, directory: str, patience_ms: float) -> AbstractContextManager[bool]:
@@ -25,7 +25,7 @@ class TakesTurns(Protocol):
         ...
 
 
-def turn(storage: Storage, directory: str, patience_ms: float) -> AbstractContextManager[bool]:
+def commit_queue(storage: Storage, directory: str, patience_ms: float) -> AbstractContextManager[bool]:
     """A turn among those who write to a directory; False at once where the storage knows none."""
     taken: Callable[[str, float], AbstractContextManager[bool]] | None = getattr(storage, "turn", None)  # every commit asks, and `isinstance` is slow to tell
     return nullcontext(enter_result=False) if taken is None else taken(directory, patience_ms)

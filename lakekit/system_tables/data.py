@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lakekit.metadata.table_context import Handle
-    from lakekit.read.incremental import Changes
-    from lakekit.read.table_scan import Scan
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.read.incremental import IncrementalScan
+    from lakekit.read.table_scan import TableScan
 
 KIND: Final = "rowkind"
 SEQUENCE = "_SEQUENCE_NUMBER"
 BEFORE = "-U"
 
 
-def audit_log(handle: Handle, at: int | str | datetime | None = None) -> pl.LazyFrame:
+def audit_log(handle: TableContext, at: int | str | datetime | None = None) -> pl.LazyFrame:
     """Every row with its kind first, deletes that still stand included; where options ask for changes, those.
 
     With `table-read.sequence-number.enabled` the sequence number of a key table's row follows its kind.
@@ -38,7 +38,7 @@ def audit_log(handle: Handle, at: int | str | datetime | None = None) -> pl.Lazy
     return lazy.lazy(audit_source(handle, at))
 
 
-def audit_source(handle: Handle, at: int | str | datetime | None = None) -> Scan | Changes:
+def audit_source(handle: TableContext, at: int | str | datetime | None = None) -> TableScan | IncrementalScan:
     """What the audit log reads."""
     numbered = bool(handle.schema.primary_keys) and handle.options.table_read_sequence_number_enabled
     if at is None and time_travel.means_changes(handle):
@@ -46,7 +46,7 @@ def audit_source(handle: Handle, at: int | str | datetime | None = None) -> Scan
     return replace(table_scan.scan(handle, at), kind_column=KIND, numbered=numbered, keeps_deletes=True)
 
 
-def binlog(handle: Handle, at: int | str | datetime | None = None) -> pl.LazyFrame:
+def binlog(handle: TableContext, at: int | str | datetime | None = None) -> pl.LazyFrame:
     """The audit log with every column as a list: `[value]`.
 
     Among the changes that options ask for an update is one row: `[before, after]`, the kind of the latter and the sequence number of the former.
@@ -54,7 +54,7 @@ def binlog(handle: Handle, at: int | str | datetime | None = None) -> pl.LazyFra
     source = audit_source(handle, at)
     found = lazy.lazy(source)
     columns = [(name, dtype) for name, dtype in found.collect_schema().items() if name not in (KIND, SEQUENCE)]
-    if isinstance(source, incremental.Changes) and source.mode != "diff" and handle.schema.primary_keys:
+    if isinstance(source, incremental.IncrementalScan) and source.mode != "diff" and handle.schema.primary_keys:
         listed = dict(columns)
         schema = {name: pl.List(dtype) if name in listed else dtype for name, dtype in found.collect_schema().items()}
         packed = partial(_packed, keys=handle.schema.primary_keys)
@@ -69,7 +69,7 @@ STREAMS = ("audit_log", "binlog")
 """System tables that can be followed."""
 
 
-def show_changes(name: str, frame: pl.LazyFrame, handle: Handle) -> pl.LazyFrame:
+def show_changes(name: str, frame: pl.LazyFrame, handle: TableContext) -> pl.LazyFrame:
     """Return the rows of one change of a stream, `_row_kind` first, as a system table of `STREAMS` shows them."""
     shown = frame.rename({KIND_COLUMN: KIND})
     if name == "audit_log":
@@ -109,12 +109,12 @@ def _packed(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     return pl.DataFrame([column[told[column.name]] if column.name in told else _listed(column, offsets) for column in rows])
 
 
-def ro(handle: Handle, at: int | str | datetime | None = None) -> pl.LazyFrame:
+def ro(handle: TableContext, at: int | str | datetime | None = None) -> pl.LazyFrame:
     """What the highest level holds: fast, and as old as the last full compaction. An append table is read whole."""
     return lazy.lazy(ro_source(handle, at))
 
 
-def ro_source(handle: Handle, at: int | str | datetime | None = None) -> Scan:
+def ro_source(handle: TableContext, at: int | str | datetime | None = None) -> TableScan:
     """What `ro` reads."""
     found = table_scan.scan(handle, at)
     return replace(found, levels=range(handle.options.level_count - 1, handle.options.level_count)) if handle.schema.primary_keys else found

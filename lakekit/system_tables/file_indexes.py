@@ -11,9 +11,9 @@ import polars as pl
 import pyarrow.compute as pc
 
 from lakekit import world
-from lakekit.file_index import container as index_container
 from lakekit.columns import cols
 from lakekit.data_file import paths
+from lakekit.file_index import container as index_container
 from lakekit.read import time_travel
 from lakekit.system_tables import snapshot_tables
 from lakekit.system_tables.frames import live
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.manifest_entries import Entries
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.manifest_entries import ManifestEntries
 
 FILE = ("partition", "bucket", "file_path", "file_size_in_bytes", "record_count", "schema_id")
 _INDEX: dict[str, Any] = {
@@ -39,19 +39,19 @@ _INDEX: dict[str, Any] = {
 }
 
 
-def file_indexes(handle: Handle, at: int | str | datetime | None = None) -> pl.DataFrame:
+def file_indexes(handle: TableContext, at: int | str | datetime | None = None) -> pl.DataFrame:
     """Every index of every live data file of real buckets. `storage_type` is EMBEDDED (in the manifest) or FILE; an empty index holds no value at all."""
     position = time_travel.locate(handle, at)
     entries = live(handle, position.snapshot)
     inner = pc.is_valid(entries.column("embedded_index"))
     outer = pc.greater(pc.list_value_length(entries.column("extra_files")), 0)
     entries = entries.filter(pc.or_(inner, pc.fill_null(outer, False)).to_numpy(zero_copy_only=False))
-    found = world.each(lambda i: list(_indexes(handle, entries, i)), range(len(entries)), waiting=handle.storage.is_remote)
+    found = world.parallel_map(lambda i: list(_indexes(handle, entries, i)), range(len(entries)), waiting=handle.storage.is_remote)
     indexes = frame((row for rows in found for row in rows), _INDEX)
     return snapshot_tables.files(handle, at).select(cols(FILE)).join(indexes, on="file_path", maintain_order="left_right")
 
 
-def _indexes(handle: Handle, entries: Entries, i: int) -> Iterator[tuple[Any, ...]]:
+def _indexes(handle: TableContext, entries: ManifestEntries, i: int) -> Iterator[tuple[Any, ...]]:
     file = entries.file(i)
     path = paths.data_file_path(handle, *paths.place_of(entries, i), file)
     if file.embedded_index is not None:

@@ -18,8 +18,8 @@ from lakekit.system_tables.metadata import frame
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.manifest_entries import Entries
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.manifest_entries import ManifestEntries
     from lakekit.model.snapshot import Snapshot
     from lakekit.types import Field
 
@@ -30,7 +30,7 @@ _RANGES = pl.List(pl.Struct({"file_name": pl.String, "offset": pl.Int64, "length
 _LISTS: tuple[manifest_files.Which, ...] = ("base", "delta", "changelog")
 
 
-def manifests(handle: Handle, snapshot: Snapshot | None) -> pl.DataFrame:
+def manifests(handle: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
     """The manifests of a snapshot: of its base, of what its commit added (delta), of its changelog; `partition_min` and `partition_max` bound partitions."""
     fields = handle.schema.partition_fields
     found = [(which, m) for which in _LISTS for m in manifest_files.manifest_files(handle, snapshot, which)] if snapshot is not None else []
@@ -69,7 +69,7 @@ FILE = (
 """The columns of a data file."""
 
 
-def files(handle: Handle, snapshot: Snapshot | None) -> pl.DataFrame:
+def files(handle: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
     """Every live data file. `partition` is its directory; `min_key` and `max_key` are structs of the key columns, null in append tables.
 
     `creation_time` is the writer's wall clock; `source` is APPEND (a flush) or COMPACT; `deleted_row_count` counts rows its deletion vector hides.
@@ -79,12 +79,12 @@ def files(handle: Handle, snapshot: Snapshot | None) -> pl.DataFrame:
     return found.insert_column(FILE.index("deleted_row_count"), _hidden(handle, snapshot, found["file_name"]).alias("deleted_row_count"))
 
 
-def described(handle: Handle, entries: Entries, columns: Sequence[str]) -> pl.DataFrame:
+def described(handle: TableContext, entries: ManifestEntries, columns: Sequence[str]) -> pl.DataFrame:
     """Manifest entries as a frame, with those columns of `FILE` (but `deleted_row_count`, which no entry knows) and `kind`."""
     return pl.DataFrame([_described(handle, entries, name).alias(name) for name in columns])
 
 
-def _described(handle: Handle, entries: Entries, name: str) -> pl.Series:
+def _described(handle: TableContext, entries: ManifestEntries, name: str) -> pl.Series:
     match name:
         case "partition":
             return partition_texts(handle, entries)
@@ -110,7 +110,7 @@ def _worded(codes: pa.Array, words: pa.StringArray) -> pl.Series:
     return pl.Series(words.take(pc.index_in(codes, pa.array(range(len(words)), codes.type))), dtype=pl.String)
 
 
-def partitions(handle: Handle, snapshot: Snapshot | None) -> pl.DataFrame:
+def partitions(handle: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
     """Live data files summed by partition: its directory, its values as a struct, files, rows, bytes, buckets, newest file.
 
     Null and blank text share one directory and stay partitions of their own.
@@ -120,14 +120,14 @@ def partitions(handle: Handle, snapshot: Snapshot | None) -> pl.DataFrame:
     return _summed(handle, entries, ["partition"], pl.col("bucket").n_unique().cast(pl.Int64).alias("bucket_count"), values)
 
 
-def buckets(handle: Handle, snapshot: Snapshot | None) -> pl.DataFrame:
+def buckets(handle: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
     """Live data files summed by bucket; `run_count` is the number of sorted runs: each file of level 0, and each deeper level."""
     level_zero = (pl.col("level") == 0).sum()
     runs = (level_zero + pl.col("level").filter(pl.col("level") > 0).n_unique()).cast(pl.Int64).alias("run_count")
     return _summed(handle, live(handle, snapshot), ["partition", "bucket"], runs, None)
 
 
-def indexes(handle: Handle, snapshot: Snapshot | None) -> pl.DataFrame:
+def indexes(handle: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
     """Index files of a snapshot: hash indexes and deletion vectors. `row_count` is the number of hashes or of vectors."""
     found = manifest_files.index_entries(handle, snapshot) if snapshot is not None else []
     rows = (
@@ -157,9 +157,9 @@ def indexes(handle: Handle, snapshot: Snapshot | None) -> pl.DataFrame:
 # ---- parts ----------------------------------------------------------------------------------------------------------------------------------------
 
 
-def live(handle: Handle, snapshot: Snapshot | None) -> Entries:
+def live(handle: TableContext, snapshot: Snapshot | None) -> ManifestEntries:
     """The live entries of a snapshot, all of them: what is hidden from reads is shown here."""
-    return manifest_files.no_entries() if snapshot is None else manifest_files.live(handle, snapshot)
+    return manifest_files.no_entries() if snapshot is None else manifest_files.read_live_entries(handle, snapshot)
 
 
 def structs(fields: Sequence[Field], rows: pa.BinaryArray) -> pl.Series:
@@ -171,14 +171,14 @@ def structs(fields: Sequence[Field], rows: pa.BinaryArray) -> pl.Series:
     return pl.DataFrame([pl.Series(f.name, values).cast(wanted[f.name]) for f, values in zip(fields, decoded, strict=True)]).to_struct()
 
 
-def partition_texts(handle: Handle, entries: Entries) -> pl.Series:
+def partition_texts(handle: TableContext, entries: ManifestEntries) -> pl.Series:
     """The partition directory of each entry, without a slash at the end; empty in a table without partitions."""
     encoded = entries.column("partition").dictionary_encode()
     texts = [paths.partition_path(handle, row).rstrip("/") for row in encoded.dictionary.to_pylist()]
     return pl.Series("partition", texts, dtype=pl.String).gather(pl.Series(encoded.indices))
 
 
-def _summed(handle: Handle, entries: Entries, by: list[str], extra: pl.Expr, values: pl.Series | None) -> pl.DataFrame:
+def _summed(handle: TableContext, entries: ManifestEntries, by: list[str], extra: pl.Expr, values: pl.Series | None) -> pl.DataFrame:
     parts = [partition_texts(handle, entries), pl.Series("row", entries.column("partition"))]
     parts += [pl.Series(name, entries.column(name)) for name in ("bucket", "level", "row_count", "file_size", "creation_time")]
     some = pl.DataFrame(parts)
@@ -194,7 +194,7 @@ def _summed(handle: Handle, entries: Entries, by: list[str], extra: pl.Expr, val
     return some.group_by(*cols(by), "row").agg(sums).sort(*cols(by), "row").drop("row")
 
 
-def _hidden(handle: Handle, snapshot: Snapshot | None, names: pl.Series) -> pl.Series:
+def _hidden(handle: TableContext, snapshot: Snapshot | None, names: pl.Series) -> pl.Series:
     found = manifest_files.index_entries(handle, snapshot) if snapshot is not None else []
     counts = {r.file_name: r.cardinality for entry in found for r in entry.ranges or ()}
     if not counts:

@@ -11,7 +11,7 @@ from lakekit.metadata import branches as branch_files, consumers as consumer_fil
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
 
 INSTANT = pl.Datetime("ms", "UTC")
 WALL = pl.Datetime("ns")
@@ -43,7 +43,7 @@ def frame(rows: Iterable[tuple[Any, ...]], schema: dict[str, Any]) -> pl.DataFra
     return pl.DataFrame(list(rows), schema=schema, orient="row")
 
 
-def snapshots(handle: Handle) -> pl.DataFrame:
+def snapshots(handle: TableContext) -> pl.DataFrame:
     """Every snapshot. Counts are stored rows: several versions of a key count each. `tags` are the tags that name it."""
     named: dict[int, list[str]] = {}
     for tag in tag_files.all(handle):
@@ -73,7 +73,7 @@ def snapshots(handle: Handle) -> pl.DataFrame:
     return frame(rows, _SNAPSHOT)
 
 
-def schemas(handle: Handle) -> pl.DataFrame:
+def schemas(handle: TableContext) -> pl.DataFrame:
     """Every schema of the table."""
     rows = (
         (
@@ -102,7 +102,7 @@ def schemas(handle: Handle) -> pl.DataFrame:
     return frame(rows, columns)
 
 
-def tags(handle: Handle) -> pl.DataFrame:
+def tags(handle: TableContext) -> pl.DataFrame:
     """Every tag. `created` is the writer's wall clock; `retained` null: for ever."""
     rows = (
         (
@@ -128,12 +128,12 @@ def tags(handle: Handle) -> pl.DataFrame:
     return frame(rows, columns).with_columns(pl.col("created").cast(WALL), pl.col("retained").cast(pl.Duration("us")))
 
 
-def branches(handle: Handle) -> pl.DataFrame:
+def branches(handle: TableContext) -> pl.DataFrame:
     """Every branch but main."""
     return frame(((b.name, b.created_ms) for b in branch_files.all(handle)), {"branch": pl.String, "created": INSTANT})
 
 
-def consumers(handle: Handle) -> pl.DataFrame:
+def consumers(handle: TableContext) -> pl.DataFrame:
     """Every consumer and the snapshot it will read next."""
     found = consumer_files.all(handle)
     return frame(((name, found[name].next_snapshot) for name in sorted(found)), {"consumer": pl.String, "next_snapshot_id": pl.Int64})

@@ -24,7 +24,7 @@ from lakekit.types import field_to_json
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
 
     At = int | str | datetime | None
 
@@ -37,7 +37,7 @@ def wall(time_ms: int | None) -> int | None:
     return None if time_ms is None else world.wall_clock_ms(time_ms)
 
 
-def snapshots(handle: Handle, at: At = None) -> pl.DataFrame:  # noqa: ARG001 - travel does not change the list
+def snapshots(handle: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001 - travel does not change the list
     """Every snapshot."""
     rows = (
         (
@@ -73,7 +73,7 @@ def snapshots(handle: Handle, at: At = None) -> pl.DataFrame:  # noqa: ARG001 - 
     return frame(rows, columns | dict.fromkeys(numbers, pl.Int64))
 
 
-def schemas(handle: Handle, at: At = None) -> pl.DataFrame:  # noqa: ARG001
+def schemas(handle: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
     """Every schema; fields, keys and options as compact JSON."""
     rows = (
         (
@@ -96,12 +96,12 @@ def _compact(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def options(handle: Handle, at: At = None) -> pl.DataFrame:  # noqa: ARG001
+def options(handle: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
     """The options that the newest schema gives."""
     return frame(schema_files.latest(handle).options.items(), {"key": pl.String, "value": pl.String})
 
 
-def tags(handle: Handle, at: At = None) -> pl.DataFrame:  # noqa: ARG001
+def tags(handle: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
     """Every tag, by name; `time_retained` as ISO text."""
     rows = (
         (
@@ -136,18 +136,18 @@ def iso_duration(nanos: int) -> str:
     return "PT" + (text or "0S")
 
 
-def branches(handle: Handle, at: At = None) -> pl.DataFrame:  # noqa: ARG001
+def branches(handle: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
     """Every branch but main."""
     return frame(((b.name, wall(b.created_ms)) for b in branch_files.all(handle)), {"branch_name": pl.String, "create_time": TIME})
 
 
-def consumers(handle: Handle, at: At = None) -> pl.DataFrame:  # noqa: ARG001
+def consumers(handle: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
     """Every consumer and the snapshot it reads next."""
     rows = ((name, consumer.next_snapshot) for name, consumer in consumer_files.all(handle).items())
     return frame(rows, {"consumer_id": pl.String, "next_snapshot_id": pl.Int64})
 
 
-def aggregation_fields(handle: Handle, at: At = None) -> pl.DataFrame:  # noqa: ARG001
+def aggregation_fields(handle: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
     """Every column with the values and the keys of its `fields.<column>.…` options."""
     schema = schema_files.latest(handle)
     rows = []
@@ -157,7 +157,7 @@ def aggregation_fields(handle: Handle, at: At = None) -> pl.DataFrame:  # noqa: 
     return frame(rows, dict.fromkeys(("field_name", "field_type", "function", "function_options", "comment"), pl.String))
 
 
-def statistics(handle: Handle, at: At = None) -> pl.DataFrame:
+def statistics(handle: TableContext, at: At = None) -> pl.DataFrame:
     """What the last ANALYZE of a snapshot found: one row, or none."""
     snapshot = time_travel.locate(handle, at).snapshot
     found = None if snapshot is None else statistics_files.of(handle, snapshot)

@@ -8,11 +8,11 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING
 
-from lakekit.errors import TableNotFound
 from lakekit.data_file.entry_damage import manifest_named
+from lakekit.errors import TableNotFound
 from lakekit.options.features import refuse
 from lakekit.read import time_travel
-from lakekit.system_tables import data, snapshot_tables, metadata_tables
+from lakekit.system_tables import data, metadata_tables, snapshot_tables
 from lakekit.system_tables.file_indexes import file_indexes
 
 if TYPE_CHECKING:
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
 
-    Function = Callable[[Handle, int | str | datetime | None], pl.LazyFrame | pl.DataFrame]
+    Function = Callable[[TableContext, int | str | datetime | None], pl.LazyFrame | pl.DataFrame]
 
 TABLES: dict[str, Function] = {
     "aggregation_fields": metadata_tables.aggregation_fields,
@@ -48,7 +48,7 @@ TABLES: dict[str, Function] = {
 REFUSED = ("row_tracking",)
 
 
-def system(handle: Handle, name: str, at: int | str | datetime | None = None) -> pl.LazyFrame:
+def system(handle: TableContext, name: str, at: int | str | datetime | None = None) -> pl.LazyFrame:
     """A system table of a table. Raises `TableNotFound` for a name that Paimon does not have, `Unsupported` for one lakekit refuses."""
     table = TABLES[check(name, handle.name)]
     with manifest_named(handle, lambda: time_travel.locate(handle, at).snapshot):

@@ -16,15 +16,15 @@ import pyarrow.compute as pc
 
 from lakekit.codec import binary_row
 from lakekit.columns import col, cols
+from lakekit.data_file import paths, schema_evolution
 from lakekit.errors import Unsupported
-from lakekit.data_file import schema_evolution, paths
 from lakekit.format import casts
 from lakekit.format.polars_types import polars_type
 from lakekit.metadata import manifest_reader as manifest_files, schemas as schema_files, snapshots
 from lakekit.model import partition as partitions_of
-from lakekit.model.manifest_entries import ADD, concat
 from lakekit.model.index_file import DELETION_VECTORS, DeletionRange
-from lakekit.read import planner, table_scan, sections, time_travel
+from lakekit.model.manifest_entries import ADD, concat
+from lakekit.read import planner, sections, table_scan, time_travel
 from lakekit.system_tables.frames import live
 from lakekit.system_tables.metadata import frame
 from lakekit.types import BINARIES, TIMESTAMPS, DataType, Field, Instant
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.data_file import DataFile, Stats
-    from lakekit.model.manifest_entries import Entries
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.data_file import DataFileMeta, Stats
+    from lakekit.model.manifest_entries import ManifestEntries
 
     At = int | str | datetime | None
 
@@ -68,7 +68,7 @@ _FILES: dict[str, Any] = {
 }
 
 
-def _at(handle: Handle, at: At) -> tuple[Handle, Entries]:
+def _at(handle: TableContext, at: At) -> tuple[TableContext, ManifestEntries]:
     position = time_travel.locate(handle, at)
     return time_travel.schema_of(handle, position), live(handle, position.snapshot)
 
@@ -93,7 +93,7 @@ def _key(data: bytes, fields: Sequence[Field]) -> str:
     return f"[{', '.join(printed(value, f.type) for value, f in zip(_row(data, fields), fields, strict=True))}]"
 
 
-def _partition(handle: Handle, partition: bytes) -> str:
+def _partition(handle: TableContext, partition: bytes) -> str:
     """The values of a partition as SQL text: `{2024-01-01, 12:00:00.0}`."""
     fields = handle.schema.partition_fields
     texts = (
@@ -102,7 +102,7 @@ def _partition(handle: Handle, partition: bytes) -> str:
     return "{" + ", ".join(texts) + "}"
 
 
-def files(handle: Handle, at: At = None) -> pl.DataFrame:
+def files(handle: TableContext, at: At = None) -> pl.DataFrame:
     """Every live data file of real buckets, all levels; of an older state only those in partitions that are still there, as the reference does."""
     newest = snapshots.latest(handle)
     handle, entries = _at(handle, at)
@@ -112,7 +112,7 @@ def files(handle: Handle, at: At = None) -> pl.DataFrame:
     return frame((_file(handle, entries, file, path, i) for file, path, i in found), _FILES)
 
 
-def _file(handle: Handle, entries: Entries, file: DataFile, path: str, i: int) -> tuple[Any, ...]:
+def _file(handle: TableContext, entries: ManifestEntries, file: DataFileMeta, path: str, i: int) -> tuple[Any, ...]:
     partition, bucket = paths.place_of(entries, i)
     keys = handle.schema.key_fields
     nulls, low, high = _values(handle, file)
@@ -140,7 +140,7 @@ def _file(handle: Handle, entries: Entries, file: DataFile, path: str, i: int) -
     )
 
 
-def _values(handle: Handle, file: DataFile) -> tuple[str, str, str]:
+def _values(handle: TableContext, file: DataFileMeta) -> tuple[str, str, str]:
     """Null counts, minima and maxima of all columns of the schema, by name; a column that the file's schema does not have is null in every row.
 
     Where the statistics cover what the file holds (`_WRITE_COLS`, without `_VALUE_STATS_COLS`), columns that it has not are not listed.
@@ -162,7 +162,7 @@ def _values(handle: Handle, file: DataFile) -> tuple[str, str, str]:
     return _map(nulls), _map(low), _map(high)
 
 
-def _by_id(handle: Handle, stats: Stats, fields: Sequence[Field]) -> dict[int, tuple[str, str, str]]:
+def _by_id(handle: TableContext, stats: Stats, fields: Sequence[Field]) -> dict[int, tuple[str, str, str]]:
     """The texts of each column's null count and bounds, by field id; bounds of a column whose type changed are cast as its rows are."""
     if binary_row.strip_arity(stats.min_values)[0] != len(fields):
         return {}
@@ -185,7 +185,7 @@ def _as_of_today(value: Any, field: Field, want: DataType) -> Any:
     row = binary_row.with_arity(binary_row.encode([value], [field.type]), 1)
     held = binary_row.decode_columns(pa.array([row], pa.binary()), [field.type])[0]
     series = pl.Series(field.name, held).cast(polars_type(field.type))
-    made = series.to_frame().select(casts.cast(col(field.name), field.type, want, casts.Target(column=field.name))).to_series()
+    made = series.to_frame().select(casts.cast(col(field.name), field.type, want, casts.CastTarget(column=field.name))).to_series()
     return internal(made, want)
 
 
@@ -204,7 +204,7 @@ def _map(values: dict[str, str]) -> str:
     return "{" + ", ".join(f"{name}={values[name]}" for name in sorted(values)) + "}"
 
 
-def file_key_ranges(handle: Handle, at: At = None) -> pl.DataFrame:
+def file_key_ranges(handle: TableContext, at: At = None) -> pl.DataFrame:
     """The key range of every live data file."""
     names = (
         "partition",
@@ -222,7 +222,7 @@ def file_key_ranges(handle: Handle, at: At = None) -> pl.DataFrame:
     return files(handle, at).select(cols(names))
 
 
-def manifests(handle: Handle, at: At = None) -> pl.DataFrame:
+def manifests(handle: TableContext, at: At = None) -> pl.DataFrame:
     """The manifests of a snapshot, those of its changelog last."""
     position = time_travel.locate(handle, at)
     handle = time_travel.schema_of(handle, position)
@@ -249,7 +249,7 @@ def manifests(handle: Handle, at: At = None) -> pl.DataFrame:
     return frame(rows, columns)
 
 
-def partitions(handle: Handle, at: At = None) -> pl.DataFrame:
+def partitions(handle: TableContext, at: At = None) -> pl.DataFrame:
     """Live data files of real buckets, summed by partition; who made a partition and when only catalogs with accounts know.
 
     A fallback branch shows the partitions that this branch lacks, this one those that a primary branch lacks.
@@ -259,7 +259,7 @@ def partitions(handle: Handle, at: At = None) -> pl.DataFrame:
     return found.with_columns(pl.lit(None, TIME).alias("created_at"), unknown.alias("created_by"), unknown.alias("updated_by"), unknown.alias("options"))
 
 
-def partition_sums(handle: Handle) -> pl.DataFrame:
+def partition_sums(handle: TableContext) -> pl.DataFrame:
     """The same partitions as a catalog lists them: named as their directories are, not escaped; the newest file's time as an instant; none is marked done."""
     found = _partitions(handle, None, legacy=handle.options.partition_legacy_name)
     instants = [None if wall is None else instant_ms(wall) for wall in found["last_update_time"].cast(pl.Int64).to_list()]
@@ -267,11 +267,11 @@ def partition_sums(handle: Handle) -> pl.DataFrame:
     return sums.with_columns(pl.Series("last_file_creation_time", instants, dtype=pl.Int64), pl.lit(value=False).alias("done"))
 
 
-def _partitions(handle: Handle, at: At, *, legacy: bool) -> pl.DataFrame:
+def _partitions(handle: TableContext, at: At, *, legacy: bool) -> pl.DataFrame:
     position = time_travel.locate(handle, at)
     handle = time_travel.schema_of(handle, position)
     entries = planner.made_since(_real(handle, _listed(handle, position)), position)
-    if (fallback := table_scan.stand_in(handle, position, at)) is not None:  # then, and only then, the reference leaves out what a read leaves out
+    if (fallback := table_scan.fallback_position(handle, position, at)) is not None:  # then, and only then, the reference leaves out what a read leaves out
         stood_in = planner.made_since(_real(handle, _listed(*fallback)), fallback[1])
         entries, other = (_above_hidden(handle, listed) for listed in (entries, stood_in))
         entries, other = (other, entries) if handle.fallback_first else (entries, other)
@@ -288,31 +288,31 @@ def _partitions(handle: Handle, at: At, *, legacy: bool) -> pl.DataFrame:
     return _summed(entries, ["partition"], directory)
 
 
-def buckets(handle: Handle, at: At = None) -> pl.DataFrame:
+def buckets(handle: TableContext, at: At = None) -> pl.DataFrame:
     """Live data files summed by bucket, the postponed one too."""
     position = time_travel.locate(handle, at)
     handle = time_travel.schema_of(handle, position)
     return _summed(_listed(handle, position), ["partition", "bucket"], lambda data: _partition(handle, data))
 
 
-def _listed(handle: Handle, position: time_travel.Position) -> Entries:
+def _listed(handle: TableContext, position: time_travel.Position) -> ManifestEntries:
     """The entries of all manifests of a snapshot, of added and of deleted files."""
     if position.snapshot is None:
         return manifest_files.no_entries()
     return manifest_files.read_entries(handle, manifest_files.manifest_files(handle, position.snapshot, "all"))
 
 
-def _above_hidden(handle: Handle, entries: Entries) -> Entries:
+def _above_hidden(handle: TableContext, entries: ManifestEntries) -> ManifestEntries:
     hides = handle.schema.primary_keys and sections.hides_level_zero(handle)
     return entries.filter(entries.numbers("level") > 0) if hides else entries
 
 
-def _real(handle: Handle, entries: Entries) -> Entries:
+def _real(handle: TableContext, entries: ManifestEntries) -> ManifestEntries:
     """Without the postponed files, while the table postpones: with buckets of its own again it shows what is left of them."""
     return entries.filter(entries.numbers("bucket") != POSTPONE_BUCKET) if handle.options.bucket == POSTPONE_BUCKET else entries
 
 
-def _summed(entries: Entries, by: list[str], text: Callable[[bytes], str]) -> pl.DataFrame:
+def _summed(entries: ManifestEntries, by: list[str], text: Callable[[bytes], str]) -> pl.DataFrame:
     """Sums of live files by partition (and bucket), partitions whose texts are equal apart; the last update is that of any file listed, gone or not."""
     names = ("kind", "partition", "bucket", "row_count", "file_size", "creation_time")
     texts = {data: text(data) for data in entries.column("partition").unique().to_pylist()}
@@ -332,7 +332,7 @@ def _summed(entries: Entries, by: list[str], text: Callable[[bytes], str]) -> pl
     return found.with_columns(shown if texts else pl.col("partition").cast(pl.String)).sort(cols(by))
 
 
-def table_indexes(handle: Handle, at: At = None) -> pl.DataFrame:
+def table_indexes(handle: TableContext, at: At = None) -> pl.DataFrame:
     """The index files of a snapshot."""
     position = time_travel.locate(handle, at)
     handle = time_travel.schema_of(handle, position)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakekit.ddl import schema_writer as schemas
-from lakekit.read.table_core import Opened
+from lakekit.read.table_core import TableCore
 from lakekit.table.schema import Schema
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Altering(Opened):
+class Altering(TableCore):
     """Columns and options of a table, changed."""
 
     def alter(self, *changes: TableChange) -> Schema:

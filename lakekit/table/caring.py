@@ -6,12 +6,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, overload
 
-from lakekit.maintenance import analyze, check, compact, rewrite_file_index as file_indexes, after_commit, manifests, orphan_files, repair, rewrite
-from lakekit.maintenance.arguments import duration_ms
 from lakekit.ddl import schema_writer as schemas
 from lakekit.ddl.schema_changes import SetOption
 from lakekit.errors import CommitStateUnknown, LakekitError
-from lakekit.read.table_core import Opened
+from lakekit.maintenance import after_commit, analyze, check, compact, manifests, orphan_files, repair, rewrite, rewrite_file_index as file_indexes
+from lakekit.maintenance.arguments import duration_ms
+from lakekit.read.table_core import TableCore
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     import polars as pl
 
     from lakekit.bucket.sort_order import Strategy
-    from lakekit.maintenance.check.report import Report
     from lakekit.commit.result import Commit
+    from lakekit.maintenance.check.report import Report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Caring(Opened):
+class Caring(TableCore):
     """What keeps a table well."""
 
     def compact(

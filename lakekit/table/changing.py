@@ -5,23 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakekit.maintenance import after_commit
 from lakekit.dml import delete_update as deleting, merge as merging, update as updating
-from lakekit.read.table_core import Opened
+from lakekit.maintenance import after_commit
+from lakekit.read.table_core import TableCore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import polars as pl
 
-    from lakekit.dml.merge_clauses import Clause
-    from lakekit.dml.row_change import Changed
     from lakekit.commit.result import Commit
-    from lakekit.metadata.table_context import Handle
+    from lakekit.dml.merge_clauses import Clause
+    from lakekit.dml.row_change import RowChangeResult
+    from lakekit.metadata.table_context import TableContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Changing(Opened):
+class Changing(TableCore):
     """Rows found by a condition and changed, in one commit each."""
 
     def delete(self, where: pl.Expr | str) -> Commit:
@@ -58,5 +58,5 @@ class Changing(Opened):
         return _done(handle, merging.merge(handle, source, clauses, on))
 
 
-def _done(handle: Handle, changed: Changed) -> Commit:
+def _done(handle: TableContext, changed: RowChangeResult) -> Commit:
     return after_commit.after(handle, changed.commit, changed.messages)

@@ -8,11 +8,11 @@ from lakekit import storage as storages
 from lakekit.ddl import schema_writer as schemas
 from lakekit.ddl.columns_given import fields_of
 from lakekit.errors import TableAlreadyExists
-from lakekit.metadata.table_context import Ground, name_of
-from lakekit.model.table_paths import Layout
+from lakekit.metadata.table_context import TableLocation, name_of
 from lakekit.model.locations import Locations
+from lakekit.model.table_paths import TablePaths
 from lakekit.options.secrets import SecretOptions
-from lakekit.options.table_options import named
+from lakekit.options.table_options import normalize_keys
 from lakekit.table.table import Table
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ def create(
     `ColumnNotFound`, `ColumnAlreadyExists` for what the reference engine refuses too; `Unsupported` for what lakekit could not read back.
     """
     storage, root = storages.open(path, storage_options)
-    ground = Ground(name=name_of(root), storage=storage, layout=Layout(root=root))
+    ground = TableLocation(name=name_of(root), storage=storage, layout=TablePaths(root=root))
     kept = None if storage_options is None else SecretOptions(storage_options)
-    made = Table(location=root, name=ground.name, storage_options=kept, locations=Locations().with_configured(named(options or {})))
+    made = Table(location=root, name=ground.name, storage_options=kept, locations=Locations().with_configured(normalize_keys(options or {})))
     try:
         define(ground, schema, primary_keys=primary_keys, partition_keys=partition_keys, options=options, comment=comment)
     except TableAlreadyExists:
@@ -55,7 +55,7 @@ def create(
 
 
 def define(
-    ground: Ground,
+    ground: TableLocation,
     schema: SchemaLike,
     *,
     primary_keys: Sequence[str] | None,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit.maintenance import auto_tags, consumers, expire, expire_partitions
 from lakekit.maintenance.arguments import before_ms, duration_ms
-from lakekit.read.table_core import Opened
+from lakekit.read.table_core import TableCore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Expiring(Opened):
+class Expiring(TableCore):
     """What removes old snapshots, changelogs, tags and consumers of the table's branch, and the files that nothing else needs.
 
     Snapshots, tags and long-lived changelogs of every branch are read first: where one cannot be, nothing is deleted. `dry_run=True` tells what would go.

@@ -14,31 +14,31 @@ import polars as pl
 from lakekit.ddl import schema_writer as schemas
 from lakekit.ddl.columns_given import fields_of
 from lakekit.ddl.defaults import check_default
-from lakekit.ddl.table_definition import drafted
 from lakekit.ddl.options_given import texts_of
+from lakekit.ddl.table_definition import drafted
 from lakekit.errors import InvalidOption, Unsupported
 from lakekit.format_table import kinds, listing, object_table, scan as scans, writer as writes
-from lakekit.text_format.options import KEYS as TEXT_KEYS, lines_of
 from lakekit.metadata import schemas as schema_files
 from lakekit.model import partition as partitions
 from lakekit.model.locations import OBJECT_LOCATION
 from lakekit.model.table_schema import CURRENT_VERSION, TableSchema, assign_ids
 from lakekit.options.features import OBJECTS
-from lakekit.options.frozendict import EMPTY, Frozen
+from lakekit.options.frozendict import EMPTY, FrozenDict
 from lakekit.options.table_options import TableOptions
 from lakekit.read import lazy
 from lakekit.table.looking import statement
 from lakekit.table.schema import Schema
 from lakekit.table.table import Table
+from lakekit.text_format.options import KEYS as TEXT_KEYS, lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
     from typing import BinaryIO
 
-    from lakekit.ddl.columns_given import SchemaLike
     from lakekit.commit.result import Commit
-    from lakekit.metadata.table_context import Ground, Handle
+    from lakekit.ddl.columns_given import SchemaLike
+    from lakekit.metadata.table_context import TableContext, TableLocation
 
 
 def of_kind(table: Table, others: Mapping[str, Callable[..., Table]] = EMPTY) -> Table:
@@ -59,7 +59,7 @@ def remade(table: Table, make: Callable[..., Table]) -> Table:
 class FormatTable(Table):
     """A folder of CSV, JSON, text, Parquet or ORC files as a table: `scan`, `append`, `overwrite`, `truncate`, `drop_partitions`, `files`, `partitions`."""
 
-    def facts(self) -> Handle:
+    def facts(self) -> TableContext:
         """Schema, options and place, as of now."""
         return Table.handle(self)
 
@@ -148,7 +148,7 @@ class FormatTable(Table):
         """The same table with dynamic options put over its own; None takes one away. Raises `InvalidOption`."""
         self.facts().with_options(options)
         given = {one.name: getattr(self, one.name) for one in members(self) if one.init and one.name != "_seen"}
-        return type(self)(**{**given, "dynamic": Frozen({**self.dynamic, **options})})
+        return type(self)(**{**given, "dynamic": FrozenDict({**self.dynamic, **options})})
 
     def files(self, at: int | str | datetime | None = None) -> pl.DataFrame:
         """The data files: `partition`, `path`, `size_bytes`, `modified_ms`."""
@@ -168,7 +168,7 @@ class FormatTable(Table):
         rows = [(text, len(files), sum(file.size_bytes for file in files)) for text, files in there]
         return pl.DataFrame(rows, schema={"partition": pl.String, "file_count": pl.Int64, "size_bytes": pl.Int64}, orient="row")
 
-    def _texts(self, handle: Handle, level: Sequence[listing.Partition]) -> list[str]:
+    def _texts(self, handle: TableContext, level: Sequence[listing.PartitionFolder]) -> list[str]:
         types, options = [field.type for field in handle.schema.partition_fields], handle.options
         legacy = options.partition_legacy_name
         told = [partitions.text(one.values, types, default_name=options.partition_default_name, legacy=legacy) for one in level]
@@ -206,7 +206,7 @@ def refreshed(table: ObjectTable, frames: Iterable[pl.DataFrame]) -> Commit:
 
 
 def define_format_table(
-    ground: Ground,
+    ground: TableLocation,
     schema: SchemaLike,
     *,
     format_name: str,
@@ -237,7 +237,7 @@ def define_format_table(
     return made
 
 
-def define_object_table(ground: Ground, *, location: str, comment: str | None = None) -> TableSchema:
+def define_object_table(ground: TableLocation, *, location: str, comment: str | None = None) -> TableSchema:
     """Writes the definition of an object table, under a hidden name. Raises `TableAlreadyExists`, `InvalidOption`."""
     if schema_files.ids(ground):
         raise schemas.exists(ground)
@@ -247,7 +247,7 @@ def define_object_table(ground: Ground, *, location: str, comment: str | None = 
     return made
 
 
-def _schema(ground: Ground, columns: Any, highest: int, partition_keys: Sequence[str], options: Mapping[str, str], comment: str | None) -> TableSchema:
+def _schema(ground: TableLocation, columns: Any, highest: int, partition_keys: Sequence[str], options: Mapping[str, str], comment: str | None) -> TableSchema:
     return TableSchema(
         version=CURRENT_VERSION,
         id=0,
@@ -255,11 +255,11 @@ def _schema(ground: Ground, columns: Any, highest: int, partition_keys: Sequence
         highest_field_id=highest,
         partition_keys=tuple(partition_keys),
         primary_keys=(),
-        options=Frozen(options),
+        options=FrozenDict(options),
         comment=comment,
         time_millis=ground.world.now_ms(),
     )
 
 
-def _hidden(ground: Ground) -> Ground:
+def _hidden(ground: TableLocation) -> TableLocation:
     return replace(ground, layout=replace(ground.layout, hidden=True))

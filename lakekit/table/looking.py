@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakekit import plugins
-from lakekit.draw import html, cards
-from lakekit.errors import NotFound
 from lakekit.data_file.entry_damage import manifest_named
+from lakekit.draw import cards, html
+from lakekit.errors import NotFound
+from lakekit.inspection.summary import health, totals
 from lakekit.metadata import schemas as schema_files
 from lakekit.read import time_travel
+from lakekit.read.table_core import TableCore
 from lakekit.system_tables import frames, metadata, registry
-from lakekit.read.table_core import Opened
 from lakekit.table.schema import Schema, columns_html
 from lakekit.table.schema_difference import SchemaDifference, difference
-from lakekit.inspection.summary import health, totals
 from lakekit.types import quote
 
 if TYPE_CHECKING:
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.model.snapshot import Snapshot
     from lakekit.notebook.browser import Browser
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Looking(Opened):
+class Looking(TableCore):
     """Facts of a table."""
 
     @property
@@ -123,7 +123,7 @@ class Looking(Opened):
         """The index files of a snapshot: hash indexes and deletion vectors."""
         return self._listing(frames.indexes, at)
 
-    def _listing(self, table: Callable[[Handle, Snapshot | None], pl.DataFrame], at: int | str | datetime | None) -> pl.DataFrame:
+    def _listing(self, table: Callable[[TableContext, Snapshot | None], pl.DataFrame], at: int | str | datetime | None) -> pl.DataFrame:
         handle, snapshot = self._at(at)
         with manifest_named(handle, lambda: snapshot):
             return table(handle, snapshot)
@@ -144,7 +144,7 @@ class Looking(Opened):
         handle = self.handle()
         return registry.system(handle.with_options(options) if options else handle, name, at)
 
-    def _at(self, at: int | str | datetime | None) -> tuple[Handle, Snapshot | None]:
+    def _at(self, at: int | str | datetime | None) -> tuple[TableContext, Snapshot | None]:
         handle = self.handle()
         position = time_travel.locate(handle, at)
         self._seen.snapshot_id = None if position.snapshot is None else position.snapshot.id
@@ -183,7 +183,7 @@ class Looking(Opened):
         return card if self._seen.handle is None else card + columns_html(self._seen.handle.schema.fields, self._seen.handle.schema.primary_keys)
 
 
-def statement(name: str, handle: Handle) -> str:
+def statement(name: str, handle: TableContext) -> str:
     """The CREATE TABLE statement of a table."""
     lines = [f"  {quote(f.name)} {f.type}" + ("" if f.comment is None else f" COMMENT {_literal(f.comment)}") for f in handle.schema.fields]
     if handle.schema.primary_keys:

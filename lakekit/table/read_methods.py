@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, Any, Self
 
 import polars as pl
 
-from lakekit.options.frozendict import Frozen
-from lakekit.read import aggregate_pushdown, incremental, explain, user_expressions, stream, lazy, table_scan, time_travel
+from lakekit.options.frozendict import FrozenDict
+from lakekit.read import aggregate_pushdown, explain, incremental, lazy, stream, table_scan, time_travel, user_expressions
+from lakekit.read.table_core import SharedScan, TableCore
 from lakekit.storage.refusal import typed_refusals
-from lakekit.read.table_core import Opened, Shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime, timedelta
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.read.explain import Explain
     from lakekit.read.stream import Change
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Reading(Opened):
+class Reading(TableCore):
     """Rows of a table."""
 
     def scan(self, at: int | str | datetime | None = None, *, raw: bool = False, options: Mapping[str, Any] | None = None) -> pl.LazyFrame:
@@ -132,26 +132,26 @@ class Reading(Opened):
     def with_options(self, options: Mapping[str, Any]) -> Self:
         """The same table with dynamic options put over its own, each checked; None takes one away, the table's own too. Raises `InvalidOption`."""
         self.handle().with_options(options)
-        return replace(self, dynamic=Frozen({**self.dynamic, **options}), _seen=type(self._seen)())
+        return replace(self, dynamic=FrozenDict({**self.dynamic, **options}), _seen=type(self._seen)())
 
     def branch(self, name: str) -> Self:
         """The same table seen from a branch. Raises `BranchNotFound`."""
         self.handle().on_branch(name)
         return replace(self, branch_name=name, _seen=type(self._seen)())
 
-    def _with(self, options: Mapping[str, Any] | None) -> Handle:
+    def _with(self, options: Mapping[str, Any] | None) -> TableContext:
         handle = self.handle()
         return handle.with_options(options) if options else handle
 
-    def _of_newest(self, handle: Handle) -> pl.LazyFrame:
+    def _of_newest(self, handle: TableContext) -> pl.LazyFrame:
         """The frame of the newest snapshot, the same one for some scans: what a frame is asked for the first time takes Polars as long as a small file."""
         shared = self._seen.shared
         if shared is None or shared.scans_left < 1 or shared.handle != handle:
-            shared = self._seen.shared = Shared(handle, lazy.lazy(table_scan.scan(handle), shared=True))
+            shared = self._seen.shared = SharedScan(handle, lazy.lazy(table_scan.scan(handle), shared=True))
         shared.scans_left -= 1
         return shared.frame
 
-    def _asked(self, at: int | str | datetime | None, options: Mapping[str, Any] | None) -> Handle:
+    def _asked(self, at: int | str | datetime | None, options: Mapping[str, Any] | None) -> TableContext:
         check_one_position(at, options)
         return self._with(options)
 

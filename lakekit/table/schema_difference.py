@@ -9,7 +9,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakekit.draw import html, cards
+from lakekit.draw import cards, html
 from lakekit.draw.humanize import plural
 from lakekit.options.secrets import HIDDEN, is_secret
 from lakekit.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS

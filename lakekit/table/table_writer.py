@@ -21,24 +21,24 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 from zlib import crc32
 
-from lakekit.maintenance import after_commit
 from lakekit.codec.cursor import Cursor, jutf
 from lakekit.commit import abort as abandoned, facts
+from lakekit.commit.committer import commit_changes
 from lakekit.commit.overwrite import Overwrite
-from lakekit.commit.committer import publish
 from lakekit.draw.humanize import plural
 from lakekit.errors import InvalidOption, LakekitError, UncommittedRows, Unsupported
+from lakekit.maintenance import after_commit
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.snapshot import BATCH_IDENTIFIER
-from lakekit.storage.together import gathering, settle
+from lakekit.storage.together import defer_sync, sync_all
 from lakekit.write import row_conversion
-from lakekit.write.table_writers import Place, Writers
+from lakekit.write.table_writers import BucketWriters, Place
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from lakekit.commit.result import Commit
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
 
 _MAGIC, _WITHOUT_NUMBERS, _VERSION = b"LKWS", 1, 2
 _CRC_BYTES = 4
@@ -48,18 +48,18 @@ _CRC_BYTES = 4
 class Writer:
     """A table's writer, of one thread; `t.writer()` makes it. See the module."""
 
-    handle: Handle = field(repr=False)
+    handle: TableContext = field(repr=False)
     commit_user: str
     is_counted: bool
     overwrite: Overwrite | None = None
-    _writers: Writers = field(repr=False)
+    _writers: BucketWriters = field(repr=False)
     _carried: list[CommitMessage] = field(default_factory=list, repr=False)
     _pending: list[CommitMessage] = field(default_factory=list, repr=False)
     _last: int | None = None
     _is_closed: bool = False
     _is_tried: bool = False
     """Whether a commit of what is pending was begun: it may be there."""
-    _committing: Handle = field(init=False, repr=False)
+    _committing: TableContext = field(init=False, repr=False)
     """The same table, over a storage whose small files wait for the disk together."""
 
     def __repr__(self) -> str:
@@ -70,15 +70,15 @@ class Writer:
         self._committing = replace(self.handle, storage=self._writers.handle.storage)
 
     @staticmethod
-    def of(handle: Handle, *, commit_user: str | None, overwrite: bool | Mapping[str, Any] | None, compact: bool | None, state: bytes | None) -> Writer:
+    def of(handle: TableContext, *, commit_user: str | None, overwrite: bool | Mapping[str, Any] | None, compact: bool | None, state: bytes | None) -> Writer:
         """See `Table.writer`."""
         user, last, carried, sequences = (commit_user, None, [], {}) if state is None else _restored(state, commit_user)
         replaces = replaced(handle, overwrite)
         if compact is not None:
             handle = handle.with_options({"write-only": str(not compact).lower()})
         name = facts.text("commit_user", user) if user else handle.new_commit_user()
-        gathered = replace(handle, storage=gathering(handle.storage))
-        writers = Writers(gathered, commit_user=name, replaces=replaces is not None, batch=user is None, sequences=sequences)
+        gathered = replace(handle, storage=defer_sync(handle.storage))
+        writers = BucketWriters(gathered, commit_user=name, replaces=replaces is not None, batch=user is None, sequences=sequences)
         return Writer(
             handle=handle,
             commit_user=name,
@@ -107,7 +107,7 @@ class Writer:
         """What was written since the last time, as messages for a commit. From here on the files are the messages': `t.abort(messages)` deletes them."""
         self._check_open()
         self._pending += self._writers.prepare(wait_compaction=wait_compaction)
-        settle(self._committing.storage)
+        sync_all(self._committing.storage)
         found = [*self._carried, *self._pending]
         self._carried, self._pending = [], []
         return found
@@ -129,7 +129,7 @@ class Writer:
         self._pending += self._writers.prepare(identifier=identifier)
         messages = [*self._carried, *self._pending]  # those carried belong to a state: they stay whatever becomes of this commit
         is_new, self._is_tried = not (self.is_counted or self._is_tried), True
-        done = publish(self._committing, messages, commit_user=self.commit_user, identifier=number, overwrite=self.overwrite, is_new_user=is_new)
+        done = commit_changes(self._committing, messages, commit_user=self.commit_user, identifier=number, overwrite=self.overwrite, is_new_user=is_new)
         compacts = any(message.has_compaction for message in messages)
         self._carried, self._pending, self._last, self._is_tried = [], [], number, False
         self._writers.committed(number, done.snapshot_id)
@@ -151,7 +151,7 @@ class Writer:
 
         Rows that come then are newer than all before, those too of messages that `prepare` handed out and nobody has committed yet.
         """
-        settle(self._committing.storage)
+        sync_all(self._committing.storage)
         self._carried, self._pending = [*self._carried, *self._pending], []  # they belong to the state as well from here on
         parts = [message.to_bytes() for message in self._carried]
         last = b"\0" if self._last is None else b"\1" + self._last.to_bytes(8, "big", signed=True)
@@ -194,7 +194,7 @@ class Writer:
             raise UncommittedRows(msg)
 
 
-def replaced(handle: Handle, overwrite: bool | Mapping[str, Any] | None) -> Overwrite | None:
+def replaced(handle: TableContext, overwrite: bool | Mapping[str, Any] | None) -> Overwrite | None:
     """What an overwrite replaces: True, and a partition of which nothing is said, what `t.overwrite` without a partition does; None where nothing is to be."""
     if overwrite is None or overwrite is False:
         return None

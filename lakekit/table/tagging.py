@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lakekit.maintenance import auto_tags, branches, consumers, rollback, tags
 from lakekit.maintenance.arguments import duration_ms, time_ms
-from lakekit.read.table_core import Opened
+from lakekit.read.table_core import TableCore
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Tagging(Opened):
+class Tagging(TableCore):
     """Tags, branches, rollback and consumers of the table's branch."""
 
     def create_tag(

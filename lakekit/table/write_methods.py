@@ -6,21 +6,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakekit.maintenance import after_commit
-from lakekit.dml import row_change
+from lakekit.commit import abort as abandoned
+from lakekit.commit.committer import commit_changes
+from lakekit.commit.overwrite import Overwrite
+from lakekit.data_file import shape
 from lakekit.ddl import schema_writer as schemas
 from lakekit.ddl.schema_changes import AddColumn, UpdateType
-from lakekit.commit import abort as abandoned
-from lakekit.commit.overwrite import Overwrite
-from lakekit.commit.committer import publish
+from lakekit.dml import row_change
 from lakekit.errors import ColumnAlreadyExists, InvalidOption, SchemaMismatch
-from lakekit.data_file import shape
+from lakekit.maintenance import after_commit
 from lakekit.metadata import feature_check
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.snapshot import BATCH_IDENTIFIER
-from lakekit.read.table_core import Opened
+from lakekit.read.table_core import TableCore
 from lakekit.table.table_writer import Writer, partition_spec
-from lakekit.write import row_conversion, input_frames, widening
+from lakekit.write import input_frames, row_conversion, widening
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     import polars as pl
 
     from lakekit.commit.result import Commit
-    from lakekit.metadata.table_context import Handle
-    from lakekit.write.input_frames import Incoming
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.write.input_frames import InputFrames
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Writing(Opened):
+class Writing(TableCore):
     """Rows into a table. A frame is a Polars DataFrame or LazyFrame (streamed), anything with an Arrow stream, an iterator of those, or a list of dicts."""
 
     def append(self, frame: object, *, cast: bool = False, merge_schema: bool = False) -> Commit:
@@ -115,7 +115,7 @@ class Writing(Opened):
         (another commit has those messages, or changed what they need), `RetriesExhausted` (nothing changed), `CommitStateUnknown` (call it again to learn).
         """
         handle, taken = self.handle(), _messages(messages)
-        done = publish(
+        done = commit_changes(
             handle,
             taken,
             commit_user=commit_user,
@@ -131,11 +131,11 @@ class Writing(Opened):
         """Deletes the files of messages that were never handed to a commit. Raises `Conflict` for messages whose commit may have happened."""
         abandoned.abort(self.handle(), _messages(messages))
 
-    def _write(self, frame: object, handle: Handle, *, row_kind: str | None, cast: bool, merge_schema: bool) -> Commit:
+    def _write(self, frame: object, handle: TableContext, *, row_kind: str | None, cast: bool, merge_schema: bool) -> Commit:
         feature_check.check_writable(handle)
         found: object = frame
         if merge_schema:
-            found = taken = input_frames.opened(frame, handle)
+            found = taken = input_frames.open_input(frame, handle)
             if taken.schema is not None:
                 _grow(self, taken, taken.schema, row_kind=row_kind, cast=cast)
             handle = self.handle()
@@ -154,7 +154,7 @@ def _messages(given: object) -> list[CommitMessage]:
     return found
 
 
-def _grow(table: Opened, taken: Incoming, schema: Mapping[str, pl.DataType], *, row_kind: str | None, cast: bool) -> None:
+def _grow(table: TableCore, taken: InputFrames, schema: Mapping[str, pl.DataType], *, row_kind: str | None, cast: bool) -> None:
     """Adds the columns and widens the types that a frame asks for; when another writer adds one first, what is left of them.
 
     Rows that are in memory are looked at first: for a row that is refused the table does not grow, nor by a column that its files would not hold.

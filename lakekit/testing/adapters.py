@@ -64,7 +64,7 @@ class NotThere(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reader:
+class ReaderAdapter:
     """What reads tables. `answer(path, options)` gives what `told` takes apart; `takes_options`: whether it can be asked with options."""
 
     name: str
@@ -73,7 +73,7 @@ class Reader:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Writer:
+class WriterAdapter:
     """What writes tables. `play(path, script)` makes the table of a script (`lakekit.testing.scripts`), as JSON, at a path that does not exist yet."""
 
     name: str
@@ -83,16 +83,16 @@ class Writer:
 # ---- as Python functions -------------------------------------------------------------------------------------------------------------------------
 
 
-def reader_of(said: str | Callable[[str, dict[str, str]], Any]) -> Reader:
+def reader_of(said: str | Callable[[str, dict[str, str]], Any]) -> ReaderAdapter:
     """A reader from `package.module:function` or the function. Raises `InvalidOption` where there is none."""
     function = _function(said, "--reader")
-    return Reader(name=_name(said), answer=lambda path, options: _asked(function, path, options))
+    return ReaderAdapter(name=_name(said), answer=lambda path, options: _asked(function, path, options))
 
 
-def writer_of(said: str | Callable[[str, dict[str, Any]], None]) -> Writer:
+def writer_of(said: str | Callable[[str, dict[str, Any]], None]) -> WriterAdapter:
     """A writer from `package.module:function` or the function. Raises `InvalidOption` where there is none."""
     function = _function(said, "--writer")
-    return Writer(name=_name(said), play=lambda path, script: _asked(function, path, script))
+    return WriterAdapter(name=_name(said), play=lambda path, script: _asked(function, path, script))
 
 
 def _name(said: Any) -> str:
@@ -135,7 +135,7 @@ def _asked(function: Callable[..., Any], path: str, given: dict[str, Any]) -> An
 # ---- as programs ---------------------------------------------------------------------------------------------------------------------------------
 
 
-def reader_command(template: str, *, timeout_s: float = TIMEOUT_S) -> Reader:
+def reader_command(template: str, *, timeout_s: float = TIMEOUT_S) -> ReaderAdapter:
     """A reader from the command of a program. Raises `InvalidOption` where the program or `{path}` is missing."""
     words = _words(template, "--reader-command", ("path",))
 
@@ -149,10 +149,10 @@ def reader_command(template: str, *, timeout_s: float = TIMEOUT_S) -> Reader:
                 raise Broken("it ended well and wrote no {output}")
             return _lines(output.read_bytes())
 
-    return Reader(name=words[0], answer=answer, takes_options="{options}" in template)
+    return ReaderAdapter(name=words[0], answer=answer, takes_options="{options}" in template)
 
 
-def writer_command(template: str, *, timeout_s: float = TIMEOUT_S) -> Writer:
+def writer_command(template: str, *, timeout_s: float = TIMEOUT_S) -> WriterAdapter:
     """A writer from the command of a program. Raises `InvalidOption` where the program, `{path}` or `{script}` is missing."""
     words = _words(template, "--writer-command", ("path", "script"))
 
@@ -162,7 +162,7 @@ def writer_command(template: str, *, timeout_s: float = TIMEOUT_S) -> Writer:
             file.write_text(json.dumps(script, ensure_ascii=False), encoding="utf-8")
             _ran(_filled(words, {"path": path, "script": str(file)}), timeout_s)
 
-    return Writer(name=words[0], play=play)
+    return WriterAdapter(name=words[0], play=play)
 
 
 def _words(template: str, flag: str, needed: Sequence[str]) -> list[str]:

@@ -35,13 +35,13 @@ from lakekit import plugins
 from lakekit.draw import html
 from lakekit.errors import InvalidOption, LakekitError, Unsupported
 from lakekit.table.open_create import open as open_table
-from lakekit.testing import known_scripts, adapters, scripts
+from lakekit.testing import adapters, known_scripts, scripts
+from lakekit.testing.adapters import Broken, NotThere, ReaderAdapter, Refusal, WriterAdapter
 from lakekit.testing.damaged import damages
 from lakekit.testing.expectations import apart, load
 from lakekit.testing.fixtures import fixtures
-from lakekit.testing.golden import broken, comparison as golden, checks
-from lakekit.testing.golden.comparison import Differs
-from lakekit.testing.adapters import Broken, NotThere, Reader, Refusal, Writer
+from lakekit.testing.golden import broken, checks, comparison as golden
+from lakekit.testing.golden.comparison import Mismatch
 from lakekit.testing.recorded_reads import INCREMENTAL, OTHERWISE, answer, is_difference
 
 if TYPE_CHECKING:
@@ -54,13 +54,13 @@ KINDS = ("formats", "broken", "tables", "travel", "changes", "system", "damaged"
 """What areas begin with."""
 OURS, READERS, WRITERS = KINDS, ("tables", "travel", "changes", "damaged", "scripts", "drawn"), ("writes", "drawn")
 NAMES = ("area", "case", "outcome", "expected", "found")
-ITSELF = Reader(name="lakekit", answer=adapters.reader_of(scripts.read).answer)
-ITS_WRITES = Writer(name="lakekit", play=adapters.writer_of(scripts.play).play)
+ITSELF = ReaderAdapter(name="lakekit", answer=adapters.reader_of(scripts.read).answer)
+ITS_WRITES = WriterAdapter(name="lakekit", play=adapters.writer_of(scripts.play).play)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    """One thing that is asked: `ask` raises `Differs`, `NotThere`, `Refusal` or `Broken` where it is not so."""
+class ConformanceCase:
+    """One thing that is asked: `ask` raises `Mismatch`, `NotThere`, `Refusal` or `Broken` where it is not so."""
 
     area: str
     name: str
@@ -79,7 +79,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class ConformanceResult:
     """What came of a run. What is not supported is no failure."""
 
     about: str
@@ -124,34 +124,36 @@ _SHOWN = 10
 
 def run(
     *,
-    reader: str | Reader | Callable[[str, dict[str, str]], Any] | None = None,
-    writer: str | Writer | Callable[[str, dict[str, Any]], None] | None = None,
+    reader: str | ReaderAdapter | Callable[[str, dict[str, str]], Any] | None = None,
+    writer: str | WriterAdapter | Callable[[str, dict[str, Any]], None] | None = None,
     areas: Sequence[str] = (),
     drawn: int = 0,
     seed: int = 0,
     told: Callable[[Outcome], None] | None = None,
-) -> Found:
+) -> ConformanceResult:
     """Ask a reader, a writer, both, or where none is given lakekit itself.
 
     `areas` are names of areas or what these begin with; `drawn`: so many tables are drawn for each engine, from `seed`; `told` hears each outcome as it comes.
     Raises `InvalidOption` for what is no area, reader or writer, and `Unsupported` where `drawn` needs Hypothesis and it is not installed.
     """
-    read = None if reader is None else reader if isinstance(reader, Reader) else adapters.reader_of(reader)
-    write = None if writer is None else writer if isinstance(writer, Writer) else adapters.writer_of(writer)
+    read = None if reader is None else reader if isinstance(reader, ReaderAdapter) else adapters.reader_of(reader)
+    write = None if writer is None else writer if isinstance(writer, WriterAdapter) else adapters.writer_of(writer)
     outcomes = []
     for case in asked(reader=read, writer=write, areas=areas, drawn=drawn, seed=seed):
         outcomes.append(_outcome(case))
         if told is not None:
             told(outcomes[-1])
-    return Found(about=" and ".join(one.name for one in (read, write) if one is not None) or "lakekit", outcomes=tuple(outcomes))
+    return ConformanceResult(about=" and ".join(one.name for one in (read, write) if one is not None) or "lakekit", outcomes=tuple(outcomes))
 
 
-def asked(*, reader: Reader | None = None, writer: Writer | None = None, areas: Sequence[str] = (), drawn: int = 0, seed: int = 0) -> Iterator[Case]:
+def asked(
+    *, reader: ReaderAdapter | None = None, writer: WriterAdapter | None = None, areas: Sequence[str] = (), drawn: int = 0, seed: int = 0
+) -> Iterator[ConformanceCase]:
     """The cases of a run, in their order. Raises as `run` does."""
     itself = reader is None and writer is None
     kinds = OURS if itself else [kind for kind in KINDS if (reader and kind in READERS) or (writer and kind in WRITERS)]
     reads, writes = (ITSELF, ITS_WRITES) if itself else (reader, writer)
-    makers: dict[str, Callable[[], Iterator[Case]]] = {
+    makers: dict[str, Callable[[], Iterator[ConformanceCase]]] = {
         "formats": _formats,
         "broken": _broken,
         "damaged": lambda: _damaged(reads or ITSELF),
@@ -188,10 +190,10 @@ def _needs_hypothesis() -> None:
     plugins.load("testing", "drawn")
 
 
-def _outcome(case: Case) -> Outcome:
+def _outcome(case: ConformanceCase) -> Outcome:
     try:
         case.ask()
-    except Differs as wrong:
+    except Mismatch as wrong:
         return Outcome(area=case.area, case=case.name, outcome="failed", expected=f"{wrong.what}: {wrong.expected}", found=str(wrong.found))
     except (NotThere, Unsupported) as missing:
         return Outcome(area=case.area, case=case.name, outcome="unsupported", found=str(missing))
@@ -207,22 +209,22 @@ def _outcome(case: Case) -> Outcome:
 # ---- bytes ---------------------------------------------------------------------------------------------------------------------------------------
 
 
-def _formats() -> Iterator[Case]:
+def _formats() -> Iterator[ConformanceCase]:
     for name in golden.formats():
         for path in golden.cases(name):
             if name in checks.REFUSED:
-                yield Case(area=f"formats/{name}", name=path.stem, ask=lambda name=name: _not_there(checks.REFUSED[name]))  # type: ignore[misc]
+                yield ConformanceCase(area=f"formats/{name}", name=path.stem, ask=lambda name=name: _not_there(checks.REFUSED[name]))  # type: ignore[misc]
             else:
-                yield Case(area=f"formats/{name}", name=path.stem, ask=lambda path=path: checks.check(path))  # type: ignore[misc]
+                yield ConformanceCase(area=f"formats/{name}", name=path.stem, ask=lambda path=path: checks.check(path))  # type: ignore[misc]
 
 
 def _not_there(why: str) -> None:
     raise NotThere(why)
 
 
-def _broken() -> Iterator[Case]:
+def _broken() -> Iterator[ConformanceCase]:
     for path in golden.broken_cases():
-        yield Case(area=f"broken/{path.parent.name}", name=path.stem, ask=lambda path=path: broken.refused(*golden.load(path)))  # type: ignore[misc]
+        yield ConformanceCase(area=f"broken/{path.parent.name}", name=path.stem, ask=lambda path=path: broken.refused(*golden.load(path)))  # type: ignore[misc]
 
 
 # ---- golden tables -------------------------------------------------------------------------------------------------------------------------------
@@ -237,16 +239,16 @@ def kind_of(read: Read) -> str:
     return "travel" if read.options or read.branch else "tables"
 
 
-def _recorded(kind: str, reader: Reader) -> Iterator[Case]:
+def _recorded(kind: str, reader: ReaderAdapter) -> Iterator[ConformanceCase]:
     for path in sorted((fixtures() / "tables").glob("*.json")):
         table = load(path.stem)
         area = f"{kind}/{table.name.partition('_')[0]}"
         for read in table.reads:
             if kind_of(read) == kind and (reader is ITSELF or (table.name, read.name) not in OTHERWISE):
-                yield Case(area=area, name=f"{table.name}: {read.name}", ask=lambda table=table, read=read: _read(reader, table, read))  # type: ignore[misc]
+                yield ConformanceCase(area=area, name=f"{table.name}: {read.name}", ask=lambda table=table, read=read: _read(reader, table, read))  # type: ignore[misc]
 
 
-def _read(reader: Reader, table: Table, read: Read) -> None:
+def _read(reader: ReaderAdapter, table: Table, read: Read) -> None:
     if reader is ITSELF:
         wrong = answer(table, read)
         own = OTHERWISE.get((table.name, read.name))
@@ -255,22 +257,22 @@ def _read(reader: Reader, table: Table, read: Read) -> None:
         if wrong is not None and wrong.startswith("Unsupported: "):
             raise NotThere(wrong.removeprefix("Unsupported: "))
         if wrong is not None:
-            raise Differs("as the engine reads", read.error or f"{len(read.rows)} rows", wrong)
+            raise Mismatch("as the engine reads", read.error or f"{len(read.rows)} rows", wrong)
         return
     options = {**read.options, **({"branch": read.branch} if read.branch else {})}
     try:
         found = _rows(reader, table.path, read, options)
     except Refusal as refused:
         if read.error is None:
-            raise Differs("rows", len(read.rows), str(refused)) from refused
+            raise Mismatch("rows", len(read.rows), str(refused)) from refused
         return
     if read.error is not None:
-        raise Differs("a refusal", read.error, f"{len(found[0])} rows")
+        raise Mismatch("a refusal", read.error, f"{len(found[0])} rows")
     changes = kind_of(read) == "changes" and not is_difference(open_table(table.path, branch=read.branch), dict(read.options))
     _compare(found, read, kinds=changes)
 
 
-def _rows(reader: Reader, path: str, read: Read, options: dict[str, str]) -> tuple[adapters.Rows, bool]:
+def _rows(reader: ReaderAdapter, path: str, read: Read, options: dict[str, str]) -> tuple[adapters.Rows, bool]:
     if options and not reader.takes_options:
         raise NotThere(f"its command has no {{options}}, and this needs {json.dumps(options)}")
     given = reader.answer(path, options)
@@ -282,10 +284,10 @@ def _rows(reader: Reader, path: str, read: Read, options: dict[str, str]) -> tup
 def _compare(found: tuple[adapters.Rows, bool], read: Read, *, kinds: bool = False) -> None:
     wrong = apart(found[0], read, kinds=kinds)
     if wrong is not None:
-        raise Differs("rows with their kinds" if kinds else "rows", len(read.rows), wrong)
+        raise Mismatch("rows with their kinds" if kinds else "rows", len(read.rows), wrong)
 
 
-def _damaged(reader: Reader) -> Iterator[Case]:
+def _damaged(reader: ReaderAdapter) -> Iterator[ConformanceCase]:
     for damage in damages():
 
         def ask(damage: Any = damage) -> None:
@@ -294,25 +296,25 @@ def _damaged(reader: Reader) -> Iterator[Case]:
                     answered = reader.answer(damage.copy(folder), {})
                 except Refusal:
                     return
-            raise Differs("a refusal", "an error", f"{len(adapters.told(answered, (), ())[0])} rows")
+            raise Mismatch("a refusal", "an error", f"{len(adapters.told(answered, (), ())[0])} rows")
 
-        yield Case(area=f"damaged/{damage.area}", name=damage.name, ask=ask)
+        yield ConformanceCase(area=f"damaged/{damage.area}", name=damage.name, ask=ask)
 
 
 # ---- tables made by scripts ----------------------------------------------------------------------------------------------------------------------
 
 
-def _scripts(reader: Reader) -> Iterator[Case]:
+def _scripts(reader: ReaderAdapter) -> Iterator[ConformanceCase]:
     for script in known_scripts.scripts():
-        yield Case(area=f"scripts/{script.area}", name=script.name, ask=lambda script=script: read_one(reader, script))  # type: ignore[misc]
+        yield ConformanceCase(area=f"scripts/{script.area}", name=script.name, ask=lambda script=script: read_one(reader, script))  # type: ignore[misc]
 
 
-def _writes(writer: Writer) -> Iterator[Case]:
+def _writes(writer: WriterAdapter) -> Iterator[ConformanceCase]:
     for script in known_scripts.scripts():
-        yield Case(area=f"writes/{script.area}", name=script.name, ask=lambda script=script: write_one(writer, script))  # type: ignore[misc]
+        yield ConformanceCase(area=f"writes/{script.area}", name=script.name, ask=lambda script=script: write_one(writer, script))  # type: ignore[misc]
 
 
-def read_one(reader: Reader, script: Script) -> None:
+def read_one(reader: ReaderAdapter, script: Script) -> None:
     """A table that lakekit makes by a script, read by a reader. Raises as a case does."""
     with tempfile.TemporaryDirectory(prefix="lakekit-script-") as folder:
         scripts.play(f"{folder}/t", script.as_json())
@@ -320,7 +322,7 @@ def read_one(reader: Reader, script: Script) -> None:
         _compare(_rows(reader, f"{folder}/t", read, {}), read)
 
 
-def write_one(writer: Writer, script: Script) -> None:
+def write_one(writer: WriterAdapter, script: Script) -> None:
     """A table that a writer makes by a script, looked through and read. Raises as a case does."""
     with tempfile.TemporaryDirectory(prefix="lakekit-script-") as folder:
         writer.play(f"{folder}/t", script.as_json())
@@ -328,20 +330,20 @@ def write_one(writer: Writer, script: Script) -> None:
             table = open_table(f"{folder}/t")
             report = table.check(deep=True)
         except LakekitError as wrong:
-            raise Differs("a table", "one that can be opened", f"{type(wrong).__name__}: {wrong}") from wrong
+            raise Mismatch("a table", "one that can be opened", f"{type(wrong).__name__}: {wrong}") from wrong
         if not report.ok:
-            raise Differs("problems", "none", "; ".join(str(one) for one in report.problems[:3]))
+            raise Mismatch("problems", "none", "; ".join(str(one) for one in report.problems[:3]))
         read = script.wanted()
         for name in ("primary_keys", "partition_keys"):
             if tuple(getattr(table, name)) != getattr(script, name):
-                raise Differs(name, getattr(script, name), tuple(getattr(table, name)))
+                raise Mismatch(name, getattr(script, name), tuple(getattr(table, name)))
         names = table.schema.to_polars().names()
         if names != list(read.columns):
-            raise Differs("columns", list(read.columns), names)
+            raise Mismatch("columns", list(read.columns), names)
         _compare(_rows(ITSELF, f"{folder}/t", read, {}), read)
 
 
-def _drawn(reader: Reader | None, writer: Writer | None, count: int, seed: int) -> Iterator[Case]:
+def _drawn(reader: ReaderAdapter | None, writer: WriterAdapter | None, count: int, seed: int) -> Iterator[ConformanceCase]:
     if not count:
         return
     for engine in known_scripts.ENGINES:
@@ -349,18 +351,18 @@ def _drawn(reader: Reader | None, writer: Writer | None, count: int, seed: int) 
             if implementation is not None:
                 name = f"{count} tables {what}, seed {seed}"
                 ask = lambda engine=engine, one=one, who=implementation: _search(engine, count, seed, lambda script: one(who, script))  # noqa: E731
-                yield Case(area=f"drawn/{engine}", name=name, ask=ask)
+                yield ConformanceCase(area=f"drawn/{engine}", name=name, ask=ask)
 
 
 def _search(engine: str, count: int, seed: int, ask: Callable[[Script], None]) -> None:
     shrunk = plugins.load("testing", "drawn").shrunk
 
     def differs(script: Script) -> Outcome | None:
-        found = _outcome(Case(area="", name="", ask=lambda: ask(script)))
+        found = _outcome(ConformanceCase(area="", name="", ask=lambda: ask(script)))
         return found if found.outcome == "failed" else None
 
     wrong = shrunk(engine, count=count, seed=seed, differs=differs)
     if wrong is not None:
         script, outcome = wrong
         assert isinstance(outcome, Outcome)
-        raise Differs("the smallest script that differs", json.dumps(script.as_json(), ensure_ascii=False), f"expected {outcome.expected}; {outcome.found}")
+        raise Mismatch("the smallest script that differs", json.dumps(script.as_json(), ensure_ascii=False), f"expected {outcome.expected}; {outcome.found}")

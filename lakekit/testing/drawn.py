@@ -14,10 +14,10 @@ import polars as pl
 from hypothesis import HealthCheck, Phase, given, seed as seeded, settings, strategies as st
 
 from lakekit.format.polars_types import polars_type
+from lakekit.testing.adapters import KIND
 from lakekit.testing.expectations import rows_of
 from lakekit.testing.known_scripts import ENGINES
-from lakekit.testing.adapters import KIND
-from lakekit.testing.scripts import Script, Step
+from lakekit.testing.scripts import Script, ScriptStep
 from lakekit.testing.strategies import COMPARABLE, KEYS, ORDERED, field_of, ordered, values
 
 if TYPE_CHECKING:
@@ -97,20 +97,20 @@ def _columns(draw: st.DrawFn, area: str, options: dict[str, str]) -> list[Field]
 
 
 @st.composite
-def _steps(draw: st.DrawFn, area: str, fields: list[Field], primary: tuple[str, ...], options: dict[str, str]) -> list[Step]:
+def _steps(draw: st.DrawFn, area: str, fields: list[Field], primary: tuple[str, ...], options: dict[str, str]) -> list[ScriptStep]:
     identity = [one for one in fields if one.name in primary]
     some = st.fixed_dictionaries({one.name: encoded(one.type, values(one.type)) for one in identity})
     known = draw(st.lists(some, min_size=1, max_size=4))
     kinds = ("+I", "+I", "+U", "-U", "-D") if area == "deduplicate" else ("+I",)
     rest = {one.name: encoded(one.type, ordered(one.type) if one.name == "u" else values(one.type)) for one in fields if one.name not in primary}
     row = st.builds(lambda key, other, kind: {KIND: kind, **key, **other}, st.sampled_from(known), st.fixed_dictionaries(rest), st.sampled_from(kinds))
-    write = st.lists(row, min_size=1, max_size=6).map(lambda rows: Step(do="write", rows=tuple(rows)))
-    able = [write, write, write, st.booleans().map(lambda full: Step(do="compact", full=full))]
+    write = st.lists(row, min_size=1, max_size=6).map(lambda rows: ScriptStep(do="write", rows=tuple(rows)))
+    able = [write, write, write, st.booleans().map(lambda full: ScriptStep(do="compact", full=full))]
     if area == "deduplicate" and "sequence.field" not in options:
-        able.append(st.lists(st.sampled_from(known), min_size=1, max_size=2).map(lambda rows: Step(do="delete", rows=tuple(rows))))
+        able.append(st.lists(st.sampled_from(known), min_size=1, max_size=2).map(lambda rows: ScriptStep(do="delete", rows=tuple(rows))))
     found = [draw(write), *draw(st.lists(st.one_of(able), max_size=5))]
     if area == "first-row" or "deletion-vectors.enabled" in options:
-        found.append(Step(do="compact", full=True))  # what waits at level 0 is not read
+        found.append(ScriptStep(do="compact", full=True))  # what waits at level 0 is not read
     return found
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lakekit.testing.adapters import KIND
-from lakekit.testing.scripts import Script, Step
+from lakekit.testing.scripts import Script, ScriptStep
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-_FULL = Step(do="compact", full=True)
+_FULL = ScriptStep(do="compact", full=True)
 _LONG = "longer than sixteen characters, and then "
 _K = {"k": "INT NOT NULL"}
 _KV = {**_K, "v": "STRING"}
@@ -43,20 +43,20 @@ EVERY_TYPE: dict[str, tuple[str, list[Any]]] = {
 """A column of each type: its lowest value or an odd one, another, and null."""
 
 
-def write(*rows: Any) -> Step:
+def write(*rows: Any) -> ScriptStep:
     """A step that writes dicts, +I where they say no kind."""
-    return Step(do="write", rows=tuple({KIND: "+I", **row} for row in rows))
+    return ScriptStep(do="write", rows=tuple({KIND: "+I", **row} for row in rows))
 
 
 def _kv(*pairs: tuple[int, str | None], kind: str = "+I") -> list[dict[str, Any]]:
     return [{KIND: kind, "k": k, "v": v} for k, v in pairs]
 
 
-def _delete(*rows: dict[str, Any]) -> Step:
-    return Step(do="delete", rows=rows)
+def _delete(*rows: dict[str, Any]) -> ScriptStep:
+    return ScriptStep(do="delete", rows=rows)
 
 
-def _of(area: str, name: str, columns: Mapping[str, str], *steps: Step, keys: str = "", partitions: str = "", **options: str) -> Script:
+def _of(area: str, name: str, columns: Mapping[str, str], *steps: ScriptStep, keys: str = "", partitions: str = "", **options: str) -> Script:
     """A script; names of options are written with _ for - and __ for a dot."""
     said = {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()}
     if area != "append":
@@ -109,7 +109,7 @@ def _deduplicate() -> Iterable[Script]:
     yield _of("deduplicate", "twice in one commit", _KV, write(*_kv((1, "a"), (1, "b"), (2, "x"))), write(*_kv((1, "c"), (1, "d"))), keys="k")
     runs = [write(*_kv((n, f"{n}"), (n + 1, f"{n}"), (9 - n, f"{n}"))) for n in range(7)]
     yield _of("deduplicate", "many runs", _KV, *runs, keys="k")
-    yield _of("deduplicate", "many runs, compacted", _KV, *runs, Step(do="compact"), _FULL, keys="k")
+    yield _of("deduplicate", "many runs, compacted", _KV, *runs, ScriptStep(do="compact"), _FULL, keys="k")
     yield _of("deduplicate", "vectors", _KV, first, again, _FULL, keys="k", deletion_vectors__enabled="true")
     text = {"k": "STRING NOT NULL", "v": "INT"}
     rows_of_texts = [{"k": f"{_LONG}{n}", "v": n} for n in range(40)]
@@ -127,7 +127,7 @@ def _deduplicate() -> Iterable[Script]:
 def _sequences() -> Iterable[Script]:
     columns = {**_K, "s": "BIGINT", "v": "STRING"}
 
-    def rows(*found: tuple[int, int | None, str]) -> Step:
+    def rows(*found: tuple[int, int | None, str]) -> ScriptStep:
         return write(*({"k": k, "s": s, "v": v} for k, s, v in found))
 
     steps = (rows((1, 5, "new"), (2, 5, "old")), rows((1, 4, "late"), (2, 6, "newer")), rows((3, None, "none"), (3, 1, "one"), (2, 6, "same")))
@@ -140,7 +140,7 @@ def _sequences() -> Iterable[Script]:
 def _folds() -> Iterable[Script]:
     columns = {**_K, "a": "INT", "b": "STRING", "c": "BIGINT"}
 
-    def rows(*found: tuple[int, int | None, str | None, int | None]) -> Step:
+    def rows(*found: tuple[int, int | None, str | None, int | None]) -> ScriptStep:
         return write(*({"k": k, "a": a, "b": b, "c": c} for k, a, b, c in found))
 
     steps = (rows((1, 1, "a", None), (2, None, None, 7)), rows((1, None, "b", 5), (2, 2, None, None)), rows((1, 3, None, None), (3, None, None, None)))

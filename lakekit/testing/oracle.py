@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lakekit.lsm.aggregates.contract import FieldFunction
-    from lakekit.lsm.rule import MergeRule, SequenceGroup
+    from lakekit.lsm.rule import MergeSpec, SequenceGroup
     from lakekit.types import DataType
 
 Row = dict[str, Any]
@@ -36,11 +36,11 @@ _WIDTH = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _EXACT = Context(prec=200, rounding=ROUND_HALF_UP)
 
 
-class Refused(Exception):
+class RefusedRows(Exception):
     """The engine refuses these rows; the text is a fragment of the reference's message."""
 
 
-def merge(rows: list[Row], rule: MergeRule) -> list[Row]:
+def merge(rows: list[Row], rule: MergeSpec) -> list[Row]:
     """One row a key, deletes included, in no particular order."""
     keys: dict[Any, list[Row]] = {}
     for row in rows:
@@ -67,7 +67,7 @@ def _float_order(value: float) -> tuple[int, float, float]:
     return (1, 0.0, 0.0) if math.isnan(value) else (0, value, math.copysign(1.0, value))
 
 
-def _older(one: Row, other: Row, rule: MergeRule) -> int:
+def _older(one: Row, other: Row, rule: MergeSpec) -> int:
     for name in rule.sequence_fields:
         mine, theirs = one[name], other[name]
         found = compare(mine, theirs, as_sequence=True)
@@ -78,7 +78,7 @@ def _older(one: Row, other: Row, rule: MergeRule) -> int:
     return compare(one["_SEQUENCE_NUMBER"], other["_SEQUENCE_NUMBER"]) or compare(_adds(one), _adds(other))
 
 
-def _age(rule: MergeRule) -> Callable[[Row], Any]:
+def _age(rule: MergeSpec) -> Callable[[Row], Any]:
     def older(one: Row, other: Row) -> int:
         return _older(one, other, rule)
 
@@ -92,14 +92,14 @@ def _adds(row: Row) -> bool:
 # ---- engines (3) ---------------------------------------------------------------------------------------------------------------------------------
 
 
-def _merged(versions: list[Row], rule: MergeRule) -> Row | None:
+def _merged(versions: list[Row], rule: MergeSpec) -> Row | None:
     if len(versions) == 1:
         return versions[0]
     if rule.lookup and LEVEL in versions[0]:
         above = [row for row in versions if row[LEVEL] > 0]
         lowest = min(above, key=lambda row: row[LEVEL]) if above else None
         versions = [row for row in versions if row[LEVEL] <= 0 or row is lowest]
-    engines: dict[str, Callable[[list[Row], MergeRule], Row | None]] = {
+    engines: dict[str, Callable[[list[Row], MergeSpec], Row | None]] = {
         "deduplicate": _deduplicate,
         "first-row": _first_row,
         "partial-update": _partial_update,
@@ -108,30 +108,30 @@ def _merged(versions: list[Row], rule: MergeRule) -> Row | None:
     return engines[rule.engine](versions, rule)
 
 
-def _deduplicate(versions: list[Row], rule: MergeRule) -> Row | None:
+def _deduplicate(versions: list[Row], rule: MergeSpec) -> Row | None:
     kept = [row for row in versions if _adds(row) or not rule.ignore_delete]
     return kept[-1] if kept else None
 
 
-def _first_row(versions: list[Row], rule: MergeRule) -> Row | None:
+def _first_row(versions: list[Row], rule: MergeSpec) -> Row | None:
     if not rule.ignore_delete and not all(_adds(row) for row in versions):
-        raise Refused("By default, First row merge engine can not accept DELETE/UPDATE_BEFORE records")
+        raise RefusedRows("By default, First row merge engine can not accept DELETE/UPDATE_BEFORE records")
     kept = [row for row in versions if _adds(row)]
     return kept[0] if kept else None
 
 
-def _names(versions: list[Row], rule: MergeRule) -> list[str]:
+def _names(versions: list[Row], rule: MergeSpec) -> list[str]:
     return [field.name for field in rule.fields if field.name in versions[0]]
 
 
-def _copy(row: Row, names: list[str], rule: MergeRule) -> Row:
+def _copy(row: Row, names: list[str], rule: MergeSpec) -> Row:
     for field in rule.fields:
         if field.name in names and not field.type.nullable and row[field.name] is None:
-            raise Refused("can not be null")
+            raise RefusedRows("can not be null")
     return {name: row[name] for name in names}
 
 
-def _aggregation(versions: list[Row], rule: MergeRule) -> Row | None:
+def _aggregation(versions: list[Row], rule: MergeSpec) -> Row | None:
     names = _names(versions, rule)
     state = {name: Accumulator(rule.functions[name]) for name in names}
     held: Row = dict.fromkeys(names)
@@ -147,7 +147,7 @@ def _aggregation(versions: list[Row], rule: MergeRule) -> Row | None:
     return {**held, "_VALUE_KIND": DELETE if deleted else 0, "_SEQUENCE_NUMBER": versions[-1]["_SEQUENCE_NUMBER"]}
 
 
-def _partial_update(versions: list[Row], rule: MergeRule) -> Row | None:
+def _partial_update(versions: list[Row], rule: MergeSpec) -> Row | None:
     names = _names(versions, rule)
     state = {name: Accumulator(rule.functions[name]) for name in names if name in rule.functions}
     held: Row = dict.fromkeys(names)
@@ -169,7 +169,7 @@ def _partial_update(versions: list[Row], rule: MergeRule) -> Row | None:
                 if row["_VALUE_KIND"] == DELETE:
                     deleted, held = True, _copy(row, names, rule)
             else:
-                raise Refused("By default, Partial update can not accept delete records")
+                raise RefusedRows("By default, Partial update can not accept delete records")
             continue
         sequence = row["_SEQUENCE_NUMBER"]
         if rule.groups:
@@ -184,7 +184,7 @@ def _compare_group(row: Row, held: Row, group: SequenceGroup) -> int:
     return next((found for name in group.columns if (found := compare(row[name], held[name], as_sequence=True))), 0)
 
 
-def _update_groups(row: Row, held: Row, names: list[str], rule: MergeRule, state: dict[str, Accumulator]) -> None:
+def _update_groups(row: Row, held: Row, names: list[str], rule: MergeSpec, state: dict[str, Accumulator]) -> None:
     for name in names:
         group = rule.group_of(name)
         function = state.get(name)
@@ -205,7 +205,7 @@ def _update_groups(row: Row, held: Row, names: list[str], rule: MergeRule, state
             held[name] = function.agg_reversed(held[name], row[name])
 
 
-def _retract_groups(row: Row, held: Row, names: list[str], rule: MergeRule, state: dict[str, Accumulator]) -> bool:
+def _retract_groups(row: Row, held: Row, names: list[str], rule: MergeSpec, state: dict[str, Accumulator]) -> bool:
     """Whether the row is removed."""
     for name in names:
         group = rule.group_of(name)
@@ -280,7 +280,7 @@ class Accumulator:
                 return acc if acc is None or value is None else _divided(self.type, acc, value)
             case "collect" | "merge_map" | "nested_update":
                 return acc if acc is None or value is None else _RETRACTED[self.name](self.function, acc, value)
-        raise Refused(f"Aggregate function '{self.function.name}' does not support retraction")
+        raise RefusedRows(f"Aggregate function '{self.function.name}' does not support retraction")
 
 
 def _wrap(t: DataType, value: int) -> int:
@@ -333,15 +333,15 @@ def _multiplied(t: DataType, acc: Any, value: Any) -> Any:
 def _divided(t: DataType, acc: Any, value: Any) -> Any:
     if t.root == "DECIMAL":
         if not value:
-            raise Refused("Division by zero")
+            raise RefusedRows("Division by zero")
         exact = Context(prec=300, traps=[Inexact])
         try:
             return _fitting(t, exact.divide(acc, value))
         except Inexact as wrong:
-            raise Refused("Non-terminating decimal expansion") from wrong
+            raise RefusedRows("Non-terminating decimal expansion") from wrong
     if t.root in _WIDTH:
         if value == 0:
-            raise Refused("/ by zero")
+            raise RefusedRows("/ by zero")
         down = abs(acc) // abs(value)
         return _wrap(t, down if (acc < 0) == (value < 0) else -down)
     if value == 0:

@@ -25,7 +25,7 @@ CHANGELOG = tuple(row for k in range(1, 5) for row in (("-D", k, f"v{k}"), ("+I"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Otherwise:
+class DifferentAnswer:
     """A read that lakekit answers otherwise than the engine, on purpose: these columns of these rows, or this error."""
 
     reason: str
@@ -34,13 +34,13 @@ class Otherwise:
     error: type[LakekitError] | None = None
 
 
-def rows(reason: str, columns: str, *found: tuple[Any, ...]) -> Otherwise:
+def rows(reason: str, columns: str, *found: tuple[Any, ...]) -> DifferentAnswer:
     """These columns of these rows."""
-    return Otherwise(reason=reason, columns=tuple(columns.split()), rows=found)
+    return DifferentAnswer(reason=reason, columns=tuple(columns.split()), rows=found)
 
 
 OTHERWISE = {
-    ("append_row_tracking", "row_tracking"): Otherwise(reason="row ids are refused by name", error=Unsupported),
+    ("append_row_tracking", "row_tracking"): DifferentAnswer(reason="row ids are refused by name", error=Unsupported),
     ("changelog_aggregation_full_compaction", "audit_log-changes-0-6-diff"): rows(
         FROM_NOTHING, "rowkind k s m", ("+I", 1, 12, "z"), ("+I", 2, 1, "b"), ("+I", 3, 3, None)
     ),
@@ -74,13 +74,13 @@ OTHERWISE = {
 """Every recorded read that lakekit answers in its own way, and why: (case, read) → what it answers."""
 
 
-class Differs(Protocol):
+class FrameComparison(Protocol):
     """How rows are compared."""
 
     def __call__(self, frame: pl.DataFrame, read: Read, *, kind_column: str | None) -> str | None: ...
 
 
-def answer(case: Case, read: Read, *, differs: Differs = difference) -> str | None:
+def answer(case: Case, read: Read, *, differs: FrameComparison = difference) -> str | None:
     """None when lakekit answers a recorded read as the engine did, or as `OTHERWISE` says, else what is different."""
     if (own := OTHERWISE.get((case.name, read.name))) is not None:
         return otherwise(case, read, own)
@@ -101,7 +101,7 @@ def answer(case: Case, read: Read, *, differs: Differs = difference) -> str | No
     return differs(frame, read, kind_column=KIND if kinds else None)
 
 
-def otherwise(case: Case, read: Read, own: Otherwise) -> str | None:
+def otherwise(case: Case, read: Read, own: DifferentAnswer) -> str | None:
     """None when lakekit answers as it should, and the engine in another way."""
     try:
         found = asked(case, read)

@@ -31,8 +31,8 @@ from lakekit.model.table_schema import TableSchema
 from lakekit.table.creating import create
 from lakekit.table.open_create import open as open_table
 from lakekit.testing import oracle
-from lakekit.testing.expectations import Read, rows_of, series_of
 from lakekit.testing.adapters import KIND
+from lakekit.testing.expectations import Read, rows_of, series_of
 from lakekit.types import Field, parse
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class ScriptStep:
     """One commit: `rows` to write (each with its kind under `_row_kind`) or to delete, or a compaction."""
 
     do: Literal["write", "delete", "compact"]
@@ -61,7 +61,7 @@ class Script:
     area: str
     name: str
     columns: Mapping[str, str]
-    steps: tuple[Step, ...]
+    steps: tuple[ScriptStep, ...]
     primary_keys: tuple[str, ...] = ()
     partition_keys: tuple[str, ...] = ()
     options: Mapping[str, str]
@@ -72,10 +72,10 @@ class Script:
         return tuple(Field(name, parse(text), id=number) for number, (name, text) in enumerate(self.columns.items()))
 
     @property
-    def rule(self) -> rules.MergeRule:
+    def rule(self) -> rules.MergeSpec:
         """How its versions merge."""
         count = len(self.columns)
-        return rules.of(
+        return rules.merge_spec_from_options(
             TableSchema(version=3, id=0, fields=self.fields, highest_field_id=count - 1, primary_keys=self.primary_keys, options=dict(self.options))
         )
 

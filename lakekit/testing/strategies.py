@@ -23,7 +23,7 @@ from lakekit.types import Field, parse, part
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lakekit.lsm.rule import MergeRule
+    from lakekit.lsm.rule import MergeSpec
     from lakekit.types import DataType
 
 SYSTEM = {"_SEQUENCE_NUMBER": pl.Int64(), "_VALUE_KIND": pl.Int8(), LEVEL: pl.Int32()}
@@ -45,9 +45,9 @@ class Merging:
         return TableSchema(version=3, id=0, fields=fields, highest_field_id=len(fields) - 1, primary_keys=self.key, options=dict(self.options))
 
     @property
-    def rule(self) -> MergeRule:
+    def rule(self) -> MergeSpec:
         """How its versions merge."""
-        return rules.of(self.schema)
+        return rules.merge_spec_from_options(self.schema)
 
     def frame(self, order: Sequence[int] | None = None) -> pl.DataFrame:
         """The rows as a section, or some of them in that order."""
@@ -68,7 +68,7 @@ def plain(frame: pl.DataFrame) -> list[dict[str, Any]]:
     return [dict(row) for row in frame.to_arrow().to_pylist()]
 
 
-def canonical(rows: list[dict[str, Any]], rule: MergeRule) -> list[str]:
+def canonical(rows: list[dict[str, Any]], rule: MergeSpec) -> list[str]:
     """Rows as texts that are equal where rows are: without regard to their order, nor to that of collections which the reference keeps in hash tables."""
     hashed = ("merge_map", "merge_map_with_keytime", "nested_partial_update")
     loose = {name for name, one in rule.functions.items() if one.name in hashed or one.nested_key or (one.name == "collect" and one.distinct)}

@@ -61,20 +61,20 @@ def compressed(file: BinaryIO, compression: str) -> Sink:
     """A sink that compresses into a file."""
     match known(compression):
         case "none":
-            return _Stream(file, _Same())
+            return _DecompressStream(file, _PlainSink())
         case "gzip":
-            return _Stream(file, zlib.compressobj(wbits=_GZIP))
+            return _DecompressStream(file, zlib.compressobj(wbits=_GZIP))
         case "deflate":
-            return _Stream(file, zlib.compressobj())
+            return _DecompressStream(file, zlib.compressobj())
         case "bzip2":
-            return _Stream(file, bz2.BZ2Compressor())
+            return _DecompressStream(file, bz2.BZ2Compressor())
         case "zstd":
             return _Zstandard(file)
         case blocked:
-            return _Blocks(file, pa.Codec(_BLOCKED[blocked]))
+            return _BlockStream(file, pa.Codec(_BLOCKED[blocked]))
 
 
-class _Same:
+class _PlainSink:
     def compress(self, data: bytes) -> bytes:
         return data
 
@@ -82,7 +82,7 @@ class _Same:
         return b""
 
 
-class _Stream:
+class _DecompressStream:
     def __init__(self, file: BinaryIO, compressor: Any) -> None:
         self.file, self.compressor = file, compressor
 
@@ -95,7 +95,7 @@ class _Stream:
 
 class _Zstandard:
     def __init__(self, file: BinaryIO) -> None:
-        self.stream = pa.CompressedOutputStream(pa.PythonFile(_Kept(file), mode="w"), "zstd")
+        self.stream = pa.CompressedOutputStream(pa.PythonFile(_UnclosedFile(file), mode="w"), "zstd")
 
     def write(self, data: bytes) -> None:
         self.stream.write(data)
@@ -104,7 +104,7 @@ class _Zstandard:
         self.stream.close()
 
 
-class _Kept(io.RawIOBase):
+class _UnclosedFile(io.RawIOBase):
     """A file that stays open when Arrow closes it."""
 
     def __init__(self, file: BinaryIO) -> None:
@@ -118,7 +118,7 @@ class _Kept(io.RawIOBase):
         return self.file.write(data)
 
 
-class _Blocks:
+class _BlockStream:
     def __init__(self, file: BinaryIO, codec: pa.Codec) -> None:
         self.file, self.codec, self.waiting = file, codec, bytearray()
 

@@ -20,13 +20,13 @@ import polars as pl
 from lakekit.columns import col, cols
 from lakekit.errors import Corrupt, ValueOutOfRange
 from lakekit.format.encoder import refuse_type
-from lakekit.text_format import quoting, values
 from lakekit.model.partition import BLANK
+from lakekit.text_format import quoting, values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakekit.text_format.options import Lines
+    from lakekit.text_format.options import TextOptions
     from lakekit.types import Field
 
 
@@ -37,7 +37,7 @@ def check_types(fields: Sequence[Field]) -> None:
             raise refuse_type(field.type, "csv")
 
 
-def parsed(lines: pl.Series, fields: Sequence[Field], names: Sequence[str], how: Lines) -> pl.DataFrame:
+def parsed(lines: pl.Series, fields: Sequence[Field], names: Sequence[str], how: TextOptions) -> pl.DataFrame:
     """The rows of some lines. Every column before a wanted one is looked at, since its mistakes decide about those behind it."""
     count = max((number for number, field in enumerate(fields, 1) if field.name in names), default=0)
     if not count:
@@ -57,7 +57,7 @@ def parsed(lines: pl.Series, fields: Sequence[Field], names: Sequence[str], how:
     return frame.filter(~wrong) if how.mode == "dropmalformed" else frame
 
 
-def printed(frame: pl.DataFrame, fields: Sequence[Field], how: Lines) -> pl.Series:
+def printed(frame: pl.DataFrame, fields: Sequence[Field], how: TextOptions) -> pl.Series:
     """The lines of some rows. Raises `ValueOutOfRange` for a value that holds a line end."""
     texts = frame.select(values.printed(col(field.name), field.type, how).alias(field.name) for field in fields)
     ends = ["\n", "\r"] if how.ends_anyhow else [how.line_end]
@@ -74,13 +74,13 @@ def printed(frame: pl.DataFrame, fields: Sequence[Field], how: Lines) -> pl.Seri
     return pl.select(pl.concat_str(cells, separator=how.delimiter)).to_series()
 
 
-def header(fields: Sequence[Field], how: Lines) -> str:
+def header(fields: Sequence[Field], how: TextOptions) -> str:
     """The line of names that the option csv.include-header asks for."""
     names = pl.DataFrame({field.name: [field.name] for field in fields})
     return str(pl.select(pl.concat_str([_quoted(name, how, blanks=False) for name in names], separator=how.delimiter)).item())
 
 
-def _quoted(column: pl.Series, how: Lines, *, blanks: bool) -> pl.Series:
+def _quoted(column: pl.Series, how: TextOptions, *, blanks: bool) -> pl.Series:
     """Texts as they stand in a file. `blanks`: a line of them could be all blank, which would make it a row of nulls."""
     if how.quote == "\0":
         return column

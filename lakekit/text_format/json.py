@@ -21,15 +21,15 @@ import polars as pl
 from lakekit.columns import col, struct_field
 from lakekit.errors import Corrupt, ValueOutOfRange
 from lakekit.format import external_reader
-from lakekit.format.polars_types import polars_type
 from lakekit.format.encoder import refuse_null_key, refuse_type
+from lakekit.format.polars_types import polars_type
 from lakekit.text_format import values
 from lakekit.types import DataType, Field, part
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from lakekit.text_format.options import Lines
+    from lakekit.text_format.options import TextOptions
 
 _KEYS = frozenset({"CHAR", "VARCHAR", "TINYINT", "SMALLINT", "INT", "BIGINT", "BOOLEAN", "FLOAT", "DOUBLE", "DECIMAL"})
 """Types that the reference writes as keys of objects in a form that it reads."""
@@ -57,7 +57,7 @@ def _check(t: DataType) -> None:
 # ---- in --------------------------------------------------------------------------------------------------------------------------------------
 
 
-def parsed(lines: pl.Series, fields: Sequence[Field], names: Sequence[str], how: Lines) -> pl.DataFrame:
+def parsed(lines: pl.Series, fields: Sequence[Field], names: Sequence[str], how: TextOptions) -> pl.DataFrame:
     """The rows of some lines. Raises `Corrupt` naming the line's beginning, or the column and its text."""
     wanted = {field.name: field.type for field in fields if field.name in names}
     row = DataType(root="ROW", fields=tuple(Field(name, t) for name, t in wanted.items()))
@@ -81,7 +81,7 @@ def _held(t: DataType) -> pl.DataType:
     return pl.String()
 
 
-def _decoded(lines: pl.Series, row: DataType, how: Lines) -> pl.Series:
+def _decoded(lines: pl.Series, row: DataType, how: TextOptions) -> pl.Series:
     """The objects of some lines, every plain value in them a text."""
     if not row.holds(_MAPS) and not (lines.str.strip_chars() == "").any():
         with suppress(pl.exceptions.PolarsError):  # something in it is not as it should be: looked at line by line
@@ -92,7 +92,7 @@ def _decoded(lines: pl.Series, row: DataType, how: Lines) -> pl.Series:
     return pl.Series("line", [one for one in made if one is not None], _held(row), strict=True)
 
 
-def _told(line: str, row: DataType, how: Lines) -> Any:
+def _told(line: str, row: DataType, how: TextOptions) -> Any:
     """One line as the object it says; None where mistakes are passed over and it says none."""
     try:
         found = _plain(json.loads(line, parse_int=str, parse_float=str, parse_constant=str), row, how)
@@ -103,7 +103,7 @@ def _told(line: str, row: DataType, how: Lines) -> Any:
     return found
 
 
-def _plain(value: Any, t: DataType, how: Lines) -> Any:
+def _plain(value: Any, t: DataType, how: TextOptions) -> Any:
     """A value of JSON in the shape of `_held`."""
     if value is None:
         return None
@@ -125,17 +125,17 @@ def _plain(value: Any, t: DataType, how: Lines) -> Any:
     return value if isinstance(value, str) else ""
 
 
-def _values(column: pl.Expr, t: DataType, how: Lines, name: str) -> pl.Expr:
+def _values(column: pl.Expr, t: DataType, how: TextOptions, name: str) -> pl.Expr:
     """The values that texts say, at any depth."""
 
     def leaf(one: pl.Expr, of: DataType) -> pl.Expr:
         dtype = polars_type(of, timestamp_unit=how.timestamp_unit)
         return one.map_batches(partial(_parsed, t=of, how=how, name=name), return_dtype=dtype, is_elementwise=True)
 
-    return external_reader.rebuilt(column, t, leaf) if t.root in ("ARRAY", "MAP", "ROW") else leaf(column, t)  # type: ignore[return-value] # leaf changes each
+    return external_reader.map_leaves(column, t, leaf) if t.root in ("ARRAY", "MAP", "ROW") else leaf(column, t)  # type: ignore[return-value] # leaf changes each
 
 
-def _parsed(texts: pl.Series, *, t: DataType, how: Lines, name: str) -> pl.Series:
+def _parsed(texts: pl.Series, *, t: DataType, how: TextOptions, name: str) -> pl.Series:
     found, bad = values.parsed(texts, t, how, name)
     bad = bad.fill_null(value=False)
     if bad.any() and not how.ignores_errors:
@@ -146,7 +146,7 @@ def _parsed(texts: pl.Series, *, t: DataType, how: Lines, name: str) -> pl.Serie
 # ---- out -------------------------------------------------------------------------------------------------------------------------------------
 
 
-def printed(frame: pl.DataFrame, fields: Sequence[Field], how: Lines) -> pl.Series:
+def printed(frame: pl.DataFrame, fields: Sequence[Field], how: TextOptions) -> pl.Series:
     """The lines of some rows. Raises `ValueOutOfRange` for a map with a null key, or a value that holds a line end of its own making."""
     for field in fields:
         keys = list(_null_keys(col(field.name), field.type))
@@ -158,12 +158,12 @@ def printed(frame: pl.DataFrame, fields: Sequence[Field], how: Lines) -> pl.Seri
     return lines
 
 
-def _object(members: Iterable[tuple[str, pl.Expr, DataType]], how: Lines) -> pl.Expr:
+def _object(members: Iterable[tuple[str, pl.Expr, DataType]], how: TextOptions) -> pl.Expr:
     texts = [pl.concat_str(pl.lit(json.dumps(name, ensure_ascii=False) + ":"), _text(one, t, how)) for name, one, t in members]
     return pl.concat_str(pl.lit("{"), pl.concat_str(texts, separator=",") if texts else pl.lit(""), pl.lit("}"))
 
 
-def _text(column: pl.Expr, t: DataType, how: Lines) -> pl.Expr:
+def _text(column: pl.Expr, t: DataType, how: TextOptions) -> pl.Expr:
     """A value as JSON."""
     match t.root:
         case "ARRAY":

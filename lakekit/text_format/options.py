@@ -27,7 +27,7 @@ _ENDS = ("\n", "\r\n", "\r")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lines:
+class TextOptions:
     """How a table's text files are written.
 
     `delimiter`, `quote`, `escape`, `null_literal`, `header` and `mode` are CSV's, `ignores_errors` is JSON's, `line_end` everybody's. `zone` is that of the
@@ -51,21 +51,21 @@ class Lines:
         return self.line_end in _ENDS
 
 
-def lines_of(given: Mapping[str, str], format_name: str, *, zone: str = "UTC", timestamp_unit: str | None = None) -> Lines:
+def lines_of(given: Mapping[str, str], format_name: str, *, zone: str = "UTC", timestamp_unit: str | None = None) -> TextOptions:
     """The options of a table's text files. Raises `InvalidOption` for what Java's reader cannot tell apart."""
     return _lines_of(tuple(sorted((key, value) for key, value in given.items() if key in KEYS)), format_name, zone, timestamp_unit)
 
 
 @lru_cache(maxsize=64)
-def _lines_of(given: tuple[tuple[str, str], ...], format_name: str, zone: str, timestamp_unit: str | None) -> Lines:
+def _lines_of(given: tuple[tuple[str, str], ...], format_name: str, zone: str, timestamp_unit: str | None) -> TextOptions:
     options = dict(given)
     if format_name == "json":
         _one_of(options, ("json.map-null-key-mode",), "fail", _NULL_KEYS)
         ignores = _flag(options, ("json.ignore-parse-errors",))
-        return Lines(line_end=_text(options, ("json.line-delimiter",), "\n"), ignores_errors=ignores, zone=zone, timestamp_unit=timestamp_unit)
+        return TextOptions(line_end=_text(options, ("json.line-delimiter",), "\n"), ignores_errors=ignores, zone=zone, timestamp_unit=timestamp_unit)
     if format_name == "text":
-        return Lines(line_end=_text(options, ("text.line-delimiter", "lineSep"), "\n"), zone=zone, timestamp_unit=timestamp_unit)
-    found = Lines(
+        return TextOptions(line_end=_text(options, ("text.line-delimiter", "lineSep"), "\n"), zone=zone, timestamp_unit=timestamp_unit)
+    found = TextOptions(
         line_end=_text(options, ("csv.line-delimiter", "lineSep"), "\n"),
         delimiter=_character(options, ("csv.field-delimiter", "field-delimiter", "seq"), ","),
         quote=_character(options, ("csv.quote-character", "quote"), '"'),

@@ -22,10 +22,10 @@ import polars as pl
 from lakekit.model.partition import BLANK
 
 if TYPE_CHECKING:
-    from lakekit.text_format.options import Lines
+    from lakekit.text_format.options import TextOptions
 
 
-def cells(lines: pl.Series, count: int, how: Lines) -> list[pl.Series]:
+def cells(lines: pl.Series, count: int, how: TextOptions) -> list[pl.Series]:
     """The first `count` texts of each line; null where a line has fewer, and throughout where it is blank."""
     signs = [sign for sign in (how.quote, how.escape) if sign != "\0"]
     blank = lines.str.strip_chars(BLANK) == ""
@@ -39,7 +39,7 @@ def cells(lines: pl.Series, count: int, how: Lines) -> list[pl.Series]:
     return found
 
 
-def _marked(lines: pl.Series, count: int, how: Lines) -> list[pl.Series]:
+def _marked(lines: pl.Series, count: int, how: TextOptions) -> list[pl.Series]:
     """Texts of lines that hold quotes or escapes."""
     if "\0" in (how.quote, how.escape):
         return _columns([_by_sign(line, count, how) for line in lines.to_list()], count)  # scalar: quotes without escapes have no pattern
@@ -72,7 +72,7 @@ def _pattern(sign: str) -> str:
     return f"\\x{{{ord(sign):x}}}"
 
 
-def _by_sign(line: str, count: int, how: Lines) -> list[str | None]:
+def _by_sign(line: str, count: int, how: TextOptions) -> list[str | None]:
     """The texts of one line by the engine's rules."""
     found: list[str | None] = []
     text: list[str] = []

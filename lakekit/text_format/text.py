@@ -15,7 +15,7 @@ from lakekit.types import STRINGS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakekit.text_format.options import Lines
+    from lakekit.text_format.options import TextOptions
     from lakekit.types import Field
 
 
@@ -26,12 +26,12 @@ def check_types(fields: Sequence[Field]) -> None:
         raise Unsupported(f"Text format only supports a single string column; these files would hold {told}", feature="file.format.text")
 
 
-def parsed(lines: pl.Series, fields: Sequence[Field], names: Sequence[str], how: Lines) -> pl.DataFrame:  # noqa: ARG001 - as every format
+def parsed(lines: pl.Series, fields: Sequence[Field], names: Sequence[str], how: TextOptions) -> pl.DataFrame:  # noqa: ARG001 - as every format
     """The rows of some lines."""
     return pl.DataFrame([lines.alias(name) for name in names], height=len(lines))
 
 
-def printed(frame: pl.DataFrame, fields: Sequence[Field], how: Lines) -> pl.Series:
+def printed(frame: pl.DataFrame, fields: Sequence[Field], how: TextOptions) -> pl.Series:
     """The lines of some rows. Raises `ValueOutOfRange` for a value that holds a line end."""
     column = frame[fields[0].name]
     broken = column.str.contains_any(["\n", "\r"] if how.ends_anyhow else [how.line_end]).fill_null(value=False)

@@ -18,7 +18,7 @@ from lakekit.format.polars_types import polars_type
 from lakekit.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS
 
 if TYPE_CHECKING:
-    from lakekit.text_format.options import Lines
+    from lakekit.text_format.options import TextOptions
     from lakekit.types import DataType
 
 PLAIN = frozenset({*STRINGS, *INTEGERS, "BOOLEAN", "FLOAT", "DOUBLE", "DECIMAL", "DATE", "TIME", *TIMESTAMPS, "BINARY", "VARBINARY"})
@@ -27,7 +27,7 @@ _PLAIN_NUMBER = r"^-?[0-9]+(?:\.[0-9]+)?(?:E-?[0-9]+)?$"
 _BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 
 
-def parsed(texts: pl.Series, t: DataType, how: Lines, column: str) -> tuple[pl.Series, pl.Series]:
+def parsed(texts: pl.Series, t: DataType, how: TextOptions, column: str) -> tuple[pl.Series, pl.Series]:
     """The values of some texts, and a mask of those that are none; values that are none are null. A DECIMAL that does not fit is null, and no mistake."""
     dtype = polars_type(t, timestamp_unit=how.timestamp_unit)
     if t.root in STRINGS:
@@ -65,7 +65,7 @@ def _never(texts: pl.Series) -> pl.Series:
     return pl.repeat(value=False, n=len(texts), eager=True)
 
 
-def printed(column: pl.Expr, t: DataType, how: Lines) -> pl.Expr:
+def printed(column: pl.Expr, t: DataType, how: TextOptions) -> pl.Expr:
     """Values as texts."""
     if t.root in BINARIES:
         return column.bin.encode("base64")

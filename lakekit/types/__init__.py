@@ -117,7 +117,7 @@ class DataType:
         return self if self.nullable else replace(self, nullable=True)
 
 
-class Root(NamedTuple):
+class TypeRoot(NamedTuple):
     """What a type root takes in parentheses and how its text looks."""
 
     arguments: str  # "", "length", "precision" or "decimal"
@@ -133,25 +133,25 @@ class Instant(NamedTuple):
     nanos: int
 
 
-ROOTS: dict[str, Root] = {
-    "CHAR": Root("length", 1, 1),
-    "VARCHAR": Root("length", 1, 1),
-    "BINARY": Root("length", 1, 1),
-    "VARBINARY": Root("length", 1, 1),
-    "BOOLEAN": Root(""),
-    "TINYINT": Root(""),
-    "SMALLINT": Root(""),
-    "INT": Root(""),
-    "BIGINT": Root(""),
-    "FLOAT": Root(""),
-    "DOUBLE": Root(""),
-    "DECIMAL": Root("decimal", 10, 1, 38),
-    "DATE": Root(""),
-    "TIME": Root("precision", 0, 0, 9),
-    "TIMESTAMP": Root("precision", 6, 0, 9),
-    "TIMESTAMP_LTZ": Root("precision", 6, 0, 9),
-    "VARIANT": Root(""),
-    "BLOB": Root(""),
+ROOTS: dict[str, TypeRoot] = {
+    "CHAR": TypeRoot("length", 1, 1),
+    "VARCHAR": TypeRoot("length", 1, 1),
+    "BINARY": TypeRoot("length", 1, 1),
+    "VARBINARY": TypeRoot("length", 1, 1),
+    "BOOLEAN": TypeRoot(""),
+    "TINYINT": TypeRoot(""),
+    "SMALLINT": TypeRoot(""),
+    "INT": TypeRoot(""),
+    "BIGINT": TypeRoot(""),
+    "FLOAT": TypeRoot(""),
+    "DOUBLE": TypeRoot(""),
+    "DECIMAL": TypeRoot("decimal", 10, 1, 38),
+    "DATE": TypeRoot(""),
+    "TIME": TypeRoot("precision", 0, 0, 9),
+    "TIMESTAMP": TypeRoot("precision", 6, 0, 9),
+    "TIMESTAMP_LTZ": TypeRoot("precision", 6, 0, 9),
+    "VARIANT": TypeRoot(""),
+    "BLOB": TypeRoot(""),
 }
 NESTED = frozenset({"ARRAY", "MULTISET", "MAP", "ROW"})
 MAPS = frozenset({"MULTISET", "MAP"})

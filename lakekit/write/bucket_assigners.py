@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from lakekit.bucket.restore import Standing
-    from lakekit.metadata.table_context import Handle
+    from lakekit.bucket.restore import SnapshotBuckets
+    from lakekit.metadata.table_context import TableContext
     from lakekit.types import DataType, Field
     from lakekit.write.partitions import Partitions
 
 
-class Placed(NamedTuple):
+class RoutedRows(NamedTuple):
     """Rows, the partition of each, and the bucket of each."""
 
     frame: pl.DataFrame
@@ -38,10 +38,10 @@ class Placed(NamedTuple):
     buckets: NDArray[np.int32]
 
 
-class Assigner(Protocol):
+class BucketAssigner(Protocol):
     """Tells the rows of a table their buckets."""
 
-    def place(self, frame: pl.DataFrame) -> Placed:
+    def place(self, frame: pl.DataFrame) -> RoutedRows:
         """The rows to write, with their places."""
         ...
 
@@ -50,38 +50,38 @@ class Assigner(Protocol):
 class FixedBuckets:
     """As many buckets as the option `bucket` says: the bucket function over the bucket key."""
 
-    handle: Handle
+    handle: TableContext
 
-    def place(self, frame: pl.DataFrame) -> Placed:
+    def place(self, frame: pl.DataFrame) -> RoutedRows:
         """Every row in the bucket of its bucket key."""
         options, fields = self.handle.options, bucket_fields(self.handle)
         if options.bucket == 1 and options.bucket_function_type == "default":  # which leaves nothing to hash for; the others look at types too
-            return Placed(frame, partitions.of(frame, self.handle), np.zeros(frame.height, np.int32))
+            return RoutedRows(frame, partitions.of(frame, self.handle), np.zeros(frame.height, np.int32))
         columns, types = key_columns(frame, fields)
         found = hashing.buckets(options.bucket_function_type, columns, types, options.bucket)
-        return Placed(frame, partitions.of(frame, self.handle), found)
+        return RoutedRows(frame, partitions.of(frame, self.handle), found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneBucket:
     """Every row in the same bucket: 0 of tables that know no buckets, -2 of postponed ones, or the one that a caller names."""
 
-    handle: Handle
+    handle: TableContext
     bucket: int = 0
 
-    def place(self, frame: pl.DataFrame) -> Placed:
+    def place(self, frame: pl.DataFrame) -> RoutedRows:
         """Every row in that bucket."""
-        return Placed(frame, partitions.of(frame, self.handle), np.full(frame.height, self.bucket, np.int32))
+        return RoutedRows(frame, partitions.of(frame, self.handle), np.full(frame.height, self.bucket, np.int32))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CountedBuckets:
+class PostponedFixedBuckets:
     """As many buckets as `count` says a partition has: the bucket function over the bucket key. Source: `PostponeFixBucketProcessor`."""
 
-    handle: Handle
+    handle: TableContext
     count: Callable[[bytes], int]
 
-    def place(self, frame: pl.DataFrame) -> Placed:
+    def place(self, frame: pl.DataFrame) -> RoutedRows:
         """Every row in the bucket that its key has among those of its partition."""
         columns, types = key_columns(frame, bucket_fields(self.handle))
         found = partitions.of(frame, self.handle)
@@ -89,15 +89,15 @@ class CountedBuckets:
         placed = np.zeros(frame.height, np.int32)
         for total in np.unique(totals):
             placed = np.where(totals == total, hashing.buckets(self.handle.options.bucket_function_type, columns, types, int(total)), placed)
-        return Placed(frame, found, placed)
+        return RoutedRows(frame, found, placed)
 
 
-def postponed_count(handle: Handle, standing: Standing, partition: bytes) -> int:
+def postponed_count(handle: TableContext, standing: SnapshotBuckets, partition: bytes) -> int:
     """How many buckets a partition of postponed rows has: as many as its first compaction chose, else as the option says."""
     return standing.bucket(partition, 0).total_buckets or handle.options.postpone_default_bucket_num
 
 
-def bucket_fields(handle: Handle) -> tuple[Field, ...]:
+def bucket_fields(handle: TableContext) -> tuple[Field, ...]:
     """The columns whose values choose the bucket: those of `bucket-key`, else the trimmed primary key, else all."""
     names = handle.schema.bucket_keys or handle.schema.names
     try:

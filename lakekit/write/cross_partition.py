@@ -23,20 +23,20 @@ import pyarrow as pa
 
 from lakekit import world
 from lakekit.bucket import merge_read as bucket_rows
-from lakekit.bucket.merge_read import KIND, Merge
+from lakekit.bucket.merge_read import KIND, MergeTask
 from lakekit.codec import binary_row
 from lakekit.columns import KEY, PLACE, cols
-from lakekit.errors import ValueOutOfRange
 from lakekit.data_file import deletion_vector_reader
 from lakekit.data_file.paths import data_file_paths, place_of
+from lakekit.errors import ValueOutOfRange
 from lakekit.format.polars_types import polars_schema
 from lakekit.lsm import rule as rules
 from lakekit.metadata import manifest_reader, snapshots
 from lakekit.model.index_file import DELETION_VECTORS
 from lakekit.model.row_kind import RowKind
 from lakekit.write import partitions
-from lakekit.write.bucket_assigners import Placed
-from lakekit.write.dynamic_bucket import MOST_BUCKETS, Rule
+from lakekit.write.bucket_assigners import RoutedRows
+from lakekit.write.dynamic_bucket import MOST_BUCKETS, AssignmentRule
 from lakekit.write.partitions import Partitions
 
 if TYPE_CHECKING:
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.manifest_entries import Entries
-    from lakekit.model.index_file import IndexEntry
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.index_file import IndexManifestEntry
+    from lakekit.model.manifest_entries import ManifestEntries
     from lakekit.model.snapshot import Snapshot
 
     Ints = NDArray[np.int64]
@@ -57,7 +57,7 @@ _MOST_CHUNKS = 64
 
 
 @dataclass(slots=True, kw_only=True)
-class KeyPlaces:
+class KeyLocationIndex:
     """Where keys lie. The i-th of `keys` is in the partition numbered `partition[i]`, in `bucket[i]`, since `since_ms[i]`; `columns` are partitions' values.
 
     `counts`: keys by partition number and bucket.
@@ -140,20 +140,20 @@ def _room(counts: dict[int, int], wanted: int, target: int) -> Iterator[tuple[in
 class CrossPartition:
     """An assigner for tables whose primary key lacks a partition column and that have dynamic buckets. The map is read when the first rows come."""
 
-    handle: Handle
+    handle: TableContext
     engine: str
     target: int
-    places: KeyPlaces | None = None
+    places: KeyLocationIndex | None = None
     loads: bool = True
     known_at: int | None = None
     """The newest snapshot whose keys are in the map, 0 where there was none; None: there is no map, or it begins with nothing."""
 
     @staticmethod
-    def of(handle: Handle, *, overwrite: bool = False) -> CrossPartition:
+    def of(handle: TableContext, *, overwrite: bool = False) -> CrossPartition:
         """For a table; an overwrite starts without a map."""
-        return CrossPartition(handle=handle, engine=handle.options.merge_engine, target=Rule.of(handle).target, loads=not overwrite)
+        return CrossPartition(handle=handle, engine=handle.options.merge_engine, target=AssignmentRule.of(handle).target, loads=not overwrite)
 
-    def place(self, frame: pl.DataFrame) -> Placed:
+    def place(self, frame: pl.DataFrame) -> RoutedRows:
         """The rows to write instead, and their places."""
         if self.places is None:
             newest = snapshots.latest(self.handle) if self.loads else None
@@ -180,7 +180,7 @@ class CrossPartition:
         partition[there], bucket[there] = self.places.partition[at[there]], self.places.bucket[at[there]]
         return partition, bucket
 
-    def _moving(self, frame: pl.DataFrame, number: Ints, codes: Ints, keys: pl.DataFrame, at: Ints, now_ms: int) -> Placed:
+    def _moving(self, frame: pl.DataFrame, number: Ints, codes: Ints, keys: pl.DataFrame, at: Ints, now_ms: int) -> RoutedRows:
         """Deduplicate: a key goes where its newest row is, and leaves a -D behind."""
         assert self.places is not None
         partition, bucket = self._before(at, now_ms)
@@ -211,7 +211,7 @@ class CrossPartition:
         both = gone.select(cols(frame.columns)).vstack(frame)[pl.Series(turn)]
         return self._placed(both, np.append(came_from[moves], number)[turn], np.append(left[moves], buckets)[turn])
 
-    def _staying(self, frame: pl.DataFrame, number: Ints, codes: Ints, keys: pl.DataFrame, at: Ints, now_ms: int) -> Placed:
+    def _staying(self, frame: pl.DataFrame, number: Ints, codes: Ints, keys: pl.DataFrame, at: Ints, now_ms: int) -> RoutedRows:
         """The other engines: a key stays where its first row went. First-row drops what comes from elsewhere, the others bring it home.
 
         Java's rows come home as +I (`ProjectToRowFunction` forgets their kind), a -D too, which then brings back what it was to take: that lakekit does not do.
@@ -238,22 +238,22 @@ class CrossPartition:
         assert self.places is not None
         return frame.with_columns(self.places.columns[pl.Series(number)].get_columns())
 
-    def _placed(self, frame: pl.DataFrame, number: Ints, buckets: Ints) -> Placed:
+    def _placed(self, frame: pl.DataFrame, number: Ints, buckets: Ints) -> RoutedRows:
         assert self.places is not None
         used, codes = np.unique(number, return_inverse=True)
-        return Placed(frame, Partitions(tuple(self.places.rows[one] for one in used), codes), buckets.astype(np.int32))
+        return RoutedRows(frame, Partitions(tuple(self.places.rows[one] for one in used), codes), buckets.astype(np.int32))
 
 
 # ---- the keys that are there -----------------------------------------------------------------------------------------------------------------
 
 
-def _nothing(handle: Handle) -> KeyPlaces:
+def _nothing(handle: TableContext) -> KeyLocationIndex:
     frame = pl.DataFrame(schema=polars_schema(handle.schema.fields))
     keys, columns = frame.select(cols(handle.schema.primary_keys)), frame.select(cols(handle.schema.partition_keys))
-    return KeyPlaces(keys=partitions.compared(keys), columns=columns)
+    return KeyLocationIndex(keys=partitions.compared(keys), columns=columns)
 
 
-def bootstrapped(handle: Handle, snapshot: Snapshot | None) -> KeyPlaces:
+def bootstrapped(handle: TableContext, snapshot: Snapshot | None) -> KeyLocationIndex:
     """Where the keys of a snapshot lie; buckets whose files are all older than `cross-partition-upsert.index-ttl` are left out."""
     places, now_ms = _nothing(handle), handle.world.now_ms()
     if snapshot is None:
@@ -261,10 +261,10 @@ def bootstrapped(handle: Handle, snapshot: Snapshot | None) -> KeyPlaces:
     fields = handle.schema.fields_of(handle.schema.primary_keys)
     parallelism = min(max(1, handle.options.cross_partition_upsert_bootstrap_parallelism), world.core_count())
 
-    def keys_of(one: tuple[bytes, int, Merge]) -> tuple[bytes, int, pl.DataFrame]:
+    def keys_of(one: tuple[bytes, int, MergeTask]) -> tuple[bytes, int, pl.DataFrame]:
         return one[0], one[1], bucket_rows.lazy([one[2]], fields).collect()
 
-    for partition, bucket, frame in world.ahead(keys_of, _buckets(handle, snapshot, now_ms), parallelism):
+    for partition, bucket, frame in world.map_prefetch(keys_of, _buckets(handle, snapshot, now_ms), parallelism):
         number = places.numbers.get(partition)
         if number is None:
             number = int(places.numbered(Partitions((partition,), np.zeros(1, np.int64)), _values(handle, partition, places.columns))[0])
@@ -275,14 +275,14 @@ def bootstrapped(handle: Handle, snapshot: Snapshot | None) -> KeyPlaces:
     return places
 
 
-def _buckets(handle: Handle, snapshot: Snapshot, now_ms: int) -> Iterator[tuple[bytes, int, Merge]]:
+def _buckets(handle: TableContext, snapshot: Snapshot, now_ms: int) -> Iterator[tuple[bytes, int, MergeTask]]:
     """The merge of every bucket that may hold keys worth knowing."""
-    entries = manifest_reader.live(handle, snapshot, keep_entries=lambda found: found.numbers("bucket") >= 0)
-    vectors: dict[str, IndexEntry] = {}
+    entries = manifest_reader.read_live_entries(handle, snapshot, keep_entries=lambda found: found.numbers("bucket") >= 0)
+    vectors: dict[str, IndexManifestEntry] = {}
     for entry in manifest_reader.index_entries(handle, snapshot):
         if entry.index_type == DELETION_VECTORS:
             vectors |= {part.file_name: entry for part in entry.ranges}
-    rule = rules.of(handle.schema, handle.all_options, table=handle.name)
+    rule = rules.merge_spec_from_options(handle.schema, handle.all_options, table=handle.name)
     ttl_ms = handle.options.cross_partition_upsert_index_ttl_ms
     oldest_ms = None if ttl_ms is None else world.wall_clock_ms(now_ms) - ttl_ms
     paths = data_file_paths(handle, entries)
@@ -294,7 +294,7 @@ def _buckets(handle: Handle, snapshot: Snapshot, now_ms: int) -> Iterator[tuple[
         yield (
             partition,
             bucket,
-            Merge(
+            MergeTask(
                 handle=handle,
                 files=tuple(files),
                 paths=tuple(paths[i] for i in rows),
@@ -306,14 +306,14 @@ def _buckets(handle: Handle, snapshot: Snapshot, now_ms: int) -> Iterator[tuple[
         )
 
 
-def _grouped(entries: Entries) -> dict[tuple[bytes, int], list[int]]:
+def _grouped(entries: ManifestEntries) -> dict[tuple[bytes, int], list[int]]:
     found: dict[tuple[bytes, int], list[int]] = {}
     for i in range(len(entries)):
         found.setdefault(place_of(entries, i), []).append(i)
     return found
 
 
-def _values(handle: Handle, partition: bytes, like: pl.DataFrame) -> pl.DataFrame:
+def _values(handle: TableContext, partition: bytes, like: pl.DataFrame) -> pl.DataFrame:
     """The values of a partition as one row of its columns."""
     fields = handle.schema.partition_fields
     columns = binary_row.decode_columns(pa.array([partition], pa.binary()), [field.type for field in fields])

@@ -21,10 +21,10 @@ import pyarrow as pa
 
 from lakekit.errors import SchemaMismatch, ValueOutOfRange
 from lakekit.types import BINARIES, INTEGERS, MAX_LENGTH, STRINGS, TIMESTAMPS, DataType, Field, part
-from lakekit.write.spot import Spot, short
+from lakekit.write.spot import ValueLocation, short
 
 if TYPE_CHECKING:
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
 
 _BYTES = DataType(root="VARBINARY", length=MAX_LENGTH)
 _VARIANT = (Field("value", _BYTES), Field("metadata", _BYTES))
@@ -36,7 +36,7 @@ def names(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return list(dict.fromkeys(chain.from_iterable(rows)))
 
 
-def frame(rows: Sequence[Mapping[str, Any]], handle: Handle) -> pl.DataFrame:
+def frame(rows: Sequence[Mapping[str, Any]], handle: TableContext) -> pl.DataFrame:
     """The rows as a frame. Columns that the table has not are Polars' guess, for whoever refuses or adds them; a key that a row lacks is null.
 
     Raises `SchemaMismatch` and `ValueOutOfRange` naming column, row and value where a value is of another type, or of none.
@@ -46,14 +46,14 @@ def frame(rows: Sequence[Mapping[str, Any]], handle: Handle) -> pl.DataFrame:
     for name in names(rows):
         values = [row.get(name) for row in rows]
         if name in fields:
-            spot = Spot(column=name, path=name, table=handle.name, row_of=lambda i: i)
+            spot = ValueLocation(column=name, path=name, table=handle.name, row_of=lambda i: i)
             columns.append(pl.Series(array(values, fields[name].type, spot)).alias(name))
         else:
             columns.append(pl.Series(name, values, strict=False))
     return pl.DataFrame(columns, height=len(rows))
 
 
-def array(values: Sequence[Any], t: DataType, spot: Spot) -> pa.Array:
+def array(values: Sequence[Any], t: DataType, spot: ValueLocation) -> pa.Array:
     """Python values as an Arrow array that loses nothing of them: times in ns or µs, decimals as wide as they come; `fitting` holds them to the type."""
     match t.root:
         case "ARRAY":
@@ -66,7 +66,7 @@ def array(values: Sequence[Any], t: DataType, spot: Spot) -> pa.Array:
     return _simple(values, t, spot)
 
 
-def _simple(values: Sequence[Any], t: DataType, spot: Spot) -> pa.Array:
+def _simple(values: Sequence[Any], t: DataType, spot: ValueLocation) -> pa.Array:
     match t.root:
         case "BOOLEAN":
             _check(values, t, spot, (bool, np.bool_), "a bool")
@@ -100,7 +100,7 @@ def _simple(values: Sequence[Any], t: DataType, spot: Spot) -> pa.Array:
     return _arrow(values, arrow, t, spot)
 
 
-def _instants(values: Sequence[Any], t: DataType, spot: Spot) -> pa.Array:
+def _instants(values: Sequence[Any], t: DataType, spot: ValueLocation) -> pa.Array:
     """Times with a zone for LTZ, without one for TIMESTAMP: neither says what the other means."""
     zoned = t.root == "TIMESTAMP_LTZ"
     _check(values, t, spot, datetime, "a datetime")
@@ -112,14 +112,14 @@ def _instants(values: Sequence[Any], t: DataType, spot: Spot) -> pa.Array:
     return _arrow(values, pa.timestamp("ns" if fine else "us", "UTC" if zoned else None), t, spot)
 
 
-def _check(values: Sequence[Any], t: DataType, spot: Spot, takes: Any, asks: str, refuses: tuple[type, ...] = ()) -> None:
+def _check(values: Sequence[Any], t: DataType, spot: ValueLocation, takes: Any, asks: str, refuses: tuple[type, ...] = ()) -> None:
     """Every value but None is of a class that the type takes: looked at by class, not by value."""
     wrong = {kind for kind in set(map(type, values)) - {type(None)} if not issubclass(kind, takes) or issubclass(kind, refuses or ())}
     if wrong:
         raise _refused(values, next(i for i, value in enumerate(values) if type(value) in wrong), t, spot, asks)
 
 
-def _refused(values: Sequence[Any], at: int, t: DataType, spot: Spot, asks: str) -> SchemaMismatch:
+def _refused(values: Sequence[Any], at: int, t: DataType, spot: ValueLocation, asks: str) -> SchemaMismatch:
     found = values[at]
     return SchemaMismatch(
         f"row {spot.row_of(at)}: column {spot.path} of {spot.table} holds {short(found)}, a {type(found).__name__}; {t.as_nullable()} takes {asks}",
@@ -127,7 +127,7 @@ def _refused(values: Sequence[Any], at: int, t: DataType, spot: Spot, asks: str)
     )
 
 
-def _arrow(values: Sequence[Any], arrow: pa.DataType, t: DataType, spot: Spot) -> pa.Array:
+def _arrow(values: Sequence[Any], arrow: pa.DataType, t: DataType, spot: ValueLocation) -> pa.Array:
     try:
         return pa.array(values, arrow)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, ValueError) as wrong:
@@ -157,7 +157,7 @@ def _listed(values: Sequence[Any], inner: Any) -> pa.Array:
     return pa.LargeListArray.from_arrays(pa.array(np.append(0, ends), pa.int64()), made, mask=_mask(values))
 
 
-def _mapped(values: Sequence[Any], t: DataType, spot: Spot) -> pa.Array:
+def _mapped(values: Sequence[Any], t: DataType, spot: ValueLocation) -> pa.Array:
     """A dict, or pairs; of pairs as {"key": …, "value": …} too, which is how Polars gives them."""
     _check(values, t, spot, (Mapping, list, tuple), "a dict, or a list of pairs")
     pairs = [None if value is None else _pairs(value) for value in values]
@@ -180,7 +180,7 @@ def _pairs(value: Any) -> list[Any]:
     return [(item["key"], item["value"]) if isinstance(item, Mapping) and item.keys() == {"key", "value"} else item for item in value]
 
 
-def _structs(values: Sequence[Any], fields: Sequence[Field], t: DataType, spot: Spot) -> pa.Array:
+def _structs(values: Sequence[Any], fields: Sequence[Field], t: DataType, spot: ValueLocation) -> pa.Array:
     _check(values, t, spot, Mapping, "a dict")
     known = {field.name for field in fields}
     bad = next((i for i, value in enumerate(values) if value is not None and not known.issuperset(value)), None)

@@ -5,7 +5,8 @@
     index        one file of all hashes for each bucket (`codec.hash_index`); a bucket with new keys gets a new file
 
 `DynamicBuckets` goes by the index of the newest snapshot, read when a partition is first met; that of an overwrite begins with nothing. One
-process stands for all assigners of the reference, or, of a write that is cut into tasks, for the one of its `Share`. Where no bucket is left, the reference
+process stands for all assigners of the reference, or, of a write that is cut into tasks, for the one of its `WriteShard`. Where no bucket is left,
+the reference
 picks one by chance and lakekit by the key's hash. An assigner of the reference makes no more buckets in any partition once it has used the last number that
 `dynamic-bucket.max-buckets` allows; lakekit goes by each partition.
 Source: ENGINE.md 7.3; `HashBucketAssigner`, `SimpleHashBucketAssigner`, `PartitionIndex`, `DynamicBucketIndexMaintainer`, `BucketAssigner`.
@@ -20,13 +21,13 @@ import numpy as np
 import polars as pl
 
 from lakekit.codec import binary_row, hash_index, hashing
-from lakekit.errors import Corrupt, ValueOutOfRange
 from lakekit.data_file.deletion_vector_reader import index_path
 from lakekit.data_file.paths import partition_path
+from lakekit.errors import Corrupt, ValueOutOfRange
 from lakekit.metadata import manifest_reader, snapshots
-from lakekit.model.index_file import HASH, IndexFile
+from lakekit.model.index_file import HASH, IndexFileMeta
 from lakekit.write import partitions
-from lakekit.write.bucket_assigners import Placed, key_columns
+from lakekit.write.bucket_assigners import RoutedRows, key_columns
 from lakekit.write.key_hashes import UNKNOWN, KeyHashes
 
 if TYPE_CHECKING:
@@ -34,11 +35,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.index_file import IndexEntry
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.index_file import IndexManifestEntry
     from lakekit.model.snapshot import Snapshot
     from lakekit.write.partitions import Partitions
-    from lakekit.write.shares import Share
+    from lakekit.write.shares import WriteShard
 
     Ints = NDArray[np.int32]
 
@@ -48,15 +49,15 @@ NEVER = -(2**63)
 _HASH_BYTES = 4
 
 
-class Prepared(NamedTuple):
+class PreparedIndexes(NamedTuple):
     """New index files by partition and bucket, and for each partition written to the index files that its buckets were chosen by."""
 
-    files: dict[tuple[bytes, int], IndexFile]
+    files: dict[tuple[bytes, int], IndexFileMeta]
     bases: dict[bytes, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class AssignmentRule:
     """The options: keys a bucket, buckets a partition at most, and how many assigners share the keys of a partition."""
 
     target: int
@@ -66,14 +67,14 @@ class Rule:
     assigners: int
 
     @staticmethod
-    def of(handle: Handle) -> Rule:
+    def of(handle: TableContext) -> AssignmentRule:
         """What a table says. `dynamic-bucket.max-buckets` 0 means what -1 means: no limit."""
         options = handle.options
         bounded = options.dynamic_bucket_max_buckets > 0
         most = min(options.dynamic_bucket_max_buckets, MOST_BUCKETS) if bounded else MOST_BUCKETS
         initial = options.dynamic_bucket_initial_buckets
         channels = min(max(1, options.dynamic_bucket_assigner_parallelism or initial or 1), most)
-        return Rule(
+        return AssignmentRule(
             target=max(1, options.dynamic_bucket_target_row_num),
             most=most,
             bounded=bounded,
@@ -95,14 +96,14 @@ def _remainder(number: int, by: int) -> int:
 
 
 @dataclass(slots=True, kw_only=True)
-class Assigner:
+class AssignerBuckets:
     """The buckets that one assigner may put new keys into: how many keys each has; `open` are those that may have room, by number."""
 
     number: int
     counts: dict[int, int]
     open: list[int]
 
-    def take(self, wanted: int, rule: Rule) -> Iterator[tuple[int, int]]:
+    def take(self, wanted: int, rule: AssignmentRule) -> Iterator[tuple[int, int]]:
         """Buckets, and how many keys go into each, until `wanted` are placed or no bucket is left."""
         while wanted and self.open:
             room = rule.target - self.counts[self.open[0]]
@@ -124,7 +125,7 @@ class Assigner:
 
 
 @dataclass(slots=True, kw_only=True)
-class Index:
+class PartitionHashIndex:
     """The hash index of one partition. `names`: the index file of each bucket. `changed`: buckets with new keys. `touched`: since the last commit.
 
     `owner`: the one assigner that all keys here belong to; None: they are shared as the rule says.
@@ -134,13 +135,13 @@ class Index:
     known: KeyHashes = field(default_factory=KeyHashes)
     names: dict[int, str] = field(default_factory=dict)
     rows: dict[int, int] = field(default_factory=dict)
-    assigners: dict[int, Assigner] = field(default_factory=dict)
+    assigners: dict[int, AssignerBuckets] = field(default_factory=dict)
     changed: set[int] = field(default_factory=set)
     touched: bool = True
     last_identifier: int = NEVER
     owner: int | None = None
 
-    def assign(self, hashes: Ints, rule: Rule) -> Ints:
+    def assign(self, hashes: Ints, rule: AssignmentRule) -> Ints:
         """The bucket of each key, in order; new keys are put somewhere."""
         self.touched = True
         order, starts = _grouped(hashes)
@@ -156,7 +157,7 @@ class Index:
         buckets[order] = np.repeat(found, np.diff(starts, append=len(hashes)))
         return buckets
 
-    def _place(self, hashes: Ints, rule: Rule) -> NDArray[np.int16]:
+    def _place(self, hashes: Ints, rule: AssignmentRule) -> NDArray[np.int16]:
         """Buckets of new keys, in the order they arrive."""
         owners = rule.owners(self.partition, hashes) if self.owner is None else np.full(len(hashes), self.owner, np.int32)
         found = np.full(len(hashes), UNKNOWN, np.int16)
@@ -171,14 +172,14 @@ class Index:
                 found[rows[at:]] = self._beyond(hashes[rows[at:]], assigner, rule)
         return found
 
-    def _assigner(self, number: int, rule: Rule) -> Assigner:
+    def _assigner(self, number: int, rule: AssignmentRule) -> AssignerBuckets:
         found = self.assigners.get(number)
         if found is None:
             own = {bucket: count for bucket, count in sorted(self.rows.items()) if bucket % rule.assigners == number % rule.assigners}
-            found = self.assigners[number] = Assigner(number=number, counts=own, open=list(own))
+            found = self.assigners[number] = AssignerBuckets(number=number, counts=own, open=list(own))
         return found
 
-    def _beyond(self, hashes: Ints, assigner: Assigner, rule: Rule) -> NDArray[np.int16]:
+    def _beyond(self, hashes: Ints, assigner: AssignerBuckets, rule: AssignmentRule) -> NDArray[np.int16]:
         """Where keys go when every bucket is full: anywhere, if there is a limit of buckets."""
         if not rule.bounded:
             raise ValueOutOfRange(
@@ -196,27 +197,27 @@ class DynamicBuckets:
     `prepare` writes the index files of buckets with new keys; `settle` forgets partitions that were not touched lately.
     """
 
-    handle: Handle
-    rule: Rule
-    indexes: dict[bytes, Index] = field(default_factory=dict)
+    handle: TableContext
+    rule: AssignmentRule
+    indexes: dict[bytes, PartitionHashIndex] = field(default_factory=dict)
     loads: bool = True
-    share: Share | None = None
+    share: WriteShard | None = None
 
     @staticmethod
-    def of(handle: Handle, *, overwrite: bool = False, share: Share | None = None) -> DynamicBuckets:
+    def of(handle: TableContext, *, overwrite: bool = False, share: WriteShard | None = None) -> DynamicBuckets:
         """For a table; an overwrite starts without the index. `share`: of a write that is cut into tasks, which of its buckets are met here."""
-        rule = Rule.of(handle)
+        rule = AssignmentRule.of(handle)
         if share is not None:
             rule = replace(rule, channels=share.cut.assigners, assigners=share.cut.assigners)
         return DynamicBuckets(handle=handle, rule=rule, loads=not overwrite, share=share)
 
-    def place(self, frame: pl.DataFrame) -> Placed:
+    def place(self, frame: pl.DataFrame) -> RoutedRows:
         """Every row in the bucket of its key."""
         found, hashes = self._hashed(frame)
         buckets = np.empty(len(hashes), np.int32)
         for partition, rows in _by_partition(found):
             buckets[rows] = self.indexes[partition].assign(hashes[rows], self.rule)
-        return Placed(frame, found, buckets)
+        return RoutedRows(frame, found, buckets)
 
     def find(self, frame: pl.DataFrame) -> tuple[Partitions, Ints, Ints]:
         """The partition of every row, the hash of its key, and the bucket that the key lies in, -1 for a new one, which stays new."""
@@ -239,14 +240,14 @@ class DynamicBuckets:
         if not wanted or not self.loads:
             self._take(wanted, None)
         elif self.share is None:
-            snapshots.at_newest(self.handle, lambda newest: self._take(wanted, newest))
+            snapshots.with_latest(self.handle, lambda newest: self._take(wanted, newest))
         else:
             number = self.share.cut.snapshot_id
             self._take(wanted, None if number is None else snapshots.read(self.handle, number))
 
     def _take(self, wanted: list[bytes], snapshot: Snapshot | None) -> None:
         """The indexes of some partitions in a snapshot: of a share its own buckets, and the names of all."""
-        entries: dict[bytes, list[IndexEntry]] = {partition: [] for partition in wanted}
+        entries: dict[bytes, list[IndexManifestEntry]] = {partition: [] for partition in wanted}
         for entry in () if snapshot is None else manifest_reader.index_entries(self.handle, snapshot):
             if entry.index_type == HASH and entry.partition in entries:
                 entries[entry.partition].append(entry)
@@ -258,11 +259,11 @@ class DynamicBuckets:
             known = KeyHashes.of_files((entry.bucket, read(self.handle, entry)) for entry in own) if own else KeyHashes()
             owner = None if self.share is None else self.share.residue(partition)
             names = {entry.bucket: entry.file_name for entry in found}
-            self.indexes[partition] = Index(partition=partition, known=known, rows=rows, names=names, owner=owner)
+            self.indexes[partition] = PartitionHashIndex(partition=partition, known=known, rows=rows, names=names, owner=owner)
 
-    def prepare(self, new_name: Callable[[], str]) -> Prepared:
+    def prepare(self, new_name: Callable[[], str]) -> PreparedIndexes:
         """Writes an index file for every bucket with new keys. On failure those it wrote are deleted; the writer is then of no use any more."""
-        files: dict[tuple[bytes, int], IndexFile] = {}
+        files: dict[tuple[bytes, int], IndexFileMeta] = {}
         bases: dict[bytes, tuple[str, ...]] = {}
         written: list[str] = []
         try:
@@ -280,7 +281,7 @@ class DynamicBuckets:
             self.indexes[partition].names[bucket] = file.file_name
         for index in self.indexes.values():
             index.changed.clear()
-        return Prepared(files, bases)
+        return PreparedIndexes(files, bases)
 
     def keep(self, partitions: Collection[bytes]) -> None:
         """Forgets the indexes of all other partitions: what they held is committed, and read again when it is needed."""
@@ -322,7 +323,7 @@ def _by_partition(found: Partitions) -> Iterator[tuple[bytes, NDArray[np.int64] 
 # ---- files -----------------------------------------------------------------------------------------------------------------------------------
 
 
-def read(handle: Handle, entry: IndexEntry) -> Ints:
+def read(handle: TableContext, entry: IndexManifestEntry) -> Ints:
     """The hashes of an index file. Raises `Corrupt` where it is not as long as the index manifest says, `FileMissing`."""
     if not 0 <= entry.bucket < MOST_BUCKETS:
         raise Corrupt(f"the index manifest of {handle.name} lists a hash index of bucket {entry.bucket}: there are 0 to {MOST_BUCKETS - 1}", field="_BUCKET")
@@ -333,14 +334,14 @@ def read(handle: Handle, entry: IndexEntry) -> Ints:
     return hash_index.decode(data, path=where)
 
 
-def path(handle: Handle, partition: bytes, bucket: int, name: str) -> str:
+def path(handle: TableContext, partition: bytes, bucket: int, name: str) -> str:
     """Where the index file of a bucket lies."""
     return handle.layout.index(name, partition_path=partition_path(handle, partition), bucket=bucket)
 
 
-def write(handle: Handle, partition: bytes, bucket: int, name: str, hashes: Ints) -> IndexFile:
+def write(handle: TableContext, partition: bytes, bucket: int, name: str, hashes: Ints) -> IndexFileMeta:
     """Writes the hashes of a bucket as its index file; below the table, wherever its data files go."""
     data = hash_index.encode(hashes)
     with handle.storage.open_write(path(handle, partition, bucket, name)) as file:  # synced, as what a snapshot refers to must be
         file.write(data)
-    return IndexFile(index_type=HASH, file_name=name, file_size_bytes=len(data), row_count=len(hashes))
+    return IndexFileMeta(index_type=HASH, file_name=name, file_size_bytes=len(data), row_count=len(hashes))

@@ -2,7 +2,7 @@
 
     pl.DataFrame · pl.LazyFrame (streamed) · Arrow streams and arrays (pyarrow, pandas, DuckDB, …) · an iterator of those · a list of dicts
 
-`opened` looks at the columns and takes nothing that `pieces` does not give: a stream that was looked at is whole. Source: API.md "Frames in".
+`open_input` looks at the columns and takes nothing that `pieces` does not give: a stream that was looked at is whole. Source: API.md "Frames in".
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from lakekit.write import dicts
 from lakekit.write.spot import short
 
 if TYPE_CHECKING:
-    from lakekit.metadata.table_context import Handle
-    from lakekit.write.spot import Remedies
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.write.spot import ErrorHints
 
 BATCH_ROWS = 131_072
 _DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
@@ -38,25 +38,25 @@ _NOTHING = object()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Incoming:
+class InputFrames:
     """Rows to come. `schema`: their columns, None where there is no row to tell. `pieces` gives them, once, for a table. `is_whole`: they are all in memory.
 
     `remedies`: what errors about them advise; None: what the caller of `conform.batches` says.
     """
 
     schema: pl.Schema | None
-    pieces: Callable[[Handle], Iterator[pl.DataFrame]]
+    pieces: Callable[[TableContext], Iterator[pl.DataFrame]]
     is_whole: bool = False
-    remedies: Remedies | None = None
+    remedies: ErrorHints | None = None
 
 
-def opened(data: object, handle: Handle, *, batch_rows: int = BATCH_ROWS) -> Incoming:
+def open_input(data: object, handle: TableContext, *, batch_rows: int = BATCH_ROWS) -> InputFrames:
     """What was handed in, ready to be read once. Raises `SchemaMismatch` for what is no frame."""
     match data:
-        case Incoming():
+        case InputFrames():
             return data
         case pl.DataFrame():
-            return Incoming(schema=data.schema, pieces=lambda _: iter([data]), is_whole=True)
+            return InputFrames(schema=data.schema, pieces=lambda _: iter([data]), is_whole=True)
         case pl.LazyFrame():
             return open_lazy_frame(data, batch_rows)
         case Mapping() | str() | bytes() | pl.Series():
@@ -72,12 +72,12 @@ def opened(data: object, handle: Handle, *, batch_rows: int = BATCH_ROWS) -> Inc
     raise _no_frame(data, handle)
 
 
-def open_lazy_frame(data: pl.LazyFrame, batch_rows: int = BATCH_ROWS, *, remedies: Remedies | None = None) -> Incoming:
+def open_lazy_frame(data: pl.LazyFrame, batch_rows: int = BATCH_ROWS, *, remedies: ErrorHints | None = None) -> InputFrames:
     """Return the rows of a query, to be streamed in batches; `remedies` are what errors about them advise."""
-    return Incoming(schema=data.collect_schema(), pieces=lambda _: _collected(data, batch_rows), remedies=remedies)
+    return InputFrames(schema=data.collect_schema(), pieces=lambda _: _collected(data, batch_rows), remedies=remedies)
 
 
-def _no_frame(data: object, handle: Handle) -> SchemaMismatch:
+def _no_frame(data: object, handle: TableContext) -> SchemaMismatch:
     hint = ""
     if isinstance(data, Mapping):
         hint = " A dict of one row goes into a list, a dict of columns into pl.DataFrame(…)."
@@ -96,14 +96,14 @@ def _collected(frame: pl.LazyFrame, batch_rows: int) -> Iterator[pl.DataFrame]:
         yield from frame.collect_batches(chunk_size=batch_rows, maintain_order=True)
 
 
-def _of_dicts(rows: list[Mapping[str, Any]], handle: Handle) -> Incoming:
+def _of_dicts(rows: list[Mapping[str, Any]], handle: TableContext) -> InputFrames:
     names = dicts.names(rows)
     known = dict(polars_schema(handle.schema.fields))
     schema = pl.Schema({name: known.get(name) or _guessed([row.get(name) for row in rows], name, handle) for name in names})
-    return Incoming(schema=schema if rows else None, pieces=lambda now: iter([dicts.frame(rows, now)] if rows else []), is_whole=True)
+    return InputFrames(schema=schema if rows else None, pieces=lambda now: iter([dicts.frame(rows, now)] if rows else []), is_whole=True)
 
 
-def _guessed(values: list[Any], name: object, handle: Handle) -> pl.DataType:
+def _guessed(values: list[Any], name: object, handle: TableContext) -> pl.DataType:
     """The type of a column that the table lacks."""
     try:
         if isinstance(name, str):
@@ -114,11 +114,11 @@ def _guessed(values: list[Any], name: object, handle: Handle) -> pl.DataType:
     raise SchemaMismatch(f"{handle.name} has no column {name!r}, and none can be made of it: {why}. Drop it from the rows", column=str(name))
 
 
-def _of_iterator(items: Iterator[object], handle: Handle, batch_rows: int) -> Incoming:
+def _of_iterator(items: Iterator[object], handle: TableContext, batch_rows: int) -> InputFrames:
     """Frames one after the other. The first is opened to see its columns, and given first."""
     first = next(items, _NOTHING)
     if first is _NOTHING:
-        return Incoming(schema=None, pieces=lambda _: iter(()), is_whole=True)
+        return InputFrames(schema=None, pieces=lambda _: iter(()), is_whole=True)
     if isinstance(first, Mapping):
         raise SchemaMismatch(f"an iterator of dicts holds no frames for {handle.name}: give list(…) of it, or frames of many rows")
     if isinstance(first, Sequence) and not isinstance(first, str | bytes) and not hasattr(first, "__arrow_c_stream__"):
@@ -126,26 +126,26 @@ def _of_iterator(items: Iterator[object], handle: Handle, batch_rows: int) -> In
             f"rows for {handle.name} come as {type(first).__name__}s, which do not name their columns ({short(first)}). "
             f"Give dicts, or pl.DataFrame(rows, schema=[…], orient='row')"
         )
-    head = opened(first, handle, batch_rows=batch_rows)
+    head = open_input(first, handle, batch_rows=batch_rows)
 
-    def pieces(now: Handle) -> Iterator[pl.DataFrame]:
+    def pieces(now: TableContext) -> Iterator[pl.DataFrame]:
         for one in chain([head], items):
-            yield from opened(one, now, batch_rows=batch_rows).pieces(now)
+            yield from open_input(one, now, batch_rows=batch_rows).pieces(now)
 
-    return Incoming(schema=head.schema, pieces=pieces)
+    return InputFrames(schema=head.schema, pieces=pieces)
 
 
 # ---- Arrow -----------------------------------------------------------------------------------------------------------------------------------
 
 
-def _array(data: object, handle: Handle) -> pa.RecordBatch:
+def _array(data: object, handle: TableContext) -> pa.RecordBatch:
     try:
         return pa.record_batch(data)
     except (pa.ArrowInvalid, TypeError, ValueError) as wrong:
         raise SchemaMismatch(f"{type(data).__name__} is no Arrow record batch ({wrong}); {handle.name} takes columns with names. {_TAKES}") from None
 
 
-def _of_stream(data: Any, handle: Handle) -> Incoming:
+def _of_stream(data: Any, handle: TableContext) -> InputFrames:
     try:
         whole = isinstance(data, (pa.Table, pa.RecordBatch))
         reader = data.to_reader() if isinstance(data, pa.Table) else None if whole else pa.RecordBatchReader.from_stream(data)
@@ -155,11 +155,11 @@ def _of_stream(data: Any, handle: Handle) -> Incoming:
     schema = _frame(pa.RecordBatch.from_pylist([], arrow), handle).schema
     if whole:
         table = pa.table(data)
-        return Incoming(schema=schema, pieces=lambda _: iter([_frame(table, handle)]), is_whole=True)
-    return Incoming(schema=schema, pieces=lambda _: (_frame(batch, handle) for batch in reader or ()))
+        return InputFrames(schema=schema, pieces=lambda _: iter([_frame(table, handle)]), is_whole=True)
+    return InputFrames(schema=schema, pieces=lambda _: (_frame(batch, handle) for batch in reader or ()))
 
 
-def _no_columns(data: Any, handle: Handle, wrong: Exception) -> SchemaMismatch:
+def _no_columns(data: Any, handle: TableContext, wrong: Exception) -> SchemaMismatch:
     """Return the error for a frame that gives no Arrow columns: it names the column that is to blame where one is."""
     kind = f"the {type(data).__module__.partition('.')[0]} {type(data).__name__} for {handle.name}"
     names = [str(name) for name in getattr(data, "columns", ())]
@@ -173,7 +173,7 @@ def _no_columns(data: Any, handle: Handle, wrong: Exception) -> SchemaMismatch:
     return SchemaMismatch(f"{kind} gives no Arrow columns with names: {wrong}. {_TAKES}")
 
 
-def _frame(batch: pa.RecordBatch | pa.Table, handle: Handle) -> pl.DataFrame:
+def _frame(batch: pa.RecordBatch | pa.Table, handle: TableContext) -> pl.DataFrame:
     """Arrow columns as Polars ones, those first made others that Polars would refuse or change."""
     names = batch.schema.names
     if (twice := first_duplicate(names)) is not None:
@@ -186,7 +186,7 @@ def _frame(batch: pa.RecordBatch | pa.Table, handle: Handle) -> pl.DataFrame:
         raise SchemaMismatch(f"Polars does not read the rows for {handle.name} ({found}): {refused}. Cast the column to a type that it has") from None
 
 
-def _readable(column: Any, name: str, handle: Handle) -> Any:
+def _readable(column: Any, name: str, handle: TableContext) -> Any:
     t = column.type
     want = None
     _check_values(column, name, handle)
@@ -206,7 +206,7 @@ def _readable(column: Any, name: str, handle: Handle) -> Any:
         raise ValueOutOfRange(f"column {name!r} of the rows for {handle.name} is Arrow's {t}: {wrong}. Correct the value", column=name) from None
 
 
-def _check_values(column: Any, name: str, handle: Handle) -> None:
+def _check_values(column: Any, name: str, handle: TableContext) -> None:
     """Raises `ValueOutOfRange` for values, at any depth, that Polars takes for others: a time that is on no clock for null, any bytes for text."""
     t = column.type
     if pa.types.is_time(t):

@@ -37,21 +37,21 @@ _RUNS = 16
 UNKNOWN = -1
 
 
-class Piece(NamedTuple):
+class HashRun(NamedTuple):
     """Ascending hashes and the bucket of each."""
 
     hashes: Hashes
     buckets: Buckets
 
 
-_NOTHING = Piece(np.zeros(0, np.int32), np.zeros(0, np.int16))
+_NOTHING = HashRun(np.zeros(0, np.int32), np.zeros(0, np.int16))
 
 
 class KeyHashes:
     """The map from hash to bucket. Questions and additions are arrays of ascending, distinct hashes."""
 
     def __init__(self) -> None:
-        self._pieces: list[Piece] = []
+        self._pieces: list[HashRun] = []
         self._recent = _NOTHING
         self.counts: dict[int, int] = {}
         """How many hashes each bucket has."""
@@ -105,7 +105,7 @@ class KeyHashes:
         most = max(_RECENT, settled >> 4)
         if len(self._recent.hashes) > most:
             self._settle()
-        self._recent = _merged(self._recent, Piece(hashes, buckets))
+        self._recent = _merged(self._recent, HashRun(hashes, buckets))
         if settled > _HELD and len(self._recent.hashes) > most:  # a big map does not wait for more: what came and the pieces are held twice by then
             self._settle()
 
@@ -157,18 +157,18 @@ class KeyHashes:
         if not self._pieces:
             self._pieces = _cut(recent)
             return
-        made: list[Piece] = []
+        made: list[HashRun] = []
         for at, (start, end) in enumerate(self._spans(recent.hashes)):
             piece = self._pieces[at]
             self._pieces[at] = _NOTHING  # let go as soon as its successor is there
             if start < end:
-                made += _cut(_merged(piece, Piece(recent.hashes[start:end], recent.buckets[start:end])))
+                made += _cut(_merged(piece, HashRun(recent.hashes[start:end], recent.buckets[start:end])))
             else:
                 made.append(piece)
         self._pieces = made
 
 
-def _look_up(piece: Piece, hashes: Hashes, found: Buckets) -> None:
+def _look_up(piece: HashRun, hashes: Hashes, found: Buckets) -> None:
     """Puts the buckets of those hashes that a piece has into `found`."""
     if not len(hashes) or not len(piece.hashes):
         return
@@ -178,7 +178,7 @@ def _look_up(piece: Piece, hashes: Hashes, found: Buckets) -> None:
     found[known] = piece.buckets[at[known]]
 
 
-def _merged(piece: Piece, new: Piece) -> Piece:
+def _merged(piece: HashRun, new: HashRun) -> HashRun:
     """Two ascending pieces as one. `new` has no hash of `piece`."""
     if not len(piece.hashes):
         return new
@@ -188,7 +188,7 @@ def _merged(piece: Piece, new: Piece) -> Piece:
     hashes, buckets = np.empty(len(old), np.int32), np.empty(len(old), np.int16)
     hashes[at], buckets[at] = new
     hashes[old], buckets[old] = piece
-    return Piece(hashes, buckets)
+    return HashRun(hashes, buckets)
 
 
 def _ascending(hashes: Hashes) -> Hashes:
@@ -197,18 +197,18 @@ def _ascending(hashes: Hashes) -> Hashes:
     return np.sort(hashes, kind="stable" if falls < _RUNS else None) if falls else hashes
 
 
-def _together(parts: list[tuple[int, Hashes]], of_file: Buckets) -> Piece:
+def _together(parts: list[tuple[int, Hashes]], of_file: Buckets) -> HashRun:
     """Hashes of several files, each with its file's number, as one piece."""
     both = np.concatenate([(hashes.astype(np.int64) << 32) | number for number, hashes in parts])
     both.sort(kind="stable" if len(parts) <= _RUNS else None)  # a stable sort merges runs, each file is one
     hashes = (both >> 32).astype(np.int32)
     last = np.append(hashes[1:] != hashes[:-1], True)
-    return Piece(hashes[last], of_file[(both[last] & 0xFFFFFFFF)])
+    return HashRun(hashes[last], of_file[(both[last] & 0xFFFFFFFF)])
 
 
-def _cut(piece: Piece) -> list[Piece]:
+def _cut(piece: HashRun) -> list[HashRun]:
     """A piece as several of `PIECE` hashes, each with its own memory."""
     size = len(piece.hashes)
     if size <= 2 * PIECE:
         return [piece] if size else []
-    return [Piece(piece.hashes[at : at + PIECE].copy(), piece.buckets[at : at + PIECE].copy()) for at in range(0, size, PIECE)]
+    return [HashRun(piece.hashes[at : at + PIECE].copy(), piece.buckets[at : at + PIECE].copy()) for at in range(0, size, PIECE)]

@@ -14,8 +14,8 @@ import polars as pl
 
 from lakekit.codec import binary_row
 from lakekit.columns import CODE, ROW, col, cols
-from lakekit.errors import ValueOutOfRange
 from lakekit.data_file.paths import partition_values
+from lakekit.errors import ValueOutOfRange
 from lakekit.model.partition import text
 from lakekit.model.partition_time import time_ms
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.types import Field
 
 
@@ -35,7 +35,7 @@ class Partitions(NamedTuple):
     codes: NDArray[np.int64]
 
 
-def of(frame: pl.DataFrame, handle: Handle) -> Partitions:
+def of(frame: pl.DataFrame, handle: TableContext) -> Partitions:
     """The partitions of a frame's rows."""
     fields = handle.schema.partition_fields
     if not fields:
@@ -70,7 +70,7 @@ def _compared(column: pl.Series) -> pl.Series:
     return made if not column.null_count() else made.to_frame().select(pl.when(column.is_not_null()).then(made).alias(column.name)).to_series()
 
 
-def check_times(handle: Handle, rows: Iterable[bytes]) -> None:
+def check_times(handle: TableContext, rows: Iterable[bytes]) -> None:
     """Raises `ValueOutOfRange` for a partition that says no time, where `partition.timestamp-format.strict` wants one."""
     options = handle.options
     pattern, formatter = options.partition_timestamp_pattern, options.partition_timestamp_formatter

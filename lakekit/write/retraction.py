@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
     from lakekit.lsm.aggregates.contract import FieldFunction
     from lakekit.lsm.numpy_columns import Array, Bools
-    from lakekit.lsm.rule import MergeRule
-    from lakekit.metadata.table_context import Handle
+    from lakekit.lsm.rule import MergeSpec
+    from lakekit.metadata.table_context import TableContext
     from lakekit.model.table_schema import TableSchema
-    from lakekit.options.frozendict import Frozen
+    from lakekit.options.frozendict import FrozenDict
 
 ENGINES = ("first-row", "partial-update", "aggregation")
 
 
-def check_retractions(rows: pl.DataFrame, kinds: pl.Series, handle: Handle, first_row: int = 0) -> None:
+def check_retractions(rows: pl.DataFrame, kinds: pl.Series, handle: TableContext, first_row: int = 0) -> None:
     """Raise for the first row whose kind takes back what the table's merge engine cannot; `kinds` holds the byte of each row's kind.
 
     Raises: `InvalidOption` naming the row, the function where one is asked, and the options that accept such rows.
@@ -62,11 +62,11 @@ def check_retractions(rows: pl.DataFrame, kinds: pl.Series, handle: Handle, firs
 
 
 @lru_cache(maxsize=64)
-def _merge_rule(schema: TableSchema, options: Frozen[str, str], table: str) -> MergeRule:
-    return rules.of(schema, options, table=table)
+def _merge_rule(schema: TableSchema, options: FrozenDict[str, str], table: str) -> MergeSpec:
+    return rules.merge_spec_from_options(schema, options, table=table)
 
 
-def _check_partial_update(rows: pl.DataFrame, kinds: Array, retracts: Bools, rule: MergeRule, first_row: int) -> None:
+def _check_partial_update(rows: pl.DataFrame, kinds: Array, retracts: Bools, rule: MergeSpec, first_row: int) -> None:
     if rule.ignore_delete or rule.remove_on_delete:
         return
     if not rule.groups:
@@ -89,11 +89,11 @@ def _check_partial_update(rows: pl.DataFrame, kinds: Array, retracts: Bools, rul
                 raise _refuse_function(function, kinds, judged & known, rule, first_row)
 
 
-def _takes_retractions(function: FieldFunction, rule: MergeRule) -> bool:
+def _takes_retractions(function: FieldFunction, rule: MergeSpec) -> bool:
     return function.ignore_retract or aggregates.find(function, rule).retracts
 
 
-def _refuse_function(function: FieldFunction, kinds: Array, judged: Bools, rule: MergeRule, first_row: int) -> InvalidOption:
+def _refuse_function(function: FieldFunction, kinds: Array, judged: Bools, rule: MergeSpec, first_row: int) -> InvalidOption:
     row = int(np.flatnonzero(judged)[0])
     key = f"fields.{function.column}.ignore-retract"
     return InvalidOption(

@@ -16,8 +16,8 @@ import polars as pl
 
 from lakekit.bucket.merge_read import KIND
 from lakekit.errors import InvalidOption, ValueOutOfRange
-from lakekit.model.table_paths import POSTPONE_BUCKET
 from lakekit.model.row_kind import SHORT
+from lakekit.model.table_paths import POSTPONE_BUCKET
 from lakekit.write.bucket_assigners import FixedBuckets, OneBucket
 from lakekit.write.cross_partition import CrossPartition
 from lakekit.write.dynamic_bucket import MOST_BUCKETS, DynamicBuckets
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lakekit.metadata.table_context import Handle
-    from lakekit.write.bucket_assigners import Assigner
-    from lakekit.write.shares import Share
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.write.bucket_assigners import BucketAssigner
+    from lakekit.write.shares import WriteShard
 
 
-def assigner(handle: Handle, *, bucket: int | None = None, overwrite: bool = False, share: Share | None = None) -> Assigner:
+def assigner(handle: TableContext, *, bucket: int | None = None, overwrite: bool = False, share: WriteShard | None = None) -> BucketAssigner:
     """How the rows of a table find their buckets. `bucket`: the caller's word; an `overwrite` does not look at where keys lie now.
 
     `share`: of a write that is cut into tasks, which of its buckets are met here.
@@ -56,14 +56,14 @@ def assigner(handle: Handle, *, bucket: int | None = None, overwrite: bool = Fal
     raise InvalidOption(f"{handle.name} has the option bucket={count}; there are numbers above 0, -1 and, with a primary key, -2 (postponed)", key="bucket")
 
 
-def places_postponed(handle: Handle) -> bool:
+def places_postponed(handle: TableContext) -> bool:
     """Whether a batch does not postpone its rows. The engines' own default is true; their core, whose writers are asked for nothing, postpones, as here."""
     options = handle.options
     said = "postpone.batch-write-fixed-bucket" in options.given and options.postpone_batch_write_fixed_bucket
     return said and options.bucket == POSTPONE_BUCKET and handle.kind == "key"
 
 
-def _told(handle: Handle, bucket: int) -> int:
+def _told(handle: TableContext, bucket: int) -> int:
     count = handle.options.bucket
     if count == -1 and handle.kind == "key":
         raise InvalidOption(f"the buckets of {handle.name} follow from where its keys lie (option bucket is -1); leave bucket={bucket} out", key="bucket")
@@ -74,7 +74,7 @@ def _told(handle: Handle, bucket: int) -> int:
     return bucket
 
 
-def split(frame: pl.DataFrame, handle: Handle, assigner: Assigner) -> Iterator[tuple[bytes, int, pl.DataFrame]]:
+def split(frame: pl.DataFrame, handle: TableContext, assigner: BucketAssigner) -> Iterator[tuple[bytes, int, pl.DataFrame]]:
     """The rows of each (partition, bucket), in the order they came; the partition as manifests serialize it, with its arity.
 
     One stable sort of the places, one gather of the rows, and slices of that. Raises `ValueOutOfRange` for a row that takes away from an append table.
@@ -111,7 +111,7 @@ def _sorted(place: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64], ND
     return place[order], order
 
 
-def _adding(frame: pl.DataFrame, handle: Handle) -> pl.DataFrame:
+def _adding(frame: pl.DataFrame, handle: TableContext) -> pl.DataFrame:
     kinds = frame[KIND]
     retracts = kinds.is_in([1, 3])
     if retracts.any():

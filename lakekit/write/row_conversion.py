@@ -27,15 +27,15 @@ from lakekit.format.polars_types import polars_schema, polars_type
 from lakekit.model.row_kind import SHORT, RowKind
 from lakekit.types import MAX_LENGTH, STRINGS, DataType
 from lakekit.write import input_frames, retraction, sketches
+from lakekit.write.input_frames import BATCH_ROWS, InputFrames, open_input
+from lakekit.write.spot import OWN, ErrorHints, ValueLocation, short
 from lakekit.write.value_casting import fit, looks_inside
-from lakekit.write.input_frames import BATCH_ROWS, Incoming, opened
-from lakekit.write.spot import OWN, Remedies, Spot, short
 from lakekit.write.widening import AddedColumn, WidenedColumn, schema_changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.types import Field
 
 ROW_KIND = "_row_kind"
@@ -48,14 +48,14 @@ _RETRACTS = (RowKind.UPDATE_BEFORE, RowKind.DELETE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fit:
+class ConversionContext:
     """How the rows of one call are made to fit: what does not change from piece to piece."""
 
-    handle: Handle
+    handle: TableContext
     cast: bool
     row_kind: str | None
     null_keys: bool
-    remedies: Remedies = OWN
+    remedies: ErrorHints = OWN
 
     @property
     def is_keyed(self) -> bool:
@@ -64,16 +64,16 @@ class Fit:
 
 
 def batches(
-    data: object, handle: Handle, *, cast: bool = False, row_kind: str | None = None, batch_rows: int | None = None, remedies: Remedies = OWN
+    data: object, handle: TableContext, *, cast: bool = False, row_kind: str | None = None, batch_rows: int | None = None, remedies: ErrorHints = OWN
 ) -> Iterator[pl.DataFrame]:
-    """The rows of `data`, which is anything API.md calls a frame, or an `Incoming`, in frames of about `batch_rows`.
+    """The rows of `data`, which is anything API.md calls a frame, or an `InputFrames`, in frames of about `batch_rows`.
 
     None: of a stream `BATCH_ROWS`; rows that are in memory anyway come in frames as big as half of the table's write buffer.
     Columns, options and, where all rows are in memory, every value are checked before the first frame is given; of a stream, the rows before a bad one are
     given before its error. Raises `SchemaMismatch`, `ValueOutOfRange` naming column, row and value, `InvalidOption`; `remedies`: what they say is to be done.
     """
-    found = opened(data, handle, batch_rows=batch_rows or BATCH_ROWS)
-    how = Fit(handle=handle, cast=cast, row_kind=row_kind, null_keys=_takes_null_keys(handle), remedies=found.remedies or remedies)
+    found = open_input(data, handle, batch_rows=batch_rows or BATCH_ROWS)
+    how = ConversionContext(handle=handle, cast=cast, row_kind=row_kind, null_keys=_takes_null_keys(handle), remedies=found.remedies or remedies)
     _check_kind_column(how)
     if found.schema is not None:
         _check_columns(list(found.schema), how)
@@ -83,7 +83,7 @@ def batches(
     return _streamed(found, how, batch_rows or BATCH_ROWS)
 
 
-def _buffered_rows(frame: pl.DataFrame, handle: Handle) -> int:
+def _buffered_rows(frame: pl.DataFrame, handle: TableContext) -> int:
     """How many rows of a frame take half of the write buffer."""
     half = handle.options.write_buffer_size_bytes // 2
     return max(BATCH_ROWS, frame.height * half // max(1, int(frame.estimated_size())))
@@ -93,7 +93,7 @@ def _parts(frame: pl.DataFrame, rows: int) -> Iterator[pl.DataFrame]:
     return iter([frame]) if frame.height <= rows else frame.iter_slices(rows)
 
 
-def _streamed(found: Incoming, how: Fit, batch_rows: int) -> Iterator[pl.DataFrame]:
+def _streamed(found: InputFrames, how: ConversionContext, batch_rows: int) -> Iterator[pl.DataFrame]:
     """Pieces as they come, small ones put together. What came before an error is given before it."""
     waiting: list[pl.DataFrame] = []
     height = first = 0
@@ -113,7 +113,7 @@ def _streamed(found: Incoming, how: Fit, batch_rows: int) -> Iterator[pl.DataFra
         yield pl.concat(waiting)
 
 
-def conformed(frame: pl.DataFrame, how: Fit, first_row: int = 0) -> pl.DataFrame:
+def conformed(frame: pl.DataFrame, how: ConversionContext, first_row: int = 0) -> pl.DataFrame:
     """One frame as the table wants it; its rows are numbered from `first_row` in errors."""
     handle = how.handle
     names = frame.columns
@@ -129,9 +129,9 @@ def conformed(frame: pl.DataFrame, how: Fit, first_row: int = 0) -> pl.DataFrame
     return _kept(made, kinds, how, first_row)
 
 
-def some(frame: pl.DataFrame, handle: Handle, names: Sequence[str]) -> pl.DataFrame:
+def some(frame: pl.DataFrame, handle: TableContext, names: Sequence[str]) -> pl.DataFrame:
     """Some of a table's columns as `batches` gives them, of a frame that has at least those that must be there. Raises as `batches` does for a bad value."""
-    how = Fit(handle=handle, cast=False, row_kind=None, null_keys=_takes_null_keys(handle))
+    how = ConversionContext(handle=handle, cast=False, row_kind=None, null_keys=_takes_null_keys(handle))
     known, given = _known(handle.schema.fields_of(names), _keys_without_null(handle)), frame.columns
     return pl.DataFrame([_column(frame, one, how, 0)[0] if one.field.name in given else _absent(frame, one.field) for one in known], height=frame.height)
 
@@ -139,7 +139,7 @@ def some(frame: pl.DataFrame, handle: Handle, names: Sequence[str]) -> pl.DataFr
 # ---- columns ---------------------------------------------------------------------------------------------------------------------------------
 
 
-class Known(NamedTuple):
+class TargetColumn(NamedTuple):
     """A column of the table: its type as rows must fit it, and that as Polars', where values of it need no look but for their nulls."""
 
     field: Field
@@ -148,19 +148,19 @@ class Known(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def _known(fields: tuple[Field, ...], without_null: frozenset[str]) -> tuple[Known, ...]:
+def _known(fields: tuple[Field, ...], without_null: frozenset[str]) -> tuple[TargetColumn, ...]:
     prepare_series(field.name for field in fields)  # the first rows of a process may be these
     wanted = [field.type.not_null() if field.name in without_null else field.type for field in fields]
-    return tuple(Known(field, t, None if looks_inside(t) else polars_type(t)) for field, t in zip(fields, wanted, strict=True))
+    return tuple(TargetColumn(field, t, None if looks_inside(t) else polars_type(t)) for field, t in zip(fields, wanted, strict=True))
 
 
-def _column(frame: pl.DataFrame, known: Known, how: Fit, first_row: int) -> tuple[pl.Series, bool]:
+def _column(frame: pl.DataFrame, known: TargetColumn, how: ConversionContext, first_row: int) -> tuple[pl.Series, bool]:
     """A column of the table, and whether it is the frame's own, untouched."""
     field = known.field
     given = frame.get_column(field.name)
     if given.dtype == known.plain and (not given.null_count() or (known.type.nullable and field.default is None)):
         return given, True
-    spot = Spot(column=field.name, path=field.name, table=how.handle.name, row_of=lambda i: first_row + i, remedies=how.remedies)
+    spot = ValueLocation(column=field.name, path=field.name, table=how.handle.name, row_of=lambda i: first_row + i, remedies=how.remedies)
     column = _with_default(fit(given, known.type, spot, cast=how.cast, null_keys=how.null_keys), field)
     return (column, True) if column is given else (column.alias(field.name), False)
 
@@ -170,7 +170,7 @@ def _absent(frame: pl.DataFrame, field: Field) -> pl.Series:
     return _with_default(pl.Series(field.name, [None], polars_type(field.type)).new_from_index(0, frame.height), field)
 
 
-def _check_columns(names: list[str], how: Fit) -> None:
+def _check_columns(names: list[str], how: ConversionContext) -> None:
     """Every column is one of the table's, and those that must have values are there."""
     handle, known = how.handle, how.handle.schema.names
     given = [name for name in names if name != how.row_kind or name in known]
@@ -188,12 +188,12 @@ def _check_columns(names: list[str], how: Fit) -> None:
         raise SchemaMismatch(f"the rows for {handle.name} have no column {absent.name!r}, which is {what}; they have {found}. Add it", column=absent.name)
 
 
-def _keys_without_null(handle: Handle) -> frozenset[str]:
+def _keys_without_null(handle: TableContext) -> frozenset[str]:
     """Columns of the primary key, which must have values unless `primary-key.nullable` says otherwise."""
     return frozenset() if handle.options.primary_key_nullable else frozenset(handle.schema.primary_keys)
 
 
-def _unknown(extra: list[str], given: list[str], how: Fit) -> str:
+def _unknown(extra: list[str], given: list[str], how: ConversionContext) -> str:
     known = how.handle.schema.names
     free = [name for name in known if name not in given]
     by_case = {name.lower(): name for name in known}
@@ -223,11 +223,11 @@ def _default(field: Field) -> pl.Expr:
     text = field.default or ""
     if len(text) > 1 and text.startswith("'") and text.endswith("'"):
         text = text[1:-1]
-    made = pl.DataFrame({field.name: [text]}).select(casts.cast(col(field.name), _TEXT, field.type, casts.Target(column=field.name)))
+    made = pl.DataFrame({field.name: [text]}).select(casts.cast(col(field.name), _TEXT, field.type, casts.CastTarget(column=field.name)))
     return pl.lit(made.to_series()).first()
 
 
-def _takes_null_keys(handle: Handle) -> bool:
+def _takes_null_keys(handle: TableContext) -> bool:
     """Whether no file of the table is Parquet, which has no null keys of maps."""
     options = handle.options
     formats = {options.file_format, options.changelog_file_format, *options.file_format_per_level.values()}
@@ -237,7 +237,7 @@ def _takes_null_keys(handle: Handle) -> bool:
 # ---- kinds -----------------------------------------------------------------------------------------------------------------------------------
 
 
-def _check_kind_column(how: Fit) -> None:
+def _check_kind_column(how: ConversionContext) -> None:
     own = how.handle.options.rowkind_field
     if own is not None and how.row_kind is not None:
         raise InvalidOption(
@@ -249,7 +249,7 @@ def _check_kind_column(how: Fit) -> None:
         raise InvalidOption(f"rowkind.field of {how.handle.name} names {own!r}, which is no STRING column of it", key="rowkind.field", value=own)
 
 
-def _kinds(frame: pl.DataFrame, made: pl.DataFrame, how: Fit, first_row: int) -> pl.Series | None:
+def _kinds(frame: pl.DataFrame, made: pl.DataFrame, how: ConversionContext, first_row: int) -> pl.Series | None:
     """The kind of each row as its byte; None where every row is +I."""
     own = how.handle.options.rowkind_field
     if own is None and how.row_kind is None:
@@ -276,7 +276,7 @@ def _added(height: int) -> pl.Series:
 _added_few = lru_cache(maxsize=_FEW)(_added)
 
 
-def _kept(made: pl.DataFrame, kinds: pl.Series | None, how: Fit, first_row: int) -> pl.DataFrame:
+def _kept(made: pl.DataFrame, kinds: pl.Series | None, how: ConversionContext, first_row: int) -> pl.DataFrame:
     """The rows that the options do not drop, with their kinds where the table has such."""
     options = how.handle.options
     if kinds is None:
@@ -299,10 +299,10 @@ def _kept(made: pl.DataFrame, kinds: pl.Series | None, how: Fit, first_row: int)
     return made if stays is None else made.filter(stays)
 
 
-def empty(handle: Handle) -> pl.DataFrame:
+def empty(handle: TableContext) -> pl.DataFrame:
     """No rows, with the columns that `batches` gives."""
     schema = dict(polars_schema(handle.schema.fields))
     return pl.DataFrame(schema={**schema, KIND: pl.Int8()} if handle.kind == "key" else schema)
 
 
-__all__ = ["BATCH_ROWS", "AddedColumn", "Incoming", "WidenedColumn", "batches", "conformed", "empty", "input_frames", "opened", "schema_changes"]
+__all__ = ["BATCH_ROWS", "AddedColumn", "InputFrames", "WidenedColumn", "batches", "conformed", "empty", "input_frames", "open_input", "schema_changes"]

@@ -5,7 +5,8 @@
              dynamic, known key  the bucket that the hash index names % assigners; the new buckets of a task have its residue
              dynamic, new key    |key hash % assigners|
 
-A `Cut` is made once, before any task runs, and names the snapshot whose hash index counts: every process reads the same, however late it starts, and the commit
+A `WriteParallelism` is made once, before any task runs, and names the snapshot whose hash index counts: every process reads the same, however late
+it starts, and the commit
 refuses what another writer changed since. The reference chooses buckets in one stage and writes them in the next. Here a task does both: run again, it chooses
 anew and writes what it chose, so that an attempt that was lost in between can never leave a key in two buckets.
 
@@ -20,11 +21,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lakekit.bucket.restore import Standing
+from lakekit.bucket.restore import SnapshotBuckets
 from lakekit.codec import binary_row, hashing
 from lakekit.metadata import snapshots
 from lakekit.write import partitions, router
-from lakekit.write.bucket_assigners import CountedBuckets, FixedBuckets, bucket_fields, postponed_count
+from lakekit.write.bucket_assigners import FixedBuckets, PostponedFixedBuckets, bucket_fields, postponed_count
 from lakekit.write.cross_partition import CrossPartition
 from lakekit.write.dynamic_bucket import DynamicBuckets
 from lakekit.write.key_hashes import UNKNOWN
@@ -33,11 +34,11 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cut:
+class WriteParallelism:
     """Into how many `tasks`; `assigners`, at most as many, share the keys of a partition. `snapshot_id`: what all of them go by; None: there was none."""
 
     tasks: int
@@ -45,7 +46,7 @@ class Cut:
     snapshot_id: int | None = None
 
     @staticmethod
-    def of(handle: Handle, *, parallelism: int, most: int, batch: bool) -> Cut | None:
+    def of(handle: TableContext, *, parallelism: int, most: int, batch: bool) -> WriteParallelism | None:
         """How a write is cut where about `parallelism` tasks keep all cores busy and there may be `most`. None: any task may take any row.
 
         `batch`: of one commit, as `Writers` has it. Raises `InvalidOption` for a `bucket` option that the table cannot have.
@@ -53,17 +54,17 @@ class Cut:
         count, newest = handle.options.bucket, snapshots.latest(handle)
         known = None if newest is None else newest.id
         if batch and router.places_postponed(handle):
-            return Cut(tasks=parallelism, assigners=parallelism, snapshot_id=known)
+            return WriteParallelism(tasks=parallelism, assigners=parallelism, snapshot_id=known)
         match router.assigner(handle):
             case CrossPartition():
-                return Cut(tasks=1, assigners=1, snapshot_id=known)
+                return WriteParallelism(tasks=1, assigners=1, snapshot_id=known)
             case DynamicBuckets(rule=rule):
                 wanted = handle.options.dynamic_bucket_assigner_parallelism or max(parallelism, handle.options.dynamic_bucket_initial_buckets or 1)
                 tasks = min(max(1, wanted), rule.most)
-                return Cut(tasks=tasks, assigners=min(handle.options.dynamic_bucket_initial_buckets or tasks, tasks), snapshot_id=known)
+                return WriteParallelism(tasks=tasks, assigners=min(handle.options.dynamic_bucket_initial_buckets or tasks, tasks), snapshot_id=known)
             case FixedBuckets():
                 tasks = max(1, min(most, max(count, parallelism) if handle.schema.partition_keys else count))
-                return Cut(tasks=tasks, assigners=tasks, snapshot_id=known)
+                return WriteParallelism(tasks=tasks, assigners=tasks, snapshot_id=known)
         return None
 
     def first(self, partition: bytes) -> int:
@@ -72,10 +73,10 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class WriteShard:
     """What one task of a cut meets; `task` None: everything."""
 
-    cut: Cut
+    cut: WriteParallelism
     task: int | None = None
 
     def residue(self, partition: bytes) -> int | None:
@@ -89,30 +90,30 @@ class Share:
 
 
 @dataclass(slots=True, kw_only=True)
-class Tasks:
+class TaskRouter:
     """Tells rows the task that meets them, by those columns of theirs that `names` lists. `replaces`: an overwrite takes no notice of what is there."""
 
-    handle: Handle
-    cut: Cut
+    handle: TableContext
+    cut: WriteParallelism
     names: tuple[str, ...]
-    _buckets: FixedBuckets | CountedBuckets | DynamicBuckets | None
+    _buckets: FixedBuckets | PostponedFixedBuckets | DynamicBuckets | None
 
     @staticmethod
-    def of(handle: Handle, cut: Cut, *, replaces: bool, batch: bool) -> Tasks:
+    def of(handle: TableContext, cut: WriteParallelism, *, replaces: bool, batch: bool) -> TaskRouter:
         """For the writers of a cut."""
-        found: FixedBuckets | CountedBuckets | DynamicBuckets | None = None
+        found: FixedBuckets | PostponedFixedBuckets | DynamicBuckets | None = None
         fields = handle.schema.key_fields
         if batch and router.places_postponed(handle):
             snapshot = None if cut.snapshot_id is None else snapshots.read(handle, cut.snapshot_id)
-            standing = Standing.of(handle, snapshot)
-            found = CountedBuckets(handle=handle, count=lambda partition: postponed_count(handle, standing, partition))
+            standing = SnapshotBuckets.of(handle, snapshot)
+            found = PostponedFixedBuckets(handle=handle, count=lambda partition: postponed_count(handle, standing, partition))
             fields = bucket_fields(handle)
         elif cut.tasks > 1 and handle.options.bucket > 0:
             found, fields = FixedBuckets(handle=handle), bucket_fields(handle)
         elif cut.tasks > 1:
-            found = DynamicBuckets.of(handle, overwrite=replaces, share=Share(cut=cut))
+            found = DynamicBuckets.of(handle, overwrite=replaces, share=WriteShard(cut=cut))
         wanted = {field.name for field in (*fields, *handle.schema.partition_fields)}
-        return Tasks(handle=handle, cut=cut, names=tuple(name for name in handle.schema.names if name in wanted), _buckets=found)
+        return TaskRouter(handle=handle, cut=cut, names=tuple(name for name in handle.schema.names if name in wanted), _buckets=found)
 
     def place(self, frame: pl.DataFrame) -> NDArray[np.int32]:
         """The number of each row's task; `frame` has at least those columns, as `conform` gives them."""

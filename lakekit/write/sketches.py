@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.model.table_schema import TableSchema
 
 
-def check(frame: pl.DataFrame, handle: Handle, first_row: int) -> None:
+def check(frame: pl.DataFrame, handle: TableContext, first_row: int) -> None:
     """Raises `ValueOutOfRange` for the first value that is no sketch, where the column's function unites sketches; `first_row` is the frame's first."""
     if handle.kind != "key" or handle.options.merge_engine not in ("aggregation", "partial-update"):
         return
@@ -42,7 +42,7 @@ def check(frame: pl.DataFrame, handle: Handle, first_row: int) -> None:
 def _sketch_columns(schema: TableSchema, options: Mapping[str, str]) -> Mapping[str, str]:
     """The columns whose function unites sketches, and its name."""
     try:
-        functions = rule.of(schema, options).functions
+        functions = rule.merge_spec_from_options(schema, options).functions
     except LakekitError:  # refused where rows are merged
         return {}
     return {name: one.name for name, one in functions.items() if one.name in CHECKS and one.type.root in BINARIES}

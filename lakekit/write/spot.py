@@ -26,7 +26,7 @@ _FIRST_SECOND, _END_SECOND = -62_135_596_800, 253_402_300_800
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remedies:
+class ErrorHints:
     """What a caller can do about rows that do not fit, in the words of the door they came through.
 
     `cast` goes on after "Cast it" and "Round it", `cut` after "Cut it with", which is said of a time that is finer than `{unit}`, `grow` after "Drop it", which
@@ -46,21 +46,21 @@ _PARSERS = {
     "BOOLEAN": ".eq('true')",
 }
 """How texts become values of types to which Polars casts none."""
-OWN = Remedies()
+OWN = ErrorHints()
 """Those of `t.append` and `t.upsert`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spot:
+class ValueLocation:
     """Some values of a column: `path` names the part of it that they are, `row_of` gives the row of the i-th, counted from 0 over all rows handed in."""
 
     column: str
     path: str
     table: str
     row_of: Callable[[int], int]
-    remedies: Remedies = OWN
+    remedies: ErrorHints = OWN
 
-    def inner(self, name: str, row_of: Callable[[int], int] | None = None) -> Spot:
+    def inner(self, name: str, row_of: Callable[[int], int] | None = None) -> ValueLocation:
         """A part of these values; `row_of` gives the place of its i-th value among them, the same place where nothing is said."""
         own = self.row_of
         return replace(self, path=f"{self.path}.{name}", row_of=own if row_of is None else lambda i: own(row_of(i)))

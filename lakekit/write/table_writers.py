@@ -15,34 +15,34 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import polars as pl
 
 from lakekit.bucket import flush as flushing
+from lakekit.bucket.bucket_writer import BucketWriter, spill_of
 from lakekit.bucket.expired import expiry
 from lakekit.bucket.merge_read import KIND, SEQUENCE
-from lakekit.bucket.restore import NOTHING, Standing
-from lakekit.bucket.bucket_writer import BucketWriter, spill_of
+from lakekit.bucket.restore import NOTHING, SnapshotBuckets
 from lakekit.columns import cols
-from lakekit.errors import Unsupported
 from lakekit.data_file.file_names import FileNames, file_names
 from lakekit.data_file.paths import partition_spec, partition_values
+from lakekit.errors import Unsupported
 from lakekit.lsm import rule as rules
 from lakekit.metadata import feature_check, snapshots
 from lakekit.model.table_paths import POSTPONE_BUCKET
 from lakekit.options.frozendict import EMPTY
 from lakekit.progress import work
-from lakekit.world import each
+from lakekit.world import parallel_map
 from lakekit.write import router
-from lakekit.write.bucket_assigners import CountedBuckets, postponed_count
+from lakekit.write.bucket_assigners import PostponedFixedBuckets, postponed_count
 from lakekit.write.cross_partition import CrossPartition
-from lakekit.write.dynamic_bucket import DynamicBuckets, Prepared
+from lakekit.write.dynamic_bucket import DynamicBuckets, PreparedIndexes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from lakekit.bucket.restore import Restored
-    from lakekit.metadata.table_context import Handle
+    from lakekit.bucket.restore import RestoredBucket
+    from lakekit.metadata.table_context import TableContext
     from lakekit.model.commit_message import CommitMessage
     from lakekit.model.snapshot import Snapshot
-    from lakekit.write.bucket_assigners import Assigner
-    from lakekit.write.shares import Share
+    from lakekit.write.bucket_assigners import BucketAssigner
+    from lakekit.write.shares import WriteShard
 
 T = TypeVar("T")
 Place = tuple[bytes, int]
@@ -51,7 +51,7 @@ _SHARED = 2
 """Frames that buckets share may take this many times `write-buffer-size` before all of them are given back."""
 
 
-class Writers:
+class BucketWriters:
     """The bucket writers of one table writer, of one thread. `replaces`: an overwrite, which takes no notice of what is there. `batch`: of one commit.
 
     `share`: of a write that is cut into tasks, what is met here. `standing`: what stands in a snapshot, as far as the caller has read it.
@@ -63,13 +63,13 @@ class Writers:
 
     def __init__(
         self,
-        handle: Handle,
+        handle: TableContext,
         *,
         commit_user: str,
         replaces: bool = False,
         batch: bool = False,
-        share: Share | None = None,
-        standing: Standing | None = None,
+        share: WriteShard | None = None,
+        standing: SnapshotBuckets | None = None,
         sequences: Mapping[Place, int] = EMPTY,
     ) -> None:
         feature_check.check_writable(handle)
@@ -78,15 +78,15 @@ class Writers:
         places = batch and router.places_postponed(handle)
         self._share = share
         self.handle, self.commit_user, self.replaces = handle.with_options({"write-only": "true"}) if places else handle, commit_user, replaces
-        self._assigner: Assigner = (
-            CountedBuckets(handle=handle, count=self._bucket_count) if places else router.assigner(handle, overwrite=replaces, share=share)
+        self._assigner: BucketAssigner = (
+            PostponedFixedBuckets(handle=handle, count=self._bucket_count) if places else router.assigner(handle, overwrite=replaces, share=share)
         )
         self._counts: dict[bytes, int] = {}
         self._dynamic = self._assigner if isinstance(self._assigner, DynamicBuckets) else None
         self._moving = self._assigner if isinstance(self._assigner, CrossPartition) else None
         self._spill = spill_of(handle)
         self._open: dict[Place, BucketWriter] = {}
-        self._standing = Standing.of(handle, None) if standing is None else standing
+        self._standing = SnapshotBuckets.of(handle, None) if standing is None else standing
         self._sequences = dict(sequences)
         self._written: set[Place] = set()
         self._uncommitted: dict[Place, str | None] = {}
@@ -139,7 +139,7 @@ class Writers:
             return
         handle, rows = self.handle, pl.concat(self._local)
         self._local, self._local_bytes = [], 0
-        rule = replace(rules.of(handle.schema, handle.all_options, table=handle.name), key=handle.schema.primary_keys)
+        rule = replace(rules.merge_spec_from_options(handle.schema, handle.all_options, table=handle.name), key=handle.schema.primary_keys)
         numbered = rows.with_columns(pl.int_range(rows.height, dtype=pl.Int64).alias(SEQUENCE)).select(*cols(handle.schema.names), SEQUENCE, KIND)
         self._send(flushing.flush(numbered, rule).drop(SEQUENCE), None)
 
@@ -174,33 +174,33 @@ class Writers:
         missing = [place for place in places if place not in self._open]
         if not missing:
             return
-        standing: dict[Place, Restored] = {} if self._starts_anew(missing) else self._looked(lambda standing: self._found(standing, missing))
+        standing: dict[Place, RestoredBucket] = {} if self._starts_anew(missing) else self._looked(lambda standing: self._found(standing, missing))
         for place in missing:
             if self._share is not None and not self._share.meets(*place):
                 msg = f"a row of bucket {place[1]} came to task {self._share.task}, and belongs to another: nothing is written, as a key could lie twice"
                 raise Unsupported(msg, feature="spark.write")
             self._open[place] = self._opened(place, NOTHING if self._starts_anew([place]) else standing[place])
 
-    def _found(self, standing: Standing, places: list[Place]) -> dict[Place, Restored]:
+    def _found(self, standing: SnapshotBuckets, places: list[Place]) -> dict[Place, RestoredBucket]:
         only_adds = self.handle.kind == "key" and self.handle.options.write_only
         (standing.prepare if only_adds else standing.load)(partition for partition, _ in places)
         return {place: standing.bucket(*place) for place in places}
 
-    def _looked(self, look: Callable[[Standing], T]) -> T:
+    def _looked(self, look: Callable[[SnapshotBuckets], T]) -> T:
         """What `look` finds in the newest snapshot, by which this goes from now on; it may expire meanwhile."""
 
         def at(newest: Snapshot | None) -> T:
             if newest is not None and self._standing.snapshot != newest:
-                self._standing = Standing.of(self.handle, newest)
+                self._standing = SnapshotBuckets.of(self.handle, newest)
             return look(self._standing)
 
-        return snapshots.at_newest(self.handle, at)
+        return snapshots.with_latest(self.handle, at)
 
     def _starts_anew(self, places: list[Place]) -> bool:
         """Whether writers of those buckets need not know what is there: overwrites, postponed rows, and rows that no bucket holds together."""
         return self.replaces or not self.handle.has_buckets or all(bucket == POSTPONE_BUCKET for _, bucket in places)
 
-    def _opened(self, place: Place, restored: Restored) -> BucketWriter:
+    def _opened(self, place: Place, restored: RestoredBucket) -> BucketWriter:
         partition, bucket = place
         names = file_names(self.handle)
         if bucket == POSTPONE_BUCKET:  # one prefix a writer: its files are replayed in the order they were made (ENGINE 7.6)
@@ -270,8 +270,8 @@ class Writers:
         self._prepared += 1
         self._compact_fully(wait=wait_compaction, identifier=identifier)
         with work(self.handle.world, "writing", "buckets", len(self._open)) as under_way:
-            each(lambda writer: writer.ready(wait=wait_compaction), self._open.values(), after=lambda _: under_way.advance())
-        index = Prepared({}, {}) if self._dynamic is None else self._dynamic.prepare(lambda: f"index-{self.handle.world.new_id()}-0")
+            parallel_map(lambda writer: writer.ready(wait=wait_compaction), self._open.values(), after=lambda _: under_way.advance())
+        index = PreparedIndexes({}, {}) if self._dynamic is None else self._dynamic.prepare(lambda: f"index-{self.handle.world.new_id()}-0")
         self._shared_bytes = 0
         found = {place: writer.message() for place, writer in self._open.items()}
         self._close_resting([place for place, message in found.items() if message.is_empty and self._open[place].is_settled])
@@ -307,19 +307,19 @@ class Writers:
     def reopen(self) -> None:
         """Told when all messages so far are committed but for their compactions: the next rows find their buckets as they are."""
         writers, self._open = list(self._open.values()), {}
-        each(lambda writer: writer.drop(), writers)
+        parallel_map(lambda writer: writer.drop(), writers)
 
     def drop(self) -> None:
         """Forgets what was not prepared, and deletes its files."""
         writers, self._open = list(self._open.values()), {}
         self._local, self._local_bytes = [], 0
         try:
-            each(lambda writer: writer.drop(), writers)
+            parallel_map(lambda writer: writer.drop(), writers)
         finally:
             self._spill.close()
 
 
-def _places_with_new_files(standing: Standing) -> list[Place]:
+def _places_with_new_files(standing: SnapshotBuckets) -> list[Place]:
     return [place for place in standing.places() if any(file.level == 0 for file in standing.files(*place))]
 
 
@@ -329,7 +329,7 @@ def _witness(message: CommitMessage) -> str | None:
     return next((file.name for file in (*message.compact_after, *message.new_files) if file.name not in gone), None)
 
 
-def _indexed(message: CommitMessage, index: Prepared) -> CommitMessage:
+def _indexed(message: CommitMessage, index: PreparedIndexes) -> CommitMessage:
     """The message with its bucket's new hash index, and with what buckets of its partition were chosen by."""
     own = index.files.get((message.partition, message.bucket))
     if own is None and message.partition not in index.bases:

@@ -23,7 +23,7 @@ from lakekit.columns import series_field
 from lakekit.errors import SchemaMismatch, ValueOutOfRange
 from lakekit.format.polars_types import entries_type, polars_type
 from lakekit.types import BINARIES, INTEGERS, MAX_LENGTH, STRINGS, TIMESTAMPS, DataType, Field, part
-from lakekit.write.spot import Spot, short
+from lakekit.write.spot import ValueLocation, short
 from lakekit.write.widening import instance
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _VARIANT = (Field("value", _BYTES), Field("metadata", _BYTES))
 _COUNT = DataType(root="INT", nullable=False)
 
 
-def fit(values: pl.Series, want: DataType, spot: Spot, *, cast: bool = False, null_keys: bool = False) -> pl.Series:
+def fit(values: pl.Series, want: DataType, spot: ValueLocation, *, cast: bool = False, null_keys: bool = False) -> pl.Series:
     """The values as `format.polars_types.polars_type(want)`. `null_keys`: a map may have a null key (Parquet cannot write one).
 
     Raises `SchemaMismatch` for a type and `ValueOutOfRange` for a value that does not fit, with its row.
@@ -78,7 +78,7 @@ def looks_inside(t: DataType) -> bool:
 # ---- values with parts -----------------------------------------------------------------------------------------------------------------------
 
 
-def _list(values: pl.Series, want: DataType, spot: Spot, *, cast: bool, null_keys: bool) -> pl.Series:
+def _list(values: pl.Series, want: DataType, spot: ValueLocation, *, cast: bool, null_keys: bool) -> pl.Series:
     if isinstance(values.dtype, pl.Array):
         values = values.cast(pl.List(values.dtype.inner))
     if not isinstance(values.dtype, pl.List):
@@ -89,7 +89,7 @@ def _list(values: pl.Series, want: DataType, spot: Spot, *, cast: bool, null_key
     return values if fitted is flat else _lists(fitted, ends, values)
 
 
-def _entries(values: pl.Series, want: DataType, spot: Spot, *, cast: bool, null_keys: bool) -> pl.Series:
+def _entries(values: pl.Series, want: DataType, spot: ValueLocation, *, cast: bool, null_keys: bool) -> pl.Series:
     if isinstance(values.dtype, pl.Map):
         values = values.cast(entries_type(instance(values.dtype.key), instance(values.dtype.value)))
     inner = values.dtype.inner if isinstance(values.dtype, pl.List) else None
@@ -112,7 +112,7 @@ def _entries(values: pl.Series, want: DataType, spot: Spot, *, cast: bool, null_
     return values if entries.dtype == inner else _lists(entries, ends, values)
 
 
-def _check_keys(keys: pl.Series, ends: Ends, values: pl.Series, spot: Spot, *, null_keys: bool) -> None:
+def _check_keys(keys: pl.Series, ends: Ends, values: pl.Series, spot: ValueLocation, *, null_keys: bool) -> None:
     """A key stands once in its map, and is null nowhere that the file format has no null keys."""
     if keys.null_count() and not null_keys:
         at = _place(ends)(int(keys.is_null().alias("").arg_true()[0]))
@@ -135,7 +135,7 @@ def _check_keys(keys: pl.Series, ends: Ends, values: pl.Series, spot: Spot, *, n
         )
 
 
-def _struct(values: pl.Series, want: DataType, spot: Spot, *, cast: bool, null_keys: bool) -> pl.Series:
+def _struct(values: pl.Series, want: DataType, spot: ValueLocation, *, cast: bool, null_keys: bool) -> pl.Series:
     if not isinstance(values.dtype, pl.Struct):
         raise spot.bad_type(values.dtype, want, castable=False)
     fields = _VARIANT if want.root == "VARIANT" else want.fields
@@ -183,7 +183,7 @@ def _lists(flat: pl.Series, ends: Ends, like: pl.Series) -> pl.Series:
 # ---- simple values ---------------------------------------------------------------------------------------------------------------------------
 
 
-def _leaf(values: pl.Series, want: DataType, dtype: pl.DataType, spot: Spot, *, cast: bool) -> pl.Series:
+def _leaf(values: pl.Series, want: DataType, dtype: pl.DataType, spot: ValueLocation, *, cast: bool) -> pl.Series:
     """Another Polars type: the same values, or an error."""
     have = values.dtype
     if have.is_integer() and (want.root in INTEGERS or want.root == "DECIMAL"):
@@ -209,7 +209,7 @@ def _leaf(values: pl.Series, want: DataType, dtype: pl.DataType, spot: Spot, *, 
     return made
 
 
-def _strictly(values: pl.Series, want: DataType, dtype: pl.DataType, spot: Spot) -> pl.Series:
+def _strictly(values: pl.Series, want: DataType, dtype: pl.DataType, spot: ValueLocation) -> pl.Series:
     """What Polars' strict cast makes of the values."""
     if isinstance(values.dtype, pl.Datetime) and isinstance(dtype, pl.Datetime):  # naive times are those of UTC, as Polars has it
         return _retimed(values, dtype, spot, cast=True)
@@ -229,14 +229,14 @@ def _is_castable(values: pl.Series, dtype: pl.DataType) -> bool:
     return True
 
 
-def _checked(made: pl.Series, values: pl.Series, want: DataType, spot: Spot) -> pl.Series:
+def _checked(made: pl.Series, values: pl.Series, want: DataType, spot: ValueLocation) -> pl.Series:
     """What a cast made, unless it made null of a value."""
     if made.null_count() != values.null_count():
         raise spot.bad_value(made.is_null() & values.is_not_null(), values, f"which is no {want.as_nullable()}", "Correct the value, or widen the column")
     return made
 
 
-def _retimed(values: pl.Series, dtype: pl.DataType, spot: Spot, *, cast: bool) -> pl.Series:
+def _retimed(values: pl.Series, dtype: pl.DataType, spot: ValueLocation, *, cast: bool) -> pl.Series:
     """The same instants, or wall clocks, in another unit."""
     assert isinstance(values.dtype, pl.Datetime)
     assert isinstance(dtype, pl.Datetime)
@@ -257,7 +257,7 @@ def _retimed(values: pl.Series, dtype: pl.DataType, spot: Spot, *, cast: bool) -
     return ticks.cast(dtype)
 
 
-def _held(values: pl.Series, want: DataType, spot: Spot, *, cast: bool) -> pl.Series:
+def _held(values: pl.Series, want: DataType, spot: ValueLocation, *, cast: bool) -> pl.Series:
     """Values of the right Polars type, held to what the type says besides: length, precision, milliseconds."""
     if want.root == "DECIMAL":
         precision = want.precision or 10

@@ -20,7 +20,7 @@ from lakekit.types import INTEGERS, TIMESTAMPS, DataType, part
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class WidenedColumn:
 Change = AddedColumn | WidenedColumn
 
 
-def schema_changes(data_schema: Mapping[str, pl.DataType], handle: Handle, *, row_kind: str | None = None) -> list[Change]:
+def schema_changes(data_schema: Mapping[str, pl.DataType], handle: TableContext, *, row_kind: str | None = None) -> list[Change]:
     """What to change, in the order of the data's columns. Raises `SchemaMismatch` for an added column of a type that Paimon has not."""
     fixed = {*handle.schema.primary_keys, *handle.schema.partition_keys}
     known = {field.name: field for field in handle.schema.fields}
@@ -56,7 +56,7 @@ def schema_changes(data_schema: Mapping[str, pl.DataType], handle: Handle, *, ro
     return found
 
 
-def _grown(path: tuple[str, ...], held: DataType, dtype: pl.DataType, handle: Handle) -> Iterator[Change]:
+def _grown(path: tuple[str, ...], held: DataType, dtype: pl.DataType, handle: TableContext) -> Iterator[Change]:
     if held.root == "ROW" and isinstance(dtype, pl.Struct):
         known = {field.name: field for field in held.fields}
         for field in dtype.fields:

@@ -22,16 +22,16 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 import lakekit as lk
-from lakekit.maintenance import orphan_files
 from lakekit.data_file import paths
+from lakekit.maintenance import orphan_files
 from lakekit.read import stream as following
-from lakekit.world import World
+from lakekit.world import Runtime
 from spec_tests.bench import indexed
 from spec_tests.bench.writes import Line, Spent, line, spent
 
 if TYPE_CHECKING:
     from lakekit import CommitMessage
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
 
 BUCKETS = 10
 """Files that each commit of the table that expires replaces."""
@@ -114,7 +114,7 @@ class Bench:
         limit: list[Spent] = []
         for _ in range(self.rounds):
             found: list[pl.DataFrame] = []
-            handle = replace(table.handle(), world=World())
+            handle = replace(table.handle(), world=Runtime())
             own.append(spent(lambda: found.append(dry(handle))))  # noqa: B023 - called at once
             limit.append(spent(lambda: walked(table.location)))
             assert found[0].height == strewn, found
@@ -152,7 +152,7 @@ class Bench:
             if len(waits) == 1:
                 table.append(row)
 
-        handle = replace(table.handle(), world=World(wait=wait))
+        handle = replace(table.handle(), world=Runtime(wait=wait))
         stream = following.follow(handle, start="latest", consumer=None, until=None, poll=None)
         for _ in range(100):
             waits.clear()
@@ -167,7 +167,7 @@ def unlinked(paths: list[str]) -> None:
         os.unlink(path)  # noqa: PTH108 - the least that plain Python does
 
 
-def dry(handle: Handle) -> pl.DataFrame:
+def dry(handle: TableContext) -> pl.DataFrame:
     return orphan_files.remove(handle, older_than=timedelta(0), dry_run=True, force=False)
 
 

@@ -19,20 +19,20 @@ from typing import TYPE_CHECKING, Any
 import lakekit as lk
 from lakekit.commit import committer
 from lakekit.data_file.paths import data_file_paths
-from lakekit.metadata.table_context import open_handle
+from lakekit.metadata.table_context import open_context
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.read import table_scan as scans
 from lakekit.read.planner import ANYWHERE
 from lakekit.spark import tasks
-from lakekit.world import World
+from lakekit.world import Runtime
 from spec_tests.bench.plan_entries import COLUMNS, data_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.data_file import DataFile
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.data_file import DataFileMeta
 
 FILES, FILES_A_BUCKET, SLOTS = 20_000, 10, 64
 MILLION = 1_000_000
@@ -64,10 +64,10 @@ def main() -> None:
             keys: dict[str, Any] = {"primary_keys": ["c0"]} if keyed else {}
             options = {"bucket": str(count // each), **({} if keyed else {"bucket-key": "c0"})}
             lk.create(root, {f"c{at}": kind if at or not keyed else f"{kind} NOT NULL" for at, kind in enumerate(COLUMNS)}, options=options, **keys)
-            job(open_handle(str(root)), count, each)
+            job(open_context(str(root)), count, each)
 
 
-def job(handle: Handle, count: int, each: int) -> None:
+def job(handle: TableContext, count: int, each: int) -> None:
     """A write of all files, a write of one more, and a read."""
     luck, kind = random.Random(1), handle.kind
     answers = [message(handle, [data_file(luck) for _ in range(each)], at).to_bytes() for at in range(count // each)]
@@ -76,25 +76,25 @@ def job(handle: Handle, count: int, each: int) -> None:
     told(f"{kind}: their commit", count, lambda: put(handle, messages, 1), lambda _: metadata(handle))
     before, one = metadata(handle), [message(handle, [data_file(luck)], 0)]
     told(f"{kind}: the next commit, of one file", count, lambda: put(handle, one, 2), lambda _: metadata(handle) - before)
-    cold = replace(handle, world=World())
+    cold = replace(handle, world=Runtime())
     plan = told(f"{kind}: a cold plan", count, lambda: scans.scan(cold).plans(ANYWHERE)[0])
     if kind == "append":
         told(f"{kind}: paths for Spark's reader", count, lambda: data_file_paths(handle, plan.entries), lambda paths: sum(map(len, paths)))
-    told(f"{kind}: its tasks", count, lambda: tasks.tasks(plan, plan.raw, SLOTS), lambda tasks: sum(map(len, tasks)))
+    told(f"{kind}: its tasks", count, lambda: tasks.plan_tasks(plan, plan.raw, SLOTS), lambda tasks: sum(map(len, tasks)))
 
 
-def message(handle: Handle, files: list[DataFile], bucket: int) -> CommitMessage:
+def message(handle: TableContext, files: list[DataFileMeta], bucket: int) -> CommitMessage:
     """The answer of a task that wrote these files."""
     keyless = {} if handle.kind == "key" else {"min_key": NO_PARTITION, "max_key": NO_PARTITION}
     found = tuple(replace(file, level=0, **keyless) for file in files)
     return CommitMessage(partition=NO_PARTITION, bucket=bucket, new_files=found)
 
 
-def put(handle: Handle, messages: list[CommitMessage], number: int) -> None:
-    committer.publish(handle, messages, commit_user=f"bench-{number}", identifier=BATCH_IDENTIFIER, is_new_user=True)
+def put(handle: TableContext, messages: list[CommitMessage], number: int) -> None:
+    committer.commit_changes(handle, messages, commit_user=f"bench-{number}", identifier=BATCH_IDENTIFIER, is_new_user=True)
 
 
-def metadata(handle: Handle) -> int:
+def metadata(handle: TableContext) -> int:
     """The bytes of all manifests and their lists."""
     return sum(path.stat().st_size for path in Path(handle.root, "manifest").iterdir())
 

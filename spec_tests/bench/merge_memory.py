@@ -87,7 +87,7 @@ def rule_of(engine, frame, **options):
     schema = TableSchema(
         id=0, fields=fields, highest_field_id=len(fields) - 1, primary_keys=tuple(reversed(names)), options={"merge-engine": engine, **options}
     )
-    return rule.of(schema)
+    return rule.merge_spec_from_options(schema)
 
 
 def measured(cases, rounds):

@@ -22,16 +22,16 @@ from typing import TYPE_CHECKING, Any
 
 import fastavro
 
-from lakekit.codec import avro_container, avro_columns, binary_row
+from lakekit.codec import avro_columns, avro_container, binary_row
 from lakekit.metadata import manifest_reader, snapshots
-from lakekit.metadata.table_context import Handle, open_handle
-from lakekit.model import manifest_entries, entry_files, manifests
-from lakekit.model.data_file import DataFile, Stats
-from lakekit.model.manifest_entries import ADD, DELETE, Entries
-from lakekit.model.entry_files import Manifest
-from lakekit.model.manifests import ManifestFile
+from lakekit.metadata.table_context import TableContext, open_context
+from lakekit.model import entry_files, manifest_entries, manifests
+from lakekit.model.data_file import DataFileMeta, Stats
+from lakekit.model.entry_files import ManifestBytes
+from lakekit.model.manifest_entries import ADD, DELETE, ManifestEntries
+from lakekit.model.manifests import ManifestFileMeta
 from lakekit.types import Field, parse
-from lakekit.world import World
+from lakekit.world import Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,11 +52,11 @@ def stats(low: Sequence[Any], high: Sequence[Any], types: Sequence[DataType]) ->
     return Stats(min_values=row(low, types), max_values=row(high, types), null_counts=(0,) * len(types))
 
 
-def data_file(luck: random.Random) -> DataFile:
+def data_file(luck: random.Random) -> DataFileMeta:
     k = luck.randrange(10**9)
     low = [k, f"value-{k:010d}", k % 1000, k / 3, "a" * 8 + str(k % 7), k * 3, k % 50, k / 7, k % 20000, "x" * 16]
     high = [k + 5000, f"value-{k + 5:010d}", k % 1000 + 9, k / 2, "b" * 8, k * 5, k % 50 + 1, k / 3, k % 20000 + 3, "y" * 16]
-    return DataFile(
+    return DataFileMeta(
         name=f"data-{uuid.UUID(int=luck.getrandbits(128))}-0.parquet",
         size_bytes=luck.randrange(10**8),
         row_count=luck.randrange(10**6),
@@ -73,7 +73,7 @@ def data_file(luck: random.Random) -> DataFile:
     )
 
 
-def some_entries(luck: random.Random, number: int, count: int) -> Entries:
+def some_entries(luck: random.Random, number: int, count: int) -> ManifestEntries:
     """The entries of one manifest; every tenth deletes the file before it."""
     partition = row([f"2024-01-{number % 100:02d}"], PARTITION)
     found, file = [], data_file(luck)
@@ -85,15 +85,17 @@ def some_entries(luck: random.Random, number: int, count: int) -> Entries:
     return manifest_entries.concat(found)
 
 
-def put_manifest(root: Path, name: str, found: Entries) -> ManifestFile:
+def put_manifest(root: Path, name: str, found: ManifestEntries) -> ManifestFileMeta:
     data = entry_files.encode(found)
     (root / "manifest" / name).write_bytes(data)
     deleted = int(found.numbers("kind").sum())
     empty = Stats(min_values=bytes(12), max_values=bytes(12), null_counts=())
-    return ManifestFile(name=name, size_bytes=len(data), num_added_files=len(found) - deleted, num_deleted_files=deleted, partition_stats=empty, schema_id=0)
+    return ManifestFileMeta(
+        name=name, size_bytes=len(data), num_added_files=len(found) - deleted, num_deleted_files=deleted, partition_stats=empty, schema_id=0
+    )
 
 
-def put_snapshot(root: Path, number: int, base: list[ManifestFile], delta: list[ManifestFile]) -> None:
+def put_snapshot(root: Path, number: int, base: list[ManifestFileMeta], delta: list[ManifestFileMeta]) -> None:
     names = {}
     for kind, files in (("base", base), ("delta", delta)):
         names[kind] = f"manifest-list-{number}-{kind}"
@@ -151,19 +153,19 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "t"
         make_table(root, count, each)
-        handle = open_handle(str(root))
+        handle = open_context(str(root))
         one, two = snapshots.read(handle, 1), snapshots.read(handle, 2)
-        blobs = [Manifest(file.name, (root / "manifest" / file.name).read_bytes()) for file in manifest_reader.manifest_files(handle, one)]
+        blobs = [ManifestBytes(file.name, (root / "manifest" / file.name).read_bytes()) for file in manifest_reader.manifest_files(handle, one)]
         blocks = sum(len(avro_container.open_container(blob.data).blocks) for blob in blobs)
         print(f"{count} manifests, {count * each} entries, {sum(len(blob.data) for blob in blobs)} bytes, {blocks} blocks")
 
-        def fresh() -> Handle:
-            return replace(handle, world=World())
+        def fresh() -> TableContext:
+            return replace(handle, world=Runtime())
 
         warm = fresh()
 
-        def again() -> Entries:
-            return manifest_reader.live(replace(warm, world=warmed(warm, one)), two)
+        def again() -> ManifestEntries:
+            return manifest_reader.read_live_entries(replace(warm, world=warmed(warm, one)), two)
 
         def by_fastavro() -> list[Any]:
             found = []
@@ -180,20 +182,20 @@ def main() -> None:
             rounds,
             {
                 "fastavro: read, decode to dicts": by_fastavro,
-                "ours: lists, read, decode, fold, cold": lambda: manifest_reader.live(fresh(), one),
+                "ours: lists, read, decode, fold, cold": lambda: manifest_reader.read_live_entries(fresh(), one),
                 "ours: inflate only": lambda: [avro_container.open_container(blob.data) for blob in blobs],
                 "ours: decode only": lambda: entry_files.decode(blobs),
                 "ours: decode a value at a time": values,
-                "ours: again, nothing new": lambda: manifest_reader.live(warm, one),
+                "ours: again, nothing new": lambda: manifest_reader.read_live_entries(warm, one),
                 "ours: first plan, then one new snapshot (sum)": again,
             },
         )
 
 
-def warmed(handle: Handle, snapshot: Snapshot) -> World:
+def warmed(handle: TableContext, snapshot: Snapshot) -> Runtime:
     """A world that knows everything of a snapshot and nothing newer."""
-    world = World()
-    manifest_reader.live(replace(handle, world=world), snapshot)
+    world = Runtime()
+    manifest_reader.read_live_entries(replace(handle, world=world), snapshot)
     return world
 
 

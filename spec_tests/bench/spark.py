@@ -157,7 +157,7 @@ def files(table: lk.Table) -> list[str]:
     handle = table.handle()
     snapshot = snapshots.latest(handle)
     assert snapshot is not None
-    return data_file_paths(handle, manifest_reader.live(handle, snapshot))
+    return data_file_paths(handle, manifest_reader.read_live_entries(handle, snapshot))
 
 
 def main() -> None:

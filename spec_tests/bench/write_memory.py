@@ -18,7 +18,7 @@ import polars as pl
 import pyarrow as pa
 
 import lakekit as lk
-from lakekit.commit.committer import publish_once
+from lakekit.commit.committer import commit_changes_once
 from lakekit.model.commit_message import CommitMessage
 from lakekit.write.dynamic_bucket import DynamicBuckets
 from spec_tests.bench.rows import columns, mixed
@@ -38,7 +38,7 @@ def keys(folder: Path, count: int) -> None:
     made = buckets.prepare(lambda: f"index-{uuid.uuid4()}-0")
     total = handle.options.bucket
     messages = [CommitMessage(partition=place, bucket=bucket, total_buckets=total, new_index_files=(file,)) for (place, bucket), file in made.files.items()]
-    publish_once(handle, messages, commit_user=handle.new_commit_user())
+    commit_changes_once(handle, messages, commit_user=handle.new_commit_user())
 
 
 def upsert(folder: Path, count: int) -> None:

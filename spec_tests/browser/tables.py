@@ -12,17 +12,17 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from lakekit.codec import binary_row
-from lakekit.model import manifest_entries, entry_files, manifests
-from lakekit.model.data_file import DataFile, Stats
+from lakekit.model import entry_files, manifest_entries, manifests
+from lakekit.model.data_file import DataFileMeta, Stats
 from lakekit.model.manifest_entries import ADD, DELETE
-from lakekit.model.manifests import ManifestFile
+from lakekit.model.manifests import ManifestFileMeta
 from lakekit.types import parse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from lakekit.model.manifest_entries import Entries
+    from lakekit.model.manifest_entries import ManifestEntries
 
 START_MS = 1_774_947_600_000
 """When the first snapshot was: 2026-03-31, nine in the morning."""
@@ -63,10 +63,10 @@ class Made:
     def name(self) -> str:
         return f"data-{self.number:02d}.parquet"
 
-    def fact(self) -> DataFile:
+    def fact(self) -> DataFileMeta:
         """As manifests tell of it."""
         low, high = row([self.low], ID), row([self.high], ID)
-        return DataFile(
+        return DataFileMeta(
             name=self.name,
             size_bytes=self.size_bytes,
             row_count=self.size_bytes // 96,
@@ -93,7 +93,7 @@ class Written:
     def __init__(self, root: Path, *, user: str = "writer-1", column: str = "amount") -> None:
         self.user = user
         self.root, self.snapshot_id, self.rows = root, 0, 0
-        self.manifests: list[ManifestFile] = []
+        self.manifests: list[ManifestFileMeta] = []
         for folder in ("schema", "snapshot", "manifest"):
             (root / folder).mkdir(parents=True)
         fields = [field | ({"name": column} if field["name"] == "amount" else {}) for field in SCHEMA["fields"]]
@@ -122,15 +122,15 @@ class Written:
         (self.root / "snapshot" / f"snapshot-{self.snapshot_id}").write_text(json.dumps(says), encoding="utf-8")
         self.manifests.append(delta)
 
-    def _manifest(self, changed: Sequence[tuple[int, Made]]) -> ManifestFile:
-        together: dict[tuple[int, str], list[DataFile]] = {}
+    def _manifest(self, changed: Sequence[tuple[int, Made]]) -> ManifestFileMeta:
+        together: dict[tuple[int, str], list[DataFileMeta]] = {}
         for kind, file in changed:
             together.setdefault((kind, file.day), []).append(file.fact())
         parts = [_entries(kind, day, files) for (kind, day), files in together.items()]
         data = entry_files.encode(manifest_entries.concat(parts))
         name, days = f"manifest-{self.snapshot_id:02d}", sorted({file.day for _, file in changed})
         (self.root / "manifest" / name).write_bytes(data)
-        return ManifestFile(
+        return ManifestFileMeta(
             name=name,
             size_bytes=len(data),
             num_added_files=sum(kind == ADD for kind, _ in changed),
@@ -139,13 +139,13 @@ class Written:
             schema_id=0,
         )
 
-    def _list(self, end: str, files: Sequence[ManifestFile]) -> str:
+    def _list(self, end: str, files: Sequence[ManifestFileMeta]) -> str:
         name = f"manifest-list-{self.snapshot_id:02d}-{end}"
         (self.root / "manifest" / name).write_bytes(manifests.encode_list(files))
         return name
 
 
-def _entries(kind: int, day: str, files: Sequence[DataFile]) -> Entries:
+def _entries(kind: int, day: str, files: Sequence[DataFileMeta]) -> ManifestEntries:
     return manifest_entries.of_files(files, kind=kind, partition=row([day], DAY), bucket=0, total_buckets=1)
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from lakekit.draw.png import png
 from lakekit.draw.shapes import Drawing, Rect
-from lakekit.notebook.pictured import VIEW, Pictured
+from lakekit.notebook.pictured import VIEW, PictureWidget
 
 
-class One(Pictured):
+class One(PictureWidget):
     """A widget of ours."""
 
     def drawing(self):

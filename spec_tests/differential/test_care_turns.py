@@ -8,7 +8,7 @@ import pytest
 
 import lakekit as lk
 from lakekit.bucket import clustered
-from lakekit.bucket.restore import Standing
+from lakekit.bucket.restore import SnapshotBuckets
 from lakekit.metadata import snapshots
 from lakekit.types import parse
 from spec_tests.differential.players import frame
@@ -53,7 +53,7 @@ def alike(judge, path):
 def units(path, *, full):
     """What lakekit would sort now."""
     handle = lk.open(path).handle()
-    standing = Standing.of(handle, snapshots.latest(handle))
+    standing = SnapshotBuckets.of(handle, snapshots.latest(handle))
     due = [clustered.due(handle, standing.bucket(*place).files, full=full) for place in standing.places()]
     return sorted((unit.output_level, sorted(file.name for file in unit.files)) for unit in due if unit is not None)
 

@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.metadata.table_context import Ground
-from lakekit.model.table_paths import Layout
+from lakekit.metadata.table_context import TableLocation
+from lakekit.model.table_paths import TablePaths
 from lakekit.storage.local import LocalStorage
 from lakekit.table.format_tables import define_object_table
 from lakekit.testing.expectations import canonical, rows_of
@@ -253,7 +253,7 @@ def test_objects(judge, tmp_path):
     (tmp_path / "objects" / "sub").mkdir(parents=True)
     (tmp_path / "objects" / "a.txt").write_bytes(b"hello")
     (tmp_path / "objects" / "sub" / "b.bin").write_bytes(bytes(1000))
-    ground = Ground(name="o", storage=LocalStorage(), layout=Layout(root=str(tmp_path / "o")))
+    ground = TableLocation(name="o", storage=LocalStorage(), layout=TablePaths(root=str(tmp_path / "o")))
     define_object_table(ground, location=str(tmp_path / "objects"))
     table = lk.open(tmp_path / "o", options={"lakekit.allowed-locations": str(tmp_path / "objects")})
     table.refresh()

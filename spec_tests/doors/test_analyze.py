@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.maintenance import analyze, distinct
 from lakekit.errors import StorageFailed
+from lakekit.maintenance import analyze, distinct
 from lakekit.metadata import snapshots, statistics
 
 COLUMNS = {
@@ -100,7 +100,7 @@ def test_some_columns_and_lengths_in_bytes(tmp_path):
 @pytest.mark.parametrize("count", [0, 1, 7, 1_000, 10_000, 200_000])
 def test_distinct_values_are_counted_about_and_parts_as_the_whole(count):
     values = pl.select(pl.int_range(count) * 7_919).to_series()
-    whole, parts = distinct.Distinct(), [distinct.Distinct() for _ in range(3)]
+    whole, parts = distinct.DistinctSketch(), [distinct.DistinctSketch() for _ in range(3)]
     for some in (values, values, pl.Series([None], dtype=pl.Int64)):
         whole.add(some)
     for at, part in enumerate(parts):
@@ -189,7 +189,7 @@ def test_a_commit_that_fails_leaves_no_file(tmp_path, monkeypatch):
     def refused(*_):
         raise StorageFailed("no space left", path="x")
 
-    monkeypatch.setattr("lakekit.maintenance.analyze.attempt.run", refused)
+    monkeypatch.setattr("lakekit.maintenance.analyze.try_commit.try_commit", refused)
     with pytest.raises(StorageFailed):
         table.analyze()
     assert not list((tmp_path / "statistics").glob("*"))

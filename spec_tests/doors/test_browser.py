@@ -9,8 +9,8 @@ import time
 import pytest
 
 import lakekit as lk
-from lakekit.notebook.browser import Browser
 from lakekit.inspection.standing import standing_of
+from lakekit.notebook.browser import Browser
 from spec_tests.browser import tables
 from spec_tests.doors.views import TABLES, copied, in_memory, table
 from spec_tests.house.source import ROOT

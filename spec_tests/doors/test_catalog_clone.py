@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 import lakekit as lk
-from lakekit.maintenance import clone as cloning
 from lakekit.catalog.metastores.jdbc import Jdbc
 from lakekit.errors import StorageFailed
+from lakekit.maintenance import clone as cloning
 from lakekit.metadata import manifest_reader, snapshots
-from lakekit.metadata.table_context import Ground
-from lakekit.model.table_paths import Layout
+from lakekit.metadata.table_context import TableLocation
+from lakekit.model.table_paths import TablePaths
 from lakekit.storage.memory import MemoryStorage
 from spec_tests.doors.hive_server import serve
 
@@ -122,7 +122,7 @@ def test_files_at_external_paths_come_home(cat, tmp_path):
     assert list((tmp_path / "out").rglob("*.parquet"))
     expected, copy = rows(source), cat.clone("shop.orders", "copies.new")
     assert not [key for key in copy.options if "external" in key]
-    assert manifest_reader.live(copy.handle(), snapshots.latest(copy.handle())).column("external_path").null_count == len(copy.files())
+    assert manifest_reader.read_live_entries(copy.handle(), snapshots.latest(copy.handle())).column("external_path").null_count == len(copy.files())
     for path in (tmp_path / "out").rglob("*.parquet"):
         path.unlink()
     assert rows(copy) == expected
@@ -199,7 +199,7 @@ def test_what_is_refused_before_anything_is_made(cat, tmp_path):
 
 def test_a_snapshot_that_expires_meanwhile_is_told(cat, monkeypatch):
     source = made(cat, {"bucket": "1"})
-    live = manifest_reader.live
+    live = manifest_reader.read_live_entries
 
     def expired(handle, snapshot):
         found = live(handle, snapshot)
@@ -208,7 +208,7 @@ def test_a_snapshot_that_expires_meanwhile_is_told(cat, monkeypatch):
         source.expire_snapshots(retain_max=1, retain_min=1, older_than="9999-01-01")
         return found
 
-    monkeypatch.setattr(cloning.manifests, "live", expired)
+    monkeypatch.setattr(cloning.manifest_reader, "read_live_entries", expired)
     with pytest.raises(lk.SnapshotNotFound, match=r"expired while it was copied\. Nothing was made; clone a tag"):
         cat.clone("shop.orders", "copies.x", at=5)
     assert list(Path(cat.warehouse, "copies.db").iterdir()) == []
@@ -233,7 +233,7 @@ def test_a_name_that_cannot_be_kept_leaves_no_files(cat, tmp_path, monkeypatch):
 def test_from_a_disk_into_a_store_without_folders(cat):
     source = made(cat, {"bucket": "1", "deletion-vectors.enabled": "true"})
     store = MemoryStorage()
-    ground = Ground(name="u", storage=store, layout=Layout(root="bucket/u"))
+    ground = TableLocation(name="u", storage=store, layout=TablePaths(root="bucket/u"))
     assert cloning.clone(source.handle(), ground).id == 1
     copy = lk.Table(location="bucket/u", name="u", storage=store)
     assert rows(copy) == rows(source)

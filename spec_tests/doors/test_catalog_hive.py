@@ -11,7 +11,7 @@ import lakekit as lk
 from lakekit.catalog.hive_client import metastore, places
 from lakekit.catalog.hive_table import hive_type
 from lakekit.types import parse
-from lakekit.world import World
+from lakekit.world import Runtime
 from spec_tests.doors.hive_server import Wrong, serve
 
 COLUMNS = {"id": "BIGINT NOT NULL", "dt": "STRING NOT NULL", "v": "DECIMAL(10, 2)"}
@@ -199,7 +199,7 @@ def test_claims_wait_for_the_metastores_lock(shop, hive):
         with pytest.raises(lk.RetriesExhausted, match=r"Acquire lock failed for table shop\.orders"):
             table.upsert(ROWS)
         with pytest.raises(lk.LockLost, match=r"was held for 300 s, longer than a metastore remembers it\. Nothing was changed"):
-            replace(claim, world=World(elapsed_ms=lambda: claim.since_ms + 300_000)).check()
+            replace(claim, world=Runtime(elapsed_ms=lambda: claim.since_ms + 300_000)).check()
     assert hive[1].locks == {}
     table.upsert(ROWS)
     assert table.snapshots().height == 2

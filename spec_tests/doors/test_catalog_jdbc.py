@@ -12,11 +12,11 @@ import pymysql
 import pytest
 
 import lakekit as lk
-from lakekit.catalog.jdbc_lock import Lock
-from lakekit.catalog.options import Settings
+from lakekit.catalog.jdbc_lock import JdbcLock
+from lakekit.catalog.options import CatalogOptions
 from lakekit.catalog.uris import address, hidden
 from lakekit.storage.local import LocalStorage
-from lakekit.world import World
+from lakekit.world import Runtime
 
 COLUMNS = {"k": "BIGINT NOT NULL", "v": "STRING"}
 ROWS = [{"k": 1, "v": "a"}]
@@ -138,11 +138,11 @@ def test_a_rename_that_fails_leaves_rows_and_files_as_they_were(connect, ask, tm
 
 @pytest.mark.parametrize("is_done", [False, True])
 def test_a_lost_answer_leaves_a_table_or_none(connect, ask, tmp_path, monkeypatch, is_done):
-    from lakekit.catalog.jdbc_session import Session
+    from lakekit.catalog.jdbc_session import JdbcSession
 
     cat = connect()
     cat.create_database("shop")
-    real = Session.do
+    real = JdbcSession.do
 
     def lost(self, statement, *values):
         if statement.startswith("INSERT INTO paimon_tables"):
@@ -152,7 +152,7 @@ def test_a_lost_answer_leaves_a_table_or_none(connect, ask, tmp_path, monkeypatc
         return real(self, statement, *values)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Session, "do", lost)
+        patch.setattr(JdbcSession, "do", lost)
         if is_done:
             cat.create_table("shop.t", COLUMNS)
         else:
@@ -247,7 +247,7 @@ def test_a_lock_that_somebody_took_is_not_released_for_him(lock, ask):
 
 def test_a_lock_about_to_run_out_claims_nothing(lock):
     at = [0.0]
-    slow = replace(lock, timeout_ms=480_000, world=World(elapsed_ms=lambda: at[0]))
+    slow = replace(lock, timeout_ms=480_000, world=Runtime(elapsed_ms=lambda: at[0]))
     with slow.held() as held:
         held.check()
         at[0] = 419_000
@@ -267,7 +267,7 @@ def test_where_times_mean_nothing_a_lock_is_watched_before_it_is_removed(lock, a
     def wait(duration_ms):
         at[0] += duration_ms
 
-    watching = replace(lock, timeout_ms=10_000, max_sleep_ms=1000, world=World(elapsed_ms=lambda: at[0], wait=wait))
+    watching = replace(lock, timeout_ms=10_000, max_sleep_ms=1000, world=Runtime(elapsed_ms=lambda: at[0], wait=wait))
     with watching.held():
         assert 15_000 < at[0] < 17_000  # as long as its row says, and five seconds more
         assert ask("SELECT count(*) FROM paimon_distributed_locks") == [(1,)]
@@ -295,7 +295,7 @@ def test_many_who_add_one_lose_none(lock, tmp_path):
 
 
 def test_a_lock_is_a_value(lock, connect):
-    assert isinstance(lock, Lock)
+    assert isinstance(lock, JdbcLock)
     assert pickle.loads(pickle.dumps(lock)) == lock
     table = connect(**LOCKED).create_table("shop.t", COLUMNS)
     again = pickle.loads(pickle.dumps(table))
@@ -368,7 +368,7 @@ def test_whatever_signs_are_in_a_secret_it_is_hidden(tmp_path, uri, shown):
 
 def test_what_a_metastore_is_opened_with_shows_no_secret():
     secret = {"jdbc.password": "hunter2"}
-    given = Settings(warehouse="w", storage=LocalStorage(), uri="mysql://me:hunter2@h/db", options=secret, storage_options=secret)
+    given = CatalogOptions(warehouse="w", storage=LocalStorage(), uri="mysql://me:hunter2@h/db", options=secret, storage_options=secret)
     assert "hunter2" not in repr(given)
 
 

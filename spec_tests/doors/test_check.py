@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import lakekit as lk
-from lakekit.maintenance.check.report import Finding, Report
 from lakekit.cli.main import FINE, PROBLEM, main
+from lakekit.maintenance.check.report import Finding, Report
 from lakekit.metadata import manifest_reader, snapshots
 from lakekit.model import entry_files, hint, index_manifest, manifests
-from lakekit.model.manifest_entries import Entries
+from lakekit.model.manifest_entries import ManifestEntries
 from spec_tests.doors.hostile import MARK, PAYLOADS, plain
 from spec_tests.doors.test_html_payloads import Read
 from spec_tests.doors.views import CASES, TABLES, in_memory, table
@@ -48,7 +48,7 @@ class Copy:
         self.storage = self.table.storage
         self.handle = self.table.handle()
         self.snapshot = snapshots.latest(self.handle)
-        self.live = manifest_reader.live(self.handle, self.snapshot)
+        self.live = manifest_reader.read_live_entries(self.handle, self.snapshot)
         self.files = self.table.files()
         self.said = {}
 
@@ -65,7 +65,7 @@ class Copy:
             column[i] = value
             at = found.schema.get_field_index(name)
             found = found.set_column(at, found.schema.field(at), pa.array(column, found.schema.field(at).type))
-        self.live = Entries(found)
+        self.live = ManifestEntries(found)
 
     def rewrite(self, i, change):
         """The rows of a Parquet file changed, its entry with the new size."""
@@ -213,7 +213,7 @@ def schema_of_tomorrow(copy):
 
 
 def added_twice(copy):
-    copy.live = Entries(pa.concat_tables([copy.live.table, copy.live.table.slice(0, 1)]).combine_chunks())
+    copy.live = ManifestEntries(pa.concat_tables([copy.live.table, copy.live.table.slice(0, 1)]).combine_chunks())
     copy.commit()
     return copy.handle.layout.snapshot(copy.snapshot.id)
 

@@ -17,13 +17,13 @@ import pytest
 import lakekit as lk
 from lakekit.cli import main
 from lakekit.codec import hashing
+from lakekit.data_file.file_metadata import StatsCollector
 from lakekit.errors import InvalidOption
-from lakekit.data_file.file_metadata import Collecting
 from lakekit.testing import conformance, scripts
+from lakekit.testing.adapters import KIND, Broken, told
 from lakekit.testing.damaged import damages
 from lakekit.testing.expectations import load
 from lakekit.testing.known_scripts import EVERY_TYPE
-from lakekit.testing.adapters import KIND, Broken, told
 from lakekit.types import parse
 
 SYSTEM = ("_SEQUENCE_NUMBER", KIND, "_level", "_file")
@@ -226,7 +226,7 @@ def test_a_writer_that_puts_keys_in_wrong_buckets_fails_by_name():
 
 
 def test_a_writer_that_tells_false_bounds_fails_by_name():
-    right = Collecting.stats
+    right = StatsCollector.stats
 
     def lying(self, *asked):
         found = right(self, *asked)
@@ -234,7 +234,7 @@ def test_a_writer_that_tells_false_bounds_fails_by_name():
 
     def write(path, script):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Collecting, "stats", lying)
+            patch.setattr(StatsCollector, "stats", lying)
             scripts.play(path, script)
 
     found = failed(conformance.run(writer=write, areas=["writes/append"]))
@@ -329,13 +329,13 @@ def test_what_a_program_does_wrong_is_told(what, tmp_path, capsys):
 
 
 def test_a_crash_is_no_refusal(tmp_path):
-    reader = conformance.plugged.reader_command(f"{program(tmp_path, PROGRAMS['crashes'][0])} {{path}}")
+    reader = conformance.adapters.reader_command(f"{program(tmp_path, PROGRAMS['crashes'][0])} {{path}}")
     found = conformance.run(reader=reader, areas=["damaged/manifest"])
     assert {one.outcome for one in found.outcomes} == {"failed"}
 
 
 def test_a_program_without_options_is_not_asked_what_needs_them(tmp_path):
-    reader = conformance.plugged.reader_command(f"{program(tmp_path, READS)} {{path}}")
+    reader = conformance.adapters.reader_command(f"{program(tmp_path, READS)} {{path}}")
     found = conformance.run(reader=reader, areas=["travel/first"])
     assert {one.outcome for one in found.outcomes} == {"unsupported"}
     assert "{options}" in found.outcomes[0].found
@@ -343,9 +343,9 @@ def test_a_program_without_options_is_not_asked_what_needs_them(tmp_path):
 
 def test_rows_may_come_in_a_file(tmp_path):
     text = "import sys; open(sys.argv[2], 'w').write('{\"k\": 1, \"v\": \"a\"}\\n'); assert sys.argv[3] == '{}'"
-    reader = conformance.plugged.reader_command(f"{program(tmp_path, text)} {{path}} {{output}} {{options}}")
+    reader = conformance.adapters.reader_command(f"{program(tmp_path, text)} {{path}} {{output}} {{options}}")
     assert reader.answer("somewhere", {}) == [{"k": 1, "v": "a"}]
-    silent = conformance.plugged.reader_command(f"{program(tmp_path, '')} {{path}} {{output}}")
+    silent = conformance.adapters.reader_command(f"{program(tmp_path, '')} {{path}} {{output}}")
     with pytest.raises(Broken, match="wrote no"):
         silent.answer("somewhere", {})
 
@@ -395,7 +395,7 @@ def test_areas_are_listed(capsys):
 def test_drawing_needs_hypothesis_and_nothing_else_does():
     code = (
         "import sys; sys.modules['hypothesis'] = None\n"
-        "from lakekit.cli import main\n"
+        "from lakekit.cli.main import main\n"
         "print(main(['conformance', '--area', 'scripts/first-row']))\n"
         "print(main(['conformance', '--area', 'drawn', '--drawn', '5']))"
     )

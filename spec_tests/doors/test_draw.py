@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 from hypothesis import given, strategies as st
 
-from lakekit.draw import html, cards, humanize
+from lakekit.draw import cards, html, humanize
 
 values = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=30), st.binary(max_size=8), st.lists(st.integers(), max_size=3))
 names = st.text(max_size=20)
@@ -46,17 +46,17 @@ def test_columns_that_do_not_fit_are_named():
 
 
 def test_values_as_they_are_written():
-    assert humanize.size(1023) == "1023 B"
-    assert humanize.size(1024) == "1.0 KiB"
-    assert humanize.size(64_172_851) == "61.2 MiB"
-    assert humanize.size(2**60) == "1024.0 PiB"
-    assert humanize.count(1204000) == "1 204 000"
+    assert humanize.format_size(1023) == "1023 B"
+    assert humanize.format_size(1024) == "1.0 KiB"
+    assert humanize.format_size(64_172_851) == "61.2 MiB"
+    assert humanize.format_size(2**60) == "1024.0 PiB"
+    assert humanize.format_count(1204000) == "1 204 000"
     assert humanize.plural(1, "file") == "1 file"
     assert humanize.plural(0, "branch", "branches") == "0 branches"
-    assert humanize.cell(datetime.fromisoformat("2024-03-31T09:12")) == "2024-03-31 09:12:00"
-    assert humanize.cell(datetime.fromisoformat("2024-03-31T09:12:00.5+00:00")) == "2024-03-31 09:12:00.500Z"
-    assert humanize.cell({"a": [1, None]}) == "{a=[1, –]}"
-    assert humanize.cell("two\nlines\x1b[31m") == "two\\x0alines\\x1b[31m"
+    assert humanize.format_cell(datetime.fromisoformat("2024-03-31T09:12")) == "2024-03-31 09:12:00"
+    assert humanize.format_cell(datetime.fromisoformat("2024-03-31T09:12:00.5+00:00")) == "2024-03-31 09:12:00.500Z"
+    assert humanize.format_cell({"a": [1, None]}) == "{a=[1, –]}"
+    assert humanize.format_cell("two\nlines\x1b[31m") == "two\\x0alines\\x1b[31m"
     assert humanize.cut("日本語", 5) == "日本…"
 
 
@@ -71,7 +71,7 @@ def test_a_funnel_as_it_looks():
 
 
 def box(level, low, high):
-    return cards.Box(level=level, low=low, high=high, size_bytes=1024, row_count=1)
+    return cards.FileCard(level=level, low=low, high=high, size_bytes=1024, row_count=1)
 
 
 def test_levels_stand_on_one_key_axis():

@@ -16,10 +16,10 @@ from PIL import Image, ImageFont
 
 from lakekit.draw import color
 from lakekit.draw.png import png
-from lakekit.draw.shapes import Drawing, Rect, Sign, Stroke, Word, above
+from lakekit.draw.shapes import Drawing, Marker, Rect, Stroke, TextShape, above
 from lakekit.draw.svg import svg
-from lakekit.notebook.pictured import VIEW, Pictured
-from lakekit.notebook.canvas import Spot, Stage
+from lakekit.notebook.canvas import Canvas, CanvasBox
+from lakekit.notebook.pictured import VIEW, PictureWidget
 
 texts = st.text(max_size=12)
 places = st.floats(-50, 900)
@@ -38,10 +38,10 @@ rects = st.builds(
     hint=texts,
     key=texts,
 )
-words = st.builds(Word, x=places, y=places, text=texts, color=colors, anchor=st.sampled_from(("start", "middle", "end")), bold=st.booleans())
+words = st.builds(TextShape, x=places, y=places, text=texts, color=colors, anchor=st.sampled_from(("start", "middle", "end")), bold=st.booleans())
 strokes = st.builds(Stroke, x=places, y=places, to_x=places, to_y=places, color=colors)
 signs = st.builds(
-    Sign, x=places, y=places, size=st.floats(1, 40), color=colors, sign=st.sampled_from(("circle", "square", "diamond", "triangle")), hint=texts, key=texts
+    Marker, x=places, y=places, size=st.floats(1, 40), color=colors, sign=st.sampled_from(("circle", "square", "diamond", "triangle")), hint=texts, key=texts
 )
 drawings = st.builds(
     Drawing, width=st.floats(1, 300), height=st.floats(1, 200), shapes=st.lists(rects | words | strokes | signs, max_size=6).map(tuple), told=texts
@@ -85,7 +85,7 @@ def test_any_drawing_is_a_png_of_twice_its_size(drawing):
 def test_any_drawing_is_one_svg_whose_boxes_can_be_chosen(drawing):
     root = ET.fromstring(svg(drawing))
     found = [element for element in root.iter() if element.get("data-key") is not None]
-    keyed = [shape for shape in drawing.shapes if isinstance(shape, (Rect, Sign)) and shape.key]
+    keyed = [shape for shape in drawing.shapes if isinstance(shape, (Rect, Marker)) and shape.key]
     assert len(found) == len(keyed)
     assert all(element.get("tabindex") == "0" and element.get("role") == "button" and element.get("aria-label") for element in found)
     assert root.get("role") == ("group" if keyed else "img")
@@ -101,7 +101,7 @@ def test_a_png_has_the_colours_of_its_shapes():
             Rect(x=0, y=0, width=10, height=20, color="#1b9e77"),
             Rect(x=10, y=0, width=10, height=20, color="#1b9e77", faint=True),
             Rect(x=20, y=0, width=10, height=20, color="added", outline=True),
-            Sign(x=35, y=10, size=10, color="APPEND", sign="diamond"),
+            Marker(x=35, y=10, size=10, color="APPEND", sign="diamond"),
         ),
     )
     found = Image.open(io.BytesIO(png(drawing))).convert("RGB")
@@ -114,7 +114,7 @@ def test_a_png_has_the_colours_of_its_shapes():
 
 
 def test_words_on_one_line_whatever_they_hold():
-    said = Word(x=0, y=10, text="two\nlines\x00\u202e\ud800", bold=True)
+    said = TextShape(x=0, y=10, text="two\nlines\x00\u202e\ud800", bold=True)
     drawing = Drawing(width=200, height=20, shapes=(said,), told="\x1b")
     assert png(drawing) != png(Drawing(width=200, height=20, shapes=(), told=""))
     assert ET.fromstring(svg(drawing))[0].text == "two\\x0alines\\x00\\u202e\\ud800"
@@ -123,12 +123,12 @@ def test_words_on_one_line_whatever_they_hold():
 @pytest.mark.parametrize(("one", "other"), [("Größe", "Gräße"), ("订单", "日本"), ("orders 订单", "orders 日本"), ("a😀", "a😁")])
 def test_letters_of_any_tongue_are_told_apart_in_a_png(one, other):
     """Pillow's own font draws the same box for each letter that is not English: its é and its ö look alike."""
-    first, second = (png(Drawing(width=300, height=20, shapes=(Word(x=0, y=10, text=text),), told="")) for text in (one, other))
+    first, second = (png(Drawing(width=300, height=20, shapes=(TextShape(x=0, y=10, text=text),), told="")) for text in (one, other))
     assert first != second
 
 
 def test_a_word_of_english_letters_has_the_same_font_on_every_machine(monkeypatch):
-    drawing = Drawing(width=300, height=20, shapes=(Word(x=0, y=10, text="orders · 3 files …"),), told="")
+    drawing = Drawing(width=300, height=20, shapes=(TextShape(x=0, y=10, text="orders · 3 files …"),), told="")
     asked = []
     monkeypatch.setattr(ImageFont, "truetype", lambda name, *_: asked.append(name))
     assert png(drawing)
@@ -136,7 +136,7 @@ def test_a_word_of_english_letters_has_the_same_font_on_every_machine(monkeypatc
 
 
 def test_one_drawing_above_another():
-    first = Drawing(width=10, height=20, shapes=(Word(x=0, y=5, text="a"),), told="One.")
+    first = Drawing(width=10, height=20, shapes=(TextShape(x=0, y=5, text="a"),), told="One.")
     second = Drawing(width=30, height=5, shapes=(Stroke(x=0, y=1, to_x=3, to_y=2), Rect(x=0, y=1, width=1, height=1, color="axis")), told="Two.")
     both = above(first, second, gap=4)
     assert (both.width, both.height, both.told) == (30, 29, "One. Two.")
@@ -149,13 +149,13 @@ def test_one_drawing_above_another():
 
 def spots(*keys, **more):
     return [
-        Spot(key=key, name=f"file {key}", hint=f"hint of {key}", left=at / len(keys), width=1 / len(keys), top=0, height=20, color="#1b9e77", **more)
+        CanvasBox(key=key, name=f"file {key}", hint=f"hint of {key}", left=at / len(keys), width=1 / len(keys), top=0, height=20, color="#1b9e77", **more)
         for at, key in enumerate(keys)
     ]
 
 
 def test_what_was_chosen_stays_while_it_is_there():
-    stage = Stage()
+    stage = Canvas()
     seen = []
     stage.observe(lambda change: seen.append(change["new"]), "chosen")
     stage.show(spots("a", "b", "c"), height=20)
@@ -172,7 +172,7 @@ def test_what_was_chosen_stays_while_it_is_there():
 
 
 def test_a_click_is_the_value_of_the_buttons():
-    stage = Stage()
+    stage = Canvas()
     stage.show(spots("a", "b"), height=20)
     stage._pick.value = "b"
     assert stage.chosen == "b"
@@ -183,18 +183,18 @@ def test_a_click_is_the_value_of_the_buttons():
 @pytest.mark.parametrize("look", ["", "added", "removed", "lit", "dim"])
 @pytest.mark.parametrize("sign", ["", "circle", "square", "diamond", "triangle"])
 def test_every_look_is_a_rule_of_the_button(look, sign):
-    stage = Stage()
+    stage = Canvas()
     stage.show(spots("a", "b", look=look, sign=sign), height=20)
     assert [f"button:nth-of-type({number}){{left:" in stage._sheet.value for number in (1, 2, 3)] == [True, True, False]
 
 
 def test_words_and_lines_stand_behind_the_boxes():
-    stage = Stage()
+    stage = Canvas()
     behind = [
-        Word(x=0.5, y=7, text="L0", bold=True),
+        TextShape(x=0.5, y=7, text="L0", bold=True),
         Rect(x=0, y=0, width=1, height=2, color="axis"),
         Stroke(x=0, y=0, to_x=1, to_y=0),
-        Sign(x=0, y=0, size=9, color="axis"),
+        Marker(x=0, y=0, size=9, color="axis"),
     ]
     stage.show(spots("a"), height=20, behind=behind)
     assert stage._sheet.value.count("<i style='") == len(behind)
@@ -204,7 +204,7 @@ def test_words_and_lines_stand_behind_the_boxes():
 # ---- what stays in a notebook ---------------------------------------------------------------------------------------------------------------
 
 
-class Shown(Pictured):
+class Shown(PictureWidget):
     def drawing(self):
         return Drawing(width=40, height=20, shapes=(Rect(x=0, y=0, width=10, height=20, color="#1b9e77"),), told='A "box" <b>.')
 

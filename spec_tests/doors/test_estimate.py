@@ -12,7 +12,7 @@ import pytest
 import lakekit as lk
 from lakekit.predicate import And, Leaf
 from lakekit.read import estimate
-from lakekit.read.condition import Condition
+from lakekit.read.condition import ScanFilter
 from lakekit.read.planner import plan_read
 from lakekit.read.time_travel import locate
 
@@ -176,7 +176,7 @@ def test_renamed_and_widened_columns_are_the_same(tmp_path):
     position = locate(table.handle(), None)
     table.alter(lk.rename_column("b", "text"), lk.update_type("a", "BIGINT"))
     handle = table.handle()
-    wanted = Condition(And((Leaf("text", "=", ("3",)), Leaf("a", "<", (40,)))))
+    wanted = ScanFilter(And((Leaf("text", "=", ("3",)), Leaf("a", "<", (40,)))))
     found = estimate.of(plan_read(handle, position, wanted), handle.schema.fields)
     assert (found.rows, found.analyzed_snapshot_id) == (10, 1)
 

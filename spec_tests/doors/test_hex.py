@@ -11,7 +11,7 @@ import pytest
 import lakekit as lk
 from lakekit import plugins
 from lakekit.cli.main import FINE, PROBLEM, USAGE, main
-from lakekit.codec.marks import Mark
+from lakekit.codec.marks import FieldSpan
 from lakekit.draw import hexdump as draw
 from lakekit.errors import LimitExceeded, StorageFailed, Unsupported
 from lakekit.notebook.hexdump import PAGE, Bytes
@@ -51,7 +51,7 @@ def test_long_fields_are_folded_and_long_files_end_in_words(manifest):
 
 
 def test_names_and_values_of_files_do_no_harm():
-    marks = [Mark(0, 4, HOSTILE, HOSTILE), Mark(4, 60, "b", HOSTILE.encode())]
+    marks = [FieldSpan(0, 4, HOSTILE, HOSTILE), FieldSpan(4, 60, "b", HOSTILE.encode())]
     page = draw.html(HOSTILE, bytes(64), marks, told=HOSTILE)
     assert "<img" not in page
     assert "onerror='" not in page

@@ -15,13 +15,13 @@ import lakekit as lk
 from lakekit.cli.main import main
 from lakekit.draw import timeline
 from lakekit.draw.manifests import MORE
+from lakekit.inspection import timeline as history
 from lakekit.notebook.levels import Levels
 from lakekit.notebook.manifests import Manifests
-from lakekit.notebook.pictured import VIEW
 from lakekit.notebook.panels import Timeline
+from lakekit.notebook.pictured import VIEW
 from lakekit.read.explain import explain
 from lakekit.read.table_scan import scan
-from lakekit.inspection import timeline as history
 from spec_tests.doors.views import CASES, TABLES, collected, table
 from spec_tests.longer import some
 

@@ -14,10 +14,10 @@ import pytest
 import lakekit as lk
 from lakekit.catalog import identifier as catalog_names
 from lakekit.draw import html, level_layout, levels, manifests, timeline
-from lakekit.draw.shapes import Drawing, Rect, Sign, Word
+from lakekit.draw.shapes import Drawing, Marker, Rect, TextShape
 from lakekit.draw.svg import svg
-from lakekit.notebook.hexdump import Bytes
 from lakekit.inspection.html_page import page_of
+from lakekit.notebook.hexdump import Bytes
 from spec_tests.doors import hostile
 from spec_tests.doors.hostile import MARK, PAYLOADS
 from spec_tests.longer import some
@@ -159,22 +159,22 @@ def test_a_table_of_hostile_names(called, known, start):
 
 def of_facts(name):
     """Every HTML that drawing makes of facts that hold a name."""
-    marks = (timeline.Mark(id=1, kind="APPEND", time_ms=0, schema_id=0, user=name, tags=(name,)),)
+    marks = (timeline.SnapshotMark(id=1, kind="APPEND", time_ms=0, schema_id=0, user=name, tags=(name,)),)
     told = timeline.History(table=name, marks=marks)
     manifest = manifests.ManifestFact(name=name, size_bytes=1, added=1, removed=1, partitions=name, skipped=name)
     listed = manifests.ListFact(which="base", name=name, manifests=(manifest,))
     gone = manifests.ListFact(which="delta", name=name, manifests=(), gone=name)
     index = manifests.IndexFact(name=name, type=name, partition=name, bucket=0, size_bytes=1, row_count=1)
     vectors = manifests.IndexFact(name=name, type="DELETION_VECTORS", partition=name, bucket=0, size_bytes=1, row_count=1, vectors=((name, 3),))
-    tree = manifests.Tree(table=name, snapshot_id=1, kind=name, lists=(listed, gone), index_manifest=name, indexes=(index, vectors), filter=name)
+    tree = manifests.ManifestTree(table=name, snapshot_id=1, kind=name, lists=(listed, gone), index_manifest=name, indexes=(index, vectors), filter=name)
     entry = manifests.EntryFact(kind=name, partition=name, bucket=0, level=0, name=name, size_bytes=1, row_count=1, low=name, high=name, fate=name)
     file = level_layout.LevelFile(name=name, level=0, low=(name,), high=(name,), size_bytes=1, row_count=1, source=name, created=name)
-    state = level_layout.State(snapshot_id=1, files=(file,), removed=(file,))
-    asked = level_layout.Asked(said=(name,))
+    state = level_layout.BucketState(snapshot_id=1, files=(file,), removed=(file,))
+    asked = level_layout.LevelQuery(said=(name,))
     shapes = (
         Rect(x=0, y=0, width=9, height=9, color="text", hint=name, key=name),
-        Sign(x=0, y=0, size=9, color="text", hint=name, key=name),
-        Word(x=0, y=0, text=name),
+        Marker(x=0, y=0, size=9, color="text", hint=name, key=name),
+        TextShape(x=0, y=0, text=name),
     )
     yield html.card(name, [(name, name)]) + html.table([name], [[name]], title=name) + html.funnel(name, [(name, 3, 1, name)])
     yield svg(timeline.drawing(told, timeline.place(told), selected=1))

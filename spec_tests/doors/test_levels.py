@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 import lakekit as lk
 from lakekit.draw import levels
 from lakekit.draw.key_axis import axis_of, order_of
-from lakekit.draw.shapes import Word
-from lakekit.notebook.levels import Levels
+from lakekit.draw.shapes import TextShape
 from lakekit.inspection import levels as picture
+from lakekit.notebook.levels import Levels
 from lakekit.types import parse
 from spec_tests.doors.views import CASES, collected, copied, facts, in_memory, planned_names, table
 from spec_tests.longer import some
@@ -292,7 +292,7 @@ def test_two_snapshots_on_one_axis(flights):
     older, newer = shown._states
     assert (older.snapshot_id, newer.snapshot_id) == (5, 8)
     assert newer.added == {file.name for file in newer.files} - {file.name for file in older.files}
-    words = [mark.text for mark in shown._found.marks if isinstance(mark, Word)]
+    words = [mark.text for mark in shown._found.marks if isinstance(mark, TextShape)]
     assert words.index("snapshot 5") < words.index("snapshot 8")
     both = [box for box in shown._found.boxes if box.files[0].name in {file.name for file in older.files} & {file.name for file in newer.files}]
     assert len({(box.left, box.width) for box in both}) == len(both) / 2
@@ -471,7 +471,7 @@ def spent(number: int, turns: int) -> float:
     files, took = many(number), []
     for _ in range(turns):
         start = time.process_time()
-        state = picture.state_of(1, files, None, picture.Place(partition="", bucket=0), is_append=False)
+        state = picture.state_of(1, files, None, picture.BucketLocation(partition="", bucket=0), is_append=False)
         found = levels.picture("many", [state])
         took.append(time.process_time() - start)
         assert sum(len(box.files) for box in found.boxes) == number
@@ -488,7 +488,7 @@ def test_ten_thousand_files_are_laid_out_without_freezing():
 @pytest.mark.long
 def test_a_widget_of_ten_thousand_files(flights, monkeypatch):
     monkeypatch.setattr(picture, "every_file", lambda *_: many(10_000))
-    monkeypatch.setattr(picture, "changed", lambda *_: picture.Changes(removed=many(10).clear(), added=many(10).clear()))
+    monkeypatch.setattr(picture, "changed", lambda *_: picture.SnapshotChanges(removed=many(10).clear(), added=many(10).clear()))
     shown = Levels(flights)
     assert len(shown._stage._spots) == len(shown._found.boxes) <= levels.LIMIT
     assert "10 000 files are more than can be drawn" in shown.as_html() + shown.drawing().told + shown._stage._sheet.value

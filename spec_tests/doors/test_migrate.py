@@ -14,10 +14,10 @@ import pytest
 from pyarrow import orc
 
 import lakekit as lk
-from lakekit.maintenance import migrate as migration, atomic_create
 from lakekit.catalog.metastores.jdbc import Jdbc
 from lakekit.cli.main import FINE, PROBLEM, main
 from lakekit.errors import StorageFailed
+from lakekit.maintenance import atomic_create, migrate as migration
 from lakekit.storage.local import LocalStorage
 
 
@@ -236,7 +236,7 @@ def test_a_file_that_somebody_still_writes(cat, inside, monkeypatch, move):
         return slow
 
     monkeypatch.setattr(atomic_create, "copied", late(atomic_create.copied))
-    monkeypatch.setattr(migration, "linked", late(migration.linked))
+    monkeypatch.setattr(migration, "hard_link", late(migration.hard_link))
     with pytest.raises(StorageFailed, match=r"/a changed while it was taken over\. Nothing was made"):
         cat.migrate(folder, "db.t", move=move)
     assert not cat.exists("db.t")

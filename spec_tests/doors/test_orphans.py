@@ -245,7 +245,7 @@ def test_of_tables_of_chance_exactly_the_orphans_go(case, tmp_path):
 def test_scenario_36_nothing_young_goes_right_after_a_failed_commit(tmp_path, monkeypatch):
     table = filled(tmp_path)
     with monkeypatch.context() as failing:
-        failing.setattr("lakekit.commit.try_commit._claim", refuse)
+        failing.setattr("lakekit.commit.try_commit._create_snapshot_file", refuse)
         failing.setattr("lakekit.commit.abort.abort", lambda *_: None)  # and who wrote the rows died before tidying up
         with pytest.raises(lk.StorageFailed):
             table.upsert([{"p": 0, "k": 7, "v": "lost"}])

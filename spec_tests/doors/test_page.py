@@ -12,10 +12,10 @@ import pytest
 
 import lakekit as lk
 from lakekit.cli.main import FINE, PROBLEM, USAGE, main
-from lakekit.draw.html_page import Moment, Pane, Whole, page
+from lakekit.draw.html_page import HtmlPage, PagePane, SnapshotView, page
 from lakekit.draw.shapes import Drawing
-from lakekit.inspection.timeline import history
 from lakekit.inspection.html_page import BUCKETS, SNAPSHOTS, page_of
+from lakekit.inspection.timeline import history
 from spec_tests.browser import tables
 from spec_tests.doors.views import CASES, TABLES, table
 
@@ -131,10 +131,10 @@ def test_a_snapshot_that_cannot_be_read_says_why(tmp_path):
 
 
 def test_a_page_of_nothing_but_names():
-    bare = Pane(heading="manifests", said="gone")
-    moment = Moment(snapshot_id=1, heading="1 APPEND", code="t.scan(at=1)", at="1", manifests=bare, buckets=(bare,), said="two more")
+    bare = PagePane(heading="manifests", said="gone")
+    moment = SnapshotView(snapshot_id=1, heading="1 APPEND", code="t.scan(at=1)", at="1", manifests=bare, buckets=(bare,), said="two more")
     drawing = Drawing(width=1, height=1, shapes=(), told="nothing")
-    text = page(Whole(name="t", facts=[("location", "x")], opening="lk.open('x')", timeline=drawing, moments=(moment,), snapshot_count=1))
+    text = page(HtmlPage(name="t", facts=[("location", "x")], opening="lk.open('x')", timeline=drawing, moments=(moment,), snapshot_count=1))
     assert Parts(text).all("svg") == [{"role": "img", "aria-label": "nothing", "viewbox": "0 0 1 1", "width": "100%", "xmlns": "http://www.w3.org/2000/svg"}]
     assert text.count("gone") == 2
     assert "1 snapshot, all in this page." in text

@@ -21,11 +21,11 @@ from nbclient import NotebookClient
 
 import lakekit as lk
 from lakekit.errors import Unsupported
-from lakekit.metadata.table_context import open_handle
+from lakekit.metadata.table_context import open_context
 from lakekit.progress import BETWEEN_MS, QUIET_MS, _Process, work
 from lakekit.read import planner, time_travel
 from lakekit.storage.memory import MemoryStorage
-from lakekit.world import World
+from lakekit.world import Runtime
 from spec_tests.doors.views import awaited
 
 
@@ -34,7 +34,7 @@ class Clock:
 
     def __init__(self):
         self.now_ms = 0.0
-        self.world = World(elapsed_ms=lambda: self.now_ms)
+        self.world = Runtime(elapsed_ms=lambda: self.now_ms)
 
 
 class Terminal(io.StringIO):
@@ -279,13 +279,13 @@ def test_an_interrupt_removes_the_line_and_goes_on(clock, terminal, error):
 
 
 def opened(tables_path, world, case="dedup_levels"):
-    found = open_handle(str(tables_path / case), world=world)
+    found = open_context(str(tables_path / case), world=world)
     return found, time_travel.locate(found, None)
 
 
 def test_planning_counts_manifests_and_files(tables_path, clock):
     handle, newest = opened(tables_path, clock.world)
-    listed = planner.manifests.manifest_files(handle, newest.snapshot)
+    listed = planner.manifest_reader.manifest_files(handle, newest.snapshot)
     said = []
     with lk.progress(lambda *step: said.append(step)):
         planner.plan_read(handle, newest)
@@ -303,19 +303,19 @@ def test_manifests_that_the_pool_reads_are_told_in_the_thread_that_plans(tables_
     said = []
     with lk.progress(lambda done, total, _: said.append((done, total, threading.get_ident()))):
         planner.plan_read(handle, newest)
-    total = len(planner.manifests.manifest_files(handle, newest.snapshot))
+    total = len(planner.manifest_reader.manifest_files(handle, newest.snapshot))
     assert total > 1
     assert said == [(number, total, threading.get_ident()) for number in range(1, total + 1)]
 
 
 def test_planning_asks_the_clock_once_a_manifest_and_never_for_a_callback(tables_path):
     asked = []
-    world = World(elapsed_ms=lambda: asked.append(1) or 0.0)
+    world = Runtime(elapsed_ms=lambda: asked.append(1) or 0.0)
     handle, newest = opened(tables_path, world)
-    manifests = planner.manifests.manifest_files(handle, newest.snapshot)
+    manifests = planner.manifest_reader.manifest_files(handle, newest.snapshot)
     planner.plan_read(handle, newest)
     assert 0 < len(asked) <= len(manifests) + 1
-    told = World(elapsed_ms=lambda: 1 / 0)
+    told = Runtime(elapsed_ms=lambda: 1 / 0)
     with lk.progress(lambda *_: None):
         planner.plan_read(*opened(tables_path, told))
 
@@ -393,7 +393,7 @@ CELL = """
 from lakekit import world
 from lakekit.progress import work
 now = [0.0]
-clocked = world.World(elapsed_ms=lambda: now[0])
+clocked = world.Runtime(elapsed_ms=lambda: now[0])
 def go(interrupt=False):
     with work(clocked, "planning", "manifests", 3, beside="<b>files") as under_way:
         now[0] += 600

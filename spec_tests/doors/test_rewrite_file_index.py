@@ -6,10 +6,10 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.maintenance import rewrite_file_index
-from lakekit.file_index import container
-from lakekit.errors import StorageFailed
 from lakekit.data_file.paths import data_file_path, place_of
+from lakekit.errors import StorageFailed
+from lakekit.file_index import container
+from lakekit.maintenance import rewrite_file_index
 from lakekit.metadata import manifest_reader, snapshots
 
 COLUMNS = {"p": "INT NOT NULL", "k": "INT NOT NULL", "a": "STRING", "b": "BIGINT", "m": "MAP<STRING, INT>"}
@@ -35,7 +35,7 @@ def kinds(table: lk.Table) -> set[tuple[str, str, bool]]:
     """(column, index, whether it lies in a file of its own) of every live file."""
     found = set()
     handle = table.handle()
-    live = manifest_reader.live(handle, snapshots.latest(handle))
+    live = manifest_reader.read_live_entries(handle, snapshots.latest(handle))
     for at in range(len(live)):
         file = live.file(at)
         beside = [name for name in file.extra_files if name.endswith(".index")]
@@ -177,14 +177,14 @@ def test_what_is_said_of_a_map_holds_for_its_keys(tmp_path):
 def test_another_writer_was_faster(tmp_path, monkeypatch):
     table = filled(tmp_path, keyed=True, **{"file-index.in-manifest-threshold": "1 b"})
     table.alter(lk.set_option(BLOOM, "a"))
-    real = rewrite_file_index.publish.publish
+    real = rewrite_file_index.committer.commit_changes
 
     def late(*arguments, **how):
-        monkeypatch.setattr(rewrite_file_index.publish, "publish", real)
+        monkeypatch.setattr(rewrite_file_index.committer, "commit_changes", real)
         lk.open(tmp_path).compact(full=True)
         return real(*arguments, **how)
 
-    monkeypatch.setattr(rewrite_file_index.publish, "publish", late)
+    monkeypatch.setattr(rewrite_file_index.committer, "commit_changes", late)
     before = rows(table)
     with pytest.raises(lk.Conflict):
         table.rewrite_file_index()
@@ -201,7 +201,7 @@ def test_a_failure_leaves_no_file(tmp_path, monkeypatch):
     def refused(*_, **__):
         raise StorageFailed("no space left", path="x")
 
-    monkeypatch.setattr(rewrite_file_index.publish, "publish", refused)
+    monkeypatch.setattr(rewrite_file_index.committer, "commit_changes", refused)
     with pytest.raises(StorageFailed):
         table.rewrite_file_index()
     assert not list(tmp_path.rglob("*.index"))

@@ -15,7 +15,7 @@ import sys
 import polars as pl
 import pytest
 
-from lakekit.cli.main import FINE, NO_TABLE, NOUNS, PROBLEM, TRAVELLING, USAGE, Out, demo_query, main
+from lakekit.cli.main import FINE, NO_TABLE, NOUNS, PROBLEM, TRAVELLING, USAGE, Output, demo_query, main
 from lakekit.table.open_create import open as open_table
 
 
@@ -103,7 +103,7 @@ def test_a_plan_is_the_funnel(capsys, flights):
 
 def test_json_has_no_number_that_is_none(capsys):
     """`NaN` and `Infinity` are no JSON: a reader of it would stop there."""
-    out = Out(argparse.Namespace(format="json", limit=None, color="never"))
+    out = Output(argparse.Namespace(format="json", limit=None, color="never"))
     rows = [(float("nan"), [1.5, float("inf")], {"a": {"b": float("-inf")}}, b"\x01")]
     out.rows(("x", "y", "z", "w"), rows)
     (line,) = capsys.readouterr().out.splitlines()

@@ -195,7 +195,7 @@ def test_keys_and_statistics_may_be_left_out(tmp_path):
         table.upsert(rows(1))
         [path] = (tmp_path / str(n) / "t" / "bucket-0").iterdir()
         handle = table.handle()
-        [file] = manifest_reader.live(handle, snapshots.latest(handle)).files()
+        [file] = manifest_reader.read_live_entries(handle, snapshots.latest(handle)).files()
         found.append((pq.read_schema(path).names[0], file.value_stats_cols))
         assert table.scan().collect().rows() == [(1, "a")]
     assert found == [("_KEY_k", None), ("_SEQUENCE_NUMBER", None), ("_KEY_k", None)]
@@ -381,7 +381,7 @@ def test_what_a_state_carries_outlives_a_writer_that_could_not_commit_it(tmp_pat
         raise lk.StorageFailed("the disk is away", path="t")
 
     with monkeypatch.context() as away:
-        away.setattr("lakekit.table.table_writer.publish", refuse)
+        away.setattr("lakekit.table.table_writer.commit_changes", refuse)
         with table.writer(commit_user="job") as writer:
             writer.write(rows(1))
             with pytest.raises(lk.StorageFailed):

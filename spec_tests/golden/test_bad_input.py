@@ -21,7 +21,7 @@ from lakekit import world
 from lakekit.errors import LakekitError
 from lakekit.metadata import manifest_reader, snapshots
 from lakekit.model import entry_files, index_manifest, manifests
-from lakekit.options.frozendict import Frozen
+from lakekit.options.frozendict import FrozenDict
 from lakekit.testing.query_strategies import rows
 from spec_tests.doors.views import CASES, TABLES, collected, copied, in_memory, table
 from spec_tests.longer import some
@@ -403,7 +403,7 @@ def keys() -> list[str]:
 
 
 def survives(case: str, key: str, value: str) -> None:
-    for found in (with_options(case, {key: value}), lk.Table(location="memory", name=case, storage=copied(TABLES / case), dynamic=Frozen({key: value}))):
+    for found in (with_options(case, {key: value}), lk.Table(location="memory", name=case, storage=copied(TABLES / case), dynamic=FrozenDict({key: value}))):
         with contextlib.suppress(LakekitError):
             ASKS["filter"](found)
         inside(found)

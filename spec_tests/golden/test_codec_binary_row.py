@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakekit.codec import binary_row, hashing, arrow_values
+from lakekit.codec import arrow_values, binary_row, hashing
 from lakekit.errors import Corrupt
 from lakekit.types import Instant, parse
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakekit.testing.golden import comparison as golden
-from lakekit.testing.golden.comparison import formats
 from lakekit.testing.golden.checks import CHECKS, REFUSED, check
+from lakekit.testing.golden.comparison import formats
 from spec_tests.longer import some
 
 if TYPE_CHECKING:

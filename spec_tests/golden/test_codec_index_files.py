@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakekit.codec import roaring, index_files, hash_index, hashing, arrow_values
-from lakekit.file_index import container
+from lakekit.codec import arrow_values, hash_index, hashing, index_files, roaring
 from lakekit.errors import Corrupt, Unsupported
+from lakekit.file_index import container
 from lakekit.types import parse
 
 DV_32 = bytes.fromhex(

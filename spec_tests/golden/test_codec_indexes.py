@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from lakekit import plugins
-from lakekit.file_index import container as index_container
 from lakekit.codec import arrow_values
 from lakekit.errors import Corrupt, Unsupported
+from lakekit.file_index import container as index_container
 from lakekit.file_index.evaluator import evaluate
 from lakekit.predicate import And, Leaf, Or
 from lakekit.types import Instant, parse
@@ -213,5 +213,5 @@ def test_a_damaged_index_is_named_with_its_file() -> None:
 def test_the_folder_is_the_registry() -> None:
     assert plugins.names("file_index") == ("bitmap", "bloom-filter", "bsi", "range-bitmap")
     assert all(name == plugins.load("file_index", name).NAME for name in plugins.names("file_index"))
-    with pytest.raises(Unsupported, match=r"no part of index is called 'btree'; there are bitmap, bloom-filter"):
+    with pytest.raises(Unsupported, match=r"no part of file_index is called 'btree'; there are bitmap, bloom-filter"):
         plugins.load("file_index", "btree")

@@ -10,9 +10,9 @@ import pytest
 from lakekit.ddl import casting, schema_writer as schemas
 from lakekit.ddl.defaults import check_default
 from lakekit.errors import LakekitError, SchemaMismatch
-from lakekit.metadata.table_context import Ground, open_handle
+from lakekit.metadata.table_context import TableLocation, open_context
 from lakekit.model import json_codec
-from lakekit.model.table_paths import Layout
+from lakekit.model.table_paths import TablePaths
 from lakekit.model.table_schema import TableSchema
 from lakekit.storage.memory import MemoryStorage
 from lakekit.types import parse
@@ -39,7 +39,7 @@ DEFAULTS = {("TIME(0)", "-1"), ("TIME(3)", "-1"), ("ARRAY<INT>", "[1]"), ("MAP<I
 def answers(case):
     """What lakekit answers: schemas and refusals."""
     storage = MemoryStorage()
-    ground = Ground(name="shop.t", storage=storage, layout=Layout(root="/t"))
+    ground = TableLocation(name="shop.t", storage=storage, layout=TablePaths(root="/t"))
     try:
         found = [schemas.create(ground, case.columns(), primary_keys=case.keys, partition_keys=case.parts, options=case.options, comment=case.comment)]
     except LakekitError as refused:
@@ -48,7 +48,7 @@ def answers(case):
         storage.put("/t/snapshot/snapshot-1", SNAPSHOT.encode())
     for step in case.steps:
         try:
-            found.append(schemas.alter(open_handle("/t", storage=storage), step))
+            found.append(schemas.alter(open_context("/t", storage=storage), step))
         except LakekitError as refused:
             found.append(refused)
         else:

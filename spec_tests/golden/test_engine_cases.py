@@ -208,7 +208,7 @@ def test_conflicting_options(kinds):
         more["fields.g.sequence-group"] = "a"
     fields, key, options = table("k INT NOT NULL; a INT; g INT", engine="partial-update", more=more)
     with pytest.raises(InvalidOption, match="have conflicting behavior so should not be enabled at the same time"):
-        rules.of(Merging(fields=fields, key=key, options=options, versions=()).schema)
+        rules.merge_spec_from_options(Merging(fields=fields, key=key, options=options, versions=()).schema)
 
 
 # ---- 3.4 aggregation --------------------------------------------------------------------------------------------------------------------
@@ -426,7 +426,7 @@ def test_a_type_that_a_function_does_not_take():
 def test_an_unknown_engine_is_refused_by_name():
     fields, key, options = table("k INT NOT NULL", engine="newest-wins")
     with pytest.raises(Unsupported, match="merge-engine 'newest-wins'; lakekit merges aggregation, deduplicate, first-row, partial-update"):
-        rules.of(Merging(fields=fields, key=key, options=options, versions=()).schema)
+        rules.merge_spec_from_options(Merging(fields=fields, key=key, options=options, versions=()).schema)
 
 
 # ---- 2.7, 3.1 and 3.5 -------------------------------------------------------------------------------------------------------------------

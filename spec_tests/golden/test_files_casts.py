@@ -5,12 +5,12 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from lakekit.errors import Unsupported
 from lakekit.data_file.schema_evolution import evolved
-from lakekit.format.casts import Target
+from lakekit.errors import Unsupported
+from lakekit.format.casts import CastTarget
 from lakekit.testing.expectations import series_of, values_of
-from lakekit.testing.golden.comparison import cases
 from lakekit.testing.golden.checks import check
+from lakekit.testing.golden.comparison import cases
 from lakekit.types import parse
 
 
@@ -24,7 +24,7 @@ def test_casts_are_java_s(path):
 def test_what_has_no_text_in_java_has_none_inside_others_either(held):
     """The reference has no cast of a MULTISET or VARIANT to text, and a NullPointerException where one lies in an ARRAY, a MAP or a ROW."""
     with pytest.raises(Unsupported, match=r"column c was changed from .* to STRING, for which Paimon has no cast"):
-        evolved(pl.col("c"), parse(held), parse("STRING"), Target(column="c"))
+        evolved(pl.col("c"), parse(held), parse("STRING"), CastTarget(column="c"))
 
 
 IN_NEW_YORK = [  # the reference's casts with -Duser.timezone=America/New_York
@@ -41,7 +41,7 @@ IN_NEW_YORK = [  # the reference's casts with -Duser.timezone=America/New_York
 
 @pytest.mark.parametrize(("held", "value", "want", "java"), IN_NEW_YORK, ids=str)
 def test_casts_to_and_from_instants_use_the_zone_of_the_java_processes(held, value, want, java):
-    here = Target(column="c", timestamp_unit="us", zone="America/New_York")
+    here = CastTarget(column="c", timestamp_unit="us", zone="America/New_York")
     held, want = parse(held), parse(want)
     found = series_of([value], held, "c").to_frame().select(evolved(pl.col("c"), held, want, here)).to_series()
     shift = 5 * 3_600_000  # winter there
@@ -61,5 +61,5 @@ def test_casts_to_and_from_instants_use_the_zone_of_the_java_processes(held, val
 )
 def test_times_finer_than_their_type_show_all_of_its_digits(held, millis, java):
     held, want = parse(held), parse("STRING")
-    found = series_of([millis], held, "c").to_frame().select(evolved(pl.col("c"), held, want, Target(column="c"))).to_series()
+    found = series_of([millis], held, "c").to_frame().select(evolved(pl.col("c"), held, want, CastTarget(column="c"))).to_series()
     assert found.to_list() == [java]

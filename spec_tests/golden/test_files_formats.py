@@ -10,8 +10,8 @@ import pytest
 
 from lakekit.errors import Corrupt, LakekitError, LimitExceeded, Unsupported, ValueOutOfRange
 from lakekit.testing.expectations import FIXTURES
-from lakekit.testing.golden.comparison import broken_cases, cases
 from lakekit.testing.golden.checks import check
+from lakekit.testing.golden.comparison import broken_cases, cases
 from lakekit.testing.golden.data_files import fields_of, scan
 from lakekit.types import Field, parse
 

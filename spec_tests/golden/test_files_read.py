@@ -12,13 +12,13 @@ import pytest
 from pyroaring import BitMap
 
 from lakekit.columns import FILE, LEVEL
-from lakekit.errors import Corrupt, LakekitError, Unsupported
 from lakekit.data_file import deletion_vector_reader
 from lakekit.data_file.paths import data_file_paths
 from lakekit.data_file.reader import refused, scan_files
+from lakekit.errors import Corrupt, LakekitError, Unsupported
 from lakekit.format import avro, external_reader, orc, parquet
 from lakekit.metadata import manifest_reader, schemas, snapshots
-from lakekit.metadata.table_context import open_handle
+from lakekit.metadata.table_context import open_context
 from lakekit.storage.memory import MemoryStorage
 from lakekit.storage.protocol import FileMissing
 from lakekit.testing.expectations import FIXTURES
@@ -35,13 +35,13 @@ KEYED = sorted(
 
 
 def opened(case, **how):
-    handle = open_handle(str(TABLES / case), **how)
+    handle = open_context(str(TABLES / case), **how)
     return handle, snapshots.latest(handle)
 
 
 def listed(handle, snapshot):
     """Every live file, in one order, and where each lies."""
-    entries = manifest_reader.live(handle, snapshot)
+    entries = manifest_reader.read_live_entries(handle, snapshot)
     found = sorted(zip(entries.files(), data_file_paths(handle, entries), strict=True), key=lambda pair: pair[0].name)
     return [file for file, _ in found], [path for _, path in found]
 
@@ -73,7 +73,7 @@ def test_many_files_are_the_files_one_after_the_other(case):
         assert part["_SEQUENCE_NUMBER"].to_list() == list(range(file.min_sequence_number, file.max_sequence_number + 1))
     streamed = scan_files(handle, files, paths, fields, system=system, row_index="row").collect(engine="streaming")
     assert streamed.equals(whole)
-    memory = open_handle(str(TABLES / case), storage=in_memory(case))
+    memory = open_context(str(TABLES / case), storage=in_memory(case))
     assert scan_files(memory, files, paths, fields, system=system, row_index="row").collect().equals(whole)
 
 
@@ -170,7 +170,7 @@ def table(tmp_path):
 
     def copied(case, **how):
         shutil.copytree(TABLES / case, tmp_path / case)
-        handle = open_handle(str(tmp_path / case), **how)
+        handle = open_context(str(tmp_path / case), **how)
         return handle, *listed(handle, snapshots.latest(handle))
 
     return copied
@@ -267,7 +267,7 @@ def test_an_interrupt_is_no_damage_where_a_reader_decodes(opens, engine):
             raise pl.exceptions.PanicException(text)
 
         def open_file(path, panic=panic):
-            return external_reader.Opened(row_count=1, batches=panic) if opens else panic(path)
+            return external_reader.OpenFile(row_count=1, batches=panic) if opens else panic(path)
 
         with pytest.raises(kind):
             external_reader.scan(["a.avro"], open_file, pl.Schema({"a": pl.Int64()}), name="avro").collect(engine=engine)
@@ -286,7 +286,9 @@ def test_an_unknown_format_is_refused_by_name():
 
 
 def vectors_of(handle, snapshot):
-    return {part.file_name: entry for entry in manifest_reader.index_entries(handle, snapshot) if entry.index_type == "DELETION_VECTORS" for part in entry.ranges}
+    return {
+        part.file_name: entry for entry in manifest_reader.index_entries(handle, snapshot) if entry.index_type == "DELETION_VECTORS" for part in entry.ranges
+    }
 
 
 @pytest.mark.parametrize("case", sorted(path.stem for path in TABLES.glob("vectors_*.json")))

@@ -14,17 +14,17 @@ from lakekit.errors import Corrupt, InvalidOption, Unsupported
 from lakekit.lsm import aggregates
 from lakekit.lsm.aggregates import roaring
 from lakekit.lsm.aggregates.contract import FieldFunction
-from lakekit.lsm.rule import MergeRule
-from lakekit.lsm.row_versions import ladder
+from lakekit.lsm.row_versions import version_rounds
+from lakekit.lsm.rule import MergeSpec
 from lakekit.types import parse
 
 
 def bitmap(numbers):
     """A 64-bit bitmap as `add` makes it from ascending numbers."""
-    found = roaring.Bitmap()
+    found = roaring.RoaringParts()
     for upper in sorted({number >> 16 for number in numbers}):
         lower = BitMap(number & 0xFFFF for number in numbers if number >> 16 == upper)
-        leaf = roaring.Node(kind=roaring.LEAF, key=upper.to_bytes(6, "big"), number=roaring._added(found, (lower, False)))
+        leaf = roaring.ArtNode(kind=roaring.LEAF, key=upper.to_bytes(6, "big"), number=roaring._added(found, (lower, False)))
         found.root = roaring._inserted(found.root, leaf, 0)
     return roaring.serialize(found)
 
@@ -83,7 +83,7 @@ def function(name, kind="BYTES"):
     return FieldFunction(column="v", name=name, type=parse(kind))
 
 
-RULE = MergeRule(engine="aggregation", key=("k",), fields=(), table="shop.visits")
+RULE = MergeSpec(engine="aggregation", key=("k",), fields=(), table="shop.visits")
 
 
 @pytest.mark.parametrize("name", ["rbm32", "rbm64", "hll_sketch", "theta_sketch"])
@@ -95,7 +95,7 @@ def test_other_types_are_refused(name):
 
 
 def test_a_missing_extra_is_named(monkeypatch):
-    monkeypatch.setattr(aggregates.registry, "load", _missing)
+    monkeypatch.setattr(aggregates.plugins, "load", _missing)
     monkeypatch.delitem(aggregates.KNOWN, "hll_sketch", raising=False)
     with pytest.raises(Unsupported, match=r"column v of shop\.visits uses aggregate function hll_sketch: pip install 'lakekit\[sketches\]'") as refused:
         aggregates.find(function("hll_sketch"), RULE)
@@ -119,7 +119,7 @@ def test_sketches_have_the_bytes_of_java():
 def test_bytes_that_are_neither(name):
     if name in aggregates.SKETCHES:
         pytest.importorskip("datasketches", reason="the extra `sketches`")
-    versions = ladder(np.arange(2), np.array([0]))
+    versions = version_rounds(np.arange(2), np.array([0]))
     for wrong in (b"", b"\x02\x01\x07", bytes(range(1, 40))):
         with pytest.raises(Corrupt, match="column v"):
             aggregates.fold(function(name), RULE, versions, pl.Series("v", [wrong, wrong]), None)

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 import fastavro
 import pytest
 
-from lakekit.codec import avro_container, avro_columns, avro_schema, avro_values
-from lakekit.codec.avro_vectors import Lanes
+from lakekit.codec import avro_columns, avro_container, avro_schema, avro_values
+from lakekit.codec.avro_vectors import VectorReader
 from lakekit.metadata import manifest_reader, snapshots
-from lakekit.metadata.table_context import open_handle
-from lakekit.model import manifest_entries, entry_files, index_manifest, manifests, metadata_records, record_schemas
-from lakekit.model.data_file import DataFile, Stats
-from lakekit.model.entry_files import Manifest
-from lakekit.model.index_file import DeletionRange, GlobalIndex, IndexEntry
-from lakekit.model.manifests import ManifestFile
+from lakekit.metadata.table_context import open_context
+from lakekit.model import entry_files, index_manifest, manifest_entries, manifests, metadata_records, record_schemas
+from lakekit.model.data_file import DataFileMeta, Stats
+from lakekit.model.entry_files import ManifestBytes
+from lakekit.model.index_file import DeletionRange, GlobalIndex, IndexManifestEntry
+from lakekit.model.manifests import ManifestFileMeta
 from lakekit.testing.fixtures import fixtures
 from lakekit.testing.golden import comparison as golden
 from lakekit.testing.golden.checks import check
@@ -46,8 +46,8 @@ def plain(value: Any) -> Any:
     return value
 
 
-def decoded(data: bytes) -> manifest_entries.Entries:
-    return entry_files.decode([Manifest("m", data)])[0]
+def decoded(data: bytes) -> manifest_entries.ManifestEntries:
+    return entry_files.decode([ManifestBytes("m", data)])[0]
 
 
 # ---- the worked examples of FORMAT 4.7 --------------------------------------------------------------------------------------------------------------------
@@ -59,7 +59,7 @@ def body(data: bytes) -> str:
 
 def test_worked_manifest_list() -> None:
     stats = Stats(min_values=NO_COLUMNS, max_values=NO_COLUMNS, null_counts=())
-    file = ManifestFile(
+    file = ManifestFileMeta(
         name="manifest-a-0",
         size_bytes=2430,
         num_added_files=1,
@@ -82,7 +82,7 @@ def test_worked_manifest() -> None:
     low = bytes.fromhex("00000002000000000000000001000000000000006100000000000081")
     high = bytes.fromhex("00000002000000000000000002000000000000006200000000000081")
     one, two = bytes.fromhex(key.format(1)), bytes.fromhex(key.format(2))
-    file = DataFile(
+    file = DataFileMeta(
         name="data-a-0.parquet",
         size_bytes=1000,
         row_count=2,
@@ -110,7 +110,7 @@ def test_worked_manifest() -> None:
 
 
 def test_worked_index_manifest() -> None:
-    entry = IndexEntry(
+    entry = IndexManifestEntry(
         partition=NO_COLUMNS,
         bucket=0,
         index_type="DELETION_VECTORS",
@@ -176,11 +176,11 @@ def test_every_metadata_file_of_a_table(table: Path) -> None:
 
 @pytest.mark.parametrize("table", some(TABLES, 3), ids=lambda path: path.name)
 def test_live_rows_are_those_the_snapshot_counts(table: Path) -> None:
-    handle = open_handle(str(table))
+    handle = open_context(str(table))
     snapshot = snapshots.latest(handle)
     if snapshot is None:
         return
-    found = manifest_reader.live(handle, snapshot)
+    found = manifest_reader.read_live_entries(handle, snapshot)
     rows = int(found.numbers("row_count").sum())
     assert snapshot.total_record_count in {None, rows}  # snapshots of version 2 count nothing
     assert all(entry.kind == 0 for entry in manifest_reader.index_entries(handle, snapshot))
@@ -207,7 +207,7 @@ def test_many_blocks_in_one_pass() -> None:
     container = avro_container.open_container(data)
     assert len(container.blocks) > 1
     alone = decoded(data)
-    twice, counts = entry_files.decode([Manifest("a", data), Manifest("b", data)])
+    twice, counts = entry_files.decode([ManifestBytes("a", data), ManifestBytes("b", data)])
     assert counts == [len(alone), len(alone)]
     assert twice.table.equals(manifest_entries.concat([alone, alone]).table)
     guessed = avro_columns.decode([container], guess=entry_files._guess)
@@ -225,7 +225,7 @@ def test_records_in_a_union_are_guessed_as_well() -> None:
     fastavro.writer(out, ["null", schema], fastavro.reader(io.BytesIO(data)), codec="null", sync_interval=4000)
     wrapped = avro_container.open_container(out.getvalue())
     assert len(wrapped.blocks) > 1
-    guessed = entry_files._guess(Lanes(block.data for block in wrapped.blocks), branch=1)
+    guessed = entry_files._guess(VectorReader(block.data for block in wrapped.blocks), branch=1)
     assert len(guessed) == container.count
     assert decoded(out.getvalue()).table.equals(decoded(data).table)
 
@@ -265,7 +265,7 @@ def test_fields_of_newer_writers_are_kept() -> None:
 
 def test_global_index_of_engine_2_is_kept() -> None:
     covers = GlobalIndex(row_range_start=0, row_range_end=9, index_field_id=2, source_meta=b"s")
-    entry = IndexEntry(partition=NO_COLUMNS, bucket=0, index_type="btree", file_name="i", file_size_bytes=1, row_count=1, global_index=covers)
+    entry = IndexManifestEntry(partition=NO_COLUMNS, bucket=0, index_type="btree", file_name="i", file_size_bytes=1, row_count=1, global_index=covers)
     assert index_manifest.decode(index_manifest.encode([entry])) == [entry]
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from lakekit.errors import Corrupt, LimitExceeded, Unsupported
 from lakekit.model import hint
-from lakekit.model.table_schema import TableSchema, assign_ids, highest_id
 from lakekit.model.snapshot import NO_WATERMARK, Snapshot
+from lakekit.model.table_schema import TableSchema, assign_ids, highest_id
 from lakekit.model.tag import Tag
 from lakekit.testing.fixtures import fixtures
 from lakekit.testing.golden import comparison as golden

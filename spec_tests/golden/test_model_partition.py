@@ -11,9 +11,9 @@ import pytest
 
 from lakekit.errors import Corrupt, LocationNotAllowed, Unsupported
 from lakekit.model import partition
-from lakekit.model.data_file import DataFile, format_of
-from lakekit.model.table_paths import Layout, checked_name, is_plain
+from lakekit.model.data_file import DataFileMeta, format_of
 from lakekit.model.locations import Locations
+from lakekit.model.table_paths import TablePaths, checked_name, is_plain
 from lakekit.model.table_schema import TableSchema
 from lakekit.testing.fixtures import fixtures
 from lakekit.types import Instant, parse
@@ -166,7 +166,7 @@ def test_directories_of_golden_tables(table: Path) -> None:
 
 
 def test_where_files_live() -> None:
-    main = Layout(root="/w/s.db/t")
+    main = TablePaths(root="/w/s.db/t")
     assert main.schema(0) == "/w/s.db/t/schema/schema-0"
     assert main.snapshot(7) == "/w/s.db/t/snapshot/snapshot-7"
     assert (main.latest_hint, main.earliest_hint) == ("/w/s.db/t/snapshot/LATEST", "/w/s.db/t/snapshot/EARLIEST")
@@ -183,7 +183,7 @@ def test_where_files_live() -> None:
 
 
 def test_a_branch_has_metadata_of_its_own_and_shares_the_rest() -> None:
-    branch = Layout(root="/t", directory="data").on_branch("dev")
+    branch = TablePaths(root="/t", directory="data").on_branch("dev")
     assert branch.schema(0) == "/t/branch/branch-dev/schema/schema-0"
     assert branch.snapshot(1) == "/t/branch/branch-dev/snapshot/snapshot-1"
     assert branch.tag("v") == "/t/branch/branch-dev/tag/tag-v"
@@ -193,7 +193,7 @@ def test_a_branch_has_metadata_of_its_own_and_shares_the_rest() -> None:
 
 
 def test_options_move_files() -> None:
-    layout = Layout(root="/t/", directory="a/b", index_beside_data=True)
+    layout = TablePaths(root="/t/", directory="a/b", index_beside_data=True)
     assert layout.bucket_dir("dt=1/", 0) == "/t/a/b/dt=1/bucket-0"
     assert layout.bucket_dir("dt=1/", 0, directory="") == "/t/dt=1/bucket-0"
     assert layout.index("index-a-0", partition_path="dt=1/", bucket=0) == "/t/a/b/dt=1/bucket-0/index-a-0"
@@ -204,7 +204,7 @@ HOSTILE = ["", ".", "..", "../../etc/passwd", "/etc/passwd", "a/b", "a\\b", "a\0
 
 @pytest.mark.parametrize("name", HOSTILE, ids=ascii)
 def test_hostile_names_open_nothing(name: str) -> None:
-    layout = Layout(root="/t")
+    layout = TablePaths(root="/t")
     assert not is_plain(name)
     for ask in (layout.manifest, layout.statistics, layout.index, layout.tag, layout.branch_dir, lambda name: layout.data_file("", 0, name)):
         with pytest.raises(Corrupt, match="is not a plain file name") as raised:
@@ -222,7 +222,7 @@ def test_odd_names_are_names(name: str) -> None:
 
 def test_external_paths_lie_below_the_roots_that_the_table_names() -> None:
     roots = ("file:/far", "oss://bucket/root")
-    named = Layout(root="/w/t", external_roots=roots)
+    named = TablePaths(root="/w/t", external_roots=roots)
     layout = replace(named, locations=Locations().with_named({"lakekit.allowed-locations": ",".join(roots)}))
     for path in ("/far/dt=1/bucket-0/f", "file:///far/f", "oss://bucket/root/f", "/w/t/bucket-0/f"):
         assert layout.data_file("", 0, "f", path) == path.removeprefix("file://")
@@ -246,4 +246,4 @@ def test_external_paths_lie_below_the_roots_that_the_table_names() -> None:
     ],
 )
 def test_formats_of_names(name: str, format_name: str) -> None:
-    assert format_of(name) == DataFile(name=name, size_bytes=0, row_count=0).format_name == format_name
+    assert format_of(name) == DataFileMeta(name=name, size_bytes=0, row_count=0).format_name == format_name

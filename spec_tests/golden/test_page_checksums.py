@@ -21,7 +21,7 @@ BITS = 24
 """So many are turned over, one at a time, in a file of each table."""
 
 
-def damaged(path: Path) -> list[parquet_pages.Damaged]:
+def damaged(path: Path) -> list[parquet_pages.DamagedPage]:
     data = path.read_bytes()
 
     def read(at: int, length: int | None) -> bytes:

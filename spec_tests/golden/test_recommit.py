@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakekit.codec import avro_container
+from lakekit.commit.committer import commit_changes
 from lakekit.commit.overwrite import Overwrite
-from lakekit.commit.committer import publish
 from lakekit.metadata import manifest_reader, snapshots
-from lakekit.metadata.table_context import open_handle
+from lakekit.metadata.table_context import open_context
 from lakekit.model.commit_message import CommitMessage
+from lakekit.model.index_file import IndexFileMeta
 from lakekit.model.manifest_entries import ADD, DELETE
-from lakekit.model.index_file import IndexFile
 from lakekit.storage.memory import MemoryStorage
 from lakekit.testing.fixtures import fixtures
 from spec_tests.longer import some
 
 if TYPE_CHECKING:
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.index_file import IndexEntry
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.index_file import IndexManifestEntry
     from lakekit.model.snapshot import Snapshot
 
 TABLES = fixtures() / "tables"
@@ -52,7 +52,7 @@ CASES = whole_histories()
 @pytest.mark.long
 @pytest.mark.parametrize("case", some(CASES, 6))
 def test_the_same_messages_give_the_same_snapshots(case: str):
-    golden = open_handle(TABLES / case)
+    golden = open_context(TABLES / case)
     storage = MemoryStorage()
     before: Snapshot | None = None
     for pair in commits(snapshots.all(golden)):
@@ -60,9 +60,9 @@ def test_the_same_messages_give_the_same_snapshots(case: str):
             break
         for number in range(pair[0].schema_id + 1):
             storage.files[f"/t/schema/schema-{number}"] = ((TABLES / case / "schema" / f"schema-{number}").read_bytes(), number)
-        handle = replace(open_handle("/t", storage=storage, name="t"), storage=storage)
+        handle = replace(open_context("/t", storage=storage, name="t"), storage=storage)
         messages, overwrite = messages_of(golden, pair, before)
-        made = publish(
+        made = commit_changes(
             handle,
             messages,
             commit_user=pair[0].commit_user,
@@ -92,12 +92,12 @@ def commits(history: list[Snapshot]) -> list[list[Snapshot]]:
     return found
 
 
-def is_manifest_compaction(golden: Handle, snapshot: Snapshot) -> bool:
+def is_manifest_compaction(golden: TableContext, snapshot: Snapshot) -> bool:
     """Whether a procedure merged manifests: no writer sent it."""
     return snapshot.commit_kind == "COMPACT" and not manifest_reader.manifest_files(golden, snapshot, "delta") and snapshot.changelog_manifest_list is None
 
 
-def messages_of(golden: Handle, pair: list[Snapshot], before: Snapshot | None) -> tuple[list[CommitMessage], Overwrite | None]:
+def messages_of(golden: TableContext, pair: list[Snapshot], before: Snapshot | None) -> tuple[list[CommitMessage], Overwrite | None]:
     found: list[CommitMessage] = []
     overwrite = None
     for snapshot in pair:
@@ -122,7 +122,7 @@ def messages_of(golden: Handle, pair: list[Snapshot], before: Snapshot | None) -
             if overwrite is not None and word == "deleted" and not is_compact:
                 continue
             part = parts.setdefault((entry.partition, entry.bucket), {})
-            part.setdefault(f"{prefix}{word}_index_files", []).append(IndexFile(**{one.name: getattr(entry, one.name) for one in fields(IndexFile)}))
+            part.setdefault(f"{prefix}{word}_index_files", []).append(IndexFileMeta(**{one.name: getattr(entry, one.name) for one in fields(IndexFileMeta)}))
         found += [
             CommitMessage(partition=partition, bucket=bucket, **{name: tuple(value) if isinstance(value, list) else value for name, value in part.items()})
             for (partition, bucket), part in parts.items()
@@ -131,17 +131,17 @@ def messages_of(golden: Handle, pair: list[Snapshot], before: Snapshot | None) -
     return found, overwrite
 
 
-def index_changes(golden: Handle, snapshot: Snapshot, before: Snapshot | None) -> list[tuple[IndexEntry, str]]:
+def index_changes(golden: TableContext, snapshot: Snapshot, before: Snapshot | None) -> list[tuple[IndexManifestEntry, str]]:
     now = manifest_reader.index_entries(golden, snapshot)
     was = [] if before is None else manifest_reader.index_entries(golden, before)
     return [(entry, "deleted") for entry in was if entry not in now] + [(entry, "new") for entry in now if entry not in was]
 
 
-def overwrite_of(golden: Handle, snapshot: Snapshot, before: Snapshot | None) -> Overwrite | None:
+def overwrite_of(golden: TableContext, snapshot: Snapshot, before: Snapshot | None) -> Overwrite | None:
     """Which overwrite deletes just that: of everything, or of the partitions that were written; None: rows were deleted one by one."""
     entries = manifest_reader.read_entries(golden, manifest_reader.manifest_files(golden, snapshot, "delta"))
     gone = entries.filter(entries.numbers("kind") == DELETE)
-    live = manifest_reader.no_entries() if before is None else manifest_reader.live(golden, before)
+    live = manifest_reader.no_entries() if before is None else manifest_reader.read_live_entries(golden, before)
     if golden.options.bucket != -2:  # then rows that wait for a bucket stay
         live = live.filter(live.numbers("bucket") != -2)
     if sorted(names(gone)) == sorted(names(live)):
@@ -158,7 +158,7 @@ def names(entries: Any) -> list[str]:
     return found
 
 
-def assert_same(golden: Handle, handle: Handle, wanted: Snapshot) -> None:
+def assert_same(golden: TableContext, handle: TableContext, wanted: Snapshot) -> None:
     ours = snapshots.read(handle, wanted.id)
     said = json.loads(handle.storage.read(handle.layout.snapshot(wanted.id)))
     reference = json.loads(golden.storage.read(golden.layout.snapshot(wanted.id)))
@@ -172,17 +172,19 @@ def assert_same(golden: Handle, handle: Handle, wanted: Snapshot) -> None:
             left_out = {"name": "", "size_bytes": 0}
             assert replace(own[0], **left_out) == replace(theirs[0], **left_out)
             assert header(handle, own[0].name) == header(golden, theirs[0].name)
-    bases = [[(file.num_added_files, file.num_deleted_files) for file in manifest_reader.manifest_files(*one, "base")] for one in ((handle, ours), (golden, wanted))]
+    bases = [
+        [(file.num_added_files, file.num_deleted_files) for file in manifest_reader.manifest_files(*one, "base")] for one in ((handle, ours), (golden, wanted))
+    ]
     assert bases[0] == bases[1], "manifests merged otherwise"
     assert header(handle, ours.delta_manifest_list) == header(golden, wanted.delta_manifest_list)
-    assert sorted_rows(manifest_reader.live(handle, ours)) == sorted_rows(manifest_reader.live(golden, wanted))
+    assert sorted_rows(manifest_reader.read_live_entries(handle, ours)) == sorted_rows(manifest_reader.read_live_entries(golden, wanted))
     key = repr
     assert sorted(manifest_reader.index_entries(handle, ours), key=key) == sorted(manifest_reader.index_entries(golden, wanted), key=key)
     if ours.index_manifest is not None and wanted.index_manifest is not None:
         assert header(handle, ours.index_manifest) == header(golden, wanted.index_manifest)
 
 
-def rows_of(handle: Handle, files: list[Any]) -> list[str]:
+def rows_of(handle: TableContext, files: list[Any]) -> list[str]:
     return sorted_rows(manifest_reader.read_entries(handle, files))
 
 
@@ -190,7 +192,7 @@ def sorted_rows(entries: Any) -> list[str]:
     return sorted(map(repr, entries.table.to_pylist()))
 
 
-def header(handle: Handle, name: str) -> bytes | None:
+def header(handle: TableContext, name: str) -> bytes | None:
     """The schema text of an Avro file."""
     data = handle.storage.read(handle.layout.manifest(name))
     return avro_container.open_container(data).metadata["avro.schema"] if avro_container.is_avro(data) else data[:4]

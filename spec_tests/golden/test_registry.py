@@ -29,14 +29,14 @@ def test_a_part_of_another_distribution_is_found(entry):
 
 def test_two_parts_of_one_name_are_an_error(entry):
     entry("bsi", "toys.bsi")
-    with pytest.raises(InvalidOption, match=r"two parts of index are called 'bsi': lakekit\.index\.bsi and toys\.bsi"):
+    with pytest.raises(InvalidOption, match=r"two parts of file_index are called 'bsi': lakekit\.file_index\.bsi and toys\.bsi"):
         plugins.names("file_index")
 
 
 def test_a_missing_guest_names_its_extra(entry, monkeypatch):
     monkeypatch.setitem(sys.modules, "sqlglot", None)
     entry("query", "sqlglot.anything")
-    with pytest.raises(Unsupported, match=r"'query' of index needs sqlglot: pip install 'lakekit\[sql\]'"):
+    with pytest.raises(Unsupported, match=r"'query' of file_index needs sqlglot: pip install 'lakekit\[sql\]'"):
         plugins.load("file_index", "query")
 
 

@@ -47,7 +47,7 @@ def section(rows):
 @pytest.mark.long
 @pytest.mark.parametrize("engine", OPTIONS)
 def test_one_more_row_is_cheap(engine):
-    merging = rule.of(schema(engine))
+    merging = rule.merge_spec_from_options(schema(engine))
     spent = {}
     for rows in (FEW, MANY):
         frame = section(rows)

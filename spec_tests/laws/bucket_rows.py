@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import polars as pl
 
-from lakekit.bucket.restore import NOTHING
 from lakekit.bucket.bucket_writer import BucketWriter
-from lakekit.commit.committer import publish
+from lakekit.bucket.restore import NOTHING
+from lakekit.commit.committer import commit_changes
 from lakekit.data_file.file_names import file_names
 from lakekit.data_file.paths import data_file_path
 from lakekit.data_file.reader import scan_files
 from lakekit.format.polars_types import polars_schema
-from lakekit.metadata.table_context import open_handle
+from lakekit.metadata.table_context import open_context
 from lakekit.model.table_schema import TableSchema
 from lakekit.read import lazy, table_scan
 from lakekit.storage.memory import MemoryStorage
@@ -30,7 +30,7 @@ def table(columns=KV, keys=("k",), partitions=(), **options):
         version=3, id=0, fields=fields, highest_field_id=len(fields) - 1, primary_keys=tuple(keys), partition_keys=tuple(partitions), options=given
     )
     storage.put("/t/schema/schema-0", schema.to_json())
-    return open_handle("/t", storage=storage)
+    return open_context("/t", storage=storage)
 
 
 def rows(handle, *given):
@@ -60,4 +60,4 @@ def read(handle):
 
 
 def commit(handle, messages, identifier=1, user="u"):
-    return publish(handle, messages, commit_user=user, identifier=identifier)
+    return commit_changes(handle, messages, commit_user=user, identifier=identifier)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from lakekit.maintenance.check.report import Finding
     from lakekit.model.commit_message import CommitMessage
-    from lakekit.model.data_file import DataFile
+    from lakekit.model.data_file import DataFileMeta
 
 MB, GB = 1 << 20, 1 << 30
 LARGE, SMALL, MANY, RUNS, PARTITIONS = "buckets are large", "buckets are small", "many small files", "many runs at level 0", "partitions are small"
@@ -36,7 +36,7 @@ def advised(messages: Iterable[CommitMessage], *, keys: bool = True, options: Ma
     return {one.what: one for one in report.advice}
 
 
-def sized(name: str, size: int, *, level: int = 5, rows: int = 10) -> DataFile:
+def sized(name: str, size: int, *, level: int = 5, rows: int = 10) -> DataFileMeta:
     number = int(name.strip("abcdefgh"))
     return replace(file(name, low=number * 10, high=number * 10 + 9, level=level, rows=rows), size_bytes=size)
 

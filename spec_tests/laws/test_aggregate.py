@@ -19,19 +19,18 @@ from pyroaring import BitMap
 
 import lakekit as lk
 from lakekit import plugins
-from lakekit.file_index import container, index_keys
 from lakekit.codec import arrow_values
 from lakekit.codec.arrow_values import scaled
 from lakekit.errors import Corrupt, Unsupported
-from lakekit.file_index import bsi, exact
-from lakekit.file_index.bsi import Figures
-from lakekit.file_index.evaluator import File
-from lakekit.metadata.table_context import open_handle
+from lakekit.file_index import bsi, container, exact, index_keys
+from lakekit.file_index.bsi import ColumnTotals
+from lakekit.file_index.evaluator import IndexedFile
+from lakekit.metadata.table_context import open_context
 from lakekit.predicate import FALSE, TRUE, And, Or
 from lakekit.read import totals
 from lakekit.testing.query_strategies import conditions
 from lakekit.types import TIMESTAMPS, parse
-from lakekit.world import World
+from lakekit.world import Runtime
 from spec_tests.laws.test_indexes import OPTIONS, TYPES, leaves, literal, matches, values
 
 if TYPE_CHECKING:
@@ -172,9 +171,9 @@ def test_figures_are_those_of_the_column(data):
     payload = bsi.build(arrow_values.array_of(column, t), t, {})
     rows = data.draw(st.none() | st.sets(st.integers(0, len(column))).map(BitMap))
     keys = [index_keys.literal_keys(literal(value, t), t)[0] for i, value in enumerate(column) if value is not None and (rows is None or i in rows)]
-    wanted = Figures(len(keys), sum(keys), min(keys, default=None), max(keys, default=None))
+    wanted = ColumnTotals(len(keys), sum(keys), min(keys, default=None), max(keys, default=None))
     assert bsi.figures(payload, len(column), rows) == wanted
-    assert bsi.figures(payload, len(column), rows, bounded=False) == Figures(len(keys), sum(keys), None, None)
+    assert bsi.figures(payload, len(column), rows, bounded=False) == ColumnTotals(len(keys), sum(keys), None, None)
 
 
 @pytest.mark.long
@@ -189,7 +188,7 @@ def test_rows_that_are_certain_are_those_that_match(data):
             index: Any = plugins.load("file_index", kind)
             if t.root in index.TYPES and not (kind == "range-bitmap" and (t.precision or 0) > 6 and t.root in TIMESTAMPS):
                 indexes.setdefault(name, {})[kind] = index.build(arrow_values.array_of(columns[name], t), t, {"items": "9"})
-    file = File(container.encode(indexes), types, count, None)
+    file = IndexedFile(container.encode(indexes), types, count, None)
     leaf, literals = data.draw(leaves(types["a"], "a"))
     other, others = data.draw(leaves(types["b"], "b"))
     mine = {i for i, value in enumerate(columns["a"]) if matches(value, leaf.op, literals)}
@@ -206,7 +205,7 @@ def test_what_was_said_of_files_is_recalled(data):
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(totals, "_MOST", data.draw(st.sampled_from([3, 1000])))
         lk.create(f"{folder}/t", {"a": "BIGINT", "b": "INT"})
-        handle = replace(open_handle(f"{folder}/t"), world=World())
+        handle = replace(open_context(f"{folder}/t"), world=Runtime())
         number = st.integers(-(2**63), 2**63 - 1) | st.integers(-9, 9)
         lists = st.lists(number, max_size=4)
         files = {f"f{i}": {name: data.draw(lists) for name in ("a", "b")} for i in range(data.draw(st.integers(1, 7)))}
@@ -223,8 +222,8 @@ def test_what_was_said_of_files_is_recalled(data):
             totals.remember(handle, wanted, paths, {path: one for path, one in said.items() if data.draw(st.booleans())})
 
 
-def figures_of(numbers: list[int], *, bounded: bool) -> Figures:
-    return Figures(len(numbers), sum(numbers), min(numbers, default=None) if bounded else None, max(numbers, default=None) if bounded else None)
+def figures_of(numbers: list[int], *, bounded: bool) -> ColumnTotals:
+    return ColumnTotals(len(numbers), sum(numbers), min(numbers, default=None) if bounded else None, max(numbers, default=None) if bounded else None)
 
 
 def test_large_columns_say_their_figures():
@@ -234,7 +233,7 @@ def test_large_columns_say_their_figures():
         payload = bsi.build(pa.array(numbers, pa.int64(), mask=nulls), parse("BIGINT"), {})
         chosen = np.flatnonzero(generator.random(150_000) < 0.3).astype(np.uint32)
         for rows, kept in ((None, numbers[~nulls]), (BitMap(chosen), numbers[chosen][~nulls[chosen]])):
-            assert bsi.figures(payload, 150_000, rows) == Figures(len(kept), int(kept.sum()), int(kept.min()), int(kept.max()))
+            assert bsi.figures(payload, 150_000, rows) == ColumnTotals(len(kept), int(kept.sum()), int(kept.min()), int(kept.max()))
 
 
 @pytest.mark.long

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given, strategies as st
 
 from lakekit.bucket import append_compaction as packing
-from lakekit.bucket.append_compaction import Place, Vector
-from lakekit.bucket.restore import Standing
-from lakekit.errors import LakekitError, Unsupported, ValueOutOfRange
+from lakekit.bucket.append_compaction import DeletionVectorSummary, RewriteTarget
+from lakekit.bucket.restore import SnapshotBuckets
 from lakekit.data_file import deletion_vector_reader
 from lakekit.data_file.file_names import file_names
 from lakekit.data_file.paths import data_file_path
 from lakekit.data_file.reader import scan_files
+from lakekit.errors import LakekitError, Unsupported, ValueOutOfRange
 from lakekit.metadata import manifest_reader, snapshots
-from lakekit.metadata.table_context import Handle, open_handle
-from lakekit.model.data_file import COMPACT_SOURCE, DataFile
+from lakekit.metadata.table_context import TableContext, open_context
+from lakekit.model.data_file import COMPACT_SOURCE, DataFileMeta
 from lakekit.options.table_options import TableOptions
 from lakekit.testing.expectations import FIXTURES
 from spec_tests.conftest import DEEP
@@ -36,10 +36,10 @@ def options(**given: object) -> TableOptions:
     return TableOptions.parse({"target-file-size": "100 mb", **{key: str(value) for key, value in given.items()}})
 
 
-def files(*sizes_mb: float, rows: int = 100) -> list[DataFile]:
+def files(*sizes_mb: float, rows: int = 100) -> list[DataFileMeta]:
     """Files that follow each other."""
     return [
-        DataFile(
+        DataFileMeta(
             name=f"data-{at}.parquet",
             size_bytes=int(size * MB),
             row_count=rows,
@@ -50,7 +50,7 @@ def files(*sizes_mb: float, rows: int = 100) -> list[DataFile]:
     ]
 
 
-def sizes(groups: list[tuple[DataFile, ...]]) -> list[list[int]]:
+def sizes(groups: list[tuple[DataFileMeta, ...]]) -> list[list[int]]:
     return [[round(file.size_bytes / MB) for file in group] for group in groups]
 
 
@@ -61,10 +61,10 @@ def test_a_file_is_worth_it_when_it_is_small_or_has_lost_many_rows() -> None:
     small, big = files(69, 70)
     assert packing.is_worth(small, OPTIONS)
     assert not packing.is_worth(big, OPTIONS)
-    assert not packing.is_worth(big, OPTIONS, Vector(index_file="i", deleted=20))
-    assert packing.is_worth(big, OPTIONS, Vector(index_file="i", deleted=21))
-    assert packing.is_worth(big, OPTIONS, Vector(index_file="i", deleted=None))
-    assert packing.is_worth(big, options(**{"compaction.delete-ratio-threshold": 0.1}), Vector(index_file="i", deleted=11))
+    assert not packing.is_worth(big, OPTIONS, DeletionVectorSummary(index_file="i", deleted=20))
+    assert packing.is_worth(big, OPTIONS, DeletionVectorSummary(index_file="i", deleted=21))
+    assert packing.is_worth(big, OPTIONS, DeletionVectorSummary(index_file="i", deleted=None))
+    assert packing.is_worth(big, options(**{"compaction.delete-ratio-threshold": 0.1}), DeletionVectorSummary(index_file="i", deleted=11))
 
 
 def test_files_are_packed_from_the_smallest_on() -> None:
@@ -85,9 +85,9 @@ def test_one_file_alone_is_never_packed_however_big() -> None:
 def test_files_of_one_index_file_stay_together_and_are_always_compacted() -> None:
     held = files(1, 2, 3, 4, 5)
     vectors = {
-        held[0].name: Vector(index_file="x", deleted=1),
-        held[4].name: Vector(index_file="x", deleted=1),
-        held[2].name: Vector(index_file="y", deleted=1),
+        held[0].name: DeletionVectorSummary(index_file="x", deleted=1),
+        held[4].name: DeletionVectorSummary(index_file="x", deleted=1),
+        held[2].name: DeletionVectorSummary(index_file="y", deleted=1),
     }
     assert sizes(packing.pack(held, OPTIONS, vectors)) == [[3, 1, 5]]
     assert sizes(packing.pack(held[:1], OPTIONS, vectors)) == [[1]]
@@ -103,7 +103,11 @@ def test_files_of_one_index_file_stay_together_and_are_always_compacted() -> Non
 )
 def test_packing_takes_a_file_once_and_keeps_index_files_whole(drawn: list[int], index: list[str | None], with_vectors: bool) -> None:
     held = files(*drawn)
-    vectors = {file.name: Vector(index_file=one, deleted=1) for file, one in zip(held, index, strict=False) if one is not None} if with_vectors else None
+    vectors = (
+        {file.name: DeletionVectorSummary(index_file=one, deleted=1) for file, one in zip(held, index, strict=False) if one is not None}
+        if with_vectors
+        else None
+    )
     packed = packing.pack(held, OPTIONS, vectors)
     taken = [file.name for group in packed for file in group]
     assert len(taken) == len(set(taken))
@@ -144,8 +148,8 @@ def test_with_deletion_vectors_a_full_compaction_takes_what_follows_the_first_fi
     held = files(90, 90, 90, 1)
     assert packing.full(held[:3], OPTIONS, {}) == ()
     assert packing.full(held, OPTIONS, {}) == ()
-    assert sizes([packing.full(held, OPTIONS, {held[1].name: Vector(index_file="x", deleted=1)})]) == [[90, 90, 1]]
-    assert packing.full(held[:1], OPTIONS, {held[0].name: Vector(index_file="x", deleted=1)}) == (held[0],)
+    assert sizes([packing.full(held, OPTIONS, {held[1].name: DeletionVectorSummary(index_file="x", deleted=1)})]) == [[90, 90, 1]]
+    assert packing.full(held[:1], OPTIONS, {held[0].name: DeletionVectorSummary(index_file="x", deleted=1)}) == (held[0],)
 
 
 def test_files_have_the_order_of_their_rows() -> None:
@@ -175,7 +179,7 @@ def append_tables() -> list[str]:
     return found
 
 
-def rows(handle: Handle, partition: bytes, bucket: int, held: list[DataFile], gone: dict) -> pl.DataFrame:
+def rows(handle: TableContext, partition: bytes, bucket: int, held: list[DataFileMeta], gone: dict) -> pl.DataFrame:
     paths = [data_file_path(handle, partition, bucket, file) for file in held]
     return scan_files(handle, held, paths, handle.schema.fields, deletions=gone).collect()
 
@@ -187,12 +191,12 @@ def rows(handle: Handle, partition: bytes, bucket: int, held: list[DataFile], go
 )
 def test_rewritten_files_hold_the_rows_that_were_left_in_order(name: str, tmp_path: Path) -> None:
     shutil.copytree(Path(FIXTURES, "tables", name), tmp_path / name)
-    handle = open_handle(str(tmp_path / name))
+    handle = open_context(str(tmp_path / name))
     snapshot = snapshots.latest(handle)
     if snapshot is None:
         return
-    standing = Standing.of(handle, snapshot)
-    live = manifest_reader.live(handle, snapshot)
+    standing = SnapshotBuckets.of(handle, snapshot)
+    live = manifest_reader.read_live_entries(handle, snapshot)
     everything = manifest_reader.index_entries(handle, snapshot)
     for partition, bucket in sorted(set(zip(live.column("partition").to_pylist(), live.column("bucket").to_pylist(), strict=True))):
         held = packing.in_order(standing.bucket(partition, bucket).files) if bucket >= 0 else []
@@ -200,7 +204,7 @@ def test_rewritten_files_hold_the_rows_that_were_left_in_order(name: str, tmp_pa
             held = list(live.filter(live.column("partition").to_numpy(zero_copy_only=False) == partition).files())
         vectors = {part.file_name: entry for entry in everything for part in entry.ranges if part.file_name in {file.name for file in held}}
         gone = deletion_vector_reader.load(handle, vectors)
-        place = Place(handle=handle, partition=partition, bucket=bucket, names=file_names(handle), deletions=gone)
+        place = RewriteTarget(handle=handle, partition=partition, bucket=bucket, names=file_names(handle), deletions=gone)
         try:
             before = rows(handle, partition, bucket, held, gone)
         except LakekitError as refused:
@@ -225,7 +229,7 @@ def test_rewritten_files_hold_the_rows_that_were_left_in_order(name: str, tmp_pa
 
 def test_tables_that_track_rows_are_refused(tmp_path: Path) -> None:
     shutil.copytree(Path(FIXTURES, "tables", "append_row_tracking"), tmp_path / "t")
-    handle = open_handle(str(tmp_path / "t"))
+    handle = open_context(str(tmp_path / "t"))
     held = files(1, 1)
     with pytest.raises(Unsupported, match="row-tracking"):
-        packing.rewrite(Place(handle=handle, partition=bytes(12), bucket=0, names=file_names(handle)), held)
+        packing.rewrite(RewriteTarget(handle=handle, partition=bytes(12), bucket=0, names=file_names(handle)), held)

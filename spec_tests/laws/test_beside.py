@@ -16,14 +16,14 @@ from lakekit.errors import Corrupt, LakekitError
 from lakekit.predicate import Leaf
 from lakekit.read import beside, file_index_pruning, planner, time_travel
 from lakekit.storage.local import LocalStorage
-from lakekit.world import Shelf
+from lakekit.world import LRUCache
 from spec_tests.laws.test_lookups import FILES, OPTIONS, found, rows
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.manifest_entries import Entries
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.manifest_entries import ManifestEntries
 
 OUTSIDE = OPTIONS | {"file-index.in-manifest-threshold": "1 b"}
 
@@ -35,7 +35,7 @@ def made(folder: Path, **options: str) -> lk.Table:
     return table
 
 
-def live(handle: Handle) -> Entries:
+def live(handle: TableContext) -> ManifestEntries:
     snapshot = time_travel.locate(handle, None).snapshot
     assert snapshot is not None
     return planner.live(handle, snapshot)
@@ -96,7 +96,7 @@ def test_what_does_not_fit_is_asked_one_by_one(tmp_path: Path, indexes_read: lis
     handle = table.handle()
     size = sum(path.stat().st_size for path in (tmp_path / "t" / "bucket-0").glob("*.index"))
     for budget in (0, 1000, size, 2 * size):
-        world = replace(handle.world, indexes=Shelf(budget), decoded=Shelf(1 << 20))
+        world = replace(handle.world, indexes=LRUCache(budget), decoded=LRUCache(1 << 20))
         small = replace(handle, world=world)
         entries = live(small)
         for number in (707, 303, 720):
@@ -116,7 +116,7 @@ def test_a_damaged_index_is_named(tmp_path: Path) -> None:
         found(table, 707)
     path.unlink()
     table = lk.open(tmp_path / "t")
-    fresh = replace(table.handle(), world=replace(table.handle().world, indexes=Shelf(1 << 20), decoded=Shelf(1 << 20)))
+    fresh = replace(table.handle(), world=replace(table.handle().world, indexes=LRUCache(1 << 20), decoded=LRUCache(1 << 20)))
     entries = live(fresh)
     with pytest.raises(LakekitError, match=path.name):
         file_index_pruning.evaluate(fresh, entries, np.arange(len(entries)), Leaf("k", "=", (707,)))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from pyroaring import BitMap
 
-from lakekit.codec import bit_slices, roaring, bitmaps
+from lakekit.codec import bit_slices, bitmaps, roaring
 from lakekit.codec.cursor import Cursor
 from lakekit.errors import Corrupt
 from lakekit.file_index import bsi
@@ -160,7 +160,7 @@ def test_slices_compare_as_values(values: list[int | None], low: int, high: int,
     existence = BitMap(rows.tolist())
     kept = existence.copy()
     assert set(bit_slices.equal(existence, slices, low)) == {i for i, value in enumerate(values) if value == low}
-    assert set(bit_slices.above(existence, slices, low)) == {i for i, value in enumerate(values) if value is not None and value > low}
+    assert set(bit_slices.greater_than(existence, slices, low)) == {i for i, value in enumerate(values) if value is not None and value > low}
     assert set(bit_slices.between(existence, slices, low, high)) == {i for i, value in enumerate(values) if value is not None and low <= value <= high}
     bit_slices.equal(existence, [], 0).add(99)
     bit_slices.equal(existence, slices, 0).add(99)

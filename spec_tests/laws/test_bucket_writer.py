@@ -9,14 +9,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from lakekit.bucket.restore import Standing
-from lakekit.bucket.deletion_vector_writer import Vectors
+from lakekit.bucket.deletion_vector_writer import BucketDeletionVectors
+from lakekit.bucket.restore import SnapshotBuckets
 from lakekit.errors import InvalidOption, StorageFailed
 from lakekit.metadata import manifest_reader, snapshots
 from lakekit.read import incremental, lazy
 from lakekit.storage.memory import MemoryStorage
 from lakekit.write import row_conversion
-from lakekit.write.table_writers import Writers
+from lakekit.write.table_writers import BucketWriters
 from spec_tests.laws.bucket_rows import EMPTY, commit, held, read, rows, stored, table, writer
 from spec_tests.longer import some
 
@@ -44,7 +44,7 @@ def test_numbers_go_on_where_the_files_end():
     first = writer(handle)
     first.write(rows(handle, (1, "a", 0), (2, "b", 0)))
     commit(handle, [first.prepare()])
-    standing = Standing.of(handle, snapshots.latest(handle))
+    standing = SnapshotBuckets.of(handle, snapshots.latest(handle))
     again = writer(handle, standing.bucket(EMPTY, 0))
     again.write(rows(handle, (2, "c", 0)))
     first.write(rows(handle, (2, "d", 0)))
@@ -162,10 +162,10 @@ def test_small_files_of_a_bucket_become_one_in_their_order():
         messages.append(one.prepare())
         commit(handle, messages[-1:], n)
     assert [len(message.compact_before) for message in messages] == [0, 0, 3, 0, 3, 0, 3], "a small file is looked at again"
-    [file] = Standing.of(handle, snapshots.latest(handle)).bucket(EMPTY, 0).files
+    [file] = SnapshotBuckets.of(handle, snapshots.latest(handle)).bucket(EMPTY, 0).files
     assert held(handle, [file]) == [(value, 2 * n + at) for n in range(7) for at, value in enumerate((10 - n, n))]
     assert (file.level, file.source, file.min_sequence_number, file.max_sequence_number) == (0, 1, 0, 13)
-    again = writer(handle, Standing.of(handle, snapshots.latest(handle)).bucket(EMPTY, 0), total=2)
+    again = writer(handle, SnapshotBuckets.of(handle, snapshots.latest(handle)).bucket(EMPTY, 0), total=2)
     again.compact(full=True)
     assert again.prepare().is_empty, "one file is left alone"
 
@@ -177,11 +177,11 @@ def test_a_full_compaction_drops_the_rows_that_vectors_took_away():
         one.write(rows(handle, (value,), (value * 10,)))
         one.flush()
     message = one.prepare()
-    vectors = Vectors(handle=handle, partition=EMPTY, bucket=0, positions={})
+    vectors = BucketDeletionVectors(handle=handle, partition=EMPTY, bucket=0, positions={})
     vectors.mark({message.new_files[1].name: np.array([0])})
     commit(handle, [replace(message, new_index_files=vectors.write()[0])])
     assert sorted(read(handle)["v"]) == [1, 10, 20]
-    again = writer(handle, Standing.of(handle, snapshots.latest(handle)).bucket(EMPTY, 0))
+    again = writer(handle, SnapshotBuckets.of(handle, snapshots.latest(handle)).bucket(EMPTY, 0))
     again.compact(full=True)
     after = again.prepare()
     assert [file.row_count for file in after.compact_after] == [3]
@@ -193,7 +193,7 @@ def test_a_full_compaction_drops_the_rows_that_vectors_took_away():
 def test_postponed_rows_stay_as_they_came():
     """As engine 1.4.2 writes them: case `bucket_postpone`."""
     handle = table(bucket="-2", merge_engine="aggregation")
-    writers = Writers(handle, commit_user="me")
+    writers = BucketWriters(handle, commit_user="me")
     writers.write(rows(handle, (3, "a", 0), (1, "b", 0), (3, "c", 3)))
     [message] = writers.prepare()
     [file] = message.new_files
@@ -271,7 +271,7 @@ def test_a_table_is_a_dict_whatever_its_mode(mode):
     draw, want, writers = random.Random(mode), {}, None
     for commit_id in range(1, 8):
         if writers is None or draw.random() < 0.5:
-            writers = Writers(handle, commit_user=f"u{commit_id}")
+            writers = BucketWriters(handle, commit_user=f"u{commit_id}")
         given = [(draw.randrange(12), "xy"[draw.randrange(2)] if partitions else "x", f"{commit_id}.{i}", draw.choice("++-")) for i in range(6)]
         for k, p, v, sign in given:
             want.pop((p, k), None) if sign == "-" else want.__setitem__((p, k), v)
@@ -295,24 +295,24 @@ def test_a_table_is_a_dict_whatever_its_mode(mode):
                 assert (p, k) not in told
                 told[p, k] = v
         assert told == want
-    live = manifest_reader.live(handle, snapshots.latest(handle))
+    live = manifest_reader.read_live_entries(handle, snapshots.latest(handle))
     assert "vectors" not in mode or 0 not in live.column("level").to_pylist()
 
 
 def test_a_compaction_of_named_partitions_opens_their_buckets():
     handle = table({"k": "INT NOT NULL", "p": "STRING NOT NULL"}, ("p", "k"), ("p",), bucket="2", write_only="true")
-    writers = Writers(handle, commit_user="u")
+    writers = BucketWriters(handle, commit_user="u")
     for n in range(3):
         writers.write(rows(handle, *((k, p, 0) for k in range(4) for p in "xy")))
         commit(handle, writers.prepare(), n)
     writers.drop()
-    compactor = Writers(handle.with_options({"write-only": "false"}), commit_user="c")
+    compactor = BucketWriters(handle.with_options({"write-only": "false"}), commit_user="c")
     compactor.compact(partition={"p": "x"}, full=True)
     messages = compactor.prepare()
     assert sorted(message.bucket for message in messages) == [0, 1]
     assert all(len(message.compact_before) == 3 for message in messages)
     commit(handle, messages, 1, "c")
-    live = manifest_reader.live(handle, snapshots.latest(handle))
+    live = manifest_reader.read_live_entries(handle, snapshots.latest(handle))
     assert sorted(live.column("level").to_pylist()) == [0] * 6 + [5] * 2
     compactor.compact(bucket=1, full=True)
     assert sorted(message.bucket for message in compactor.prepare()) == [1]

@@ -10,15 +10,15 @@ import pytest
 
 import lakekit as lk
 from lakekit.bucket import compaction
-from lakekit.bucket.restore import Standing
-from lakekit.errors import StorageFailed
+from lakekit.bucket.restore import SnapshotBuckets
 from lakekit.data_file.reader import scan_files
+from lakekit.errors import StorageFailed
 from lakekit.format.polars_types import polars_schema
 from lakekit.metadata import snapshots
-from lakekit.metadata.table_context import open_handle
+from lakekit.metadata.table_context import open_context
 from lakekit.storage.memory import MemoryStorage
 from lakekit.world import one_by_one
-from lakekit.write.table_writers import Writers
+from lakekit.write.table_writers import BucketWriters
 from spec_tests.laws.bucket_rows import EMPTY, commit, held, read, rows, stored, table, writer
 
 # ---- all writers of a table ----------------------------------------------------------------------------------------------------------------------------
@@ -26,7 +26,7 @@ from spec_tests.laws.bucket_rows import EMPTY, commit, held, read, rows, stored,
 
 def test_all_buckets_share_the_memory_and_the_biggest_gives_first():
     handle = table({"k": "BIGINT NOT NULL", "v": "BIGINT"}, bucket="4", write_buffer_size="40 kb", write_only="true")
-    writers = Writers(handle, commit_user="u")
+    writers = BucketWriters(handle, commit_user="u")
     for start in range(0, 10_000, 1000):
         frame = pl.DataFrame({"k": range(start, start + 1000), "v": range(1000)}).with_columns(pl.lit(0, pl.Int8).alias("_VALUE_KIND"))
         writers.write(frame)
@@ -41,7 +41,7 @@ def test_all_buckets_share_the_memory_and_the_biggest_gives_first():
 
 def test_a_small_bucket_does_not_keep_alive_what_a_big_one_gave_back():
     handle = table({"p": "INT NOT NULL", "k": "INT NOT NULL"}, ("p", "k"), ("p",), write_buffer_size="100 kb", write_only="true")
-    writers = Writers(handle, commit_user="u")
+    writers = BucketWriters(handle, commit_user="u")
     writers.write(rows(handle, *((p, 0, 0) for p in range(5))))
     cold = [one for (partition, _), one in writers._open.items() if partition[12:13] != b"\0"]
     given_back = 0
@@ -57,7 +57,7 @@ def test_a_small_bucket_does_not_keep_alive_what_a_big_one_gave_back():
 
 def test_rows_are_merged_before_they_find_their_bucket():
     handle = table(local_merge_buffer_size="1 mb", changelog_producer="input")
-    writers = Writers(handle, commit_user="u")
+    writers = BucketWriters(handle, commit_user="u")
     writers.write(rows(handle, (1, "a", 0), (2, "b", 0)))
     writers.write(rows(handle, (1, "c", 2)))
     assert not writers.is_idle
@@ -68,7 +68,7 @@ def test_rows_are_merged_before_they_find_their_bucket():
 
 def test_a_failure_of_one_bucket_leaves_no_file_of_any():
     handle = table(bucket="4")
-    writers = Writers(handle, commit_user="u")
+    writers = BucketWriters(handle, commit_user="u")
     writers.write(rows(handle, *((n, "v", 0) for n in range(40))))
     opened = MemoryStorage.open_write
 
@@ -109,19 +109,19 @@ class Failing(MemoryStorage):
 @pytest.mark.parametrize("late", [False, True])
 def test_whatever_file_cannot_be_made_a_dropped_writer_leaves_none(late, monkeypatch):
     """Flushes, changelogs, compactions, file indexes and deletion vectors, each refused once."""
-    monkeypatch.setattr("lakekit.write.table_writers.each", one_by_one)  # threads would count together
+    monkeypatch.setattr("lakekit.write.table_writers.parallel_map", one_by_one)  # threads would count together
     indexed = {"file_index__bloom_filter__columns": "v", "file_index__in_manifest_threshold": "1 b"}
     first = table(deletion_vectors__enabled="true", changelog_producer="lookup", **indexed)
     storage = Failing(files=first.storage.files)
-    handle = open_handle("/t", storage=storage)
+    handle = open_context("/t", storage=storage)
     for n in range(2):
-        writers = Writers(handle, commit_user=f"u{n}")
+        writers = BucketWriters(handle, commit_user=f"u{n}")
         writers.write(rows(handle, *((k, f"{n}", 0) for k in range(8 - n))))
         commit(handle, writers.prepare(), n, f"u{n}")
     before, failures = stored(handle), 0
     for chosen in range(1, 40):
         storage.left, storage.late = chosen, late
-        writers = Writers(handle, commit_user="w")
+        writers = BucketWriters(handle, commit_user="w")
         try:
             writers.write(rows(handle, *((k, "x", 3 if k == 2 else 0) for k in range(5))))
             writers.compact()
@@ -140,7 +140,7 @@ def test_whatever_file_cannot_be_made_a_dropped_writer_leaves_none(late, monkeyp
 
 def test_a_bucket_that_rests_is_restored_when_rows_come_again():
     handle = table()
-    writers = Writers(handle, commit_user="u")
+    writers = BucketWriters(handle, commit_user="u")
     writers.write(rows(handle, (1, "a", 0)))
     first = writers.prepare()
     assert writers.prepare() == []
@@ -148,7 +148,7 @@ def test_a_bucket_that_rests_is_restored_when_rows_come_again():
     commit(handle, first)
     assert writers.prepare() == []
     assert not writers._open
-    other = writer(handle, Standing.of(handle, snapshots.latest(handle)).bucket(EMPTY, 0))
+    other = writer(handle, SnapshotBuckets.of(handle, snapshots.latest(handle)).bucket(EMPTY, 0))
     other.write(rows(handle, (1, "b", 0)))
     commit(handle, [other.prepare()], 2, "other")
     writers.write(rows(handle, (1, "c", 0)))
@@ -162,7 +162,7 @@ def test_an_overwrite_takes_no_notice_of_what_is_there():
     first = writer(handle)
     first.write(rows(handle, (1, "a", 0)))
     commit(handle, [first.prepare()])
-    writers = Writers(handle.with_options({}), commit_user="v", replaces=True)
+    writers = BucketWriters(handle.with_options({}), commit_user="v", replaces=True)
     writers.write(rows(handle, (2, "b", 0)))
     [message] = writers.prepare()
     assert held(handle, message.new_files) == [(2, "b", 0, 0)]
@@ -171,7 +171,7 @@ def test_an_overwrite_takes_no_notice_of_what_is_there():
 
 def test_an_overwrite_writes_no_changelog_that_no_commit_would_take():
     handle = table(**{"changelog-producer": "input"})
-    writers = Writers(handle, commit_user="v", replaces=True)
+    writers = BucketWriters(handle, commit_user="v", replaces=True)
     writers.write(rows(handle, (2, "b", 0)))
     [message] = writers.prepare()
     assert message.changelog_files == ()
@@ -210,7 +210,7 @@ def test_buckets_whose_messages_others_committed_are_closed(tmp_path, bucket):
 def test_a_bucket_that_was_closed_is_opened_again_for_its_full_compaction():
     """Every third commit compacts what was written since; a bucket that rested meanwhile is not open any more."""
     handle = table(full_compaction__delta_commits="3", commit__force_compact="true")
-    writers = Writers(handle, commit_user="u")
+    writers = BucketWriters(handle, commit_user="u")
     writers.write(rows(handle, (1, "a", 0)))
     commit(handle, writers.prepare(wait_compaction=False))
     assert writers.prepare(wait_compaction=False) == []
@@ -226,7 +226,7 @@ def test_the_keys_of_a_flushed_file_that_only_moves_are_not_read_again(monkeypat
     one.write(rows(handle, *((k, "old", 0) for k in range(1000))))
     one.compact(full=True)
     commit(handle, [one.prepare()])
-    standing = Standing.of(handle, snapshots.latest(handle))
+    standing = SnapshotBuckets.of(handle, snapshots.latest(handle))
     read_files = []
     monkeypatch.setattr(compaction, "scan_files", lambda handle, files, *given, **how: read_files.extend(files) or scan_files(handle, files, *given, **how))
     two = writer(handle, standing.bucket(EMPTY, 0))

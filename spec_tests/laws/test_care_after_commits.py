@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lakekit as lk
-from lakekit.maintenance import auto_tags, branches, expire, after_commit, rollback, tags
 from lakekit.errors import Corrupt, InvalidOption
+from lakekit.maintenance import after_commit, auto_tags, branches, expire, rollback, tags
 from lakekit.metadata import manifest_reader, snapshots
-from lakekit.world import World
+from lakekit.world import Runtime
 from spec_tests.laws.aged import at, made, named, stamped
 from spec_tests.reliability.kept import needed, on_disk
 
@@ -200,7 +200,7 @@ def test_retention_is_as_the_released_engine_counts(tmp_path):
     table = made(tmp_path / "t", **{"write-only": "true"})
     for number, text in enumerate(times, start=1):
         stamped(table, f"2024-01-01 {text}")
-        how = expire.Retained(most=5, fewest=2, since_ms=at(f"2024-01-01 {text}") - 3_600_000, at_once=50)
+        how = expire.RetentionLimits(most=5, fewest=2, since_ms=at(f"2024-01-01 {text}") - 3_600_000, at_once=50)
         expire.expire_snapshots(table.handle(), how)
         if number in expected:
             assert snapshots.earliest_id(table.handle()) == expected[number], number
@@ -254,7 +254,7 @@ def test_tags_live_as_long_as_they_are_told(tmp_path):
     tags.create(handle.with_options({"tag.default-time-retained": None}), "for ever")
     now = handle.world.now_ms()
     for hours, gone in ((0, ()), (2, ("one hour",)), (49, ("one hour", "two days"))):
-        later = replace(handle, world=World(now_ms=lambda hours=hours: now + hours * 3_600_000))
+        later = replace(handle, world=Runtime(now_ms=lambda hours=hours: now + hours * 3_600_000))
         assert auto_tags.expire(later, dry_run=True).tags == gone
     assert table.expire_tags(older_than="2020-01-01").tags == ()
     assert table.expire_tags(older_than="9999-01-01").tags == ("for ever", "one hour", "two days")
@@ -438,7 +438,7 @@ def test_nothing_of_a_damaged_branch_takes_the_place_of_what_is_sound(tmp_path, 
     before = files_of(tmp_path / "t")
     for how in ({"dry_run": True}, {}):
         with pytest.raises(Corrupt, match=path.name):
-            branches.fast_forward(replace(table.handle(), world=World()), "dev", **how)
+            branches.fast_forward(replace(table.handle(), world=Runtime()), "dev", **how)
         assert files_of(tmp_path / "t") == before
     path.write_bytes(sound)
     table.fast_forward("dev")
@@ -456,7 +456,7 @@ def test_nothing_is_given_up_for_a_snapshot_that_cannot_be_read(tmp_path):
         path.write_bytes(sound[: len(sound) // 2])
         before = files_of(tmp_path / "t")
         with pytest.raises(Corrupt, match=name):
-            rollback.rollback(replace(table.handle(), world=World()), 2)
+            rollback.rollback(replace(table.handle(), world=Runtime()), 2)
         assert files_of(tmp_path / "t") == before
         path.write_bytes(sound)
     table.rollback(2)

@@ -13,8 +13,8 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.maintenance import expire
 from lakekit.errors import LakekitError
+from lakekit.maintenance import expire
 from spec_tests.longer import some
 from spec_tests.reliability.kept import needed, on_disk
 

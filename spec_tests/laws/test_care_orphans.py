@@ -15,8 +15,8 @@ import pytest
 from lakekit.ddl import schema_writer as schemas
 from lakekit.ddl.columns_given import fields_of
 from lakekit.errors import LakekitError
-from lakekit.metadata.table_context import Ground
-from lakekit.model.table_paths import Layout
+from lakekit.metadata.table_context import TableLocation
+from lakekit.model.table_paths import TablePaths
 from lakekit.storage.memory import MemoryStorage
 from lakekit.table.table import Table
 from spec_tests.conftest import DEEP
@@ -63,7 +63,7 @@ class Busy(History):
         super().__init__(kind, seed, ROOT)
 
     def created(self, how: dict[str, Any]) -> lk.Table:
-        ground = Ground(name="t", storage=self.store, layout=Layout(root=ROOT))
+        ground = TableLocation(name="t", storage=self.store, layout=TablePaths(root=ROOT))
         schemas.create(ground, fields_of(COLUMNS), **{name: tuple(one) if isinstance(one, list) else one for name, one in how.items()})
         return self.over(self.store)
 

@@ -9,33 +9,33 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakekit.commit.abort import abort, doubt
+from lakekit.commit.abort import abort, mark_outcome_unknown
 from lakekit.commit.overwrite import Overwrite
 from lakekit.errors import ColumnNotFound, Conflict, Corrupt, RetriesExhausted, SchemaMismatch, StorageFailed, Unsupported
 from lakekit.metadata import manifest_reader, snapshots
 from lakekit.model.commit_message import CommitMessage
-from lakekit.model.index_file import DELETION_VECTORS, HASH, DeletionRange, IndexFile
+from lakekit.model.index_file import DELETION_VECTORS, HASH, DeletionRange, IndexFileMeta
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.storage.memory import MemoryStorage
-from lakekit.world import Shelf, World
+from lakekit.world import LRUCache, Runtime
 from spec_tests.reliability.commits import ROOT, check_table, commit, file, live, message, opened, part, schema, unreferenced
 
 if TYPE_CHECKING:
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
 
 
-def table(**how: Any) -> tuple[MemoryStorage, Handle]:
+def table(**how: Any) -> tuple[MemoryStorage, TableContext]:
     store = MemoryStorage()
     store.put(f"{ROOT}/schema/schema-0", schema(**how))
     return store, opened(store)
 
 
-def names(handle: Handle) -> list[str]:
+def names(handle: TableContext) -> list[str]:
     return sorted(name for *_, name in live(handle))
 
 
-def hashes(name: str) -> IndexFile:
-    return IndexFile(index_type=HASH, file_name=name, file_size_bytes=4, row_count=1)
+def hashes(name: str) -> IndexFileMeta:
+    return IndexFileMeta(index_type=HASH, file_name=name, file_size_bytes=4, row_count=1)
 
 
 # ---- two snapshots, told once ----------------------------------------------------------------------------------------------------------------------------
@@ -58,7 +58,7 @@ def test_rows_and_their_compaction_are_two_snapshots():
 def test_watermarks_never_fall_and_time_never_goes_back():
     store, t = table()
     clock = iter([5000, 1000, 1000])
-    late = replace(t, world=World(now_ms=lambda: next(clock), decoded=Shelf(1 << 20)))
+    late = replace(t, world=Runtime(now_ms=lambda: next(clock), decoded=LRUCache(1 << 20)))
     for identifier, watermark in enumerate((7, 3, None)):
         commit(late, [message(new=[f"f{identifier}"])], identifier, watermark=watermark)
     assert [(one.watermark, one.time_millis) for one in snapshots.all(opened(store))] == [(7, 5000)] * 3
@@ -159,11 +159,11 @@ class Interrupted(MemoryStorage):
         return super().put_if_absent(path, data)
 
 
-def lost(rivals: int, **options: str) -> tuple[Interrupted, Handle, list[float]]:
+def lost(rivals: int, **options: str) -> tuple[Interrupted, TableContext, list[float]]:
     store = Interrupted()
     store.put(f"{ROOT}/schema/schema-0", schema(options=options))
     waits: list[float] = []
-    handle = opened(store, World(wait=waits.append, decoded=Shelf(1 << 20)))
+    handle = opened(store, Runtime(wait=waits.append, decoded=LRUCache(1 << 20)))
     store.rivals = rivals
     return store, handle, waits
 
@@ -197,7 +197,7 @@ def test_lost_races_end():
 def test_who_lost_races_leaves_room_before_the_next_commit():
     store, t, waits = lost(0)
     times = count(step=100)
-    t = opened(store, World(wait=waits.append, elapsed_ms=lambda: next(times), decoded=Shelf(1 << 20)))
+    t = opened(store, Runtime(wait=waits.append, elapsed_ms=lambda: next(times), decoded=LRUCache(1 << 20)))
     commit(t, [message(new=["f1"])], 1)
     assert waits == []
     store.rivals = 3
@@ -267,9 +267,9 @@ def test_two_writers_of_one_dynamic_partition_do_not_both_choose_buckets():
 def test_vectors_of_a_bucket_say_what_they_replace():
     _, t = table(options={"deletion-vectors.enabled": "true"})
 
-    def marks(name: str) -> IndexFile:
+    def marks(name: str) -> IndexFileMeta:
         found = (DeletionRange(file_name="f", offset=1, length=9),)
-        return IndexFile(index_type=DELETION_VECTORS, file_name=name, file_size_bytes=9, row_count=1, ranges=found)
+        return IndexFileMeta(index_type=DELETION_VECTORS, file_name=name, file_size_bytes=9, row_count=1, ranges=found)
 
     commit(t, [message(new=["f"])], 1)
     commit(t, [message(compact_new_index_files=(marks("i1"),))], 2, ignore_empty=True)
@@ -386,7 +386,7 @@ def test_abort_deletes_what_was_never_committed_and_nothing_else():
     paths = {name: f"{ROOT}/p=a/bucket-0/{name}" for name in ("f1", "m1", "c1", "f2")} | {"h2": f"{ROOT}/index/h2"}
     for path in paths.values():
         store.put(path, b"data")
-    doubt(opened(store), [left])  # another world's doubts are not ours
+    mark_outcome_unknown(opened(store), [left])  # another world's doubts are not ours
     abort(opened(store), [committed, left])
     assert [name for name, path in paths.items() if path in store.files] == ["f1", "m1", "c1"]
     abort(opened(store), [])
@@ -398,7 +398,7 @@ def test_abort_leaves_what_a_commit_may_have():
     paths = {name: f"{ROOT}/p=a/bucket-0/{name}" for name in ("f1", "f2")} | {"h2": f"{ROOT}/index/h2"}
     for path in paths.values():
         store.put(path, b"data")
-    doubt(t, [doubted])
+    mark_outcome_unknown(t, [doubted])
     abort(t, [left, doubted])
     assert [name for name, path in paths.items() if path in store.files] == ["f2", "h2"]
 

@@ -10,14 +10,14 @@ import pytest
 import lakekit as lk
 from lakekit.commit import conflict_detection, index
 from lakekit.commit.changes import KnownHashes
-from lakekit.commit.conflict_detection import Parties
+from lakekit.commit.conflict_detection import ConflictParties
 from lakekit.errors import Conflict
 from lakekit.model import manifest_entries as columns_of
+from lakekit.model.index_file import ADD as INDEX_ADD, DELETE as INDEX_DELETE, DELETION_VECTORS, HASH, DeletionRange, IndexManifestEntry
 from lakekit.model.manifest_entries import ADD, DELETE
-from lakekit.model.index_file import ADD as INDEX_ADD, DELETE as INDEX_DELETE, DELETION_VECTORS, HASH, DeletionRange, IndexEntry
 from spec_tests.reliability.commits import INT, file, part
 
-PARTIES = Parties(table="t", user="me", base_user="you", snapshot_id=7)
+PARTIES = ConflictParties(table="t", user="me", base_user="you", snapshot_id=7)
 A = part("a")
 FILES = {
     "x": file("x", 0, 4, level=0),
@@ -29,7 +29,7 @@ FILES = {
 CHANGES = [(kind, name) for kind in (ADD, DELETE) for name in FILES]
 
 
-def entries(changes: Any, total: int = 2) -> columns_of.Entries:
+def entries(changes: Any, total: int = 2) -> columns_of.ManifestEntries:
     return columns_of.concat([columns_of.empty(), columns_of.of_rows([(kind, A, 0, total, FILES[name]) for kind, name in changes])])
 
 
@@ -96,9 +96,11 @@ def test_an_error_names_files_users_and_what_to_do():
 # ---- deletion vectors ----------------------------------------------------------------------------------------------------------------------------------
 
 
-def vectors(name: str, *marked: str, kind: int = INDEX_ADD, bucket: int = 0, index_type: str = DELETION_VECTORS) -> IndexEntry:
+def vectors(name: str, *marked: str, kind: int = INDEX_ADD, bucket: int = 0, index_type: str = DELETION_VECTORS) -> IndexManifestEntry:
     ranges = tuple(DeletionRange(file_name=one, offset=1, length=9) for one in marked)
-    return IndexEntry(kind=kind, partition=A, bucket=bucket, index_type=index_type, file_name=name, file_size_bytes=1, row_count=len(marked), ranges=ranges)
+    return IndexManifestEntry(
+        kind=kind, partition=A, bucket=bucket, index_type=index_type, file_name=name, file_size_bytes=1, row_count=len(marked), ranges=ranges
+    )
 
 
 @pytest.mark.parametrize("now", [None, "i1", "i2"])

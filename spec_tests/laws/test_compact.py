@@ -13,19 +13,19 @@ import polars as pl
 import pytest
 
 from lakekit.bucket import merge_read as reading, slices
-from lakekit.bucket.compaction import Compacted, Job, compact
-from lakekit.bucket.merge_read import KIND, SEQUENCE, Merge
-from lakekit.bucket.restore import NOTHING, Standing
-from lakekit.bucket.tree import Looking, Tree
-from lakekit.bucket.deletion_vector_writer import Vectors
-from lakekit.errors import LakekitError, SnapshotNotFound
+from lakekit.bucket.compaction import CompactionJob, CompactResult, compact
+from lakekit.bucket.deletion_vector_writer import BucketDeletionVectors
+from lakekit.bucket.merge_read import KIND, SEQUENCE, MergeTask
+from lakekit.bucket.restore import NOTHING, SnapshotBuckets
+from lakekit.bucket.tree import MergeTree, RecordingLookup
 from lakekit.data_file.file_names import file_names
 from lakekit.data_file.paths import data_file_path
 from lakekit.data_file.reader import scan_files
-from lakekit.lsm import rule as rules, sorted_runs, compaction_picker
-from lakekit.lsm.levels import Levels
+from lakekit.errors import LakekitError, SnapshotNotFound
+from lakekit.lsm import compaction_picker, rule as rules, sorted_runs
+from lakekit.lsm.levels import LsmLevels
 from lakekit.metadata import manifest_reader, schemas, snapshots
-from lakekit.metadata.table_context import open_handle
+from lakekit.metadata.table_context import open_context
 from lakekit.options.table_options import TableOptions
 from lakekit.testing.expectations import FIXTURES
 from spec_tests.conftest import DEEP
@@ -34,11 +34,11 @@ from spec_tests.longer import some
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from lakekit.lsm.rule import MergeRule
     from lakekit.lsm.compaction_picker import CompactionUnit
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.data_file import DataFile
-    from lakekit.model.manifest_entries import Entries
+    from lakekit.lsm.rule import MergeSpec
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.data_file import DataFileMeta
+    from lakekit.model.manifest_entries import ManifestEntries
 
 
 def key_tables() -> list[str]:
@@ -55,12 +55,12 @@ def key_tables() -> list[str]:
 class Bucket:
     """A bucket of a table, as a compaction finds and leaves it."""
 
-    handle: Handle
-    rule: MergeRule
+    handle: TableContext
+    rule: MergeSpec
     partition: bytes
     number: int
-    levels: Levels
-    vectors: Vectors
+    levels: LsmLevels
+    vectors: BucketDeletionVectors
 
     def rows(self) -> pl.DataFrame:
         """What it holds, level 0 included, by key."""
@@ -78,7 +78,7 @@ class Bucket:
             max_sequence=np.array([file.max_sequence_number for file in files]),
         )
         placed = [files[at] for at in found.files]
-        task = Merge(
+        task = MergeTask(
             handle=self.handle,
             files=tuple(placed),
             paths=tuple(data_file_path(self.handle, self.partition, self.number, file) for file in placed),
@@ -88,9 +88,9 @@ class Bucket:
         )
         return reading.rows(task, names, None).sort(self.rule.key)
 
-    def compact(self, unit: CompactionUnit, *, tells: bool = True) -> Compacted:
+    def compact(self, unit: CompactionUnit, *, tells: bool = True) -> CompactResult:
         """Compacts some of its files, and is then what that leaves."""
-        tree = Tree(
+        tree = MergeTree(
             handle=self.handle,
             partition=self.partition,
             bucket=self.number,
@@ -101,8 +101,8 @@ class Bucket:
             vectors=self.vectors if self.handle.options.deletion_vectors_enabled else None,
             replaces=not tells,
         )
-        looking = Looking(older=tree._older(unit), columns=tree._looked_at())
-        job = Job(
+        looking = RecordingLookup(older=tree._older(unit), columns=tree._looked_at())
+        job = CompactionJob(
             handle=self.handle,
             partition=self.partition,
             bucket=self.number,
@@ -125,13 +125,13 @@ class Bucket:
         return compaction_picker.full(self.levels, self.handle.options)
 
 
-def buckets(handle: Handle, snapshot_id: int | None = None) -> Iterator[Bucket]:
+def buckets(handle: TableContext, snapshot_id: int | None = None) -> Iterator[Bucket]:
     snapshot = snapshots.latest(handle) if snapshot_id is None else snapshots.read(handle, snapshot_id)
     if snapshot is None:
         return
-    rule = rules.of(handle.schema, handle.all_options, table=handle.name)
-    standing = Standing.of(handle, snapshot)
-    live = manifest_reader.live(handle, snapshot)
+    rule = rules.merge_spec_from_options(handle.schema, handle.all_options, table=handle.name)
+    standing = SnapshotBuckets.of(handle, snapshot)
+    live = manifest_reader.read_live_entries(handle, snapshot)
     places = sorted(set(zip(live.column("partition").to_pylist(), live.column("bucket").to_pylist(), strict=True)))
     for partition, number in places:
         if number < 0:
@@ -142,16 +142,16 @@ def buckets(handle: Handle, snapshot_id: int | None = None) -> Iterator[Bucket]:
             rule=rule,
             partition=partition,
             number=number,
-            levels=Levels.of(restored.files, handle.options),
-            vectors=Vectors.restored(handle, partition, number, restored.vectors),
+            levels=LsmLevels.of(restored.files, handle.options),
+            vectors=BucketDeletionVectors.restored(handle, partition, number, restored.vectors),
         )
 
 
 @pytest.fixture
 def opened(tmp_path: Path):
-    def copy(name: str, **options: object) -> Handle:
+    def copy(name: str, **options: object) -> TableContext:
         shutil.copytree(Path(FIXTURES, "tables", name), tmp_path / name)
-        return open_handle(str(tmp_path / name), options=options)
+        return open_context(str(tmp_path / name), options=options)
 
     return copy
 
@@ -190,15 +190,15 @@ def test_a_full_compaction_reads_as_before(name: str, opened) -> None:
 # ---- what the reference made of the same files -----------------------------------------------------------------------------------------------------
 
 
-def stored(bucket: Bucket, files: Sequence[DataFile]) -> list[str]:
+def stored(bucket: Bucket, files: Sequence[DataFileMeta]) -> list[str]:
     """Every row of some files with its number and kind, as text, sorted."""
     paths = [data_file_path(bucket.handle, bucket.partition, bucket.number, file) for file in files]
     return sorted(map(str, scan_files(bucket.handle, files, paths, bucket.handle.schema.fields, system=[SEQUENCE, KIND]).collect().rows()))
 
 
-def at(entries: Entries, bucket: Bucket) -> dict[int, list[DataFile]]:
+def at(entries: ManifestEntries, bucket: Bucket) -> dict[int, list[DataFileMeta]]:
     """The files that a manifest adds (0) to a bucket and takes from it (1)."""
-    found: dict[int, list[DataFile]] = {0: [], 1: []}
+    found: dict[int, list[DataFileMeta]] = {0: [], 1: []}
     kinds, numbers, partitions = entries.numbers("kind"), entries.numbers("bucket"), entries.column("partition").to_pylist()
     for row, file in enumerate(entries.files()):
         if (partitions[row], numbers[row]) == (bucket.partition, bucket.number):
@@ -206,7 +206,7 @@ def at(entries: Entries, bucket: Bucket) -> dict[int, list[DataFile]]:
     return found
 
 
-def output(bucket: Bucket, made: dict[int, list[DataFile]]) -> int:
+def output(bucket: Bucket, made: dict[int, list[DataFileMeta]]) -> int:
     """The level that a compaction went to: that of its files, or, where nothing was left to write, the one below the next run."""
     levels = {file.level for file in made[0]}
     assert len(levels) < 2
@@ -248,6 +248,6 @@ def test_every_recorded_compaction_makes_the_rows_the_reference_made(name: str, 
             assert stored(bucket, done.after) == stored(bucket, made[0])
             assert {file.name for file in done.after} & {file.name for file in made[1]} == {file.name for file in made[0]} & {file.name for file in made[1]}
             assert stored(bucket, done.changelog) == stored(bucket, at(told, bucket)[0])
-            held = Standing.of(handle, snapshot).bucket(bucket.partition, bucket.number).vectors
-            theirs = Vectors.restored(handle, bucket.partition, bucket.number, held).positions
+            held = SnapshotBuckets.of(handle, snapshot).bucket(bucket.partition, bucket.number).vectors
+            theirs = BucketDeletionVectors.restored(handle, bucket.partition, bucket.number, held).positions
             assert {one: list(rows) for one, rows in bucket.vectors.positions.items()} == {one: list(rows) for one, rows in theirs.items()}

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
+from lakekit.bucket.deletion_vector_writer import BucketDeletionVectors
 from lakekit.bucket.merge_read import KIND, SEQUENCE
-from lakekit.bucket.deletion_vector_writer import Vectors
 from lakekit.data_file.file_names import file_names
 from lakekit.data_file.paths import data_file_path
 from lakekit.data_file.reader import scan_files
-from lakekit.data_file.rolling_writer import Target, write_run
-from lakekit.lsm import merge, rule as rules, compaction_picker
-from lakekit.lsm.levels import Levels
+from lakekit.data_file.rolling_writer import WriteTarget, write_run
+from lakekit.lsm import compaction_picker, merge, rule as rules
 from lakekit.lsm.compaction_picker import CompactionUnit
-from lakekit.metadata.table_context import open_handle
+from lakekit.lsm.levels import LsmLevels
+from lakekit.metadata.table_context import open_context
 from lakekit.model.data_file import APPEND_SOURCE
 from spec_tests.conftest import DEEP
 from spec_tests.laws.test_compact import Bucket
@@ -27,7 +27,7 @@ from spec_tests.longer import some
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakekit.bucket.compaction import Compacted
+    from lakekit.bucket.compaction import CompactResult
 
 NOW_MS = 1_700_000_000_000
 UNPARTITIONED = bytes(12)
@@ -82,14 +82,14 @@ def created(path: Path, options: dict[str, str]) -> Bucket:
     }
     (path / "schema").mkdir(parents=True)
     (path / "schema" / "schema-0").write_text(json.dumps(schema))
-    handle = open_handle(str(path))
+    handle = open_context(str(path))
     return Bucket(
         handle=handle,
-        rule=rules.of(handle.schema, handle.all_options),
+        rule=rules.merge_spec_from_options(handle.schema, handle.all_options),
         partition=UNPARTITIONED,
         number=0,
-        levels=Levels.of([], handle.options),
-        vectors=Vectors.restored(handle, UNPARTITIONED, 0, ()),
+        levels=LsmLevels.of([], handle.options),
+        vectors=BucketDeletionVectors.restored(handle, UNPARTITIONED, 0, ()),
     )
 
 
@@ -116,11 +116,11 @@ def drawn(rng: random.Random, sequence: int, name: str, known: set[tuple[int, st
 
 
 def flush(bucket: Bucket, rows: pl.DataFrame) -> None:
-    target = Target(handle=bucket.handle, partition=UNPARTITIONED, bucket=0, level=0, source=APPEND_SOURCE, names=file_names(bucket.handle), keyed=True)
+    target = WriteTarget(handle=bucket.handle, partition=UNPARTITIONED, bucket=0, level=0, source=APPEND_SOURCE, names=file_names(bucket.handle), keyed=True)
     bucket.levels = bucket.levels.changed([], write_run(target, [rows]))
 
 
-def changes(bucket: Bucket, done: Compacted) -> list[tuple]:
+def changes(bucket: Bucket, done: CompactResult) -> list[tuple]:
     """The changelog rows of a compaction, in the order of their files."""
     found = []
     for file in done.changelog:
@@ -145,14 +145,14 @@ def replay(state: dict, told: list[tuple]) -> None:
 
 def only(bucket: Bucket, levels: set[int]) -> set[tuple]:
     """The rows of some levels."""
-    part = Levels.of([file for file in bucket.levels.files if file.level in levels], bucket.handle.options)
+    part = LsmLevels.of([file for file in bucket.levels.files if file.level in levels], bucket.handle.options)
     held, bucket.levels = bucket.levels, part
     rows = set(bucket.rows().rows())
     bucket.levels = held
     return rows
 
 
-def anything(rng: random.Random, levels: Levels) -> CompactionUnit | None:
+def anything(rng: random.Random, levels: LsmLevels) -> CompactionUnit | None:
     """Some of the newest runs into any level where they may go."""
     units = []
     for count in range(1, len(levels.runs) + 1):
@@ -165,7 +165,9 @@ def anything(rng: random.Random, levels: Levels) -> CompactionUnit | None:
 
 def expected(bucket: Bucket, flushed: list[pl.DataFrame]) -> pl.DataFrame:
     """What all rows ever flushed merge to."""
-    rule = rules.of(bucket.handle.schema, {key: value for key, value in bucket.handle.all_options.items() if key not in (*LOOKUP, *VECTORS, "force-lookup")})
+    rule = rules.merge_spec_from_options(
+        bucket.handle.schema, {key: value for key, value in bucket.handle.all_options.items() if key not in (*LOOKUP, *VECTORS, "force-lookup")}
+    )
     return merge.merge(pl.concat(flushed), rule).select(bucket.handle.schema.names).sort("k", "s")
 
 
@@ -188,7 +190,7 @@ def test_histories(name: str, seed: int, tmp_path: Path) -> None:
         unit = rng.choice(
             (
                 lambda: None,
-                lambda: compaction_picker.pick_or_force(bucket.levels, options, now_ms=NOW_MS)[0],
+                lambda: compaction_picker.pick_or_force_level0(bucket.levels, options, now_ms=NOW_MS)[0],
                 lambda: compaction_picker.force_up_level_0(bucket.levels, options, now_ms=NOW_MS),
                 lambda: anything(rng, bucket.levels),
                 lambda: anything(rng, bucket.levels),

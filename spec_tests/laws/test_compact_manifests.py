@@ -52,7 +52,7 @@ def test_another_commit_in_between_is_kept(tmp_path, monkeypatch):
     from lakekit.commit import try_commit
 
     t = written(str(tmp_path / "t"), options={"bucket": "1"}, count=4)
-    real, raced = try_commit._claim, []
+    real, raced = try_commit._create_snapshot_file, []
 
     def late(job, draft, snapshot):
         if not raced:
@@ -60,7 +60,7 @@ def test_another_commit_in_between_is_kept(tmp_path, monkeypatch):
             t.upsert([{"p": 0, "k": 99, "v": "late"}])
         return real(job, draft, snapshot)
 
-    monkeypatch.setattr(try_commit, "_claim", late)
+    monkeypatch.setattr(try_commit, "_create_snapshot_file", late)
     done = t.compact_manifests()
     assert done.retry_count == 1
     assert 99 in t.scan().collect()["k"]

@@ -11,24 +11,24 @@ import pytest
 
 from lakekit.bucket import compaction as compacting
 from lakekit.bucket.merge_read import KIND, SEQUENCE
-from lakekit.errors import InvalidOption, StorageFailed
 from lakekit.data_file.file_names import file_names
-from lakekit.data_file.rolling_writer import Target, write_run
+from lakekit.data_file.rolling_writer import WriteTarget, write_run
+from lakekit.errors import InvalidOption, StorageFailed
 from lakekit.lsm import compaction_picker
 from lakekit.lsm.compaction_picker import CompactionUnit
 from lakekit.model.data_file import APPEND_SOURCE, COMPACT_SOURCE
 from lakekit.model.row_kind import SHORT
-from lakekit.world import World
+from lakekit.world import Runtime
 from spec_tests.laws.test_compact_histories import UNPARTITIONED, changes, created
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lakekit.model.data_file import DataFile
+    from lakekit.model.data_file import DataFileMeta
     from spec_tests.laws.test_compact import Bucket
 
 
-def put(bucket: Bucket, *rows: tuple, level: int = 0, first: int | None = None) -> DataFile:
+def put(bucket: Bucket, *rows: tuple, level: int = 0, first: int | None = None) -> DataFileMeta:
     """A file of rows (k, a, kind) that are newer than all others; b is text of a."""
     held = bucket.levels.files
     first = max((file.max_sequence_number for file in held), default=-1) + 1 if first is None else first
@@ -37,17 +37,19 @@ def put(bucket: Bucket, *rows: tuple, level: int = 0, first: int | None = None) 
         schema={"k": pl.Int32, "s": pl.String, "a": pl.Int32, "b": pl.String, "c": pl.Int64, SEQUENCE: pl.Int64, KIND: pl.Int8},
         orient="row",
     )
-    target = Target(handle=bucket.handle, partition=UNPARTITIONED, bucket=0, level=level, source=APPEND_SOURCE, names=file_names(bucket.handle), keyed=True)
+    target = WriteTarget(
+        handle=bucket.handle, partition=UNPARTITIONED, bucket=0, level=level, source=APPEND_SOURCE, names=file_names(bucket.handle), keyed=True
+    )
     [file] = write_run(target, [frame])
     bucket.levels = bucket.levels.changed([], [file])
     return file
 
 
-def upto(bucket: Bucket, output: int, *files: DataFile) -> CompactionUnit:
+def upto(bucket: Bucket, output: int, *files: DataFileMeta) -> CompactionUnit:
     return CompactionUnit(output_level=output, files=files or bucket.levels.files)
 
 
-def told(bucket: Bucket, done: compacting.Compacted) -> list[tuple]:
+def told(bucket: Bucket, done: compacting.CompactResult) -> list[tuple]:
     """The changelog as (kind, key, a)."""
     return [(SHORT[row[-1]], row[0], row[2]) for row in changes(bucket, done)]
 
@@ -157,7 +159,7 @@ def test_everything_is_rewritten_where_the_options_say_so(table) -> None:
 
 def test_rows_whose_time_has_come_are_left_out(table) -> None:
     bucket = table(**{"record-level.expire-time": "10 s", "record-level.time-field": "a"})
-    bucket.handle = replace(bucket.handle, world=World(now_ms=lambda: 100_999))
+    bucket.handle = replace(bucket.handle, world=Runtime(now_ms=lambda: 100_999))
     put(bucket, (1, 89, 0), (2, 90, 0), (3, None, 0))
     assert bucket.full() is not None
     done = bucket.compact(bucket.full())
@@ -221,7 +223,7 @@ def test_whatever_fails_no_file_is_left(table, tmp_path: Path) -> None:
             raise StorageFailed("the disk is gone")
         return keys.clear()
 
-    job = compacting.Job(
+    job = compacting.CompactionJob(
         handle=bucket.handle, partition=UNPARTITIONED, bucket=0, levels=bucket.levels, names=file_names(bucket.handle), rule=bucket.rule, previous=fails
     )
     with pytest.raises(StorageFailed, match="the disk is gone"):
@@ -333,12 +335,14 @@ def test_a_first_key_column_of_few_values_does_not_keep_slices_big(table, option
         schema = {"k": pl.Int32, "s": pl.String, "a": pl.Int32, "b": pl.String, "c": pl.Int64, SEQUENCE: pl.Int64, KIND: pl.Int8}
         keys = [(k, f"{s:04}") for k in range(2) for s in range(at, 1000, at + 1)]
         frame = pl.DataFrame([(*key, at, "x", None, 10_000 * at + number, 0) for number, key in enumerate(keys)], schema=schema, orient="row")
-        target = Target(handle=bucket.handle, partition=UNPARTITIONED, bucket=0, level=0, source=APPEND_SOURCE, names=file_names(bucket.handle), keyed=True)
+        target = WriteTarget(
+            handle=bucket.handle, partition=UNPARTITIONED, bucket=0, level=0, source=APPEND_SOURCE, names=file_names(bucket.handle), keyed=True
+        )
         bucket.levels = bucket.levels.changed([], write_run(target, [frame]))
         before.append(frame)
     expected, read = bucket.rows(), []
-    versions = compacting._Work._versions
-    monkeypatch.setattr(compacting._Work, "_versions", lambda *asked, **said: read.append(found := versions(*asked, **said)) or found)
+    versions = compacting._CompactionRun._versions
+    monkeypatch.setattr(compacting._CompactionRun, "_versions", lambda *asked, **said: read.append(found := versions(*asked, **said)) or found)
     done = bucket.compact(bucket.full())
     assert sum(one.height for one in read) == sum(one.height for one in before)
     assert len(read) > 5

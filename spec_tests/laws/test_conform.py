@@ -121,10 +121,10 @@ def test_rows_in_memory_are_checked_before_any_is_given():
 
 
 def test_a_stream_that_was_looked_at_is_whole():
-    seen = row_conversion.opened(iter([FRAME[:1], FRAME[1:]]), KEYED)
+    seen = row_conversion.open_input(iter([FRAME[:1], FRAME[1:]]), KEYED)
     assert seen.schema == FRAME.schema
     assert one(seen, KEYED).rows() == WANTED
-    rows = row_conversion.opened([{"k": 1, "new": 2.5}], KEYED)
+    rows = row_conversion.open_input([{"k": 1, "new": 2.5}], KEYED)
     assert dict(rows.schema or {}) == {"k": pl.Int64(), "new": pl.Float64()}
     wider = table({"k": "BIGINT NOT NULL", "v": "INT", "new": "FLOAT"}, keys=("k",))
     assert one(rows, wider).rows() == [(1, None, 2.5, 0)]

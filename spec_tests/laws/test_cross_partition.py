@@ -10,12 +10,12 @@ import polars as pl
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from lakekit.errors import ValueOutOfRange
 from lakekit.data_file.paths import data_file_path
 from lakekit.data_file.reader import scan_files
+from lakekit.errors import ValueOutOfRange
 from lakekit.lsm import merge, rule as rules
 from lakekit.metadata import manifest_reader, snapshots
-from lakekit.metadata.table_context import open_handle
+from lakekit.metadata.table_context import open_context
 from lakekit.testing.fixtures import fixtures
 from lakekit.write import cross_partition, dynamic_bucket, router
 from lakekit.write.cross_partition import CrossPartition, bootstrapped
@@ -126,14 +126,14 @@ def test_keys_are_forgotten_after_their_time():
 
 def standing(handle):
     """Where every key lies, from each bucket's files merged on their own."""
-    entries = manifest_reader.live(handle, snapshots.latest(handle))
+    entries = manifest_reader.read_live_entries(handle, snapshots.latest(handle))
     found: dict[tuple[bytes, int], list[pl.DataFrame]] = {}
     for i in range(len(entries)):
         partition, bucket, file = entries.column("partition")[i].as_py(), int(entries.column("bucket")[i].as_py()), entries.file(i)
         path = data_file_path(handle, partition, bucket, file)
         scanned = scan_files(handle, [file], [path], handle.schema.fields, system=["_SEQUENCE_NUMBER", "_VALUE_KIND"]).collect()
         found.setdefault((partition, bucket), []).append(scanned)
-    rule = replace(rules.of(handle.schema, handle.all_options), lookup=False)
+    rule = replace(rules.merge_spec_from_options(handle.schema, handle.all_options), lookup=False)
     for place, frames in found.items():
         yield place, merge.merge(pl.concat(frames), rule)
 
@@ -141,7 +141,7 @@ def standing(handle):
 @pytest.mark.long
 @pytest.mark.parametrize("name", CROSS)
 def test_keys_of_golden_tables(name):
-    handle = open_handle(str(TABLES / name))
+    handle = open_context(str(TABLES / name))
     places = bootstrapped(handle, snapshots.latest(handle))
     keys = list(handle.schema.primary_keys)
     told = {row: place for place, frame in standing(handle) for row in frame.select(keys).rows()}
@@ -153,8 +153,8 @@ def test_keys_of_golden_tables(name):
 
 
 def test_files_older_than_the_index_lives_are_not_read():
-    handle = open_handle(str(TABLES / "bucket_cross_deduplicate"), options={"cross-partition-upsert.index-ttl": "1 d"})
-    made_ms = max(file.creation_time_ms or 0 for file in manifest_reader.live(handle, snapshots.latest(handle)).files())
+    handle = open_context(str(TABLES / "bucket_cross_deduplicate"), options={"cross-partition-upsert.index-ttl": "1 d"})
+    made_ms = max(file.creation_time_ms or 0 for file in manifest_reader.read_live_entries(handle, snapshots.latest(handle)).files())
     for days, count in ((0, 5), (3, 0)):
         then = replace(handle, world=replace(handle.world, now_ms=lambda days=days: made_ms + days * 86_400_000))
         assert bootstrapped(then, snapshots.latest(then)).keys.height == count

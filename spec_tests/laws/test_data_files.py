@@ -21,8 +21,8 @@ import lakekit as lk
 from lakekit.codec import avro_container as container, orc_tail
 from lakekit.errors import Corrupt, LakekitError, Unsupported, ValueOutOfRange
 from lakekit.format import avro, orc, parquet, parquet_footer
-from lakekit.format.polars_types import polars_type
 from lakekit.format.encoder import Encoding
+from lakekit.format.polars_types import polars_type
 from lakekit.testing.expectations import canonical, series_of, values_of
 from lakekit.types import Field, parse
 

@@ -79,8 +79,8 @@ def _java(before: dict[int, Any], after: dict[int, Any], *, by_field: bool, desc
 def test_changed_keys_are_those_the_tree_brings_last(before, after, by_field, descending):
     options = {"sequence.field": "s", "sequence.field.sort-order": "descending" if descending else "ascending"} if by_field else {}
     table = _table(options)
-    rule = rules.of(table.schema, options)
-    told = snapshot_diff.of(_frame(before), _frame(after), table, rule).collect()
+    rule = rules.merge_spec_from_options(table.schema, options)
+    told = snapshot_diff.diff_frames(_frame(before), _frame(after), table, rule).collect()
     found = {(row["k"], row["v"], row["s"], row["_VALUE_KIND"], row["_SEQUENCE_NUMBER"]) for row in told.to_dicts()}
     assert found == _java(before, after, by_field=by_field, descending=descending)
     assert told.schema == pl.Schema(COLUMNS)
@@ -95,7 +95,7 @@ def test_buckets_are_compared_one_by_one(befores, afters):
         pl.concat([_frame(rows).with_columns(pl.lit(bucket, pl.Int32).alias(snapshot_diff.BUCKET)) for bucket, rows in enumerate(side)])
         for side in (befores, afters)
     )
-    told = snapshot_diff.of(before, after, table, rules.of(table.schema, {})).collect()
+    told = snapshot_diff.diff_frames(before, after, table, rules.merge_spec_from_options(table.schema, {})).collect()
     for bucket in (0, 1):
         here = told.filter(pl.col(snapshot_diff.BUCKET) == bucket)
         found = {(row["k"], row["v"], row["s"], row["_VALUE_KIND"], row["_SEQUENCE_NUMBER"]) for row in here.to_dicts()}
@@ -104,9 +104,9 @@ def test_buckets_are_compared_one_by_one(befores, afters):
 
 def test_maps_have_no_order():
     table = _table({})
-    rule = rules.of(table.schema, {})
+    rule = rules.merge_spec_from_options(table.schema, {})
     entries = [{"key": "x", "value": 1}, {"key": "y", "value": None}]
     some, other = (pl.LazyFrame([(1, "a", 0, listed, 0, number)], schema=COLUMNS, orient="row") for listed, number in ((entries, 1), (entries[::-1], 2)))
-    assert snapshot_diff.of(some, other, table, rule).collect().is_empty()
+    assert snapshot_diff.diff_frames(some, other, table, rule).collect().is_empty()
     less = pl.LazyFrame([(1, "a", 0, entries[:1], 0, 2)], schema=COLUMNS, orient="row")
-    assert snapshot_diff.of(some, less, table, rule).collect()["m"].to_list() == [entries[:1]]
+    assert snapshot_diff.diff_frames(some, less, table, rule).collect()["m"].to_list() == [entries[:1]]

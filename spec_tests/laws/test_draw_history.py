@@ -12,19 +12,19 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from PIL import Image
 
-from lakekit.draw import manifests, timeline, humanize
-from lakekit.draw.manifests import EntryFact, IndexFact, ListFact, ManifestFact, Tree
+from lakekit.draw import humanize, manifests, timeline
+from lakekit.draw.manifests import EntryFact, IndexFact, ListFact, ManifestFact, ManifestTree
 from lakekit.draw.png import png
-from lakekit.draw.shapes import WIDTH, Rect, Sign, Stroke
+from lakekit.draw.shapes import WIDTH, Marker, Rect, Stroke
 from lakekit.draw.svg import svg
-from lakekit.draw.timeline import FileCounts, History, Mark
+from lakekit.draw.timeline import FileCounts, History, SnapshotMark
 
 SIDE = 12
 names = st.text(max_size=12)
 counts = st.none() | st.integers(0, 2**63 - 1)
 kinds = st.sampled_from(tuple(timeline.SIGNS))
 marks = st.builds(
-    Mark,
+    SnapshotMark,
     id=st.just(0),
     kind=kinds,
     time_ms=st.integers(0, 10**6) | st.integers(-(2**63), 2**63 - 1),
@@ -59,7 +59,7 @@ histories = st.builds(
 def plain(many, *, every_ms=60_000):
     kind = ("APPEND", "APPEND", "COMPACT", "APPEND")
     return History(
-        table="t", marks=tuple(Mark(id=n + 1, kind=kind[n % 4], time_ms=n * every_ms, schema_id=n // 700, row_count=n, tags=()) for n in range(many))
+        table="t", marks=tuple(SnapshotMark(id=n + 1, kind=kind[n % 4], time_ms=n * every_ms, schema_id=n // 700, row_count=n, tags=()) for n in range(many))
     )
 
 
@@ -129,7 +129,7 @@ def test_nothing_leaves_the_drawing(history, by_time, selected):
                 assert shape.x + shape.width <= WIDTH + 0.01
                 assert shape.y >= 0
                 assert shape.y + shape.height <= drawing.height
-            case Sign():
+            case Marker():
                 assert shape.size / 2 <= shape.x <= WIDTH - shape.size / 2 + 0.01
                 assert shape.size / 2 <= shape.y <= drawing.height - shape.size / 2
             case Stroke():
@@ -153,7 +153,7 @@ def test_two_thousand_snapshots_are_at_most_1500_marks(by_time):
     history = plain(2000)
     placed = timeline.place(history, by_time=by_time)
     assert len(placed.groups) <= timeline.MOST
-    assert placed.said.startswith(f"2 000 snapshots drawn as {humanize.count(len(placed.groups))} marks")
+    assert placed.said.startswith(f"2 000 snapshots drawn as {humanize.format_count(len(placed.groups))} marks")
     # of four snapshots one compacts: the marks that stand for several say so
     drawn = timeline.kinds_of(history, placed)
     for group, kind in zip(placed.groups, drawn, strict=True):
@@ -198,9 +198,9 @@ def test_the_timeline_as_it_looks():
     history = History(
         table="orders",
         marks=(
-            Mark(id=2, kind="APPEND", time_ms=1_700_000_000_000, schema_id=0, row_count=10, tags=("v1",), life="tag"),
-            Mark(id=3, kind="APPEND", time_ms=1_700_000_060_000, schema_id=0, row_count=20),
-            Mark(id=4, kind="COMPACT", time_ms=1_700_000_120_000, schema_id=1, row_count=15),
+            SnapshotMark(id=2, kind="APPEND", time_ms=1_700_000_000_000, schema_id=0, row_count=10, tags=("v1",), life="tag"),
+            SnapshotMark(id=3, kind="APPEND", time_ms=1_700_000_060_000, schema_id=0, row_count=20),
+            SnapshotMark(id=4, kind="COMPACT", time_ms=1_700_000_120_000, schema_id=1, row_count=15),
         ),
         newest_schema_id=2,
     )
@@ -224,7 +224,7 @@ def test_tags_and_schemas_are_told_or_counted(history):
     tags = sum(len(mark.tags) for mark in history.marks)
     line = next((line for line in said if line.startswith("tags: ")), "")
     assert (line != "") == (tags > 0)
-    assert line.endswith(f"… {humanize.count(tags - 3)} more") or tags <= 3
+    assert line.endswith(f"… {humanize.format_count(tags - 3)} more") or tags <= 3
     assert all(line.isprintable() for line in said)
 
 
@@ -269,7 +269,7 @@ def trees(draw, most=30):
         lists.append(ListFact(which=which, name=draw(names), manifests=named, gone=draw(st.sampled_from(("", "", "gone"))) if not found else ""))
     found = tuple(timeline.replace(one, name=f"index-{at}-{one.name}") for at, one in enumerate(draw(st.lists(indexes, max_size=28))))
     manifest = draw(names.filter(bool)) if found else ""
-    return Tree(table=draw(names), snapshot_id=7, kind="APPEND", lists=tuple(lists), index_manifest=manifest, indexes=found, filter=draw(names))
+    return ManifestTree(table=draw(names), snapshot_id=7, kind="APPEND", lists=tuple(lists), index_manifest=manifest, indexes=found, filter=draw(names))
 
 
 def every(tree):
@@ -317,7 +317,7 @@ def test_nothing_leaves_the_picture_of_the_tree(tree, data):
     selected = data.draw(st.sampled_from(["", *every(tree)]))
     drawing = manifests.drawing(tree, manifests.place(tree, selected=selected), selected=selected)
     for shape in drawing.shapes:
-        if isinstance(shape, (Rect, Sign)):
+        if isinstance(shape, (Rect, Marker)):
             left, width = (shape.x, shape.width) if isinstance(shape, Rect) else (shape.x - shape.size / 2, shape.size)
             assert left >= 0
             assert left + width <= WIDTH + 0.01
@@ -332,7 +332,7 @@ def test_the_tree_in_characters(tree, width, first):
     assert all(line.isprintable() for line in drawn)
     for listed in tree.lists:
         if len(listed.manifests) > first + 1:
-            assert any(f"… {humanize.count(len(listed.manifests) - first)} more manifests" in line or width < 60 for line in drawn)
+            assert any(f"… {humanize.format_count(len(listed.manifests) - first)} more manifests" in line or width < 60 for line in drawn)
 
 
 HOSTILE = '<b onmouseover=alert(1)>"&\x1b[31m</td><script>'
@@ -362,7 +362,7 @@ def test_tables_are_tables_and_nothing_else(tree, found, more):
         assert parser.attributes <= {"style"}
         assert "\x1b" not in page
     left = len(found) + more - min(len(found), 5)
-    assert (f"… {humanize.count(left)} more</p>" in pages[-1]) == (left > 0)
+    assert (f"… {humanize.format_count(left)} more</p>" in pages[-1]) == (left > 0)
 
 
 LONG = "manifest-34cab9d6-cbfd-4ebc-ab1c-2bb6b8d00000-0"
@@ -374,7 +374,7 @@ def test_the_tree_as_it_looks():
     )
     changed = ManifestFact(name="manifest-44", size_bytes=2253, added=3, removed=12, partitions="dt 2024-03-31", skipped="dt", levels=(0, 5))
     index = IndexFact(name="index-7", type="DELETION_VECTORS", partition="", bucket=0, size_bytes=90, row_count=2, vectors=(("a", 1200), ("b", 3)))
-    tree = Tree(
+    tree = ManifestTree(
         table="orders",
         snapshot_id=7,
         kind="APPEND",
@@ -400,7 +400,7 @@ def test_the_tree_as_it_looks():
 
 def test_a_long_name_leaves_room_for_what_is_said_after_it():
     long = "orders_" + "x" * 200
-    for said in (timeline.title(History(table=long, marks=plain(7).marks)), manifests.title(Tree(table=long, snapshot_id=7, lists=(), kind="APPEND"))):
+    for said in (timeline.title(History(table=long, marks=plain(7).marks)), manifests.title(ManifestTree(table=long, snapshot_id=7, lists=(), kind="APPEND"))):
         assert said.startswith("orders_xxx")
         assert "…" in said
         assert len(said) < 110
@@ -415,7 +415,7 @@ def test_a_long_name_leaves_room_for_what_is_said_after_it():
 )
 def test_an_index_file_says_its_bucket(kind, vectors, said):
     index = IndexFact(name="index-1", type=kind, partition="day=2024-03-31", bucket=3, size_bytes=200, row_count=50, vectors=vectors)
-    tree = Tree(table="t", snapshot_id=1, lists=(), index_manifest="index-manifest-1", indexes=(index,))
+    tree = ManifestTree(table="t", snapshot_id=1, lists=(), index_manifest="index-manifest-1", indexes=(index,))
     found = manifests.place(tree).rows[-1]
     assert [text for _, text in found.cells] == said
     assert all(start + 0.0088 * len(text) < 0.77 for start, text in found.cells if start > 0)

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from lakekit.draw import levels
+from lakekit.draw.humanize import format_size
 from lakekit.draw.key_axis import axis_of, order_of
-from lakekit.draw.level_layout import Asked, LevelFile, State, in_order_of_writing
+from lakekit.draw.level_layout import BucketState, LevelFile, LevelQuery, in_order_of_writing
 from lakekit.draw.levels import LEFT, RIGHT, picture
-from lakekit.draw.shapes import Word
+from lakekit.draw.shapes import TextShape
 from lakekit.draw.svg import svg
-from lakekit.draw.humanize import size
 
 FEW = settings(max_examples=settings.default.max_examples // 2, suppress_health_check=[HealthCheck.too_slow])
 
@@ -127,7 +127,7 @@ def states(draw):
     files = draw(buckets())
     names = st.randoms(use_true_random=False).map(lambda chance: frozenset(file.name for file in files if chance.random() < 0.4))
     gone = tuple(replace(file, name=f"gone-{file.name}") for file in draw(buckets()))
-    return State(snapshot_id=draw(st.integers(1, 9)), files=files, added=draw(names), removed=gone, lit=draw(st.none() | names))
+    return BucketState(snapshot_id=draw(st.integers(1, 9)), files=files, added=draw(names), removed=gone, lit=draw(st.none() | names))
 
 
 def overlaps(one, two):
@@ -139,7 +139,7 @@ def overlaps(one, two):
 @FEW
 @given(st.lists(states(), min_size=1, max_size=2), st.none() | st.integers(-10, 510))
 def test_boxes_stay_inside_and_never_overlap(some, probe):
-    found = picture("a <bucket>", some, asked=Asked(probe=None if probe is None else (probe,)))
+    found = picture("a <bucket>", some, asked=LevelQuery(probe=None if probe is None else (probe,)))
     for box in found.boxes:
         assert LEFT - 1e-9 <= box.left <= box.left + box.width <= 1 - RIGHT + 1e-9
         assert 0 <= box.top < box.top + box.height <= found.height
@@ -175,10 +175,10 @@ def test_boxes_stand_in_the_order_of_keys_and_of_age(some):
 @given(states())
 def test_totals_add_up(state):
     found = picture("bucket", [state])
-    said = [mark.text for mark in found.marks if isinstance(mark, Word)]
+    said = [mark.text for mark in found.marks if isinstance(mark, TextShape)]
     for level in {file.level for file in state.files}:
         here = [file.size_bytes for file in state.files if file.level == level]
-        assert f"{size(sum(here))} · {len(here)} file{'' if len(here) == 1 else 's'}" in said
+        assert f"{format_size(sum(here))} · {len(here)} file{'' if len(here) == 1 else 's'}" in said
     lost = sum(file.deleted_row_count for file in state.files)
     assert any("lighter: " in text for text in said) == (lost > 0)
     shown = [box for box in found.boxes if not box.key.startswith("removed/")]
@@ -219,7 +219,7 @@ def test_merging_keeps_every_file(some, limit):
     if len(every) > limit:
         assert len(found.boxes) <= max(limit, sum(len({file.level for file in files}) for state in some for files in (state.files, state.removed)))
         assert str(len(every)) in found.merged
-        assert any(isinstance(mark, Word) and "neighbours" in mark.text for mark in found.marks)
+        assert any(isinstance(mark, TextShape) and "neighbours" in mark.text for mark in found.marks)
     else:
         assert all(len(box.files) == 1 for box in found.boxes)
     for box in found.boxes:
@@ -232,7 +232,7 @@ def test_many_files_stay_few_boxes_and_the_read_ones_alone():
     files = tuple(
         LevelFile(name=f"data-{number}", level=5, low=(number * 10,), high=(number * 10 + 9,), size_bytes=100, row_count=10) for number in range(10_000)
     )
-    found = picture("bucket", [State(snapshot_id=1, files=files, lit=frozenset({"data-5000", "data-77"}))])
+    found = picture("bucket", [BucketState(snapshot_id=1, files=files, lit=frozenset({"data-5000", "data-77"}))])
     assert len(found.boxes) <= levels.LIMIT
     assert [box.name for box in found.boxes if box.look == "lit"] == ["data-77", "data-5000"]
     assert "10 000 files" in found.merged
@@ -256,19 +256,19 @@ def test_every_door_escapes_names_and_says_everything(state, is_append):
 def test_unknown_keys_take_the_whole_axis():
     known = LevelFile(name="known", level=0, low=(5,), high=(6,), size_bytes=1, row_count=1)
     unknown = LevelFile(name="unknown", level=0, low=None, high=None, size_bytes=1, row_count=1)
-    boxes = {box.name: box for box in picture("bucket", [State(snapshot_id=1, files=(known, unknown))]).boxes}
+    boxes = {box.name: box for box in picture("bucket", [BucketState(snapshot_id=1, files=(known, unknown))]).boxes}
     assert math.isclose(boxes["unknown"].width, 1 - LEFT - RIGHT)
     assert "keys unknown" in boxes["unknown"].hint
-    assert picture("nothing", [State(snapshot_id=None, files=())]).boxes == ()
-    assert "no files" in picture("nothing", [State(snapshot_id=None, files=())]).told
+    assert picture("nothing", [BucketState(snapshot_id=None, files=())]).boxes == ()
+    assert "no files" in picture("nothing", [BucketState(snapshot_id=None, files=())]).told
 
 
 def test_files_of_an_append_table_stand_in_the_order_of_writing():
     made = [LevelFile(name=f"{number}", level=0, low=None, high=None, size_bytes=1, row_count=rows) for number, rows in enumerate((10, 0, 30))]
     ordered = in_order_of_writing(made)
     assert [(file.low, file.high) for file in ordered] == [((0,), (9,)), ((10,), (10,)), ((10,), (39,))]
-    boxes = picture("bucket", [State(snapshot_id=1, files=ordered)], is_append=True).boxes
-    drawn = levels.as_text("bucket", [State(snapshot_id=1, files=ordered)], is_append=True).split("\n")
+    boxes = picture("bucket", [BucketState(snapshot_id=1, files=ordered)], is_append=True).boxes
+    drawn = levels.as_text("bucket", [BucketState(snapshot_id=1, files=ordered)], is_append=True).split("\n")
     assert len(drawn) == 3
     assert drawn[1].endswith("3 B · 3 files")
     assert drawn[2].split() == ["0", "rows", "39"]

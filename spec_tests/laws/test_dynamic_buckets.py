@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from lakekit.codec import hash_index, hashing
-from lakekit.errors import Corrupt, ValueOutOfRange
 from lakekit.data_file.paths import partition_path
-from lakekit.model.index_file import HASH, IndexEntry
+from lakekit.errors import Corrupt, ValueOutOfRange
+from lakekit.model.index_file import HASH, IndexManifestEntry
 from lakekit.write import dynamic_bucket, key_hashes, router
-from lakekit.write.dynamic_bucket import NEVER, DynamicBuckets, Index, Rule
+from lakekit.write.dynamic_bucket import NEVER, AssignmentRule, DynamicBuckets, PartitionHashIndex
 from lakekit.write.key_hashes import KeyHashes
 from spec_tests.laws.write_front import table
 
@@ -29,7 +29,7 @@ def java_remainder(number: int, by: int) -> int:
 class Told:
     """The pseudo code of ENGINE 7.3, a key at a time; None where the reference picks a bucket by chance."""
 
-    def __init__(self, rule: Rule, loaded: dict[int, list[int]]) -> None:
+    def __init__(self, rule: AssignmentRule, loaded: dict[int, list[int]]) -> None:
         self.rule, self.loaded = rule, loaded
         self.where = {one: bucket for bucket, hashes in loaded.items() for one in hashes}
         self.assigners: dict[int, dict[int, int]] = {}
@@ -59,15 +59,15 @@ class Told:
         return None
 
 
-def rules(**given: int) -> Rule:
-    return replace(Rule(target=3, most=key_hashes._MOST_BUCKETS - 1, bounded=False, channels=1, assigners=1), **given)
+def rules(**given: int) -> AssignmentRule:
+    return replace(AssignmentRule(target=3, most=key_hashes._MOST_BUCKETS - 1, bounded=False, channels=1, assigners=1), **given)
 
 
 @st.composite
 def some_rules(draw):
     most = draw(st.sampled_from([2, 5, dynamic_bucket.MOST_BUCKETS]))
     channels = draw(st.integers(1, min(4, most)))
-    return Rule(target=draw(st.integers(1, 6)), most=most, bounded=most < 10, channels=channels, assigners=draw(st.integers(1, channels)))
+    return AssignmentRule(target=draw(st.integers(1, 6)), most=most, bounded=most < 10, channels=channels, assigners=draw(st.integers(1, channels)))
 
 
 @pytest.mark.long
@@ -78,7 +78,7 @@ def test_every_key_goes_where_the_rule_says(rule, batches, loaded):
     files = {bucket: [one for one in hashes if not (one in seen or seen.add(one))] for bucket, hashes in enumerate(loaded[: rule.most])}
     told = Told(rule, files)
     known = KeyHashes.of_files((bucket, np.array(hashes, np.int32)) for bucket, hashes in files.items())
-    index = Index(partition=EMPTY, known=known, rows={bucket: len(hashes) for bucket, hashes in files.items()})
+    index = PartitionHashIndex(partition=EMPTY, known=known, rows={bucket: len(hashes) for bucket, hashes in files.items()})
     for batch in batches:
         if not batch:
             continue
@@ -127,7 +127,7 @@ def test_the_map_is_a_dict(files, added, piece, held):
 
 def test_the_worked_example():
     """Seed example of ENGINE 7.3: target 1000, key1's hash 123456; keys 2 to 1000 in bucket 0, the next in bucket 1, an update of key1 in bucket 0."""
-    index, rule = Index(partition=EMPTY), rules(target=1000)
+    index, rule = PartitionHashIndex(partition=EMPTY), rules(target=1000)
     assert index.assign(np.array([123456], np.int32), rule).tolist() == [0]
     assert set(index.assign(np.arange(2, 1001, dtype=np.int32), rule).tolist()) == {0}
     assert index.assign(np.array([2000, 123456], np.int32), rule).tolist() == [1, 0]
@@ -155,12 +155,12 @@ def test_a_key_takes_six_bytes():
     ],
 )
 def test_options(options, wanted):
-    rule = Rule.of(table({"k": "INT NOT NULL"}, keys=("k",), **options))
+    rule = AssignmentRule.of(table({"k": "INT NOT NULL"}, keys=("k",), **options))
     assert (rule.target, rule.most, rule.bounded, rule.channels, rule.assigners) == wanted
 
 
 def test_no_bucket_is_left():
-    index = Index(partition=EMPTY, rows={0: 2})
+    index = PartitionHashIndex(partition=EMPTY, rows={0: 2})
     with pytest.raises(ValueOutOfRange, match=r"no more than 1 are possible: raise dynamic-bucket\.target-row-num"):
         index.assign(np.array([1], np.int32), rules(target=2, most=1))
 
@@ -238,7 +238,7 @@ def test_partitions_that_rest_are_forgotten_once_they_are_committed():
 
 def test_a_torn_index_file_is_refused():
     handle = keyed()
-    entry = IndexEntry(partition=b"\0\0\0\1" + bytes(16), bucket=0, index_type=HASH, file_name="index-1", file_size_bytes=8, row_count=2)
+    entry = IndexManifestEntry(partition=b"\0\0\0\1" + bytes(16), bucket=0, index_type=HASH, file_name="index-1", file_size_bytes=8, row_count=2)
     handle.storage.put("shop.db/t/index/index-1", bytes(4))
     with pytest.raises(Corrupt, match="is 4 bytes, the index manifest says 2 hashes"):
         dynamic_bucket.read(handle, entry)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 import lakekit as lk
-from lakekit.errors import Unsupported
 from lakekit.data_file.schema_evolution import evolution, evolved, same
+from lakekit.errors import Unsupported
 from lakekit.format import casts
 from lakekit.format.polars_types import polars_schema
 from lakekit.testing.expectations import canonical, rows_of, series_of
@@ -163,7 +163,7 @@ def test_a_row_that_lost_all_its_parts_for_new_ones_is_null(part, engine):
     assert evolution(want, held).held == ()  # nothing of it is read
     made = frame.lazy().with_columns(evolution(want, held).columns).collect(engine=engine)["r"]
     assert made.is_null().to_list() == [True, True, True]
-    alone = frame.lazy().select(evolved(pl.col("r"), held[0].type, want[0].type, casts.Target(column="r"))).collect(engine=engine)["r"]
+    alone = frame.lazy().select(evolved(pl.col("r"), held[0].type, want[0].type, casts.CastTarget(column="r"))).collect(engine=engine)["r"]
     assert alone.is_null().to_list() == [True, True, True]
 
 

@@ -11,7 +11,7 @@ import pytest
 from lakekit.bucket.expired import expiry
 from lakekit.bucket.merge_read import KIND, SEQUENCE
 from lakekit.data_file.file_names import file_names
-from lakekit.data_file.rolling_writer import Target, write_run
+from lakekit.data_file.rolling_writer import WriteTarget, write_run
 from lakekit.format.polars_types import polars_type
 from lakekit.model.data_file import NO_STATS
 from lakekit.types import parse
@@ -57,7 +57,7 @@ def test_rows_before_the_oldest_second_go(kind: str, times: list, gone: int, tmp
     system = {SEQUENCE: pl.Series(range(count), dtype=pl.Int64), KIND: pl.Series([0] * count, dtype=pl.Int8)}
     frame = pl.DataFrame({"k": pl.Series(range(count), dtype=pl.Int32), "s": [""] * count, "t": held, **system})
     assert frame.filter(due.alive()).height == count - gone
-    target = Target(handle=bucket.handle, partition=bytes(12), bucket=0, level=0, source=0, names=file_names(bucket.handle), keyed=True)
+    target = WriteTarget(handle=bucket.handle, partition=bytes(12), bucket=0, level=0, source=0, names=file_names(bucket.handle), keyed=True)
     [file] = write_run(target, [frame])
     assert due.is_due(file) == (gone > 0)
     assert not due.is_due(replace(file, value_stats=NO_STATS))

@@ -10,7 +10,7 @@ import pytest
 import lakekit as lk
 from lakekit.metadata import manifest_reader, snapshots
 from lakekit.model import manifests
-from lakekit.model.metadata_records import Extra
+from lakekit.model.metadata_records import ExtraField
 
 SCHEMA = {"k": "INT", "v": "BYTES"}
 DECLARED = '["null", {"type": "array", "items": "string"}]'
@@ -28,7 +28,7 @@ def put_sidecars(root):
         for which in ("base", "delta"):
             files = manifest_reader.manifest_files(handle, snapshot, which)
             made |= {layout.manifest(file.name + BESIDE): None for file in files}
-            data = manifests.encode_list([replace(file, extra=(Extra("_EXTRA_FILES", DECLARED, [file.name + BESIDE]),)) for file in files])
+            data = manifests.encode_list([replace(file, extra=(ExtraField("_EXTRA_FILES", DECLARED, [file.name + BESIDE]),)) for file in files])
             old = getattr(snapshot, f"{which}_manifest_list")
             storage.put(layout.manifest(f"{old}9"), data)
             members |= {f"{which}_manifest_list": f"{old}9", f"{which}_manifest_list_size": len(data)}

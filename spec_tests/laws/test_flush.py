@@ -13,7 +13,7 @@ from hypothesis import assume, given, settings, strategies as st
 
 from lakekit import world
 from lakekit.bucket import flush as flushing
-from lakekit.bucket.write_buffer import Buffer, Spill
+from lakekit.bucket.write_buffer import SpillFile, WriteBuffer
 from lakekit.columns import LEVEL
 from lakekit.errors import LakekitError, StorageFailed
 from lakekit.lsm import merge
@@ -58,7 +58,7 @@ def test_a_flush_is_what_the_oracle_makes_of_the_rows(engine, data):
     rows = [{**row, LEVEL: 0} for row in plain(arrived(case))]
     try:
         want = oracle.merge(rows, buffered(case))
-    except oracle.Refused:
+    except oracle.RefusedRows:
         assert isinstance(flushed(case), LakekitError)
         return
     found = flushed(case)
@@ -104,7 +104,7 @@ def next_rule(engine):
 
     fields = (Field("k", parse("INT NOT NULL"), id=0), Field("v", parse("BIGINT"), id=1))
     options = {"merge-engine": engine, "fields.v.aggregate-function": "sum"}
-    return rules.of(TableSchema(version=3, id=0, fields=fields, highest_field_id=1, primary_keys=("k",), options=options))
+    return rules.merge_spec_from_options(TableSchema(version=3, id=0, fields=fields, highest_field_id=1, primary_keys=("k",), options=options))
 
 
 @FEW
@@ -128,7 +128,7 @@ def test_the_unmerged_rows_are_in_the_order_of_age(case):
 def test_spilled_rows_flush_to_what_unspilled_ones_do(case, data, chunk, memory):
     frame = arrived(case)
     whole = flushed(case, frame)
-    buffer = Buffer(key=case.key, spill=Spill(world=world.REAL))
+    buffer = WriteBuffer(key=case.key, spill=SpillFile(world=world.REAL))
     ends = sorted(data.draw(st.lists(st.integers(0, frame.height), max_size=4)))
     with pytest.MonkeyPatch.context() as patch, closing(buffer.spill):
         patch.setattr("lakekit.bucket.write_buffer._LEAST_ROWS", chunk)
@@ -152,7 +152,7 @@ def test_spilled_rows_flush_to_what_unspilled_ones_do(case, data, chunk, memory)
 @pytest.mark.long
 def test_sections_of_a_spilled_buffer_keep_within_the_memory():
     frame = pl.DataFrame({"k": pl.arange(0, 100_000, eager=True).shuffle(seed=1), "v": pl.arange(0, 100_000, eager=True)})
-    buffer = Buffer(key=("k",), spill=Spill(world=world.REAL))
+    buffer = WriteBuffer(key=("k",), spill=SpillFile(world=world.REAL))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lakekit.bucket.write_buffer.CHUNK_BYTES", 16_000)
         for start in range(0, frame.height, 10_000):
@@ -171,7 +171,7 @@ def test_sections_of_a_spilled_buffer_keep_within_the_memory():
 
 def test_rows_without_key_come_back_as_they_came():
     frame = pl.DataFrame({"v": pl.arange(0, 1000, eager=True).shuffle(seed=1)})
-    buffer = Buffer(key=(), spill=Spill(world=world.REAL, compression="lz4"))
+    buffer = WriteBuffer(key=(), spill=SpillFile(world=world.REAL, compression="lz4"))
     for start in range(0, 1000, 300):
         buffer.add(frame[start : start + 300])
         buffer.to_disk()
@@ -181,7 +181,7 @@ def test_rows_without_key_come_back_as_they_came():
 
 
 def test_a_full_scratch_file_takes_no_more_and_a_full_disk_is_told():
-    buffer = Buffer(key=(), spill=Spill(world=world.REAL, max_bytes=1))
+    buffer = WriteBuffer(key=(), spill=SpillFile(world=world.REAL, max_bytes=1))
     buffer.add(pl.DataFrame({"v": [1]}))
     assert buffer.to_disk(), "the first run finds the file empty"
     buffer.add(pl.DataFrame({"v": [2]}))
@@ -192,7 +192,7 @@ def test_a_full_scratch_file_takes_no_more_and_a_full_disk_is_told():
     def full():
         raise OSError(28, "No space left on device")
 
-    broken = Buffer(key=(), spill=Spill(world=world.World(scratch=full)))
+    broken = WriteBuffer(key=(), spill=SpillFile(world=world.Runtime(scratch=full)))
     broken.add(pl.DataFrame({"v": [1]}))
     with pytest.raises(StorageFailed, match="No space left on device"):
         broken.to_disk()

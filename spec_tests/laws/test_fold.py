@@ -11,8 +11,8 @@ from hypothesis import given, settings, strategies as st
 
 from lakekit.errors import Corrupt
 from lakekit.model import manifest_entries
-from lakekit.model.data_file import DataFile
-from lakekit.model.manifest_entries import ADD, DELETE, Entries, fold, merge
+from lakekit.model.data_file import DataFileMeta
+from lakekit.model.manifest_entries import ADD, DELETE, ManifestEntries, live_entries, merge
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,13 +28,13 @@ IDENTITIES = st.tuples(
 )
 
 
-def entry(kind: int, identity: tuple[Any, ...], rows: int = 0) -> Entries:
+def entry(kind: int, identity: tuple[Any, ...], rows: int = 0) -> ManifestEntries:
     partition, bucket, level, name, extra, index, path = identity
-    file = DataFile(name=name, size_bytes=1, row_count=rows, level=level, extra_files=extra, embedded_index=index, external_path=path)
+    file = DataFileMeta(name=name, size_bytes=1, row_count=rows, level=level, extra_files=extra, embedded_index=index, external_path=path)
     return manifest_entries.of_files([file], kind=kind, partition=partition, bucket=bucket, total_buckets=2)
 
 
-def identities(found: Entries) -> Iterator[tuple[Any, ...]]:
+def identities(found: ManifestEntries) -> Iterator[tuple[Any, ...]]:
     for row in found.table.to_pylist():
         yield (
             *(row["kind"], row["partition"], row["bucket"], row["level"], row["file_name"]),
@@ -61,7 +61,7 @@ def histories(draw: st.DrawFn) -> list[tuple[int, tuple[Any, ...], int]]:
     return found
 
 
-def parted(history: list[tuple[int, tuple[Any, ...], int]], cuts: list[int]) -> list[Entries]:
+def parted(history: list[tuple[int, tuple[Any, ...], int]], cuts: list[int]) -> list[ManifestEntries]:
     """The history as manifests."""
     one = [entry(*step) for step in history]
     edges = [0, *sorted(min(cut, len(one)) for cut in cuts), len(one)]
@@ -82,7 +82,7 @@ def test_fold_is_a_dictionary(history: list[tuple[int, tuple[Any, ...], int]], c
         else:
             del alive[identity]
     wanted = [(ADD, *identity, rows) for identity, rows in alive.items()]
-    assert list(identities(fold(parted(history, cuts)))) == wanted
+    assert list(identities(live_entries(parted(history, cuts)))) == wanted
 
 
 @pytest.mark.long
@@ -91,10 +91,10 @@ def test_fold_is_a_dictionary(history: list[tuple[int, tuple[Any, ...], int]], c
 def test_merging_manifests_changes_no_fold(history: list[tuple[int, tuple[Any, ...], int]], cuts: list[int]) -> None:
     """Any neighbours among the manifests may be rewritten as one; deletes of files in older manifests stay."""
     parts = parted(history, cuts)
-    live = fold(parts)
+    live = live_entries(parts)
     for first in range(len(parts)):
         merged = [*parts[:first], merge(parts[first:])]
-        assert fold(merged).table.equals(live.table)
+        assert live_entries(merged).table.equals(live.table)
     assert set(merge(parts).numbers("kind").tolist()) <= {ADD}
 
 
@@ -124,17 +124,17 @@ def test_merge_is_the_references_map(history: list[tuple[int, tuple[Any, ...]]])
 def test_added_twice_is_refused() -> None:
     one = entry(ADD, (bytes(12), 0, 0, "a", (), None, None))
     with pytest.raises(Corrupt, match="file 'a' is added twice"):
-        fold([one, one])
+        live_entries([one, one])
 
 
 def test_a_level_is_part_of_the_identity() -> None:
     """An upgrade deletes at the old level and adds at the new one, in either order."""
     low, high = (bytes(12), 0, 0, "a", (), None, None), (bytes(12), 0, 5, "a", (), None, None)
     for change in ([entry(DELETE, low), entry(ADD, high)], [entry(ADD, high), entry(DELETE, low)]):
-        assert fold([entry(ADD, low), *change]).numbers("level").tolist() == [5]
+        assert live_entries([entry(ADD, low), *change]).numbers("level").tolist() == [5]
 
 
 def test_nothing() -> None:
-    assert len(fold([])) == 0
+    assert len(live_entries([])) == 0
     assert len(merge([manifest_entries.empty(), manifest_entries.empty()])) == 0
     assert manifest_entries.empty().filter(np.zeros(0, bool)).files() == []

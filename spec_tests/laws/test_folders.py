@@ -11,8 +11,8 @@ import pytest
 import lakekit as lk
 from lakekit.errors import ColumnNotFound, Corrupt, InvalidOption, SchemaMismatch, StorageFailed, TableAlreadyExists, Unsupported, ValueOutOfRange
 from lakekit.format_table import writer
-from lakekit.metadata.table_context import Ground
-from lakekit.model.table_paths import Layout
+from lakekit.metadata.table_context import TableLocation
+from lakekit.model.table_paths import TablePaths
 from lakekit.storage.memory import MemoryStorage
 from lakekit.table.format_tables import FormatTable, define_format_table
 from spec_tests.laws.folders import made
@@ -230,7 +230,9 @@ def test_definitions_of_other_engines_lie_where_tables_have_theirs(tmp_path):
 def test_what_fails_leaves_nothing(kind, step):
     """Each call to the storage fails once: either all is there, or the rows are what they were; no row is lost, and no temporary file is left."""
     store = MemoryStorage()
-    define_format_table(Ground(name="t", storage=store, layout=Layout(root="/t")), COLUMNS, format_name="csv", location=None, partition_keys=KEYS, options={})
+    define_format_table(
+        TableLocation(name="t", storage=store, layout=TablePaths(root="/t")), COLUMNS, format_name="csv", location=None, partition_keys=KEYS, options={}
+    )
     FormatTable(location="/t", name="t", storage=store).append(frame(*range(4)))
     at, failed = 0, 0
     while True:

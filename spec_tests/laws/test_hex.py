@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 import lakekit as lk
 from lakekit.codec import binary_row, index_files
-from lakekit.codec.marks import UNREAD, Mark, Marks, leaves
+from lakekit.codec.marks import UNREAD, FieldSpan, SpanRecorder, leaves
 from lakekit.draw import hexdump as draw
 from lakekit.inspection.hexdump_formats import FORMATS
 from lakekit.testing.fixtures import fixtures
@@ -83,7 +83,7 @@ def test_damaged_files(chosen):
 def test_rows_of_every_type_are_covered_and_decoded_as_without_marks(chosen):
     types = [parse(text) for text in chosen.draw(st.lists(st.sampled_from(TYPES), max_size=5))]
     row = binary_row.encode([chosen.draw(values(t)) for t in types], types)
-    marks = Marks()
+    marks = SpanRecorder()
     assert repr(binary_row.decode(row, types, marks=marks)) == repr(binary_row.decode(row, types))
     found = leaves(marks.found, len(row))
     assert sum(mark.length for mark in found) == len(row)
@@ -106,7 +106,7 @@ def test_vectors_say_all_their_positions(sets, bits):
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12)), max_size=12), st.integers(0, 36))
 def test_leaves_are_disjoint_and_whole(ranges, size):
-    found = leaves([Mark(offset, length, str(i), i) for i, (offset, length) in enumerate(ranges)], size)
+    found = leaves([FieldSpan(offset, length, str(i), i) for i, (offset, length) in enumerate(ranges)], size)
     at = 0
     for mark in found:
         assert mark.offset == at < mark.end
@@ -127,7 +127,7 @@ def _inside(inner: tuple[int, int], outer: tuple[int, int]) -> bool:
 @given(st.binary(max_size=700), st.integers(0, 800), st.integers(1, 60), st.integers(20, 200), st.data())
 def test_lines_show_every_byte_or_say_how_many_they_leave_out(data, start, lines, width, chosen):
     cuts = sorted({0, len(data), *chosen.draw(st.lists(st.integers(0, len(data)), max_size=6))})
-    marks = [Mark(low, high - low, f"field {low}", None) for low, high in pairwise(cuts)]
+    marks = [FieldSpan(low, high - low, f"field {low}", None) for low, high in pairwise(cuts)]
     at = start // 16 * 16
     for low, high in draw.rows(data, marks, lines, start):
         assert low == at < high <= len(data)

@@ -59,7 +59,9 @@ def is_indexed(kind, text):
     return t.root in module.TYPES and (kind != "range-bitmap" or module.takes(t))
 
 
-CASES = [(kind, before, after) for kind in sorted(plugins.names("file_index")) for before, after in changes_of([text for text in VALUES if is_indexed(kind, text)])]
+CASES = [
+    (kind, before, after) for kind in sorted(plugins.names("file_index")) for before, after in changes_of([text for text in VALUES if is_indexed(kind, text)])
+]
 FUNCTIONS = ("sum", "product", "max", "listagg", "bool_and", "last_value", "first_non_null_value", "collect", "merge_map")
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from lakekit import plugins
-from lakekit.codec import roaring, arrow_values
+from lakekit.codec import arrow_values, roaring
 from lakekit.file_index import container as index_container
 from lakekit.file_index.evaluator import evaluate
 from lakekit.predicate import OPERATORS, And, Leaf, Or

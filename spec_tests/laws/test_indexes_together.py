@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from lakekit import plugins
-from lakekit.codec import hashing, arrow_values
-from lakekit.file_index import container as index_container
+from lakekit.codec import arrow_values, hashing
 from lakekit.errors import LakekitError
-from lakekit.file_index import values as values_module
+from lakekit.file_index import container as index_container, values as values_module
 from lakekit.file_index.bitmaps import SEARCHED
 from lakekit.file_index.evaluator import evaluate
 from lakekit.file_index.together import Containers, ruled_out, told

@@ -10,10 +10,10 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.data_file import row_kinds, rolling_writer as writing
+from lakekit.data_file import rolling_writer as writing, row_kinds
 from lakekit.format import parquet
 from lakekit.metadata import manifest_reader, snapshots
-from lakekit.model.data_file import DataFile
+from lakekit.model.data_file import DataFileMeta
 from spec_tests.conftest import DEEP
 
 OPTIONS = {
@@ -34,10 +34,10 @@ def miscount(monkeypatch):
     """Makes lakekit a writer that counts no deletes at level 0."""
 
     def counted(**facts):
-        made = DataFile(**facts)
+        made = DataFileMeta(**facts)
         return replace(made, delete_row_count=0) if made.level == 0 else made
 
-    monkeypatch.setattr(writing, "DataFile", counted)
+    monkeypatch.setattr(writing, "DataFileMeta", counted)
 
 
 def flush(rng):
@@ -125,7 +125,7 @@ def test_bounds_of_kinds_spare_their_column(tmp_path, monkeypatch):
     bounds = parquet.bounds
     monkeypatch.setattr(parquet, "bounds", lambda *asked: looks.append(asked) or bounds(*asked))
     handle = lk.open(tmp_path / "t").handle()
-    entries = manifest_reader.live(handle, snapshots.latest(handle))
+    entries = manifest_reader.read_live_entries(handle, snapshots.latest(handle))
     assert not row_kinds.may_retract(handle, entries, np.arange(len(entries))).any()
     assert not row_kinds.may_retract(handle, entries, np.arange(len(entries))).any()
     assert len(looks) <= 1, "what a footer says is remembered"

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from lakekit.errors import Corrupt, InvalidOption, LimitExceeded, ValueOutOfRange
-from lakekit.text_format import compression, csv, json, quoting, split
-from lakekit.text_format.options import Lines, lines_of
 from lakekit.storage.memory import MemoryStorage
+from lakekit.text_format import compression, csv, json, quoting, split
+from lakekit.text_format.options import TextOptions, lines_of
 from lakekit.types import Field
 
 SIGNS = st.text(alphabet=st.sampled_from("ab ,\"\\\t'é"), max_size=14)
 TEXTS = st.one_of(st.none(), st.text(alphabet=st.characters(blacklist_categories=["Cs"], blacklist_characters="\r\n"), max_size=8), SIGNS.filter(bool))
 COLUMNS = (Field("k", "INT"), Field("s", "STRING"), Field("x", "DOUBLE"), Field("b", "BYTES"))
 NUMBERS, FLOATS = st.integers(-(2**31), 2**31 - 1), st.floats(allow_nan=False)
-HOWS = [Lines(), Lines(quote="'"), Lines(delimiter="\t"), Lines(escape='"', quote="'")]
+HOWS = [TextOptions(), TextOptions(quote="'"), TextOptions(delimiter="\t"), TextOptions(escape='"', quote="'")]
 ROWS = st.lists(
     st.tuples(
         st.one_of(st.none(), NUMBERS),
@@ -36,7 +36,7 @@ SCHEMA = {"k": pl.Int32, "s": pl.String, "x": pl.Float64, "b": pl.Binary}
 @given(
     st.lists(SIGNS, min_size=1, max_size=6),
     st.integers(1, 4),
-    st.sampled_from([Lines(), Lines(quote="'"), Lines(delimiter="\t"), Lines(escape='"', quote="'")]),
+    st.sampled_from([TextOptions(), TextOptions(quote="'"), TextOptions(delimiter="\t"), TextOptions(escape='"', quote="'")]),
 )
 def test_cells_are_what_the_rules_say_sign_by_sign(lines, count, how):
     found = quoting.cells(pl.Series("line", lines), count, how)
@@ -58,7 +58,7 @@ def test_csv_is_read_as_it_was_written(rows, options):
 @settings(max_examples=25, deadline=None)
 @given(ROWS)
 def test_json_is_read_as_it_was_written(rows):
-    how, frame = Lines(), pl.DataFrame(rows, schema=SCHEMA, orient="row")
+    how, frame = TextOptions(), pl.DataFrame(rows, schema=SCHEMA, orient="row")
     lines = json.printed(frame, COLUMNS, how)
     assert not lines.str.contains("[\r\n]").any()
     assert json.parsed(lines, COLUMNS, list(SCHEMA), how).equals(frame)
@@ -128,32 +128,32 @@ THREE = COLUMNS[:3]
 
 def test_what_a_mistake_does_is_an_option():
     def rows(**options):
-        return csv.parsed(MISTAKES, THREE, ["k", "s", "x"], Lines(**options)).rows()
+        return csv.parsed(MISTAKES, THREE, ["k", "s", "x"], TextOptions(**options)).rows()
 
     assert rows() == [(1, "a", 2.5), (None, None, None), (2, "c", None), (3, "d", None)]
     assert rows(mode="dropmalformed") == [(1, "a", 2.5), (3, "d", None)]
     with pytest.raises(Corrupt, match="column k is INT, but a row holds 'x'"):
         rows(mode="failfast")
-    assert csv.parsed(MISTAKES, THREE, ["x"], Lines())["x"].to_list() == [2.5, None, None, None]  # whatever else is read
+    assert csv.parsed(MISTAKES, THREE, ["x"], TextOptions())["x"].to_list() == [2.5, None, None, None]  # whatever else is read
 
 
 def test_mistakes_of_json():
     lines = pl.Series(['{"k":1}', "[1]", '{"k":"x","s":"y"}', "", "{broken", '{"k":{"a":1}}'])
     with pytest.raises(Corrupt, match="Failed to parse JSON line"):
-        json.parsed(lines, COLUMNS, ["k"], Lines())
+        json.parsed(lines, COLUMNS, ["k"], TextOptions())
     with pytest.raises(Corrupt, match="column k is INT, but a line holds 'x'"):
-        json.parsed(lines[[0, 2]], COLUMNS, ["k"], Lines())
-    assert json.parsed(lines, COLUMNS, ["k", "s"], Lines(ignores_errors=True)).rows() == [(1, None), (None, "y"), (None, None)]
+        json.parsed(lines[[0, 2]], COLUMNS, ["k"], TextOptions())
+    assert json.parsed(lines, COLUMNS, ["k", "s"], TextOptions(ignores_errors=True)).rows() == [(1, None), (None, "y"), (None, None)]
 
 
 def test_maps_without_keys_and_line_ends_inside_values_are_refused():
     column = Field("m", "MAP<STRING, INT>")
     frame = pl.DataFrame({"m": [[{"key": None, "value": 1}]]}, schema={"m": pl.List(pl.Struct({"key": pl.String, "value": pl.Int32}))})
     with pytest.raises(ValueOutOfRange, match="a map with a null key, which json files do not have"):
-        json.printed(frame, [column], Lines())
+        json.printed(frame, [column], TextOptions())
     for text in ("a\nb", "a\rb"):
         with pytest.raises(ValueOutOfRange, match="column s holds a line end"):
-            csv.printed(pl.DataFrame({"s": [text]}), COLUMNS[1:2], Lines())
+            csv.printed(pl.DataFrame({"s": [text]}), COLUMNS[1:2], TextOptions())
 
 
 @pytest.mark.parametrize(

@@ -9,21 +9,21 @@ import polars as pl
 import pytest
 
 from lakekit.bucket import restore
-from lakekit.bucket.lookup import MOST_ROWS, Older, _touched, lookup
+from lakekit.bucket.deletion_vector_writer import BucketDeletionVectors, merged
+from lakekit.bucket.lookup import MOST_ROWS, LookupLevels, _touched, lookup
 from lakekit.bucket.merge_read import KIND, SEQUENCE
-from lakekit.bucket.restore import NOTHING, Restored, Standing, check_buckets
-from lakekit.bucket.deletion_vector_writer import Vectors, merged
+from lakekit.bucket.restore import NOTHING, RestoredBucket, SnapshotBuckets, check_buckets
 from lakekit.columns import LEVEL, ROW
-from lakekit.errors import InvalidOption, StorageFailed
 from lakekit.data_file import deletion_vector_reader
 from lakekit.data_file.reader import scan_files
-from lakekit.lsm.levels import Levels
+from lakekit.errors import InvalidOption, StorageFailed
+from lakekit.lsm.levels import LsmLevels
 from lakekit.metadata import manifest_reader, snapshots
-from lakekit.metadata.table_context import open_handle
-from lakekit.model.index_file import IndexEntry
+from lakekit.metadata.table_context import open_context
+from lakekit.model.index_file import IndexManifestEntry
 from lakekit.storage.protocol import FileMissing
 
-manifests_live = manifest_reader.live
+manifests_live = manifest_reader.read_live_entries
 TABLES = (
     "vectors_keyed_32_orc",
     "vectors_keyed_64_avro",
@@ -40,12 +40,12 @@ TABLES = (
 def buckets(handle):
     """Every bucket of the newest snapshot."""
     snapshot = snapshots.latest(handle)
-    live = manifest_reader.live(handle, snapshot)
-    standing = Standing.of(handle, snapshot)
+    live = manifest_reader.read_live_entries(handle, snapshot)
+    standing = SnapshotBuckets.of(handle, snapshot)
     places = dict.fromkeys(zip(live.column("partition").to_pylist(), live.column("bucket").to_pylist(), strict=True))
     for partition, bucket in places:
         restored = standing.bucket(partition, bucket)
-        vectors = Vectors.restored(handle, partition, bucket, restored.vectors)
+        vectors = BucketDeletionVectors.restored(handle, partition, bucket, restored.vectors)
         yield partition, bucket, restored, vectors
 
 
@@ -67,15 +67,15 @@ def walked(older, keys, columns):
 @pytest.mark.long
 @pytest.mark.parametrize("name", TABLES)
 def test_a_lookup_finds_what_a_walk_through_the_levels_finds(name, tables_path):
-    handle = open_handle(str(tables_path / name))
+    handle = open_context(str(tables_path / name))
     columns = (*handle.schema.names, SEQUENCE, KIND)
     hits = 0
     for partition, bucket, restored, vectors in buckets(handle):
-        levels = Levels.of(restored.files, handle.options)
+        levels = LsmLevels.of(restored.files, handle.options)
         every = pl.concat([rows_of(handle, partition, bucket, file) for file in restored.files]).unique(maintain_order=True)
         keys = pl.concat([every, stranger(every)])
         for output in (0, 4):
-            older = Older(handle=handle, partition=partition, bucket=bucket, runs=levels.above(output), vectors=vectors.positions)
+            older = LookupLevels(handle=handle, partition=partition, bucket=bucket, runs=levels.above(output), vectors=vectors.positions)
             want = walked(older, keys, columns)
             found = lookup(older, keys, columns)
             assert sorted(map(repr, found.rows.to_dicts())) == sorted(repr(row) for row, _, _ in want.values())
@@ -90,7 +90,7 @@ def test_a_lookup_finds_what_a_walk_through_the_levels_finds(name, tables_path):
 
 
 def rows_of(handle, partition, bucket, file):
-    older = Older(handle=handle, partition=partition, bucket=bucket, runs=())
+    older = LookupLevels(handle=handle, partition=partition, bucket=bucket, runs=())
     return scan_files(handle, [file], [older.path(file)], handle.schema.key_fields).collect()
 
 
@@ -100,11 +100,11 @@ def stranger(keys):
 
 
 def test_files_that_cannot_hold_a_key_are_not_opened(tables_path):
-    handle = open_handle(str(tables_path / "files_rolling"))
+    handle = open_context(str(tables_path / "files_rolling"))
     [(partition, bucket, restored, _)] = list(buckets(handle))
-    run = Levels.of(restored.files, handle.options).runs[-1]
+    run = LsmLevels.of(restored.files, handle.options).runs[-1]
     assert len(run.files) == 2
-    older = Older(handle=handle, partition=partition, bucket=bucket, runs=(run,))
+    older = LookupLevels(handle=handle, partition=partition, bucket=bucket, runs=(run,))
     for file in run.files:
         rows = rows_of(handle, partition, bucket, file)
         assert _touched(older, run.files, rows.head(1)) == [file]
@@ -115,9 +115,9 @@ def test_files_that_cannot_hold_a_key_are_not_opened(tables_path):
 
 
 def test_one_file_at_a_time_finds_the_same(tables_path, monkeypatch):
-    handle = open_handle(str(tables_path / "files_rolling"))
+    handle = open_context(str(tables_path / "files_rolling"))
     [(partition, bucket, restored, _)] = list(buckets(handle))
-    older = Older(handle=handle, partition=partition, bucket=bucket, runs=Levels.of(restored.files, handle.options).above(0))
+    older = LookupLevels(handle=handle, partition=partition, bucket=bucket, runs=LsmLevels.of(restored.files, handle.options).above(0))
     keys = pl.concat([rows_of(handle, partition, bucket, file) for file in restored.files])
     whole = lookup(older, keys, handle.schema.names)
     monkeypatch.setattr("lakekit.bucket.lookup.MOST_ROWS", 1)
@@ -140,7 +140,7 @@ def test_marks_join_what_was_deleted_before():
 @pytest.mark.parametrize("name", ["vectors_keyed_32_orc", "vectors_keyed_64_avro", "files_index_in_bucket"])
 def test_vectors_are_written_as_they_are_read(name, bits, tables_path, tmp_path):
     shutil.copytree(tables_path / name, tmp_path / name)
-    handle = open_handle(str(tmp_path / name), options={"deletion-vectors.bitmap64": bits == "64"})
+    handle = open_context(str(tmp_path / name), options={"deletion-vectors.bitmap64": bits == "64"})
     seen = 0
     for partition, bucket, restored, vectors in buckets(handle):
         assert vectors.write() == ((), ()), "nothing changed"
@@ -150,7 +150,7 @@ def test_vectors_are_written_as_they_are_read(name, bits, tables_path, tmp_path)
         vectors.mark({})
         (new,), old = vectors.write()
         assert [one.file_name for one in old] == [one.file_name for one in restored.vectors]
-        entry = IndexEntry(**{name: getattr(new, name) for name in new.__slots__}, partition=partition, bucket=bucket)
+        entry = IndexManifestEntry(**{name: getattr(new, name) for name in new.__slots__}, partition=partition, bucket=bucket)
         again = deletion_vector_reader.load(handle, {part.file_name: entry for part in new.ranges})
         want = before | {file.name: sorted({0, 1, *before.get(file.name, ())})}
         assert {name: positions.tolist() for name, positions in again.items()} == {name: held for name, held in want.items() if held}
@@ -172,8 +172,8 @@ def test_vectors_are_written_as_they_are_read(name, bits, tables_path, tmp_path)
 
 @pytest.mark.parametrize("name", ["flights_board", "bucket_rescaled", "old_0_8_2_key", "bucket_postpone"])
 def test_a_bucket_is_restored_from_the_newest_snapshot(name, tables_path):
-    handle = open_handle(str(tables_path / name))
-    live = manifest_reader.live(handle, snapshots.latest(handle))
+    handle = open_context(str(tables_path / name))
+    live = manifest_reader.read_live_entries(handle, snapshots.latest(handle))
     count = 0
     for partition, bucket, restored, _ in buckets(handle):
         mine = [at for at in range(len(live)) if (live.column("partition")[at].as_py(), live.column("bucket")[at].as_py()) == (partition, bucket)]
@@ -187,22 +187,22 @@ def test_a_bucket_is_restored_from_the_newest_snapshot(name, tables_path):
 
 
 def test_a_bucket_nobody_wrote_has_the_number_of_its_partition(tables_path):
-    handle = open_handle(str(tables_path / "bucket_rescaled"))
-    standing = Standing.of(handle, snapshots.latest(handle))
-    partition = manifest_reader.live(handle, snapshots.latest(handle)).column("partition")[0].as_py()
+    handle = open_context(str(tables_path / "bucket_rescaled"))
+    standing = SnapshotBuckets.of(handle, snapshots.latest(handle))
+    partition = manifest_reader.read_live_entries(handle, snapshots.latest(handle)).column("partition")[0].as_py()
     nobody = standing.bucket(partition, 4711)
     assert nobody.files == ()
     assert nobody.max_sequence == -1
     assert nobody.total_buckets == standing.bucket(partition, 0).total_buckets
-    assert standing.bucket(b"no such partition", 0) == Restored(snapshot_id=snapshots.latest(handle).id)
-    assert Standing.of(handle, None).bucket(partition, 0) == NOTHING
+    assert standing.bucket(b"no such partition", 0) == RestoredBucket(snapshot_id=snapshots.latest(handle).id)
+    assert SnapshotBuckets.of(handle, None).bucket(partition, 0) == NOTHING
 
 
 def test_the_live_files_of_all_partitions_are_read_once(tables_path, monkeypatch):
-    handle = open_handle(str(tables_path / "flights_board"))
+    handle = open_context(str(tables_path / "flights_board"))
     asked = []
-    monkeypatch.setattr(restore.manifests, "live", lambda *given, **how: asked.append(how) or manifests_live(*given, **how))
-    standing = Standing.of(handle, snapshots.latest(handle))
+    monkeypatch.setattr(restore.manifest_reader, "read_live_entries", lambda *given, **how: asked.append(how) or manifests_live(*given, **how))
+    standing = SnapshotBuckets.of(handle, snapshots.latest(handle))
     places = standing.places()
     assert places
     assert sum(len(standing.bucket(*place).files) for place in [*places, (b"no such partition", 0)]) == len(manifests_live(handle, snapshots.latest(handle)))
@@ -211,25 +211,25 @@ def test_the_live_files_of_all_partitions_are_read_once(tables_path, monkeypatch
 
 
 def test_what_could_not_be_read_is_not_taken_for_nothing(tables_path, monkeypatch):
-    handle = open_handle(str(tables_path / "bucket_rescaled"))
-    standing = Standing.of(handle, snapshots.latest(handle))
-    partition = manifest_reader.live(handle, snapshots.latest(handle)).column("partition")[0].as_py()
+    handle = open_context(str(tables_path / "bucket_rescaled"))
+    standing = SnapshotBuckets.of(handle, snapshots.latest(handle))
+    partition = manifest_reader.read_live_entries(handle, snapshots.latest(handle)).column("partition")[0].as_py()
 
     def fails(*_, **__):
         raise StorageFailed("the disk is away", path="manifest")
 
     with monkeypatch.context() as broken:
-        broken.setattr(restore.manifests, "live", fails)
+        broken.setattr(restore.manifest_reader, "read_live_entries", fails)
         with pytest.raises(StorageFailed):
             standing.load([partition])
     assert standing.bucket(partition, 0).files
 
 
 def test_another_number_of_buckets_is_refused(tables_path):
-    handle = open_handle(str(tables_path / "bucket_rescaled"))
-    restored = Restored(total_buckets=2)
+    handle = open_context(str(tables_path / "bucket_rescaled"))
+    restored = RestoredBucket(total_buckets=2)
     check_buckets(handle, b"", restored, 2)
     check_buckets(handle, b"", NOTHING, 7)
-    partition = manifest_reader.live(handle, snapshots.latest(handle)).column("partition")[0].as_py()
+    partition = manifest_reader.read_live_entries(handle, snapshots.latest(handle)).column("partition")[0].as_py()
     with pytest.raises(InvalidOption, match="with a new bucket num 3, but the previous bucket num is 2"):
         check_buckets(handle, partition, restored, 3)

@@ -13,8 +13,8 @@ from hypothesis import given, settings, strategies as st
 
 import lakekit as lk
 from lakekit import plugins
-from lakekit.model.manifest_entries import Entries
-from lakekit.read import lazy_frames, lazy, lookup, peek, planner, table_scan, time_travel
+from lakekit.model.manifest_entries import ManifestEntries
+from lakekit.read import lazy, lazy_frames, lookup, peek, planner, table_scan, time_travel
 from lakekit.storage.local import LocalStorage
 from lakekit.storage.protocol import FileMissing
 from lakekit.types import parse
@@ -218,7 +218,9 @@ def test_facts_of_files_are_kept_of_lookups_in_partitions_with_rows_deleted(tmp_
             pl.DataFrame({"p": [None, "a=b", "c/d"][at % 3], "k": [-1, at, at], "n": [at, at, 100]}, schema={"p": pl.String, "k": pl.Int32, "n": pl.Int32})
         )
     calls: list[int] = []
-    monkeypatch.setattr(Entries, "files_to_read", lambda self, *, counted, read=Entries.files_to_read: calls.append(len(self)) or read(self, counted=counted))
+    monkeypatch.setattr(
+        ManifestEntries, "files_to_read", lambda self, *, counted, read=ManifestEntries.files_to_read: calls.append(len(self)) or read(self, counted=counted)
+    )
     for _ in range(ROUNDS):
         for at in (3, 4, 5, 50):
             assert table.scan().filter(pl.col("k") == at).collect().rows() == [([None, "a=b", "c/d"][at % 3], at, n) for n in (at, 100) if at < 24]

@@ -14,7 +14,7 @@ import pytest
 import lakekit as lk
 from lakekit import plugins
 from lakekit.file_index import bitmap
-from lakekit.model.manifest_entries import Entries
+from lakekit.model.manifest_entries import ManifestEntries
 from lakekit.read import explain
 from lakekit.storage.local import LocalStorage
 
@@ -213,8 +213,8 @@ def test_files_that_bounds_leave_out_are_not_copied_with_their_indexes(tmp_path:
     for _ in range(2):
         assert found(table, 303) == ["3-303", "3-303"]
     taken: list[int] = []
-    take = Entries.take
-    monkeypatch.setattr(Entries, "take", lambda self, indices: taken.append(len(indices)) or take(self, indices))
+    take = ManifestEntries.take
+    monkeypatch.setattr(ManifestEntries, "take", lambda self, indices: taken.append(len(indices)) or take(self, indices))
     explained = table.explain(pl.col("k") == 404)
     assert [(step.what, step.before, step.after) for step in explained.steps] == [("files", 14, 13), ("files", 13, 1), ("rows", 44, 2)]
     assert taken == []

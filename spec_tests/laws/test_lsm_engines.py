@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings, strategies as st
 from lakekit.columns import LEVEL
 from lakekit.errors import LakekitError
 from lakekit.lsm import rule as rules
-from lakekit.lsm.merge import chooses, merge, winner_mask
+from lakekit.lsm.merge import merge, selects_rows, winner_mask
 from lakekit.testing import oracle
 from lakekit.testing.strategies import ENGINES, canonical, merges, plain
 
@@ -43,7 +43,7 @@ def test_engines_equal_the_oracle(engine, data):
     case = data.draw(merges(engine))
     try:
         want = oracle.merge(case.rows(), case.rule)
-    except oracle.Refused:
+    except oracle.RefusedRows:
         found = merged(case)
         assert isinstance(found, LakekitError), found
         assert any(words in str(found) for words in REFUSALS), found
@@ -125,7 +125,7 @@ def test_deletes_are_dropped_by_those_who_read(case):
     assume(not isinstance(kept, LakekitError))
     read = plain(merge(case.frame(), case.rule))
     assert canonical(read, case.rule) == canonical([row for row in kept if row["_VALUE_KIND"] % 2 == 0], case.rule)
-    if chooses(case.rule):
+    if selects_rows(case.rule):
         assert int(np.count_nonzero(winner_mask(case.frame(), case.rule))) == len(read)
 
 

@@ -100,7 +100,10 @@ def test_a_bound_that_could_not_be_read_meets_every_file_of_its_bucket():
 
 def test_no_files_no_sections():
     nothing = np.zeros(0, int)
-    assert len(sorted_runs.sections([pl.Series([], dtype=pl.Int64)], [pl.Series([], dtype=pl.Int64)], levels=nothing, min_sequence=nothing, max_sequence=nothing)) == 0
+    assert (
+        len(sorted_runs.sections([pl.Series([], dtype=pl.Int64)], [pl.Series([], dtype=pl.Int64)], levels=nothing, min_sequence=nothing, max_sequence=nothing))
+        == 0
+    )
 
 
 # ---- slices -----------------------------------------------------------------------------------------------------------------------------
@@ -128,7 +131,7 @@ def test_slices_hold_every_key_once(kind, drawn, limit):
     value = VALUES[kind]
     bounds = [sorted((value(low), value(low + width))) for low, width, _ in drawn]
     low, high = pl.DataFrame({"k": [one[0] for one in bounds]}), pl.DataFrame({"k": [one[1] for one in bounds]})
-    found = sorted_runs.slices(low, high, np.array([one[2] for one in drawn]), limit)
+    found = sorted_runs.split_key_ranges(low, high, np.array([one[2] for one in drawn]), limit)
     keys = pl.concat([low, high, pl.DataFrame({"k": [value(n) for n in range(0, 8000, 97)]}, schema=low.schema)])
     held = sum(keys.select((pl.lit(True) if part.expr() is None else part.expr()).cast(pl.Int32).alias("n"))["n"] for part in found)
     assert (held == 1).all() if isinstance(held, pl.Series) and len(held) == keys.height else len(found) == 1
@@ -138,7 +141,7 @@ def test_slices_hold_every_key_once(kind, drawn, limit):
 
 def test_slices_are_about_as_big_as_asked():
     bounds = pl.DataFrame({"k": [0, 0]}), pl.DataFrame({"k": [999_999, 499_999]})
-    found = sorted_runs.slices(*bounds, np.array([1_000_000, 500_000]), 250_000)
+    found = sorted_runs.split_key_ranges(*bounds, np.array([1_000_000, 500_000]), 250_000)
     keys = pl.concat([pl.DataFrame({"k": np.arange(1_000_000)}), pl.DataFrame({"k": np.arange(500_000)})])
     assert len(found) == 6
     assert all(keys.filter(part.expr()).height <= 251_000 for part in found)
@@ -146,7 +149,7 @@ def test_slices_are_about_as_big_as_asked():
 
 def test_slices_run_along_the_first_column_that_varies():
     low, high = pl.DataFrame({"day": [7, 7], "id": [0, 50]}), pl.DataFrame({"day": [7, 7], "id": [99, 60]})
-    found = sorted_runs.slices(low, high, np.array([100, 10]), 60)
+    found = sorted_runs.split_key_ranges(low, high, np.array([100, 10]), 60)
     assert {part.column for part in found} == {"id"}
     assert len(found) == 2
     assert str(found[0].expr()) == str(pl.col("id") < found[0].high)

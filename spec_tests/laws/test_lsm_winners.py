@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from lakekit.lsm import key_codes as keyed, winners
-from lakekit.lsm.rule import MergeRule
-from lakekit.lsm.row_versions import ladder
+from lakekit.lsm.row_versions import version_rounds
+from lakekit.lsm.rule import MergeSpec
 from lakekit.testing.strategies import field_of
 
 FEW = settings(max_examples=settings.default.max_examples // 3)
@@ -50,7 +50,7 @@ def section(kind, drawn):
 
 def rule_for(frame):
     key = tuple(name for name in frame.columns if not name.startswith("_"))
-    return MergeRule(engine="deduplicate", key=key, fields=tuple(field_of(name, "INT NOT NULL") for name in key))
+    return MergeSpec(engine="deduplicate", key=key, fields=tuple(field_of(name, "INT NOT NULL") for name in key))
 
 
 def expected(kind, drawn, *, newest):
@@ -79,9 +79,9 @@ def test_every_path_finds_the_newest_and_the_oldest(kind, drawn):
 @given(drawn=rows)
 def test_hashes_that_collide_are_told_apart(drawn):
     frame = section("text", drawn)
-    honest = keyed.of(frame, ("k",))
+    honest = keyed.encode_keys(frame, ("k",))
     for codes in (np.zeros(len(drawn), np.uint64), honest.codes & np.uint64(1), honest.codes & np.uint64(3 << 62)):
-        found, starts = keyed.blocks(keyed.Keys(columns=honest.columns, codes=codes, exact=False, low=0, high=2**64 - 1))
+        found, starts = keyed.blocks(keyed.KeyCodes(columns=honest.columns, codes=codes, exact=False, low=0, high=2**64 - 1))
         groups = [found[start:end].tolist() for start, end in zip(starts, [*starts[1:], len(found)], strict=True)]
         texts = frame["k"].to_list()
         assert sorted(map(tuple, groups)) == sorted(tuple(at for at, text in enumerate(texts) if text == one) for one in set(texts))
@@ -91,7 +91,7 @@ def test_hashes_that_collide_are_told_apart(drawn):
 @given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=20))
 def test_the_ladder_holds_every_version_once(sizes):
     starts = np.cumsum(sizes) - np.array(sizes)
-    layout = ladder(np.arange(sum(sizes)), starts)
+    layout = version_rounds(np.arange(sum(sizes)), starts)
     assert sorted(layout.rows.tolist()) == list(range(sum(sizes)))
     assert layout.heights == tuple(sum(size > step for size in sizes) for step in range(max(sizes)))
     columns = {}

@@ -13,16 +13,16 @@ from lakekit.codec import avro_container
 from lakekit.errors import Corrupt, Unsupported
 from lakekit.metadata import manifest_reader, snapshots
 from lakekit.model.data_file import Stats
-from lakekit.model.manifests import ManifestFile, decode_list, decode_lists, encode_list
-from lakekit.model.metadata_records import Extra
+from lakekit.model.manifests import ManifestFileMeta, decode_list, decode_lists, encode_list
+from lakekit.model.metadata_records import ExtraField
 from lakekit.storage.protocol import FileMissing
-from lakekit.world import World
+from lakekit.world import Runtime
 
 
-def made(number: int) -> ManifestFile:
+def made(number: int) -> ManifestFileMeta:
     bounds = Stats(min_values=bytes(12), max_values=bytes([number]) * 12, null_counts=(number, None))
     known = {"min_bucket": 0, "max_bucket": number, "min_level": 0, "max_level": 5} if number % 2 else {}
-    return ManifestFile(
+    return ManifestFileMeta(
         name=f"manifest-{number}", size_bytes=100 + number, num_added_files=number, num_deleted_files=1, partition_stats=bounds, schema_id=0, **known
     )
 
@@ -51,7 +51,7 @@ def test_lists_that_say_different_things_of_a_manifest_keep_their_own():
 
 
 def test_fields_of_newer_writers_stay():
-    newer = replace(made(3), extra=(Extra("_NEW", '["null", "long"]', 5),))
+    newer = replace(made(3), extra=(ExtraField("_NEW", '["null", "long"]', 5),))
     lists = [(None, encode_list([made(number) for number in range(20)])), (None, encode_list([newer] * 1))]
     assert decode_lists(lists)[1] == [newer]
 
@@ -83,7 +83,7 @@ def test_a_list_that_is_not_there_is_left_to_be_missed(tmp_path):
     table = lk.create(tmp_path / "t", pl.Schema({"k": pl.Int64()}), options={"bucket": "-1", "write-only": "true"})
     for number in range(3):
         table.append(pl.DataFrame({"k": [number]}))
-    handle = replace(table.handle(), world=World())
+    handle = replace(table.handle(), world=Runtime())
     known = snapshots.all(handle)
     handle.storage.delete([handle.layout.manifest(known[1].delta_manifest_list)])
     manifest_reader.read_lists(handle, [(snapshot, which) for snapshot in known for which in ("base", "delta", "changelog")])
@@ -96,11 +96,11 @@ def test_the_entries_of_each_are_those_of_all(tmp_path):
     table = lk.create(tmp_path / "t", pl.Schema({"k": pl.Int64()}), options={"bucket": "-1", "write-only": "true"})
     for number in range(5):
         table.append(pl.DataFrame({"k": [number]}))
-    handle = replace(table.handle(), world=World())
+    handle = replace(table.handle(), world=Runtime())
     newest = snapshots.latest(handle)
     assert newest is not None
     listed = manifest_reader.manifest_files(handle, newest)
     parts = manifest_reader.read_each(handle, [*listed, listed[0]])
     names = [part.column("file_name").to_pylist() for part in parts]
-    assert names[:-1] == [manifest_reader.read_entries(replace(handle, world=World()), [one]).column("file_name").to_pylist() for one in listed]
+    assert names[:-1] == [manifest_reader.read_entries(replace(handle, world=Runtime()), [one]).column("file_name").to_pylist() for one in listed]
     assert names[-1] == names[0]

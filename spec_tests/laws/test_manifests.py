@@ -13,27 +13,27 @@ from hypothesis import given, settings, strategies as st
 from lakekit.codec import avro_columns
 from lakekit.errors import Corrupt, StorageFailed, Unsupported
 from lakekit.metadata import manifest_reader, snapshots
-from lakekit.metadata.table_context import Handle, open_handle
-from lakekit.model import manifest_entries, entry_files, manifests
-from lakekit.model.data_file import DataFile
-from lakekit.model.entry_files import Manifest
+from lakekit.metadata.table_context import TableContext, open_context
+from lakekit.model import entry_files, manifest_entries, manifests
+from lakekit.model.data_file import DataFileMeta
+from lakekit.model.entry_files import ManifestBytes
 from lakekit.storage.memory import MemoryStorage
 from lakekit.testing.fixtures import fixtures
-from lakekit.world import Shelf, World
+from lakekit.world import LRUCache, Runtime
 
 
 @pytest.fixture
-def handle() -> Handle:
+def handle() -> TableContext:
     """The flights table, in memory, in a world of its own."""
     table = fixtures() / "flights" / "table"
     storage = MemoryStorage()
     for path in table.rglob("*"):
         if path.is_file() and "bucket-" not in str(path):
             storage.put(f"t/{path.relative_to(table).as_posix()}", path.read_bytes())
-    return open_handle("t", storage=storage, world=World())
+    return open_context("t", storage=storage, world=Runtime())
 
 
-def reads(handle: Handle) -> list[str]:
+def reads(handle: TableContext) -> list[str]:
     """What was read since the last call."""
     storage = handle.storage
     assert isinstance(storage, MemoryStorage)
@@ -42,14 +42,14 @@ def reads(handle: Handle) -> list[str]:
     return found
 
 
-def test_a_plan_after_one_more_commit_reads_only_what_is_new(handle: Handle) -> None:
+def test_a_plan_after_one_more_commit_reads_only_what_is_new(handle: TableContext) -> None:
     ids = snapshots.ids(handle)
     before, after = snapshots.read(handle, ids[-2]), snapshots.read(handle, ids[-1])
-    manifest_reader.live(handle, before)
+    manifest_reader.read_live_entries(handle, before)
     reads(handle)
-    manifest_reader.live(handle, before)
+    manifest_reader.read_live_entries(handle, before)
     assert reads(handle) == []
-    manifest_reader.live(handle, after)
+    manifest_reader.read_live_entries(handle, after)
     known = {file.name for file in manifest_reader.manifest_files(handle, before)}
     new = [file.name for file in manifest_reader.manifest_files(handle, after) if file.name not in known]
     assert reads(handle) == [f"t/manifest/{name}" for name in (after.base_manifest_list, after.delta_manifest_list, *new)]
@@ -57,13 +57,13 @@ def test_a_plan_after_one_more_commit_reads_only_what_is_new(handle: Handle) -> 
 
 @pytest.mark.long
 @pytest.mark.parametrize("budget", [0, 3_000, 1 << 30])
-def test_what_is_kept_changes_no_answer(handle: Handle, budget: int) -> None:
+def test_what_is_kept_changes_no_answer(handle: TableContext, budget: int) -> None:
     """With any budget, every snapshot asked in any order has the same live files as when nothing is known."""
-    small = replace(handle, world=World(decoded=Shelf(budget)))
+    small = replace(handle, world=Runtime(decoded=LRUCache(budget)))
     for number in [*snapshots.ids(handle), *reversed(snapshots.ids(handle))]:
         snapshot = snapshots.read(handle, number)
-        fresh = manifest_reader.live(replace(handle, world=World()), snapshot)
-        assert manifest_reader.live(small, snapshot).table.equals(fresh.table)
+        fresh = manifest_reader.read_live_entries(replace(handle, world=Runtime()), snapshot)
+        assert manifest_reader.read_live_entries(small, snapshot).table.equals(fresh.table)
         assert int(fresh.numbers("row_count").sum()) == snapshot.total_record_count
     assert small.world.decoded.size_bytes <= budget
 
@@ -76,31 +76,31 @@ def test_partitions_cold_twice_and_known(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(avro_columns, "FEW_RECORDS", 0)
     compared = 0
     for path in sorted((fixtures() / "tables").glob("partition_*/snapshot")):
-        handle = open_handle(str(path.parent))
+        handle = open_context(str(path.parent))
         snapshot = snapshots.latest(handle)
         assert snapshot is not None
-        whole = manifest_reader.live(handle, snapshot)
+        whole = manifest_reader.read_live_entries(handle, snapshot)
         for partition in whole.column("partition").unique().slice(0, 3):
 
             def keep(rows: pa.BinaryArray, partition: pa.Scalar = partition) -> np.ndarray:
                 return np.asarray(pc.equal(rows, partition))
 
             expected = whole.filter(keep(whole.column("partition"))).table
-            fresh = replace(handle, world=World())
+            fresh = replace(handle, world=Runtime())
             for place in (fresh, fresh, handle):
-                assert manifest_reader.live(place, snapshot, keep_partitions=keep).table.equals(expected)
+                assert manifest_reader.read_live_entries(place, snapshot, keep_partitions=keep).table.equals(expected)
             compared += 1
     assert compared > 10
     assert len(in_part) >= compared
 
 
-def test_a_broken_record_of_another_partition_is_named_once_it_is_read(handle: Handle, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_record_of_another_partition_is_named_once_it_is_read(handle: TableContext, monkeypatch: pytest.MonkeyPatch) -> None:
     """Partitions that nobody asks for are not looked into; what is broken in one that is asked for is told as for the whole manifest."""
     monkeypatch.setattr(avro_columns, "FEW_RECORDS", 0)
     snapshot = snapshots.latest(handle)
     assert snapshot is not None
-    data = entry_files.encode(manifest_reader.live(handle, snapshot), codec="null")
-    torn = Manifest("m", data.replace(b"parquet", b"\xff\xff\xff\xff\xff\xff\xff"))
+    data = entry_files.encode(manifest_reader.read_live_entries(handle, snapshot), codec="null")
+    torn = ManifestBytes("m", data.replace(b"parquet", b"\xff\xff\xff\xff\xff\xff\xff"))
     with pytest.raises(Corrupt) as whole:
         entry_files.decode([torn])
     with pytest.raises(Corrupt) as part:
@@ -109,23 +109,23 @@ def test_a_broken_record_of_another_partition_is_named_once_it_is_read(handle: H
     assert len(entry_files.decode_where([torn], lambda rows: np.zeros(len(rows), bool))) == 0
 
 
-def test_pruning_by_what_add_and_delete_share(handle: Handle) -> None:
+def test_pruning_by_what_add_and_delete_share(handle: TableContext) -> None:
     snapshot = snapshots.latest(handle)
     assert snapshot is not None
-    whole = manifest_reader.live(handle, snapshot)
+    whole = manifest_reader.read_live_entries(handle, snapshot)
     for bucket in (0, 1):
 
-        def keep(file: manifests.ManifestFile, bucket: int = bucket) -> bool:
+        def keep(file: manifests.ManifestFileMeta, bucket: int = bucket) -> bool:
             return file.min_bucket is None or file.max_bucket is None or file.min_bucket <= bucket <= file.max_bucket
 
-        def mask(found: manifest_entries.Entries, bucket: int = bucket) -> np.ndarray:
+        def mask(found: manifest_entries.ManifestEntries, bucket: int = bucket) -> np.ndarray:
             return found.numbers("bucket") == bucket
 
-        some = manifest_reader.live(handle, snapshot, keep_manifest=keep, keep_entries=mask)
+        some = manifest_reader.read_live_entries(handle, snapshot, keep_manifest=keep, keep_entries=mask)
         assert some.table.equals(whole.filter(mask(whole)).table)
 
 
-def test_lists_of_every_kind(handle: Handle) -> None:
+def test_lists_of_every_kind(handle: TableContext) -> None:
     snapshot = snapshots.latest(handle)
     assert snapshot is not None
     base, delta = manifest_reader.manifest_files(handle, snapshot, "base"), manifest_reader.manifest_files(handle, snapshot, "delta")
@@ -136,7 +136,7 @@ def test_lists_of_every_kind(handle: Handle) -> None:
     assert len(manifest_reader.no_entries()) == 0
 
 
-def test_torn_manifest(handle: Handle) -> None:
+def test_torn_manifest(handle: TableContext) -> None:
     snapshot = snapshots.latest(handle)
     assert snapshot is not None
     assert isinstance(handle.storage, MemoryStorage)
@@ -144,25 +144,25 @@ def test_torn_manifest(handle: Handle) -> None:
     data = handle.storage.read(f"t/manifest/{name}")
     handle.storage.put(f"t/manifest/{name}", data[:-38])
     with pytest.raises(Corrupt) as caught:
-        manifest_reader.live(handle, snapshot)
+        manifest_reader.read_live_entries(handle, snapshot)
     sizes = [f"{size:,}".replace(",", " ") for size in (len(data) - 38, len(data))]
     assert str(caught.value) == f"{name} is {sizes[0]} bytes, the manifest list says {sizes[1]}. Nothing was read"
     assert (caught.value.path, caught.value.offset, caught.value.field) == (f"t/manifest/{name}", len(data) - 38, "_FILE_SIZE")
 
 
-def test_missing_files_are_named(handle: Handle) -> None:
+def test_missing_files_are_named(handle: TableContext) -> None:
     snapshot = snapshots.latest(handle)
     assert snapshot is not None
     name = manifest_reader.manifest_files(handle, snapshot)[0].name
     handle.storage.delete([f"t/manifest/{name}"])
     with pytest.raises(StorageFailed, match=f"the manifest list names {name}, which is not there"):
-        manifest_reader.live(handle, snapshot)
+        manifest_reader.read_live_entries(handle, snapshot)
     handle.storage.delete([f"t/manifest/{snapshot.base_manifest_list}"])
     with pytest.raises(StorageFailed, match=rf"snapshot {snapshot.id} of t names manifest-list-.*, which is not there"):
-        manifest_reader.live(replace(handle, world=World()), snapshot)
+        manifest_reader.read_live_entries(replace(handle, world=Runtime()), snapshot)
 
 
-def test_hostile_names_open_nothing(handle: Handle) -> None:
+def test_hostile_names_open_nothing(handle: TableContext) -> None:
     snapshot = snapshots.latest(handle)
     assert snapshot is not None
     listed = manifest_reader.manifest_files(handle, snapshot, "delta")
@@ -177,7 +177,7 @@ def test_hostile_names_open_nothing(handle: Handle) -> None:
 
 def one(**changes: object) -> bytes:
     """A manifest of one entry with some fields changed in its bytes."""
-    found = manifest_entries.of_files([DataFile(name="a", size_bytes=1, row_count=1)], partition=bytes(12), bucket=0, total_buckets=1)
+    found = manifest_entries.of_files([DataFileMeta(name="a", size_bytes=1, row_count=1)], partition=bytes(12), bucket=0, total_buckets=1)
     kind = changes.pop("kind", 0)
     assert isinstance(kind, int)
     data = bytearray(entry_files.encode(found, codec="null"))
@@ -189,7 +189,7 @@ def one(**changes: object) -> bytes:
 
 def test_unknown_kind_is_corrupt() -> None:
     with pytest.raises(Corrupt, match="_KIND is 7, in record 0") as caught:
-        entry_files.decode([Manifest("m", one(kind=7))])
+        entry_files.decode([ManifestBytes("m", one(kind=7))])
     assert (caught.value.path, caught.value.field) == ("m", "_KIND")
     assert caught.value.offset
 
@@ -197,7 +197,7 @@ def test_unknown_kind_is_corrupt() -> None:
 @pytest.mark.parametrize("version", [0, 1, 3])
 def test_other_versions_are_refused_by_name(version: int) -> None:
     with pytest.raises(Unsupported, match=f"m: manifest entry of version {version}; lakekit knows 2") as caught:
-        entry_files.decode([Manifest("m", one(version=version))])
+        entry_files.decode([ManifestBytes("m", one(version=version))])
     assert caught.value.feature == f"manifest-entry.version-{version}"
     assert caught.value.path == "m"
 
@@ -209,7 +209,7 @@ def test_other_versions_are_refused_by_name(version: int) -> None:
 @given(st.lists(st.tuples(st.sets(st.integers(0, 9), min_size=1, max_size=3), st.integers(1, 40)), max_size=40))
 def test_a_shelf_forgets_what_was_not_used_for_longest_and_what_is_superseded(steps: list[tuple[set[int], int]]) -> None:
     """The model: groups in order of use with their keys and weights; one goes when nothing of it is the newest, and the front while all weigh more than 100."""
-    shelf = Shelf(100)
+    shelf = LRUCache(100)
     groups: dict[int, tuple[set[int], int]] = {}
     for step, (keys, weight) in enumerate(steps):
         for key in sorted(keys):
@@ -226,9 +226,9 @@ def test_a_shelf_forgets_what_was_not_used_for_longest_and_what_is_superseded(st
         assert shelf.size_bytes == sum(size for _, size in groups.values())
 
 
-def test_manifests_decoded_apart_are_put_together_once(handle: Handle, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_manifests_decoded_apart_are_put_together_once(handle: TableContext, monkeypatch: pytest.MonkeyPatch) -> None:
     """The entries of a snapshot are the same object the next time, and weigh what they are; a few of many manifests are not worth a copy of their own."""
-    small = replace(handle, world=World())
+    small = replace(handle, world=Runtime())
     newest = snapshots.latest(small)
     assert newest is not None
     files = manifest_reader.manifest_files(small, newest)
@@ -237,12 +237,14 @@ def test_manifests_decoded_apart_are_put_together_once(handle: Handle, monkeypat
     copies: list[int] = []
     concat = manifest_entries.concat
     monkeypatch.setattr(manifest_entries, "concat", lambda parts: (copies.append(len(parts)), concat(parts))[1])
-    first = manifest_reader.live(small, newest)
+    first = manifest_reader.read_live_entries(small, newest)
     assert max(copies) == len(files) > 2
     weight = small.world.decoded.size_bytes
     copies.clear()
-    assert manifest_reader.live(small, newest) is manifest_reader.live(small, newest)
-    assert manifest_reader.live(small, newest).table.equals(first.table)
+    assert manifest_reader.read_live_entries(small, newest) is manifest_reader.read_live_entries(small, newest)
+    assert manifest_reader.read_live_entries(small, newest).table.equals(first.table)
     assert max(copies, default=1) == 1
-    assert manifest_reader.live(small, files[:1]).table.equals(manifest_reader.live(replace(handle, world=World()), files[:1]).table)
+    assert manifest_reader.read_live_entries(small, files[:1]).table.equals(
+        manifest_reader.read_live_entries(replace(handle, world=Runtime()), files[:1]).table
+    )
     assert small.world.decoded.size_bytes < 2 * weight

@@ -11,11 +11,11 @@ import pytest
 import lakekit as lk
 from lakekit.codec import avro_container, avro_schema, avro_small, binary_row
 from lakekit.commit import partition_ranges
-from lakekit.errors import Corrupt, LakekitError
 from lakekit.data_file import paths
+from lakekit.errors import Corrupt, LakekitError
 from lakekit.model import manifest_entries
-from lakekit.model.data_file import DataFile
-from lakekit.model.manifests import ManifestFile
+from lakekit.model.data_file import DataFileMeta
+from lakekit.model.manifests import ManifestFileMeta
 from lakekit.types import Field, parse
 
 SCHEMA = b'{"type": "record", "name": "r", "fields": [{"name": "v", "type": "string"}]}'
@@ -90,7 +90,7 @@ def test_manifests_that_may_hold_one_of_many_partitions(types):
     for at in range(120):
         stats = partition_ranges.of_partitions({row(): 1 for _ in range(luck.randrange(1, 4))}, fields)
         stats = replace(stats, null_counts=None) if luck.random() < 0.2 else stats
-        files.append(ManifestFile(name=f"m-{at}", size_bytes=1, num_added_files=1, num_deleted_files=0, partition_stats=stats, schema_id=0))
+        files.append(ManifestFileMeta(name=f"m-{at}", size_bytes=1, num_added_files=1, num_deleted_files=0, partition_stats=stats, schema_id=0))
     for count in (0, 1, 2, 5):
         asked = partition_ranges.values_of([row() for _ in range(count)], fields)
         assert partition_ranges.holders(files, asked, fields) == [file for file in files if partition_ranges.may_hold(file, asked, fields)]
@@ -106,7 +106,7 @@ def handle(tmp_path_factory):
 
 def rows(*names: str, external: str | None = None):
     partitions = [binary_row.with_arity(binary_row.encode([value], [TEXT]), 1) for value in ("a b", None, "c/d")]
-    files = [DataFile(name=name, size_bytes=1, row_count=1, external_path=None if external is None else f"{external}/{name}") for name in names]
+    files = [DataFileMeta(name=name, size_bytes=1, row_count=1, external_path=None if external is None else f"{external}/{name}") for name in names]
     return [(manifest_entries.ADD, partitions[at % 3], at % 4 - 2, 2, file) for at, file in enumerate(files)]
 
 

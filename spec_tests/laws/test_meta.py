@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakekit.errors import BranchNotFound, ConsumerNotFound, Corrupt, InvalidOption, LakekitError, SnapshotNotFound, StorageFailed, TableNotFound, TagNotFound
-from lakekit.metadata import branches, consumers, schemas, snapshots, statistics, tags, metadata_io
-from lakekit.metadata.table_context import Handle, name_of, open_handle
+from lakekit.metadata import branches, consumers, metadata_io, schemas, snapshots, statistics, tags
+from lakekit.metadata.table_context import TableContext, name_of, open_context
 from lakekit.storage.memory import MemoryStorage
 from lakekit.storage.protocol import FileMissing
-from lakekit.world import World
+from lakekit.world import Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -51,15 +51,15 @@ class Waiting:
     happens: Callable[[], None] = lambda: None
     waits: list[float] = field(default_factory=list)
 
-    def world(self) -> World:
-        return World(wait=self._wait)
+    def world(self) -> Runtime:
+        return Runtime(wait=self._wait)
 
     def _wait(self, duration_ms: float) -> None:
         self.waits.append(duration_ms)
         self.happens()
 
 
-def table(known: Iterable[int] = (), *, latest: bytes | None = None, earliest: bytes | None = None, **snapshot: Any) -> tuple[Handle, MemoryStorage]:
+def table(known: Iterable[int] = (), *, latest: bytes | None = None, earliest: bytes | None = None, **snapshot: Any) -> tuple[TableContext, MemoryStorage]:
     storage = MemoryStorage()
     storage.put(f"{ROOT}/schema/schema-0", schema_bytes())
     for number in known:
@@ -67,7 +67,7 @@ def table(known: Iterable[int] = (), *, latest: bytes | None = None, earliest: b
     for name, hint in (("LATEST", latest), ("EARLIEST", earliest)):
         if hint is not None:
             storage.put(f"{ROOT}/snapshot/{name}", hint)
-    return open_handle(ROOT, storage=storage, world=Waiting().world()), storage
+    return open_context(ROOT, storage=storage, world=Waiting().world()), storage
 
 
 # ---- hints -------------------------------------------------------------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ def test_an_unreadable_hint_is_no_hint(tmp_path: Path) -> None:
         (tmp_path / folder).mkdir(exist_ok=True)
         (tmp_path / folder / name).write_bytes(data)
     (tmp_path / "snapshot" / "LATEST").mkdir()
-    assert snapshots.latest_id(open_handle(tmp_path)) == 2
+    assert snapshots.latest_id(open_context(tmp_path)) == 2
 
 
 def test_a_good_hint_saves_the_listing() -> None:
@@ -161,7 +161,7 @@ def test_what_expires_while_it_is_searched_is_searched_again() -> None:
     storage.put(f"{ROOT}/schema/schema-0", schema_bytes())
     for number in range(1, 5):
         storage.put(f"{ROOT}/snapshot/snapshot-{number}", snapshot_bytes(number))
-    handle = open_handle(ROOT, storage=storage)
+    handle = open_context(ROOT, storage=storage)
     found = snapshots.earliest(handle)
     assert found is not None
     assert found.id > 1
@@ -204,7 +204,7 @@ def test_by_watermark(marks: list[int | None]) -> None:
 # ---- texts -----------------------------------------------------------------------------------------------------------------------------------------
 
 
-def tagged() -> Handle:
+def tagged() -> TableContext:
     handle, storage = table([5, 6, 7])
     storage.put(handle.layout.tag("v1"), snapshot_bytes(5))
     storage.put(handle.layout.tag("month-end"), snapshot_bytes(6, tagCreateTime=[2026, 11, 21, 9, 25], tagTimeRetained=5))
@@ -274,7 +274,7 @@ def test_wrong_folders(path: str, why: str) -> None:
         storage.put(f"/w/shop.db/{name}", data)
     storage.put("/w/other/file", b"")
     with pytest.raises(TableNotFound) as raised:
-        open_handle(path, storage=handle.storage)
+        open_context(path, storage=handle.storage)
     assert str(raised.value) == f'no Paimon table at "{path}": {why}'
     assert raised.value.name == path
 
@@ -290,7 +290,7 @@ def test_a_handle_knows_its_newest_schema_and_the_callers_options() -> None:
     handle, storage = table([1])
     storage.put(f"{ROOT}/schema/schema-10", schema_bytes(10, options={"bucket": "4", "data-file.path-directory": "data", "scan.fallback-branch": "b"}))
     storage.put(f"{ROOT}/schema/schema-9", schema_bytes(9, comment="nine"))
-    opened = open_handle(ROOT, storage=storage, options={"scan.snapshot-id": 1, "scan.mode": None})
+    opened = open_context(ROOT, storage=storage, options={"scan.snapshot-id": 1, "scan.mode": None})
     assert (opened.schema.id, opened.options.bucket, opened.options.scan_snapshot_id, opened.fallback_branch) == (10, 4, 1, "b")
     assert (opened.dynamic, opened.all_options["scan.snapshot-id"], opened.kind) == ({"scan.snapshot-id": 1, "scan.mode": None}, "1", "key")
     assert opened.layout.bucket_dir("", 0) == f"{ROOT}/data/bucket-0"
@@ -329,7 +329,7 @@ def test_a_data_directory_stays_inside(directory: str) -> None:
     _, storage = table()
     storage.put(f"{ROOT}/schema/schema-0", schema_bytes(options={"data-file.path-directory": directory}))
     with pytest.raises(Corrupt, match="leaves the table's folder"):
-        open_handle(ROOT, storage=storage)
+        open_context(ROOT, storage=storage)
 
 
 def test_branches() -> None:
@@ -342,14 +342,14 @@ def test_branches() -> None:
     assert branches.names(handle) == ["dev"]
     opened = [
         handle.on_branch("dev"),
-        open_handle(ROOT, storage=storage, branch="dev"),
-        open_handle(ROOT, storage=storage, options={"branch": "dev"}),
+        open_context(ROOT, storage=storage, branch="dev"),
+        open_context(ROOT, storage=storage, options={"branch": "dev"}),
     ]
     for branch in opened:
         assert (branch.branch, branch.options.bucket, snapshots.ids(branch)) == ("dev", 9, [1])
         assert (branch.on_branch("main").branch, branch.on_branch(" ").schema.id) == ("main", 0)
     with pytest.raises(BranchNotFound, match=r"shop.orders has no branch 'x'; its branches are dev, empty"):
-        open_handle(ROOT, storage=storage, branch="x")
+        open_context(ROOT, storage=storage, branch="x")
 
 
 def test_changelogs_outlive_snapshots() -> None:
@@ -375,7 +375,7 @@ def test_statistics() -> None:
 @pytest.mark.long
 def test_golden_tables_open(tables_path: Path) -> None:
     for path in sorted(path for path in tables_path.iterdir() if path.is_dir()):
-        handle = open_handle(path)
+        handle = open_context(path)
         newest, known = snapshots.latest(handle), snapshots.ids(handle)
         assert (newest.id if newest else None) == (known[-1] if known else None)
         assert [tag.name for tag in tags.all(handle)] == sorted(tags.names(handle), key=[tag.name for tag in tags.all(handle)].index)
@@ -390,5 +390,5 @@ def test_a_storage_that_fails_is_not_an_empty_table() -> None:
             raise StorageFailed(f"{directory}: no", path=directory)
 
     with pytest.raises(LakekitError) as raised:
-        open_handle(ROOT, storage=Failing())
+        open_context(ROOT, storage=Failing())
     assert type(raised.value) is StorageFailed

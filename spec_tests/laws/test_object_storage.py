@@ -15,9 +15,9 @@ from obstore import exceptions as refusals
 from lakekit import plugins, storage as storages
 from lakekit.errors import CommitStateUnknown, InvalidOption, LockLost, StorageFailed, Unsupported
 from lakekit.storage import object_store as objects, object_store_options
-from lakekit.storage.protocol import FileMissing, Storage
-from lakekit.storage.atomic_write import put_once
+from lakekit.storage.atomic_write import create_exclusive
 from lakekit.storage.object_store_options import Secret
+from lakekit.storage.protocol import FileMissing, Storage
 from lakekit.testing.storage_suite import LAWS
 from spec_tests.longer import some
 from spec_tests.reliability.s3_server import ACCESS_KEY, SECRET_KEY, Asked, S3Server
@@ -183,7 +183,7 @@ def test_without_obstore_the_refusal_names_the_extra(monkeypatch: pytest.MonkeyP
     monkeypatch.delitem(sys.modules, "lakekit.storage.object_store")
     with pytest.raises(Unsupported, match=r"pip install 'lakekit\[cloud\]'") as raised:
         plugins.load("storage", "object-store")
-    assert raised.value.feature == "storage.object"
+    assert raised.value.feature == "storage.object-store"
 
 
 def test_no_secret_is_shown(shared: S3Server) -> None:
@@ -321,27 +321,27 @@ def test_a_lock_stands_in_for_a_store_that_breaks_its_word(server: S3Server) -> 
     server.ignores_conditions = True
     storage, path = opened(server), server.url("t/snapshot/snapshot-1")
     with pytest.raises(Unsupported):
-        put_once(storage, path, b"mine")
+        create_exclusive(storage, path, b"mine")
     asked: list[int] = []
-    assert put_once(storage, path, b"mine", held=lambda: asked.append(1))
-    assert not put_once(storage, path, b"theirs", held=lambda: asked.append(1))
-    assert put_once(storage, path, b"mine", held=lambda: asked.append(1)), "a repeated claim of the winner is true"
+    assert create_exclusive(storage, path, b"mine", held=lambda: asked.append(1))
+    assert not create_exclusive(storage, path, b"theirs", held=lambda: asked.append(1))
+    assert create_exclusive(storage, path, b"mine", held=lambda: asked.append(1)), "a repeated claim of the winner is true"
     assert (server.data("t/snapshot/snapshot-1"), len(asked)) == (b"mine", 1)
 
     def lost() -> None:
         raise LockLost("somebody else has it")
 
     with pytest.raises(LockLost):
-        put_once(storage, server.url("t/snapshot/snapshot-2"), b"mine", held=lost)
+        create_exclusive(storage, server.url("t/snapshot/snapshot-2"), b"mine", held=lost)
     assert server.keys("t/") == ["t/snapshot/snapshot-1"]
     for fault, found in (("lose", True), ("drop", None)):
         path = server.url(f"t/snapshot/{fault}")
         server.fault = lambda asked, name=fault: name if asked.method == "PUT" and asked.key.endswith(name) else None
         if found:
-            assert put_once(storage, path, b"mine", held=lambda: None)
+            assert create_exclusive(storage, path, b"mine", held=lambda: None)
         else:
             with pytest.raises(CommitStateUnknown):
-                put_once(storage, path, b"mine", held=lambda: None)
+                create_exclusive(storage, path, b"mine", held=lambda: None)
 
 
 def test_a_store_is_probed_once(server: S3Server) -> None:

@@ -18,7 +18,7 @@ import lakekit as lk
 from lakekit.codec import hash_index, hashing
 from lakekit.data_file.paths import partition_path
 from lakekit.metadata import manifest_reader
-from lakekit.read import lazy_frames, lazy, pruning, table_scan, time_travel
+from lakekit.read import lazy, lazy_frames, pruning, table_scan, time_travel
 from lakekit.read.condition import predicate_of
 from lakekit.read.planner import _asked_once, plan_read
 from lakekit.testing.query_strategies import conditions
@@ -40,18 +40,18 @@ INDEXED = [name for name in READABLE if any(own.startswith("file-index") for own
 
 
 @cache
-def source(case: str) -> table_scan.Scan:
+def source(case: str) -> table_scan.TableScan:
     """What golden tables are planned through; each plan asks the table anew."""
     return table_scan.scan(table(case).handle())
 
 
-class Told(table_scan.Scan):
+class Told(table_scan.TableScan):
     """A scan that tells its plans: what is said of them is said of those that the rows were read by."""
 
     made: ClassVar[list[Plan]] = []
 
     def _plans(self, handle, position, condition, limit):
-        self.made[:] = table_scan.Scan._plans(self, handle, position, condition, limit)
+        self.made[:] = table_scan.TableScan._plans(self, handle, position, condition, limit)
         return list(self.made)
 
 
@@ -82,7 +82,7 @@ def names(plan) -> set[str]:
 def alone(case: str) -> tuple[tuple[str, pl.DataFrame], ...]:
     """The rows that each file read without a merge shows."""
     of = source(case)
-    whole = of.plans(lazy.Condition())[0]
+    whole = of.plans(lazy.ScanFilter())[0]
     found = []
     for at in whole.raw:
         one = replace(whole, raw=np.array([at]), merged=())
@@ -94,7 +94,7 @@ def alone(case: str) -> tuple[tuple[str, pl.DataFrame], ...]:
 def merged(case: str) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The rows that merged buckets show, and every version they are made of with its file."""
     of = source(case)
-    whole = of.plans(lazy.Condition())[0]
+    whole = of.plans(lazy.ScanFilter())[0]
     rows = lazy_frames.merged([replace(whole, raw=np.zeros(0, np.int64))], of.fields).collect()
     files = [int(at) for bucket in whole.merged for at in bucket.files]
     stored = lazy_frames.stored(replace(whole, raw=np.array(files, np.int64), merged=()), of.fields).collect()
@@ -124,7 +124,7 @@ def test_every_file_with_a_match_is_planned(data):
 def test_every_version_of_a_match_is_planned(data):
     case = data.draw(st.sampled_from(KEYED))
     full = collected(case)
-    if full is None or not source(case).plans(lazy.Condition())[0].merged:
+    if full is None or not source(case).plans(lazy.ScanFilter())[0].merged:
         return
     rows, stored = merged(case)
     condition = data.draw(conditions(full))
@@ -173,7 +173,7 @@ KINDS = {
 }
 
 
-def bounds_of(files: list[pl.Series], t) -> pruning.Bounds:
+def bounds_of(files: list[pl.Series], t) -> pruning.PruningStatistics:
     """What a writer says of files: exact bounds, as Java's collectors make them (they leave NaN out)."""
     low, high = [], []
     for values in files:
@@ -181,7 +181,7 @@ def bounds_of(files: list[pl.Series], t) -> pruning.Bounds:
         some = some.filter(some.is_not_nan()) if some.dtype.is_float() else some
         low.append(some.min() if len(some) else None)
         high.append(some.max() if len(some) else None)
-    return pruning.Bounds(
+    return pruning.PruningStatistics(
         type=t,
         low=pa.array(low, to_arrow(t)),
         high=pa.array(high, to_arrow(t)),
@@ -208,7 +208,7 @@ def test_statistics_drop_no_match(data, kind):
     t = parse(kind)
     kept = np.ones(len(files), bool)
     for text in texts(condition, files[0].dtype):
-        kept &= pruning.keep(predicate_of(text), {"c": bounds_of(files, t)}.get, len(files))
+        kept &= pruning.may_match(predicate_of(text), {"c": bounds_of(files, t)}.get, len(files))
     for values, keep in zip(files, kept, strict=True):
         assert keep or not values.to_frame().filter(condition).height, f"{values.to_list()} holds a match of {condition}"
 
@@ -234,7 +234,7 @@ def test_statistics_drop_what_polars_itself_would_skip(data, kind):
             }
         )
         theirs = stats.select(skip.fill_null(value=False)).to_series().to_numpy()
-        ours = pruning.keep(predicate_of(found.pyarrow_str), {"c": known}.get, len(files))
+        ours = pruning.may_match(predicate_of(found.pyarrow_str), {"c": known}.get, len(files))
         assert not (ours & theirs).any(), f"{condition}: {[values.to_list() for values in files]}, kept {ours}, Polars skips {theirs}"
 
 
@@ -256,7 +256,7 @@ def test_partitions_are_chosen_exactly(data):
     handed, is_whole = lazy.all_filters_of(condition, source(case).schema())
     plan = planned(case, condition)
     chosen = set(plan.entries.column("partition").take(pa.array(plan.chosen)).to_pylist())
-    whole = source(case).plans(lazy.Condition())[0]
+    whole = source(case).plans(lazy.ScanFilter())[0]
     every = set(whole.entries.column("partition").take(pa.array(whole.chosen)).to_pylist())
     paths = {partition_path(plan.handle, one).rstrip("/") for one in every}
     wanted = set(found.partitions().filter(there.select(condition.alias("fits")).to_series())["partition"].to_list()) & paths
@@ -301,7 +301,7 @@ def test_a_named_key_leaves_its_bucket(case):
 def wider(found, stored, row, keys) -> set[int]:
     """Other partitions may have another bucket count, so that the key has another bucket there."""
     handle, fields = found.handle(), [found.handle().schema.field(key) for key in keys]
-    totals = {int(total) for total in np.unique(manifest_reader.live(handle, time_travel.locate(handle).snapshot).numbers("total_buckets"))}
+    totals = {int(total) for total in np.unique(manifest_reader.read_live_entries(handle, time_travel.locate(handle).snapshot).numbers("total_buckets"))}
     values = [pl.Series([row[key]], dtype=stored.schema[key]).to_arrow().cast(to_arrow(field.type)) for key, field in zip(keys, fields, strict=True)]
     return {int(hashing.buckets(handle.options.bucket_function_type, values, [field.type for field in fields], total)[0]) for total in totals if total > 0}
 

@@ -13,7 +13,7 @@ import lakekit as lk
 from lakekit.model import manifest_entries as columns_of
 from lakekit.read import lazy, table_scan
 from lakekit.read.derived import kept
-from lakekit.world import Shelf, World
+from lakekit.world import LRUCache, Runtime
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,7 +84,7 @@ def test_a_shelf_without_room_keeps_nothing_and_says_the_same(tmp_path: Path) ->
     table = lk.create(tmp_path / "t", rows(0).schema, options=OPTIONS)
     for at in range(0, 60, 10):
         table.append(rows(at))
-    small = replace(table.handle(), world=World(decoded=Shelf(500)))
+    small = replace(table.handle(), world=Runtime(decoded=LRUCache(500)))
     source = table_scan.scan(small)
     for asked in ASKED.values():
         wanted = answers(table, asked)
@@ -96,7 +96,7 @@ def test_a_shelf_without_room_keeps_nothing_and_says_the_same(tmp_path: Path) ->
 
 
 def test_what_is_kept_is_of_those_entries() -> None:
-    world, one, other = World(), columns_of.empty(), columns_of.empty()
+    world, one, other = Runtime(), columns_of.empty(), columns_of.empty()
     made = []
 
     def make() -> int:

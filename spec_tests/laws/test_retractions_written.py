@@ -27,7 +27,7 @@ def fails(row: oracle.Row, case) -> bool:
     older = {**row, "_VALUE_KIND": 0, "_SEQUENCE_NUMBER": -1, LEVEL: 0}
     try:
         oracle.merge([older, {**row, LEVEL: 0}], case.rule)
-    except oracle.Refused as refused:
+    except oracle.RefusedRows as refused:
         return "can not accept" in str(refused) or "does not support retraction" in str(refused)
     return False
 

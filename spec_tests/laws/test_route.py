@@ -9,11 +9,11 @@ import polars as pl
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from lakekit.errors import InvalidOption, ValueOutOfRange
 from lakekit.data_file.paths import data_file_path
 from lakekit.data_file.reader import scan_files
+from lakekit.errors import InvalidOption, ValueOutOfRange
 from lakekit.metadata import manifest_reader, snapshots
-from lakekit.metadata.table_context import open_handle
+from lakekit.metadata.table_context import open_context
 from lakekit.testing.fixtures import fixtures
 from lakekit.write import router
 from lakekit.write.bucket_assigners import FixedBuckets, OneBucket
@@ -29,7 +29,7 @@ DYNAMIC = ("bucket_dynamic", "bucket_dynamic_partitioned", "old_0_8_2_dynamic", 
 
 def places(handle):
     """Partition, bucket, number of buckets and rows of every live file."""
-    entries = manifest_reader.live(handle, snapshots.latest(handle))
+    entries = manifest_reader.read_live_entries(handle, snapshots.latest(handle))
     partitions, buckets, totals = (entries.column(name).to_pylist() for name in ("partition", "bucket", "total_buckets"))
     for i, (partition, bucket, total) in enumerate(zip(partitions, buckets, totals, strict=True)):
         file = entries.file(i)
@@ -40,7 +40,7 @@ def places(handle):
 @pytest.mark.long
 @pytest.mark.parametrize("name", FIXED)
 def test_rows_of_golden_tables_are_sent_where_they_lie(name):
-    handle = open_handle(str(TABLES / name))
+    handle = open_context(str(TABLES / name))
     seen = 0
     for partition, bucket, total, rows in places(handle):
         found = list(router.split(rows, handle, router.assigner(handle.with_options({"bucket": total}) if total > 0 else handle)))
@@ -53,7 +53,7 @@ def test_rows_of_golden_tables_are_sent_where_they_lie(name):
 @pytest.mark.long
 @pytest.mark.parametrize("name", DYNAMIC)
 def test_keys_of_golden_tables_stay_in_their_dynamic_bucket(name):
-    handle = open_handle(str(TABLES / name))
+    handle = open_context(str(TABLES / name))
     found = DynamicBuckets.of(handle)
     seen = 0
     for partition, bucket, _, rows in places(handle):

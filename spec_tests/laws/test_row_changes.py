@@ -12,8 +12,8 @@ import pytest
 from hypothesis import Phase, given, settings, strategies as st
 
 import lakekit as lk
-from lakekit.dml.matching_rows import Found
-from lakekit.dml.rewriting import take_away
+from lakekit.dml.matching_rows import TargetRows
+from lakekit.dml.rewriting import delete_rows
 from lakekit.dml.row_change import RowChange
 from spec_tests.conftest import DEEP
 from spec_tests.laws.row_changes import CONDITIONS, NUMBERS, ROWS, TABLES, TEXTS, Oracle, clauses, made, merge, rows_of, values
@@ -120,8 +120,8 @@ def test_somebody_else_was_faster(tmp_path, options):
     table.append([{"k": at} for at in range(6)])
     late = table.handle()
     with RowChange.of(late, only_adds=True) as change:
-        stored = Found.at_newest(late).stored()
-        take_away(change, stored, stored.marked(pl.col("k") == 1))
+        stored = TargetRows.at_newest(late).stored()
+        delete_rows(change, stored, stored.marked(pl.col("k") == 1))
         table.delete("k = 2")
         before = files(table)
         with pytest.raises(lk.Conflict, match="File deletion conflicts"):

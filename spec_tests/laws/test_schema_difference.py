@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 import lakekit as lk
 from lakekit.model.table_schema import TableSchema
-from lakekit.options.frozendict import Frozen
+from lakekit.options.frozendict import FrozenDict
 from lakekit.table.schema_difference import difference
 from lakekit.types import parse
 from spec_tests.doors.views import table
@@ -23,7 +23,7 @@ def schemas(draw):
     ids = draw(st.lists(st.integers(0, 9), unique=True, max_size=6))
     fields = tuple(lk.Field(f"{draw(st.sampled_from('abc'))}{field_id}", draw(types), field_id, comment=draw(st.none() | st.just("c"))) for field_id in ids)
     options = draw(st.dictionaries(st.sampled_from(("bucket", "file.format")), st.sampled_from("12"), max_size=2))
-    return TableSchema(id=draw(st.integers(0, 5)), fields=fields, highest_field_id=9, options=Frozen(options))
+    return TableSchema(id=draw(st.integers(0, 5)), fields=fields, highest_field_id=9, options=FrozenDict(options))
 
 
 @pytest.mark.long

@@ -15,12 +15,12 @@ from hypothesis import given, settings, strategies as st
 from polars.testing import assert_frame_equal
 
 import lakekit as lk
-from lakekit.bucket.restore import Standing
-from lakekit.maintenance import sort_compact
-from lakekit.commit.committer import publish
-from lakekit.errors import Conflict, InvalidOption
+from lakekit.bucket.restore import SnapshotBuckets
+from lakekit.commit.committer import commit_changes
 from lakekit.data_file.paths import data_file_path
+from lakekit.errors import Conflict, InvalidOption
 from lakekit.lsm import space_filling_curves
+from lakekit.maintenance import sort_compact
 from lakekit.metadata import snapshots
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from spec_tests.conftest import DEEP
@@ -64,7 +64,7 @@ def same_rows(one: pl.DataFrame, other: pl.DataFrame) -> None:
 def files(t: lk.Table, partition: bytes | None = None) -> list[pl.DataFrame]:
     """What the live data files hold, in the order they were written."""
     handle = t.handle()
-    standing = Standing.of(handle, snapshots.latest(handle))
+    standing = SnapshotBuckets.of(handle, snapshots.latest(handle))
     live = [(place, file) for place in standing.places() if partition in (None, place[0]) for file in standing.bucket(*place).files]
     live.sort(key=lambda found: found[1].min_sequence_number)
     return [pl.read_parquet(data_file_path(handle, *place, file).removeprefix("file:")) for place, file in live]
@@ -124,7 +124,7 @@ def test_deleted_rows_go_with_their_vectors(tmp_path, options):
     same_rows(before, rows(t))
     assert sum(file.height for file in files(t)) == before.height
     handle = t.handle()
-    standing = Standing.of(handle, snapshots.latest(handle))
+    standing = SnapshotBuckets.of(handle, snapshots.latest(handle))
     assert [standing.bucket(*place).vectors for place in standing.places()] == [()]
 
 
@@ -139,12 +139,12 @@ def test_nothing_stays_of_rows_that_are_all_deleted_and_an_empty_table_is_left_a
 
 
 def commit(t: lk.Table, messages: Any) -> lk.Commit:
-    return publish(t.handle(), messages, commit_user="sorter", identifier=BATCH_IDENTIFIER)
+    return commit_changes(t.handle(), messages, commit_user="sorter", identifier=BATCH_IDENTIFIER)
 
 
 def sorted_messages(t: lk.Table) -> Any:
     handle = t.handle()
-    standing = Standing.of(handle, snapshots.latest(handle))
+    standing = SnapshotBuckets.of(handle, snapshots.latest(handle))
     return sort_compact.sort(handle, standing, sort_compact.ordering(handle, "a", "order"), {partition for partition, _ in standing.places()})
 
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings, strategies as st
 from polars.testing import assert_frame_equal
 
 import lakekit as lk
-from lakekit.bucket.restore import Standing
-from lakekit.maintenance import sort_compact
+from lakekit.bucket.restore import SnapshotBuckets
 from lakekit.data_file.paths import data_file_path
+from lakekit.maintenance import sort_compact
 from lakekit.metadata import snapshots
 from spec_tests.conftest import DEEP
 from spec_tests.longer import some
@@ -44,7 +44,7 @@ def rows(t: lk.Table) -> pl.DataFrame:
 def by_bucket(t: lk.Table) -> dict[tuple[bytes, int], pl.DataFrame]:
     """What the live files of each bucket hold."""
     handle = t.handle()
-    standing = Standing.of(handle, snapshots.latest(handle))
+    standing = SnapshotBuckets.of(handle, snapshots.latest(handle))
     return {
         place: pl.concat([pl.read_parquet(data_file_path(handle, *place, file).removeprefix("file:")) for file in standing.bucket(*place).files])
         for place in sorted(standing.places())
@@ -125,14 +125,14 @@ def test_whatever_the_table_merges_and_hides(tmp_path, more):
 @pytest.mark.long
 def test_rows_that_come_in_between_are_not_lost(tmp_path, monkeypatch):
     t = filled(tmp_path)
-    before, real = rows(t), sort_compact.Writers.prepare
+    before, real = rows(t), sort_compact.BucketWriters.prepare
 
     def late(self, **how):
-        monkeypatch.setattr(sort_compact.Writers, "prepare", real)
+        monkeypatch.setattr(sort_compact.BucketWriters, "prepare", real)
         lk.open(t.location).upsert([{"p": 0, "k": 500, "a": 1, "b": "late"}])
         return real(self, **how)
 
-    monkeypatch.setattr(sort_compact.Writers, "prepare", late)
+    monkeypatch.setattr(sort_compact.BucketWriters, "prepare", late)
     there = len(list(tmp_path.rglob("*.parquet")))
     with pytest.raises(lk.Conflict):
         t.compact(order_by="a")

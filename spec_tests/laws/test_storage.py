@@ -14,11 +14,11 @@ import pytest
 
 from lakekit import storage as storages
 from lakekit.errors import CommitStateUnknown, InvalidOption, StorageFailed, Unsupported
-from lakekit.storage.gathering import Gathering
+from lakekit.storage.gathering import DeferredSync
 from lakekit.storage.local import LocalStorage
 from lakekit.storage.memory import MemoryStorage
 from lakekit.storage.protocol import FileMissing, Storage
-from lakekit.storage.together import gathering, settle, write_together
+from lakekit.storage.together import defer_sync, sync_all, write_together
 from lakekit.testing.storage_suite import LAWS
 from spec_tests.reliability.power import Power
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-@pytest.mark.parametrize("make", [LocalStorage, Gathering, MemoryStorage])
+@pytest.mark.parametrize("make", [LocalStorage, DeferredSync, MemoryStorage])
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
 def test_laws(law: Callable[[Storage, str], None], make: Callable[[], Storage], tmp_path: Path) -> None:
     storage = make()
@@ -202,7 +202,7 @@ def put(storage: Storage, path: Path, data: bytes = b"data") -> str:
 
 
 def test_what_is_gathered_is_safe_before_anything_is_claimed(tmp_path, power):
-    storage = gathering(LocalStorage())
+    storage = defer_sync(LocalStorage())
     paths = [put(storage, tmp_path / "bucket-0" / "data-0"), put(storage, tmp_path / "bucket-1" / "data-0")]
     write_together(storage, [(str(tmp_path / "manifest" / name), name.encode()) for name in ("a", "b")])
     paths += [str(tmp_path / "manifest" / name) for name in ("a", "b")]
@@ -216,20 +216,20 @@ def test_what_is_gathered_is_safe_before_anything_is_claimed(tmp_path, power):
 
 
 def test_what_is_gathered_is_safe_once_it_is_settled(tmp_path, power):
-    storage = gathering(LocalStorage())
+    storage = defer_sync(LocalStorage())
     path = put(storage, tmp_path / "data-0")
     assert path not in power.safe
-    settle(storage)
+    sync_all(storage)
     assert path in power.safe & power.named
 
 
 def test_big_files_are_safe_at_once(tmp_path, power):
-    path = put(gathering(LocalStorage()), tmp_path / "data-0", bytes(2 << 20))
+    path = put(defer_sync(LocalStorage()), tmp_path / "data-0", bytes(2 << 20))
     assert path in power.safe & power.named
 
 
 def test_what_could_not_be_synced_is_never_taken_for_safe(tmp_path, power):
-    storage = gathering(LocalStorage())
+    storage = defer_sync(LocalStorage())
     path = put(storage, tmp_path / "data-0")
     power.failing = "data-0"
     with pytest.raises(StorageFailed, match="data-0: Input/output error"):
@@ -244,33 +244,33 @@ def test_what_could_not_be_synced_is_never_taken_for_safe(tmp_path, power):
 
 
 def test_names_that_could_not_be_synced_are_never_taken_for_safe(tmp_path, power):
-    storage = gathering(LocalStorage())
+    storage = defer_sync(LocalStorage())
     paths = [put(storage, tmp_path / "bucket-0" / name) for name in ("data-0", "data-1")]
     power.failing = "bucket-0"
     with pytest.raises(StorageFailed, match="bucket-0/: Input/output error"):
-        settle(storage)
+        sync_all(storage)
     power.failing = ""
     for path in paths:
         with pytest.raises(StorageFailed, match=f"{path} could not be synced"):
-            settle(storage)
+            sync_all(storage)
         storage.delete([path])
-    settle(storage)
+    sync_all(storage)
 
 
 def test_a_file_that_is_gone_is_told_when_it_should_be_safe(tmp_path):
-    storage = gathering(LocalStorage())
+    storage = defer_sync(LocalStorage())
     Path(put(storage, tmp_path / "data-0")).unlink()
     with pytest.raises(FileMissing, match="data-0"):
-        settle(storage)
+        sync_all(storage)
 
 
 def test_gathering_is_the_local_disk_and_no_other():
-    storage = gathering(LocalStorage())
+    storage = defer_sync(LocalStorage())
     assert storage == LocalStorage() == storage
     assert hash(storage) == hash(LocalStorage())
     assert {("kept", LocalStorage()): 1}[("kept", storage)] == 1
     assert type(pickle.loads(pickle.dumps(storage))) is LocalStorage
     memory = MemoryStorage()
-    assert gathering(memory) is memory
-    settle(memory)
-    assert gathering(storage) is storage
+    assert defer_sync(memory) is memory
+    sync_all(memory)
+    assert defer_sync(storage) is storage

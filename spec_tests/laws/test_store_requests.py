@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from lakekit.errors import CommitStateUnknown, StorageFailed
 from lakekit.storage import object_store as objects, probe
-from lakekit.storage.atomic_write import put_once
+from lakekit.storage.atomic_write import create_exclusive
 from spec_tests.reliability.s3_server import Asked, S3Server
 
 if TYPE_CHECKING:
@@ -50,10 +50,10 @@ def test_a_claim_that_is_lost_is_made_again(fault: str, server: S3Server) -> Non
     server.slow_seconds = 0.4
     storage, path = probed(server, timeout="100ms"), server.url(CLAIM)
     fail_claims(server, [fault] * RETRIES)
-    assert put_once(storage, path, b"mine")
+    assert create_exclusive(storage, path, b"mine")
     assert server.data(CLAIM) == b"mine"
     server.fault = None
-    assert not put_once(storage, path, b"theirs")
+    assert not create_exclusive(storage, path, b"theirs")
 
 
 def test_a_claim_is_in_doubt_after_as_many_tries_as_other_requests(server: S3Server) -> None:
@@ -63,7 +63,7 @@ def test_a_claim_is_in_doubt_after_as_many_tries_as_other_requests(server: S3Ser
         server.forget()
         fail_claims(server, [fault] * 99)
         with pytest.raises(CommitStateUnknown, match="nothing is there, and the request may still arrive"):
-            put_once(storage, server.url(CLAIM), b"mine")
+            create_exclusive(storage, server.url(CLAIM), b"mine")
         tries[fault] = sum(is_claim(asked) for asked in server.requests)
     server.forget()
     server.fault = lambda asked: "503"
@@ -77,7 +77,7 @@ def test_a_claim_behind_somebody_elses_is_lost_after_any_number_of_tries(server:
     for faults in (["reset"], ["reset", "503"], ["503", "drop"]):
         server.put(CLAIM, b"theirs")
         fail_claims(server, list(faults))
-        assert not put_once(storage, server.url(CLAIM), b"mine")
+        assert not create_exclusive(storage, server.url(CLAIM), b"mine")
         assert server.data(CLAIM) == b"theirs"
 
 
@@ -87,7 +87,7 @@ def test_a_claim_that_is_answered_with_4xx_is_a_plain_failure(fault: str, server
     server.forget()
     server.fault = lambda asked: fault  # reading is refused as well
     with pytest.raises(StorageFailed, match=r"the store answers 40[03]"):
-        put_once(storage, server.url(CLAIM), b"mine")
+        create_exclusive(storage, server.url(CLAIM), b"mine")
     assert sum(is_claim(asked) for asked in server.requests) == 1
 
 
@@ -96,20 +96,20 @@ def test_a_claim_that_is_refused_after_a_lost_try_is_in_doubt(server: S3Server) 
     faults = iter(["reset"])
     server.fault = lambda asked: next(faults, "expired") if is_claim(asked) else None
     with pytest.raises(CommitStateUnknown):
-        put_once(storage, server.url(CLAIM), b"mine")
+        create_exclusive(storage, server.url(CLAIM), b"mine")
 
 
 def test_another_claim_under_way_is_waited_for(server: S3Server) -> None:
     storage = probed(server)
     fail_claims(server, ["409", "409"])
-    assert put_once(storage, server.url(CLAIM), b"mine")
+    assert create_exclusive(storage, server.url(CLAIM), b"mine")
 
 
 def test_another_claim_that_never_ends_is_a_plain_failure(server: S3Server) -> None:
     storage = probed(server)
     fail_claims(server, ["409"] * 99)
     with pytest.raises(StorageFailed, match="409"):
-        put_once(storage, server.url(CLAIM), b"mine")
+        create_exclusive(storage, server.url(CLAIM), b"mine")
     assert not server.keys(CLAIM)
 
 
@@ -137,7 +137,7 @@ def test_what_a_claim_says_is_so(shared: S3Server, claims: list[str | None], rea
 
     server.fault = fault
     try:
-        outcome: object = put_once(storage, server.url(CLAIM), b"mine")
+        outcome: object = create_exclusive(storage, server.url(CLAIM), b"mine")
     except (StorageFailed, CommitStateUnknown) as failed:
         outcome = failed
     server.fault = None

@@ -11,7 +11,7 @@ import lakekit as lk
 from lakekit.maintenance import auto_tags
 from lakekit.metadata import snapshots
 from lakekit.model.snapshot import NO_WATERMARK
-from lakekit.world import World
+from lakekit.world import Runtime
 
 TIMES = (1000, 2000, 2000, 4000, 5000)
 MARKS = (None, 20, None, 40, 50)
@@ -122,7 +122,7 @@ DAY = 86_400_000
 
 
 def clock(table, ms):
-    return replace(table.handle(), world=World(now_ms=lambda: ms))
+    return replace(table.handle(), world=Runtime(now_ms=lambda: ms))
 
 
 def test_automatic_tags_are_made_when_asked(tmp_path):

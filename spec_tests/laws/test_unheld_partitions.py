@@ -13,7 +13,7 @@ from pyarrow import orc
 import lakekit as lk
 from lakekit.codec import binary_row
 from lakekit.model.commit_message import CommitMessage
-from lakekit.model.data_file import DataFile, Stats
+from lakekit.model.data_file import DataFileMeta, Stats
 from lakekit.storage.memory import MemoryStorage
 from lakekit.table.table import Table
 
@@ -40,12 +40,12 @@ def laid(path: Path, format_name: str) -> None:
             pl.DataFrame({"k": [1, 2]}).write_avro(path, name="r")
 
 
-def told(table: lk.Table, path: Path, *, counted: bool) -> DataFile:
+def told(table: lk.Table, path: Path, *, counted: bool) -> DataFileMeta:
     """What a migration says of a file: nothing of the columns that it lacks, or nothing of any."""
     types = [field.type for field in table.schema.fields]
     low, high = ([1, None, None], [2, None, None]) if counted else ([None] * 3, [None] * 3)
     stats = Stats(min_values=encoded(low, types), max_values=encoded(high, types), null_counts=(0 if counted else None, None, None))
-    return DataFile(name=path.name, size_bytes=path.stat().st_size, row_count=2, value_stats=stats, creation_time_ms=0, delete_row_count=0, source=0)
+    return DataFileMeta(name=path.name, size_bytes=path.stat().st_size, row_count=2, value_stats=stats, creation_time_ms=0, delete_row_count=0, source=0)
 
 
 def taken(root: Path, format_name: str, *, counted: bool) -> lk.Table:

@@ -10,8 +10,8 @@ from hypothesis import given, strategies as st
 
 from lakekit.errors import InvalidOption
 from lakekit.lsm import compaction_picker
-from lakekit.lsm.levels import Levels
-from lakekit.model.data_file import DataFile
+from lakekit.lsm.levels import LsmLevels
+from lakekit.model.data_file import DataFileMeta
 from lakekit.options.table_options import TableOptions
 
 NOW_MS = 1_700_000_000_000
@@ -22,25 +22,27 @@ def options(**given: object) -> TableOptions:
     return TableOptions.parse({key.replace("__", ".").replace("_", "-"): str(value) for key, value in given.items()}, kind="key")
 
 
-def file(number: int, level: int, size: int, **more: int) -> DataFile:
+def file(number: int, level: int, size: int, **more: int) -> DataFileMeta:
     """A file whose number says how new it is."""
-    return DataFile(name=f"data-{number}.parquet", size_bytes=size, row_count=1, level=level, min_sequence_number=number, max_sequence_number=number, **more)
+    return DataFileMeta(
+        name=f"data-{number}.parquet", size_bytes=size, row_count=1, level=level, min_sequence_number=number, max_sequence_number=number, **more
+    )
 
 
-def levels(*runs: tuple[int, int], options: TableOptions = DEFAULTS) -> Levels:
+def levels(*runs: tuple[int, int], options: TableOptions = DEFAULTS) -> LsmLevels:
     """Runs as (level, size), newest first."""
-    return Levels.of([file(len(runs) - at, level, size) for at, (level, size) in enumerate(runs)], options)
+    return LsmLevels.of([file(len(runs) - at, level, size) for at, (level, size) in enumerate(runs)], options)
 
 
 def picked(unit: compaction_picker.CompactionUnit | None) -> tuple[int, int] | None:
     return None if unit is None else (len(unit.files), unit.output_level)
 
 
-def shape(found: Levels) -> str:
+def shape(found: LsmLevels) -> str:
     return " ".join(f"{run.level}:{run.size_bytes}" for run in found.runs)
 
 
-def applied(found: Levels, unit: compaction_picker.CompactionUnit, number: int) -> Levels:
+def applied(found: LsmLevels, unit: compaction_picker.CompactionUnit, number: int) -> LsmLevels:
     """The levels when the unit's files have become one, sizes added up."""
     return found.changed(unit.files, [file(number, unit.output_level, sum(one.size_bytes for one in unit.files))])
 
@@ -50,7 +52,7 @@ def applied(found: Levels, unit: compaction_picker.CompactionUnit, number: int) 
 
 def test_runs_are_the_files_of_level_0_newest_first_and_then_the_levels() -> None:
     a, b, c, d, e = file(3, 0, 1), file(7, 0, 1), file(1, 4, 1), file(2, 4, 1), file(0, 5, 1)
-    found = Levels.of([a, c, e, b, d], DEFAULTS)
+    found = LsmLevels.of([a, c, e, b, d], DEFAULTS)
     assert [(run.level, run.files) for run in found.runs] == [(0, (b,)), (0, (a,)), (4, (c, d)), (5, (e,))]
     assert (found.count, found.max_level, found.highest, found.level_0) == (6, 5, 5, (b, a))
     assert [run.level for run in found.above(4)] == [5]
@@ -61,17 +63,17 @@ def test_files_of_level_0_with_equal_sequence_numbers_have_an_order_too() -> Non
     wider = replace(base, name="data-w.parquet", min_sequence_number=4)
     older = replace(base, name="data-a.parquet", creation_time_ms=1)
     later, named = replace(base, name="data-b.parquet", creation_time_ms=2), replace(base, name="data-c.parquet", creation_time_ms=2)
-    assert Levels.of([named, later, older, wider], DEFAULTS).level_0 == (wider, older, later, named)
+    assert LsmLevels.of([named, later, older, wider], DEFAULTS).level_0 == (wider, older, later, named)
 
 
 def test_there_are_as_many_levels_as_the_option_says_or_the_files_need() -> None:
-    assert Levels.of([], DEFAULTS).count == 6
-    assert Levels.of([], options(**{"num-sorted-run.compaction-trigger": 3})).count == 4
-    assert Levels.of([file(1, 8, 1)], DEFAULTS).count == 9
-    assert Levels.of([], options(num_levels=2)).count == 2
-    assert Levels.of([], DEFAULTS).highest == -1
+    assert LsmLevels.of([], DEFAULTS).count == 6
+    assert LsmLevels.of([], options(**{"num-sorted-run.compaction-trigger": 3})).count == 4
+    assert LsmLevels.of([file(1, 8, 1)], DEFAULTS).count == 9
+    assert LsmLevels.of([], options(num_levels=2)).count == 2
+    assert LsmLevels.of([], DEFAULTS).highest == -1
     with pytest.raises(InvalidOption, match="num-levels"):
-        Levels.of([], options(num_levels=1))
+        LsmLevels.of([], options(num_levels=1))
 
 
 # ---- what is picked after a flush --------------------------------------------------------------------------------------------------------------------
@@ -97,7 +99,7 @@ TRACE = {
 
 
 def test_forty_flushes_compact_as_traced() -> None:
-    held = Levels.of([], DEFAULTS)
+    held = LsmLevels.of([], DEFAULTS)
     found = {}
     for flush in range(1, 41):
         held = held.changed([], [file(2 * flush, 0, 1)])
@@ -121,7 +123,9 @@ def test_size_amplification_wants_the_trigger_and_more_than_its_percentage() -> 
 
 def test_size_ratio_takes_runs_until_one_is_too_big() -> None:
     assert picked(compaction_picker.pick(levels((0, 10), (0, 10), (0, 20), (4, 41), (5, 900)), DEFAULTS, now_ms=NOW_MS)) == (3, 3)  # 40 × 1.01 < 41
-    assert picked(compaction_picker.pick(levels((0, 100), (0, 101), (4, 900), (4, 1), (5, 9000)), DEFAULTS, now_ms=NOW_MS)) is None  # two files of level 4 are one run
+    assert (
+        picked(compaction_picker.pick(levels((0, 100), (0, 101), (4, 900), (4, 1), (5, 9000)), DEFAULTS, now_ms=NOW_MS)) is None
+    )  # two files of level 4 are one run
     assert picked(compaction_picker.pick(levels((0, 100), (0, 101), (0, 1), (4, 901), (5, 9000)), DEFAULTS, now_ms=NOW_MS)) == (3, 3)
     wide = options(**{"compaction.size-ratio": 10})
     assert picked(compaction_picker.pick(levels((0, 10), (0, 10), (0, 20), (4, 41), (5, 900)), wide, now_ms=NOW_MS)) == (4, 4)
@@ -148,7 +152,7 @@ def test_one_file_where_it_belongs_is_no_unit() -> None:
     eager = options(**{"num-sorted-run.compaction-trigger": 1})
     assert compaction_picker.pick(levels((1, 10), options=eager), eager, now_ms=NOW_MS) is None
     assert picked(compaction_picker.pick(levels((0, 10), options=eager), eager, now_ms=NOW_MS)) is None  # one run fits no other
-    assert compaction_picker.pick(Levels.of([], eager), eager, now_ms=NOW_MS) is None
+    assert compaction_picker.pick(LsmLevels.of([], eager), eager, now_ms=NOW_MS) is None
     assert compaction_picker.force_up_level_0(levels((4, 10)), DEFAULTS, now_ms=NOW_MS) is None
 
 
@@ -173,7 +177,7 @@ def test_early_full_compaction(key: str, value: str, held: tuple[tuple[int, int]
 
 
 def test_the_last_full_compaction_is_told_by_the_newest_file_of_the_last_level() -> None:
-    held = Levels.of([file(1, 5, 1, creation_time_ms=5), file(2, 5, 1, creation_time_ms=7), file(3, 4, 1, creation_time_ms=9)], DEFAULTS)
+    held = LsmLevels.of([file(1, 5, 1, creation_time_ms=5), file(2, 5, 1, creation_time_ms=7), file(3, 4, 1, creation_time_ms=9)], DEFAULTS)
     assert compaction_picker.last_full_ms(held) == 7
     assert compaction_picker.last_full_ms(levels((0, 1))) is None
 
@@ -201,30 +205,30 @@ def test_level_0_is_forced_up_with_the_runs_that_are_not_much_bigger() -> None:
 def test_radical_lookup_takes_level_0_every_time_and_gentle_waits() -> None:
     held = levels((0, 1), (5, 900))
     radical = options(**{"changelog-producer": "lookup"})
-    unit, idle = compaction_picker.pick_or_force(held, radical, now_ms=NOW_MS)
+    unit, idle = compaction_picker.pick_or_force_level0(held, radical, now_ms=NOW_MS)
     assert (picked(unit), idle) == ((1, 4), 0)
     gentle = options(**{"changelog-producer": "lookup", "lookup-compact": "gentle", "lookup-compact.max-interval": 6})
     taken, idle = [], 0
     for _ in range(13):
-        unit, idle = compaction_picker.pick_or_force(held, gentle, now_ms=NOW_MS, idle_triggers=idle)
+        unit, idle = compaction_picker.pick_or_force_level0(held, gentle, now_ms=NOW_MS, idle_triggers=idle)
         taken.append(unit is not None)
     assert taken == [False] * 5 + [True] + [False] * 5 + [True, False]
 
 
 def test_level_0_stays_where_nothing_asks_for_it() -> None:
     held = levels((0, 1), (5, 900))
-    assert compaction_picker.pick_or_force(held, DEFAULTS, now_ms=NOW_MS) == (None, 0)
+    assert compaction_picker.pick_or_force_level0(held, DEFAULTS, now_ms=NOW_MS) == (None, 0)
     forced = options(**{"compaction.force-up-level-0": True, "lookup-compact": "gentle"})
-    assert picked(compaction_picker.pick_or_force(held, forced, now_ms=NOW_MS)[0]) == (1, 4)
+    assert picked(compaction_picker.pick_or_force_level0(held, forced, now_ms=NOW_MS)[0]) == (1, 4)
     first_row = options(**{"merge-engine": "first-row"})
-    assert picked(compaction_picker.pick_or_force(held, first_row, now_ms=NOW_MS)[0]) == (1, 4)
+    assert picked(compaction_picker.pick_or_force_level0(held, first_row, now_ms=NOW_MS)[0]) == (1, 4)
 
 
 # ---- full ------------------------------------------------------------------------------------------------------------------------------------------
 
 
 def test_a_full_compaction_takes_everything_to_the_last_level() -> None:
-    assert compaction_picker.full(Levels.of([], DEFAULTS), DEFAULTS) is None
+    assert compaction_picker.full(LsmLevels.of([], DEFAULTS), DEFAULTS) is None
     unit = compaction_picker.full(levels((0, 1), (3, 5), (5, 900)), DEFAULTS)
     assert (picked(unit), unit is not None and unit.is_full, unit is not None and unit.each) == ((3, 5), True, False)
     assert picked(compaction_picker.full(levels((3, 5)), DEFAULTS)) == (1, 5)
@@ -232,7 +236,7 @@ def test_a_full_compaction_takes_everything_to_the_last_level() -> None:
 
 def test_of_a_last_level_alone_only_the_files_that_need_it() -> None:
     a, b, c = file(1, 5, 1), file(2, 5, 1), file(3, 5, 1)
-    held = Levels.of([a, b, c], DEFAULTS)
+    held = LsmLevels.of([a, b, c], DEFAULTS)
     assert compaction_picker.full(held, DEFAULTS) is None
     unit = compaction_picker.full(held, DEFAULTS, has_vector=lambda one: one is a, is_expired=lambda one: one is c)
     assert unit is not None
@@ -263,7 +267,11 @@ def test_a_unit_is_the_newest_runs_and_its_output_lies_between_them_and_the_rest
         },
     )
     held = levels(*((0, size) for size in sizes), *((level, size) for level, size in enumerate(above, 1) if size), options=given_)
-    for unit in (compaction_picker.pick(held, given_, now_ms=NOW_MS), compaction_picker.force_up_level_0(held, given_, now_ms=NOW_MS), compaction_picker.full(held, given_)):
+    for unit in (
+        compaction_picker.pick(held, given_, now_ms=NOW_MS),
+        compaction_picker.force_up_level_0(held, given_, now_ms=NOW_MS),
+        compaction_picker.full(held, given_),
+    ):
         if unit is None:
             continue
         count = len(unit.files)
@@ -279,7 +287,7 @@ def test_a_unit_is_the_newest_runs_and_its_output_lies_between_them_and_the_rest
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=60))
 def test_writing_with_any_sizes_keeps_the_number_of_runs_below_the_trigger(flushes: list[int]) -> None:
-    held = Levels.of([], DEFAULTS)
+    held = LsmLevels.of([], DEFAULTS)
     for number, size in enumerate(flushes):
         held = held.changed([], [file(2 * number, 0, size)])
         unit = compaction_picker.pick(held, DEFAULTS, now_ms=NOW_MS)

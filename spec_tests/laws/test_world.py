@@ -26,17 +26,17 @@ def test_waits_that_no_clock_holds(monkeypatch: pytest.MonkeyPatch, duration_ms:
 
 
 def test_each_keeps_order() -> None:
-    assert world.each(lambda number: number * 2, range(100)) == list(range(0, 200, 2))
-    assert world.each(str, []) == []
+    assert world.parallel_map(lambda number: number * 2, range(100)) == list(range(0, 200, 2))
+    assert world.parallel_map(str, []) == []
 
 
 def test_each_runs_side_by_side() -> None:
     barrier = threading.Barrier(2, timeout=30)
-    assert world.each(lambda _: barrier.wait() >= 0, range(2)) == [True, True]
+    assert world.parallel_map(lambda _: barrier.wait() >= 0, range(2)) == [True, True]
 
 
 def test_each_inside_each_does_not_wait_for_itself() -> None:
-    assert world.each(lambda i: sum(world.each(lambda j: i * j, range(20))), range(40)) == [190 * i for i in range(40)]
+    assert world.parallel_map(lambda i: sum(world.parallel_map(lambda j: i * j, range(20))), range(40)) == [190 * i for i in range(40)]
 
 
 def test_each_raises_the_first_failure_and_begins_no_more() -> None:
@@ -49,13 +49,13 @@ def test_each_raises_the_first_failure_and_begins_no_more() -> None:
             raise ValueError(number)
 
     with pytest.raises(ValueError, match="0"):
-        world.each(work, range(5000))
+        world.parallel_map(work, range(5000))
     assert len(begun) < 5000
 
 
 def test_ahead_keeps_order_and_begins_no_more_than_it_may() -> None:
     begun = []
-    found = world.ahead(lambda number: begun.append(number) or number, range(20), 2)
+    found = world.map_prefetch(lambda number: begun.append(number) or number, range(20), 2)
     assert next(found) == 0
     for _ in range(600):
         if len(begun) == 2:
@@ -79,7 +79,7 @@ def test_after_a_failure_nothing_is_under_way() -> None:
         return number
 
     with pytest.raises(ValueError):
-        list(world.ahead(work, range(9), 2))
+        list(world.map_prefetch(work, range(9), 2))
     assert ended == [1]
     time.sleep(0.15)
     assert ended == [1]
@@ -97,7 +97,7 @@ def test_after_a_failure_of_each_nothing_is_under_way() -> None:
         ended.append(number)
 
     with pytest.raises(ValueError):
-        world.each(work, [0, 1])
+        world.parallel_map(work, [0, 1])
     assert ended == [1]
 
 
@@ -112,7 +112,7 @@ def test_work_that_drops_its_own_iterator_does_not_wait_for_itself() -> None:
             dropped.set()
         return number
 
-    iterator = world.ahead(work, range(9), 2)
+    iterator = world.map_prefetch(work, range(9), 2)
     assert next(iterator) == 0
     may_drop.set()
     assert dropped.wait(10)
@@ -121,7 +121,7 @@ def test_work_that_drops_its_own_iterator_does_not_wait_for_itself() -> None:
 
 def test_each_says_what_is_done_in_order_and_in_the_thread_that_asked() -> None:
     said: list[tuple[int, int]] = []
-    assert world.each(lambda n: n * n, range(9), after=lambda n: said.append((n, threading.get_ident()))) == [n * n for n in range(9)]
+    assert world.parallel_map(lambda n: n * n, range(9), after=lambda n: said.append((n, threading.get_ident()))) == [n * n for n in range(9)]
     assert said == [(n, threading.get_ident()) for n in range(9)]
 
 

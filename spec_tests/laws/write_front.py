@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from lakekit.format.polars_types import polars_schema
-from lakekit.metadata.table_context import Handle, open_handle
+from lakekit.metadata.table_context import TableContext, open_context
 from lakekit.model.table_schema import TableSchema, assign_ids
 from lakekit.storage.memory import MemoryStorage
 from lakekit.types import Field
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lakekit.errors import LakekitError
 
 
-def table(columns: dict[str, str], *, keys=(), partitions=(), defaults=None, storage=None, **options: str) -> Handle:
+def table(columns: dict[str, str], *, keys=(), partitions=(), defaults=None, storage=None, **options: str) -> TableContext:
     """A table `shop.t`; options are given with `_` for `-` and `__` for `.`."""
     fields, highest = assign_ids([Field(name, text, default=(defaults or {}).get(name)) for name, text in columns.items()])
     given = {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()}
@@ -27,7 +27,7 @@ def table(columns: dict[str, str], *, keys=(), partitions=(), defaults=None, sto
     )
     storage = MemoryStorage() if storage is None else storage
     storage.put("shop.db/t/schema/schema-0", schema.to_json())
-    return open_handle("shop.db/t", storage=storage)
+    return open_context("shop.db/t", storage=storage)
 
 
 KEYED = table({"k": "BIGINT NOT NULL", "v": "INT", "s": "VARCHAR(3)"}, keys=("k",), bucket="1")

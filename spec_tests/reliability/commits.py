@@ -6,14 +6,14 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from lakekit.codec import binary_row
-from lakekit.commit.committer import publish
+from lakekit.commit.committer import commit_changes
 from lakekit.metadata import manifest_reader, schemas, snapshots
-from lakekit.metadata.table_context import Handle, open_handle
+from lakekit.metadata.table_context import TableContext, open_context
 from lakekit.model.commit_message import CommitMessage
-from lakekit.model.data_file import DataFile
+from lakekit.model.data_file import DataFileMeta
 from lakekit.model.manifest_entries import ADD
 from lakekit.types import parse
-from lakekit.world import Shelf, World
+from lakekit.world import LRUCache, Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -44,10 +44,10 @@ def schema(*, keys: bool = True, partitioned: bool = True, options: Mapping[str,
     ).encode()
 
 
-def opened(storage: Storage, world: World | None = None) -> Handle:
+def opened(storage: Storage, world: Runtime | None = None) -> TableContext:
     """The table as a process that has just begun sees it: nothing is remembered, and nobody waits."""
-    fresh = World(wait=lambda _: None, decoded=Shelf(64 << 20)) if world is None else world
-    return open_handle(ROOT, storage=storage, name="t", world=fresh)
+    fresh = Runtime(wait=lambda _: None, decoded=LRUCache(64 << 20)) if world is None else world
+    return open_context(ROOT, storage=storage, name="t", world=fresh)
 
 
 def part(p: str) -> bytes:
@@ -60,9 +60,9 @@ def key(k: int) -> bytes:
     return binary_row.with_arity(binary_row.encode((k,), (INT,)), 1)
 
 
-def file(name: str, low: int = 0, high: int = 9, level: int = 0, rows: int = 10) -> DataFile:
+def file(name: str, low: int = 0, high: int = 9, level: int = 0, rows: int = 10) -> DataFileMeta:
     """A data file that nobody wrote."""
-    return DataFile(name=name, size_bytes=1000, row_count=rows, min_key=key(low), max_key=key(high), level=level, source=0, delete_row_count=0)
+    return DataFileMeta(name=name, size_bytes=1000, row_count=rows, min_key=key(low), max_key=key(high), level=level, source=0, delete_row_count=0)
 
 
 def message(p: str = "a", bucket: int = 0, total: int | None = 2, **lists: Any) -> CommitMessage:
@@ -73,17 +73,17 @@ def message(p: str = "a", bucket: int = 0, total: int | None = 2, **lists: Any) 
     return CommitMessage(partition=part(p), bucket=bucket, total_buckets=total, **parts, **others)
 
 
-def commit(handle: Handle, messages: Iterable[CommitMessage], identifier: int, user: str = "u", **how: Any) -> Commit:
-    """`publish` with fewer words."""
-    return publish(handle, list(messages), commit_user=user, identifier=identifier, **how)
+def commit(handle: TableContext, messages: Iterable[CommitMessage], identifier: int, user: str = "u", **how: Any) -> Commit:
+    """`commit_changes` with fewer words."""
+    return commit_changes(handle, list(messages), commit_user=user, identifier=identifier, **how)
 
 
-def live(handle: Handle) -> list[tuple[bytes, int, int, str]]:
+def live(handle: TableContext) -> list[tuple[bytes, int, int, str]]:
     """The live files: partition, bucket, level, name."""
     latest = snapshots.latest(handle)
     if latest is None:
         return []
-    found = manifest_reader.live(handle, latest)
+    found = manifest_reader.read_live_entries(handle, latest)
     return sorted(zip(*(found.column(name).to_pylist() for name in ("partition", "bucket", "level", "file_name")), strict=True))
 
 
@@ -110,7 +110,7 @@ def check_table(store: MemoryStorage) -> None:
     assert (None if newest is None else newest.id) == (len(found) or None)
 
 
-def _check_snapshot(handle: Handle, one: Snapshot, before: int) -> frozenset[str]:
+def _check_snapshot(handle: TableContext, one: Snapshot, before: int) -> frozenset[str]:
     entries = manifest_reader.read_entries(handle, manifest_reader.manifest_files(handle, one, "delta"))
     rows, kinds = entries.numbers("row_count"), entries.numbers("kind")
     delta = int(rows[kinds == ADD].sum() - rows[kinds != ADD].sum())
@@ -118,11 +118,11 @@ def _check_snapshot(handle: Handle, one: Snapshot, before: int) -> frozenset[str
     changelog = manifest_reader.read_entries(handle, manifest_reader.manifest_files(handle, one, "changelog"))
     assert (one.changelog_record_count or 0) == int(changelog.numbers("row_count").sum())
     assert (one.delta_record_count, one.total_record_count) == (delta, before + delta)
-    assert int(manifest_reader.live(handle, one).numbers("row_count").sum()) == one.total_record_count
+    assert int(manifest_reader.read_live_entries(handle, one).numbers("row_count").sum()) == one.total_record_count
     return frozenset(map(handle.layout.manifest, referred(handle, one)))
 
 
-def referred(handle: Handle, one: Snapshot) -> set[str]:
+def referred(handle: TableContext, one: Snapshot) -> set[str]:
     """The names of the metadata files of a snapshot."""
     lists = {one.base_manifest_list, one.delta_manifest_list, one.changelog_manifest_list, one.index_manifest} - {None}
     files = manifest_reader.manifest_files(handle, one) + manifest_reader.manifest_files(handle, one, "changelog")

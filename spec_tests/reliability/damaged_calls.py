@@ -37,15 +37,15 @@ def _fold(name: str, data: bytes) -> str:
 
     from lakekit.lsm import aggregates
     from lakekit.lsm.aggregates.contract import FieldFunction
-    from lakekit.lsm.rule import MergeRule
-    from lakekit.lsm.row_versions import ladder
+    from lakekit.lsm.row_versions import version_rounds
+    from lakekit.lsm.rule import MergeSpec
     from lakekit.types import parse
 
     length = struct.unpack_from("<I", data)[0]
-    rule = MergeRule(engine="aggregation", key=("k",), fields=(), table="shop.visits")
+    rule = MergeSpec(engine="aggregation", key=("k",), fields=(), table="shop.visits")
     function = FieldFunction(column="v", name=name, type=parse("BYTES"))
     values = pl.Series("v", [data[4 : 4 + length], data[4 + length :]], dtype=pl.Binary)
-    found = aggregates.fold(function, rule, ladder(np.arange(2), np.array([0])), values, None)
+    found = aggregates.fold(function, rule, version_rounds(np.arange(2), np.array([0])), values, None)
     return bytes(found[0]).hex()
 
 

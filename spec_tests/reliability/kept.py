@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import lakekit as lk
-from lakekit.maintenance import roots
 from lakekit.data_file import paths
+from lakekit.maintenance import roots
 from lakekit.metadata import manifest_reader
 from lakekit.storage.protocol import FileMissing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lakekit.maintenance.roots import Root
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.manifest_entries import Entries
+    from lakekit.maintenance.roots import GcRoot
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.manifest_entries import ManifestEntries
 
 _COMPACTION = 1
 METADATA = re.compile(r"(branch/branch-[^/]*/)?(snapshot|tag|changelog|schema|consumer)/.*")
@@ -35,7 +35,7 @@ def needed(path: str | Path) -> set[str]:
     return {str(Path(one).relative_to(handle.root)) for one in needed_of(handle)}
 
 
-def needed_of(handle: Handle) -> set[str]:
+def needed_of(handle: TableContext) -> set[str]:
     """The same of a table anywhere, as whole paths."""
     return {file for root in roots.every(handle) for file in of_root(handle, root)}
 
@@ -47,12 +47,12 @@ def on_disk(path: str | Path) -> set[str]:
     return {name for name in names if not METADATA.fullmatch(name)}
 
 
-def of_root(handle: Handle, root: Root) -> Iterator[str]:
+def of_root(handle: TableContext, root: GcRoot) -> Iterator[str]:
     """The files that one root needs."""
     snapshot, layout = root.snapshot, handle.layout
     kept_delta = root.kind == "changelog" and snapshot.changelog_manifest_list is None and handle.options.changelog_producer == "none"
     if root.kind != "changelog":
-        yield from _paths(handle, manifest_reader.live(handle, snapshot))
+        yield from _paths(handle, manifest_reader.read_live_entries(handle, snapshot))
         if snapshot.statistics is not None:
             yield layout.statistics(snapshot.statistics)
         if snapshot.index_manifest is not None:
@@ -78,14 +78,14 @@ def of_root(handle: Handle, root: Root) -> Iterator[str]:
             yield from _paths(handle, manifest_reader.read_entries(handle, files))
 
 
-def _came_back(handle: Handle, root: Root) -> bool:
+def _came_back(handle: TableContext, root: GcRoot) -> bool:
     """Whether it is a tag's snapshot that a rollback or a branch begins with, and its changelog went when it expired."""
     layout = roots.on(handle, root.branch).layout
     lists = layout.manifest(root.snapshot.changelog_manifest_list or "")
     return root.kind == "snapshot" and not handle.storage.exists(layout.snapshot(root.snapshot.id - 1)) and not handle.storage.exists(lists)
 
 
-def named(handle: Handle, root: Root) -> Iterator[str]:
+def named(handle: TableContext, root: GcRoot) -> Iterator[str]:
     """The names of the files that a root names, whether it needs them or not: lists, manifests, and what those add or delete. Orphans are none of them."""
     snapshot = root.snapshot
     for which in (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list):
@@ -98,7 +98,7 @@ def named(handle: Handle, root: Root) -> Iterator[str]:
                 yield from manifest_reader.read_entries(handle, [file]).column("file_name").to_pylist()
 
 
-def _paths(handle: Handle, entries: Entries) -> Iterator[str]:
+def _paths(handle: TableContext, entries: ManifestEntries) -> Iterator[str]:
     for at, extra in zip(paths.data_file_paths(handle, entries), entries.column("extra_files").to_pylist(), strict=True):
         yield at
         yield from (handle.layout.extra_file(at, name) for name in extra)

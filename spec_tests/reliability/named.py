@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakekit.maintenance import roots
 from lakekit.data_file import paths
+from lakekit.maintenance import roots
 from lakekit.metadata import manifest_reader
 from spec_tests.reliability.kept import needed_of
 
 if TYPE_CHECKING:
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
 
 
-def named_by_any(handle: Handle) -> set[str]:
+def named_by_any(handle: TableContext) -> set[str]:
     """Whole paths."""
     found = needed_of(handle)
     for root in roots.every(handle):

@@ -8,9 +8,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakekit.commit.committer import publish
+from lakekit.commit.committer import commit_changes
 from lakekit.errors import RetriesExhausted
-from lakekit.metadata.table_context import open_handle
+from lakekit.metadata.table_context import open_context
 from lakekit.model.commit_message import CommitMessage
 from spec_tests.reliability.commits import file, schema
 
@@ -42,7 +42,7 @@ def race(root: Path, workers: int, commits: int) -> list[tuple[str, int, int]]:
 
 def work(root: str, number: int, commits: int, start: Barrier) -> None:
     """One process: each commit adds one file, and is repeated for as long as others are faster."""
-    table = open_handle(root)
+    table = open_context(root)
     ledger = os.open(Path(root).parent / f"ledger-{number}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     start.wait(120)
     for identifier in range(commits):
@@ -51,7 +51,7 @@ def work(root: str, number: int, commits: int, start: Barrier) -> None:
         retries = 0
         while True:
             try:
-                told = publish(table, [message], commit_user=f"worker-{number}", identifier=identifier)
+                told = commit_changes(table, [message], commit_user=f"worker-{number}", identifier=identifier)
                 break
             except RetriesExhausted:
                 retries += table.options.commit_max_retries

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import lakekit as lk
 from lakekit.ddl import schema_writer as schemas
 from lakekit.ddl.columns_given import fields_of
-from lakekit.metadata.table_context import Ground
-from lakekit.model.table_paths import Layout
+from lakekit.metadata.table_context import TableLocation
+from lakekit.model.table_paths import TablePaths
 from lakekit.storage.memory import MemoryStorage
 from lakekit.table.table import Table
 from spec_tests.reliability.faulty import copy
@@ -138,7 +138,7 @@ def made(kind: str) -> MemoryStorage:
 
 def create(storage: Storage, kind: str) -> None:
     """The first schema of a table."""
-    ground = Ground(name="t", storage=storage, layout=Layout(root=ROOT))
+    ground = TableLocation(name="t", storage=storage, layout=TablePaths(root=ROOT))
     schemas.create(ground, fields_of(COLUMNS), **TABLES[kind])
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from multiprocessing import get_context
 from typing import TYPE_CHECKING
 
-from lakekit.commit.committer import publish
+from lakekit.commit.committer import commit_changes
 from lakekit.errors import CommitStateUnknown, LakekitError
-from lakekit.metadata.table_context import open_handle
+from lakekit.metadata.table_context import open_context
 from lakekit.model.commit_message import CommitMessage
 from spec_tests.reliability.commits import file
 
@@ -33,14 +33,14 @@ def outcomes(url: str, options: Mapping[str, str], workers: int, commits: int) -
 
 def work(url: str, options: dict[str, str], number: int, commits: int, start: Barrier, told: Queue[list[tuple[str, str]]]) -> None:
     """One process: each commit adds one file."""
-    table = open_handle(url, storage_options=options)
+    table = open_context(url, storage_options=options)
     start.wait(120)
     found = []
     for identifier in range(commits):
         name, outcome = f"data-{number}-{identifier}.parquet", "done"
         message = CommitMessage(partition=bytes(12), bucket=number % 2, total_buckets=2, new_files=(file(name),))
         try:
-            publish(table, [message], commit_user=f"worker-{number}", identifier=identifier)
+            commit_changes(table, [message], commit_user=f"worker-{number}", identifier=identifier)
         except CommitStateUnknown:
             outcome = "unknown"
         except LakekitError:

@@ -7,9 +7,9 @@ from multiprocessing import get_context
 from queue import Empty
 from typing import TYPE_CHECKING
 
-from lakekit.commit.committer import publish
+from lakekit.commit.committer import commit_changes
 from lakekit.errors import CommitStateUnknown, RetriesExhausted, StorageFailed
-from lakekit.metadata.table_context import open_handle
+from lakekit.metadata.table_context import open_context
 from lakekit.model.commit_message import CommitMessage
 from lakekit.storage import object_store as objects
 from spec_tests.reliability.commits import file
@@ -42,7 +42,7 @@ def race(url: str, options: Mapping[str, str], workers: int, commits: int) -> li
 def work(url: str, options: dict[str, str], number: int, commits: int, start: Barrier, told: Queue[list[str]]) -> None:
     """One process: each commit adds one file, and is repeated, as the same commit, until it is acknowledged."""
     objects.FIRST_WAIT = timedelta(milliseconds=2)
-    table = open_handle(url, storage_options=options)
+    table = open_context(url, storage_options=options)
     start.wait(120)
     acknowledged = []
     for identifier in range(commits):
@@ -50,7 +50,7 @@ def work(url: str, options: dict[str, str], number: int, commits: int, start: Ba
         message = CommitMessage(partition=bytes(12), bucket=number % 2, total_buckets=2, new_files=(file(name),))
         while True:
             try:
-                publish(table, [message], commit_user=f"worker-{number}", identifier=identifier)
+                commit_changes(table, [message], commit_user=f"worker-{number}", identifier=identifier)
                 break
             except (RetriesExhausted, CommitStateUnknown, StorageFailed):
                 continue

@@ -17,18 +17,18 @@ from hypothesis import given, settings, strategies as st
 from pyroaring import BitMap
 
 import lakekit as lk
-from lakekit.maintenance.check.history import describe_ranges, missing_ranges
 from lakekit.catalog import views
-from lakekit.codec import avro_container, avro_columns, avro_schema, avro_values
+from lakekit.codec import avro_columns, avro_container, avro_schema, avro_values
 from lakekit.commit import commit_history
 from lakekit.errors import Corrupt, InvalidOption, LakekitError, LimitExceeded
-from lakekit.text_format import split
 from lakekit.lsm.aggregates import roaring
+from lakekit.maintenance.check.history import describe_ranges, missing_ranges
 from lakekit.metadata import manifest_reader, snapshots
 from lakekit.model import json_codec, manifests, table_schema
 from lakekit.model.data_file import Stats
-from lakekit.model.manifests import ManifestFile
+from lakekit.model.manifests import ManifestFileMeta
 from lakekit.model.partition_time import time_ms
+from lakekit.text_format import split
 from lakekit.types import first_duplicate
 from lakekit.world import REAL
 
@@ -220,8 +220,8 @@ def test_blocks_of_a_data_file_are_inflated_one_after_the_other(tmp_path):
 # ---- manifest lists
 
 
-def listed(name: str) -> ManifestFile:
-    return ManifestFile(
+def listed(name: str) -> ManifestFileMeta:
+    return ManifestFileMeta(
         name=name, size_bytes=1, num_added_files=1, num_deleted_files=0, partition_stats=Stats(min_values=b"", max_values=b"", null_counts=()), schema_id=0
     )
 
@@ -393,11 +393,11 @@ def test_a_leaf_that_its_path_does_not_lead_to_is_corrupt():
         roaring.parse(bytes(data), "v")
 
 
-def bitmap_of(*values: int) -> roaring.Bitmap:
-    found = roaring.Bitmap()
+def bitmap_of(*values: int) -> roaring.RoaringParts:
+    found = roaring.RoaringParts()
     for value in values:
         key = struct.pack(">Q", value)[: roaring.KEY_BYTES]
-        leaf = roaring.Node(kind=roaring.LEAF, key=key, number=roaring._added(found, (BitMap([value & 0xFFFF]), False)))
+        leaf = roaring.ArtNode(kind=roaring.LEAF, key=key, number=roaring._added(found, (BitMap([value & 0xFFFF]), False)))
         found.root = roaring._inserted(found.root, leaf, 0)
     return found
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 import lakekit as lk
-from lakekit.maintenance import roots
 from lakekit.errors import AlreadyExists, LakekitError, NotFound
+from lakekit.maintenance import roots
 from lakekit.metadata import schemas, snapshots
 from lakekit.storage.memory import MemoryStorage
 from lakekit.table.table import Table

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lakekit as lk
-from lakekit.maintenance.check import child_process
 from lakekit.codec import orc_tail
+from lakekit.maintenance.check import child_process
 from spec_tests.reliability import damaged_tables
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from functools import cache
 import pytest
 
 import lakekit as lk
-from lakekit.maintenance import clone as cloning
 from lakekit.errors import CommitStateUnknown, LakekitError, StorageFailed
+from lakekit.maintenance import clone as cloning
 from lakekit.metadata import schemas, snapshots
-from lakekit.metadata.table_context import Ground
-from lakekit.model.table_paths import Layout
+from lakekit.metadata.table_context import TableLocation
+from lakekit.model.table_paths import TablePaths
 from lakekit.storage.memory import MemoryStorage
 from lakekit.table.table import Table
 from lakekit.world import one_by_one
@@ -45,7 +45,7 @@ class Foldered(FolderStorage):
 @pytest.fixture(autouse=True)
 def in_turn(monkeypatch):
     """One file after another, so that the n-th call is always the same."""
-    monkeypatch.setattr(cloning, "each", lambda function, inputs, waiting: one_by_one(function, list(inputs)))
+    monkeypatch.setattr(cloning, "parallel_map", lambda function, inputs, waiting: one_by_one(function, list(inputs)))
 
 
 @cache
@@ -64,7 +64,7 @@ def built() -> MemoryStorage:
 
 
 def run(storage: FaultyStorage) -> None:
-    ground = Ground(name="u", storage=storage, layout=Layout(root=TARGET))
+    ground = TableLocation(name="u", storage=storage, layout=TablePaths(root=TARGET))
     cloning.clone(Table(location=ROOT, name="t", storage=storage).handle(), ground)
 
 
@@ -97,7 +97,7 @@ def test_a_table_or_none(store_of):
             faulty.power_loss()
         case = (at, kind, faulty.trace[at])
         assert {path: data for path, data in store.files.items() if path.startswith(f"{ROOT}/")} == before.files, case
-        there = Ground(name="u", storage=store, layout=Layout(root=TARGET))
+        there = TableLocation(name="u", storage=store, layout=TablePaths(root=TARGET))
         found = "none"
         if schemas.ids(there):
             found = "empty" if snapshots.latest(there) is None else "whole"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakekit.metadata import manifest_reader, snapshots
-from lakekit.metadata.table_context import open_handle
+from lakekit.metadata.table_context import open_context
 from spec_tests.conftest import DEEP
 from spec_tests.reliability.race import made, race
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 def test_none_lost_none_twice(tmp_path: Path, workers: int, commits: int):
     root = made(tmp_path / "t")
     ledger = race(root, workers, commits)
-    t = open_handle(root)
+    t = open_context(root)
     history = snapshots.all(t)
     assert [one.id for one in history] == list(range(1, workers * commits + 1))
     assert sorted(snapshot for _, snapshot, _ in ledger) == [one.id for one in history]
     acknowledged = sorted(name for name, _, _ in ledger)
     assert len(set(acknowledged)) == workers * commits
-    assert sorted(manifest_reader.live(t, history[-1]).column("file_name").to_pylist()) == acknowledged
+    assert sorted(manifest_reader.read_live_entries(t, history[-1]).column("file_name").to_pylist()) == acknowledged
     assert [one.total_record_count for one in history] == [10 * one.id for one in history]
     kept = {file.name for one in history for file in manifest_reader.manifest_files(t, one)}
     lists = {name for one in history for name in (one.base_manifest_list, one.delta_manifest_list)}

@@ -17,11 +17,11 @@ import pytest
 import lakekit as lk
 from lakekit.maintenance import orphan_files
 from lakekit.metadata import branches, consumers, schemas, snapshots, tags
-from lakekit.metadata.table_context import open_handle
+from lakekit.metadata.table_context import open_context
 from lakekit.model.snapshot import Snapshot
 from lakekit.storage.memory import MemoryStorage
 from lakekit.table.table import Table
-from lakekit.world import Shelf, World, now_ms
+from lakekit.world import LRUCache, Runtime, now_ms
 from spec_tests.laws.test_meta import schema_bytes, snapshot_bytes
 from spec_tests.longer import some
 from spec_tests.reliability.commits import ROOT, commit, message, opened, schema
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
 
 DAY_MS = 86_400_000
 LATEST, EARLIEST = f"{ROOT}/snapshot/LATEST", f"{ROOT}/snapshot/EARLIEST"
@@ -100,7 +100,7 @@ def test_b24_hints_that_change_while_they_are_read(meanwhile: Callable[[MemorySt
             assert ends(opened(store)) == (newest, oldest), (hint, at)
 
 
-def ends(handle: Handle) -> tuple[int | None, int | None]:
+def ends(handle: TableContext) -> tuple[int | None, int | None]:
     """The newest and oldest snapshot, asked for by number and by what they say."""
     last, first = snapshots.latest(handle), snapshots.earliest(handle)
     return (None if last is None else last.id, None if first is None else first.id)
@@ -134,7 +134,7 @@ def clocks(count: int) -> dict[str, list[int]]:
     return {"right": [start + number * 1000 for number in range(count)], "equal": [start + number // 7 * 1000 for number in range(count)], "skewed": skewed}
 
 
-def check_times(handle: Handle, times: Sequence[int], asked: int, *, rising: bool) -> None:
+def check_times(handle: TableContext, times: Sequence[int], asked: int, *, rising: bool) -> None:
     """Snapshots 1 to n: which there are, and what is found of a time. Where times fall, any place where they pass the one asked for is right."""
     count = len(times)
     assert snapshots.ids(handle) == list(range(1, count + 1))
@@ -183,7 +183,7 @@ def test_snapshots_over_pages_of_a_listing(case: tuple[int, int, str], server: S
     server.put(f"{top}/snapshot/LATEST", b"7")  # stale, as a writer left it that died
     for number, time in enumerate(times, 1):
         server.put(f"{top}/snapshot/snapshot-{number}", snapshot_bytes(number, timeMillis=time))
-    handle = open_handle(server.url(top), storage_options=server.options, world=World(decoded=Shelf(64 << 20)))
+    handle = open_context(server.url(top), storage_options=server.options, world=Runtime(decoded=LRUCache(64 << 20)))
     check_times(handle, times, 3, rising=clock != "skewed")
     pages = [asked for asked in server.requests if "list-type" in asked.query]
     assert len(pages) > count // page_size
@@ -218,7 +218,7 @@ def test_orphans_are_as_old_as_the_storage_says(days: int, tmp_path: Path):
     seconds = now_ms() / 1000 - 86_400
     os.utime(young, (seconds + 3600,) * 2)
     os.utime(old, (seconds - 3600,) * 2)
-    handle = open_handle(tmp_path, world=World(now_ms=lambda: now_ms() + days * DAY_MS))
+    handle = open_context(tmp_path, world=Runtime(now_ms=lambda: now_ms() + days * DAY_MS))
     gone = orphan_files.remove(handle, older_than=None, dry_run=False, force=False)
     assert gone["path"].to_list() == [str(old)]
     assert (young.exists(), old.exists()) == (True, False)
@@ -262,7 +262,7 @@ def test_files_of_others_are_nothing_and_stay():
     assert [name for name in FOREIGN if f"{ROOT}/{name}" not in store.files] == []
 
 
-def facts(handle: Handle) -> tuple[object, ...]:
+def facts(handle: TableContext) -> tuple[object, ...]:
     """Everything that is found by its name."""
     return (
         snapshots.ids(handle),

@@ -27,7 +27,7 @@ from spec_tests.reliability.test_interleavings import calls_of, meeting
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.table.table import Table
 
 
@@ -53,7 +53,7 @@ def vanished(store: MemoryStorage) -> None:
 
 @pytest.mark.parametrize("meanwhile", [emptied, vanished])
 def test_b8_a_retry_looks_at_the_table_as_it_is(meanwhile: Callable[[MemoryStorage], None]):
-    def compacted(handle: Handle) -> None:
+    def compacted(handle: TableContext) -> None:
         commits.commit(handle, [commits.message(before=["f"], after=[commits.file("m", level=5)])], 1, user="compactor")
 
     store = MemoryStorage()

@@ -16,8 +16,8 @@ import pytest
 
 import lakekit as lk
 from lakekit import world
-from lakekit.maintenance import roots
 from lakekit.errors import LakekitError
+from lakekit.maintenance import roots
 from lakekit.metadata import metadata_io
 from spec_tests.conftest import DEEP
 from spec_tests.longer import some

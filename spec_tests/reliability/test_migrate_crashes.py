@@ -12,14 +12,14 @@ from functools import cache
 import polars as pl
 import pytest
 
-from lakekit.maintenance import migrate as migration
 from lakekit.catalog import migrate
 from lakekit.catalog.catalog import Catalog
 from lakekit.errors import CommitStateUnknown, LakekitError
 from lakekit.format_table import foreign_files
+from lakekit.maintenance import migrate as migration
 from lakekit.metadata import schemas, snapshots
-from lakekit.metadata.table_context import Ground
-from lakekit.model.table_paths import Layout
+from lakekit.metadata.table_context import TableLocation
+from lakekit.model.table_paths import TablePaths
 from lakekit.storage.memory import MemoryStorage
 from lakekit.table.table import Table
 from lakekit.world import one_by_one
@@ -102,7 +102,7 @@ def test_a_table_or_none_and_no_row_lost(store_of, move):
         if kind == "power":
             faulty.power_loss()
         case = (at, kind, faulty.trace[at])
-        there = Ground(name="t", storage=store, layout=Layout(root=TARGET))
+        there = TableLocation(name="t", storage=store, layout=TablePaths(root=TARGET))
         found = "none"
         if schemas.ids(there):
             found = "empty" if snapshots.latest(there) is None else "whole"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import resource
 from typing import TYPE_CHECKING
 
@@ -83,7 +84,7 @@ def test_what_is_wrong_with_the_query_stays_polars_own(tmp_path):
     ],
 )
 def test_what_the_machine_refuses_is_no_damage(wrong):
-    found = external_reader.damaged("/t/a.parquet", wrong, "parquet")
+    found = external_reader.to_corrupt("/t/a.parquet", wrong, "parquet")
     assert type(found) is StorageFailed
     assert not external_reader.may_be_of_file(wrong)
 
@@ -95,8 +96,9 @@ def test_a_process_without_file_handles_calls_no_file_corrupt(tmp_path):
         t.upsert([{"id": i, "v": "a"}])
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     opened = []
+    highest = max(int(name) for name in os.listdir("/dev/fd"))
     try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (256, limits[1]))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 64, limits[1]))
         with pytest.raises(OSError, match="Too many open files"):  # noqa: PT012 - handles are taken until none is left
             while True:
                 opened.append((tmp_path / "t" / "schema" / "schema-0").open())

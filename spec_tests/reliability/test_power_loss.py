@@ -57,7 +57,7 @@ def test_what_a_writers_state_holds_is_safe(tmp_path, power, monkeypatch):
     with table.writer(commit_user="job") as writer:
         writer.write(ROWS)
         with monkeypatch.context() as patch:
-            patch.setattr("lakekit.table.table_writer.publish", refuse)
+            patch.setattr("lakekit.table.table_writer.commit_changes", refuse)
             with pytest.raises(StorageFailed):
                 writer.commit(identifier=1)
         assert unsafe(tmp_path, power)  # which is what this is about

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from lakekit.metadata import manifest_reader, snapshots
-from lakekit.metadata.table_context import open_handle
+from lakekit.metadata.table_context import open_context
 from spec_tests.reliability.commits import schema
 from spec_tests.reliability.s3_server import Asked, S3Server
 from spec_tests.reliability.store_outcomes import outcomes
@@ -34,8 +34,8 @@ def test_what_a_commit_is_told_is_so(commits: int) -> None:
         server.fault = fault
         told = outcomes(server.url("t"), server.options, workers, commits)
         server.fault = None
-        t = open_handle(server.url("t"), storage_options=server.options)
-        live = Counter(manifest_reader.live(t, snapshots.all(t)[-1]).column("file_name").to_pylist())
+        t = open_context(server.url("t"), storage_options=server.options)
+        live = Counter(manifest_reader.read_live_entries(t, snapshots.all(t)[-1]).column("file_name").to_pylist())
         assert [name for name, count in live.items() if count > 1] == []
         assert [name for name, outcome in told.items() if outcome == "done" and name not in live] == []
         assert [name for name, outcome in told.items() if outcome == "failed" and name in live] == []

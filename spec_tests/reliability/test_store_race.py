@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from lakekit.metadata import manifest_reader, snapshots
-from lakekit.metadata.table_context import open_handle
+from lakekit.metadata.table_context import open_context
 from spec_tests.reliability.commits import schema
 from spec_tests.reliability.s3_server import Asked, S3Server
 from spec_tests.reliability.store_race import race
@@ -29,11 +29,11 @@ def test_none_lost_none_twice():
         server.fault = fault
         acknowledged = race(server.url("t"), server.options, workers, commits)
         server.fault = None
-        t = open_handle(server.url("t"), storage_options=server.options)
+        t = open_context(server.url("t"), storage_options=server.options)
         history = snapshots.all(t)
         assert [one.id for one in history] == list(range(1, workers * commits + 1))
         assert len(set(acknowledged)) == len(acknowledged) == workers * commits
-        assert sorted(manifest_reader.live(t, history[-1]).column("file_name").to_pylist()) == sorted(acknowledged)
+        assert sorted(manifest_reader.read_live_entries(t, history[-1]).column("file_name").to_pylist()) == sorted(acknowledged)
         assert [one.total_record_count for one in history] == [10 * one.id for one in history]
         kept = {file.name for one in history for file in manifest_reader.manifest_files(t, one)}
         lists = {name for one in history for name in (one.base_manifest_list, one.delta_manifest_list)}

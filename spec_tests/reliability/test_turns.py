@@ -12,8 +12,8 @@ import lakekit as lk
 from lakekit.commit import try_commit
 from lakekit.storage.local import LocalStorage
 from lakekit.storage.memory import MemoryStorage
-from lakekit.storage.turns import turn
-from lakekit.world import Shelf, World
+from lakekit.storage.turns import commit_queue
+from lakekit.world import LRUCache, Runtime
 from spec_tests.reliability.commits import ROOT, commit, live, message, opened, schema, unreferenced
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 def test_one_has_the_turn_until_it_leaves(tmp_path: Path):
     storage, place = LocalStorage(), str(tmp_path)
-    with turn(storage, place, 0) as first, turn(storage, place, 5) as second, turn(storage, f"{place}/none", 5) as nowhere:
+    with commit_queue(storage, place, 0) as first, commit_queue(storage, place, 5) as second, commit_queue(storage, f"{place}/none", 5) as nowhere:
         assert (first, second, nowhere) == (True, False, False)
-    with turn(storage, place, 0) as again:
+    with commit_queue(storage, place, 0) as again:
         assert again
     assert list(tmp_path.iterdir()) == []
 
@@ -38,7 +38,7 @@ def test_a_file_system_without_locks_and_a_storage_without_turns_know_none(tmp_p
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    with turn(LocalStorage(), str(tmp_path), 10_000) as local, turn(MemoryStorage(), "/t", 10_000) as memory:
+    with commit_queue(LocalStorage(), str(tmp_path), 10_000) as local, commit_queue(MemoryStorage(), "/t", 10_000) as memory:
         assert not local
         assert not memory
 
@@ -69,7 +69,7 @@ def test_who_has_the_turn_tries_again_at_once_and_gives_it_back():
     store, waits = Busy(), list[float]()
     store.put(f"{ROOT}/schema/schema-0", schema())
     store.rivals = 4
-    table = opened(store, World(wait=waits.append, decoded=Shelf(1 << 20)))
+    table = opened(store, Runtime(wait=waits.append, decoded=LRUCache(1 << 20)))
     told = commit(table, [message(new=["f"])], 1)
     assert (told.snapshot_ids, told.retry_count, waits, store.turns) == ((5,), 4, [], 0)
     assert [name for *_, name in live(table)] == ["f", "r0", "r1", "r2", "r3"]
@@ -87,7 +87,7 @@ def test_who_comes_later_lets_those_pass_who_lost(tmp_path: Path, monkeypatch: p
         return real(self, directory, patience_ms)
 
     monkeypatch.setattr(try_commit, "_PATIENCE_MS", 60_000)
-    with turn(LocalStorage(), str(tmp_path / "snapshot"), 0) as mine:
+    with commit_queue(LocalStorage(), str(tmp_path / "snapshot"), 0) as mine:
         assert mine
         monkeypatch.setattr(LocalStorage, "turn", seen)
         later = Thread(target=table.append, args=([{"k": 2}],))

@@ -19,10 +19,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from lakekit.codec import avro_container, avro_columns, avro_vectors, avro_schema, avro_values
+from lakekit.codec import avro_columns, avro_container, avro_schema, avro_values, avro_vectors
 from lakekit.errors import Corrupt, LimitExceeded, Unsupported
 from lakekit.model import entry_files, index_manifest, manifests
-from lakekit.model.entry_files import Manifest
+from lakekit.model.entry_files import ManifestBytes
 from lakekit.testing.fixtures import fixtures
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def test_numbers_of_every_length() -> None:
     for number in numbers:
         places.append(len(out))
         avro_container.put_long(out, number)
-    lanes = avro_vectors.Lanes([bytes(out)])
+    lanes = avro_vectors.VectorReader([bytes(out)])
     found, after = lanes.longs(np.array(places, np.int64))
     assert found.tolist() == numbers
     assert after.tolist() == [*places[1:], len(out)]
@@ -219,7 +219,7 @@ GOLDEN = {
     for name in ("manifest", "manifest_list", "index_manifest")
 }
 DECODE = {
-    "manifest": lambda data: entry_files.decode([Manifest("m", data)])[0].files(),
+    "manifest": lambda data: entry_files.decode([ManifestBytes("m", data)])[0].files(),
     "manifest_list": lambda data: manifests.decode_list(data, path="m"),
     "index_manifest": lambda data: index_manifest.decode(data, path="m"),
 }
@@ -285,7 +285,7 @@ def test_damaged_records_behind_a_good_frame(data: st.DataObject, way: dict[str,
     broken = bytes(head + body + bytes(16))
     with always(**way):
         try:
-            one = entry_files.decode([Manifest("m", broken), Manifest("n", broken)])[0]
+            one = entry_files.decode([ManifestBytes("m", broken), ManifestBytes("n", broken)])[0]
         except Corrupt as error:
             assert error.path in {"m", "n"}
             assert error.offset is not None

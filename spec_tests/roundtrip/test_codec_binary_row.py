@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from lakekit.codec import binary_row, hashing, arrow_values
+from lakekit.codec import arrow_values, binary_row, hashing
 from lakekit.errors import Corrupt, LakekitError, ValueOutOfRange
 from lakekit.types import DataType, Instant, parse
 
@@ -104,7 +104,9 @@ def test_slices_chunks_and_other_layouts_are_the_same_rows(table: tuple[list[Dat
     assert binary_row.encode_columns(chunked, types).to_pylist() == wanted
     stored = pa.array([None, *(binary_row.with_arity(row, len(types)) for row in wanted)], pa.binary()).slice(1 + head, max(0, stop - head))
     decoded = binary_row.decode_columns(stored, types)
-    assert [arrow_values.values_of(column, t) for column, t in zip(decoded, types, strict=True)] == [[row[i] for row in rows[head:stop]] for i in range(len(types))]
+    assert [arrow_values.values_of(column, t) for column, t in zip(decoded, types, strict=True)] == [
+        [row[i] for row in rows[head:stop]] for i in range(len(types))
+    ]
 
 
 @pytest.mark.long

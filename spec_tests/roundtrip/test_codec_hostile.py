@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from lakekit import plugins
-from lakekit.codec import roaring, index_files, hash_index, arrow_values
-from lakekit.file_index import container
+from lakekit.codec import arrow_values, hash_index, index_files, roaring
 from lakekit.codec.cursor import Cursor, jutf
 from lakekit.errors import Corrupt, LimitExceeded, Unsupported, ValueOutOfRange
+from lakekit.file_index import container
 from lakekit.file_index.evaluator import evaluate
 from lakekit.model import commit_message, committable_bytes, split_bytes
 from lakekit.predicate import OPERATORS, And, Leaf

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakekit.codec.avro_container import METADATA
-from lakekit.model.columnar_file import read_table, write_table
 from lakekit.errors import Corrupt
+from lakekit.model.columnar_file import read_table, write_table
 
 
 @pytest.mark.parametrize("kind", ["parquet", "orc"])

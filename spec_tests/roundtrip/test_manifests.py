@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from lakekit.codec import avro_container
-from lakekit.model import manifest_entries, entry_files, index_manifest, manifests
-from lakekit.model.data_file import DataFile, Stats
-from lakekit.model.entry_files import Manifest
-from lakekit.model.index_file import DELETION_VECTORS, HASH, DeletionRange, GlobalIndex, IndexEntry
-from lakekit.model.manifests import ManifestFile
+from lakekit.model import entry_files, index_manifest, manifest_entries, manifests
+from lakekit.model.data_file import DataFileMeta, Stats
+from lakekit.model.entry_files import ManifestBytes
+from lakekit.model.index_file import DELETION_VECTORS, HASH, DeletionRange, GlobalIndex, IndexManifestEntry
+from lakekit.model.manifests import ManifestFileMeta
 
 CODECS = st.sampled_from(["null", "deflate", "snappy", "zstandard", "bzip2", "xz"])
 LONG, COUNT, INT = st.integers(-(2**63), 2**63 - 1), st.integers(0, 2**63 - 1), st.integers(-(2**31), 2**31 - 1)
@@ -24,7 +24,7 @@ ROWS = st.binary(max_size=40)
 TEXTS = st.lists(NAMES, max_size=3).map(tuple)
 STATS = st.builds(Stats, min_values=ROWS, max_values=ROWS, null_counts=st.none() | st.lists(st.none() | LONG, max_size=4).map(tuple))
 FILES = st.builds(
-    DataFile,
+    DataFileMeta,
     name=NAMES,
     size_bytes=COUNT,
     row_count=COUNT,
@@ -50,19 +50,23 @@ PLACES = st.fixed_dictionaries({"kind": st.integers(0, 1), "partition": ROWS, "b
 
 
 @st.composite
-def some_entries(draw: st.DrawFn, most: int = 5) -> tuple[list[DataFile], list[dict[str, Any]], manifest_entries.Entries]:
+def some_entries(draw: st.DrawFn, most: int = 5) -> tuple[list[DataFileMeta], list[dict[str, Any]], manifest_entries.ManifestEntries]:
     files = draw(st.lists(FILES, max_size=most))
     places = [draw(PLACES) for _ in files]
-    return files, places, manifest_entries.concat([manifest_entries.empty(), *(manifest_entries.of_files([file], **place) for file, place in zip(files, places, strict=True))])
+    return (
+        files,
+        places,
+        manifest_entries.concat([manifest_entries.empty(), *(manifest_entries.of_files([file], **place) for file, place in zip(files, places, strict=True))]),
+    )
 
 
 @pytest.mark.long
 @settings(max_examples=80, deadline=None)
 @given(some_entries(), CODECS)
-def test_manifest(case: tuple[list[DataFile], list[dict[str, Any]], manifest_entries.Entries], codec: str) -> None:
+def test_manifest(case: tuple[list[DataFileMeta], list[dict[str, Any]], manifest_entries.ManifestEntries], codec: str) -> None:
     files, places, written = case
     data = entry_files.encode(written, codec=codec)
-    found, counts = entry_files.decode([Manifest("m", data)])
+    found, counts = entry_files.decode([ManifestBytes("m", data)])
     assert counts == [len(files)]
     assert found.table.equals(written.table)
     assert found.files() == files
@@ -76,12 +80,14 @@ KINDS = st.sampled_from([("orc", "zstandard"), ("orc", "null"), ("parquet", "zst
 @pytest.mark.long
 @settings(max_examples=25, deadline=None)
 @given(some_entries(), KINDS)
-def test_manifest_of_another_format(case: tuple[list[DataFile], list[dict[str, Any]], manifest_entries.Entries], how: tuple[str, str]) -> None:
+def test_manifest_of_another_format(case: tuple[list[DataFileMeta], list[dict[str, Any]], manifest_entries.ManifestEntries], how: tuple[str, str]) -> None:
     """ORC holds nanoseconds, and no fraction in the second before 1970: creation times of our century only."""
     kind, codec = how
     files = [replace(file, creation_time_ms=None if file.creation_time_ms is None else file.creation_time_ms % 10**12) for file in case[0]]
-    written = manifest_entries.concat([manifest_entries.empty(), *(manifest_entries.of_files([file], **place) for file, place in zip(files, case[1], strict=True))])
-    found, counts = entry_files.decode([Manifest("m", entry_files.encode(written, kind=kind, codec=codec))])
+    written = manifest_entries.concat(
+        [manifest_entries.empty(), *(manifest_entries.of_files([file], **place) for file, place in zip(files, case[1], strict=True))]
+    )
+    found, counts = entry_files.decode([ManifestBytes("m", entry_files.encode(written, kind=kind, codec=codec))])
     assert counts == [len(files)]
     assert found.table.equals(written.table)
 
@@ -92,7 +98,7 @@ def test_manifest_of_another_format(case: tuple[list[DataFile], list[dict[str, A
 def test_manifests_together(cases: list[tuple[Any, str]]) -> None:
     """Partition rows here are any bytes, so that most guesses of where a record starts are wrong: the answer is right all the same."""
     parts = [written for (_, _, written), _ in cases]
-    blobs = [Manifest(str(i), entry_files.encode(written, codec=codec)) for i, ((_, _, written), codec) in enumerate(cases)]
+    blobs = [ManifestBytes(str(i), entry_files.encode(written, codec=codec)) for i, ((_, _, written), codec) in enumerate(cases)]
     found, counts = entry_files.decode(blobs)
     assert counts == [len(part) for part in parts]
     assert found.table.equals(manifest_entries.concat([manifest_entries.empty(), *parts]).table)
@@ -100,7 +106,7 @@ def test_manifests_together(cases: list[tuple[Any, str]]) -> None:
 
 BOUND = st.none() | INT
 LISTED = st.builds(
-    ManifestFile,
+    ManifestFileMeta,
     name=NAMES,
     size_bytes=COUNT,
     num_added_files=COUNT,
@@ -118,14 +124,14 @@ LISTED = st.builds(
 
 @settings(max_examples=20, deadline=None)
 @given(st.lists(LISTED, max_size=6, unique_by=lambda file: file.name), KINDS)
-def test_manifest_list_of_another_format(files: list[ManifestFile], how: tuple[str, str]) -> None:
+def test_manifest_list_of_another_format(files: list[ManifestFileMeta], how: tuple[str, str]) -> None:
     assert manifests.decode_list(manifests.encode_list(files, kind=how[0], codec=how[1])) == files
 
 
 @pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(st.lists(LISTED, max_size=6, unique_by=lambda file: file.name), CODECS)
-def test_manifest_list(files: list[ManifestFile], codec: str) -> None:
+def test_manifest_list(files: list[ManifestFileMeta], codec: str) -> None:
     data = manifests.encode_list(files, codec=codec)
     assert manifests.decode_list(data) == files
     assert manifests.encode_list(manifests.decode_list(data), codec=codec) == data
@@ -143,7 +149,7 @@ COVERS = st.builds(
     source_meta=st.none() | ROWS,
 )
 INDEXES = st.builds(
-    IndexEntry,
+    IndexManifestEntry,
     partition=ROWS,
     bucket=INT,
     index_type=st.sampled_from([HASH, DELETION_VECTORS, "btree"]),
@@ -158,14 +164,14 @@ INDEXES = st.builds(
 
 @settings(max_examples=20, deadline=None)
 @given(st.lists(INDEXES, max_size=5), KINDS)
-def test_index_manifest_of_another_format(found: list[IndexEntry], how: tuple[str, str]) -> None:
+def test_index_manifest_of_another_format(found: list[IndexManifestEntry], how: tuple[str, str]) -> None:
     assert index_manifest.decode(index_manifest.encode(found, kind=how[0], codec=how[1])) == found
 
 
 @pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(st.lists(INDEXES, max_size=5), CODECS)
-def test_index_manifest(found: list[IndexEntry], codec: str) -> None:
+def test_index_manifest(found: list[IndexManifestEntry], codec: str) -> None:
     data = index_manifest.encode(found, codec=codec)
     assert index_manifest.decode(data) == found
     assert avro_container.open_container(data).codec == codec

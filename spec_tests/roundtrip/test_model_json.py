@@ -14,11 +14,11 @@ from hypothesis import example, given, settings, strategies as st
 from lakekit.errors import Corrupt, Unsupported
 from lakekit.model import hint, json_codec
 from lakekit.model.consumer import Consumer
-from lakekit.model.table_schema import TableSchema, assign_ids, highest_id
 from lakekit.model.snapshot import COMMIT_KINDS, Snapshot
 from lakekit.model.statistics import ColumnStatistics, Statistics
+from lakekit.model.table_schema import TableSchema, assign_ids, highest_id
 from lakekit.model.tag import Tag
-from lakekit.options.frozendict import Frozen, freeze
+from lakekit.options.frozendict import FrozenDict, freeze
 from lakekit.types import ROOTS, DataType, Field, Instant
 
 if TYPE_CHECKING:
@@ -58,13 +58,13 @@ SNAPSHOTS = st.builds(
     commit_identifier=LONG,
     commit_kind=st.sampled_from(COMMIT_KINDS),
     time_millis=LONG,
-    log_offsets=maybe(st.dictionaries(TEXT, LONG, max_size=2).map(Frozen)),
+    log_offsets=maybe(st.dictionaries(TEXT, LONG, max_size=2).map(FrozenDict)),
     total_record_count=maybe(LONG),
     delta_record_count=maybe(LONG),
     changelog_record_count=maybe(LONG),
     watermark=maybe(LONG),
     statistics=maybe(NAME),
-    properties=maybe(st.dictionaries(TEXT, TEXT, max_size=3).map(Frozen)),
+    properties=maybe(st.dictionaries(TEXT, TEXT, max_size=3).map(FrozenDict)),
     next_row_id=maybe(LONG),
     operation=maybe(TEXT),
     extra=EXTRA,
@@ -108,7 +108,7 @@ def schemas(draw: st.DrawFn) -> TableSchema:
         highest_field_id=highest,
         partition_keys=tuple(draw(chosen)),
         primary_keys=tuple(draw(chosen)),
-        options=draw(st.dictionaries(TEXT, TEXT, max_size=3).map(Frozen)),
+        options=draw(st.dictionaries(TEXT, TEXT, max_size=3).map(FrozenDict)),
         comment=draw(maybe(TEXT)),
         time_millis=draw(COUNT),
         extra=draw(EXTRA),
@@ -189,7 +189,7 @@ COLUMNS = st.builds(
         schema_id=LONG,
         merged_record_count=maybe(LONG),
         merged_record_size_bytes=maybe(LONG),
-        columns=st.dictionaries(TEXT, COLUMNS, max_size=3).map(Frozen),
+        columns=st.dictionaries(TEXT, COLUMNS, max_size=3).map(FrozenDict),
         extra=EXTRA,
     )
 )
@@ -224,9 +224,9 @@ DECODERS: dict[str, Callable[[bytes], Any]] = {
 VALID = {
     "schema": TableSchema(id=0, fields=(Field("k", DataType(root="INT"), id=0),), highest_field_id=0).to_json(),
     "snapshot": Snapshot(id=1, schema_id=0, base_manifest_list="a", delta_manifest_list="b", commit_user="u", commit_identifier=1, commit_kind="APPEND",
-                         time_millis=5, properties=Frozen({"a": "b"})).to_json(),
+                         time_millis=5, properties=FrozenDict({"a": "b"})).to_json(),
     "consumer": b'{"nextSnapshot":5}',
-    "statistics": Statistics(snapshot_id=1, schema_id=0, columns=Frozen({"a": ColumnStatistics(column_id=1)})).to_json(),
+    "statistics": Statistics(snapshot_id=1, schema_id=0, columns=FrozenDict({"a": ColumnStatistics(column_id=1)})).to_json(),
 }  # fmt: skip
 VALID["tag"] = VALID["snapshot"][:-2] + b', "tagCreateTime" : [ 2026, 11, 21, 9, 25 ], "tagTimeRetained" : 5.000000000 }'
 NASTY = st.sampled_from(
@@ -286,4 +286,4 @@ def test_valid_bytes_are_valid() -> None:
 def test_a_new_snapshot_forgets_what_it_does_not_know() -> None:
     found = Snapshot.from_json(VALID["snapshot"][:-2] + b', "later" : 1, "uuid" : null }')
     assert (found.extra, found.nulls) == ({"later": 1}, ("uuid",))
-    assert found.without_extra() == replace(found, extra=Frozen())
+    assert found.without_extra() == replace(found, extra=FrozenDict())

@@ -10,10 +10,10 @@ from lakekit.codec import binary_row
 from lakekit.model import commit_message, committable_bytes, split_bytes
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.committable_bytes import Committable
-from lakekit.model.data_file import DataFile, Stats
-from lakekit.model.index_file import DELETION_VECTORS, DeletionRange, GlobalIndex, IndexFile
+from lakekit.model.data_file import DataFileMeta, Stats
+from lakekit.model.index_file import DELETION_VECTORS, DeletionRange, GlobalIndex, IndexFileMeta
 from lakekit.model.split import DeletionFile, Split
-from lakekit.options.frozendict import Frozen
+from lakekit.options.frozendict import FrozenDict
 from lakekit.types import parse
 
 LONG = st.integers(-(2**63), 2**63 - 1)
@@ -29,7 +29,7 @@ def maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 FILE = st.builds(
-    DataFile,
+    DataFileMeta,
     name=NAME,
     size_bytes=LONG,
     row_count=LONG,
@@ -61,7 +61,7 @@ GLOBAL = st.builds(
     index_meta=maybe(st.binary(max_size=12)),
 )
 INDEX = st.builds(
-    IndexFile,
+    IndexFileMeta,
     index_type=st.sampled_from(["HASH", DELETION_VECTORS, "btree"]),
     file_name=NAME,
     file_size_bytes=LONG,
@@ -94,7 +94,7 @@ def splits(draw: st.DrawFn) -> Split:
         total_buckets=draw(maybe(INT)),
         bucket_path=draw(NAME),
         files=files,
-        deletions=Frozen(deletions),
+        deletions=FrozenDict(deletions),
         raw=draw(st.booleans()),
         streaming=draw(st.booleans()),
     )
@@ -111,5 +111,5 @@ def test_splits_come_back(split: Split) -> None:
 def test_messages_come_back(some: tuple[CommitMessage, ...], identifier: int, watermark: int | None, properties: dict[str, str]) -> None:
     for message in some:
         assert commit_message.decode_message(commit_message.encode_message(message)) == message
-    committable = Committable(identifier=identifier, watermark=watermark, properties=Frozen(properties), messages=some)
+    committable = Committable(identifier=identifier, watermark=watermark, properties=FrozenDict(properties), messages=some)
     assert committable_bytes.decode(committable_bytes.encode(committable)) == committable

@@ -14,7 +14,7 @@ from hypothesis import given, settings, strategies as st
 
 from lakekit.errors import Corrupt
 from lakekit.model import partition
-from lakekit.model.table_paths import Layout, checked_name, is_plain
+from lakekit.model.table_paths import TablePaths, checked_name, is_plain
 from lakekit.options.option import read_duration, read_levels, read_size
 from lakekit.options.table_options import TableOptions
 from lakekit.types import DataType, Instant, parse
@@ -142,7 +142,7 @@ def test_a_checked_name_stays_in_its_directory(name: str) -> None:
     else:
         assert not set(name) & {"/", "\\", "\0"}
         assert name not in {"", ".", ".."}
-        assert Layout(root="/t").manifest(name).rpartition("/") == ("/t/manifest", "/", name)
+        assert TablePaths(root="/t").manifest(name).rpartition("/") == ("/t/manifest", "/", name)
 
 
 @given(st.text(max_size=20))

@@ -16,9 +16,9 @@ from polars.testing import assert_frame_equal
 
 from lakekit.errors import ValueOutOfRange
 from lakekit.format import parquet_chunks, parquet_few, parquet_writer, thrift
-from lakekit.format.polars_types import polars_schema
-from lakekit.format.told import Told, has_bounds
 from lakekit.format.encoder import Encoding, open_writer
+from lakekit.format.polars_types import polars_schema
+from lakekit.format.told import ColumnStats, has_bounds
 from lakekit.types import Field, parse
 
 TYPES = {
@@ -67,7 +67,7 @@ frames = st.sampled_from([1, 2, 9, parquet_few.ROWS]).flatmap(
 )
 
 
-def written(frame: pl.DataFrame, fields: list[Field], **how: object) -> tuple[bytes, dict[str, Told]]:
+def written(frame: pl.DataFrame, fields: list[Field], **how: object) -> tuple[bytes, dict[str, ColumnStats]]:
     made = BytesIO()
     encoder = open_writer(made, "parquet", fields, Encoding(**how))
     encoder.write(frame)
@@ -99,7 +99,7 @@ def test_rows_come_back_and_everything_told_is_true(frame, skipped, required):
     assert pq.read_table(BytesIO(data), page_checksum_verification=True).num_rows == frame.height
     for field in fields:
         if field.name in told:
-            asked = Told()
+            asked = ColumnStats()
             asked.add(frame[field.name], field.type)
             found = told[field.name]
             assert (found.nulls, found.known) == (asked.nulls, asked.known)
@@ -143,7 +143,7 @@ def test_a_description_is_what_a_footer_decodes():
         page, end = thrift.decode(made, at)
         assert page[3][1] == chunk.facts[7][1] - (end - at)
         assert zlib.crc32(made[end : end + page[3][1]]) == page[4][1] % 2**32
-    assert isinstance(group, parquet_chunks.Group)
+    assert isinstance(group, parquet_chunks.RowGroup)
     assert sum(chunk.facts[7][1] for chunk in group.chunks) == len(made)
 
 

@@ -13,12 +13,12 @@ from hypothesis import given, settings, strategies as st
 
 from lakekit import plugins
 from lakekit.codec import binary_row
-from lakekit.errors import InvalidOption, Unsupported, ValueOutOfRange
 from lakekit.data_file import file_metadata
 from lakekit.data_file.rolling_writer import write_run
+from lakekit.errors import InvalidOption, Unsupported, ValueOutOfRange
+from lakekit.file_index.evaluator import evaluate
 from lakekit.format import encoder
 from lakekit.format.polars_types import polars_schema
-from lakekit.file_index.evaluator import evaluate
 from lakekit.model.data_file import COMPACT_SOURCE, EMPTY_ROW, format_of
 from lakekit.predicate import Leaf
 from lakekit.testing.expectations import series_of

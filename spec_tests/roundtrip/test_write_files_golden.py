@@ -16,9 +16,9 @@ from lakekit.codec import binary_row, orc_tail
 from lakekit.data_file.file_names import file_names
 from lakekit.data_file.paths import data_file_path
 from lakekit.data_file.reader import scan_files
-from lakekit.data_file.rolling_writer import Target, write_run
+from lakekit.data_file.rolling_writer import WriteTarget, write_run
 from lakekit.metadata import manifest_reader, schemas, snapshots
-from lakekit.metadata.table_context import open_handle
+from lakekit.metadata.table_context import open_context
 from lakekit.options.table_options import TableOptions
 from lakekit.storage.memory import MemoryStorage
 from lakekit.testing.fixtures import fixtures
@@ -49,10 +49,10 @@ FACTS = (
 @cache
 def rewritten(name):
     """The live files of a golden table and what lakekit makes of their rows: (columns, their fact, their bytes, our fact, our bytes)."""
-    handle = open_handle(str(TABLES / name))
+    handle = open_context(str(TABLES / name))
     snapshot = snapshots.latest(handle)
     assert snapshot is not None
-    entries = manifest_reader.live(handle, snapshot)
+    entries = manifest_reader.read_live_entries(handle, snapshot)
     found = []
     places = zip(entries.files(), entries.column("partition").to_pylist(), entries.column("bucket").to_pylist(), strict=True)
     for theirs, partition, bucket in list(places)[:4]:
@@ -62,7 +62,7 @@ def rewritten(name):
         path = data_file_path(then, partition, bucket, theirs)
         keyed = then.kind == "key"
         frame = scan_files(then, [theirs], [path], list(then.schema.fields), system=("_SEQUENCE_NUMBER", "_VALUE_KIND") if keyed else ()).collect()
-        aim = Target(
+        aim = WriteTarget(
             handle=ours,
             partition=partition,
             bucket=bucket,

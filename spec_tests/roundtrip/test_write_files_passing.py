@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from lakekit.codec import binary_row
+from lakekit.data_file.file_metadata import StatsCollector
 from lakekit.errors import Corrupt, StorageFailed
-from lakekit.data_file.file_metadata import Collecting
 from lakekit.format import parquet_pass, parquet_writer
 from lakekit.storage.local import LocalStorage
 from lakekit.types import Field
@@ -65,7 +65,7 @@ def test_many_row_groups_pass_and_come_back(tmp_path):
     found = pq.ParquetFile(f"{handle.root}/bucket-0/{file.name}").metadata
     assert [found.row_group(i).num_rows for i in range(found.num_row_groups)] == [parquet_writer.GROUP_ROWS] * 2 + [ROWS - 2 * parquet_writer.GROUP_ROWS]
     assert file.size_bytes == handle.storage.size(f"{handle.root}/bucket-0/{file.name}")
-    asked = Collecting(FIELDS)
+    asked = StatsCollector(FIELDS)
     asked.add(rows)
     assert file.value_stats == asked.stats(FIELDS, ["full"] * len(FIELDS))
     lowest = binary_row.decode(binary_row.strip_arity(file.value_stats.min_values)[1], [field.type for field in FIELDS])
@@ -97,7 +97,7 @@ def test_pieces_of_any_length_pass_as_the_whole_does(data):
     found = []
     for cut in (sizes, [len(made)]):
         out = bytearray(b"beginning")
-        passing, at = parquet_pass.Passing(out.extend, len(out)), 0
+        passing, at = parquet_pass.RowGroupStream(out.extend, len(out)), 0
         for size in [*cut, len(made)]:
             passing.write(made[at : at + size])
             at += size
@@ -108,7 +108,7 @@ def test_pieces_of_any_length_pass_as_the_whole_does(data):
 
 
 def test_what_does_not_end_as_parquet_does_is_refused():
-    passing = parquet_pass.Passing(lambda _: None, 4)
+    passing = parquet_pass.RowGroupStream(lambda _: None, 4)
     passing.write(encoded(frame().head(10).select("k"))[:-1])
     with pytest.raises(Corrupt):
         passing.groups()

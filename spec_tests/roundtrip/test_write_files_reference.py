@@ -7,8 +7,8 @@ import pytest
 
 import lakekit as lk
 from lakekit import plugins
-from lakekit.commit.committer import publish
-from lakekit.metadata.table_context import open_handle
+from lakekit.commit.committer import commit_changes
+from lakekit.metadata.table_context import open_context
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.data_file import EMPTY_ROW
 from lakekit.model.snapshot import BATCH_IDENTIFIER
@@ -43,14 +43,14 @@ OPTIONS = {
 
 def written(case, path, options):
     """The rows of a golden table in a table of its own, and those rows."""
-    golden = open_handle(case.path)
+    golden = open_context(case.path)
     frame = lk.open(case.path).scan().collect()
     if case.name == "types_timestamps_orc":
         frame = frame.filter(pl.col("ts9").dt.year() != 1900)  # of which parts of a millisecond cannot be written
     handle = table(path, golden.schema.fields, key=golden.schema.primary_keys, options=dict(golden.schema.options) | options)
     rows = section(frame.sort(golden.schema.primary_keys)) if handle.kind == "key" else frame
     files = write(handle, rows)
-    publish(handle, [CommitMessage(partition=EMPTY_ROW, bucket=0, new_files=tuple(files))], commit_user="test", identifier=BATCH_IDENTIFIER)
+    commit_changes(handle, [CommitMessage(partition=EMPTY_ROW, bucket=0, new_files=tuple(files))], commit_user="test", identifier=BATCH_IDENTIFIER)
     return handle, frame
 
 
@@ -96,7 +96,7 @@ def test_prunes_no_row(judge, tmp_path, kind, form):
     options = {"file-index.in-manifest-threshold": "1 mb"}
     for index in ("bloom-filter", "bitmap", "range-bitmap", "bsi") if kind in INDEXED else ():
         takes = plugins.load("file_index", index).TYPES
-        fields = [field for field in open_handle(case.path).schema.fields if field.type.root in takes]
+        fields = [field for field in open_context(case.path).schema.fields if field.type.root in takes]
         if index == "bsi" and kind == "scalars":
             continue  # it cannot hold -2^63
         fine = {"range-bitmap": {"DECIMAL": 18, "TIMESTAMP": 6, "TIMESTAMP_LTZ": 6}, "bsi": {"DECIMAL": 18}}.get(index, {})

@@ -12,9 +12,9 @@ import polars as pl
 from lakekit.data_file.file_names import file_names
 from lakekit.data_file.paths import data_file_path
 from lakekit.data_file.reader import scan_files
-from lakekit.data_file.rolling_writer import Target, write_run
+from lakekit.data_file.rolling_writer import WriteTarget, write_run
 from lakekit.format import thrift
-from lakekit.metadata.table_context import open_handle
+from lakekit.metadata.table_context import open_context
 from lakekit.model.data_file import APPEND_SOURCE, EMPTY_ROW
 from lakekit.model.table_schema import TableSchema
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from lakekit.format.thrift import Struct
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.data_file import DataFile
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.data_file import DataFileMeta
     from lakekit.types import Field
 
 
-def table(path: Path | str, fields: Iterable[Field], *, key: Iterable[str] = (), options: Mapping[str, str] | None = None) -> Handle:
+def table(path: Path | str, fields: Iterable[Field], *, key: Iterable[str] = (), options: Mapping[str, str] | None = None) -> TableContext:
     """A new table at a path, without snapshots."""
     fields = tuple(fields)
     keys = tuple(key)
@@ -37,13 +37,13 @@ def table(path: Path | str, fields: Iterable[Field], *, key: Iterable[str] = (),
     folder.mkdir(parents=True)
     (folder / "schema-0").write_bytes(schema.to_json())
     places = given.get("data-file.external-paths")
-    return open_handle(str(path), options=None if places is None else {"lakekit.allowed-locations": places})
+    return open_context(str(path), options=None if places is None else {"lakekit.allowed-locations": places})
 
 
-def target(handle: Handle, **more: object) -> Target:
+def target(handle: TableContext, **more: object) -> WriteTarget:
     """Where a flush of the table's only bucket goes."""
     facts = {"partition": EMPTY_ROW, "bucket": 0, "level": 0, "source": APPEND_SOURCE, "names": file_names(handle), "keyed": handle.kind == "key"}
-    return Target(handle=handle, **(facts | more))
+    return WriteTarget(handle=handle, **(facts | more))
 
 
 def section(frame: pl.DataFrame, kinds: Iterable[int] | None = None) -> pl.DataFrame:
@@ -52,12 +52,12 @@ def section(frame: pl.DataFrame, kinds: Iterable[int] | None = None) -> pl.DataF
     return frame.with_columns(pl.int_range(frame.height, dtype=pl.Int64).alias("_SEQUENCE_NUMBER"), kind)
 
 
-def write(handle: Handle, *frames: pl.DataFrame, **more: object) -> list[DataFile]:
+def write(handle: TableContext, *frames: pl.DataFrame, **more: object) -> list[DataFileMeta]:
     """The files of one run."""
     return write_run(target(handle, **more), frames)
 
 
-def read(handle: Handle, files: list[DataFile], *, system: Iterable[str] = ()) -> pl.DataFrame:
+def read(handle: TableContext, files: list[DataFileMeta], *, system: Iterable[str] = ()) -> pl.DataFrame:
     """The rows of some files of the only bucket."""
     paths = [data_file_path(handle, EMPTY_ROW, 0, file) for file in files]
     return scan_files(handle, files, paths, list(handle.schema.fields), system=tuple(system)).collect()

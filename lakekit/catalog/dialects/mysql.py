@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pymysql
 from pymysql import err
 
-from lakekit.world import caution
+from lakekit.world import warn_user
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lakekit.catalog.uris import Address
+    from lakekit.catalog.uris import JdbcAddress
 
 MARK = "%s"
 EXPIRED = "TIMESTAMPDIFF(SECOND, acquired_at, NOW()) > expire_time_seconds"
@@ -27,12 +27,12 @@ _BUSY = (1205, 1213)
 _KNOWN = ("useSSL", "requireSSL", "sslMode", "verifyServerCertificate")
 
 
-def connect(address: Address) -> Any:
+def connect(address: JdbcAddress) -> Any:
     """A connection whose clock is UTC."""
     given = address.parameters
     for key in given:
         if key not in (*_KNOWN, "connectTimeout"):
-            caution(f"option jdbc.{key} is not passed on: PyMySQL has nothing of that name")
+            warn_user(f"option jdbc.{key} is not passed on: PyMySQL has nothing of that name")
     told: dict[str, Any] = {} if (context := _encryption(given)) is None else {"ssl": context}
     if "connectTimeout" in given:
         told["connect_timeout"] = max(1, int(given["connectTimeout"]) // 1000)

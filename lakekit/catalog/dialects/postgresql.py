@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg import errors
 
-from lakekit.world import caution
+from lakekit.world import warn_user
 
 if TYPE_CHECKING:
-    from lakekit.catalog.uris import Address
+    from lakekit.catalog.uris import JdbcAddress
 
 MARK = "%s"
 EXPIRED = None
@@ -30,7 +30,7 @@ _NAMES = {
 """What the Java driver calls things, and what this one does."""
 
 
-def connect(address: Address) -> psycopg.Connection[tuple[object, ...]]:
+def connect(address: JdbcAddress) -> psycopg.Connection[tuple[object, ...]]:
     """A connection whose clock is UTC."""
     told: dict[str, Any] = {}
     for key, value in address.parameters.items():
@@ -39,7 +39,7 @@ def connect(address: Address) -> psycopg.Connection[tuple[object, ...]]:
         elif key in _NAMES or key in _NAMES.values():
             told[_NAMES.get(key, key)] = value
         elif key != "currentSchema":
-            caution(f"option jdbc.{key} is not passed on: psycopg has nothing of that name")
+            warn_user(f"option jdbc.{key} is not passed on: psycopg has nothing of that name")
     schema = address.parameters.get("currentSchema")
     options = "-c timezone=UTC" + (f" -c search_path={schema}" if schema and schema.replace(",", "").isidentifier() else "")
     return psycopg.connect(

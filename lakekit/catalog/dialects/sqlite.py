@@ -6,7 +6,7 @@ import sqlite3
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lakekit.catalog.uris import Address
+    from lakekit.catalog.uris import JdbcAddress
 
 MARK = "?"
 EXPIRED = "strftime('%s', 'now') - strftime('%s', acquired_at) > expire_time_seconds"
@@ -14,7 +14,7 @@ Error = sqlite3.Error
 _WAIT_SECONDS = 30
 
 
-def connect(address: Address) -> sqlite3.Connection:
+def connect(address: JdbcAddress) -> sqlite3.Connection:
     """A connection that another thread may close."""
     return sqlite3.connect(address.database, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False)
 

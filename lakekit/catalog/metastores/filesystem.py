@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING
 from lakekit.catalog import identifier, warehouse
 from lakekit.catalog.warehouse import SUFFIX, is_table, location
 from lakekit.errors import DatabaseNotFound, InvalidOption, Unsupported
-from lakekit.metadata.table_context import Ground
-from lakekit.model.table_paths import Layout, is_plain
+from lakekit.metadata.table_context import TableLocation
+from lakekit.model.table_paths import TablePaths, is_plain
 from lakekit.storage import confined, folders
-from lakekit.world import caution
+from lakekit.world import warn_user
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from lakekit.catalog.identifier import Identifier
     from lakekit.catalog.metastore import Define
-    from lakekit.catalog.identifier import Name
-    from lakekit.catalog.options import Settings
+    from lakekit.catalog.options import CatalogOptions
     from lakekit.model.table_schema import TableSchema
     from lakekit.storage.protocol import Stat, Storage
 
 
-def open(settings: Settings) -> FileSystem:  # noqa: A001 - every metastore's
+def open(settings: CatalogOptions) -> FileSystem:  # noqa: A001 - every metastore's
     """The catalog of a warehouse. Raises `InvalidOption` for an uri, `Unsupported` for a lock, which has nowhere to be."""
     if settings.uri is not None:
         raise InvalidOption("a warehouse that is a folder has no uri; give its path as warehouse", key="uri", value=None)
@@ -76,7 +76,7 @@ class FileSystem:
                 value=properties["location"],
             )
         if properties:
-            caution(f"a folder keeps no properties: {', '.join(sorted(properties))} of database {database} are dropped; metastore='jdbc' keeps them")
+            warn_user(f"a folder keeps no properties: {', '.join(sorted(properties))} of database {database} are dropped; metastore='jdbc' keeps them")
         folders.make(self.storage, location(self.root, database))
 
     def alter_database(self, database: str, properties: Mapping[str, str], remove: Iterable[str]) -> None:  # noqa: ARG002 - every metastore's
@@ -100,7 +100,7 @@ class FileSystem:
         target = folders.link_target(self.storage, folder)
         folders.remove(self.storage, folder)
         if target is not None:
-            caution(f'database {database} was a link to "{target}": the link is gone, and what lies there stays. Delete it if nobody needs it')
+            warn_user(f'database {database} was a link to "{target}": the link is gone, and what lies there stays. Delete it if nobody needs it')
 
     def tables(self, database: str) -> list[str]:
         return warehouse.tables(self.storage, location(self.root, database))
@@ -108,19 +108,19 @@ class FileSystem:
     def has_table(self, database: str, table: str) -> bool:
         return identifier.is_database(database) and identifier.is_table(table) and is_table(self.storage, location(self.root, database, table))
 
-    def ground(self, name: Name) -> Ground:
+    def ground(self, name: Identifier) -> TableLocation:
         root = location(self.root, name.database, name.table)
-        return Ground(name=name.full, storage=confined(self.storage, root), layout=Layout(root=root))
+        return TableLocation(name=name.full, storage=confined(self.storage, root), layout=TablePaths(root=root))
 
-    def create_table(self, name: Name, define: Define) -> None:
+    def create_table(self, name: Identifier, define: Define) -> None:
         warehouse.check_own_folder(self.storage, self.root, name.database)
         define(warehouse.reach(self.ground(name), [self.root]))
 
-    def drop_table(self, name: Name) -> None:
+    def drop_table(self, name: Identifier) -> None:
         warehouse.check_own_folder(self.storage, self.root, name.database)
         warehouse.remove(self.ground(name), [self.root])
 
-    def rename_table(self, old: Name, new: Name) -> None:
+    def rename_table(self, old: Identifier, new: Identifier) -> None:
         for name in (old, new):
             warehouse.check_own_folder(self.storage, self.root, name.database)
         warehouse.move(self.ground(old), location(self.root, new.database, new.table), [self.root])
@@ -128,7 +128,7 @@ class FileSystem:
     def lying(self, database: str | None = None) -> list[str]:
         raise _nothing_to_register(self.root, database)
 
-    def register(self, name: Name, schema: TableSchema) -> bool:  # noqa: ARG002 - every metastore's
+    def register(self, name: Identifier, schema: TableSchema) -> bool:  # noqa: ARG002 - every metastore's
         raise _nothing_to_register(self.root, name.full)
 
 

@@ -15,31 +15,31 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit import storage as storages
 from lakekit.catalog import hive_table, identifier, warehouse
-from lakekit.catalog.hive_client import Refused, metastore, places
-from lakekit.catalog.identifier import Name
+from lakekit.catalog.hive_client import HiveRefusal, metastore, places
+from lakekit.catalog.identifier import Identifier
 from lakekit.catalog.uris import hidden
 from lakekit.catalog.warehouse import location
 from lakekit.errors import DatabaseAlreadyExists, InvalidOption, LakekitError, LockLost, RetriesExhausted, StorageFailed, TableAlreadyExists, Unsupported
 from lakekit.metadata import schemas
-from lakekit.metadata.table_context import Ground
-from lakekit.metadata.keeper import Free
-from lakekit.model.table_paths import Layout, is_plain
+from lakekit.metadata.keeper import NoLock
+from lakekit.metadata.table_context import TableLocation
+from lakekit.model.table_paths import TablePaths, is_plain
 from lakekit.storage import folders
 from lakekit.storage.local import LocalStorage
-from lakekit.world import REAL, caution
+from lakekit.world import REAL, warn_user
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
-    from lakekit.catalog.hive_client import Client
+    from lakekit.catalog.hive_client import HiveClient
     from lakekit.catalog.hive_table import Entry
     from lakekit.catalog.metastore import Define
-    from lakekit.catalog.options import Settings
-    from lakekit.metadata.keeper import Claim
+    from lakekit.catalog.options import CatalogOptions
+    from lakekit.metadata.keeper import HeldLock
     from lakekit.model.table_schema import TableSchema
     from lakekit.storage.protocol import Storage
-    from lakekit.world import World
+    from lakekit.world import Runtime
 
 _EXCLUSIVE, _TABLE_LEVEL = 3, 2
 _ACQUIRED, _WAITING = 1, 2
@@ -50,7 +50,7 @@ _HELD_MS = 240_000
 """Hive forgets a lock after five minutes without a sign of life."""
 
 
-def open(settings: Settings) -> Hive:  # noqa: A001 - every metastore's
+def open(settings: CatalogOptions) -> Hive:  # noqa: A001 - every metastore's
     """The catalog of a Hive metastore. Raises `InvalidOption`, `Unsupported`."""
     kind = settings.of("lock.type")
     if kind not in (None, "hive"):
@@ -65,13 +65,13 @@ def open(settings: Settings) -> Hive:  # noqa: A001 - every metastore's
 class Hive:
     """Databases and tables of a metastore."""
 
-    settings: Settings = field(repr=False)
+    settings: CatalogOptions = field(repr=False)
 
     @property
     def where(self) -> str:
         return hidden(self.settings.uri or "")
 
-    def _client(self) -> AbstractContextManager[Client]:
+    def _client(self) -> AbstractContextManager[HiveClient]:
         return metastore(self.settings.uri or "")
 
     # ---- databases --------------------------------------------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ class Hive:
         try:
             with self._client() as client:
                 client.call("create_database", entry)
-        except Refused as refused:
+        except HiveRefusal as refused:
             if refused.kind != "AlreadyExistsException":
                 raise
             raise DatabaseAlreadyExists(f"database {database} is in {self.where} already", name=database) from None
@@ -113,7 +113,7 @@ class Hive:
             client.call("alter_database", database, entry)
             kept = client.call("get_database", database)
         if unchanged := sorted(key for key, name in _FIELDS.items() if (key in properties or key in gone) and (kept.get(name) or "") != entry[name]):
-            caution(f"the metastore {self.where} does not change {', '.join(unchanged)} of a database that is there")
+            warn_user(f"the metastore {self.where} does not change {', '.join(unchanged)} of a database that is there")
 
     def properties(self, database: str) -> dict[str, str]:
         entry = self._database(database) or {}
@@ -134,7 +134,7 @@ class Hive:
         try:
             with self._client() as client:
                 found: dict[str, Any] = client.call("get_database", database)
-        except Refused as refused:
+        except HiveRefusal as refused:
             if refused.kind == "NoSuchObjectException":
                 return None
             raise
@@ -159,23 +159,23 @@ class Hive:
         try:
             with self._client() as client:
                 found: Entry = client.call("get_table", database, table)
-        except Refused as refused:
+        except HiveRefusal as refused:
             if refused.kind == "NoSuchObjectException":
                 return None
             raise
         return found if (found.get("dbName"), found.get("tableName")) == (database, table) else None
 
-    def ground(self, name: Name) -> Ground:
+    def ground(self, name: Identifier) -> TableLocation:
         entry = self.entry(name.database, name.table)
         place = (entry or {}).get("sd", {}).get("location")
         if not place:
             above = (self._database(name.database) or {}).get("locationUri") or location(self.settings.warehouse, name.database)
             place = f"{above.rstrip('/')}/{name.table}"
         storage, root = storages.open(place, self.settings.storage_options)
-        kept = Kept(catalog=self, database=name.database, table=name.table, is_partitioned=bool((entry or {}).get("partitionKeys")))
-        return Ground(name=name.full, storage=storage, layout=Layout(root=root), keeper=kept)
+        kept = HiveEnvironment(catalog=self, database=name.database, table=name.table, is_partitioned=bool((entry or {}).get("partitionKeys")))
+        return TableLocation(name=name.full, storage=storage, layout=TablePaths(root=root), keeper=kept)
 
-    def create_table(self, name: Name, define: Define) -> None:
+    def create_table(self, name: Identifier, define: Define) -> None:
         _check_case(name.table)
         if self.entry(name.database, name.table) is not None:
             raise _not_ours(name)
@@ -189,7 +189,7 @@ class Hive:
                     ground.storage.delete([ground.layout.schema(0)])  # ours: it was made where none was
             raise
 
-    def _register(self, name: Name, ground: Ground, schema: TableSchema) -> None:
+    def _register(self, name: Identifier, ground: TableLocation, schema: TableSchema) -> None:
         if any(schema.options.get(key, default).strip().lower() != default for key, default in _REFUSED.items()):
             raise Unsupported(f"{name.full} asks for partitions in the metastore, where lakekit registers none", feature="option.metastore.partitioned-table")
         entry = hive_table.new_entry(
@@ -204,7 +204,7 @@ class Hive:
         try:
             with self._client() as client:
                 client.call("create_table", entry)
-        except Refused as refused:
+        except HiveRefusal as refused:
             if refused.kind != "AlreadyExistsException":
                 raise
             raise TableAlreadyExists(f"{name.full} is in {self.where} already, made at the same moment", name=name.full) from None
@@ -215,7 +215,7 @@ class Hive:
         place = (self._database(database) or {}).get("locationUri") or location(self.settings.warehouse, database)
         return warehouse.tables(*storages.open(place, self.settings.storage_options))
 
-    def register(self, name: Name, schema: TableSchema) -> bool:
+    def register(self, name: Identifier, schema: TableSchema) -> bool:
         entry, ground = self.entry(name.database, name.table), self.ground(name)
         if entry is None:
             _check_case(name.table)
@@ -226,7 +226,7 @@ class Hive:
         self.renew(name.database, name.table, schema, ())
         return False
 
-    def drop_table(self, name: Name) -> None:
+    def drop_table(self, name: Identifier) -> None:
         entry, ground = self.entry(name.database, name.table), self.ground(name)
         with self._client() as client:
             client.call("drop_table", name.database, name.table, False)
@@ -239,7 +239,7 @@ class Hive:
         own = [storages.open(place, self.settings.storage_options)[1]] if place else []
         return [root for root in (self.settings.warehouse, *own) if root]
 
-    def rename_table(self, old: Name, new: Name) -> None:
+    def rename_table(self, old: Identifier, new: Identifier) -> None:
         """The metastore moves the files of its own tables itself, where they lie as it would have laid them."""
         _check_case(new.table)
         entry, ground = self.entry(old.database, old.table), self.ground(old)
@@ -270,7 +270,7 @@ class Hive:
             self._alter(database, table, hive_table.renewed(entry, schema, removed, is_syncing=self.settings.of("sync-all-properties")))
 
     @contextmanager
-    def lock(self, database: str, table: str, world: World = REAL) -> Iterator[Held]:
+    def lock(self, database: str, table: str, world: Runtime = REAL) -> Iterator[HiveLock]:
         """Holds the metastore's exclusive lock of a table. Raises `RetriesExhausted` when others have it for too long."""
         patience, longest = self.settings.of("lock-acquire-timeout"), self.settings.of("lock-check-max-sleep")
         wanted = {"type": _EXCLUSIVE, "level": _TABLE_LEVEL, "dbname": database, "tablename": table}
@@ -287,24 +287,24 @@ class Hive:
                 if found["state"] != _ACQUIRED:
                     waited = (world.elapsed_ms() - started) / 1000
                     raise RetriesExhausted(f"Acquire lock failed for table {database}.{table} after {waited:.0f} s: others hold it. Nothing was changed")
-                yield Held(name=f"{database}.{table}", since_ms=world.elapsed_ms(), world=world)
+                yield HiveLock(name=f"{database}.{table}", since_ms=world.elapsed_ms(), world=world)
             finally:
                 try:
                     client.call("unlock", number)
                 except StorageFailed as failed:
-                    caution(f"the lock of {database}.{table} could not be given back: {failed.message}")
+                    warn_user(f"the lock of {database}.{table} could not be given back: {failed.message}")
 
 
 _REFUSED = {"metastore.partitioned-table": "false", "metastore.tag-to-partition": ""}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class HiveLock:
     """A lock that is ours."""
 
     name: str
     since_ms: float
-    world: World
+    world: Runtime
 
     def check(self) -> None:
         """Raises `LockLost` when the metastore may have forgotten the lock."""
@@ -314,7 +314,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class HiveEnvironment:
     """One table of a metastore."""
 
     catalog: Hive
@@ -322,26 +322,26 @@ class Kept:
     table: str
     is_partitioned: bool = False
 
-    def locked(self, branch: str) -> AbstractContextManager[Claim]:  # noqa: ARG002 - a metastore knows no branches
+    def locked(self, branch: str) -> AbstractContextManager[HeldLock]:  # noqa: ARG002 - a metastore knows no branches
         """Holds the table's lock, where the catalog is told to lock. Raises `Unsupported` for tables whose partitions the metastore keeps."""
         if self.is_partitioned:
             raise Unsupported(
                 f"{self.database}.{self.table} keeps its partitions in the metastore, where lakekit registers none; write it with the Java engine",
                 feature="option.metastore.partitioned-table",
             )
-        return self.catalog.lock(self.database, self.table) if self.catalog.settings.lock_enabled else nullcontext(Free())
+        return self.catalog.lock(self.database, self.table) if self.catalog.settings.lock_enabled else nullcontext(NoLock())
 
     def altered(self, schema: TableSchema) -> None:
         """Renews the entry; a failure is told, since the table itself has changed by now."""
         try:
-            ground = self.catalog.ground(Name(database=self.database, table=self.table))
+            ground = self.catalog.ground(Identifier(database=self.database, table=self.table))
             before = schemas.read(ground, schema.id - 1).options if schema.id else {}
             self.catalog.renew(self.database, self.table, schema, set(before) - set(schema.options))
         except LakekitError as failed:
-            caution(f"{self.database}.{self.table} has its new schema, but the metastore's copy could not be renewed: {failed.message}")
+            warn_user(f"{self.database}.{self.table} has its new schema, but the metastore's copy could not be renewed: {failed.message}")
 
 
-def _not_ours(name: Name) -> TableAlreadyExists:
+def _not_ours(name: Identifier) -> TableAlreadyExists:
     return TableAlreadyExists(f"Table {name.full} already exists, but this table is not a paimon table. Choose another name", name=name.full)
 
 

@@ -16,28 +16,28 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakekit.catalog import identifier, warehouse
-from lakekit.catalog.jdbc_lock import Lock, made
-from lakekit.catalog.jdbc_session import Database, Duplicate, NoTable, retried
+from lakekit.catalog.jdbc_lock import JdbcLock, made
+from lakekit.catalog.jdbc_session import DuplicateKey, JdbcDatabase, MissingTable, retried
 from lakekit.catalog.uris import hidden
 from lakekit.catalog.warehouse import location
 from lakekit.errors import DatabaseAlreadyExists, InvalidOption, StorageFailed, TableAlreadyExists, Unsupported, ViewAlreadyExists
 from lakekit.metadata import keeper
-from lakekit.metadata.table_context import Ground
-from lakekit.metadata.keeper import Free
-from lakekit.model.table_paths import MAIN, Layout
-from lakekit.options.frozendict import Frozen
+from lakekit.metadata.keeper import NoLock
+from lakekit.metadata.table_context import TableLocation
+from lakekit.model.table_paths import MAIN, TablePaths
+from lakekit.options.frozendict import FrozenDict
 from lakekit.storage import confined, folders
-from lakekit.world import REAL, caution
+from lakekit.world import REAL, warn_user
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
+    from lakekit.catalog.identifier import Identifier
+    from lakekit.catalog.jdbc_session import JdbcSession
     from lakekit.catalog.metastore import Define
-    from lakekit.catalog.identifier import Name
-    from lakekit.catalog.jdbc_session import Session
-    from lakekit.catalog.options import Settings
-    from lakekit.metadata.keeper import Claim
+    from lakekit.catalog.options import CatalogOptions
+    from lakekit.metadata.keeper import HeldLock
     from lakekit.model.table_schema import TableSchema
     from lakekit.storage.protocol import Storage
 
@@ -63,13 +63,13 @@ _EXISTS = "exists"
 _LONGEST = 1000
 
 
-def open(settings: Settings) -> Jdbc:  # noqa: A001 - every metastore's
+def open(settings: CatalogOptions) -> Jdbc:  # noqa: A001 - every metastore's
     """The catalog of a database. Raises `InvalidOption` for an uri that names none, `Unsupported` for a driver that is not installed."""
     kind = settings.of("lock.type")
     if kind not in (None, "jdbc"):
         raise Unsupported(f"lock.type={kind!r} is no lock of metastore=jdbc, which keeps its own; leave lock.type out", feature="option.lock.type")
     found = Jdbc(
-        database=Database(uri=settings.uri or "", driver=Frozen(settings.driver), shown=hidden(settings.uri or "")),
+        database=JdbcDatabase(uri=settings.uri or "", driver=FrozenDict(settings.driver), shown=hidden(settings.uri or "")),
         storage=settings.storage,
         root=settings.warehouse,
         key=settings.of("catalog-key"),
@@ -87,7 +87,7 @@ def open(settings: Settings) -> Jdbc:  # noqa: A001 - every metastore's
 class Jdbc:
     """Databases and tables that are rows of the catalog `key`."""
 
-    database: Database
+    database: JdbcDatabase
     storage: Storage
     root: str
     key: str
@@ -133,7 +133,7 @@ class Jdbc:
 
         try:
             retried(insert, REAL.wait)
-        except Duplicate:
+        except DuplicateKey:
             raise DatabaseAlreadyExists(f'database {database} is in "{self.where}" already, perhaps spelt with other cases', name=database) from None
 
     def alter_database(self, database: str, properties: Mapping[str, str], remove: Iterable[str]) -> None:
@@ -169,12 +169,12 @@ class Jdbc:
         retried(delete, REAL.wait)
         if odd := [table for table in raw if not identifier.is_table(table)]:
             shown = ", ".join(ascii(table[:80]) for table in odd[:5])
-            caution(f"{self.where} had {len(odd)} rows of database {database} that name no table, {shown}: the rows are gone, and no folder was touched")
+            warn_user(f"{self.where} had {len(odd)} rows of database {database} that name no table, {shown}: the rows are gone, and no folder was touched")
         folder = location(self.root, database)
         target = folders.link_target(self.storage, folder)
         if target is not None:
             self.storage.delete([folder])
-            caution(f'database {database} was a link to "{target}": the link is gone, and what lies there stays. Delete it if nobody needs it')
+            warn_user(f'database {database} was a link to "{target}": the link is gone, and what lies there stays. Delete it if nobody needs it')
         self.storage.remove_directories([folder])
 
     def is_linked(self, database: str) -> bool:
@@ -198,12 +198,12 @@ class Jdbc:
         with self._session() as session:
             return (database, table) in session.ask(f"SELECT database_name, table_name FROM paimon_tables {_OF_TABLE}", self.key, database, table)
 
-    def ground(self, name: Name) -> Ground:
-        place = Layout(root=location(self.root, name.database, name.table))
-        kept = Kept(catalog=self, database=name.database, table=name.table)
-        return Ground(name=name.full, storage=confined(self.storage, place.root), layout=place, keeper=kept)
+    def ground(self, name: Identifier) -> TableLocation:
+        place = TablePaths(root=location(self.root, name.database, name.table))
+        kept = JdbcEnvironment(catalog=self, database=name.database, table=name.table)
+        return TableLocation(name=name.full, storage=confined(self.storage, place.root), layout=place, keeper=kept)
 
-    def create_table(self, name: Name, define: Define) -> None:
+    def create_table(self, name: Identifier, define: Define) -> None:
         self._refuse_view(name)
         warehouse.check_own_folder(self.storage, self.root, name.database)
         ground = warehouse.reach(self.ground(name), [self.root])
@@ -213,28 +213,28 @@ class Jdbc:
         except StorageFailed as failed:
             if not self.has_table(name.database, name.table):  # where nobody answers that either, the schema stays: the row may be there
                 self.storage.delete([ground.layout.schema(0)])  # ours: it was made where none was
-                if not isinstance(failed, Duplicate):
+                if not isinstance(failed, DuplicateKey):
                     raise
                 raise _taken(self.where, name) from None
-        keeper.altered(ground, schema)
+        keeper.schema_changed(ground, schema)
 
     def lying(self, database: str | None = None) -> list[str]:
         return warehouse.databases(self.storage, self.root) if database is None else warehouse.tables(self.storage, location(self.root, database))
 
-    def register(self, name: Name, schema: TableSchema) -> bool:
+    def register(self, name: Identifier, schema: TableSchema) -> bool:
         is_new = not self.has_table(name.database, name.table)
         if is_new:
             self._refuse_view(name)
             try:
                 self._insert(name)
-            except Duplicate:
+            except DuplicateKey:
                 if not self.has_table(name.database, name.table):
                     raise _taken(self.where, name) from None
                 is_new = False  # another process did the same
-        keeper.altered(self.ground(name), schema)
+        keeper.schema_changed(self.ground(name), schema)
         return is_new
 
-    def drop_table(self, name: Name) -> None:
+    def drop_table(self, name: Identifier) -> None:
         def delete() -> None:
             with self._session() as session, session.together():
                 for table in ("paimon_tables", "paimon_table_properties"):
@@ -243,7 +243,7 @@ class Jdbc:
         retried(delete, REAL.wait)
         warehouse.remove(self.ground(name), [self.root])
 
-    def rename_table(self, old: Name, new: Name) -> None:
+    def rename_table(self, old: Identifier, new: Identifier) -> None:
         self._refuse_view(new)
         for name in (old, new):
             warehouse.check_own_folder(self.storage, self.root, name.database)
@@ -260,11 +260,11 @@ class Jdbc:
         try:
             with self._session() as session:
                 rows = session.ask(f"SELECT database_name, view_name, view_schema FROM {_VIEWS} {_OF_DATABASE}", self.key, database)
-        except NoTable:
+        except MissingTable:
             return {}
         return {view: text for one, view, text in sorted(rows) if one == database and identifier.is_table(view)}
 
-    def put_view(self, name: Name, text: str) -> None:
+    def put_view(self, name: Identifier, text: str) -> None:
         def insert() -> None:
             with self._session() as session:
                 session.do(f"INSERT INTO {_VIEWS} (catalog_key, database_name, view_name, view_schema) VALUES (?, ?, ?, ?)", self.key, *name_of, text)
@@ -274,10 +274,10 @@ class Jdbc:
             made(lambda: session.do(_CREATE_VIEWS), lambda: _is_there(session, _VIEWS))
         try:
             retried(insert, REAL.wait)
-        except Duplicate:
+        except DuplicateKey:
             raise ViewAlreadyExists(f"{name.full} is a view in {self.where} already, perhaps spelt with other cases", name=name.full) from None
 
-    def drop_view(self, name: Name) -> bool:
+    def drop_view(self, name: Identifier) -> bool:
         if name.table not in self.views(name.database):
             return False
 
@@ -290,14 +290,14 @@ class Jdbc:
 
     # ---- parts ------------------------------------------------------------------------------------------------------------------------------
 
-    def _insert(self, name: Name) -> None:
+    def _insert(self, name: Identifier) -> None:
         def insert() -> None:
             with self._session() as session:
                 session.do("INSERT INTO paimon_tables (catalog_key, database_name, table_name) VALUES (?, ?, ?)", self.key, name.database, name.table)
 
         retried(insert, REAL.wait)
 
-    def _move_rows(self, old: Name, new: Name) -> None:
+    def _move_rows(self, old: Identifier, new: Identifier) -> None:
         def update() -> None:
             with self._session() as session, session.together():
                 for table in ("paimon_tables", "paimon_table_properties"):
@@ -306,28 +306,28 @@ class Jdbc:
 
         try:
             retried(update, REAL.wait)
-        except Duplicate:
+        except DuplicateKey:
             raise TableAlreadyExists(f"{self.where} has a row for {new.full} already; {old.full} keeps its name", name=new.full) from None
 
-    def _refuse_view(self, name: Name) -> None:
+    def _refuse_view(self, name: Identifier) -> None:
         """Later releases keep views in the same database; a table and a view do not share a name."""
         try:
             with self._session() as session:
                 found = session.ask(f"SELECT view_name FROM paimon_views {_OF_DATABASE} AND view_name = ?", self.key, name.database, name.table)
-        except NoTable:
+        except MissingTable:
             return
         if found:
             raise TableAlreadyExists(f"{name.full} is a view in {self.where}; a table and a view do not share a name", name=name.full)
 
     @contextmanager
-    def _session(self) -> Iterator[Session]:
+    def _session(self) -> Iterator[JdbcSession]:
         with self.database.session() as session:
             if not self._ready:
                 self._prepare(session)
                 self._ready.append(True)
             yield session
 
-    def _prepare(self, session: Session) -> None:
+    def _prepare(self, session: JdbcSession) -> None:
         """Makes the catalog's tables where they are missing. Others may do so at the same time."""
         for table, statement in _CREATE.items():
             if (table != _LOCKS or self.is_locking) and not _is_there(session, table):
@@ -340,7 +340,7 @@ class Jdbc:
         wanted = {**schema.options, **{key: ",".join(names) for key, names in keys.items() if names}}
         kept = {key: value for key, value in wanted.items() if len(key) <= 255 and len(value) <= _LONGEST}
         if kept != wanted:
-            caution(f"{database}.{table}: {', '.join(sorted({*wanted} - {*kept}))[:200]} is too long for {self.where}, which keeps a copy of options")
+            warn_user(f"{database}.{table}: {', '.join(sorted({*wanted} - {*kept}))[:200]} is too long for {self.where}, which keeps a copy of options")
 
         def replace() -> None:
             with self._session() as session, session.together():
@@ -350,25 +350,25 @@ class Jdbc:
 
         retried(replace, REAL.wait)
 
-    def lock(self, database: str, table: str) -> Lock:
+    def lock(self, database: str, table: str) -> JdbcLock:
         """The lock of a table; `table` has the branch after it, where it is another than main."""
         with self._session():  # the lock's own table is there from now on
             pass
-        return Lock(database=self.database, lock_id=f"{self.key}.{database}.{table}", timeout_ms=self.timeout_ms, max_sleep_ms=self.max_sleep_ms)
+        return JdbcLock(database=self.database, lock_id=f"{self.key}.{database}.{table}", timeout_ms=self.timeout_ms, max_sleep_ms=self.max_sleep_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class JdbcEnvironment:
     """One table of a catalog."""
 
     catalog: Jdbc
     database: str
     table: str
 
-    def locked(self, branch: str) -> AbstractContextManager[Claim]:
+    def locked(self, branch: str) -> AbstractContextManager[HeldLock]:
         """Holds the table's lock, where the catalog is told to lock."""
         if not self.catalog.is_locking:
-            return nullcontext(Free())
+            return nullcontext(NoLock())
         return self.catalog.lock(self.database, self.table if branch == MAIN else f"{self.table}$branch_{branch}").held()
 
     def altered(self, schema: TableSchema) -> None:
@@ -377,7 +377,7 @@ class Kept:
             try:
                 self.catalog.synced(self.database, self.table, schema)
             except StorageFailed as failed:
-                caution(f"{self.database}.{self.table} has its new schema, but the catalog's copy of its options could not be renewed: {failed.message}")
+                warn_user(f"{self.database}.{self.table} has its new schema, but the catalog's copy of its options could not be renewed: {failed.message}")
 
 
 def _check_lengths(properties: Mapping[str, str]) -> None:
@@ -388,14 +388,14 @@ def _check_lengths(properties: Mapping[str, str]) -> None:
             )
 
 
-def _taken(where: str, name: Name) -> TableAlreadyExists:
+def _taken(where: str, name: Identifier) -> TableAlreadyExists:
     return TableAlreadyExists(f"{where} has a row for {name.full} already, perhaps spelt with other cases; choose another name", name=name.full)
 
 
-def _is_there(session: Session, table: str) -> bool:
+def _is_there(session: JdbcSession, table: str) -> bool:
     try:
         session.ask(f"SELECT 1 FROM {table} WHERE 1 = 0")
-    except NoTable:
+    except MissingTable:
         return False
     return True
 

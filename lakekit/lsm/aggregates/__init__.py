@@ -11,7 +11,7 @@ import numpy as np
 
 from lakekit import plugins
 from lakekit.errors import InvalidOption, Unsupported
-from lakekit.lsm.aggregates import bitmaps, select_value, collections, nested, arithmetic, texts  # noqa: F401 - each declares its functions
+from lakekit.lsm.aggregates import arithmetic, bitmaps, collections, nested, select_value, texts  # noqa: F401 - each declares its functions
 from lakekit.lsm.aggregates.contract import KNOWN, Aggregate
 from lakekit.lsm.row_versions import RETRACT, SET, SET_RETRACT, SKIP
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from lakekit.lsm.aggregates.contract import FieldFunction
     from lakekit.lsm.numpy_columns import Array
-    from lakekit.lsm.rule import MergeRule
     from lakekit.lsm.row_versions import Versions
+    from lakekit.lsm.rule import MergeSpec
 
 SKETCHES = frozenset({"hll_sketch", "theta_sketch"})
 
@@ -33,7 +33,7 @@ def names() -> tuple[str, ...]:
     return tuple(sorted({*KNOWN, *SKETCHES} - {"primary-key"}))
 
 
-def find(function: FieldFunction, rule: MergeRule) -> Aggregate:
+def find(function: FieldFunction, rule: MergeSpec) -> Aggregate:
     """The function's code. Raises `Unsupported` for a name nobody knows or an extra that is not installed, `InvalidOption` for a type it does not take."""
     if function.name in SKETCHES and function.name not in KNOWN:
         try:
@@ -57,7 +57,7 @@ def find(function: FieldFunction, rule: MergeRule) -> Aggregate:
     return found
 
 
-def check(rule: MergeRule, columns: Iterable[str]) -> None:
+def check(rule: MergeSpec, columns: Iterable[str]) -> None:
     """Whether the functions of those columns are known and take their types; raises as `find` does, before any row is read."""
     for name in columns:
         function = rule.functions.get(name)
@@ -65,13 +65,13 @@ def check(rule: MergeRule, columns: Iterable[str]) -> None:
             find(function, rule)
 
 
-def fold(function: FieldFunction, rule: MergeRule, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
+def fold(function: FieldFunction, rule: MergeSpec, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """One value a key. Raises `Unsupported` when rows retract from a function that cannot."""
     found = find(function, rule)
     return found.fold(function, versions, column, retractions(function, rule, found, ops))
 
 
-def retractions(function: FieldFunction, rule: MergeRule, found: Aggregate, ops: Array | None) -> Array | None:
+def retractions(function: FieldFunction, rule: MergeSpec, found: Aggregate, ops: Array | None) -> Array | None:
     """What versions do to a column, with retractions ignored where the table says so and refused where the function has none."""
     if ops is None:
         return None

@@ -34,7 +34,7 @@ def rbm32(function: FieldFunction, versions: Versions, column: pl.Series, ops: A
         united.run_optimize()
         return bytes(united.serialize())
 
-    return by_key.fold(versions, column, ops, by_key.Scalar(agg=agg))
+    return by_key.fold(versions, column, ops, by_key.ScalarFold(agg=agg))
 
 
 def _bitmap(function: FieldFunction, data: bytes) -> BitMap:
@@ -54,4 +54,4 @@ def rbm64(function: FieldFunction, versions: Versions, column: pl.Series, ops: A
             return given if held is None else held
         return roaring64.united(held, given, function.column)
 
-    return by_key.fold(versions, column, ops, by_key.Scalar(agg=agg))
+    return by_key.fold(versions, column, ops, by_key.ScalarFold(agg=agg))

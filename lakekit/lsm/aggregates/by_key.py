@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scalar:
+class ScalarFold:
     """A function on two values. `reversed_agg` None: the arguments of `agg` change places."""
 
     agg: Callable[[Any, Any], Any]
@@ -28,13 +28,13 @@ class Scalar:
     reversed_agg: Callable[[Any, Any], Any] | None = None
 
 
-def fold(versions: Versions, column: pl.Series, ops: Array | None, scalar: Scalar) -> pl.Series:
+def fold(versions: Versions, column: pl.Series, ops: Array | None, scalar: ScalarFold) -> pl.Series:
     """One value a key, of a column whose values are plain: texts and bytes."""
     values = column.gather(versions.rows).to_list()  # scalar: functions on whole values
     return pl.Series(column.name, folded(versions, values, ops, scalar), dtype=column.dtype)
 
 
-def folded(versions: Versions, values: list[Any], ops: Array | None, scalar: Scalar) -> list[Any]:
+def folded(versions: Versions, values: list[Any], ops: Array | None, scalar: ScalarFold) -> list[Any]:
     """One value a key, from values laid out like `versions.rows`."""
     held: list[Any] = [None] * versions.count
     done = None if ops is None else scalars(ops)
@@ -49,7 +49,7 @@ def scalars(array: Array) -> list[Any]:
     return array.tolist()  # scalar: functions on whole values
 
 
-def _next(scalar: Scalar, op: int, held: Any, value: Any) -> Any:
+def _next(scalar: ScalarFold, op: int, held: Any, value: Any) -> Any:
     if op == ADD:
         return scalar.agg(held, value)
     if op == REVERSE:

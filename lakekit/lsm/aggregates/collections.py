@@ -21,7 +21,7 @@ from lakekit.types import BINARIES, NESTED, part
 
 if TYPE_CHECKING:
     from lakekit.lsm.aggregates.contract import FieldFunction
-    from lakekit.lsm.aggregates.pool import Pool
+    from lakekit.lsm.aggregates.pool import FlattenedLists
     from lakekit.lsm.numpy_columns import Array, Bools, Ints
     from lakekit.lsm.row_versions import Versions
 
@@ -34,7 +34,7 @@ def has(ops: Array | None, *kinds: int) -> bool:
     return ops is not None and bool(np.isin(ops, kinds).any())
 
 
-def any_there(versions: Versions, pool: Pool, places: Ints, keys: Ints) -> Bools:
+def any_there(versions: Versions, pool: FlattenedLists, places: Ints, keys: Ints) -> Bools:
     """Which keys have a list at all."""
     found = np.zeros(versions.count, bool)
     found[keys[pool.there[places]]] = True
@@ -61,14 +61,14 @@ def collect(function: FieldFunction, versions: Versions, column: pl.Series, ops:
     return pool.built(column, elements, keys, any_there(versions, pool, found.places, found.keys))
 
 
-def _element_codes(function: FieldFunction, pool: Pool) -> Array:
+def _element_codes(function: FieldFunction, pool: FlattenedLists) -> Array:
     """A number an element, by which equal ones are known."""
     if part(function.type.element).root in BINARIES:
         return np.where(pool.elements.is_null().to_numpy(), -1, np.arange(len(pool.elements)))
     return pools.codes(pool.elements.rename("element").to_frame())
 
 
-def _collected_by_key(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None, pool: Pool) -> pl.Series:
+def _collected_by_key(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None, pool: FlattenedLists) -> pl.Series:
     codes = by_key.scalars(_element_codes(function, pool))
     nested = part(function.type.element).root in NESTED
 
@@ -101,10 +101,10 @@ def _collected_by_key(function: FieldFunction, versions: Versions, column: pl.Se
                 kept.append(element)
         return kept
 
-    return lists_by_key(versions, column, ops, pool, by_key.Scalar(agg=agg, retract=retract))
+    return lists_by_key(versions, column, ops, pool, by_key.ScalarFold(agg=agg, retract=retract))
 
 
-def lists_by_key(versions: Versions, column: pl.Series, ops: Array | None, pool: Pool, scalar: by_key.Scalar) -> pl.Series:
+def lists_by_key(versions: Versions, column: pl.Series, ops: Array | None, pool: FlattenedLists, scalar: by_key.ScalarFold) -> pl.Series:
     """A fold over lists of element numbers."""
     lists = zip(by_key.scalars(pool.starts), by_key.scalars(pool.sizes), by_key.scalars(pool.there), strict=True)
     ranges = [list(range(at, at + size)) if real else None for at, size, real in lists]
@@ -124,14 +124,14 @@ def merge_map(function: FieldFunction, versions: Versions, column: pl.Series, op
     pool = pools.of(column.gather(versions.rows))
     codes = _map_codes(function, pool)
     if has(ops, RETRACT, SET_RETRACT):
-        return lists_by_key(versions, column, ops, pool, by_key.Scalar(agg=_merging(by_key.scalars(codes)), retract=_removing(by_key.scalars(codes))))
+        return lists_by_key(versions, column, ops, pool, by_key.ScalarFold(agg=_merging(by_key.scalars(codes)), retract=_removing(by_key.scalars(codes))))
     found = contributions(versions, ops)
     elements, keys = pool.spread(found.places, found.keys)
     elements, keys = pools.latest(keys, codes[elements], elements)
     return pool.built(column, elements, keys, any_there(versions, pool, found.places, found.keys))
 
 
-def _map_codes(function: FieldFunction, pool: Pool) -> Array:
+def _map_codes(function: FieldFunction, pool: FlattenedLists) -> Array:
     if part(function.type.key).root in BINARIES:
         return np.arange(len(pool.elements))
     return pools.codes(pool.elements.struct.unnest()[:, [ENTRY_KEY]])
@@ -198,7 +198,7 @@ def merge_map_with_keytime(function: FieldFunction, versions: Versions, column: 
                     merged[code] = element
         return list(merged.values())
 
-    return lists_by_key(versions, column, ops, pool, by_key.Scalar(agg=agg))
+    return lists_by_key(versions, column, ops, pool, by_key.ScalarFold(agg=agg))
 
 
 def _java_order(text: str) -> bytes:

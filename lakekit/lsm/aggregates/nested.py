@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lakekit.lsm.aggregates.contract import FieldFunction
-    from lakekit.lsm.aggregates.pool import Pool
+    from lakekit.lsm.aggregates.pool import FlattenedLists
     from lakekit.lsm.numpy_columns import Array, Bools, Ints
     from lakekit.lsm.row_versions import Versions
 
@@ -78,7 +78,7 @@ def _is_newer(function: FieldFunction) -> bool:
     return function.nested_key_nulls != "merge"
 
 
-def _hashes(function: FieldFunction, pool: Pool) -> Array:
+def _hashes(function: FieldFunction, pool: FlattenedLists) -> Array:
     """The hash of each row's key as a binary row of its own."""
     fields = {inner.name: inner.type for inner in part(function.type.element).fields}
     if not function.nested_key:
@@ -87,22 +87,22 @@ def _hashes(function: FieldFunction, pool: Pool) -> Array:
     return hashing.hash_rows(binary_row.encode_columns(keys, [fields[name] for name in function.nested_key]))
 
 
-def _real(pool: Pool) -> Bools:
+def _real(pool: FlattenedLists) -> Bools:
     there = present(pool.elements)
     return np.ones(len(pool.elements), bool) if there is None else there
 
 
-def _met_no_other(versions: Versions, pool: Pool, places: Ints, keys: Ints) -> Bools:
+def _met_no_other(versions: Versions, pool: FlattenedLists, places: Ints, keys: Ints) -> Bools:
     """Keys with one value that is there: it never met an accumulator."""
     return np.asarray(np.bincount(keys[pool.there[places]], minlength=versions.count) <= 1)
 
 
-def _codes(function: FieldFunction, pool: Pool) -> Array:
+def _codes(function: FieldFunction, pool: FlattenedLists) -> Array:
     fields = pool.elements.struct.unnest()
     return pools.codes(fields.select(cols(function.nested_key)) if function.nested_key else fields)
 
 
-def _scalar(function: FieldFunction, pool: Pool, codes: Array, hashes: Array) -> by_key.Scalar:
+def _scalar(function: FieldFunction, pool: FlattenedLists, codes: Array, hashes: Array) -> by_key.ScalarFold:
     numbers, real, spots = by_key.scalars(codes), by_key.scalars(_real(pool)), by_key.scalars(hashes)
     usable = _usable(function, pool, real)
 
@@ -130,10 +130,10 @@ def _scalar(function: FieldFunction, pool: Pool, codes: Array, hashes: Array) ->
         return tabled(rows, gone) if function.nested_key else [element for element in rows if numbers[element] not in gone]
 
     newer = _limited(function, numbers, usable, tabled) if _is_newer(function) else agg
-    return by_key.Scalar(agg=newer, retract=retract)
+    return by_key.ScalarFold(agg=newer, retract=retract)
 
 
-def _usable(function: FieldFunction, pool: Pool, real: list[bool]) -> list[bool]:
+def _usable(function: FieldFunction, pool: FlattenedLists, real: list[bool]) -> list[bool]:
     """Which rows of nested tables take part: null rows do not, nor, where so asked, rows with a null in their key."""
     if function.nested_key_nulls == "merge" or not function.nested_key:
         return real

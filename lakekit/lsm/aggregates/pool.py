@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pool:
+class FlattenedLists:
     """The lists of a column, taken apart. See the drawing above."""
 
     elements: pl.Series
@@ -43,12 +43,12 @@ class Pool:
         return listed(column, self.elements.gather(pl.Series(elements)), keys, there)
 
 
-def of(lists: pl.Series) -> Pool:
+def of(lists: pl.Series) -> FlattenedLists:
     """A column of lists, taken apart."""
     there = present(lists)
     sizes = lists.list.len().fill_null(0).to_numpy().astype(np.int64)
     elements = lists.explode(empty_as_null=False, keep_nulls=False)
-    return Pool(elements=elements, starts=np.cumsum(sizes) - sizes, sizes=sizes, there=np.ones(len(lists), bool) if there is None else there)
+    return FlattenedLists(elements=elements, starts=np.cumsum(sizes) - sizes, sizes=sizes, there=np.ones(len(lists), bool) if there is None else there)
 
 
 def listed(column: pl.Series, elements: pl.Series, keys: Ints, there: Bools) -> pl.Series:

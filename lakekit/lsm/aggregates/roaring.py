@@ -38,22 +38,22 @@ _MAX_VALUE = 0xFFFF
 
 
 @dataclass(slots=True, kw_only=True)
-class Node:
+class ArtNode:
     """A node of the tree: a leaf holds `key` and its container's `number`, others `prefix` and `children` by byte, with their `slots` in a node of 48."""
 
     kind: int
     prefix: bytes = b""
-    children: dict[int, Node] = field(default_factory=dict)
+    children: dict[int, ArtNode] = field(default_factory=dict)
     slots: dict[int, int] = field(default_factory=dict)
     key: bytes = b""
     number: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
-class Bitmap:
+class RoaringParts:
     """A bitmap taken apart. A container is its values and whether it was one of runs; a slot may be free."""
 
-    root: Node | None = None
+    root: ArtNode | None = None
     containers: list[tuple[BitMap, bool] | None] = field(default_factory=list)
     last: int = -1
 
@@ -67,7 +67,7 @@ def united(held: bytes, given: bytes, column: str) -> bytes:
             raise Corrupt(f"a 64-bit bitmap in column {column} names a container that is not there", field=column)
         mine = _find(both.root, leaf.key)
         if mine is None:
-            both.root = _inserted(both.root, Node(kind=LEAF, key=leaf.key, number=_added(both, container)), 0)
+            both.root = _inserted(both.root, ArtNode(kind=LEAF, key=leaf.key, number=_added(both, container)), 0)
             continue
         old = both.containers[mine.number]
         assert old is not None
@@ -78,7 +78,7 @@ def united(held: bytes, given: bytes, column: str) -> bytes:
 # ---- reading -------------------------------------------------------------------------------------------------------------------------------------
 
 
-def parse(data: bytes, column: str) -> Bitmap:
+def parse(data: bytes, column: str) -> RoaringParts:
     """A bitmap from its bytes. Raises `Corrupt` naming the column."""
     cursor = Cursor(data)
     try:
@@ -92,9 +92,9 @@ def _number(cursor: Cursor, size: int, what: str) -> int:
     return int.from_bytes(cursor.raw(size, what), "little")
 
 
-def _parse(cursor: Cursor) -> Bitmap:
+def _parse(cursor: Cursor) -> RoaringParts:
     if _number(cursor, 1, "empty") == 0:
-        return Bitmap()
+        return RoaringParts()
     leaves = _number(cursor, 8, "leaves")
     root = _node(cursor, b"")
     if _number(cursor, 4, "arrays") != 1 or _number(cursor, 1, "mark") != NOT_TRIMMED:
@@ -105,25 +105,25 @@ def _parse(cursor: Cursor) -> Bitmap:
     containers = [_container(cursor) if _number(cursor, 1, "slot") else None for _ in range(slots)]
     cursor.raw(12, "containers")
     last = _number(cursor, 4, "last slot")
-    found = Bitmap(root=root, containers=containers, last=last)
+    found = RoaringParts(root=root, containers=containers, last=last)
     numbers = [leaf.number for leaf in _leaves(root)]
     if len(numbers) != leaves or last >= slots or any(number >= slots or containers[number] is None for number in numbers):
         raise Corrupt("leaves and containers do not fit each other", offset=cursor.tell, field="leaves")
     return found
 
 
-def _node(cursor: Cursor, above: bytes) -> Node:
+def _node(cursor: Cursor, above: bytes) -> ArtNode:
     """A node, and all below it; `above` are the bytes of a key that lead to it."""
     kind, count = _number(cursor, 1, "kind"), _number(cursor, 2, "children")
     prefix = cursor.raw(_number(cursor, 1, "prefix length"), "prefix")
     if kind == LEAF:
-        leaf = Node(kind=LEAF, key=cursor.raw(KEY_BYTES, "key"), number=_number(cursor, 8, "container number"))
+        leaf = ArtNode(kind=LEAF, key=cursor.raw(KEY_BYTES, "key"), number=_number(cursor, 8, "container number"))
         if not leaf.key.startswith(above):
             raise Corrupt(f"a leaf with key {leaf.key.hex()} below {above.hex()}", offset=cursor.tell, field="key")
         return leaf
     if kind not in ROOM or not 0 < count <= ROOM[kind] or len(above) + len(prefix) >= KEY_BYTES:
         raise Corrupt(f"a node of kind {kind} with {count} children at depth {len(above)}", offset=cursor.tell, field="node")
-    node = Node(kind=kind, prefix=prefix)
+    node = ArtNode(kind=kind, prefix=prefix)
     if kind in (NODE4, NODE16):
         word = 4 if kind == NODE4 else 8
         names = list(_turned(cursor.raw(ROOM[kind], "bytes"), word)[:count])
@@ -166,7 +166,7 @@ def _container(cursor: Cursor) -> tuple[BitMap, bool]:
 # ---- the tree ------------------------------------------------------------------------------------------------------------------------------------
 
 
-def _leaves(node: Node | None) -> list[Node]:
+def _leaves(node: ArtNode | None) -> list[ArtNode]:
     """All leaves in order of their keys."""
     if node is None:
         return []
@@ -175,7 +175,7 @@ def _leaves(node: Node | None) -> list[Node]:
     return [leaf for name in sorted(node.children) for leaf in _leaves(node.children[name])]
 
 
-def _find(node: Node | None, key: bytes) -> Node | None:
+def _find(node: ArtNode | None, key: bytes) -> ArtNode | None:
     depth = 0
     while node is not None and node.kind != LEAF:
         if key[depth : depth + len(node.prefix)] != node.prefix:
@@ -186,18 +186,18 @@ def _find(node: Node | None, key: bytes) -> Node | None:
     return node if node is not None and node.key == key else None
 
 
-def _inserted(node: Node | None, leaf: Node, depth: int) -> Node:
+def _inserted(node: ArtNode | None, leaf: ArtNode, depth: int) -> ArtNode:
     """The tree with one leaf more; `depth` bytes of its key lie above `node`."""
     if node is None:
         return leaf
     if node.kind == LEAF:
         same = _shared(node.key[depth:], leaf.key[depth:])
-        above = Node(kind=NODE4, prefix=leaf.key[depth : depth + same])
+        above = ArtNode(kind=NODE4, prefix=leaf.key[depth : depth + same])
         above.children = {node.key[depth + same]: node, leaf.key[depth + same]: leaf}
         return above
     same = _shared(node.prefix, leaf.key[depth:])
     if same < len(node.prefix):
-        above = Node(kind=NODE4, prefix=node.prefix[:same])
+        above = ArtNode(kind=NODE4, prefix=node.prefix[:same])
         above.children = {node.prefix[same]: node, leaf.key[depth + same]: leaf}
         node.prefix = node.prefix[same + 1 :]
         return above
@@ -219,7 +219,7 @@ def _shared(one: bytes, other: bytes) -> int:
     return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
-def _grown(node: Node) -> None:
+def _grown(node: ArtNode) -> None:
     """A full node becomes one of the next kind."""
     if len(node.children) < ROOM[node.kind]:
         return
@@ -227,7 +227,7 @@ def _grown(node: Node) -> None:
     node.slots = {name: at for at, name in enumerate(sorted(node.children))} if node.kind == NODE48 else {}
 
 
-def _added(bitmap: Bitmap, container: tuple[BitMap, bool]) -> int:
+def _added(bitmap: RoaringParts, container: tuple[BitMap, bool]) -> int:
     """The slot of one container more. Slots grow by half, as the reference's arrays do."""
     bitmap.last += 1
     size = len(bitmap.containers)
@@ -240,7 +240,7 @@ def _added(bitmap: Bitmap, container: tuple[BitMap, bool]) -> int:
 # ---- writing -------------------------------------------------------------------------------------------------------------------------------------
 
 
-def serialize(bitmap: Bitmap) -> bytes:
+def serialize(bitmap: RoaringParts) -> bytes:
     """The bytes of a bitmap, its containers in the form that takes least room."""
     if bitmap.root is None:
         return b"\0"
@@ -252,7 +252,7 @@ def serialize(bitmap: Bitmap) -> bytes:
     return b"".join(parts)
 
 
-def _write(node: Node, parts: list[bytes]) -> None:
+def _write(node: ArtNode, parts: list[bytes]) -> None:
     if node.kind == LEAF:
         parts.append(struct.pack("<BHB", LEAF, 0, 0) + node.key + struct.pack("<Q", node.number))
         return

@@ -54,7 +54,7 @@ def _united(function: FieldFunction, versions: Versions, column: pl.Series, ops:
             what = f"a value of column {function.column} is no sketch that {function.name} can unite ({len(held)} and {len(given)} bytes): {wrong}"
             raise Corrupt(what, field=function.column) from wrong
 
-    return by_key.fold(versions, column, ops, by_key.Scalar(agg=agg))
+    return by_key.fold(versions, column, ops, by_key.ScalarFold(agg=agg))
 
 
 def unite(name: str, held: bytes, given: bytes) -> bytes:

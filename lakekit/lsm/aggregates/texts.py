@@ -38,7 +38,7 @@ def _refuses(function: FieldFunction) -> str | None:
 def listagg(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """The texts of a key, joined."""
     if function.distinct and ops is not None and (ops == REVERSE).any():
-        return by_key.fold(versions, column, ops, by_key.Scalar(agg=lambda held, text: _appended(held, text, function.delimiter)))
+        return by_key.fold(versions, column, ops, by_key.ScalarFold(agg=lambda held, text: _appended(held, text, function.delimiter)))
     found = contributions(versions, ops)
     parts = pl.DataFrame({"key": found.keys, "text": column.gather(versions.rows[found.places])}).filter(pl.col("text").is_not_null())
     real = parts.filter(pl.col("text").str.len_bytes() > 0)

@@ -14,20 +14,20 @@ import numpy as np
 import polars as pl
 
 from lakekit.lsm import age, aggregates
-from lakekit.lsm.numpy_columns import take
 from lakekit.lsm.engines.shared import assembled, check_not_null
+from lakekit.lsm.numpy_columns import take
 from lakekit.lsm.row_versions import ADD, RETRACT, SET, split
 from lakekit.model.row_kind import RowKind
 
 if TYPE_CHECKING:
     from lakekit.lsm.numpy_columns import Array, Bools
-    from lakekit.lsm.rule import MergeRule
     from lakekit.lsm.row_versions import Versions
+    from lakekit.lsm.rule import MergeSpec
 
 CHOOSES = False
 
 
-def fold(section: pl.DataFrame, rule: MergeRule) -> pl.DataFrame:
+def fold(section: pl.DataFrame, rule: MergeSpec) -> pl.DataFrame:
     """One row a key, deletes included; rows alone with their key pass through."""
     lone, versions = split(section, rule)
     if versions.count == 0:
@@ -46,7 +46,7 @@ def fold(section: pl.DataFrame, rule: MergeRule) -> pl.DataFrame:
     return assembled(section, lone, columns)
 
 
-def _ops(section: pl.DataFrame, rule: MergeRule, versions: Versions) -> tuple[Array | None, Bools]:
+def _ops(section: pl.DataFrame, rule: MergeSpec, versions: Versions) -> tuple[Array | None, Bools]:
     """What each version does, and which keys end as deleted."""
     kinds = section[age.KIND].to_numpy()[versions.rows]
     takes = (kinds & 1).astype(bool)

@@ -18,12 +18,12 @@ from lakekit.lsm.winners import lone, newest
 
 if TYPE_CHECKING:
     from lakekit.lsm.numpy_columns import Bools
-    from lakekit.lsm.rule import MergeRule
+    from lakekit.lsm.rule import MergeSpec
 
 CHOOSES = True
 
 
-def winners(section: pl.DataFrame, rule: MergeRule) -> Bools:
+def winners(section: pl.DataFrame, rule: MergeSpec) -> Bools:
     """Which rows stand for their key, deletes included."""
     part = row_versions.visible(section, rule)
     passed = age.retracts(section) if rule.ignore_delete else None
@@ -33,7 +33,7 @@ def winners(section: pl.DataFrame, rule: MergeRule) -> Bools:
     return newest(section, rule) if part is None else within(section, rule, part)
 
 
-def within(section: pl.DataFrame, rule: MergeRule, part: Bools) -> Bools:
+def within(section: pl.DataFrame, rule: MergeSpec, part: Bools) -> Bools:
     """The newest versions among some of the rows."""
     mask = np.zeros(section.height, bool)
     mask[np.flatnonzero(part)] = newest(section.filter(pl.Series(part)), rule)

@@ -18,12 +18,12 @@ from lakekit.lsm.winners import lone, oldest
 
 if TYPE_CHECKING:
     from lakekit.lsm.numpy_columns import Bools
-    from lakekit.lsm.rule import MergeRule
+    from lakekit.lsm.rule import MergeSpec
 
 CHOOSES = True
 
 
-def winners(section: pl.DataFrame, rule: MergeRule) -> Bools:
+def winners(section: pl.DataFrame, rule: MergeSpec) -> Bools:
     """Which rows stand for their key. Raises `InvalidOption` for a retracting row of a key with several."""
     passed = age.retracts(section)
     if not passed.any():

@@ -21,22 +21,22 @@ import polars as pl
 
 from lakekit.errors import InvalidOption
 from lakekit.lsm import age, aggregates
-from lakekit.lsm.aggregates.select_value import last_non_null_value, last_rows
 from lakekit.lsm.aggregates.contract import FieldFunction
-from lakekit.lsm.numpy_columns import NAN, Array, Bools, Ints, comparable, put, take
+from lakekit.lsm.aggregates.select_value import last_non_null_value, last_rows
 from lakekit.lsm.engines.shared import assembled, check_not_null
+from lakekit.lsm.numpy_columns import NAN, Array, Bools, Ints, comparable, put, take
 from lakekit.lsm.row_versions import ADD, RETRACT, REVERSE, SET, SET_RETRACT, SKIP, Versions, split
 from lakekit.model.row_kind import RowKind
 
 if TYPE_CHECKING:
-    from lakekit.lsm.rule import MergeRule, SequenceGroup
+    from lakekit.lsm.rule import MergeSpec, SequenceGroup
 
 CHOOSES = False
 _NULL = np.iinfo(np.int64).min
 
 
 @dataclass(slots=True, kw_only=True)
-class Walk:
+class SequenceScan:
     """What the versions do to the columns of one sequence group: to its sequence, to its plain columns, to those with a function."""
 
     group: SequenceGroup
@@ -50,17 +50,17 @@ class Walk:
 
 
 @dataclass(slots=True, kw_only=True)
-class Plan:
+class UpdatePlan:
     """What the versions do: to columns outside groups (None: all add), to each group; which versions were accepted; what becomes of each key."""
 
     free: Array | None
-    walks: list[Walk] = field(default_factory=list)
+    walks: list[SequenceScan] = field(default_factory=list)
     accepted: Bools | None = None
     deleted: Bools
     reached: dict[str, Bools] = field(default_factory=dict)
 
 
-def fold(section: pl.DataFrame, rule: MergeRule) -> pl.DataFrame:
+def fold(section: pl.DataFrame, rule: MergeSpec) -> pl.DataFrame:
     """One row a key, deletes included; rows alone with their key pass through.
 
     Raises `InvalidOption` for deletes in a table that takes none, `SchemaMismatch` for a null in a NOT NULL column.
@@ -73,7 +73,7 @@ def fold(section: pl.DataFrame, rule: MergeRule) -> pl.DataFrame:
     return assembled(section, lone, _columns(section, rule, versions, plan))
 
 
-def _columns(section: pl.DataFrame, rule: MergeRule, versions: Versions, plan: Plan) -> dict[str, pl.Series]:
+def _columns(section: pl.DataFrame, rule: MergeSpec, versions: Versions, plan: UpdatePlan) -> dict[str, pl.Series]:
     last = versions.rows[versions.last()]
     shared = {id(ops): last_rows(versions, ops) for walk in plan.walks for ops in (walk.sequence, walk.plain)}
     found = {}
@@ -96,17 +96,17 @@ def _columns(section: pl.DataFrame, rule: MergeRule, versions: Versions, plan: P
     return found
 
 
-def _free(rule: MergeRule, name: str) -> FieldFunction:
+def _free(rule: MergeSpec, name: str) -> FieldFunction:
     return FieldFunction(column=name, name="last_non_null_value", type=next(part.type for part in rule.fields if part.name == name))
 
 
-def _accepted_sequence(column: pl.Series, versions: Versions, plan: Plan) -> pl.Series:
+def _accepted_sequence(column: pl.Series, versions: Versions, plan: UpdatePlan) -> pl.Series:
     """The number of the last version that was not ignored; 0 where all were."""
     ops = None if plan.accepted is None else np.where(plan.accepted, ADD, SKIP)
     return take(column, last_rows(versions, ops)).fill_null(0)
 
 
-def _refuse_reached(rule: MergeRule, name: str, plan: Plan) -> None:
+def _refuse_reached(rule: MergeSpec, name: str, plan: UpdatePlan) -> None:
     """A delete that removes the row stops the walk at its sequence column; columns before it were asked to retract, and may refuse."""
     reached = plan.reached.get(name)
     if reached is not None and reached.any():
@@ -117,12 +117,12 @@ def _refuse_reached(rule: MergeRule, name: str, plan: Plan) -> None:
 # ---- without sequence groups -----------------------------------------------------------------------------------------------------------------------
 
 
-def _plain(section: pl.DataFrame, rule: MergeRule, versions: Versions, kinds: Array) -> Plan:
+def _plain(section: pl.DataFrame, rule: MergeSpec, versions: Versions, kinds: Array) -> UpdatePlan:
     takes = (kinds & 1).astype(bool)
     nothing = np.zeros(versions.count, bool)
     check_not_null(section, rule, versions.rows if not takes.any() else versions.rows[~takes])
     if not takes.any():
-        return Plan(free=None, deleted=nothing)
+        return UpdatePlan(free=None, deleted=nothing)
     if not rule.ignore_delete and not rule.remove_on_delete:
         raise _refused(rule)
     begins = np.arange(len(takes)) < versions.count
@@ -131,14 +131,14 @@ def _plain(section: pl.DataFrame, rule: MergeRule, versions: Versions, kinds: Ar
     inserted = _any(versions, ~takes)
     if rule.ignore_delete:
         check_not_null(section, rule, versions.rows[ops == SET])
-        return Plan(free=ops, accepted=~takes, deleted=~inserted)
+        return UpdatePlan(free=ops, accepted=~takes, deleted=~inserted)
     removes = kinds == RowKind.DELETE
     ops[removes] = SET
     check_not_null(section, rule, versions.rows[ops == SET])
-    return Plan(free=ops, deleted=~inserted | removes[versions.last()])
+    return UpdatePlan(free=ops, deleted=~inserted | removes[versions.last()])
 
 
-def _refused(rule: MergeRule) -> InvalidOption:
+def _refused(rule: MergeSpec) -> InvalidOption:
     return InvalidOption(
         f"By default, Partial update can not accept delete records, and {rule.place} holds some of keys that have other rows. Choose one of: "
         "1. configure 'ignore-delete' to ignore delete records; "
@@ -160,7 +160,7 @@ def _any(versions: Versions, mask: Bools) -> Bools:
 # ---- with sequence groups --------------------------------------------------------------------------------------------------------------------------
 
 
-def _grouped(section: pl.DataFrame, rule: MergeRule, versions: Versions, kinds: Array) -> Plan:
+def _grouped(section: pl.DataFrame, rule: MergeSpec, versions: Versions, kinds: Array) -> UpdatePlan:
     takes = (kinds & 1).astype(bool)
     walks = [_walk(section, versions, group) for group in rule.groups if _has(section, group)]
     begins = np.arange(len(takes)) < versions.count
@@ -184,23 +184,23 @@ def _grouped(section: pl.DataFrame, rule: MergeRule, versions: Versions, kinds: 
     check_not_null(section, rule, versions.rows[free == SET])
     if not rule.ignore_delete:
         deleted = ~_any(versions, ~takes) | removed[versions.last()]
-    return Plan(free=free if takes.any() else None, walks=walks, accepted=live if rule.ignore_delete else None, deleted=deleted, reached=reached)
+    return UpdatePlan(free=free if takes.any() else None, walks=walks, accepted=live if rule.ignore_delete else None, deleted=deleted, reached=reached)
 
 
 def _has(section: pl.DataFrame, group: SequenceGroup) -> bool:
     return set(group.columns) <= set(section.columns)
 
 
-def _walk(section: pl.DataFrame, versions: Versions, group: SequenceGroup) -> Walk:
+def _walk(section: pl.DataFrame, versions: Versions, group: SequenceGroup) -> SequenceScan:
     numbers = [comparable(section[name].gather(versions.rows), as_sequence=True) for name in group.columns]
     empty = np.logical_and.reduce([section[name].is_null().to_numpy()[versions.rows] for name in group.columns])
     ops = [np.zeros(len(versions.rows), np.int8) for _ in range(3)]
     held = [np.full(versions.count, _NULL, np.int64) for _ in numbers]
     floats = [section[name].dtype.is_float() for name in group.columns]
-    return Walk(group=group, numbers=numbers, floats=floats, empty=empty, held=held, sequence=ops[0], plain=ops[1], folded=ops[2])
+    return SequenceScan(group=group, numbers=numbers, floats=floats, empty=empty, held=held, sequence=ops[0], plain=ops[1], folded=ops[2])
 
 
-def _not_smaller(walk: Walk, step: slice) -> Bools:
+def _not_smaller(walk: SequenceScan, step: slice) -> Bools:
     """Whether a version's sequence is at least the one held, columns compared from left to right, null smallest; NaN is the equal of any number."""
     height = step.stop - step.start
     larger, tied = np.zeros(height, bool), np.ones(height, bool)
@@ -214,7 +214,7 @@ def _not_smaller(walk: Walk, step: slice) -> Bools:
     return larger | tied
 
 
-def _step(walks: list[Walk], step: slice, takes: Bools, adds: Bools, copied: Bools) -> None:
+def _step(walks: list[SequenceScan], step: slice, takes: Bools, adds: Bools, copied: Bools) -> None:
     """One version of every key: `takes` retract, `adds` add, the rest is ignored; `copied` begin with a copy of themselves."""
     for walk in walks:
         _hold(walk, step, copied)
@@ -229,12 +229,12 @@ def _step(walks: list[Walk], step: slice, takes: Bools, adds: Bools, copied: Boo
         _hold(walk, step, gets_in & active)
 
 
-def _hold(walk: Walk, step: slice, which: Bools) -> None:
+def _hold(walk: SequenceScan, step: slice, which: Bools) -> None:
     for numbers, held in zip(walk.numbers, walk.held, strict=True):
         put(held[: len(which)], numbers[step], which)
 
 
-def _remove(walks: list[Walk], names: list[str], step: slice, deletes: Bools, removed: Bools, reached: dict[str, Bools]) -> None:
+def _remove(walks: list[SequenceScan], names: list[str], step: slice, deletes: Bools, removed: Bools, reached: dict[str, Bools]) -> None:
     """Deletes that got into a group that removes: the row is replaced by theirs. `reached` notes functions that were asked to retract before that."""
     if not deletes.any():
         return

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lakekit.lsm.numpy_columns import Bools, Ints
-    from lakekit.lsm.rule import MergeRule
+    from lakekit.lsm.rule import MergeSpec
 
 
 def assembled(section: pl.DataFrame, lone: Bools, columns: Mapping[str, pl.Series]) -> pl.DataFrame:
@@ -22,7 +22,7 @@ def assembled(section: pl.DataFrame, lone: Bools, columns: Mapping[str, pl.Serie
     return pl.concat([section.filter(pl.Series(lone)), merged]) if lone.any() else merged
 
 
-def check_not_null(section: pl.DataFrame, rule: MergeRule, rows: Ints) -> None:
+def check_not_null(section: pl.DataFrame, rule: MergeSpec, rows: Ints) -> None:
     """Raises `SchemaMismatch` when one of those rows, copied whole by the reference, has a null where its column takes none."""
     for number, part in enumerate(rule.fields):
         if part.name not in rule.not_null or part.name not in section.columns:

@@ -17,28 +17,28 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakekit.maintenance.check import advice, child_process, files, history, index, keeping, levels, metadata, rows
-from lakekit.maintenance.check.findings import Notes
-from lakekit.maintenance.check.report import Report
 from lakekit.errors import LakekitError
+from lakekit.maintenance.check import advice, child_process, files, history, index, keeping, levels, metadata, rows
+from lakekit.maintenance.check.findings import Findings
+from lakekit.maintenance.check.report import Report
 from lakekit.metadata import snapshots
-from lakekit.world import Shelf
+from lakekit.world import LRUCache
 
 if TYPE_CHECKING:
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.model.snapshot import Snapshot
 
 _ATTEMPTS = 3
 
 
-def check(handle: Handle, *, deep: bool = False) -> Report:
+def check(handle: TableContext, *, deep: bool = False) -> Report:
     """Looks through the newest snapshot; `deep`: through the rows of every data and changelog file too, one file at a time.
 
     What cannot be read is a problem of the report, and what lakekit cannot read is advice to let another engine check it; nothing is raised for either.
     """
     known = handle.world
-    handle = replace(handle, world=replace(known, decoded=Shelf(known.decoded.budget_bytes), indexes=Shelf(known.indexes.budget_bytes)))
-    notes = Notes()
+    handle = replace(handle, world=replace(known, decoded=LRUCache(known.decoded.budget_bytes), indexes=LRUCache(known.indexes.budget_bytes)))
+    notes = Findings()
     snapshot: Snapshot | None = None
     with notes.reading("snapshot", handle.layout.snapshot_dir):
         snapshot = snapshots.latest(handle)
@@ -58,10 +58,10 @@ def check(handle: Handle, *, deep: bool = False) -> Report:
     )
 
 
-def _looked_through(handle: Handle, snapshot: Snapshot, *, deep: bool) -> tuple[Snapshot, Notes]:
+def _looked_through(handle: TableContext, snapshot: Snapshot, *, deep: bool) -> tuple[Snapshot, Findings]:
     """What is wrong in the newest snapshot; in the one after it, where it expired meanwhile: what is missing of such a one is not lost."""
     for _ in range(_ATTEMPTS):
-        notes = Notes()
+        notes = Findings()
         _look(handle, snapshot, notes, deep=deep)
         try:
             newer = snapshots.latest(handle) if notes.problems and snapshots.has_expired(handle, snapshot) else None
@@ -71,12 +71,12 @@ def _looked_through(handle: Handle, snapshot: Snapshot, *, deep: bool) -> tuple[
             return snapshot, notes
         snapshot = newer
     message = f"{_ATTEMPTS} snapshots expired while they were looked through, the last one before {snapshot.id}"
-    notes = Notes()
+    notes = Findings()
     notes.better("snapshot was not looked through", message, path=handle.layout.snapshot_dir, remedy="keep snapshots longer: snapshot.time-retained")
     return snapshot, notes
 
 
-def _look(handle: Handle, snapshot: Snapshot, notes: Notes, *, deep: bool) -> None:
+def _look(handle: TableContext, snapshot: Snapshot, notes: Findings, *, deep: bool) -> None:
     found = metadata.check(handle, snapshot, notes)
     changelog = files.paths(handle, found.changelog, notes)
     if changelog is not None:

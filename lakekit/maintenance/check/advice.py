@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lakekit.maintenance.check.levels import places
-from lakekit.draw.humanize import plural, size
 from lakekit.data_file.paths import partition_path, place_of
+from lakekit.draw.humanize import format_size, plural
+from lakekit.maintenance.check.levels import places
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from lakekit.maintenance.check.findings import Notes
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.manifest_entries import Entries
+    from lakekit.maintenance.check.findings import Findings
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.manifest_entries import ManifestEntries
 
 SMALL_BUCKET_BYTES, LARGE_BUCKET_BYTES = 200 << 20, 1 << 30
 MANY_FILES, SMALL_SHARE = 10, 4
@@ -26,7 +26,7 @@ MANY_FILES, SMALL_SHARE = 10, 4
 MANY_PARTITIONS, SMALL_PARTITION_ROWS = 100, 10_000
 
 
-def check(handle: Handle, live: Entries, notes: Notes) -> None:
+def check(handle: TableContext, live: ManifestEntries, notes: Findings) -> None:
     """Advice about the live files."""
     if not len(live):
         return
@@ -40,19 +40,19 @@ def check(handle: Handle, live: Entries, notes: Notes) -> None:
     _partitions(handle, live, notes)
 
 
-def _named(handle: Handle, live: Entries, i: int) -> str:
+def _named(handle: TableContext, live: ManifestEntries, i: int) -> str:
     partition, bucket = place_of(live, int(i))
     path = partition_path(handle, partition)
     return f"bucket {bucket}{f' of {path}' if path else ''}"
 
 
-def _buckets(handle: Handle, buckets: Entries, total: NDArray[Any], notes: Notes) -> None:
+def _buckets(handle: TableContext, buckets: ManifestEntries, total: NDArray[Any], notes: Findings) -> None:
     """`buckets` holds one entry a bucket, `total` its bytes."""
     large = np.flatnonzero(total > LARGE_BUCKET_BYTES)
     if len(large):
         worst = int(np.argmax(total))
-        many_hold = f"{plural(len(large), 'bucket')} of {len(total)} hold more than {size(LARGE_BUCKET_BYTES)}"
-        message = f"{many_hold}; {_named(handle, buckets, worst)} holds {size(int(total[worst]))}"
+        many_hold = f"{plural(len(large), 'bucket')} of {len(total)} hold more than {format_size(LARGE_BUCKET_BYTES)}"
+        message = f"{many_hold}; {_named(handle, buckets, worst)} holds {format_size(int(total[worst]))}"
         more = handle.options.bucket * -(-int(total[worst]) // LARGE_BUCKET_BYTES)
         notes.better(
             "buckets are large", message, field="bucket", remedy=f"t.rescale({more}) writes the rows into more of them, where=… those of some partitions"
@@ -63,16 +63,17 @@ def _buckets(handle: Handle, buckets: Entries, total: NDArray[Any], notes: Notes
     many = np.flatnonzero(count > enough)
     if len(many):
         fewer = int(enough[many].max())
-        held_by_each = size(int(held[many].sum() / count[many].sum()))
+        held_by_each = format_size(int(held[many].sum() / count[many].sum()))
         message = (
-            f"{size(int(held[many].mean()))} a partition lie in {plural(int(count[many].max()), 'bucket')} of {held_by_each}, where {plural(fewer, 'bucket')} "
-            f"would do; {size(SMALL_BUCKET_BYTES)} to {size(LARGE_BUCKET_BYTES)} a bucket are read and compacted best"
+            f"{format_size(int(held[many].mean()))} a partition lie in {plural(int(count[many].max()), 'bucket')} of {held_by_each}, "
+            f"where {plural(fewer, 'bucket')} would do; "
+            f"{format_size(SMALL_BUCKET_BYTES)} to {format_size(LARGE_BUCKET_BYTES)} a bucket are read and compacted best"
         )
         remedy = f"unless the table is to grow: t.rescale({fewer}) writes the rows into fewer of them; a new table may have 'bucket' = '-1'"
         notes.better("buckets are small", message, field="bucket", remedy=remedy)
 
 
-def _files(handle: Handle, live: Entries, place: NDArray[np.int64], first: NDArray[np.int64], notes: Notes) -> None:
+def _files(handle: TableContext, live: ManifestEntries, place: NDArray[np.int64], first: NDArray[np.int64], notes: Findings) -> None:
     """Small files and sorted runs."""
     levels, sizes = live.numbers("level"), live.numbers("file_size")
     keyed = bool(handle.schema.primary_keys)
@@ -80,7 +81,7 @@ def _files(handle: Handle, live: Entries, place: NDArray[np.int64], first: NDArr
     small = np.bincount(place, (sizes * SMALL_SHARE < target) & ((levels > 0) | (not keyed)), minlength=len(first))
     if (many := small > MANY_FILES).any():
         worst = int(np.argmax(small))
-        have = f"{plural(int(many.sum()), 'bucket')} of {len(first)} have more than {MANY_FILES} files below {size(target // SMALL_SHARE)}"
+        have = f"{plural(int(many.sum()), 'bucket')} of {len(first)} have more than {MANY_FILES} files below {format_size(target // SMALL_SHARE)}"
         message = f"{have}; {_named(handle, live, first[worst])} has {int(small[worst])}"
         notes.better("many small files", message, field="target-file-size", remedy="t.compact(full=True) makes few of them")
     runs = np.bincount(place, levels == 0, minlength=len(first))
@@ -93,7 +94,7 @@ def _files(handle: Handle, live: Entries, place: NDArray[np.int64], first: NDArr
         notes.better("many runs at level 0", message, field="num-sorted-run.compaction-trigger", remedy=remedy)
 
 
-def _partitions(handle: Handle, live: Entries, notes: Notes) -> None:
+def _partitions(handle: TableContext, live: ManifestEntries, notes: Findings) -> None:
     if not handle.schema.partition_keys:
         return
     partitions = len(live.column("partition").unique())

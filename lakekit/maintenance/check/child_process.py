@@ -17,11 +17,11 @@ from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING
 
 from lakekit import world
-from lakekit.maintenance.check import rows
-from lakekit.maintenance.check.findings import RESTORE, Notes
-from lakekit.maintenance.check.rows import Asked
-from lakekit.maintenance.check.report import Finding
 from lakekit.data_file.paths import place_of
+from lakekit.maintenance.check import rows
+from lakekit.maintenance.check.findings import RESTORE, Findings
+from lakekit.maintenance.check.report import Finding
+from lakekit.maintenance.check.rows import FileCheckRequest
 
 if TYPE_CHECKING:
     from lakekit.maintenance.check.index import Hashes
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 _MODULE = "lakekit.maintenance.check.child_process"
 
 
-def check(asked: Asked, notes: Notes) -> bool:
+def check(asked: FileCheckRequest, notes: Findings) -> bool:
     """Checks a file in a process of its own; False where it cannot be asked, and nothing was checked."""
-    alone = Asked(asked.handle, asked.entries.take([asked.at]), asked.path, 0, _hashes(asked))
+    alone = FileCheckRequest(asked.handle, asked.entries.take([asked.at]), asked.path, 0, _hashes(asked))
     try:
         request = bytes(ForkingPickler.dumps(alone))
     except Exception:  # noqa: BLE001 - a storage of the caller's raises what it likes
@@ -52,7 +52,7 @@ def check(asked: Asked, notes: Notes) -> bool:
     return True
 
 
-def _hashes(asked: Asked) -> Hashes | None:
+def _hashes(asked: FileCheckRequest) -> Hashes | None:
     """The hash index of the file's bucket alone."""
     if asked.hashes is None:
         return None
@@ -61,12 +61,12 @@ def _hashes(asked: Asked) -> Hashes | None:
 
 
 @lru_cache(maxsize=1)
-def _decoder() -> world.ProcessApart:
-    return world.ProcessApart(_MODULE)
+def _decoder() -> world.ChildProcess:
+    return world.ChildProcess(_MODULE)
 
 
 def _answer(request: bytes) -> bytes:
-    notes = Notes()
+    notes = Findings()
     try:
         asked = ForkingPickler.loads(request)
         rows.check(asked.handle, asked.entries, [asked.path], [0], asked.hashes, notes)

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lakekit.maintenance.check.findings import INDEX_ANEW
 from lakekit.codec import roaring
-from lakekit.file_index import container, index_keys
-from lakekit.draw.humanize import cell, plural
-from lakekit.file_index import evaluator
+from lakekit.draw.humanize import format_cell, plural
+from lakekit.file_index import container, evaluator, index_keys
+from lakekit.maintenance.check.findings import INDEX_ANEW
 from lakekit.predicate import Leaf
 from lakekit.read import file_index_pruning
 from lakekit.write.spot import counted
@@ -29,15 +28,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyroaring import BitMap
 
-    from lakekit.maintenance.check.rows import Whole
-    from lakekit.file_index.evaluator import File
+    from lakekit.file_index.evaluator import IndexedFile
+    from lakekit.maintenance.check.rows import FileUnderCheck
     from lakekit.types import Field
 
 _ASKED = 16
 """How many values of a column are looked up."""
 
 
-def check(whole: Whole) -> None:
+def check(whole: FileUnderCheck) -> None:
     """Asks the indexes of a file for values that its rows hold."""
     file = whole.file
     outside = None if file.index_file is None else whole.handle.layout.extra_file(whole.path, file.index_file)
@@ -57,12 +56,12 @@ def check(whole: Whole) -> None:
                 whole.notes.wrong("file index lacks rows", message, path=path, field=where, remedy=INDEX_ANEW)
 
 
-def _is_asked(found: File, field: Field, frame: pl.DataFrame) -> bool:
+def _is_asked(found: IndexedFile, field: Field, frame: pl.DataFrame) -> bool:
     known = [evaluator.part(kind) for kind in found.contents.get(field.name, ())]
     return field.type.root != "CHAR" and field.name in frame.columns and any(index is not None and field.type.root in index.TYPES for index in known)
 
 
-def _lost(found: File, field: Field, column: pl.Series) -> Iterator[str]:
+def _lost(found: IndexedFile, field: Field, column: pl.Series) -> Iterator[str]:
     """What rows a filter would lose, in words."""
     keys, codes = index_keys.distinct(column.to_arrow(), field.type)
     chosen = np.unique(np.linspace(0, len(keys) - 1, min(len(keys), _ASKED)).astype(np.int64))
@@ -74,7 +73,7 @@ def _lost(found: File, field: Field, column: pl.Series) -> Iterator[str]:
         leaf = Leaf(field.name, "is null") if value is None else Leaf(field.name, "=", (value,))
         for kind, answer in evaluator.each(found, leaf):
             if away := _without(rows, answer):
-                yield f"{plural(away, 'row')} with {field.name} = {cell(value)} are not found by the {kind} index of column {field.name}"
+                yield f"{plural(away, 'row')} with {field.name} = {format_cell(value)} are not found by the {kind} index of column {field.name}"
 
 
 def _without(rows: NDArray[np.int64], answer: bool | BitMap) -> int:

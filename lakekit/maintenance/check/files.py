@@ -8,38 +8,38 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakekit.maintenance.check.footers import row_count
-from lakekit.maintenance.check.findings import INDEX_ANEW, LOST, RESTORE
-from lakekit.draw.humanize import count
 from lakekit.data_file.paths import data_file_paths
+from lakekit.draw.humanize import format_count
+from lakekit.maintenance.check.findings import INDEX_ANEW, LOST, RESTORE
+from lakekit.maintenance.check.footers import row_count
 from lakekit.model.data_file import INDEX_SUFFIX, format_of
-from lakekit.world import each
+from lakekit.world import parallel_map
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lakekit.maintenance.check.findings import Notes
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.manifest_entries import Entries
+    from lakekit.maintenance.check.findings import Findings
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.manifest_entries import ManifestEntries
 
 AT_ONCE = 32
 
 
-def paths(handle: Handle, entries: Entries, notes: Notes) -> list[str] | None:
+def paths(handle: TableContext, entries: ManifestEntries, notes: Findings) -> list[str] | None:
     """Where files lie; None where a name or a partition is no good, which is noted."""
     with notes.reading("place of a file", handle.root):
         return data_file_paths(handle, entries)
     return None
 
 
-def sizes(handle: Handle, wanted: Iterable[str]) -> dict[str, int]:
+def sizes(handle: TableContext, wanted: Iterable[str]) -> dict[str, int]:
     """The size of every file in the directories of some paths."""
     directories = sorted({path.rpartition("/")[0] for path in wanted})
-    listed = each(handle.storage.list, directories, waiting=handle.storage.is_remote)
+    listed = parallel_map(handle.storage.list, directories, waiting=handle.storage.is_remote)
     return {f"{directory}/{one.name}": one.size_bytes for directory, found in zip(directories, listed, strict=True) for one in found if not one.is_dir}
 
 
-def check(handle: Handle, entries: Entries, at: list[str], what: str, notes: Notes) -> list[int]:
+def check(handle: TableContext, entries: ManifestEntries, at: list[str], what: str, notes: Findings) -> list[int]:
     """Looks at the files of some entries, which lie at the paths `at`; gives the numbers of those that are whole."""
     names = entries.column("file_name").to_pylist()  # scalar: one a file, as everything here
     said, rows, extra = (entries.column(name).to_pylist() for name in ("file_size", "row_count", "extra_files"))  # scalar: one a file
@@ -52,9 +52,9 @@ def check(handle: Handle, entries: Entries, at: list[str], what: str, notes: Not
     for i, path in enumerate(at):
         found = there.get(path)
         if found is None:
-            notes.wrong(f"{what} is missing", f"the manifest lists {names[i]} with {count(rows[i])} rows, no file is there", path=path, remedy=LOST)
+            notes.wrong(f"{what} is missing", f"the manifest lists {names[i]} with {format_count(rows[i])} rows, no file is there", path=path, remedy=LOST)
         elif found != said[i]:
-            message = f"{count(found)} bytes are there, the manifest says {count(said[i])}"
+            message = f"{format_count(found)} bytes are there, the manifest says {format_count(said[i])}"
             notes.wrong(f"{what} has another size", message, path=path, field="_FILE_SIZE", remedy=RESTORE)
         else:
             whole.append(i)
@@ -72,10 +72,10 @@ def check(handle: Handle, entries: Entries, at: list[str], what: str, notes: Not
     good = []
     remote = handle.storage.is_remote
     step = 1 if remote else AT_ONCE
-    parts = each(counted, [whole[i : i + step] for i in range(0, len(whole), step)], waiting=remote)
+    parts = parallel_map(counted, [whole[i : i + step] for i in range(0, len(whole), step)], waiting=remote)
     for i, found_rows in (pair for part in parts for pair in part):
         if found_rows is not None and found_rows != rows[i]:
-            message = f"the file holds {count(found_rows)} rows, the manifest says {count(rows[i])}"
+            message = f"the file holds {format_count(found_rows)} rows, the manifest says {format_count(rows[i])}"
             notes.wrong(f"{what} has another row count", message, path=at[i], field="_ROW_COUNT", remedy=RESTORE)
         elif found_rows is not None:
             good.append(i)

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lakekit.maintenance.check.report import Finding
-from lakekit.draw.humanize import cell
+from lakekit.draw.humanize import format_cell
 from lakekit.errors import InvalidOption, LakekitError, LocationNotAllowed, Unsupported, ValueOutOfRange
 from lakekit.format import external_reader
+from lakekit.maintenance.check.report import Finding
 from lakekit.model.locations import ALLOWED
 from lakekit.storage.protocol import FileMissing
 from lakekit.write.spot import counted
@@ -27,11 +27,11 @@ INDEX_ANEW = "rows are safe: t.rewrite_file_index(anew=True) makes the indexes a
 
 def told(values: pl.Series, at: int) -> str:
     """One of some values, as findings show it."""
-    return counted(values, at) or cell(values[at])
+    return counted(values, at) or format_cell(values[at])
 
 
 @dataclass(slots=True, kw_only=True)
-class Notes:
+class Findings:
     """Findings in the order they are made; `paths` are the files looked at."""
 
     problems: list[Finding] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Notes:
         """Notes advice."""
         self.advice.append(Finding(what=what, path=path, field=field, found=found, remedy=remedy))
 
-    def add(self, others: Notes) -> None:
+    def add(self, others: Findings) -> None:
         """Notes what others found."""
         self.problems += others.problems
         self.advice += others.advice

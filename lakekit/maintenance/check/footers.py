@@ -15,15 +15,15 @@ from lakekit.errors import Corrupt, Unsupported
 from lakekit.format import parquet_footer
 
 if TYPE_CHECKING:
-    from lakekit.maintenance.check.findings import Notes
-    from lakekit.metadata.table_context import Handle
+    from lakekit.maintenance.check.findings import Findings
+    from lakekit.metadata.table_context import TableContext
 
 _TAIL_BYTES = 1 << 16
 _END_BYTES = 8
 _MAGIC, _ENCRYPTED = b"PAR1", b"PARE"
 
 
-def row_count(handle: Handle, path: str, format_name: str, size_bytes: int, what: str, notes: Notes) -> int | None:
+def row_count(handle: TableContext, path: str, format_name: str, size_bytes: int, what: str, notes: Findings) -> int | None:
     """The row count; None where it could not be told, which is noted."""
     with notes.reading(what, path):
         match format_name:
@@ -39,7 +39,7 @@ def row_count(handle: Handle, path: str, format_name: str, size_bytes: int, what
     return None
 
 
-def _parquet(handle: Handle, path: str, size_bytes: int) -> int:
+def _parquet(handle: TableContext, path: str, size_bytes: int) -> int:
     first = max(0, size_bytes - _TAIL_BYTES)
     tail = handle.storage.read(path, first, size_bytes - first)
     if tail[-4:] == _ENCRYPTED:

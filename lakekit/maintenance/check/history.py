@@ -17,8 +17,8 @@ from lakekit.model import hint
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakekit.maintenance.check.findings import Notes
-    from lakekit.metadata.table_context import Handle
+    from lakekit.maintenance.check.findings import Findings
+    from lakekit.metadata.table_context import TableContext
 
     Seen = tuple[int | None, int | None, list[int]]
 
@@ -26,7 +26,7 @@ _HINT = "t.repair(), which lets the hint say what is there; the newest snapshot 
 _GAP = "put the file back from a copy; else t.repair(), which lets the table begin behind the gap"
 
 
-def check(handle: Handle, notes: Notes) -> None:
+def check(handle: TableContext, notes: Findings) -> None:
     """Looks at the numbers of snapshots and at the hints; what other processes change meanwhile is looked at again."""
     found = _wrong(_seen(handle))
     if found != (None, []) and found == _wrong(_seen(handle)):
@@ -54,13 +54,13 @@ def describe_ranges(gaps: Sequence[range]) -> str:
     return ", ".join(map(str, shown)) + (f" and {left} more" if left else "")
 
 
-def _seen(handle: Handle) -> Seen:
+def _seen(handle: TableContext) -> Seen:
     """What LATEST and EARLIEST say, then the numbers there are: a commit puts its snapshot before its hint."""
     latest, earliest = (_said(handle, path) for path in (handle.layout.latest_hint, handle.layout.earliest_hint))
     return latest, earliest, snapshots.ids(handle)
 
 
-def _said(handle: Handle, path: str) -> int | None:
+def _said(handle: TableContext, path: str) -> int | None:
     try:
         return hint.decode(handle.storage.read(path, 0, 32))
     except StorageFailed:

@@ -9,12 +9,12 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakekit.maintenance.check.files import sizes
-from lakekit.maintenance.check.findings import LOST, RESTORE, REWRITE
-from lakekit.draw.humanize import count
-from lakekit.errors import LakekitError
 from lakekit.data_file import deletion_vector_reader
 from lakekit.data_file.paths import partition_path
+from lakekit.draw.humanize import format_count
+from lakekit.errors import LakekitError
+from lakekit.maintenance.check.files import sizes
+from lakekit.maintenance.check.findings import LOST, RESTORE, REWRITE
 from lakekit.model.index_file import DELETION_VECTORS, HASH
 from lakekit.storage.protocol import FileMissing
 from lakekit.write import dynamic_bucket
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from lakekit.maintenance.check.findings import Notes
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.manifest_entries import Entries
-    from lakekit.model.index_file import IndexEntry
+    from lakekit.maintenance.check.findings import Findings
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.index_file import IndexManifestEntry
+    from lakekit.model.manifest_entries import ManifestEntries
 
     Place = tuple[bytes, int]
     Hashes = dict[Place, NDArray[np.int32]]
@@ -35,7 +35,7 @@ _DANGLING = "compact the bucket with t.compact(full=True), which writes its vect
 _NO_INDEX = "keys that are written again may go to another bucket: write the partition anew with t.overwrite"
 
 
-def check(handle: Handle, live: Entries, index: list[IndexEntry], notes: Notes) -> Hashes:
+def check(handle: TableContext, live: ManifestEntries, index: list[IndexManifestEntry], notes: Findings) -> Hashes:
     """Looks at all index files; gives the hashes that could be read, by partition and bucket."""
     at = {}
     for entry in index:
@@ -55,7 +55,7 @@ def check(handle: Handle, live: Entries, index: list[IndexEntry], notes: Notes) 
         if found is None:
             notes.wrong("index file is missing", f"the index manifest lists {entry.file_name}, which is not there", path=path, remedy=LOST)
         elif found != entry.file_size_bytes:
-            message = f"{count(found)} bytes are there, the index manifest says {count(entry.file_size_bytes)}"
+            message = f"{format_count(found)} bytes are there, the index manifest says {format_count(entry.file_size_bytes)}"
             notes.wrong("index file has another size", message, path=path, field="_FILE_SIZE", remedy=RESTORE)
         else:
             whole.append(entry)
@@ -67,7 +67,7 @@ def check(handle: Handle, live: Entries, index: list[IndexEntry], notes: Notes) 
     return _hash_indexes(handle, index, whole, at, files, notes)
 
 
-def _files(live: Entries) -> dict[Place, dict[str, int]]:
+def _files(live: ManifestEntries) -> dict[Place, dict[str, int]]:
     """The rows of each live file by name, in each place."""
     found: dict[Place, dict[str, int]] = defaultdict(dict)
     columns = (live.column(name).to_pylist() for name in ("partition", "bucket", "file_name", "row_count"))  # scalar: one a file
@@ -76,7 +76,7 @@ def _files(live: Entries) -> dict[Place, dict[str, int]]:
     return found
 
 
-def _targets(handle: Handle, index: list[IndexEntry], at: dict[int, str], files: dict[Place, dict[str, int]], notes: Notes) -> None:
+def _targets(handle: TableContext, index: list[IndexManifestEntry], at: dict[int, str], files: dict[Place, dict[str, int]], notes: Findings) -> None:
     """Each vector is of a live file of its bucket, and no file has two."""
     seen: set[tuple[Place, str]] = set()
     for entry in index:
@@ -98,7 +98,7 @@ def _targets(handle: Handle, index: list[IndexEntry], at: dict[int, str], files:
             seen.add((place, part.file_name))
 
 
-def _vectors(handle: Handle, entry: IndexEntry, path: str, files: dict[Place, dict[str, int]], notes: Notes) -> None:
+def _vectors(handle: TableContext, entry: IndexManifestEntry, path: str, files: dict[Place, dict[str, int]], notes: Findings) -> None:
     """Checksums, cardinalities and positions of the vectors in one index file."""
     rows = files.get((entry.partition, entry.bucket), {})
     try:
@@ -110,12 +110,17 @@ def _vectors(handle: Handle, entry: IndexEntry, path: str, files: dict[Place, di
                 found |= deletion_vector_reader.load(handle, {part.file_name: replace(entry, ranges=(part,))})
     for name, positions in found.items():
         if len(positions) and int(positions[-1]) >= rows.get(name, 2**63):
-            message = f"the deletion vector of {name} marks row {count(int(positions[-1]))} of {count(rows[name])}"
+            message = f"the deletion vector of {name} marks row {format_count(int(positions[-1]))} of {format_count(rows[name])}"
             notes.wrong("deletion vector is beyond its file", message, path=path, field="_DELETIONS_VECTORS_RANGES", remedy=REWRITE)
 
 
 def _hash_indexes(
-    handle: Handle, index: list[IndexEntry], whole: list[IndexEntry], at: dict[int, str], files: dict[Place, dict[str, int]], notes: Notes
+    handle: TableContext,
+    index: list[IndexManifestEntry],
+    whole: list[IndexManifestEntry],
+    at: dict[int, str],
+    files: dict[Place, dict[str, int]],
+    notes: Findings,
 ) -> Hashes:
     """Every bucket of a dynamic-bucket table has one hash index, whose hashes are told apart."""
     found: Hashes = {}
@@ -139,7 +144,7 @@ def _hash_indexes(
     return found
 
 
-def is_dynamic(handle: Handle) -> bool:
+def is_dynamic(handle: TableContext) -> bool:
     """Whether keys stay in their buckets by hash indexes: a key table of dynamic buckets whose key holds its partition."""
     schema = handle.schema
     return bool(schema.primary_keys) and handle.options.bucket == -1 and set(schema.partition_keys) <= set(schema.primary_keys)

@@ -9,16 +9,16 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from lakekit.errors import Corrupt, StorageFailed, Unsupported
 from lakekit.maintenance import roots
 from lakekit.maintenance.check.history import missing_ranges
-from lakekit.errors import Corrupt, StorageFailed, Unsupported
 from lakekit.metadata import consumers, schemas
 from lakekit.storage.protocol import FileMissing
-from lakekit.world import each_small
+from lakekit.world import map_io
 
 if TYPE_CHECKING:
-    from lakekit.maintenance.check.findings import Notes
-    from lakekit.metadata.table_context import Handle
+    from lakekit.maintenance.check.findings import Findings
+    from lakekit.metadata.table_context import TableContext
     from lakekit.storage.protocol import Stat
 
     Found = tuple[str, Corrupt | StorageFailed]
@@ -30,7 +30,7 @@ _MAX_FINDINGS = 8
 _SCHEMA = "put it back from a copy: files that were written with it cannot be read"
 
 
-def check(handle: Handle, notes: Notes) -> None:
+def check(handle: TableContext, notes: Findings) -> None:
     """Looks at the roots of all branches, and at the schemas of the handle's own."""
     known = {one.path for one in notes.problems}
     with suppress(StorageFailed):
@@ -55,7 +55,7 @@ def check(handle: Handle, notes: Notes) -> None:
             notes.wrong("schema is missing", message, path=handle.layout.schema_dir, remedy=_SCHEMA)
 
 
-def _unreadable(handle: Handle) -> list[Found]:
+def _unreadable(handle: TableContext) -> list[Found]:
     """The files of one branch that cannot be read."""
 
     def of_root(one: tuple[roots.Kind, str, Stat]) -> Found | None:
@@ -66,7 +66,7 @@ def _unreadable(handle: Handle) -> list[Found]:
             return one[0], damaged.at(one[2].path) if isinstance(damaged, Corrupt) else damaged
         return None
 
-    wrong = [one for one in each_small(of_root, roots.listed(handle), is_remote=handle.storage.is_remote) if one is not None]
+    wrong = [one for one in map_io(of_root, roots.listed(handle), is_remote=handle.storage.is_remote) if one is not None]
     for name in consumers.ids(handle):
         try:
             consumers.find(handle, name)

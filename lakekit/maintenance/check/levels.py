@@ -16,24 +16,24 @@ import polars as pl
 import pyarrow.compute as pc
 
 from lakekit.bucket import slices
-from lakekit.maintenance.check.findings import RESTORE, REWRITE, told
-from lakekit.draw.humanize import count
 from lakekit.data_file.paths import partition_path, place_of
+from lakekit.draw.humanize import format_count
 from lakekit.lsm import key_codes
+from lakekit.maintenance.check.findings import RESTORE, REWRITE, told
 from lakekit.model.table_paths import POSTPONE_BUCKET
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from lakekit.maintenance.check.findings import Notes
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.manifest_entries import Entries
+    from lakekit.maintenance.check.findings import Findings
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.manifest_entries import ManifestEntries
 
     Ints = NDArray[np.int64]
     Mask = NDArray[np.bool_]
 
 
-def check(handle: Handle, live: Entries, at: list[str], notes: Notes) -> None:
+def check(handle: TableContext, live: ManifestEntries, at: list[str], notes: Findings) -> None:
     """Looks at what the entries of live files say; `at` is where the files lie."""
     if not len(live):
         return
@@ -45,7 +45,7 @@ def check(handle: Handle, live: Entries, at: list[str], notes: Notes) -> None:
         notes.paths.discard(handle.layout.manifest_dir)
 
 
-def places(entries: Entries) -> Ints:
+def places(entries: ManifestEntries) -> Ints:
     """A number for each (partition, bucket)."""
     partition = entries.column("partition").dictionary_encode().indices.to_numpy().astype(np.int64)
     buckets = np.unique(entries.numbers("bucket"), return_inverse=True)[1].reshape(-1)
@@ -64,7 +64,7 @@ def ranks(frame: pl.DataFrame) -> Ints:
     return found
 
 
-def _numbers(live: Entries, at: list[str], notes: Notes) -> None:
+def _numbers(live: ManifestEntries, at: list[str], notes: Findings) -> None:
     rows, sizes, levels = (live.numbers(name) for name in ("row_count", "file_size", "level"))
     low, high = live.numbers("min_sequence_number"), live.numbers("max_sequence_number")
     deletes = pc.fill_null(live.column("delete_row_count"), 0).to_numpy()
@@ -80,7 +80,7 @@ def _numbers(live: Entries, at: list[str], notes: Notes) -> None:
             notes.wrong(what, f"the manifest says {words.format(*(int(one[i]) for one in numbers))}", path=at[i], field=field, remedy=RESTORE)
 
 
-def _totals(handle: Handle, live: Entries, notes: Notes) -> None:
+def _totals(handle: TableContext, live: ManifestEntries, notes: Findings) -> None:
     """Rows go to buckets by the total of their partition: two totals put a key into two buckets."""
     buckets, totals = live.numbers("bucket"), live.numbers("total_buckets")
     partition = live.column("partition").dictionary_encode()
@@ -106,7 +106,7 @@ def _totals(handle: Handle, live: Entries, notes: Notes) -> None:
             notes.wrong("bucket is beyond the total", message, path=directory, field="_BUCKET", remedy=remedy)
 
 
-def _key_ranges(handle: Handle, live: Entries, at: list[str], notes: Notes) -> None:
+def _key_ranges(handle: TableContext, live: ManifestEntries, at: list[str], notes: Findings) -> None:
     there = np.flatnonzero(live.numbers("bucket") != POSTPONE_BUCKET)
     if not len(there):
         return
@@ -150,4 +150,4 @@ class _Shown:
 
 def _part(column: pl.Series, at: int) -> str:
     value = column[at] if column.dtype.is_integer() else None
-    return told(column, at) if value is None else count(int(value))
+    return told(column, at) if value is None else format_count(int(value))

@@ -20,23 +20,23 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakekit.maintenance.check.findings import told
 from lakekit.codec import binary_row
-from lakekit.draw.humanize import count
+from lakekit.draw.humanize import format_count
 from lakekit.errors import LakekitError
+from lakekit.maintenance.check.findings import told
 from lakekit.metadata import manifest_reader, schemas, statistics
 from lakekit.model import manifest_entries as columns_of
 from lakekit.model.data_file import EMPTY_ROW
-from lakekit.model.manifest_entries import ADD, DELETE, Entries
+from lakekit.model.manifest_entries import ADD, DELETE, ManifestEntries
 from lakekit.types import BINARIES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lakekit.maintenance.check.findings import Notes
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.index_file import IndexEntry
-    from lakekit.model.manifests import ManifestFile
+    from lakekit.maintenance.check.findings import Findings
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.index_file import IndexManifestEntry
+    from lakekit.model.manifests import ManifestFileMeta
     from lakekit.model.snapshot import Snapshot
 
     Which = Literal["base", "delta", "changelog"]
@@ -45,15 +45,15 @@ _LISTS: tuple[Which, ...] = ("base", "delta", "changelog")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Contents:
+class MetadataContents:
     """What could be read: live files, changelog files, index files."""
 
-    live: Entries
-    changelog: Entries
-    index: list[IndexEntry]
+    live: ManifestEntries
+    changelog: ManifestEntries
+    index: list[IndexManifestEntry]
 
 
-def check(handle: Handle, snapshot: Snapshot, notes: Notes) -> Contents:
+def check(handle: TableContext, snapshot: Snapshot, notes: Findings) -> MetadataContents:
     """Looks through the metadata of a snapshot, and gives what it says."""
     where = handle.layout.snapshot(snapshot.id)
     notes.paths.add(where)
@@ -64,7 +64,7 @@ def check(handle: Handle, snapshot: Snapshot, notes: Notes) -> Contents:
     for member, entries, name, whole in (*said, ("changelog_record_count", changelog[0], "changelogRecordCount", changelog[1])):
         expected = getattr(snapshot, member)
         if whole and expected is not None and (rows := _rows(entries)) != expected:
-            message = f"the snapshot says {count(expected)} rows, its entries add up to {count(rows)}"
+            message = f"the snapshot says {format_count(expected)} rows, its entries add up to {format_count(rows)}"
             remedy = "rows are read as the manifests say; only counts are wrong"
             notes.wrong("row count of the snapshot", message, path=where, field=name, remedy=remedy)
     if snapshot.statistics is not None:
@@ -72,23 +72,24 @@ def check(handle: Handle, snapshot: Snapshot, notes: Notes) -> Contents:
             statistics.of(handle, snapshot)
     _row_ids(snapshot, live, where, notes)
     _schemas(handle, snapshot, live, notes)
-    return Contents(live=live, changelog=changelog[0], index=_index(handle, snapshot, notes))
+    return MetadataContents(live=live, changelog=changelog[0], index=_index(handle, snapshot, notes))
 
 
-def _row_ids(snapshot: Snapshot, live: Entries, where: str, notes: Notes) -> None:
+def _row_ids(snapshot: Snapshot, live: ManifestEntries, where: str, notes: Findings) -> None:
     """Whether the next row id is behind all that files have: else the next commit gives some a second time."""
     first = live.column("first_row_id")
     if snapshot.next_row_id is None or first.null_count == len(first):
         return
     reached = int(pc.max(pc.add(first, live.column("row_count"))).as_py())  # scalar: one number
     if reached > snapshot.next_row_id:
-        message = f"the next row id is {count(snapshot.next_row_id)}, files have ids up to {count(reached - 1)}: the next commit gives some a second time"
+        taken = f"the next row id is {format_count(snapshot.next_row_id)}, files have ids up to {format_count(reached - 1)}"
+        message = f"{taken}: the next commit gives some a second time"
         notes.wrong(
             "next row id is taken", message, path=where, field="nextRowId", remedy="t.rollback to a snapshot before it, or put the file back from a copy"
         )
 
 
-def _schemas(handle: Handle, snapshot: Snapshot, live: Entries, notes: Notes) -> None:
+def _schemas(handle: TableContext, snapshot: Snapshot, live: ManifestEntries, notes: Findings) -> None:
     """Whether the schemas can be read that the snapshot and its data files were made with."""
     for number in {snapshot.schema_id, *live.numbers("schema_id").tolist()}:  # scalar: few schemas
         path = handle.layout.schema(number)
@@ -97,14 +98,14 @@ def _schemas(handle: Handle, snapshot: Snapshot, live: Entries, notes: Notes) ->
         notes.paths.discard(path)  # it is looked at, not counted: it is no file of the snapshot
 
 
-def _rows(entries: Entries) -> int:
+def _rows(entries: ManifestEntries) -> int:
     return int((entries.numbers("row_count") * np.where(entries.numbers("kind") == ADD, 1, -1)).sum())
 
 
-def _entries(handle: Handle, snapshot: Snapshot, which: Which, notes: Notes) -> tuple[Entries, bool]:
+def _entries(handle: TableContext, snapshot: Snapshot, which: Which, notes: Findings) -> tuple[ManifestEntries, bool]:
     """The entries of one list, and whether all of them could be read."""
     name = getattr(snapshot, f"{which}_manifest_list")
-    listed: list[ManifestFile] | None = None
+    listed: list[ManifestFileMeta] | None = None
     if name is None:
         return columns_of.empty(), True
     if which == "changelog" and _came_back(handle, snapshot):
@@ -113,7 +114,7 @@ def _entries(handle: Handle, snapshot: Snapshot, which: Which, notes: Notes) -> 
         listed = manifest_reader.manifest_files(handle, snapshot, which)
     if listed is None:
         return columns_of.empty(), False
-    parts: list[Entries] = []
+    parts: list[ManifestEntries] = []
     with suppress(LakekitError):  # which of them it is comes out below
         manifest_reader.read_entries(handle, listed)  # all at once, which is faster; kept for what follows
     for file in listed:
@@ -125,14 +126,14 @@ def _entries(handle: Handle, snapshot: Snapshot, which: Which, notes: Notes) -> 
     return columns_of.concat([columns_of.empty(), *parts]), len(parts) == len(listed)
 
 
-def _came_back(handle: Handle, snapshot: Snapshot) -> bool:
+def _came_back(handle: TableContext, snapshot: Snapshot) -> bool:
     """Whether it was a tag's, made a snapshot again by a rollback or a branch, which begins with it: its changelog went when it expired."""
     storage, layout = handle.storage, handle.layout
     first = not storage.exists(layout.snapshot(snapshot.id - 1))
     return first and not storage.exists(layout.manifest(snapshot.changelog_manifest_list or ""))
 
 
-def _manifest(handle: Handle, file: ManifestFile, part: Entries, path: str, notes: Notes) -> None:
+def _manifest(handle: TableContext, file: ManifestFileMeta, part: ManifestEntries, path: str, notes: Findings) -> None:
     """What the list says of a manifest."""
     kinds = part.numbers("kind")
     remedy = "readers may skip files of it: t.rollback to a snapshot without it, or restore the manifest list"
@@ -158,7 +159,7 @@ def _manifest(handle: Handle, file: ManifestFile, part: Entries, path: str, note
     _partitions(handle, file, part, wrong)
 
 
-def _partitions(handle: Handle, file: ManifestFile, part: Entries, wrong: Any) -> None:
+def _partitions(handle: TableContext, file: ManifestFileMeta, part: ManifestEntries, wrong: Any) -> None:
     fields = handle.schema.partition_fields
     if not fields:
         return
@@ -183,7 +184,7 @@ def _first(values: pa.Array, order: str) -> str:
     return told(pl.Series(values.take(pc.array_sort_indices(values, order=order)[:1])), 0)
 
 
-def _live(entries: Entries, notes: Notes, where: str, *, whole: bool) -> Entries:
+def _live(entries: ManifestEntries, notes: Findings, where: str, *, whole: bool) -> ManifestEntries:
     """The live files; those that are added twice are noted and counted once."""
     kinds = entries.numbers("kind")
     group = columns_of.identities(entries)
@@ -194,16 +195,16 @@ def _live(entries: Entries, notes: Notes, where: str, *, whole: bool) -> Entries
         for name in _names(entries, group, np.flatnonzero(numbers)):
             notes.wrong(what, f"the manifests of the snapshot contradict each other about {name}", path=where, field="_FILE_NAME", remedy=remedy)
     _, first = np.unique(group * 2 + kinds, return_index=True)
-    return columns_of.fold([entries.take(np.sort(first))])
+    return columns_of.live_entries([entries.take(np.sort(first))])
 
 
-def _names(entries: Entries, group: np.ndarray[Any, Any], wanted: Sequence[int] | np.ndarray[Any, Any]) -> list[str]:
+def _names(entries: ManifestEntries, group: np.ndarray[Any, Any], wanted: Sequence[int] | np.ndarray[Any, Any]) -> list[str]:
     rows = np.flatnonzero(np.isin(group, wanted))
     found: list[str] = entries.column("file_name").take(pa.array(rows)).unique().to_pylist()  # scalar: one a wrong file
     return found
 
 
-def _index(handle: Handle, snapshot: Snapshot, notes: Notes) -> list[IndexEntry]:
+def _index(handle: TableContext, snapshot: Snapshot, notes: Findings) -> list[IndexManifestEntry]:
     if snapshot.index_manifest is None:
         return []
     with notes.reading("index manifest", handle.layout.manifest(snapshot.index_manifest)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakekit.draw import html, cards
+from lakekit.draw import cards, html
 from lakekit.draw.humanize import plural, printable
 
 NAMES = ("kind", "what", "path", "field", "found", "remedy")

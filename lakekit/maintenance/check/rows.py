@@ -20,65 +20,67 @@ import numpy as np
 import polars as pl
 
 from lakekit.bucket import slices
-from lakekit.maintenance.check import file_indexes, statistics
-from lakekit.maintenance.check.levels import ranks
-from lakekit.maintenance.check.findings import RESTORE, REWRITE, Notes, told
 from lakekit.codec import hashing
 from lakekit.columns import cast_columns, col, cols
-from lakekit.draw.humanize import cell, count, plural
-from lakekit.errors import LakekitError
 from lakekit.data_file.paths import partition_path, place_of
 from lakekit.data_file.reader import SEQUENCE_NUMBER, VALUE_KIND, refused, scan_files
+from lakekit.draw.humanize import format_cell, format_count, plural
+from lakekit.errors import LakekitError
 from lakekit.format import parquet_pages
 from lakekit.lsm import key_codes
+from lakekit.maintenance.check import file_indexes, statistics
+from lakekit.maintenance.check.findings import RESTORE, REWRITE, Findings, told
+from lakekit.maintenance.check.levels import ranks
 from lakekit.metadata import schemas
-from lakekit.model.table_paths import POSTPONE_BUCKET
 from lakekit.model.row_kind import RowKind
+from lakekit.model.table_paths import POSTPONE_BUCKET
 from lakekit.write import bucket_assigners, partitions
 
 if TYPE_CHECKING:
     from lakekit.maintenance.check.index import Hashes
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.data_file import DataFile
-    from lakekit.model.manifest_entries import Entries
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.data_file import DataFileMeta
+    from lakekit.model.manifest_entries import ManifestEntries
 
 _RETRACTS = (int(RowKind.UPDATE_BEFORE), int(RowKind.DELETE))
 _MISPLACED = "engines that read by key pass the rows over, and new rows of their keys do not replace them: write the partition anew with t.overwrite"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Whole:
+class FileUnderCheck:
     """A file with its rows: `handle` sees the table by the schema the file was written with."""
 
-    handle: Handle
-    file: DataFile
+    handle: TableContext
+    file: DataFileMeta
     path: str
     partition: bytes
     bucket: int
     total_buckets: int
     frame: pl.DataFrame
-    notes: Notes
+    notes: Findings
 
     def wrong(self, what: str, found: str, field: str, remedy: str = REWRITE) -> None:
         """Notes a problem of this file."""
         self.notes.wrong(what, found, path=self.path, field=field, remedy=remedy)
 
 
-class Asked(NamedTuple):
+class FileCheckRequest(NamedTuple):
     """The file of entry `at` of some entries, to be checked by a process of its own."""
 
-    handle: Handle
-    entries: Entries
+    handle: TableContext
+    entries: ManifestEntries
     path: str
     at: int
     hashes: Hashes | None
 
 
-Apart = Callable[[Asked, Notes], bool]
+Apart = Callable[[FileCheckRequest, Findings], bool]
 """Checks a file whose decoding may end the process that does it, and notes what is wrong; whether it could."""
 
 
-def check(handle: Handle, entries: Entries, at: list[str], wanted: list[int], hashes: Hashes | None, notes: Notes, *, apart: Apart | None = None) -> None:
+def check(
+    handle: TableContext, entries: ManifestEntries, at: list[str], wanted: list[int], hashes: Hashes | None, notes: Findings, *, apart: Apart | None = None
+) -> None:
     """Reads the files of some entries, one after the other; `hashes` are the hash indexes, None where the files are changelogs.
 
     Files whose bytes nobody vouches for, which are all but Avro and Parquet with right checksums, are given to `apart`.
@@ -95,10 +97,10 @@ def check(handle: Handle, entries: Entries, at: list[str], wanted: list[int], ha
             unsummed = [] if file.format_name != "orc" else [file.name]
             if file.format_name == "parquet" and _is_damaged(own, file, at[i], notes, unsummed):
                 continue
-            if unsummed and apart is not None and apart(Asked(handle, entries, at[i], i, hashes), notes):
+            if unsummed and apart is not None and apart(FileCheckRequest(handle, entries, at[i], i, hashes), notes):
                 continue
             frame = _rows(own, file, at[i])
-            whole = Whole(
+            whole = FileUnderCheck(
                 handle=own,
                 file=file,
                 path=at[i],
@@ -111,14 +113,14 @@ def check(handle: Handle, entries: Entries, at: list[str], wanted: list[int], ha
             _check(whole, hashes)
 
 
-def _rows(handle: Handle, file: DataFile, path: str) -> pl.DataFrame:
+def _rows(handle: TableContext, file: DataFileMeta, path: str) -> pl.DataFrame:
     fields = [field for field in handle.schema.fields if file.write_cols is None or field.name in file.write_cols]
     system = (SEQUENCE_NUMBER, VALUE_KIND) if handle.schema.primary_keys else ()
     with refused(handle, [path]):
         return scan_files(handle, [file], [path], fields, system=system).collect()
 
 
-def _is_damaged(handle: Handle, file: DataFile, path: str, notes: Notes, unsummed: list[str]) -> bool:
+def _is_damaged(handle: TableContext, file: DataFileMeta, path: str, notes: Findings, unsummed: list[str]) -> bool:
     """Whether pages are not what was written, which is noted of each: their values would be called false, or be believed."""
     found = list(parquet_pages.damaged(path, partial(handle.storage.read, path), file.size_bytes, unsummed))
     for one in found:
@@ -127,11 +129,16 @@ def _is_damaged(handle: Handle, file: DataFile, path: str, notes: Notes, unsumme
     return bool(found)
 
 
-def _check(whole: Whole, hashes: Hashes | None) -> None:
+def _check(whole: FileUnderCheck, hashes: Hashes | None) -> None:
     file, frame = whole.file, whole.frame
     if frame.height != file.row_count:
         what = "data file" if hashes is not None else "changelog file"
-        whole.wrong(f"{what} has another row count", f"{count(frame.height)} rows are read, the manifest says {count(file.row_count)}", "_ROW_COUNT", RESTORE)
+        whole.wrong(
+            f"{what} has another row count",
+            f"{format_count(frame.height)} rows are read, the manifest says {format_count(file.row_count)}",
+            "_ROW_COUNT",
+            RESTORE,
+        )
     if not frame.height:
         return
     if frame.height == file.row_count:
@@ -148,7 +155,7 @@ def _check(whole: Whole, hashes: Hashes | None) -> None:
         _hash_index(whole, hashes)
 
 
-def _place(whole: Whole) -> None:
+def _place(whole: FileUnderCheck) -> None:
     """Partition and bucket of each row.
 
     Of one with a null in its bucket key any bucket is right: no reader chooses a bucket by a null, and writers place some
@@ -175,31 +182,31 @@ def _place(whole: Whole) -> None:
             whole.wrong("rows are in another bucket", message, "_BUCKET", _MISPLACED)
 
 
-def _versions(whole: Whole) -> None:
+def _versions(whole: FileUnderCheck) -> None:
     """Sequence numbers and kinds."""
     file, frame = whole.file, whole.frame
     sequences = frame[SEQUENCE_NUMBER]
     low, high = sequences.min(), sequences.max()
     if sequences.null_count() or (sequences < file.min_sequence_number).any() or (sequences > file.max_sequence_number).any():
-        message = f"rows have {cell(low)} to {cell(high)}, the manifest says {file.min_sequence_number} to {file.max_sequence_number}"
+        message = f"rows have {format_cell(low)} to {format_cell(high)}, the manifest says {file.min_sequence_number} to {file.max_sequence_number}"
         whole.wrong("sequence numbers pass their range", message, "_MIN_SEQUENCE_NUMBER")
     kinds = frame[VALUE_KIND]
     if kinds.null_count() or not kinds.is_between(0, 3).all():
         whole.wrong("row kinds are none", "a _VALUE_KIND is not one of 0 to 3", VALUE_KIND, RESTORE)
     deletes = int(kinds.is_in(_RETRACTS).sum())
     if file.delete_row_count is not None and deletes != file.delete_row_count:
-        message = f"{plural(deletes, 'row')} are deletes, the manifest says {count(file.delete_row_count)}"
+        message = f"{plural(deletes, 'row')} are deletes, the manifest says {format_count(file.delete_row_count)}"
         whole.wrong("delete count is wrong", message, "_DELETE_ROW_COUNT")
 
 
-def _keys(whole: Whole) -> None:
+def _keys(whole: FileUnderCheck) -> None:
     """Order, repetition and range of the keys."""
     frame = whole.frame.select(cols(whole.handle.schema.trimmed_primary_keys))
     order = key_codes.order(frame, frame.columns)
     fallen = np.flatnonzero(order != np.arange(len(order)))
     if fallen.size:
-        whole.wrong("rows are not sorted by key", f"row {count(int(fallen[0]))} is out of order: merges give wrong rows", "_MIN_KEY")
-    repeated = frame.height - len(key_codes.blocks(key_codes.of(frame, frame.columns))[1])
+        whole.wrong("rows are not sorted by key", f"row {format_count(int(fallen[0]))} is out of order: merges give wrong rows", "_MIN_KEY")
+    repeated = frame.height - len(key_codes.blocks(key_codes.encode_keys(frame, frame.columns))[1])
     if repeated:
         whole.wrong("a key is twice in a file", f"{plural(repeated, 'row')} repeat a key of the same file", "_MIN_KEY")
     try:
@@ -217,7 +224,7 @@ def _keys(whole: Whole) -> None:
         whole.wrong("keys pass the key range", message, "_MIN_KEY" if least < low else "_MAX_KEY")
 
 
-def _hash_index(whole: Whole, hashes: Hashes) -> None:
+def _hash_index(whole: FileUnderCheck, hashes: Hashes) -> None:
     """A key that the index does not know goes to another bucket the next time."""
     known = hashes.get((whole.partition, whole.bucket))
     if known is None:

@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pyarrow as pa
 
-from lakekit.maintenance.check.findings import told
 from lakekit.codec import binary_row
-from lakekit.draw.humanize import count
+from lakekit.draw.humanize import format_count
 from lakekit.errors import LakekitError
 from lakekit.format.polars_types import polars_type
 from lakekit.format.told import has_bounds
+from lakekit.maintenance.check.findings import told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from lakekit.metadata.table_context import Handle
-    from lakekit.model.data_file import DataFile, Stats
+    from lakekit.metadata.table_context import TableContext
+    from lakekit.model.data_file import DataFileMeta, Stats
     from lakekit.types import Field
 
 Found = tuple[str, str]
 """The field of the manifest entry, and what is wrong with it."""
 
 
-def false_of_values(handle: Handle, file: DataFile, frame: pl.DataFrame) -> Iterator[Found]:
+def false_of_values(handle: TableContext, file: DataFileMeta, frame: pl.DataFrame) -> Iterator[Found]:
     """What is false in the key and value statistics of a file; `handle` sees the table by the file's own schema."""
     schema = handle.schema
     if schema.primary_keys:
@@ -53,7 +53,7 @@ def _false(stats: Stats, fields: Sequence[Field], frame: pl.DataFrame, where: st
         yield from _passed(fields[i], frame[fields[i].name], low, high, where)
     for field, nulls in zip(fields, stats.null_counts or (), strict=False):
         if nulls is not None and nulls >= 0 and field.type.root != "VARIANT" and (found := frame[field.name].null_count()) != nulls:
-            yield f"{where}.{field.name}", f"{count(found)} values are null, the manifest says {count(nulls)}"
+            yield f"{where}.{field.name}", f"{format_count(found)} values are null, the manifest says {format_count(nulls)}"
 
 
 def _passed(field: Field, column: pl.Series, low: pa.Array, high: pa.Array, where: str) -> Iterator[Found]:

@@ -24,19 +24,19 @@ from lakekit.model.locations import REPORT_URL as _URL
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
 
 _TIMEOUT_S = 60.0
 _MOST_BYTES = 1 << 20
 """More of an answer is not read."""
 
 
-def check(handle: Handle) -> None:
+def check(handle: TableContext) -> None:
     """Raises `InvalidOption` where there is no address to report to, `LocationNotAllowed` where neither the caller nor the catalog allows it."""
     _address(handle)
 
 
-def mark(handle: Handle, directory: str) -> None:
+def mark(handle: TableContext, directory: str) -> None:
     """Tells of one partition, such as `dt=2024-03-31`. Raises `StorageFailed` where the service cannot be reached or does not answer SUCCESS."""
     where = _address(handle)
     said = {"params": handle.options.partition_mark_done_action_http_params, "table": handle.name, "path": handle.root, "partition": directory}
@@ -59,7 +59,7 @@ def mark(handle: Handle, directory: str) -> None:
         raise StorageFailed(f"{told}, and answered with the result {str(result)[:100]!r} where 'SUCCESS' is wanted. {again}", path=shown)
 
 
-def _address(handle: Handle) -> SplitResult:
+def _address(handle: TableContext) -> SplitResult:
     given = (handle.options.partition_mark_done_action_http_url or "").strip()
     asked = f"partition.mark-done-action of {handle.name} is http-report"
     if not given:

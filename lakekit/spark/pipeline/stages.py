@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING
 import polars as pl
 from pyspark.sql import functions as sql
 
-from lakekit.ddl.schema_changes import add_column
 from lakekit.commit import committer as publishing
+from lakekit.ddl.schema_changes import add_column
 from lakekit.errors import SnapshotNotFound
+from lakekit.spark.batch_read import read
+from lakekit.spark.batch_write import write
 from lakekit.spark.changed import KIND, changes
 from lakekit.spark.compaction import compact
 from lakekit.spark.pipeline.events import DEBEZIUM, PLAIN, Feed, land
 from lakekit.spark.pipeline.sums import Totals, totals
-from lakekit.spark.batch_read import read
 from lakekit.spark.types import paimon_type, spark_type
-from lakekit.spark.batch_write import write
 from lakekit.sql.tokenizer import quoted
 from lakekit.table.creating import create
 from lakekit.types import INTEGERS, DataType

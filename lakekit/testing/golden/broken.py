@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lakekit import errors, plugins
-from lakekit.codec import binary_row, index_files, hash_index
+from lakekit.codec import binary_row, hash_index, index_files
 from lakekit.file_index import container
 from lakekit.model import commit_message, committable_bytes, entry_files, index_manifest, manifests, split_bytes
 from lakekit.model.consumer import Consumer
-from lakekit.model.table_schema import TableSchema
 from lakekit.model.snapshot import Snapshot
 from lakekit.model.statistics import Statistics
+from lakekit.model.table_schema import TableSchema
 from lakekit.model.tag import Tag
 from lakekit.predicate import Leaf
-from lakekit.testing.golden.comparison import Differs, same
+from lakekit.testing.golden.comparison import Mismatch, same
 from lakekit.testing.golden.data_files import fields_of, scan
 from lakekit.types import parse
 
@@ -48,7 +48,7 @@ READERS: dict[str, Callable[[bytes, dict[str, Any]], Any]] = {
     "consumer": lambda data, _: Consumer.from_json(data, PATH),
     "statistics": lambda data, _: Statistics.from_json(data, PATH),
     "manifest_list": lambda data, _: manifests.decode_list(data, path=PATH),
-    "manifest": lambda data, _: entry_files.decode([entry_files.Manifest(PATH, data)]),
+    "manifest": lambda data, _: entry_files.decode([entry_files.ManifestBytes(PATH, data)]),
     "index_manifest": lambda data, _: index_manifest.decode(data, path=PATH),
     "binary_row": lambda data, said: binary_row.decode(data, _types(said), path=PATH),
     "serialized_row": _serialized,
@@ -65,7 +65,7 @@ READERS: dict[str, Callable[[bytes, dict[str, Any]], Any]] = {
 
 
 def refused(said: dict[str, Any], data: bytes) -> None:
-    """Nothing where the damaged bytes are refused as they should be. Raises `Differs`, or what a reader raised that it may not raise."""
+    """Nothing where the damaged bytes are refused as they should be. Raises `Mismatch`, or what a reader raised that it may not raise."""
     expected: type[errors.LakekitError] = getattr(errors, said["error"].partition(":")[0])
     try:
         READERS[said["format"]](data, said)
@@ -74,4 +74,4 @@ def refused(said: dict[str, Any], data: bytes) -> None:
             if said[part] is not None:
                 same(f"{part} of the refusal", getattr(refusal, part), said[part])
         return
-    raise Differs("damaged bytes", expected.__name__, "a value")
+    raise Mismatch("damaged bytes", expected.__name__, "a value")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-class Differs(AssertionError):
+class Mismatch(AssertionError):
     """Something is not as it should be: what, what was expected, and what was found."""
 
     def __init__(self, what: str, expected: object, found: object) -> None:
@@ -26,7 +26,7 @@ class Differs(AssertionError):
 
 
 def same(what: str, found: object, expected: object) -> None:
-    """Nothing where both are equal. Raises `Differs`, of lists and dicts with the first part in which they differ."""
+    """Nothing where both are equal. Raises `Mismatch`, of lists and dicts with the first part in which they differ."""
     if found == expected:
         return
     if isinstance(found, dict) and isinstance(expected, dict):
@@ -36,7 +36,7 @@ def same(what: str, found: object, expected: object) -> None:
         same(f"how many {what}", len(found), len(expected))
         for number, (one, other) in enumerate(zip(found, expected, strict=True)):
             same(f"{what}[{number}]", one, other)
-    raise Differs(what, expected, found)
+    raise Mismatch(what, expected, found)
 
 
 def formats() -> list[str]:

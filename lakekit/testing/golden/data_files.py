@@ -10,7 +10,7 @@ from lakekit.columns import col
 from lakekit.format import avro, orc, parquet
 from lakekit.testing.expectations import Read, difference
 from lakekit.testing.fixtures import fixtures
-from lakekit.testing.golden.comparison import Differs, same
+from lakekit.testing.golden.comparison import Mismatch, same
 from lakekit.types import Field, parse
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def files(said: dict[str, Any], data: bytes) -> None:
         for what, found, wanted in (("rows", frame.collect(), rows), ("the first two rows", frame.head(2).collect(), rows[:2])):
             wrong = difference(found, _recorded(said, fields, wanted), ordered=True)
             if wrong is not None:
-                raise Differs(what, "the recorded rows", wrong)
+                raise Mismatch(what, "the recorded rows", wrong)
         same("how many rows", frame.select(pl.len()).collect().item(), len(rows))
         last = frame.select(col(fields[-1].name)).with_row_index("n").filter(pl.col("n") == len(rows) - 1).collect()
         same("one column", last.equals(frame.collect().select(col(fields[-1].name)).with_row_index("n").tail(1)), expected=True)

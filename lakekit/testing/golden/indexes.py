@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lakekit import plugins
-from lakekit.codec import index_files, hash_index, arrow_values
+from lakekit.codec import arrow_values, hash_index, index_files
 from lakekit.file_index import container
 from lakekit.predicate import Leaf
-from lakekit.testing.golden.comparison import Differs, same
+from lakekit.testing.golden.comparison import Mismatch, same
 from lakekit.testing.golden.rows import value_of
 from lakekit.types import parse
 
@@ -93,4 +93,4 @@ def _probe(found: Any, probe: dict[str, Any], t: DataType, values: list[Any]) ->
     elif probe["operator"] not in ("=", "in"):
         needed = {i for i in recorded if values[i] not in literals}
     if not rows >= needed:
-        raise Differs(f"{what}, rows that may match", sorted(needed), sorted(rows))
+        raise Mismatch(f"{what}, rows that may match", sorted(needed), sorted(rows))

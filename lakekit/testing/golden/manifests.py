@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lakekit.codec import avro_container, avro_columns
+from lakekit.codec import avro_columns, avro_container
 from lakekit.model import entry_files, index_manifest, manifests
-from lakekit.model.entry_files import Manifest
+from lakekit.model.entry_files import ManifestBytes
 from lakekit.testing.golden.comparison import same
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def lists(said: dict[str, Any], data: bytes) -> None:
 
 def entries(said: dict[str, Any], data: bytes) -> None:
     """Format manifest: every member of every entry, those of newer writers too."""
-    found = entry_files.decode([Manifest(said["case"], data)])[0]
+    found = entry_files.decode([ManifestBytes(said["case"], data)])[0]
     records = avro_columns.read_records(avro_container.open_container(entry_files.encode(found)))
     wanted = [recorded(row) for row in said.get("entries", [said.get("first_entry")])]
     same("how many entries", len(records), said.get("entry_count", len(wanted)))

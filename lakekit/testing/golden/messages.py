@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit.errors import Unsupported
 from lakekit.model import commit_message, committable_bytes, split_bytes
-from lakekit.testing.golden.comparison import Differs, same
+from lakekit.testing.golden.comparison import Mismatch, same
 
 if TYPE_CHECKING:
     from lakekit.model.commit_message import CommitMessage
-    from lakekit.model.data_file import DataFile, Stats
-    from lakekit.model.index_file import IndexFile
+    from lakekit.model.data_file import DataFileMeta, Stats
+    from lakekit.model.index_file import IndexFileMeta
 
 
 def _stats(stats: Stats) -> dict[str, Any]:
@@ -19,7 +19,7 @@ def _stats(stats: Stats) -> dict[str, Any]:
     return {"_MIN_VALUES": stats.min_values.hex(), "_MAX_VALUES": stats.max_values.hex(), "_NULL_COUNTS": nulls}
 
 
-def _data_file(file: DataFile) -> dict[str, Any]:
+def _data_file(file: DataFileMeta) -> dict[str, Any]:
     return {
         "_FILE_NAME": file.name,
         "_FILE_SIZE": file.size_bytes,
@@ -44,7 +44,7 @@ def _data_file(file: DataFile) -> dict[str, Any]:
     }
 
 
-def _index_file(index: IndexFile) -> dict[str, Any]:
+def _index_file(index: IndexFileMeta) -> dict[str, Any]:
     ranges = [{"f0": r.file_name, "f1": r.offset, "f2": r.length, "_CARDINALITY": r.cardinality} for r in index.ranges]
     covers = index.global_index
     return {
@@ -100,7 +100,7 @@ def splits(said: dict[str, Any], data: bytes) -> None:
             split_bytes.decode(data)
         except Unsupported:
             return
-        raise Differs("the split", "a refusal", "a split")
+        raise Mismatch("the split", "a refusal", "a split")
     found = split_bytes.decode(data)
     for member in ("snapshot_id", "bucket", "total_buckets"):
         same(member, getattr(found, member), said[member])

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from lakekit.model import hint
 from lakekit.model.consumer import Consumer
 from lakekit.model.partition import epoch_day
-from lakekit.model.table_schema import TableSchema
 from lakekit.model.snapshot import Snapshot
 from lakekit.model.statistics import Statistics
+from lakekit.model.table_schema import TableSchema
 from lakekit.model.tag import Tag
 from lakekit.testing.golden.comparison import same
 from lakekit.types import DataType, Field, Instant, parse

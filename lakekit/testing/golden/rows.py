@@ -9,13 +9,13 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from lakekit.codec import binary_row, binary_value, hashing, arrow_values
-from lakekit.errors import Unsupported, ValueOutOfRange
+from lakekit.codec import arrow_values, binary_row, binary_value, hashing
 from lakekit.data_file.schema_evolution import evolved, same as same_type
-from lakekit.format.casts import Target
+from lakekit.errors import Unsupported, ValueOutOfRange
+from lakekit.format.casts import CastTarget
 from lakekit.format.polars_types import polars_type
 from lakekit.testing.expectations import canonical, series_of, values_of
-from lakekit.testing.golden.comparison import Differs, same
+from lakekit.testing.golden.comparison import Mismatch, same
 from lakekit.types import DataType, Instant, parse, part
 
 KINDS = ("+I", "-U", "+U", "-D")
@@ -131,7 +131,7 @@ def stats(said: dict[str, Any], data: bytes) -> None:
 
 NOT_READ = {("0x1p3", "FLOAT"), ("0x1p3", "DOUBLE")}
 """Text that Java reads as a hexadecimal float."""
-_TARGET = Target(column="c", timestamp_unit="us")
+_TARGET = CastTarget(column="c", timestamp_unit="us")
 
 
 def casts(said: dict[str, Any], _: bytes = b"") -> None:
@@ -156,7 +156,7 @@ def _cast(values: list[Any], held: DataType, target: dict[str, Any]) -> None:
         except Unsupported as refused:
             same(f"{what}, what the refusal says", "was changed from" in str(refused), expected=True)
             return
-        raise Differs(what, "a refusal", "values")
+        raise Mismatch(what, "a refusal", "values")
     good: list[tuple[Any, Any]] = []
     bad: list[tuple[Any, Any]] = []
     for value, result in zip(values, target["values"], strict=True):

@@ -19,7 +19,7 @@ from lakekit.errors import Unsupported
 
 ls = pytest.importorskip("lakekit.spark", exc_type=Unsupported)
 from lakekit.commit import committer as publishing  # noqa: E402
-from lakekit.spark import pieces, write_task, batch_write  # noqa: E402
+from lakekit.spark import batch_write, pieces, write_task  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakekit.metadata.table_context import Handle
+    from lakekit.metadata.table_context import TableContext
     from lakekit.model.commit_message import CommitMessage
 
 pytestmark = pytest.mark.spark
@@ -79,7 +79,7 @@ def orphans(t: lk.Table) -> set[str]:
 # ---- tasks ----------------------------------------------------------------------------------------------------------------------------------
 
 
-def once_lost(fault: str, marks: str, job: write_task.Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def once_lost(fault: str, marks: str, job: write_task.WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """`write_task.written`, whose first attempt of all ends when its files are written and nobody knows of them."""
     answers = list(write_task.written(job, batches))
     if answers:
@@ -113,16 +113,16 @@ def test_a_task_that_is_run_again(spark, tmp_path, monkeypatch, kind, fault):
 @pytest.mark.parametrize("kind", ["append", "fixed"])
 def test_a_driver_that_dies_after_its_commit(spark, tmp_path, monkeypatch, kind):
     """It does not even hear that the commit was made, and clears away what it believes lost; the next one, of the same user and identifier, does nothing."""
-    t, publish = table(tmp_path / "t", kind), publishing.publish
+    t, publish = table(tmp_path / "t", kind), publishing.commit_changes
 
     def dies(*given: Any, **how: Any) -> None:
         publish(*given, **how)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(publishing, "publish", dies)
+    monkeypatch.setattr(publishing, "commit_changes", dies)
     with pytest.raises(KeyboardInterrupt):
         ls.write(frame(spark, 0, 100), t, commit_user="job", identifier=1)
-    monkeypatch.setattr(publishing, "publish", publish)
+    monkeypatch.setattr(publishing, "commit_changes", publish)
     there = data_files(t)
     again = ls.write(frame(spark, 0, 100), t, commit_user="job", identifier=1)
     assert (again.snapshot_ids, again.row_count) == ((1,), 100)
@@ -165,13 +165,13 @@ def at_once(*calls: Any) -> list[BaseException | None]:
 @pytest.fixture
 def meeting(monkeypatch) -> None:
     """Two commits begin when both have all their messages, so that one of them loses the race for the next snapshot."""
-    both, publish = threading.Barrier(2, timeout=PATIENCE_S), publishing.publish
+    both, publish = threading.Barrier(2, timeout=PATIENCE_S), publishing.commit_changes
 
-    def met(handle: Handle, messages: list[CommitMessage], **how: Any) -> Any:
+    def met(handle: TableContext, messages: list[CommitMessage], **how: Any) -> Any:
         both.wait()
         return publish(handle, messages, **how)
 
-    monkeypatch.setattr(publishing, "publish", met)
+    monkeypatch.setattr(publishing, "commit_changes", met)
 
 
 @pytest.mark.parametrize("kind", ["append", "fixed"])

@@ -13,8 +13,8 @@ import pytest
 import lakekit as lk
 from lakekit.errors import Unsupported
 from lakekit.write import row_conversion
-from lakekit.write.shares import Cut, Share, Tasks
-from lakekit.write.table_writers import Writers
+from lakekit.write.shares import TaskRouter, WriteParallelism, WriteShard
+from lakekit.write.table_writers import BucketWriters
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,7 +59,7 @@ def sent(spark, table: lk.Table, rows: dict[str, list]) -> DataFrame:
     return spark.createDataFrame(pa.Table.from_pydict(rows, types.arrow_schema(fields)), types.spark_schema(fields))
 
 
-def told(spark, table: lk.Table, rows: dict[str, list], cut: Cut) -> list[int] | None:
+def told(spark, table: lk.Table, rows: dict[str, list], cut: WriteParallelism) -> list[int] | None:
     frame = sent(spark, table, rows)
     known = {field.name: (frame[f"`{field.name}`"], field.dataType) for field in frame.schema}
     column = hashed.task(table.handle(), cut, known)
@@ -73,11 +73,11 @@ def test_spark_tells_the_task_of_each_row(spark, tmp_path, name):
     table = lk.create(tmp_path, columns, partition_keys=partitions, options={**options, "bucket-key": keys})
     handle, rows = table.handle(), drawn(columns, len(name))
     for tasks in (2, 7):
-        cut = Cut(tasks=tasks, assigners=tasks)
+        cut = WriteParallelism(tasks=tasks, assigners=tasks)
         assert told(spark, table, rows, cut) == [
             number
             for frame in row_conversion.batches(pa.Table.from_pydict(rows, types.arrow_schema(types.read_fields(table.schema.fields))), handle)
-            for number in Tasks.of(handle, cut, replaces=False, batch=True).place(frame).tolist()
+            for number in TaskRouter.of(handle, cut, replaces=False, batch=True).place(frame).tolist()
         ]
 
 
@@ -88,7 +88,7 @@ def test_spark_tells_the_task_of_each_row(spark, tmp_path, name):
 )
 def test_what_spark_cannot_tell_goes_another_way(spark, tmp_path, columns):
     table = lk.create(tmp_path, columns, options={"bucket": "2", "bucket-key": "k"})
-    assert told(spark, table, {"k": []}, Cut(tasks=2, assigners=2)) is None
+    assert told(spark, table, {"k": []}, WriteParallelism(tasks=2, assigners=2)) is None
 
 
 def test_a_column_of_another_type_goes_another_way(spark, tmp_path):
@@ -101,7 +101,7 @@ def test_a_column_of_another_type_goes_another_way(spark, tmp_path):
 
 def test_a_row_that_comes_to_the_wrong_task_is_an_error_and_never_a_key_in_two_places(tmp_path: Path):
     table = lk.create(tmp_path / "t", {"k": "BIGINT NOT NULL"}, primary_keys=["k"], options={"bucket": "4"})
-    writers = Writers(table.handle(), commit_user="me", share=Share(cut=Cut(tasks=2, assigners=2), task=1))
+    writers = BucketWriters(table.handle(), commit_user="me", share=WriteShard(cut=WriteParallelism(tasks=2, assigners=2), task=1))
     with pytest.raises(Unsupported, match="belongs to another"):
         writers.write(next(row_conversion.batches(pl.DataFrame({"k": range(8)}), table.handle())))
     writers.drop()

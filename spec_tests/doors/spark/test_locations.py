@@ -9,7 +9,7 @@ import pytest
 
 import lakekit as lk
 import lakekit.spark as ls
-from lakekit.spark import names, register, data_source
+from lakekit.spark import data_source, names, register
 from lakekit.spark.types import spark_schema
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ def test_a_source_says_it_by_an_option_and_a_query_does_not(tmp_path: Path) -> N
     schema = spark_schema(own.schema.fields)
     asked = {"path": own.location}
     with pytest.raises(lk.LocationNotAllowed):
-        data_source.Source(asked).reader(schema)
-    reader = pickle.loads(pickle.dumps(data_source.Source({**asked, ALLOWED: str(tmp_path)}).reader(schema)))
+        data_source.PaimonDataSource(asked).reader(schema)
+    reader = pickle.loads(pickle.dumps(data_source.PaimonDataSource({**asked, ALLOWED: str(tmp_path)}).reader(schema)))
     assert reader.jobs[0].handle.layout.locations.named == (str(tmp_path),)
     of_table = names.source_of(lk.open(own.location))
     for key in (ALLOWED, EXTERNAL, "object-location", ALLOWED.upper()):

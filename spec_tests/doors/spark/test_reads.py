@@ -14,7 +14,7 @@ from pyspark.sql import functions as sql
 import lakekit as lk
 import lakekit.spark as ls
 from lakekit.read import planner as plans, time_travel
-from lakekit.spark import asked, conditions, tasks, job, native_parquet, task
+from lakekit.spark import asked, conditions, job, native_parquet, task, tasks
 from lakekit.storage.local import LocalStorage
 from lakekit.testing.fixtures import fixtures
 from lakekit.types import parse
@@ -387,7 +387,7 @@ def test_other_changes_of_types_are_lakekits(old: str, new: str) -> None:
 def test_a_big_merge_is_cut_into_tasks(spark: SparkSession, keyed: lk.Table) -> None:
     options = {"source.split.target-size": "1 kb", "source.split.open-file-cost": "1 b"}
     found = planned(keyed, **options)
-    made = [task.decode(data) for data in tasks.tasks(found, found.raw, 2)]
+    made = [task.decode(data) for data in tasks.plan_tasks(found, found.raw, 2)]
     assert sum(one.slices > 1 for one in made) > 2
     assert rows(ls.read(spark, keyed, columns=["v", "k"], where="n IS NULL OR n < 30", options=options)) == as_spark(
         keyed.scan().filter(pl.col("n").is_null() | (pl.col("n") < 30)).select("v", "k").collect()
@@ -396,15 +396,15 @@ def test_a_big_merge_is_cut_into_tasks(spark: SparkSession, keyed: lk.Table) -> 
 
 def test_small_files_share_a_task(append: lk.Table) -> None:
     found = planned(append)
-    assert len(tasks.tasks(found, found.raw, 1)) == 1
-    assert len(tasks.tasks(planned(append, **{"source.split.target-size": "1 b"}), found.raw, 1)) == len(found.raw)
+    assert len(tasks.plan_tasks(found, found.raw, 1)) == 1
+    assert len(tasks.plan_tasks(planned(append, **{"source.split.target-size": "1 b"}), found.raw, 1)) == len(found.raw)
 
 
 def test_a_slice_that_is_not_there_is_corrupt(keyed: lk.Table) -> None:
     found = planned(keyed)
-    one = task.decode(tasks.tasks(found, found.raw, 2)[0])
+    one = task.decode(tasks.plan_tasks(found, found.raw, 2)[0])
     whole = task.encode(task.ReadTask(pieces=one.pieces[:1], slice=999999, slices=1000000))
-    what = job.Job(handle=found.handle, fields=keyed.schema.fields, out=keyed.schema.fields)
+    what = job.ReadJob(handle=found.handle, fields=keyed.schema.fields, out=keyed.schema.fields)
     with pytest.raises(lk.Corrupt, match="asks for slice 999999, and its files are cut into"):
         list(job.rows(what, whole))
 
@@ -485,7 +485,7 @@ def test_a_store_is_read_by_lakekit_unless_spark_is_said_to_open_it(spark: Spark
         table.upsert([{"k": 1, "v": "a"}, {"k": 2, "v": "b"}])
         table.upsert([{"k": 2, "v": "c"}])
         assert rows(ls.read(spark, table)) == ["(1, 'a')", "(2, 'c')"]
-        assert not any(SECRET_KEY.encode() in data for data in tasks.tasks(planned(table), planned(table).raw, 1))
+        assert not any(SECRET_KEY.encode() in data for data in tasks.plan_tasks(planned(table), planned(table).raw, 1))
         clean = planned(table, **{"scan.snapshot-id": "1"})
         said = planned(table, **{"scan.snapshot-id": "1", "spark.read.native": "on"})
         assert [native_parquet.alone(one, table.schema.fields).tolist() for one in (clean, said)] == [[False], [True]]

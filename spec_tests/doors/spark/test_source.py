@@ -14,7 +14,7 @@ from pyspark.sql.datasource import InputPartition
 
 import lakekit as lk
 from lakekit.errors import ColumnNotFound, InvalidOption, SchemaMismatch, TableAlreadyExists, Unsupported
-from lakekit.spark import attach, register, data_source
+from lakekit.spark import attach, data_source, register
 from lakekit.spark.types import spark_schema
 
 if TYPE_CHECKING:
@@ -139,16 +139,16 @@ def test_what_this_way_cannot_do_is_refused_by_name(tmp_path):
     with pytest.raises(InvalidOption, match="no kinds"):
         data_source.write_job(made(tmp_path / "a").handle(), schema, mode="append", row_kind="op")
     with pytest.raises(InvalidOption, match="no path"):
-        data_source.Source({}).table()
+        data_source.PaimonDataSource({}).table()
     with pytest.raises(InvalidOption, match="dt=2024-03-31"):
         data_source.spec("p")
     table = made(tmp_path / "t")
     with pytest.raises(InvalidOption, match="appended"):
-        data_source.Source({"path": table.location, "partition": "p=a"}).writer(schema, overwrite=False)
+        data_source.PaimonDataSource({"path": table.location, "partition": "p=a"}).writer(schema, overwrite=False)
     with pytest.raises(InvalidOption, match="partitionOverwriteMode is 'some'; there are static and dynamic"):
-        data_source.Source({"path": table.location, "partitionoverwritemode": "some"}).writer(schema, overwrite=True)
+        data_source.PaimonDataSource({"path": table.location, "partitionoverwritemode": "some"}).writer(schema, overwrite=True)
     with pytest.raises(ColumnNotFound, match="nobody"):
-        data_source.Reader(table, spark_schema(table.schema.fields).add("nobody", "string"), None)
+        data_source.BatchReader(table, spark_schema(table.schema.fields).add("nobody", "string"), None)
 
 
 @pytest.mark.parametrize("lacks", ["pyspark.sql.streaming.datasource", "pyspark.sql.datasource"])
@@ -161,7 +161,7 @@ def test_a_pyspark_without_streams_is_told(tmp_path, monkeypatch, lacks):
         monkeypatch.delattr(f"{lacks}.DataSourceStreamArrowWriter")
     table = made(tmp_path / "t")
     with pytest.raises(Unsupported, match=r"streams of format\('lakekit'\) need PySpark 4.2 or newer; foreachBatch"):
-        data_source.Source({"path": table.location}).streamReader(spark_schema(table.schema.fields))
+        data_source.PaimonDataSource({"path": table.location}).streamReader(spark_schema(table.schema.fields))
 
 
 def test_another_type_is_not_read(known, tmp_path):
@@ -172,7 +172,7 @@ def test_another_type_is_not_read(known, tmp_path):
 
 def test_an_executor_gets_no_list_of_tasks(tmp_path):
     table = made(tmp_path / "t", ROWS)
-    reader = data_source.Reader(table, spark_schema(table.schema.fields), None)
+    reader = data_source.BatchReader(table, spark_schema(table.schema.fields), None)
     sent = pickle.loads(pickle.dumps(reader))
     assert reader.tasks
     assert not sent.tasks
@@ -185,11 +185,11 @@ def test_a_commit_that_fails_leaves_no_file_and_one_that_was_made_stays(known, t
     table = made(tmp_path / "t")
     batch = pl.DataFrame(ROWS, schema=list(COLUMNS), orient="row").to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()
     schema = spark_schema(table.schema.fields)
-    written = data_source.Source({"path": table.location}).writer(schema, overwrite=False)
+    written = data_source.PaimonDataSource({"path": table.location}).writer(schema, overwrite=False)
     answers = [written.write(iter(batch)), None]
     written.abort(answers)
     assert not list(tmp_path.rglob("data-*"))
-    written = data_source.Source({"path": table.location}).writer(schema, overwrite=False)
+    written = data_source.PaimonDataSource({"path": table.location}).writer(schema, overwrite=False)
     answers = [written.write(iter(batch))]
     written.commit(answers)
     written.abort(answers)  # Spark does that too where what comes after a commit fails

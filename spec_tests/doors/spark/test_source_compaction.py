@@ -11,9 +11,9 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 
 import lakekit as lk
 import lakekit.spark as ls
-from lakekit.maintenance import compact as compaction
 from lakekit.errors import Conflict
-from lakekit.spark import attach, register, data_source
+from lakekit.maintenance import compact as compaction
+from lakekit.spark import attach, data_source, register
 from lakekit.spark.types import spark_schema
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def write(table: lk.Table, tasks: list[list[tuple]], *, overwrite: bool = False,
     """What Spark does with the rows of some tasks: a batch, or, with a number, a micro-batch."""
     schema = spark_schema(table.schema.fields).add("op", "string")
     options = {"path": table.location, "row_kind": "op", "checkpointLocation": "file:/nowhere"}
-    made = data_source.Source(CaseInsensitiveDict(options))
+    made = data_source.PaimonDataSource(CaseInsensitiveDict(options))
     if batch is None:
         writer = made.writer(schema, overwrite=overwrite)
         writer.commit([writer.write(iter(batches(rows))) for rows in tasks])
@@ -144,7 +144,7 @@ def test_a_batch_whose_process_died_before_its_compaction_is_compacted_when_it_c
 
 def test_a_faster_compaction_is_no_failure_and_a_lasting_one_tells_what_is_committed(tmp_path, monkeypatch):
     table = made(tmp_path / "t", **{"deletion-vectors.enabled": "true"})
-    publish, races = compaction.publish_once, []
+    publish, races = compaction.commit_changes_once, []
 
     def overtaken(handle, *given, **named):
         if len(races) < lost:
@@ -152,7 +152,7 @@ def test_a_faster_compaction_is_no_failure_and_a_lasting_one_tells_what_is_commi
             raise Conflict("another compaction was faster")
         return publish(handle, *given, **named)
 
-    monkeypatch.setattr(compaction, "publish_once", overtaken)
+    monkeypatch.setattr(compaction, "commit_changes_once", overtaken)
     lost = 2
     write(table, [[(1, 1, "+I")]])
     assert held(table) == [(1, 1)]

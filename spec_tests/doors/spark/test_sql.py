@@ -109,7 +109,7 @@ def test_conditions_mean_what_they_mean_in_spark(spark, cat):
 
 
 def test_a_table_from_its_beginning_to_its_end(spark, tmp_path, monkeypatch):
-    from lakekit.spark import merging, dml
+    from lakekit.spark import dml, merging
 
     for module in (merging, dml):
         monkeypatch.setattr(module, "_TASKS_A_SLOT", 1)
@@ -298,11 +298,11 @@ def test_procedures(spark, tmp_path):
 
 def test_texts_are_read_as_spark_reads_them(spark):
     from lakekit.sql.expressions import Scope, Side, expression, parsed
-    from lakekit.sql.tokenizer import Words
+    from lakekit.sql.tokenizer import TokenStream
 
     said = [r"'it''s'", r"'it\'s'", '"a""b"', r"'a\nb\\c\%'", "'{a};--b'"]
     wanted = spark.sql(f"SELECT {', '.join(said)}").first()
-    assert [Words.of(one).string() for one in said] == list(wanted)
+    assert [TokenStream.of(one).string() for one in said] == list(wanted)
     scope = Scope(sides=(Side(called=("t",), columns={"s": pl.String()}),))
     for one, value in zip(said, wanted, strict=True):
         if "\\" in one:
@@ -440,18 +440,18 @@ def test_sqlglot_is_not_there(monkeypatch):
 
 
 def test_moments_are_of_the_sessions_zone(spark, cat, monkeypatch):
-    from lakekit.spark.sql import SparkDoor
-    from lakekit.sql.backend import Asked
+    from lakekit.spark.sql import SparkBackend
+    from lakekit.sql.backend import Statement
     from lakekit.sql.calls import Call
     from lakekit.sql.expressions import Scope, Side, expression, parsed
-    from lakekit.sql.tokenizer import Words
+    from lakekit.sql.tokenizer import TokenStream
 
     side = Side(called=("t",), columns={"at": pl.Datetime("us", "UTC")})
     found = expression(parsed("at = TIMESTAMP '2024-07-01 12:00:00'", "condition"), Scope(sides=(side,), zone="Europe/Berlin"))
     frame = pl.DataFrame({"at": [datetime(2024, 7, 1, 10, tzinfo=UTC), datetime(2024, 7, 1, 12, tzinfo=UTC)]}, schema=dict(side.columns))
     assert frame.filter(found)["at"].to_list() == [datetime(2024, 7, 1, 10, tzinfo=UTC)]
-    monkeypatch.setattr(SparkDoor, "zone", property(lambda _: "Europe/Berlin"))
-    call = Call(Asked(door=SparkDoor(spark), catalog=cat, words=Words.of("CALL")))
+    monkeypatch.setattr(SparkBackend, "zone", property(lambda _: "Europe/Berlin"))
+    call = Call(Statement(door=SparkBackend(spark), catalog=cat, words=TokenStream.of("CALL")))
     assert call.time("2024-07-01 12:00:00") == datetime(2024, 7, 1, 10, tzinfo=UTC)
 
 

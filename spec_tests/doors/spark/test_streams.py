@@ -13,7 +13,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles, Rea
 
 import lakekit as lk
 from lakekit.errors import InvalidOption, SnapshotNotFound
-from lakekit.spark import register, data_source, streaming
+from lakekit.spark import data_source, register, streaming
 from lakekit.spark.types import spark_schema
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def put(table: lk.Table, *rows: tuple) -> None:
 
 
 def reader(table: lk.Table, **options: str) -> streaming.StreamReader:
-    made = data_source.Source(CaseInsensitiveDict({"path": table.location, **options}))
+    made = data_source.PaimonDataSource(CaseInsensitiveDict({"path": table.location, **options}))
     return made.streamReader(made.schema())
 
 
@@ -178,7 +178,7 @@ def test_options_that_make_no_sense(tmp_path):
         with pytest.raises(InvalidOption, match=words):
             reader(table, **options)
     with pytest.raises(InvalidOption, match="checkpointLocation"):
-        data_source.Source(CaseInsensitiveDict({"path": table.location})).streamWriter(spark_schema(table.schema.fields), overwrite=False)
+        data_source.PaimonDataSource(CaseInsensitiveDict({"path": table.location})).streamWriter(spark_schema(table.schema.fields), overwrite=False)
 
 
 def run(frame, target: lk.Table, checkpoint: Path, **options: str) -> None:
@@ -265,12 +265,14 @@ def test_a_batch_that_is_replayed_is_there_already(tmp_path):
     schema = spark_schema(target.schema.fields)
     rows = pl.DataFrame({"k": [1], "v": ["x"]}).to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()
     for _ in range(2):  # the driver died after the commit, and the batch came again
-        writer = data_source.Source(CaseInsensitiveDict({"path": target.location, "checkpointLocation": "file:/c"})).streamWriter(schema, overwrite=False)
+        writer = data_source.PaimonDataSource(CaseInsensitiveDict({"path": target.location, "checkpointLocation": "file:/c"})).streamWriter(
+            schema, overwrite=False
+        )
         answers = [writer.write(iter(rows))]
         writer.commit(answers, 7)
         writer.abort(answers, 7)
     assert target.scan().collect().rows() == [(1, "x")]
     assert len(list(tmp_path.rglob("data-*"))) == 1
-    whole = data_source.Source(CaseInsensitiveDict({"path": target.location, "checkpointLocation": "file:/d"})).streamWriter(schema, overwrite=True)
+    whole = data_source.PaimonDataSource(CaseInsensitiveDict({"path": target.location, "checkpointLocation": "file:/d"})).streamWriter(schema, overwrite=True)
     whole.commit([whole.write(iter([])), None], 0)
     assert target.scan().collect().is_empty(), "output mode complete: the table is what the batch is"

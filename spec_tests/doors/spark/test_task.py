@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from lakekit.errors import Corrupt, LakekitError, Unsupported
 from lakekit.model import split_bytes
-from lakekit.spark.task import Piece, ReadTask, decode, encode
+from lakekit.spark.task import ReadTask, SplitPiece, decode, encode
 from lakekit.testing.fixtures import fixtures
 
 pytestmark = pytest.mark.spark
@@ -19,8 +19,8 @@ pytestmark = pytest.mark.spark
 SPLITS = [split_bytes.decode(path.read_bytes()) for path in sorted(Path(fixtures(), "formats", "data_split").glob("*.bin"))][-3:]
 TASKS = [
     ReadTask(pieces=()),
-    ReadTask(pieces=(Piece(split=SPLITS[0], in_order=True),), slice=2, slices=7),
-    ReadTask(pieces=tuple(Piece(split=split, before=number == 1) for number, split in enumerate(SPLITS))),
+    ReadTask(pieces=(SplitPiece(split=SPLITS[0], in_order=True),), slice=2, slices=7),
+    ReadTask(pieces=tuple(SplitPiece(split=split, before=number == 1) for number, split in enumerate(SPLITS))),
 ]
 
 

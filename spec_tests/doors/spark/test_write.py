@@ -336,7 +336,7 @@ def test_where_spark_cannot_be_told_the_partition(spark, tmp_path, monkeypatch):
     """As in Spark 4.0: rows find their task by numbers that Spark's own hash sends there."""
     from pyspark.sql import functions
 
-    from lakekit.spark import write_task, batch_write
+    from lakekit.spark import batch_write, write_task
 
     monkeypatch.delattr(functions, "arrow_udf")
     monkeypatch.setattr(batch_write, "_spread", lambda df, job, real=batch_write._spread: real(df, job, is_exact=False))

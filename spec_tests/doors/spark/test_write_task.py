@@ -12,8 +12,8 @@ import pytest
 import lakekit as lk
 from lakekit.errors import CommitStateUnknown, Conflict, StorageFailed, Unsupported, ValueOutOfRange
 from lakekit.model.commit_message import CommitMessage
-from lakekit.write.shares import Cut, Share, Tasks
-from lakekit.write.table_writers import Writers
+from lakekit.write.shares import TaskRouter, WriteParallelism, WriteShard
+from lakekit.write.table_writers import BucketWriters
 
 pytest.importorskip("lakekit.spark", exc_type=Unsupported)
 pytestmark = pytest.mark.spark
@@ -24,10 +24,10 @@ OPTIONS = {"bucket": "2", "write-buffer-size": "64 kb", "write-buffer-spillable"
 
 @pytest.fixture
 def job(tmp_path):
-    from lakekit.spark.write_task import Job
+    from lakekit.spark.write_task import WriteJob
 
     t = lk.create(tmp_path / "t", {"k": "BIGINT NOT NULL", "v": "STRING"}, primary_keys=["k"], options=OPTIONS)
-    return Job(handle=t.handle(), commit_user="job", replaces=False, batch=True, row_kind=None, cut=Cut(tasks=2, assigners=2))
+    return WriteJob(handle=t.handle(), commit_user="job", replaces=False, batch=True, row_kind=None, cut=WriteParallelism(tasks=2, assigners=2))
 
 
 def batches(job, rows: int = 2_000):
@@ -113,10 +113,10 @@ def test_a_commit_that_fails(job, monkeypatch, wrong):
 
     def refused(handle, given, **_):
         if isinstance(wrong, CommitStateUnknown):
-            abort.doubt(handle, given)
+            abort.mark_outcome_unknown(handle, given)
         raise wrong
 
-    monkeypatch.setattr(batch_write.publishing, "publish", refused)
+    monkeypatch.setattr(batch_write.publishing, "commit_changes", refused)
     with pytest.raises(type(wrong)):
         batch_write.committed(job.handle, found, "job", identifier=1, is_new_user=False)
     assert bool(files(job)) == isinstance(wrong, CommitStateUnknown)
@@ -134,12 +134,12 @@ def test_shares_of_dynamic_buckets_meet_no_bucket_twice(tmp_path):
     for count, assigners, last in ((1, 1, 90), (5, 2, 200), (4, 3, 250)):
         handle = t.handle()
         newest = t.snapshots()["snapshot_id"].max()
-        cut = Cut(tasks=count, assigners=assigners, snapshot_id=newest)
+        cut = WriteParallelism(tasks=count, assigners=assigners, snapshot_id=newest)
         frame = pl.select(k=pl.int_range(last), p=(pl.int_range(last) % 3).cast(pl.Int32), _VALUE_KIND=pl.lit(0, pl.Int8).repeat_by(last).explode())
-        tasks = Tasks.of(handle, cut, replaces=False, batch=True).place(frame)
+        tasks = TaskRouter.of(handle, cut, replaces=False, batch=True).place(frame)
         found = []
         for number in range(count):
-            writers = Writers(handle, commit_user="job", batch=True, share=Share(cut=cut, task=number))
+            writers = BucketWriters(handle, commit_user="job", batch=True, share=WriteShard(cut=cut, task=number))
             writers.write(frame.filter(pl.Series(tasks == number)))
             found += writers.prepare()
             writers.drop()
