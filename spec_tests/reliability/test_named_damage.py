@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import errno
-import os
 import resource
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import polars as pl
 import pyarrow as pa
@@ -16,9 +15,6 @@ from lakekit.errors import Corrupt, StorageFailed
 from lakekit.format import external_reader
 from spec_tests.reliability import damaged_tables
 from spec_tests.reliability.test_parquet_bounds import headers
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -96,7 +92,7 @@ def test_a_process_without_file_handles_calls_no_file_corrupt(tmp_path):
         t.upsert([{"id": i, "v": "a"}])
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     opened = []
-    highest = max(int(name) for name in os.listdir("/dev/fd"))
+    highest = max(int(path.name) for path in Path("/dev/fd").iterdir())
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 64, limits[1]))
         with pytest.raises(OSError, match="Too many open files"):  # noqa: PT012 - handles are taken until none is left
