@@ -25,12 +25,13 @@ from lakekit.bucket import changelog as changelogs, held_keys, slices
 from lakekit.bucket.changelog import nothing_before
 from lakekit.bucket.expired import expiry
 from lakekit.bucket.flush import by_key
-from lakekit.bucket.merge_read import KIND, SEQUENCE, MergeTask, check_kinds, file_named
+from lakekit.bucket.merge_read import KIND, SEQUENCE, MergeTask, check_kinds, file_named, select_winners
 from lakekit.columns import LEVEL
 from lakekit.data_file import row_kinds
 from lakekit.data_file.paths import data_file_path, every_path
 from lakekit.data_file.reader import refused, scan_files
 from lakekit.data_file.rolling_writer import WriteTarget, write_run
+from lakekit.errors import ValueOutOfRange
 from lakekit.lsm import changelog as differences, key_codes as keyed, merge, sorted_runs
 from lakekit.model.data_file import APPEND_SOURCE, COMPACT_SOURCE, DataFileMeta
 
@@ -270,7 +271,7 @@ class _CompactionRun:
             elif way != "plain":
                 yield self._changed(piece, way, waiting, drops=drops)
             elif overlaps:
-                yield self._in_order(piece, self._versions(piece, levelled=piece.rule.lookup), drops=drops)
+                yield self._in_order(piece, self._candidates(piece), drops=drops)
             else:
                 yield _alone(self._versions(piece, levelled=False), drops=drops)
         self._tell(waiting)
@@ -346,6 +347,15 @@ class _CompactionRun:
         """The merged rows of a slice by key."""
         with file_named(piece.paths):
             return _in_order(section, self.job.rule, drops=drops)
+
+    def _candidates(self, piece: MergeTask) -> pl.DataFrame:
+        """The rows of a slice that its merged rows are made of: all, or those that stand where a value of others has no place in today's type."""
+        try:
+            return self._versions(piece, levelled=piece.rule.lookup)
+        except ValueOutOfRange:
+            if not merge.selects_rows(piece.rule) or self.expiry is not None or piece.handle.options.sequence_snapshot_ordering:
+                raise
+            return self._versions(select_winners(piece), levelled=piece.rule.lookup)
 
     def _versions(self, piece: MergeTask, *, levelled: bool) -> pl.DataFrame:
         """All rows of a slice, oldest run first, but deleted and expired ones; `levelled`: with the level each came from."""

@@ -9,8 +9,8 @@ key alike.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -22,7 +22,7 @@ from lakekit.bucket import slices
 from lakekit.columns import LEVEL, ROW, cols, drop_columns
 from lakekit.data_file.reader import refused, scan_files
 from lakekit.data_file.row_kinds import is_counted
-from lakekit.errors import Corrupt
+from lakekit.errors import Corrupt, ValueOutOfRange
 from lakekit.format.polars_types import polars_schema
 from lakekit.lsm import merge, rule as rules
 from lakekit.model.row_kind import SHORT
@@ -101,12 +101,40 @@ def _found(tasks: Sequence[MergeTask], wanted: Sequence[str], predicate: pl.Expr
     if n_rows is not None:
         return _first(pieces, wanted, predicate, n_rows)
     if tasks[0].on_key and sum(map(slices.decoded_bytes, tasks)) <= tasks[0].handle.options.lakekit_merge_memory_bytes:
-        return world.map_prefetch(lambda found: _merged(*found, wanted, predicate), _sections(tasks, wanted, predicate), world.core_count())
+        with suppress(ValueOutOfRange):  # of a row that may not stand: each bucket looks for itself
+            sections = _sections(tasks, wanted, predicate)
+            return world.map_prefetch(lambda found: _merged(*found, wanted, predicate), sections, world.core_count())
     return world.map_prefetch(lambda piece: rows(piece, wanted, predicate), pieces, world.core_count())
 
 
 def rows(task: MergeTask, names: Sequence[str], condition: pl.Expr | None) -> pl.DataFrame:
-    """The merged rows that satisfy `condition`, with exactly the columns `names` of the table or of `SYSTEM`."""
+    """Return the merged rows that satisfy `condition`, with exactly the columns `names` of the table or of `SYSTEM`.
+
+    Raises `ValueOutOfRange` for a value that a changed type of its column cannot hold, of rows that stand alone where the engine selects rows.
+    """
+    try:
+        return _rows(task, names, condition)
+    except ValueOutOfRange:
+        if not merge.selects_rows(task.rule):
+            raise
+        return _rows(select_winners(task), names, condition)
+
+
+def select_winners(task: MergeTask) -> MergeTask:
+    """Return the task with all rows deleted that do not stand: their values are not read, and not cast to the types of today."""
+    needed = {*task.rule.key, *task.rule.sequence_fields}
+    names = [name for name in task.handle.schema.names if name in needed]
+    with refused(task.handle, task.paths):
+        keys = _scan(task, names, system=_age(task, {KIND}), row_index=ROW).filter(*task.below).collect()
+    check_kinds(keys[KIND], task.paths)
+    wins = np.zeros(sum(file.row_count for file in task.files), bool)
+    wins[keys[ROW].to_numpy()[merge.winner_mask(keys, task.rule, keep_deletes=True)]] = True
+    ends = np.cumsum([file.row_count for file in task.files])
+    by_file = zip(task.files, np.split(wins, ends[:-1]), strict=True)
+    return replace(task, deletions={file.name: np.flatnonzero(~kept).astype(np.uint64) for file, kept in by_file})
+
+
+def _rows(task: MergeTask, names: Sequence[str], condition: pl.Expr | None) -> pl.DataFrame:
     if _filters_values(task, condition):
         assert condition is not None
         with refused(task.handle, task.paths):
