@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lakekit.model.table_paths import TablePaths
     from lakekit.model.table_schema import TableSchema
 
-    class Kept(Protocol):
+    class CatalogedTable(Protocol):
         """A table's ground or handle."""
 
         @property
@@ -61,7 +61,7 @@ class NoLock:
 _FREE = NoLock()
 
 
-def catalog_lock(place: Kept) -> AbstractContextManager[HeldLock]:
+def catalog_lock(place: CatalogedTable) -> AbstractContextManager[HeldLock]:
     """The lock of a table, where its catalog has one."""
     return nullcontext(_FREE) if place.keeper is None else place.keeper.locked(place.layout.branch)
 
@@ -71,7 +71,7 @@ def held(claim: HeldLock) -> Callable[[], None] | None:
     return None if isinstance(claim, NoLock) else claim.check
 
 
-def schema_changed(place: Kept, schema: TableSchema) -> None:
+def schema_changed(place: CatalogedTable, schema: TableSchema) -> None:
     """Tells the catalog of a new schema."""
     if place.keeper is not None and place.layout.branch == MAIN:
         place.keeper.altered(schema)

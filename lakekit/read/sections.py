@@ -51,8 +51,12 @@ class SectionGroups:
 
 def bucket_ids(entries: ManifestEntries) -> NDArray[np.int64]:
     """A number for each (partition, bucket), equal for equal places."""
-    partition = entries.column("partition").dictionary_encode().indices.to_numpy().astype(np.int64)
-    return (partition << 32) + entries.numbers("bucket")
+    return (_partition_codes(entries) << 32) + entries.numbers("bucket")
+
+
+def _partition_codes(entries: ManifestEntries) -> NDArray[np.int64]:
+    """A number for each partition, from 0 on in the order they come."""
+    return entries.column("partition").dictionary_encode().indices.to_numpy().astype(np.int64)
 
 
 def hides_level_zero(handle: TableContext) -> bool:
@@ -70,7 +74,7 @@ def groups(handle: TableContext, entries: ManifestEntries) -> SectionGroups | No
     if len(entries) < 2 or (hides_level_zero(handle) and bool((entries.numbers("level") > 0).all())):
         return None
     place = bucket_ids(entries)
-    if not handle.schema.partition_keys and place.max() >> 32:
+    if not handle.schema.partition_keys and _partition_codes(entries).max():
         raise Corrupt("entries of several partitions, and the table has none: versions of a key would not meet", field="_PARTITION")
     _, code, counts = np.unique(place, return_inverse=True, return_counts=True)
     crowded = np.flatnonzero(counts[code.reshape(-1)] > 1)

@@ -21,6 +21,7 @@ _DAY_MS = 86_400_000
 FROM_NOTHING = "changes since 0 are those of the empty table; the engine looks for the file of a snapshot 0"
 KEPT = "the changelogs outlive their snapshots and hold these changes; the engine looks at the snapshots that remain"
 BY_OLD_NAMES = "the bucket key has the name that its column had in that snapshot; the engine looks for the name of today"
+BY_OLD_GROUPS = "the sequence group has the columns that it had in that snapshot; the engine looks for those of today"
 CHANGELOG = tuple(row for k in range(1, 5) for row in (("-D", k, f"v{k}"), ("+I", k + 1, f"v{k + 1}")))
 
 
@@ -51,6 +52,7 @@ OTHERWISE = {
     ("dedup_update_kinds", "audit_log-changes-0-2-diff"): rows(FROM_NOTHING, "rowkind k v", ("-U", 1, "a"), ("+U", 2, "bb"), ("-U", 3, "c")),
     ("evolve_bucket_key_time_travel", "snapshot-1"): rows(BY_OLD_NAMES, "k v", (1, "a"), (2, "b")),
     ("evolve_key_renamed", "snapshot-1"): rows(BY_OLD_NAMES, "k v", (1, "a"), (2, "b")),
+    ("evolve_partial_update", "snapshot-1"): rows(BY_OLD_GROUPS, "k g a", (1, 5, "a1"), (2, 1, "x")),
     ("history_branches", "branch-from_tag-tag-of_branch"): rows(
         "the tag is the branch's own; the engine looks for it in the main branch", "k v w", (1, "a", None), (2, "branched", None), (4, "d", 44)
     ),

@@ -17,6 +17,7 @@ import pytest
 
 import lakekit as lk
 from lakekit.errors import Corrupt
+from lakekit.testing.fixtures import fixtures
 from spec_tests.reliability import damaged_tables
 from spec_tests.reliability.test_orc_bounds import every_stream, with_lengths
 
@@ -128,6 +129,12 @@ def test_a_partition_of_a_table_that_has_none_is_corrupt(tmp_path):
             look(lk.open(table))
         assert wrong.value.path == str(manifest)
     assert "entry is of a partition that there is not" in {problem.what for problem in lk.open(table).check().problems}
+
+
+def test_postponed_files_are_of_one_partition():
+    """Their bucket is -2: a partition and a bucket in one number are negative."""
+    found = lk.open(fixtures() / "tables" / "bucket_postpone_ended").scan(at=2).collect()
+    assert sorted(found.rows()) == [(1, "a"), (2, "b"), (3, "c")]
 
 
 VALUES: dict[str, list[Any]] = {

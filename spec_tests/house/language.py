@@ -1,0 +1,189 @@
+"""Measure the language of the package: how long its files are, which words its names use, how wide its lines are.
+
+    python -m spec_tests.house.language
+
+prints one line for each measure, with what it is to be. `test_language.py` fails for those that hold already.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import statistics
+import subprocess
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+import grimp
+
+from spec_tests.house.source import PACKAGE, ROOT, functions, modules, name, tree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+MARKER_LINES = 12
+"""A package marker has no more lines than this."""
+SHORT_LINES = 100
+WIDTH = 120
+LOCALS = ("found", "asked", "said", "told")
+RIDDLES = frozenset({
+    "told", "said", "asked", "found", "made", "kept", "held", "given", "chosen", "shown", "spelled", "anew",
+    "again", "past", "far", "beside", "together", "apart", "here", "there", "gone", "whole", "rest", "some",
+    "few", "lot", "spot", "place", "share", "way", "keeper", "world", "door", "ground", "standing", "of",
+    "done", "now",
+})  # fmt: skip
+"""Words that say nothing about what carries them: as a whole name of a module, class, function or parameter they are to go."""
+
+
+class Measure(NamedTuple):
+    """One line of the report: what is counted, how many there are, and the most (or, `is_least`, the least) there are to be."""
+
+    what: str
+    count: float
+    bound: float
+    is_least: bool = False
+
+    @property
+    def holds(self) -> bool:
+        """Whether the bound is kept."""
+        return self.count >= self.bound if self.is_least else self.count <= self.bound
+
+
+def measure_files() -> Iterator[Measure]:
+    """Measure the files of the package: how many have content, how long they are."""
+    lengths = [len(path.read_text(encoding="utf-8").splitlines()) for path in modules()]
+    filled = [length for length in lengths if length > MARKER_LINES]
+    yield Measure("files with content", len(filled), 295)
+    yield Measure("lines", sum(lengths), 75_500)
+    yield Measure("median lines of files with content", statistics.median(filled), 220, is_least=True)
+    yield Measure(f"files under {SHORT_LINES} lines", sum(length < SHORT_LINES for length in filled), 40)
+    yield Measure(f"lines over {WIDTH} columns", sum(len(line) > WIDTH for path in modules() for line in path.read_text(encoding="utf-8").splitlines()), 0)
+
+
+def repeated_classes() -> dict[str, list[str]]:
+    """Return the class names that stand in more than one file of the package, with those files."""
+    files: dict[str, list[str]] = {}
+    for path in modules():
+        for node in tree(path).body:
+            if isinstance(node, ast.ClassDef):
+                files.setdefault(node.name, []).append(name(path))
+    return {class_name: paths for class_name, paths in files.items() if len(paths) > 1}
+
+
+def riddles() -> Iterator[tuple[str, str, str]]:
+    """Yield each module, class, function and parameter whose whole name is a riddle: its kind, its name, its file."""
+    for path in modules():
+        if path.stem in RIDDLES:
+            yield "module", path.stem, name(path)
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.ClassDef) and node.name.lower() in RIDDLES:
+                yield "class", node.name, name(path)
+            elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                yield from ((kind, word, name(path)) for kind, word in _function_names(node) if word.strip("_") in RIDDLES)
+
+
+def _function_names(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[tuple[str, str]]:
+    yield "function", function.name
+    arguments = function.args
+    yield from (("parameter", argument.arg) for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs))
+
+
+def count_locals() -> Counter[str]:
+    """Count the assignments to local variables of those names."""
+    stored = (node.id for path in modules() for node in ast.walk(tree(path)) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    return Counter(word for word in stored if word in LOCALS)
+
+
+def most_parameters() -> int:
+    """Return how many parameters the function with most of them has."""
+    return max(
+        len([word for kind, word in _function_names(one) if kind == "parameter" and word not in ("self", "cls")])
+        for path in modules()
+        for one in functions(tree(path))
+    )
+
+
+def cycles(*, with_types: bool) -> list[frozenset[str]]:
+    """Return the groups of modules that import each other in a circle; `with_types`: imports for annotations count too."""
+    graph = grimp.build_graph("lakekit", exclude_type_checking_imports=not with_types, cache_dir=None)
+    imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    return [group for group in _components(imports) if len(group) > 1]
+
+
+def _components(edges: Mapping[str, Iterable[str]]) -> Iterator[frozenset[str]]:
+    """Yield the strongly connected components of a graph (Kosaraju: by the order in which a search leaves nodes, then backwards)."""
+    left, seen = list[str](), set[str]()
+    for root in edges:
+        if root in seen:
+            continue
+        seen.add(root)
+        path = [(root, iter(edges[root]))]
+        while path:
+            node, targets = path[-1]
+            target = next((target for target in targets if target not in seen), None)
+            if target is None:
+                left.append(node)
+                path.pop()
+            else:
+                seen.add(target)
+                path.append((target, iter(edges[target])))
+    backwards: dict[str, list[str]] = {node: [] for node in edges}
+    for node, targets in edges.items():
+        for target in targets:
+            backwards[target].append(node)
+    for root in reversed(left):
+        if root in seen:
+            group, waiting = {root}, [root]
+            seen.discard(root)
+            while waiting:
+                more = [node for node in backwards[waiting.pop()] if node in seen]
+                seen.difference_update(more)
+                group.update(more)
+                waiting += more
+            yield frozenset(group)
+
+
+def count_moods(folder: Path = PACKAGE) -> int:
+    """Count the docstrings whose first line is not in the imperative, as ruff sees it."""
+    command = [
+        sys.executable,
+        "-m",
+        "ruff",
+        "check",
+        "--isolated",
+        "--select",
+        "D401",
+        "--config",
+        "lint.pydocstyle.convention='pep257'",
+        "--output-format",
+        "json",
+        str(folder),
+    ]
+    return len(json.loads(subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT).stdout))
+
+
+def measure_names() -> Iterator[Measure]:
+    """Measure the names of the package."""
+    yield Measure("class names in several files", len(repeated_classes()), 0)
+    kinds = Counter(kind for kind, _, _ in riddles())
+    for kind in ("module", "class", "function", "parameter"):
+        yield Measure(f"riddle words as a {kind}", kinds[kind], 0)
+    yield Measure(f"locals called {', '.join(LOCALS)}", count_locals().total(), 150)
+    yield Measure("parameters of one function", most_parameters(), 10)
+
+
+def report() -> list[Measure]:
+    """Return all measures."""
+    found = [*measure_files(), *measure_names()]
+    found.append(Measure("cycles of imports", len(cycles(with_types=False)), 0))
+    found.append(Measure("cycles of imports, types included", len(cycles(with_types=True)), 0))
+    found.append(Measure("docstrings that are not in the imperative", count_moods(), 0))
+    return found
+
+
+if __name__ == "__main__":
+    for measure in report():
+        sign = "≥" if measure.is_least else "≤"
+        print(f"{measure.what:45} {measure.count:>8,.0f}   {sign} {measure.bound:,.0f}   {'' if measure.holds else 'not yet'}")
