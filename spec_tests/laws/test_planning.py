@@ -299,11 +299,13 @@ def test_a_named_key_leaves_its_bucket(case):
 
 
 def wider(found, stored, row, keys) -> set[int]:
-    """Other partitions may have another bucket count, so that the key has another bucket there."""
+    """Other partitions may have another bucket count, and other writers another function, so that the key has another bucket there."""
     handle, fields = found.handle(), [found.handle().schema.field(key) for key in keys]
     totals = {int(total) for total in np.unique(manifest_reader.read_live_entries(handle, time_travel.locate(handle).snapshot).numbers("total_buckets"))}
     values = [pl.Series([row[key]], dtype=stored.schema[key]).to_arrow().cast(to_arrow(field.type)) for key, field in zip(keys, fields, strict=True)]
-    return {int(hashing.buckets(handle.options.bucket_function_type, values, [field.type for field in fields], total)[0]) for total in totals if total > 0}
+    functions = {handle.options.bucket_function_type, "default"}  # pypaimon places rows by the default one, whatever the option says
+    types = [field.type for field in fields]
+    return {int(hashing.buckets(function, values, types, total)[0]) for function in functions for total in totals if total > 0}
 
 
 @pytest.mark.parametrize("case", ["bucket_dynamic", "bucket_dynamic_partitioned"])
