@@ -12,10 +12,10 @@ from spec_tests.crowd import times_alone
 
 STAGE = """
 import ipywidgets
-from lakekit.notebook.canvas import Spot, Stage
-stage = Stage()
+from lakekit.notebook.canvas import Canvas, CanvasBox
+stage = Canvas()
 def spots(count):
-    return [Spot(key=f"f{n}", name=f"file {n}", hint=f"hint of {n}", left=n / count, width=1 / count, top=8, height=20, color="#1b9e77") for n in range(count)]
+    return [CanvasBox(key=f"f{n}", name=f"file {n}", hint=f"hint of {n}", left=n / count, width=1 / count, top=8, height=20, color="#1b9e77") for n in range(count)]
 """
 HOSTILE = """<img src=x onerror="document.body.dataset.broken=1"> & "'"""
 EMPTY, HUNDRED, THOUSAND = 2, 3, 4
@@ -24,7 +24,7 @@ EMPTY, HUNDRED, THOUSAND = 2, 3, 4
 
 @pytest.fixture(scope="module")
 def notebook(page_of):
-    many = "many = Stage(); many.show(spots({}), height=40); many".format
+    many = "many = Canvas(); many.show(spots({}), height=40); many".format
     return page_of(STAGE, "stage", "ipywidgets.VBox([ipywidgets.ToggleButtons(options=[])])", many(100), many(1000))
 
 

@@ -96,9 +96,9 @@ print("told", json.dumps({"rows": done.row_count}))
 DRIVER = (
     START
     + """
-from lakekit.maintenance import maintain
+from lakekit.maintenance import after_commit
 if more[0] == "dies":
-    maintain.after = lambda *given: os._exit(9)  # the commit is made, and nobody hears of it
+    after_commit.after = lambda *given: os._exit(9)  # the commit is made, and nobody hears of it
     ls.write(frame(0, 100), path, commit_user="job", identifier=1)
 if more[0] == "again":
     print("told", json.dumps({"snapshots": ls.write(frame(0, 100), path, commit_user="job", identifier=1).snapshot_ids}))
