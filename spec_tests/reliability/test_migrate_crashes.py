@@ -47,7 +47,7 @@ class Linking(Foldered):
 def in_turn(monkeypatch):
     """One file after another, so that the n-th call is always the same."""
     for module in (migration, migrate, foreign_files):
-        monkeypatch.setattr(module, "each", lambda function, inputs, waiting=False: one_by_one(function, list(inputs)))
+        monkeypatch.setattr(module, "parallel_map", lambda function, inputs, waiting=False: one_by_one(function, list(inputs)))
 
 
 @cache
