@@ -223,10 +223,9 @@ def _pieces(place: MetadataLocation, files: Sequence[ManifestFileMeta]) -> list[
     pieces: dict[str, _EntrySlice | _LazySlice] = {}
     missing: list[tuple[str, ManifestFileMeta]] = []
     for file in {file.name: file for file in files}.values():
-        path = place.layout.manifest(file.name)
         piece = shelf.get(_cache_key(place, _ENTRIES, file.name))
         if piece is None:
-            missing.append((path, file))
+            missing.append((place.layout.manifest(file.name), file))
         else:
             pieces[file.name] = piece
     if missing:
