@@ -15,7 +15,8 @@ import ipywidgets
 from lakekit.notebook.canvas import Canvas, CanvasBox
 stage = Canvas()
 def spots(count):
-    return [CanvasBox(key=f"f{n}", name=f"file {n}", hint=f"hint of {n}", left=n / count, width=1 / count, top=8, height=20, color="#1b9e77") for n in range(count)]
+    placed = {"width": 1 / count, "top": 8, "height": 20, "color": "#1b9e77"}
+    return [CanvasBox(key=f"f{n}", name=f"file {n}", hint=f"hint of {n}", left=n / count, **placed) for n in range(count)]
 """
 HOSTILE = """<img src=x onerror="document.body.dataset.broken=1"> & "'"""
 EMPTY, HUNDRED, THOUSAND = 2, 3, 4

@@ -201,7 +201,7 @@ def test_drawn_expressions_mean_the_columns_of_the_table(tmp_path, kind, seed):
 
 
 def done(change: Callable[[], object]) -> bool:
-    """Whether a change was made; folds, which Polars calls a look at more rows, and functions that do not pickle beside selectors are refused by name."""
+    """Whether a change was made. Folds, which look at more rows for Polars, and functions that do not pickle are refused by name."""
     try:
         change()
     except lk.SchemaMismatch as refused:
