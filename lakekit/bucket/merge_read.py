@@ -122,13 +122,10 @@ def rows(task: MergeTask, names: Sequence[str], condition: pl.Expr | None) -> pl
 
 def select_winners(task: MergeTask) -> MergeTask:
     """Return the task with all rows deleted that do not stand: their values are not read, and not cast to the types of today."""
-    needed = {*task.rule.key, *task.rule.sequence_fields}
-    names = [name for name in task.handle.schema.names if name in needed]
     with refused(task.handle, task.paths):
-        keys = _scan(task, names, system=_age(task, {KIND}), row_index=ROW).filter(*task.below).collect()
+        keys = _read_keys(task, has_kinds=True).filter(*task.below).collect()
     check_kinds(keys[KIND], task.paths)
-    wins = np.zeros(sum(file.row_count for file in task.files), bool)
-    wins[keys[ROW].to_numpy()[merge.winner_mask(keys, task.rule, keep_deletes=True)]] = True
+    wins = _mark_winners(task, keys, keep_deletes=True)
     ends = np.cumsum([file.row_count for file in task.files])
     by_file = zip(task.files, np.split(wins, ends[:-1]), strict=True)
     return replace(task, deletions={file.name: np.flatnonzero(~kept).astype(np.uint64) for file, kept in by_file})
@@ -210,17 +207,27 @@ def _filtered(task: MergeTask, names: Sequence[str], condition: pl.Expr) -> pl.D
     found = payload.filter(*task.bounds, condition).collect()
     if not found.height:
         return found.select(cols(names))
-    needed = {*task.rule.key, *task.rule.sequence_fields}
-    system = _age(task, {KIND} if kinds else set())
-    keys = _scan(task, [name for name in task.handle.schema.names if name in needed], system=system, row_index=ROW).filter(*task.bounds).collect()
+    keys = _read_keys(task, has_kinds=kinds).filter(*task.bounds).collect()
     if kinds:
         check_kinds(keys[KIND], task.paths)
     if found.height < keys.height * FEW and not any(keys.schema[name].is_float() for name in task.rule.key):
         keys = keys.join(found.select(cols(task.rule.key)), on=cols(task.rule.key), how="semi", nulls_equal=True, maintain_order="left")
-    mask = merge.winner_mask(keys, task.rule, keep_deletes=task.keeps_deletes or not kinds)
-    wins = np.zeros(sum(file.row_count for file in task.files), bool)
-    wins[keys[ROW].to_numpy()[mask]] = True
+    wins = _mark_winners(task, keys, keep_deletes=task.keeps_deletes or not kinds)
     return found.filter(pl.Series(wins[found[ROW].to_numpy()])).select(cols(names))
+
+
+def _read_keys(task: MergeTask, *, has_kinds: bool) -> pl.LazyFrame:
+    """Return what says which version of each key stands, with the number of each row among all rows of the files."""
+    needed = {*task.rule.key, *task.rule.sequence_fields}
+    names = [name for name in task.handle.schema.names if name in needed]
+    return _scan(task, names, system=_age(task, {KIND} if has_kinds else set()), row_index=ROW)
+
+
+def _mark_winners(task: MergeTask, keys: pl.DataFrame, *, keep_deletes: bool) -> NDArray[np.bool_]:
+    """Return a mask over all rows of the files: those that stand among some of `_read_keys`."""
+    wins = np.zeros(sum(file.row_count for file in task.files), bool)
+    wins[keys[ROW].to_numpy()[merge.winner_mask(keys, task.rule, keep_deletes=keep_deletes)]] = True
+    return wins
 
 
 @contextmanager

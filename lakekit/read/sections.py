@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from lakekit.model.manifest_entries import ManifestEntries
 
 
+_SECOND_PARTITION = 1 << 31
+"""The least of `bucket_ids` in a second partition: bucket numbers have 32 bits, those of postponed files are negative."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergedBucket:
     """Files of one bucket whose keys overlap, as indices into a plan's entries: section after section, oldest versions first in each.
@@ -51,12 +55,8 @@ class SectionGroups:
 
 def bucket_ids(entries: ManifestEntries) -> NDArray[np.int64]:
     """A number for each (partition, bucket), equal for equal places."""
-    return (_partition_codes(entries) << 32) + entries.numbers("bucket")
-
-
-def _partition_codes(entries: ManifestEntries) -> NDArray[np.int64]:
-    """A number for each partition, from 0 on in the order they come."""
-    return entries.column("partition").dictionary_encode().indices.to_numpy().astype(np.int64)
+    partition = entries.column("partition").dictionary_encode().indices.to_numpy().astype(np.int64)
+    return (partition << 32) + entries.numbers("bucket")
 
 
 def hides_level_zero(handle: TableContext) -> bool:
@@ -74,7 +74,7 @@ def groups(handle: TableContext, entries: ManifestEntries) -> SectionGroups | No
     if len(entries) < 2 or (hides_level_zero(handle) and bool((entries.numbers("level") > 0).all())):
         return None
     place = bucket_ids(entries)
-    if not handle.schema.partition_keys and _partition_codes(entries).max():
+    if not handle.schema.partition_keys and place.max() >= _SECOND_PARTITION:
         raise Corrupt("entries of several partitions, and the table has none: versions of a key would not meet", field="_PARTITION")
     _, code, counts = np.unique(place, return_inverse=True, return_counts=True)
     crowded = np.flatnonzero(counts[code.reshape(-1)] > 1)

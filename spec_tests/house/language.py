@@ -34,11 +34,14 @@ RIDDLES = frozenset({
     "few", "lot", "spot", "place", "share", "way", "keeper", "world", "door", "ground", "standing", "of",
     "done", "now",
 })  # fmt: skip
-"""Words that say nothing about what carries them: as a whole name of a module, class, function or parameter they are to go."""
+"""Words that say nothing about what carries them: no module, class, function or parameter is to be called so."""
 
 
 class Measure(NamedTuple):
-    """One line of the report: what is counted, how many there are, and the most (or, `is_least`, the least) there are to be."""
+    """One line of the report: what is counted, how many there are, and how many there are to be.
+
+    That is the most, or with `is_least` the least.
+    """
 
     what: str
     count: float
@@ -53,13 +56,14 @@ class Measure(NamedTuple):
 
 def measure_files() -> Iterator[Measure]:
     """Measure the files of the package: how many have content, how long they are."""
-    lengths = [len(path.read_text(encoding="utf-8").splitlines()) for path in modules()]
+    files = [path.read_text(encoding="utf-8").splitlines() for path in modules()]
+    lengths = [len(lines) for lines in files]
     filled = [length for length in lengths if length > MARKER_LINES]
     yield Measure("files with content", len(filled), 295)
     yield Measure("lines", sum(lengths), 75_500)
     yield Measure("median lines of files with content", statistics.median(filled), 220, is_least=True)
     yield Measure(f"files under {SHORT_LINES} lines", sum(length < SHORT_LINES for length in filled), 40)
-    yield Measure(f"lines over {WIDTH} columns", sum(len(line) > WIDTH for path in modules() for line in path.read_text(encoding="utf-8").splitlines()), 0)
+    yield Measure(f"lines over {WIDTH} columns", sum(len(line) > WIDTH for lines in files for line in lines), 0)
 
 
 def repeated_classes() -> dict[str, list[str]]:
@@ -81,19 +85,21 @@ def riddles() -> Iterator[tuple[str, str, str]]:
             if isinstance(node, ast.ClassDef) and node.name.lower() in RIDDLES:
                 yield "class", node.name, name(path)
             elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                yield from ((kind, word, name(path)) for kind, word in _function_names(node) if word.strip("_") in RIDDLES)
+                words = [pair for pair in _function_names(node) if pair[1].strip("_") in RIDDLES]
+                yield from ((kind, word, name(path)) for kind, word in words)
 
 
 def _function_names(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[tuple[str, str]]:
     yield "function", function.name
     arguments = function.args
-    yield from (("parameter", argument.arg) for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs))
+    parameters = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+    yield from (("parameter", argument.arg) for argument in parameters)
 
 
 def count_locals() -> Counter[str]:
     """Count the assignments to local variables of those names."""
-    stored = (node.id for path in modules() for node in ast.walk(tree(path)) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
-    return Counter(word for word in stored if word in LOCALS)
+    names = [node for path in modules() for node in ast.walk(tree(path)) if isinstance(node, ast.Name)]
+    return Counter(node.id for node in names if isinstance(node.ctx, ast.Store) and node.id in LOCALS)
 
 
 def most_parameters() -> int:
@@ -106,14 +112,17 @@ def most_parameters() -> int:
 
 
 def cycles(*, with_types: bool) -> list[frozenset[str]]:
-    """Return the groups of modules that import each other in a circle; `with_types`: imports for annotations count too."""
+    """Return the groups of modules that import each other in a circle; `with_types` counts imports for annotations."""
     graph = grimp.build_graph("lakekit", exclude_type_checking_imports=not with_types, cache_dir=None)
     imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
     return [group for group in _components(imports) if len(group) > 1]
 
 
 def _components(edges: Mapping[str, Iterable[str]]) -> Iterator[frozenset[str]]:
-    """Yield the strongly connected components of a graph (Kosaraju: by the order in which a search leaves nodes, then backwards)."""
+    """Yield the strongly connected components of a graph.
+
+    Kosaraju's way: by the order in which a search leaves nodes, then along the edges backwards.
+    """
     left, seen = list[str](), set[str]()
     for root in edges:
         if root in seen:
@@ -147,21 +156,10 @@ def _components(edges: Mapping[str, Iterable[str]]) -> Iterator[frozenset[str]]:
 
 def count_moods(folder: Path = PACKAGE) -> int:
     """Count the docstrings whose first line is not in the imperative, as ruff sees it."""
-    command = [
-        sys.executable,
-        "-m",
-        "ruff",
-        "check",
-        "--isolated",
-        "--select",
-        "D401",
-        "--config",
-        "lint.pydocstyle.convention='pep257'",
-        "--output-format",
-        "json",
-        str(folder),
-    ]
-    return len(json.loads(subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT).stdout))
+    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "D401", "--output-format", "json"]
+    command += ["--config", "lint.pydocstyle.convention='pep257'", str(folder)]
+    found = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    return len(json.loads(found.stdout))
 
 
 def measure_names() -> Iterator[Measure]:
@@ -186,4 +184,5 @@ def report() -> list[Measure]:
 if __name__ == "__main__":
     for measure in report():
         sign = "≥" if measure.is_least else "≤"
-        print(f"{measure.what:45} {measure.count:>8,.0f}   {sign} {measure.bound:,.0f}   {'' if measure.holds else 'not yet'}")
+        state = "" if measure.holds else "not yet"
+        print(f"{measure.what:45} {measure.count:>8,.0f}   {sign} {measure.bound:,.0f}   {state}")
