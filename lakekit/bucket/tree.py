@@ -119,7 +119,7 @@ class MergeTree:
             self._keys[files[0].name] = keys
 
     def compact(self, *, full: bool) -> CompactResult | None:
-        """Compacts what is due, or everything. Raises what `compact.compact` and reading deletion vectors raise; then the tree is as it was."""
+        """Compacts what is due, or everything. Raises what `compaction.compact` and reading deletion vectors raise; then the tree is as it was."""
         if self.vectors is None and self.handle.options.deletion_vectors_enabled:
             self.vectors = BucketDeletionVectors.restored(self.handle, self.partition, self.bucket, self.restored.vectors)
         unit = self._full() if full else self._due()

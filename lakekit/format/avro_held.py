@@ -33,7 +33,7 @@ _UNREAD = frozenset({"xz"})
 
 
 def held(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> ForeignFileSchema:
-    """See `held.held`."""
+    """See `foreign_file.held`."""
     found = container.open_blocks(read(0, size_bytes), path=path)
     if found.codec in _UNREAD:
         raise encoded(path, f"it is compressed by {found.codec}, which engine 1.4.2 does not read", "file.compression")

@@ -28,7 +28,7 @@ _LIST, _MAP, _STRUCT, _DECIMAL, _VARCHAR, _CHAR = 10, 11, 12, 14, 16, 17
 
 
 def held(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> ForeignFileSchema:
-    """See `held.held`."""
+    """See `foreign_file.held`."""
     try:
         tail = orc_tail.parse(read(0, size_bytes))
     except Corrupt as wrong:

@@ -99,7 +99,7 @@ class _FileTypes(NamedTuple):
 
 
 def held(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> ForeignFileSchema:
-    """See `held.held`."""
+    """See `foreign_file.held`."""
     footer = footer_of(path, read, size_bytes)
     kept = {pair[1][1]: pair[2][1] for pair in (footer[5][1][1] if 5 in footer else ()) if 2 in pair}
     elements = footer[2][1][1]

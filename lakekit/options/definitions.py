@@ -1,6 +1,6 @@
 """What options there are: one field an option, which is parser, default and documentation at once.
 
-An option is added here, by a line. `table.py` reads them from the texts of a schema file.
+An option is added here, by a line. `table_options.py` reads them from the texts of a schema file.
 Source: ENGINE.md 12, ENGINE_1.4.2.md B, `CoreOptions`.
 """
 

@@ -1,4 +1,4 @@
-"""The statistics of many files as `prune.Bounds`: decoded a column at a time, and seen through the schema each file was written with.
+"""The statistics of many files as `pruning.PruningStatistics`: decoded a column at a time, and seen through the schema each file was written with.
 
 A column a file does not have is null in all its rows. A column whose type changed keeps its bounds only where the change cannot move a value: wider
 integers, longer text. Everything else is unknown, and unknown keeps the file (ENGINE 6.4).

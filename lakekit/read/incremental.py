@@ -256,7 +256,7 @@ def _forwards(handle: TableContext, since: int | str | datetime, until: int | st
 
 
 def between(handle: TableContext, *, kind_column: str | None) -> IncrementalScan:
-    """The changes that a table's options mean where `travel.means_changes` (ENGINE 6.3).
+    """The changes that a table's options mean where `time_travel.means_changes` (ENGINE 6.3).
 
     Two tags mean the difference of their states, unless `incremental-between-tag-to-snapshot` says otherwise; `incremental-to-auto-tag` the difference
     from the automatic tag before. Raises `InvalidOption`.

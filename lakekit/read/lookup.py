@@ -6,7 +6,7 @@
     bitmap, range-bitmap    all their values in one array: where the value is there, and in no other file
     bloom-filter            the filters side by side, and the bounds and buckets of the files that they leave
 
-Who asks the indexes of a state for the second time or later remembers it (`file_index.evaluate`); it is the same answer sooner, and no step is counted.
+Who asks the indexes of a state for the second time or later remembers it (`file_index_pruning.evaluate`); it is the same answer sooner, and no step is counted.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 _OTHERWISE = {*TIMESTAMPS, "CHAR"}
-"""What rows give back of those may be another value than was indexed (`file_index.as_read`)."""
+"""What rows give back of those may be another value than was indexed (`file_index_pruning.as_read`)."""
 
 
 class _CachedValues(NamedTuple):
