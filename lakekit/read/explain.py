@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     import polars as pl
+    from polars.lazyframe.resolver import FilterExpr
 
     from lakekit.model.index_file import DeletionRange
     from lakekit.read.planner import Plan
@@ -87,11 +88,12 @@ def explain(scan: TableScan, expr: pl.Expr | None, aggregates: Sequence[pl.Expr]
     if expr is not None:
         far.check_printable_times(expr, scan.handle.name, "expr")
         check_times(expr, scan.schema(), f"expr={expr} for {scan.handle.name}")
-    said = None if expr is None else _words(scan, expr)
+    filters = () if expr is None else lazy.filters_of(expr, scan.schema())
+    said = None if expr is None else _words(expr, filters)
     if aggregates:
         plans: Sequence[Plan] = aggregate_pushdown.answer(scan, aggregates, expr).plans
         return _told(scan, plans, [_rows(plan) for plan in plans], said)
-    condition = ANYWHERE if expr is None else lazy.condition_of(lazy.filters_of(expr, scan.schema()), scan.handle.schema)[0]
+    condition = ANYWHERE if expr is None else lazy.condition_of(filters, scan.handle.schema)[0]
     plans = scan.plans(condition)
     rows = [_rows(plan) for plan in plans]
     return _expecting(_told(scan, plans, rows, said), plans, rows, scan)
@@ -107,9 +109,8 @@ def _expecting(told: Explain, plans: Sequence[Plan], rows: Sequence[Sequence[Ste
     return replace(told, rows_expected=expected, analyzed_snapshot_id=found[0][0].analyzed_snapshot_id)
 
 
-def _words(scan: TableScan, expr: pl.Expr) -> str:
-    """A filter as a person writes it."""
-    filters = lazy.filters_of(expr, scan.schema())
+def _words(expr: pl.Expr, filters: Sequence[FilterExpr]) -> str:
+    """Return a filter as a person writes it, from its conjuncts as Polars hands them over."""
     said = [parse_exact(pyarrow_text(found)) for found in filters]
     # Polars hands over the last conjunct first
     parts = [str(found.expr) if one is None else words(one) for one, found in zip(said, filters, strict=True)][::-1]

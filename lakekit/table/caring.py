@@ -6,10 +6,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, overload
 
+from lakekit import plugins
 from lakekit.ddl import schema_writer as schemas
 from lakekit.ddl.schema_changes import SetOption
 from lakekit.errors import CommitStateUnknown, LakekitError
-from lakekit.maintenance import after_commit, analyze, check, compact, manifests, orphan_files, repair, rewrite, rewrite_file_index as file_indexes
+from lakekit.maintenance import after_commit, analyze, compact, manifests, orphan_files, repair, rewrite, rewrite_file_index as file_indexes
 from lakekit.maintenance.arguments import duration_ms
 from lakekit.read.table_core import TableCore
 
@@ -144,6 +145,6 @@ class Caring(TableCore):
         indexes find the rows, pages of Parquet files have the checksums that are stored with them. Problems and advice are in the report, none is raised.
         Raises `TableNotFound` and what else opening raises.
         """
-        found = check.check(self.handle(), deep=deep)
+        found: Report = plugins.load("maintenance/check", "table-check").check(self.handle(), deep=deep)
         self._seen.checked = found.line
         return found
