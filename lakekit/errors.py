@@ -36,10 +36,10 @@ from lakekit.secret_names import HIDDEN, is_secret
 
 _TRAIL = "\n\nThis error occurred in the following expression"
 """What Polars appends to an error that a function inside an expression raised, when it makes the error anew from its text alone."""
-_OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_UNSAFE_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Characters that a terminal obeys, that turn the direction of a text, or that no encoding holds; ends of lines and tabs may stand in a message."""
 _MAX_RAISED = 64
-_raised: dict[tuple[type, str], dict[str, Any]] = {}
+_recent_fields: dict[tuple[type, str], dict[str, Any]] = {}
 """The fields of the last errors, by class and text: what Polars forgets."""
 
 
@@ -50,14 +50,14 @@ class LakekitError(Exception):
 
     def __init__(self, message: str, **fields: Any) -> None:
         message, anew, _ = message.partition(_TRAIL)
-        message = _OBEYED.sub(_code, message)
+        message = _UNSAFE_CHARACTERS.sub(_code, message)
         super().__init__(message)
         if anew:
-            fields = _raised.get((type(self), message), fields)
+            fields = _recent_fields.get((type(self), message), fields)
         elif fields:
-            _raised[type(self), message] = fields
-            if len(_raised) > _MAX_RAISED:
-                _raised.pop(next(iter(_raised)), None)
+            _recent_fields[type(self), message] = fields
+            if len(_recent_fields) > _MAX_RAISED:
+                _recent_fields.pop(next(iter(_recent_fields)), None)
         unknown = fields.keys() - set(self.names)
         if unknown:
             msg = f"{type(self).__name__} has no field {sorted(unknown)}"

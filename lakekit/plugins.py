@@ -37,7 +37,7 @@ EXTRAS = {
 
 
 @cache
-def _parts(folder: str) -> dict[str, str | EntryPoint]:
+def _find_plugins(folder: str) -> dict[str, str | EntryPoint]:
     package = "lakekit." + folder.replace("/", ".")
     house = import_module(package)
     others: frozenset[str] = getattr(house, "NOT_PARTS", frozenset())
@@ -54,12 +54,12 @@ def _parts(folder: str) -> dict[str, str | EntryPoint]:
 
 def names(folder: str) -> tuple[str, ...]:
     """The parts of a folder, sorted, as options name them (`-` for `_`). Imports nothing but the folder itself."""
-    return tuple(sorted(_parts(folder)))
+    return tuple(sorted(_find_plugins(folder)))
 
 
 def load(folder: str, name: str) -> ModuleType:
     """The module of a part. Raises `Unsupported` for a name that is not there, or one whose guest is not installed."""
-    part = _parts(folder).get(name)
+    part = _find_plugins(folder).get(name)
     if part is None:
         msg = f"no part of {folder} is called {name!r}; there are {', '.join(names(folder))}"
         raise Unsupported(msg, feature=f"{folder}.{name}")

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from lakekit.types import DataType
 
 OPERATORS = ("=", "!=", "<", "<=", ">", ">=", "in", "not in", "is null", "is not null", "starts with")
-_OPPOSITE = {"=": "!=", "<": ">=", ">": "<=", "in": "not in", "is null": "is not null"}
-_OPPOSITE |= {v: k for k, v in _OPPOSITE.items()}
-_SHOWN = 5
-"""Literals of a set that `words` names."""
+_NEGATED_OPERATORS = {"=": "!=", "<": ">=", ">": "<=", "in": "not in", "is null": "is not null"}
+_NEGATED_OPERATORS |= {v: k for k, v in _NEGATED_OPERATORS.items()}
+_MAX_SHOWN_LITERALS = 5
+"""Literals of a set that `describe` names."""
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - the wall clock of TIMESTAMP has no zone
 _DAY_MS = 86_400_000
 
@@ -91,7 +91,7 @@ def negate(predicate: Predicate) -> Predicate:
         case Or(parts):
             return conjunction([negate(part) for part in parts])
         case Leaf(column, op, literals):
-            return Leaf(column, _OPPOSITE[op], literals) if op in _OPPOSITE else TRUE
+            return Leaf(column, _NEGATED_OPERATORS[op], literals) if op in _NEGATED_OPERATORS else TRUE
     return TRUE
 
 
@@ -137,7 +137,7 @@ def restrict(predicate: Predicate, known: Callable[[Leaf], Predicate]) -> Predic
     return known(predicate)
 
 
-def words(predicate: Predicate) -> str:
+def describe(predicate: Predicate) -> str:
     """The condition as a person writes it: `(day = 2013-02-08) & (carrier = "9E")`."""
     match predicate:
         case And(()):
@@ -145,17 +145,17 @@ def words(predicate: Predicate) -> str:
         case Or(()):
             return "false"
         case And(parts):
-            return " & ".join(f"({words(part)})" for part in parts)
+            return " & ".join(f"({describe(part)})" for part in parts)
         case Or(parts):
-            return " | ".join(f"({words(part)})" for part in parts)
+            return " | ".join(f"({describe(part)})" for part in parts)
         case Leaf(column, ("in" | "not in") as op, literals):
-            more = [f"… {len(literals) - _SHOWN} more"] if len(literals) > _SHOWN else []
-            return f"{column} {op} ({', '.join([*map(_word, literals[:_SHOWN]), *more])})"
+            more = [f"… {len(literals) - _MAX_SHOWN_LITERALS} more"] if len(literals) > _MAX_SHOWN_LITERALS else []
+            return f"{column} {op} ({', '.join([*map(_format_literal, literals[:_MAX_SHOWN_LITERALS]), *more])})"
         case Leaf(column, op, literals):
-            return " ".join([column, op, *map(_word, literals)])
+            return " ".join([column, op, *map(_format_literal, literals)])
 
 
-def _word(value: object) -> str:
+def _format_literal(value: object) -> str:
     match value:
         case str():
             return json.dumps(value, ensure_ascii=False)
@@ -179,7 +179,7 @@ def literal(value: object, t: DataType) -> Any:
     if value is None:
         return None
     if t.root in INTEGERS:
-        return _whole(value)
+        return _to_int(value)
     if t.root in STRINGS:
         return value if isinstance(value, str) else None
     if t.root in BINARIES:
@@ -188,9 +188,9 @@ def literal(value: object, t: DataType) -> Any:
         case "BOOLEAN":
             return value if isinstance(value, bool) else None
         case "FLOAT" | "DOUBLE":
-            return _real(value)
+            return _to_float(value)
         case "DECIMAL":
-            return _exact(value)
+            return _to_decimal(value)
         case "DATE":
             if isinstance(value, datetime):
                 return None
@@ -199,10 +199,10 @@ def literal(value: object, t: DataType) -> Any:
             if not isinstance(value, time) or value.microsecond % 1000:
                 return None
             return ((value.hour * 60 + value.minute) * 60 + value.second) * 1000 + value.microsecond // 1000
-    return _instant(value, t) if t.root in TIMESTAMPS else None
+    return _to_instant(value, t) if t.root in TIMESTAMPS else None
 
 
-def _whole(value: object) -> int | None:
+def _to_int(value: object) -> int | None:
     if isinstance(value, bool):
         return None
     if isinstance(value, int):
@@ -212,14 +212,14 @@ def _whole(value: object) -> int | None:
     return None
 
 
-def _real(value: object) -> float | None:
+def _to_float(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     found = float(value)
     return None if found != found or (isinstance(value, int) and int(found) != value) else found  # noqa: PLR0124 - NaN never prunes
 
 
-def _exact(value: object) -> Decimal | None:
+def _to_decimal(value: object) -> Decimal | None:
     if isinstance(value, bool):
         return None
     if isinstance(value, int):
@@ -227,7 +227,7 @@ def _exact(value: object) -> Decimal | None:
     return value if isinstance(value, Decimal) and value.is_finite() else None
 
 
-def _instant(value: object, t: DataType) -> Instant | None:
+def _to_instant(value: object, t: DataType) -> Instant | None:
     if isinstance(value, Instant):
         return value
     if isinstance(value, datetime):

@@ -22,7 +22,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from lakekit import plugins, world as machine
-from lakekit.draw.humanize import cut, format_count, format_size
+from lakekit.draw.humanize import format_count, format_size, truncate
 from lakekit.errors import LakekitError
 
 if TYPE_CHECKING:
@@ -61,10 +61,10 @@ class Work:
 
     def __enter__(self) -> Self:
         self._callback = _CALLBACK.get()
-        inside = _INSIDE.get() or machine.in_pool()
+        inside = _IS_NESTED.get() or machine.in_pool()
         self._still = inside or (self._callback is None and not _Process.tells)
         self._due_ms = float("inf") if self._still or self._callback is not None else self._world.elapsed_ms() + QUIET_MS
-        self._token = _INSIDE.set(True)
+        self._token = _IS_NESTED.set(True)
         return self
 
     def advance(self, steps: int = 1, beside: int = 0) -> None:
@@ -95,7 +95,7 @@ class Work:
             self._still = True
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        _INSIDE.reset(self._token)
+        _IS_NESTED.reset(self._token)
         _Process.give_back(self)
 
 
@@ -107,7 +107,7 @@ def work(world: Runtime, verb: str, unit: str, total: int = 0, *, beside: str = 
 # ---- who is told -------------------------------------------------------------------------------------------------------------------------------------
 
 _CALLBACK: ContextVar[Callback | None] = ContextVar("lakekit_progress", default=None)
-_INSIDE: ContextVar[bool] = ContextVar("lakekit_at_work", default=False)
+_IS_NESTED: ContextVar[bool] = ContextVar("lakekit_at_work", default=False)
 
 
 class _Process:
@@ -149,14 +149,14 @@ def progress(callback: Callable[[int, int, str], object] | bool) -> AbstractCont
     """
     if isinstance(callback, bool):
         before, _Process.tells = _Process.tells, callback
-        return _until_the_end(before)
+        return _restore_tells(before)
     if not callable(callback):
         raise TypeError(f"lk.progress takes a function of (done, total, line), or False; this is {callback!r}")
-    return _told(callback)
+    return _use_callback(callback)
 
 
 @contextmanager
-def _told(callback: Callback) -> Iterator[None]:
+def _use_callback(callback: Callback) -> Iterator[None]:
     token = _CALLBACK.set(callback)
     try:
         yield
@@ -165,7 +165,7 @@ def _told(callback: Callback) -> Iterator[None]:
 
 
 @contextmanager
-def _until_the_end(before: bool) -> Iterator[None]:
+def _restore_tells(before: bool) -> Iterator[None]:
     try:
         yield
     finally:
@@ -196,7 +196,7 @@ class _Line:
     """The last line of a terminal."""
 
     def show(self, done: int, total: int, line: str) -> None:  # noqa: ARG002 - the line says it
-        machine.write_over(cut(line, machine.terminal_columns() - 1))
+        machine.write_over(truncate(line, machine.terminal_columns() - 1))
 
     def close(self) -> None:
         machine.write_over("")

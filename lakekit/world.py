@@ -173,7 +173,7 @@ class Runtime:
     doubtful: set[str] = field(default_factory=set, compare=False, repr=False)
 
 
-REAL = Runtime()
+REAL_RUNTIME = Runtime()
 
 
 # ---- the pool ------------------------------------------------------------------------------------------------------------------------------
@@ -194,12 +194,12 @@ def _waiting_pool(process: int) -> ThreadPoolExecutor:  # noqa: ARG001 - as _poo
     return ThreadPoolExecutor(MOST_WAITING, thread_name_prefix="lakekit-waiting")
 
 
-_INSIDE = threading.local()
+_POOL_THREAD = threading.local()
 
 
 def in_pool() -> bool:
     """Whether this thread is one of the pool's."""
-    return getattr(_INSIDE, "busy", False)
+    return getattr(_POOL_THREAD, "busy", False)
 
 
 def parallel_map(function: Callable[[A], B], inputs: Iterable[A], *, after: Callable[[A], object] | None = None, waiting: bool = False) -> list[B]:
@@ -211,11 +211,11 @@ def parallel_map(function: Callable[[A], B], inputs: Iterable[A], *, after: Call
     """
     items = list(inputs)
     if len(items) < 2 or in_pool():
-        return one_by_one(function, items, after=after)
+        return map_sequentially(function, items, after=after)
     pool = (_waiting_pool if waiting else _pool)(os.getpid())
-    begun: list[Future[B]] = [pool.submit(copy_context().run, _busy, function, item) for item in items]
+    begun: list[Future[B]] = [pool.submit(copy_context().run, _call_as_pool_thread, function, item) for item in items]
     try:
-        return [_then(after, item, future.result()) for item, future in zip(items, begun, strict=True)]
+        return [_call_after(after, item, future.result()) for item, future in zip(items, begun, strict=True)]
     finally:
         for future in [future for future in begun if not future.cancel()]:
             future.exception()
@@ -223,12 +223,12 @@ def parallel_map(function: Callable[[A], B], inputs: Iterable[A], *, after: Call
 
 def map_io(function: Callable[[A], B], inputs: Iterable[A], *, is_remote: bool, after: Callable[[A], object] | None = None) -> list[B]:
     """`parallel_map` where a network is waited for, else one by one: a small file of this machine is read in less than it takes to hand it to a thread."""
-    return parallel_map(function, inputs, after=after, waiting=True) if is_remote else one_by_one(function, inputs, after=after)
+    return parallel_map(function, inputs, after=after, waiting=True) if is_remote else map_sequentially(function, inputs, after=after)
 
 
-def one_by_one(function: Callable[[A], B], inputs: Iterable[A], *, after: Callable[[A], object] | None = None) -> list[B]:
+def map_sequentially(function: Callable[[A], B], inputs: Iterable[A], *, after: Callable[[A], object] | None = None) -> list[B]:
     """`parallel_map` in this thread alone."""
-    return [_then(after, item, function(item)) for item in inputs]
+    return [_call_after(after, item, function(item)) for item in inputs]
 
 
 def map_prefetch(function: Callable[[A], B], inputs: Iterable[A], depth: int) -> Iterator[B]:
@@ -243,7 +243,7 @@ def map_prefetch(function: Callable[[A], B], inputs: Iterable[A], depth: int) ->
     pool, waiting = _pool(os.getpid()), deque[Future[B]]()
     try:
         for item in inputs:
-            waiting.append(pool.submit(copy_context().run, _busy, function, item))
+            waiting.append(pool.submit(copy_context().run, _call_as_pool_thread, function, item))
             if len(waiting) >= depth:
                 yield waiting.popleft().result()
         while waiting:
@@ -271,18 +271,18 @@ def run_concurrently(function: Callable[[A], B], inputs: Iterable[A]) -> list[B]
         return list(pool.map(run, items))
 
 
-def _then(after: Callable[[A], object] | None, item: A, result: B) -> B:
+def _call_after(after: Callable[[A], object] | None, item: A, result: B) -> B:
     if after is not None:
         after(item)
     return result
 
 
-def _busy(function: Callable[[A], B], item: A) -> B:
-    _INSIDE.busy = True
+def _call_as_pool_thread(function: Callable[[A], B], item: A) -> B:
+    _POOL_THREAD.busy = True
     try:
         return function(item)
     finally:
-        _INSIDE.busy = False
+        _POOL_THREAD.busy = False
 
 
 # ---- a process apart ---------------------------------------------------------------------------------------------------------------------------
@@ -306,7 +306,7 @@ class ChildProcess:
             assert process.stdout is not None
             try:
                 _send(process.stdin, request)
-                answer = _received(process.stdout)
+                answer = _read_message(process.stdout)
             except BrokenPipeError:
                 answer = None
             except BaseException:  # an interrupt: what comes next would answer the request before
@@ -363,7 +363,7 @@ def answer_requests(answer: Callable[[bytes], bytes]) -> None:
     """Answers what `ChildProcess.ask` asks, until nobody asks any more; what libraries print goes to standard error."""
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    while (request := _received(sys.stdin.buffer)) is not None:
+    while (request := _read_message(sys.stdin.buffer)) is not None:
         _send(replies, answer(request))
 
 
@@ -372,7 +372,7 @@ def _send(stream: IO[bytes], message: bytes) -> None:
     stream.flush()
 
 
-def _received(stream: IO[bytes]) -> bytes | None:
+def _read_message(stream: IO[bytes]) -> bytes | None:
     """A whole message; None where the stream ends before its end."""
     head = stream.read(8)
     length = int.from_bytes(head, "little")

@@ -4,7 +4,7 @@
       files by size     s s m m m │ L L               files by sequence number    a b c d e f
       packed            [s s m] [m …]                 packed                      [a b c d e] f: neighbours only, their order stays
 
-Which files: `pack` (bucket -1), `pick` and `full` (buckets). How: `rewrite`, which reads the files one after another, leaves out rows that deletion
+Which files: `pack` (bucket -1), `pick` and `pick_full` (buckets). How: `rewrite`, which reads the files one after another, leaves out rows that deletion
 vectors took away, and numbers the rows on from the first file's smallest number. Deletion vectors of rewritten files go with them.
 
 Source: ENGINE.md 8.2; `AppendCompactCoordinator`, `AppendCompactTask`, `BucketedAppendCompactManager`, `BaseAppendFileStoreWrite`.
@@ -15,9 +15,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lakekit.bucket.compaction import CompactResult, is_small, whole
+from lakekit.bucket.compaction import CompactResult, is_small, with_strict_reads
 from lakekit.data_file.paths import data_file_path
-from lakekit.data_file.reader import refused, scan_files
+from lakekit.data_file.reader import scan_files, translate_polars_errors
 from lakekit.data_file.rolling_writer import WriteTarget, write_run
 from lakekit.errors import Unsupported
 from lakekit.model.data_file import COMPACT_SOURCE, DataFileMeta
@@ -49,7 +49,7 @@ class DeletionVectorSummary:
 # ---- without buckets -------------------------------------------------------------------------------------------------------------------------------
 
 
-def is_worth(file: DataFileMeta, options: TableOptions, vector: DeletionVectorSummary | None = None) -> bool:
+def is_worth_rewriting(file: DataFileMeta, options: TableOptions, vector: DeletionVectorSummary | None = None) -> bool:
     """Whether a file is small, or has lost too many of its rows."""
     if is_small(file, options):
         return True
@@ -94,7 +94,7 @@ def _by_size(file: DataFileMeta) -> tuple[int, int, str]:
 # ---- in buckets ------------------------------------------------------------------------------------------------------------------------------------
 
 
-def in_order(files: Iterable[DataFileMeta]) -> list[DataFileMeta]:
+def sort_by_sequence(files: Iterable[DataFileMeta]) -> list[DataFileMeta]:
     """Files by the numbers of their rows."""
     return sorted(files, key=lambda file: (file.min_sequence_number, file.max_sequence_number, file.name))
 
@@ -116,7 +116,7 @@ def pick(files: Sequence[DataFileMeta], options: TableOptions) -> tuple[tuple[Da
     return (), tuple(window)
 
 
-def full(files: Sequence[DataFileMeta], options: TableOptions, vectors: Mapping[str, DeletionVectorSummary] | None = None) -> tuple[DataFileMeta, ...]:
+def pick_full(files: Sequence[DataFileMeta], options: TableOptions, vectors: Mapping[str, DeletionVectorSummary] | None = None) -> tuple[DataFileMeta, ...]:
     """The files that a full compaction of a bucket rewrites, in order; none where it is not worth it. `vectors` None: a table without them."""
     forced = options.compaction_force_rewrite_all_files
     first = 0
@@ -173,9 +173,9 @@ def rewrite(place: RewriteTarget, files: Sequence[DataFileMeta]) -> CompactResul
 
 def _rows(place: RewriteTarget, files: Sequence[DataFileMeta]) -> Iterator[pl.DataFrame]:
     """All rows that are left, in order, some at a time."""
-    handle = whole(place.handle)
+    handle = with_strict_reads(place.handle)
     paths = [data_file_path(handle, place.partition, place.bucket, file) for file in files]
     deletions = {file.name: place.deletions[file.name] for file in files if file.name in place.deletions}
-    with refused(handle, paths):
+    with translate_polars_errors(handle, paths):
         frame = scan_files(handle, files, paths, handle.schema.fields, deletions=deletions, snapshot_id=place.snapshot_id)
         yield from frame.collect_batches(chunk_size=_ROWS, maintain_order=True)

@@ -43,7 +43,7 @@ class AppendBucket:
         """What a snapshot holds in a (partition, bucket)."""
         partition, bucket = place
         return AppendBucket(
-            handle=handle, partition=partition, bucket=bucket, names=names, restored=restored, waiting=append_compaction.in_order(restored.files)
+            handle=handle, partition=partition, bucket=bucket, names=names, restored=restored, waiting=append_compaction.sort_by_sequence(restored.files)
         )
 
     @property
@@ -58,7 +58,7 @@ class AppendBucket:
 
     def add(self, files: Iterable[DataFileMeta]) -> None:
         """Takes files that were written."""
-        self.waiting = append_compaction.in_order([*self.waiting, *files])
+        self.waiting = append_compaction.sort_by_sequence([*self.waiting, *files])
 
     def compact(self, *, full: bool) -> CompactResult | None:
         """Rewrites neighbours where there are enough, or all that is worth it. Raises what `append_compact.rewrite` raises; then nothing changed."""
@@ -67,7 +67,7 @@ class AppendBucket:
             self.vectors = BucketDeletionVectors.restored(self.handle, self.partition, self.bucket, self.restored.vectors)
         rest: tuple[DataFileMeta, ...] = ()
         if full:
-            chosen = append_compaction.full(self.waiting, options, self._marked())
+            chosen = append_compaction.pick_full(self.waiting, options, self._marked())
         else:
             chosen, rest = append_compaction.pick(self.waiting, options)
         if not chosen:
@@ -75,7 +75,7 @@ class AppendBucket:
             return None
         done = append_compaction.rewrite(self._place(), chosen)
         again = [file for file in done.after[-1:] if is_small(file, options)]
-        self.waiting = append_compaction.in_order([*again, *rest])
+        self.waiting = append_compaction.sort_by_sequence([*again, *rest])
         if self.vectors is not None:
             self.vectors.forget(done.rewritten)
         return done

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from lakekit.model.index_file import IndexFileMeta
 
 Kind = Literal["key", "append", "postpone"]
-_UNNUMBERED = -1
+_NO_SEQUENCE = -1
 """The sequence number of postponed rows."""
 
 
@@ -111,7 +111,7 @@ class BucketWriter:
         self.kind: Kind = "append" if handle.kind == "append" else "postpone" if bucket == POSTPONE_BUCKET else "key"
         self.rule = rules.merge_spec_from_options(handle.schema, handle.all_options, table=handle.name) if self.kind == "key" else None
         self.next_sequence = restored.max_sequence + 1
-        self._order = sort_order.of_writes(handle)
+        self._order = sort_order.write_order(handle)
         key = self.rule.key if self.rule is not None else self._order.names if self._order is not None else ()
         self._buffer = WriteBuffer(key=key, spill=spill or spill_of(handle))
         self._own_spill = spill is None
@@ -154,7 +154,7 @@ class BucketWriter:
             self.next_sequence += frame.height
             frame.insert_column(len(names) - 1, pl.Series(SEQUENCE, numbers, pl.Int64))
         elif self.kind == "postpone":
-            frame.insert_column(len(names) - 1, pl.Series(SEQUENCE, np.full(frame.height, _UNNUMBERED), pl.Int64))
+            frame.insert_column(len(names) - 1, pl.Series(SEQUENCE, np.full(frame.height, _NO_SEQUENCE), pl.Int64))
         self._buffer.add(frame if self._order is None else self._order.placed(frame))
 
     def relieve(self) -> None:
@@ -221,14 +221,14 @@ class BucketWriter:
             first_sequence_number=self.next_sequence,
         )
         rows = self._rows(kind)
-        return write_run(target, rows if first_keys is None or self.rule is None else _told(rows, self.rule.key, first_keys))
+        return write_run(target, rows if first_keys is None or self.rule is None else _capture_first_keys(rows, self.rule.key, first_keys))
 
     def _rows(self, kind: Literal["data", "changelog"]) -> Iterable[pl.DataFrame]:
         """What goes into files, section by section of the buffer."""
         rule, sections = self.rule, self._buffer.sections(self.handle.options.write_buffer_size_bytes)
         if rule is None:
             return sections if self._order is None else self._sorted(sections, self._order)
-        order = flushing.flush if kind == "data" else flushing.unmerged
+        order = flushing.flush if kind == "data" else flushing.sort_versions
         return (order(section, rule) for section in sections)
 
     def _sorted(self, sections: Iterable[pl.DataFrame], order: SortOrder) -> Iterable[pl.DataFrame]:
@@ -298,7 +298,7 @@ class BucketWriter:
         self.handle.storage.delete(every_path(self.handle, self.partition, self.bucket, files))
 
 
-def _told(frames: Iterable[pl.DataFrame], key: Sequence[str], first_keys: list[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+def _capture_first_keys(frames: Iterable[pl.DataFrame], key: Sequence[str], first_keys: list[pl.DataFrame]) -> Iterator[pl.DataFrame]:
     """The frames; the keys of the first are put down on the way."""
     for frame in frames:
         if not first_keys:

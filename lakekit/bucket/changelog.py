@@ -49,7 +49,7 @@ class PreviousRows(Protocol):
     def __call__(self, keys: pl.DataFrame) -> pl.DataFrame: ...
 
 
-def nothing_before(keys: pl.DataFrame) -> pl.DataFrame:
+def no_previous_rows(keys: pl.DataFrame) -> pl.DataFrame:
     """The hook of a compaction into the last level: nothing lies above it."""
     return keys.clear()
 
@@ -77,9 +77,9 @@ def by_full_compaction(section: pl.DataFrame, rule: MergeSpec, max_level: int, c
     groups = _groups(section, rule)
     below = section[LEVEL].to_numpy() != max_level
     touched = groups.any(below)
-    result = _numbered(section, groups, rule)
+    result = _merge_with_key_numbers(section, groups, rule)
     before = np.flatnonzero(~below & touched[groups.number])
-    return result.drop(KEY), _told(section[before].drop(LEVEL), groups.number[before], result, touched, compared)
+    return result.drop(KEY), _build_changelog(section[before].drop(LEVEL), groups.number[before], result, touched, compared)
 
 
 def by_lookup(
@@ -93,8 +93,8 @@ def by_lookup(
     rule = replace(rule, lookup=True, merges_lone=True)
     groups = _groups(section, rule)
     levels = section[LEVEL].to_numpy()
-    high = _lowest_above(levels, groups)
-    found, number = _looked_up(section, rule, groups, high < 0, previous)
+    high = _lowest_level_rows(levels, groups)
+    found, number = _look_up_previous(section, rule, groups, high < 0, previous)
     touched = groups.any(levels == 0)
     older = found.with_columns(pl.lit(_FOUND_LEVEL, pl.Int32).alias(LEVEL)).select(cols(section.columns))
     together = pl.concat([older, section])
@@ -104,18 +104,18 @@ def by_lookup(
         return result.drop(KEY), None
     inside = high[touched & (high >= 0)]
     before = pl.concat([older, section[inside]]).drop(LEVEL)
-    return result.drop(KEY), _told(before, np.concatenate([number, groups.number[inside]]), result, touched, compared)
+    return result.drop(KEY), _build_changelog(before, np.concatenate([number, groups.number[inside]]), result, touched, compared)
 
 
-def of_first_rows(section: pl.DataFrame, rule: MergeSpec, previous: PreviousRows, *, tells: bool) -> tuple[pl.DataFrame, pl.DataFrame | None]:
+def by_first_row(section: pl.DataFrame, rule: MergeSpec, previous: PreviousRows, *, tells: bool) -> tuple[pl.DataFrame, pl.DataFrame | None]:
     """The first row of each key, unless a level above has it already; and, where `tells`, those that are new to the table, as they are stored."""
     rule = replace(rule, merges_lone=True)
     groups = _groups(section, rule)
     known = groups.any(section[LEVEL].to_numpy() > 0)
-    _, number = _looked_up(section, rule, groups, ~known, previous)
+    _, number = _look_up_previous(section, rule, groups, ~known, previous)
     elsewhere = np.zeros(len(groups), bool)
     elsewhere[number] = True
-    result = _numbered(section, groups, rule)
+    result = _merge_with_key_numbers(section, groups, rule)
     mine = result[KEY].to_numpy()
     kept = result.drop(KEY).filter(pl.Series(~elsewhere[mine]))
     return kept, result.drop(KEY).filter(pl.Series(~(elsewhere | known)[mine])) if tells else None
@@ -131,12 +131,12 @@ def _groups(section: pl.DataFrame, rule: MergeSpec) -> KeyGroups:
     return KeyGroups(number=number, rows=rows, starts=starts)
 
 
-def _numbered(section: pl.DataFrame, groups: KeyGroups, rule: MergeSpec) -> pl.DataFrame:
+def _merge_with_key_numbers(section: pl.DataFrame, groups: KeyGroups, rule: MergeSpec) -> pl.DataFrame:
     """The merged rows with the numbers of their keys: a column that no rule knows is that of the newest row."""
     return merge.merge(section.with_columns(pl.Series(KEY, groups.number)), rule, keep_deletes=True)
 
 
-def _lowest_above(levels: Array, groups: KeyGroups) -> Ints:
+def _lowest_level_rows(levels: Array, groups: KeyGroups) -> Ints:
     """Of every key the row of its lowest level above 0; -1 where it has none."""
     placed = levels[groups.rows].astype(np.int64)
     ranked = np.where(placed > 0, placed, np.iinfo(np.int64).max)
@@ -148,7 +148,7 @@ def _lowest_above(levels: Array, groups: KeyGroups) -> Ints:
     return found
 
 
-def _looked_up(section: pl.DataFrame, rule: MergeSpec, groups: KeyGroups, wanted: Bools, previous: PreviousRows) -> tuple[pl.DataFrame, Ints]:
+def _look_up_previous(section: pl.DataFrame, rule: MergeSpec, groups: KeyGroups, wanted: Bools, previous: PreviousRows) -> tuple[pl.DataFrame, Ints]:
     """What the hook finds of some keys, and the number of each found row's key."""
     numbers = np.flatnonzero(wanted)
     if not len(numbers):
@@ -165,7 +165,7 @@ def _looked_up(section: pl.DataFrame, rule: MergeSpec, groups: KeyGroups, wanted
     return found, numbers[first[asked.height :]]
 
 
-def _told(before: pl.DataFrame, numbers: Ints, result: pl.DataFrame, touched: Bools, compared: Sequence[Field] | None) -> pl.DataFrame:
+def _build_changelog(before: pl.DataFrame, numbers: Ints, result: pl.DataFrame, touched: Bools, compared: Sequence[Field] | None) -> pl.DataFrame:
     """The changelog of the keys that were touched."""
     after = result if touched.all() else result.filter(pl.Series(touched[result[KEY].to_numpy()]))
     states = numbers, after[KEY].to_numpy()

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from lakekit.bucket import sort_order
 from lakekit.bucket.append_compaction import RewriteTarget
-from lakekit.bucket.compaction import CompactResult, whole
+from lakekit.bucket.compaction import CompactResult, with_strict_reads
 from lakekit.bucket.sort_order import SortInput
 from lakekit.data_file.paths import data_file_path, every_path
 from lakekit.data_file.reader import scan_files
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from lakekit.metadata.table_context import TableContext
     from lakekit.model.data_file import DataFileMeta
 
-LOCAL = "local-sort"
+LOCAL_SORT = "local-sort"
 
 
 def clusters_buckets(handle: TableContext) -> bool:
@@ -56,18 +56,18 @@ def clusters_buckets(handle: TableContext) -> bool:
     return True
 
 
-def due(handle: TableContext, files: Sequence[DataFileMeta], *, full: bool) -> CompactionUnit | None:
+def pick_unit(handle: TableContext, files: Sequence[DataFileMeta], *, full: bool) -> CompactionUnit | None:
     """What is to be sorted now, if anything; `full`: all, unless it lies in the last level, sorted by the same columns."""
     options = handle.options
     levels = LsmLevels.of_appended(files, options)
     if not full:
         return compaction_picker.by_size(levels, options)
-    if not levels.runs or (len(levels.runs) == 1 and levels.highest == levels.max_level and _same_columns(handle, levels.files[0])):
+    if not levels.runs or (len(levels.runs) == 1 and levels.highest == levels.max_level and _has_same_columns(handle, levels.files[0])):
         return None
-    return compaction_picker.everything(levels, "full")
+    return compaction_picker.pick_all_runs(levels, "full")
 
 
-def _same_columns(handle: TableContext, file: DataFileMeta) -> bool:
+def _has_same_columns(handle: TableContext, file: DataFileMeta) -> bool:
     """Whether a file was written under a schema that sorts by the columns of today."""
     before = TableOptions.parse(schemas.read(handle, file.schema_id).options)
     return before.clustering_columns == handle.options.clustering_columns
@@ -78,7 +78,7 @@ def rewrite(place: RewriteTarget, unit: CompactionUnit, order: SortOrder, *, tog
 
     Raises what reading and writing files raise; then no new file is left.
     """
-    handle = whole(place.handle)
+    handle = with_strict_reads(place.handle)
     place = replace(place, handle=handle)
     if handle.options.row_tracking_enabled:
         msg = f"{handle.name} tracks rows (row-tracking.enabled); clustering it would give its rows new ids, which lakekit does not keep"
@@ -111,7 +111,7 @@ def _groups(place: RewriteTarget, files: Sequence[DataFileMeta], order: SortOrde
 
 
 def _rows(place: RewriteTarget, files: Sequence[DataFileMeta], order: SortOrder) -> SortInput:
-    handle, held = whole(place.handle), tuple(files)
+    handle, held = with_strict_reads(place.handle), tuple(files)
     paths = [data_file_path(handle, place.partition, place.bucket, file) for file in held]
     deletions = {file.name: place.deletions[file.name] for file in held if file.name in place.deletions}
     return SortInput(
@@ -138,7 +138,7 @@ class ClusteredBucket:
         """What a snapshot holds in a (partition, bucket). Raises `InvalidOption` where the columns to sort by cannot be sorted by."""
         partition, bucket = place
         at = RewriteTarget(handle=handle, partition=partition, bucket=bucket, names=names, snapshot_id=restored.snapshot_id)
-        return ClusteredBucket(place=at, order=sort_order.clustering(handle), files=restored.files)
+        return ClusteredBucket(place=at, order=sort_order.clustering_order(handle), files=restored.files)
 
     @property
     def run_count(self) -> int:
@@ -156,7 +156,7 @@ class ClusteredBucket:
 
     def compact(self, *, full: bool) -> CompactResult | None:
         """Sorts what is due, or everything. Raises what `rewrite` raises; then nothing changed."""
-        unit = due(self.place.handle, self.files, full=full)
+        unit = pick_unit(self.place.handle, self.files, full=full)
         if unit is None:
             return None
         done = rewrite(self.place, unit, self.order)

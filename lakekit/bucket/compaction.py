@@ -22,14 +22,14 @@ import numpy as np
 import polars as pl
 
 from lakekit.bucket import changelog as changelogs, held_keys, slices
-from lakekit.bucket.changelog import nothing_before
+from lakekit.bucket.changelog import no_previous_rows
 from lakekit.bucket.expired import expiry
 from lakekit.bucket.flush import by_key
-from lakekit.bucket.merge_read import KIND, SEQUENCE, MergeTask, check_kinds, file_named, select_winners
+from lakekit.bucket.merge_read import KIND, SEQUENCE, MergeTask, add_file_path, check_kinds, select_winners
 from lakekit.columns import LEVEL
 from lakekit.data_file import row_kinds
 from lakekit.data_file.paths import data_file_path, every_path
-from lakekit.data_file.reader import refused, scan_files
+from lakekit.data_file.reader import scan_files, translate_polars_errors
 from lakekit.data_file.rolling_writer import WriteTarget, write_run
 from lakekit.errors import ValueOutOfRange
 from lakekit.lsm import changelog as differences, key_codes as keyed, merge, sorted_runs
@@ -49,11 +49,11 @@ if TYPE_CHECKING:
     from lakekit.metadata.table_context import TableContext
     from lakekit.options.table_options import TableOptions
 
-Way = Literal["plain", "full", "lookup", "first-row"]
+ChangelogMode = Literal["plain", "full", "lookup", "first-row"]
 """How rows are merged, and where what they were comes from: nowhere, the last level, or a lookup."""
 _SYSTEM_BYTES = 16
 """What a row takes beside its columns."""
-_NOT_HERE = ("scan.ignore-lost-files", "scan.ignore-corrupt-files", "lakekit.timestamp-unit")
+_IGNORED_OPTIONS = ("scan.ignore-lost-files", "scan.ignore-corrupt-files", "lakekit.timestamp-unit")
 """Options of readers that would lose rows, or parts of them, for good."""
 
 
@@ -75,7 +75,7 @@ class CompactionJob:
     names: FileNames
     rule: MergeSpec
     deletions: Mapping[str, NDArray[np.unsignedinteger]] = field(default_factory=dict)
-    previous: PreviousRows = nothing_before
+    previous: PreviousRows = no_previous_rows
     marks_only: bool = False
     flushed: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     tells: bool = True
@@ -97,13 +97,13 @@ class CompactResult:
 
 def compact(job: CompactionJob, unit: CompactionUnit) -> CompactResult:
     """Compacts a unit's files. Raises what reading and writing files raise, `Corrupt`, and the merge engine's refusals; then nothing has changed."""
-    work = _CompactionRun(job=replace(job, handle=whole(job.handle)), unit=unit)
+    work = _CompactionRun(job=replace(job, handle=with_strict_reads(job.handle)), unit=unit)
     try:
         if unit.each:
             for file in unit.files:
                 work.rewrite([_KeyRange(files=(file,), in_order=True)], drops=work.drops)
         else:
-            _sections_of(work)
+            _compact_sections(work)
     except BaseException:
         work.undo()
         raise
@@ -120,17 +120,17 @@ def drops_deletes(job: CompactionJob, unit: CompactionUnit) -> bool:
     return unit.output_level != 0 and (unit.output_level >= job.levels.highest or job.handle.options.deletion_vectors_enabled)
 
 
-def whole(handle: TableContext) -> TableContext:
+def with_strict_reads(handle: TableContext) -> TableContext:
     """The table seen by who reads everything, or fails."""
-    given = {key: None for key in _NOT_HERE if key in handle.all_options}
+    given = {key: None for key in _IGNORED_OPTIONS if key in handle.all_options}
     return handle.with_options(given) if given else handle
 
 
-def _sections_of(work: _CompactionRun) -> None:
+def _compact_sections(work: _CompactionRun) -> None:
     """Goes through the sections by key: big files that overlap nothing are moved, what lies between them is rewritten together."""
     options = work.job.handle.options
     pending: list[_KeyRange] = []
-    for section in _partitioned(work.job, work.unit.files):
+    for section in _partition_by_key(work.job, work.unit.files):
         if len(section.files) > 1 or is_small(section.files[0], options):
             pending.append(section)
             continue
@@ -148,7 +148,7 @@ class _KeyRange:
     in_order: bool
 
 
-def _partitioned(job: CompactionJob, files: Sequence[DataFileMeta]) -> Iterator[_KeyRange]:
+def _partition_by_key(job: CompactionJob, files: Sequence[DataFileMeta]) -> Iterator[_KeyRange]:
     if len(files) == 1:
         yield _KeyRange(files=tuple(files), in_order=True)
         return
@@ -219,7 +219,7 @@ class _CompactionRun:
         """Reads, merges and writes some files together."""
         frames = self._merged(sections, self._way([file for section in sections for file in section.files]), drops=drops)
         keys: list[pl.DataFrame] = []
-        made = self._written(self.unit.output_level, "data", _keys_told(frames, self.job.rule.key, keys) if self.job.marks_only else frames)
+        made = self._written(self.unit.output_level, "data", _capture_keys(frames, self.job.rule.key, keys) if self.job.marks_only else frames)
         if len(made) == 1:
             self._keep(made[0], keys)
         self.after += made
@@ -230,7 +230,7 @@ class _CompactionRun:
     def _keep(self, file: DataFileMeta, keys: Sequence[pl.DataFrame]) -> None:
         """Holds the keys of a file that was just written: the next lookup asks for them."""
         if keys and sum(part.height for part in keys) == file.row_count:
-            held_keys.keep(self.job.handle, data_file_path(self.job.handle, self.job.partition, self.job.bucket, file), pl.concat(keys))
+            held_keys.cache_keys(self.job.handle, data_file_path(self.job.handle, self.job.partition, self.job.bucket, file), pl.concat(keys))
 
     def undo(self) -> None:
         """Removes the files made so far."""
@@ -249,7 +249,7 @@ class _CompactionRun:
             return True
         return not last and (self.job.rule.engine != "deduplicate" or bool(self.job.rule.sequence_fields))
 
-    def _way(self, files: Sequence[DataFileMeta]) -> Way:
+    def _way(self, files: Sequence[DataFileMeta]) -> ChangelogMode:
         options, output = self.job.handle.options, self.unit.output_level
         if options.changelog_producer == "full-compaction":
             return "full" if self.job.tells and output == self.job.levels.max_level else "plain"
@@ -259,7 +259,7 @@ class _CompactionRun:
 
     # ---- rows
 
-    def _merged(self, sections: Sequence[_KeyRange], way: Way, *, drops: bool) -> Iterator[pl.DataFrame]:
+    def _merged(self, sections: Sequence[_KeyRange], way: ChangelogMode, *, drops: bool) -> Iterator[pl.DataFrame]:
         """The merged rows of some sections in key order, slice by slice; on the way their changelog is written."""
         waiting: list[pl.DataFrame] = []
         overlaps = any(len(one.files) > 1 for one in sections)
@@ -273,7 +273,7 @@ class _CompactionRun:
             elif overlaps:
                 yield self._in_order(piece, self._candidates(piece), drops=drops)
             else:
-                yield _alone(self._versions(piece, levelled=False), drops=drops)
+                yield _drop_deletes(self._versions(piece, levelled=False), drops=drops)
         self._tell(waiting)
 
     def _marked(self, piece: MergeTask) -> pl.DataFrame:
@@ -297,11 +297,11 @@ class _CompactionRun:
             self._keep(sections[0].files[0], [held])
             return
         task = self._task(sections)
-        with refused(task.handle, task.paths):
+        with translate_polars_errors(task.handle, task.paths):
             keys = scan_files(task.handle, task.files, task.paths, task.handle.schema.key_fields, snapshot_id=task.snapshot_id).collect()
         self.job.previous(keys)
 
-    def _changed(self, piece: MergeTask, way: Way, waiting: list[pl.DataFrame], *, drops: bool) -> pl.DataFrame:
+    def _changed(self, piece: MergeTask, way: ChangelogMode, waiting: list[pl.DataFrame], *, drops: bool) -> pl.DataFrame:
         """The merged rows of a slice in key order; its changelog waits, or is written with what waited before."""
         key = self.job.rule.key
         result, told = self._change(self._versions(piece, levelled=True), way)
@@ -313,14 +313,14 @@ class _CompactionRun:
         kept = result.filter(pl.col(KIND) & 1 == 0) if drops else result
         return by_key(kept, key)
 
-    def _change(self, section: pl.DataFrame, way: Way) -> tuple[pl.DataFrame, pl.DataFrame | None]:
+    def _change(self, section: pl.DataFrame, way: ChangelogMode) -> tuple[pl.DataFrame, pl.DataFrame | None]:
         """The merged rows of a section, and its changelog."""
         options, rule = self.job.handle.options, self.job.rule
         tells = self.job.tells and options.changelog_producer in ("lookup", "full-compaction")
         ignored = options.changelog_producer_row_deduplicate_ignore_fields
-        compared = differences.compared(rule.fields, deduplicated=options.changelog_producer_row_deduplicate, ignored=ignored)
+        compared = differences.select_compared_fields(rule.fields, deduplicated=options.changelog_producer_row_deduplicate, ignored=ignored)
         if way == "first-row":
-            return changelogs.of_first_rows(section, rule, self.job.previous, tells=tells)
+            return changelogs.by_first_row(section, rule, self.job.previous, tells=tells)
         if way == "lookup":
             return changelogs.by_lookup(section, rule, self.job.previous, compared=compared, tells=tells)
         return changelogs.by_full_compaction(section, rule, self.job.levels.max_level, compared)
@@ -345,8 +345,8 @@ class _CompactionRun:
 
     def _in_order(self, piece: MergeTask, section: pl.DataFrame, *, drops: bool) -> pl.DataFrame:
         """The merged rows of a slice by key."""
-        with file_named(piece.paths):
-            return _in_order(section, self.job.rule, drops=drops)
+        with add_file_path(piece.paths):
+            return _merge_by_key(section, self.job.rule, drops=drops)
 
     def _candidates(self, piece: MergeTask) -> pl.DataFrame:
         """The rows of a slice that its merged rows are made of: all, or those that stand where a value of others has no place in today's type."""
@@ -360,9 +360,9 @@ class _CompactionRun:
     def _versions(self, piece: MergeTask, *, levelled: bool) -> pl.DataFrame:
         """All rows of a slice, oldest run first, but deleted and expired ones; `levelled`: with the level each came from."""
         system = [SEQUENCE, KIND, LEVEL] if levelled else [SEQUENCE, KIND]
-        with refused(piece.handle, piece.paths):
+        with translate_polars_errors(piece.handle, piece.paths):
             if piece.handle.options.sequence_snapshot_ordering:
-                found = pl.concat(pl.collect_all([_numbered(self._scan(part, system), part.files[0]) for part in _one_by_one(piece)]))
+                found = pl.concat(pl.collect_all([_apply_commit_sequence(self._scan(part, system), part.files[0]) for part in _split_by_file(piece)]))
             else:
                 found = self._scan(piece, system).collect()
         check_kinds(found[KIND], piece.paths)
@@ -404,7 +404,7 @@ class _CompactionRun:
         return found
 
 
-def _keys_told(frames: Iterable[pl.DataFrame], key: Sequence[str], told: list[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+def _capture_keys(frames: Iterable[pl.DataFrame], key: Sequence[str], told: list[pl.DataFrame]) -> Iterator[pl.DataFrame]:
     """The frames; `told` takes their keys, as long as those are not too many to be held."""
     rows = 0
     for frame in frames:
@@ -414,34 +414,34 @@ def _keys_told(frames: Iterable[pl.DataFrame], key: Sequence[str], told: list[pl
         yield frame
 
 
-def _in_order(section: pl.DataFrame, rule: MergeSpec, *, drops: bool) -> pl.DataFrame:
+def _merge_by_key(section: pl.DataFrame, rule: MergeSpec, *, drops: bool) -> pl.DataFrame:
     """The merged rows by key; one that is alone with its key passes as it is."""
     if merge.selects_rows(rule):
         # in one piece first, as in `by_key`; what was read is let go of, so that rows are still held twice at most
         section = section.rechunk()
         rows = np.flatnonzero(merge.winner_mask(section, rule, keep_deletes=not drops))
         keys = pl.DataFrame([section.get_column(name) for name in rule.key])  # without a query each, for whose threads others wait
-        return _unlevelled(section)[rows[keyed.order(keys[rows], rule.key)]]
+        return _drop_level(section)[rows[keyed.order(keys[rows], rule.key)]]
     found = merge.merge(section, rule, keep_deletes=not drops)
     return by_key(found, rule.key)
 
 
-def _alone(section: pl.DataFrame, *, drops: bool) -> pl.DataFrame:
+def _drop_deletes(section: pl.DataFrame, *, drops: bool) -> pl.DataFrame:
     """The rows of files that overlap no other: they lie in key order, each alone with its key."""
     return section.filter(pl.col(KIND) & 1 == 0) if drops else section
 
 
-def _unlevelled(section: pl.DataFrame) -> pl.DataFrame:
+def _drop_level(section: pl.DataFrame) -> pl.DataFrame:
     """Rows without the level they came from."""
     return pl.DataFrame([column for column in section.get_columns() if column.name != LEVEL]) if LEVEL in section.columns else section
 
 
-def _one_by_one(piece: MergeTask) -> Iterator[MergeTask]:
+def _split_by_file(piece: MergeTask) -> Iterator[MergeTask]:
     for file, path in zip(piece.files, piece.paths, strict=True):
         yield replace(piece, files=(file,), paths=(path,))
 
 
-def _numbered(frame: pl.LazyFrame, file: DataFileMeta) -> pl.LazyFrame:
+def _apply_commit_sequence(frame: pl.LazyFrame, file: DataFileMeta) -> pl.LazyFrame:
     """With `sequence.snapshot-ordering`: the number that the commit gave all rows of a file, which those inside know nothing of."""
     if file.min_sequence_number != file.max_sequence_number:
         return frame

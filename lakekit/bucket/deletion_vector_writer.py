@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Positions = NDArray[np.unsignedinteger]
 
 
-def merged(held: Mapping[str, Positions], marked: Mapping[str, NDArray[np.integer]]) -> dict[str, Positions]:
+def merge_positions(held: Mapping[str, Positions], marked: Mapping[str, NDArray[np.integer]]) -> dict[str, Positions]:
     """Both, as ascending positions by file name."""
     found = dict(held)
     for name, positions in marked.items():
@@ -53,7 +53,7 @@ def write_index(handle: TableContext, partition: bytes, bucket: int, vectors: Ma
         with suppress(StorageFailed):
             handle.storage.delete([path])
         raise
-    _keep(handle, path, {name: vectors[name] for name in names})
+    _cache_vectors(handle, path, {name: vectors[name] for name in names})
     return IndexFileMeta(
         index_type=DELETION_VECTORS,
         file_name=file_name,
@@ -65,7 +65,7 @@ def write_index(handle: TableContext, partition: bytes, bucket: int, vectors: Ma
     )
 
 
-def _keep(handle: TableContext, path: str, vectors: Mapping[str, Positions]) -> None:
+def _cache_vectors(handle: TableContext, path: str, vectors: Mapping[str, Positions]) -> None:
     """Keeps what an index file holds: the next writer of the bucket starts from it."""
     handle.world.decoded.put({("vectors", handle.storage, path): dict(vectors)}, sum(positions.nbytes for positions in vectors.values()) + 200)
 
@@ -94,9 +94,9 @@ class BucketDeletionVectors:
             held = handle.world.decoded.get(("vectors", handle.storage, path))
             if held is None:
                 held = deletion_vector_reader.load(handle, {part.file_name: entry for part in entry.ranges})
-                _keep(handle, path, held)
+                _cache_vectors(handle, path, held)
             positions |= held
-        plain = tuple(_as_file(entry) for entry in files)
+        plain = tuple(_to_file_meta(entry) for entry in files)
         return BucketDeletionVectors(handle=handle, partition=partition, bucket=bucket, positions=dict(positions), _written=plain)
 
     @property
@@ -107,7 +107,7 @@ class BucketDeletionVectors:
     def mark(self, found: Mapping[str, NDArray[np.integer]]) -> None:
         """Rows that are no more."""
         new = {name: positions for name, positions in found.items() if len(positions)}
-        after = merged(self.positions, new)
+        after = merge_positions(self.positions, new)
         self.changed |= any(len(after[name]) != len(self.positions.get(name, ())) for name in new)
         self.positions = after
 
@@ -154,7 +154,7 @@ class BucketDeletionVectors:
         self.handle.storage.delete([_path(self.handle, self.partition, self.bucket, file.file_name) for file in files])
 
 
-def _as_file(entry: IndexManifestEntry) -> IndexFileMeta:
+def _to_file_meta(entry: IndexManifestEntry) -> IndexFileMeta:
     return IndexFileMeta(
         index_type=entry.index_type,
         file_name=entry.file_name,

@@ -34,18 +34,18 @@ def flush(section: pl.DataFrame, rule: MergeSpec) -> pl.DataFrame:
 
     A row alone with its key passes as it is. Raises what `lsm.merge.merge` raises.
     """
-    rule = _upward(rule)
+    rule = _with_ascending_sequence(rule)
     if not merge.selects_rows(rule):
         return by_key(merge.merge(section, rule, keep_deletes=True).select(cols(section.columns)), rule.key)
     # sorted first, equal keys are neighbours; rows of one key keep their order, so that their places say which is newer
     placed = by_key(section, rule.key)
-    if not rule.merges_lone and _all_differ(placed, rule.key):
+    if not rule.merges_lone and _keys_are_distinct(placed, rule.key):
         return placed
     mask = merge.winner_mask(placed[list(dict.fromkeys((*rule.key, *rule.sequence_fields, KIND)))], rule, keep_deletes=True)
     return placed if mask.all() else placed.filter(pl.Series(mask))
 
 
-def _all_differ(placed: pl.DataFrame, key: Sequence[str]) -> bool:
+def _keys_are_distinct(placed: pl.DataFrame, key: Sequence[str]) -> bool:
     """Whether whole numbers of the key alone tell that no two rows of a section in order have the same: seen without looking for equal ones."""
     if placed.height < 2:
         return True
@@ -56,13 +56,13 @@ def _all_differ(placed: pl.DataFrame, key: Sequence[str]) -> bool:
     return bool(differ.all())
 
 
-def unmerged(section: pl.DataFrame, rule: MergeSpec) -> pl.DataFrame:
+def sort_versions(section: pl.DataFrame, rule: MergeSpec) -> pl.DataFrame:
     """Every row, by key, sequence fields and sequence number: what `changelog-producer=input` keeps."""
-    rule = _upward(rule)
+    rule = _with_ascending_sequence(rule)
     return by_key(section[np.lexsort(age.ranks(section, rule)[::-1])] if rule.sequence_fields else section, rule.key)
 
 
-def _upward(rule: MergeSpec) -> MergeSpec:
+def _with_ascending_sequence(rule: MergeSpec) -> MergeSpec:
     """A buffer is sorted by its sequence fields upward: the reference's does not know `sequence.field.sort-order`, which holds from level 0 on."""
     return replace(rule, descending=False) if rule.descending else rule
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lakekit.data_file.reader import refused, scan_files
+from lakekit.data_file.reader import scan_files, translate_polars_errors
 from lakekit.lsm.numpy_columns import is_whole, values
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 2_000_000
 """A file of more rows is not held: it would push out all else."""
-WORTH = 0.25
+MIN_SPAN = 0.25
 """Of a file that is not held yet, all keys are read where those asked for span so much of its range; else its statistics spare most of it."""
 
 
@@ -45,7 +45,7 @@ def rows_of(handle: TableContext, file: DataFileMeta, path: str, asked: Ints, *,
 
     `span`: how much of the file's key range they lie in. Raises what reading files raises.
     """
-    held = _held(handle, file, path, span)
+    held = _load_keys(handle, file, path, span)
     if held is None or not len(held):
         return None
     at: Ints = np.searchsorted(held, asked)
@@ -54,13 +54,13 @@ def rows_of(handle: TableContext, file: DataFileMeta, path: str, asked: Ints, *,
     return found, at[found]
 
 
-def keep(handle: TableContext, path: str, keys: pl.DataFrame) -> None:
+def cache_keys(handle: TableContext, path: str, keys: pl.DataFrame) -> None:
     """Holds the keys of a file that was just written, as they lie in it; nothing where they are no single column of whole numbers."""
     if keys.width == 1 and is_whole(keys.to_series().dtype) and keys.height <= MOST_ROWS:
         _put(handle, path, keys.to_series())
 
 
-def ends(handle: TableContext, path: str) -> tuple[int, int] | None:
+def cached_key_range(handle: TableContext, path: str) -> tuple[int, int] | None:
     """The smallest and the greatest key of a file whose keys are held."""
     found: Ints | None = handle.world.decoded.get(_key(handle, path))
     return None if found is None or not len(found) else (int(found[0]), int(found[-1]))
@@ -70,14 +70,14 @@ def _key(handle: TableContext, path: str) -> tuple[object, ...]:
     return "keys", handle.storage, path, handle.schema.id
 
 
-def _held(handle: TableContext, file: DataFileMeta, path: str, span: float) -> Ints | None:
+def _load_keys(handle: TableContext, file: DataFileMeta, path: str, span: float) -> Ints | None:
     key = _key(handle, path)
     found: Ints | None = handle.world.decoded.get(key)
     if found is not None:
         return found
-    if file.row_count > MOST_ROWS or span < WORTH:
+    if file.row_count > MOST_ROWS or span < MIN_SPAN:
         return None
-    with refused(handle, [path]):
+    with translate_polars_errors(handle, [path]):
         column = scan_files(handle, [file], [path], handle.schema.key_fields).collect().to_series()
     return _put(handle, path, column)
 

@@ -23,9 +23,9 @@ from lakekit.bucket.flush import by_key
 from lakekit.bucket.merge_read import SYSTEM
 from lakekit.columns import LEVEL, PLACE, ROW, col, cols
 from lakekit.data_file.paths import data_file_path
-from lakekit.data_file.reader import refused, scan_files
+from lakekit.data_file.reader import scan_files, translate_polars_errors
 from lakekit.format.polars_types import polars_schema
-from lakekit.lsm.numpy_columns import ends, float_bits, values
+from lakekit.lsm.numpy_columns import float_bits, min_max_literals, values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -75,7 +75,7 @@ def lookup(older: LookupLevels, keys: pl.DataFrame, columns: Sequence[str]) -> L
     Raises `Corrupt`, `FileMissing`, `Unsupported`, as reading does.
     """
     if not older.runs or not keys.height:
-        return LookupResult(rows=_none(older, columns), positions={})
+        return LookupResult(rows=_empty_rows(older, columns), positions={})
     numbers = held_keys.numbers_of(pl.DataFrame([keys.get_column(name) for name in older.key]))
     found = None if numbers is None else _by_number(older, numbers, columns)
     return _by_join(older, keys.unique(cols(older.key)), columns) if found is None else found
@@ -83,7 +83,7 @@ def lookup(older: LookupLevels, keys: pl.DataFrame, columns: Sequence[str]) -> L
 
 def _by_number(older: LookupLevels, numbers: Ints, columns: Sequence[str]) -> LookupResult | None:
     """The rows of ascending numbers, by the keys that are held of files; None where a file must be read for them."""
-    parts = [_none(older, columns)]
+    parts = [_empty_rows(older, columns)]
     positions: dict[str, Ints] = {}
     for run in older.runs:
         low, high = _bounds(older, run.files)
@@ -98,7 +98,7 @@ def _by_number(older: LookupLevels, numbers: Ints, columns: Sequence[str]) -> Lo
                 return None
             found, rows = hits
             if file.name in older.vectors:
-                stay = ~_among(rows, older.vectors[file.name])
+                stay = ~_mask_deleted(rows, older.vectors[file.name])
                 found, rows = found[stay], rows[stay]
             if len(rows):
                 gone[start + found] = True
@@ -114,7 +114,7 @@ def _by_number(older: LookupLevels, numbers: Ints, columns: Sequence[str]) -> Lo
 
 def _bounds(older: LookupLevels, files: Sequence[DataFileMeta]) -> tuple[Ints, Ints]:
     """The smallest and the greatest key of each file, as numbers."""
-    held = [held_keys.ends(older.handle, older.path(file)) for file in files]
+    held = [held_keys.cached_key_range(older.handle, older.path(file)) for file in files]
     if None not in held:
         found = np.array(held, np.int64)
         return found[:, 0], found[:, 1]
@@ -123,7 +123,7 @@ def _bounds(older: LookupLevels, files: Sequence[DataFileMeta]) -> tuple[Ints, I
     return numbers[: len(files)], numbers[len(files) :]
 
 
-def _among(rows: Ints, deleted: NDArray[np.unsignedinteger]) -> Bools:
+def _mask_deleted(rows: Ints, deleted: NDArray[np.unsignedinteger]) -> Bools:
     """Which of some rows are among others; both ascend."""
     at = np.searchsorted(deleted, rows.astype(deleted.dtype))
     at[at == len(deleted)] = 0
@@ -133,10 +133,10 @@ def _among(rows: Ints, deleted: NDArray[np.unsignedinteger]) -> Bools:
 def _by_join(older: LookupLevels, keys: pl.DataFrame, columns: Sequence[str]) -> LookupResult:
     """The same for keys of any columns, distinct, by reading the keys of files."""
     left = _as_bits(keys.select(cols(older.key)))
-    parts = [_none(older, columns)]
+    parts = [_empty_rows(older, columns)]
     positions: dict[str, Ints] = {}
     for run in older.runs:
-        for files in _grouped(_touched(older, run.files, keys) if left.height else []):
+        for files in _group_files(_select_overlapping(older, run.files, keys) if left.height else []):
             hits = _hits(older, files, left)
             if not hits.height:
                 continue
@@ -148,7 +148,7 @@ def _by_join(older: LookupLevels, keys: pl.DataFrame, columns: Sequence[str]) ->
     return LookupResult(rows=pl.concat(parts), positions=positions)
 
 
-def _touched(older: LookupLevels, files: Sequence[DataFileMeta], keys: pl.DataFrame) -> list[DataFileMeta]:
+def _select_overlapping(older: LookupLevels, files: Sequence[DataFileMeta], keys: pl.DataFrame) -> list[DataFileMeta]:
     """The files whose key range holds one of the keys: counted in one sorted list of all bounds and keys."""
     low = slices.keys(older.handle, [file.min_key for file in files])
     high = slices.keys(older.handle, [file.max_key for file in files])
@@ -165,7 +165,7 @@ def _touched(older: LookupLevels, files: Sequence[DataFileMeta], keys: pl.DataFr
     return [file for file, one, other in zip(files, before, until, strict=True) if other > one]
 
 
-def _grouped(files: Sequence[DataFileMeta]) -> Iterator[list[DataFileMeta]]:
+def _group_files(files: Sequence[DataFileMeta]) -> Iterator[list[DataFileMeta]]:
     """Files to be looked through at once."""
     group: list[DataFileMeta] = []
     for file in files:
@@ -183,10 +183,10 @@ def _hits(older: LookupLevels, files: Sequence[DataFileMeta], left: pl.DataFrame
     first = older.key[0]
     bounds = []
     if handle.schema.field(first).type.root not in ("FLOAT", "DOUBLE") and not left[first].null_count():
-        bounds = [col(first).is_between(*ends(left[first]))]
+        bounds = [col(first).is_between(*min_max_literals(left[first]))]
     deleted = {file.name: older.vectors[file.name] for file in files if file.name in older.vectors}
     scan = scan_files(handle, files, paths, handle.schema.key_fields, deletions=deleted, row_index=ROW, filters=bounds)
-    with refused(handle, paths):
+    with translate_polars_errors(handle, paths):
         found = scan.collect()
     return _as_bits(found).join(left, on=cols(older.key), how="semi", nulls_equal=True, maintain_order="left")
 
@@ -208,11 +208,11 @@ def _rows(older: LookupLevels, files: Sequence[DataFileMeta], where: Mapping[str
     fields = [handle.schema.field(name) for name in columns if name not in SYSTEM]
     masks = {name: positions.astype(np.uint64) for name, positions in where.items()}
     scan = scan_files(handle, hit, paths, fields, system=[name for name in columns if name in SYSTEM], row_masks=masks)
-    with refused(handle, paths):
+    with translate_polars_errors(handle, paths):
         return scan.select(cols(columns)).collect()
 
 
-def _none(older: LookupLevels, columns: Sequence[str]) -> pl.DataFrame:
+def _empty_rows(older: LookupLevels, columns: Sequence[str]) -> pl.DataFrame:
     types = polars_schema(older.handle.schema.fields) | SYSTEM | {LEVEL: pl.Int32()}
     return pl.DataFrame(schema={name: types[name] for name in (*columns, LEVEL)})
 

@@ -20,12 +20,12 @@ from polars.io.plugins import register_io_source
 from lakekit import world
 from lakekit.bucket import slices
 from lakekit.columns import LEVEL, ROW, cols, drop_columns
-from lakekit.data_file.reader import refused, scan_files
+from lakekit.data_file.reader import scan_files, translate_polars_errors
 from lakekit.data_file.row_kinds import is_counted
 from lakekit.errors import Corrupt, ValueOutOfRange
 from lakekit.format.polars_types import polars_schema
 from lakekit.lsm import merge, rule as rules
-from lakekit.model.row_kind import SHORT
+from lakekit.model.row_kind import KIND_TEXTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 KIND: Final = "_VALUE_KIND"
 SEQUENCE: Final = "_SEQUENCE_NUMBER"
-FEW = 0.1
+SELECTIVE_RATIO = 0.1
 """Below this share of all versions, those that satisfy a condition are worth looking up."""
 SYSTEM: dict[str, pl.DataType] = {KIND: pl.Int8(), SEQUENCE: pl.Int64()}
 
@@ -75,7 +75,7 @@ class MergeTask:
         return (*self.on_key, *self.bounds)
 
 
-def lazy(tasks: Sequence[MergeTask], fields: Sequence[Field], *, system: Sequence[str] = ()) -> pl.LazyFrame:
+def merge_lazily(tasks: Sequence[MergeTask], fields: Sequence[Field], *, system: Sequence[str] = ()) -> pl.LazyFrame:
     """The merged rows of some buckets with those columns, as a LazyFrame that decodes nothing before it is asked to.
 
     `system` may add `_VALUE_KIND` and `_SEQUENCE_NUMBER`: those of the row that stands, or of the last one that a fold took in.
@@ -88,22 +88,22 @@ def lazy(tasks: Sequence[MergeTask], fields: Sequence[Field], *, system: Sequenc
 
     def source(with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None) -> Iterator[pl.DataFrame]:  # noqa: ARG001 - the contract of Polars' sources
         wanted = list(schema) if with_columns is None else with_columns
-        found = _found(tasks, wanted or tasks[0].rule.key[:1], predicate, n_rows)
+        found = _merge_tasks(tasks, wanted or tasks[0].rule.key[:1], predicate, n_rows)
         # who asks for no column, as for row numbers alone, asks how many rows there are: a frame keeps its height when its last column is dropped
         yield from found if wanted else (drop_columns(frame, frame.columns) for frame in found)
 
     return register_io_source(source, schema=schema, is_pure=True)
 
 
-def _found(tasks: Sequence[MergeTask], wanted: Sequence[str], predicate: pl.Expr | None, n_rows: int | None) -> Iterator[pl.DataFrame]:
+def _merge_tasks(tasks: Sequence[MergeTask], wanted: Sequence[str], predicate: pl.Expr | None, n_rows: int | None) -> Iterator[pl.DataFrame]:
     """What a question of Polars' finds in some buckets, in their order."""
     pieces = (piece for task in tasks for piece in slices.split_by_key_range(task))
     if n_rows is not None:
-        return _first(pieces, wanted, predicate, n_rows)
+        return _merge_first_rows(pieces, wanted, predicate, n_rows)
     if tasks[0].on_key and sum(map(slices.decoded_bytes, tasks)) <= tasks[0].handle.options.lakekit_merge_memory_bytes:
         with suppress(ValueOutOfRange):  # of a row that may not stand: each bucket looks for itself
             sections = _sections(tasks, wanted, predicate)
-            return world.map_prefetch(lambda found: _merged(*found, wanted, predicate), sections, world.core_count())
+            return world.map_prefetch(lambda found: _merge_section(*found, wanted, predicate), sections, world.core_count())
     return world.map_prefetch(lambda piece: rows(piece, wanted, predicate), pieces, world.core_count())
 
 
@@ -122,7 +122,7 @@ def rows(task: MergeTask, names: Sequence[str], condition: pl.Expr | None) -> pl
 
 def select_winners(task: MergeTask) -> MergeTask:
     """Return the task with all rows deleted that do not stand: their values are not read, and not cast to the types of today."""
-    with refused(task.handle, task.paths):
+    with translate_polars_errors(task.handle, task.paths):
         keys = _read_keys(task, has_kinds=True).filter(*task.below).collect()
     check_kinds(keys[KIND], task.paths)
     wins = _mark_winners(task, keys, keep_deletes=True)
@@ -134,13 +134,13 @@ def select_winners(task: MergeTask) -> MergeTask:
 def _rows(task: MergeTask, names: Sequence[str], condition: pl.Expr | None) -> pl.DataFrame:
     if _filters_values(task, condition):
         assert condition is not None
-        with refused(task.handle, task.paths):
-            return _filtered(task, names, condition)
+        with translate_polars_errors(task.handle, task.paths):
+            return _merge_filtered(task, names, condition)
     [(_, found)] = _sections([task], names, condition)
-    return _merged(task, found, names, condition)
+    return _merge_section(task, found, names, condition)
 
 
-def _first(pieces: Iterable[MergeTask], wanted: Sequence[str], predicate: pl.Expr | None, n_rows: int) -> Iterator[pl.DataFrame]:
+def _merge_first_rows(pieces: Iterable[MergeTask], wanted: Sequence[str], predicate: pl.Expr | None, n_rows: int) -> Iterator[pl.DataFrame]:
     """What satisfies a condition of the first rows: Polars cuts before it filters, so the condition may not drop rows early."""
     used = wanted if predicate is None else list(dict.fromkeys((*wanted, *predicate.meta.root_names())))
     for piece in pieces:
@@ -154,7 +154,7 @@ def _first(pieces: Iterable[MergeTask], wanted: Sequence[str], predicate: pl.Exp
 def _sections(tasks: Sequence[MergeTask], names: Sequence[str], condition: pl.Expr | None) -> list[tuple[MergeTask, pl.DataFrame]]:
     """All versions that conditions on keys leave, with the columns that the merge of each task needs."""
     frames = [_section(task, names, condition) for task in tasks]
-    with refused(tasks[0].handle, [path for task in tasks for path in task.paths]):
+    with translate_polars_errors(tasks[0].handle, [path for task in tasks for path in task.paths]):
         found = [frames[0].collect()] if len(frames) == 1 else pl.collect_all(frames)
     return list(zip(tasks, found, strict=True))
 
@@ -165,16 +165,16 @@ def _section(task: MergeTask, names: Sequence[str], condition: pl.Expr | None) -
         needed: AbstractSet[str] = {*task.rule.key, *task.rule.sequence_fields, *used}
         system = _age(task, {*used, KIND} if _has_kinds(task) else used)
     else:
-        needed = set(rules.needed(task.rule, [name for name in dict.fromkeys((*names, *used)) if name not in SYSTEM]))
+        needed = set(rules.required_columns(task.rule, [name for name in dict.fromkeys((*names, *used)) if name not in SYSTEM]))
         system = _age(task, {KIND, *used})
     return _scan(task, [name for name in task.handle.schema.names if name in needed], system=system).filter(*task.below)
 
 
-def _merged(task: MergeTask, found: pl.DataFrame, names: Sequence[str], condition: pl.Expr | None) -> pl.DataFrame:
+def _merge_section(task: MergeTask, found: pl.DataFrame, names: Sequence[str], condition: pl.Expr | None) -> pl.DataFrame:
     """What the engine makes of a section, as far as it satisfies `condition`."""
     if not merge.selects_rows(task.rule):
         check_kinds(found[KIND], task.paths)
-        with file_named(task.paths):
+        with add_file_path(task.paths):
             merged = merge.merge(found, task.rule, keep_deletes=task.keeps_deletes)
         return (merged if condition is None else merged.filter(condition)).select(cols(names))
     kinds = _has_kinds(task)
@@ -198,7 +198,7 @@ def _filters_values(task: MergeTask, condition: pl.Expr | None) -> bool:
     return not {*task.rule.key, *task.rule.sequence_fields}.issuperset(condition.meta.root_names())
 
 
-def _filtered(task: MergeTask, names: Sequence[str], condition: pl.Expr) -> pl.DataFrame:
+def _merge_filtered(task: MergeTask, names: Sequence[str], condition: pl.Expr) -> pl.DataFrame:
     """Winners that satisfy a condition on values: first the versions that do, then, of their keys alone, which version stands."""
     kinds = _has_kinds(task)
     used = {*names, *condition.meta.root_names()}
@@ -210,7 +210,7 @@ def _filtered(task: MergeTask, names: Sequence[str], condition: pl.Expr) -> pl.D
     keys = _read_keys(task, has_kinds=kinds).filter(*task.bounds).collect()
     if kinds:
         check_kinds(keys[KIND], task.paths)
-    if found.height < keys.height * FEW and not any(keys.schema[name].is_float() for name in task.rule.key):
+    if found.height < keys.height * SELECTIVE_RATIO and not any(keys.schema[name].is_float() for name in task.rule.key):
         keys = keys.join(found.select(cols(task.rule.key)), on=cols(task.rule.key), how="semi", nulls_equal=True, maintain_order="left")
     wins = _mark_winners(task, keys, keep_deletes=task.keeps_deletes or not kinds)
     return found.filter(pl.Series(wins[found[ROW].to_numpy()])).select(cols(names))
@@ -231,7 +231,7 @@ def _mark_winners(task: MergeTask, keys: pl.DataFrame, *, keep_deletes: bool) ->
 
 
 @contextmanager
-def file_named(paths: Sequence[str]) -> Iterator[None]:
+def add_file_path(paths: Sequence[str]) -> Iterator[None]:
     """Around a merge of rows of some files: `Corrupt` about a value, which knows no file, gets their paths."""
     try:
         yield
@@ -245,10 +245,10 @@ def file_named(paths: Sequence[str]) -> Iterator[None]:
 def check_kinds(kinds: pl.Series, paths: Sequence[str] = ()) -> None:
     """Raises `Corrupt` for a byte that is no row kind; `paths` are the files it may come from."""
     low, high = kinds.min(), kinds.max()
-    if kinds.null_count() or (isinstance(low, int) and isinstance(high, int) and not 0 <= low <= high < len(SHORT)):
+    if kinds.null_count() or (isinstance(low, int) and isinstance(high, int) and not 0 <= low <= high < len(KIND_TEXTS)):
         where = f"{paths[0]} or a file merged with it" if paths else "a data file"
-        strange = "null" if kinds.null_count() else high if isinstance(high, int) and high >= len(SHORT) else low
-        raise Corrupt(f"{where} holds the row kind {strange!r}; there are 0 to {len(SHORT) - 1}", path=paths[0] if paths else None, field=KIND)
+        strange = "null" if kinds.null_count() else high if isinstance(high, int) and high >= len(KIND_TEXTS) else low
+        raise Corrupt(f"{where} holds the row kind {strange!r}; there are 0 to {len(KIND_TEXTS) - 1}", path=paths[0] if paths else None, field=KIND)
 
 
 def _age(task: MergeTask, asked: AbstractSet[str]) -> list[str]:

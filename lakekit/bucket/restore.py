@@ -55,7 +55,7 @@ class RestoredBucket:
         return self.live()
 
 
-NOTHING = RestoredBucket()
+EMPTY_BUCKET = RestoredBucket()
 """A bucket of a table without snapshots, and what a writer starts from that replaces everything (INSERT OVERWRITE)."""
 
 
@@ -116,7 +116,7 @@ class SnapshotBuckets:
     def bucket(self, partition: bytes, bucket: int) -> RestoredBucket:
         """One bucket. Raises as `load` does."""
         if self.snapshot is None:
-            return NOTHING
+            return EMPTY_BUCKET
         known = self._known(partition)
         index = self._index_entries().get((partition, bucket), [])
         return RestoredBucket(
@@ -174,7 +174,7 @@ class SnapshotBuckets:
                 del self._totals[partition], self._greatest[partition]
             raise
         found = {partition: sequences.PartitionSequences(self._greatest[partition], self._totals[partition]) for partition in partitions}
-        sequences.keep(self.handle, self.snapshot, found)
+        sequences.cache_sequences(self.handle, self.snapshot, found)
 
     def _keep(self, live: ManifestEntries) -> None:
         """Entries by place, how far their sequence numbers go, and how many buckets each partition has."""

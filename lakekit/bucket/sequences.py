@@ -43,7 +43,7 @@ def find(handle: TableContext, snapshot: Snapshot, partition: bytes) -> Partitio
     return known.partitions.get(partition) if known is not None and known.end == snapshot else None
 
 
-def keep(handle: TableContext, snapshot: Snapshot, found: Mapping[bytes, PartitionSequences]) -> None:
+def cache_sequences(handle: TableContext, snapshot: Snapshot, found: Mapping[bytes, PartitionSequences]) -> None:
     """Keeps what was read of some partitions."""
     known: _CachedSequences | None = handle.world.decoded.get(_key(handle))
     before = known.partitions if known is not None and known.end == snapshot else {}
@@ -59,11 +59,11 @@ def remember(handle: TableContext, before: Snapshot, made: Snapshot, rows: Itera
     for kind, partition, bucket, total, file in rows:
         if kind == ADD and partition in known.partitions:
             added.setdefault(partition, []).append((bucket, total, file.max_sequence_number))
-    changed = {partition: _grown(known.partitions[partition], files) for partition, files in added.items()}
+    changed = {partition: _add_files(known.partitions[partition], files) for partition, files in added.items()}
     _put(handle, made, {name: found for name, found in {**known.partitions, **changed}.items() if found is not None} if changed else known.partitions)
 
 
-def _grown(known: PartitionSequences, files: Iterable[tuple[int, int, int]]) -> PartitionSequences | None:
+def _add_files(known: PartitionSequences, files: Iterable[tuple[int, int, int]]) -> PartitionSequences | None:
     """What is known of a partition once files came: a bucket, how many there are and the greatest number of each. None where they contradict it."""
     greatest, total_buckets = dict(known.greatest), known.total_buckets
     for bucket, total, number in files:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lakekit.codec import binary_row
 from lakekit.columns import col, cols
-from lakekit.data_file.reader import refused, scan_files
+from lakekit.data_file.reader import scan_files, translate_polars_errors
 from lakekit.format.polars_types import polars_schema
 from lakekit.lsm import sorted_runs
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lakekit.metadata.table_context import TableContext
     from lakekit.types import DataType, Field
 
-DECODED = 6
+DECODED_RATIO = 6
 """About how many bytes of memory a byte of a compressed data file becomes while it is merged: measured on ten mixed columns."""
 
 
@@ -39,7 +39,7 @@ _PER_SLICE = 1000
 
 def decoded_bytes(task: MergeTask) -> int:
     """About how much memory all rows of its files take."""
-    return sum(file.size_bytes for file in task.files) * DECODED
+    return sum(file.size_bytes for file in task.files) * DECODED_RATIO
 
 
 def row_bytes(fields: Iterable[Field]) -> int:
@@ -66,25 +66,25 @@ def split_by_key_range(task: MergeTask, weight_bytes: int | None = None) -> list
     rows = np.array([file.row_count for file in task.files])
     ranges = sorted_runs.split_key_ranges(low, high, rows, -(-int(rows.sum()) // pieces))
     if 2 * len(ranges) <= pieces and weight_bytes is not None and not any(field.type.nullable for field in task.handle.schema.key_fields):
-        return _sampled(task, pieces)
-    return [task] if len(ranges) < 2 else [part for one in ranges if (part := _within(task, one, low, high)).files]
+        return _split_by_sample(task, pieces)
+    return [task] if len(ranges) < 2 else [part for one in ranges if (part := _restrict_to_range(task, one, low, high)).files]
 
 
-def _sampled(task: MergeTask, pieces: int) -> list[MergeTask]:
+def _split_by_sample(task: MergeTask, pieces: int) -> list[MergeTask]:
     """Slices by the whole key, where its first column has too few values to cut between: every so many keys of the files tell where."""
     fields = task.handle.schema.key_fields
     every = max(1, sum(file.row_count for file in task.files) // (pieces * _PER_SLICE))
     names = [field.name for field in fields]
-    with refused(task.handle, task.paths):
+    with translate_polars_errors(task.handle, task.paths):
         scan = scan_files(task.handle, task.files, task.paths, fields, deletions=task.deletions, snapshot_id=task.snapshot_id)
         found = scan.filter(*task.bounds).gather_every(every).collect().sort(cols(names))
     places = np.arange(1, pieces) * found.height // pieces
     cuts = found[np.unique(places)].unique(maintain_order=True) if found.height else found
-    bounds = [None, *(_from(cuts[at]) for at in range(cuts.height)), None]
-    return [replace(task, bounds=(*task.bounds, *_between(low, high))) for low, high in pairwise(bounds)]
+    bounds = [None, *(_key_at_least(cuts[at]) for at in range(cuts.height)), None]
+    return [replace(task, bounds=(*task.bounds, *_range_bounds(low, high))) for low, high in pairwise(bounds)]
 
 
-def _from(key: pl.DataFrame) -> pl.Expr:
+def _key_at_least(key: pl.DataFrame) -> pl.Expr:
     """Keys that do not come before one."""
     *others, last = key.columns
     found = col(last) >= pl.lit(key[last])
@@ -93,7 +93,7 @@ def _from(key: pl.DataFrame) -> pl.Expr:
     return found
 
 
-def _between(low: pl.Expr | None, high: pl.Expr | None) -> list[pl.Expr]:
+def _range_bounds(low: pl.Expr | None, high: pl.Expr | None) -> list[pl.Expr]:
     return [*([] if low is None else [low]), *([] if high is None else [~high])]
 
 
@@ -105,7 +105,7 @@ def keys(handle: TableContext, rows: Sequence[bytes]) -> pl.DataFrame:
     return pl.DataFrame([pl.Series(field.name, values).cast(types[field.name]) for field, values in zip(fields, decoded, strict=True)])
 
 
-def _within(task: MergeTask, one: KeyRange, low: pl.DataFrame, high: pl.DataFrame) -> MergeTask:
+def _restrict_to_range(task: MergeTask, one: KeyRange, low: pl.DataFrame, high: pl.DataFrame) -> MergeTask:
     """The task for one key range."""
     reach = pl.DataFrame([low[one.column].alias("low"), high[one.column].alias("high")])
     conditions = [pl.lit(True)]

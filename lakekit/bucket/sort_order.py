@@ -18,7 +18,7 @@ import polars as pl
 
 from lakekit.bucket import slices
 from lakekit.columns import CURVE, col
-from lakekit.data_file.reader import refused
+from lakekit.data_file.reader import translate_polars_errors
 from lakekit.errors import InvalidOption
 from lakekit.lsm import key_codes, space_filling_curves
 
@@ -35,7 +35,7 @@ Strategy = Literal["order", "zorder", "hilbert"]
 STRATEGIES = ("order", "zorder", "hilbert")
 CLUSTERING = "clustering.columns"
 
-_UNORDERED = frozenset(("ARRAY", "MAP", "MULTISET", "ROW", "VARIANT", "VECTOR", "BLOB"))
+_UNORDERED_ROOTS = frozenset(("ARRAY", "MAP", "MULTISET", "ROW", "VARIANT", "VECTOR", "BLOB"))
 _MOST_ZORDER = 4
 """So many columns are in a z-order where nobody says; more follow a Hilbert curve."""
 _PER_RANGE = 1000
@@ -68,7 +68,7 @@ class SortOrder:
         return frame if self.strategy == "order" else frame.with_columns(self.keys(frame).to_series().alias(CURVE))
 
 
-def ordering(handle: TableContext, names: Sequence[str], strategy: str, *, key: str = "order_by", strategy_key: str = "strategy") -> SortOrder:
+def make_sort_order(handle: TableContext, names: Sequence[str], strategy: str, *, key: str = "order_by", strategy_key: str = "strategy") -> SortOrder:
     """The order that some columns give, checked. Raises `InvalidOption` naming `key` or `strategy_key`."""
     if strategy not in STRATEGIES:
         raise InvalidOption(f"there is no strategy {strategy!r}; there are {', '.join(STRATEGIES)}", key=strategy_key, value=str(strategy))
@@ -80,7 +80,7 @@ def ordering(handle: TableContext, names: Sequence[str], strategy: str, *, key: 
             raise InvalidOption(f"{handle.name} has no column {name!r} to sort by; it has {', '.join(known)}", key=key, value=str(name))
         if name in names[:at]:
             raise InvalidOption(f"{key} names column {name!r} twice", key=key, value=name)
-        if known[name].type.root in _UNORDERED:
+        if known[name].type.root in _UNORDERED_ROOTS:
             raise InvalidOption(f"column {name!r} of {handle.name} is of type {known[name].type}, which has no order to sort by", key=key, value=name)
     if strategy == "hilbert" and len(names) == 1:
         raise InvalidOption(f"Hilbert sort needs at least two columns, and {key} names {names[0]!r} alone", key=key, value=names[0])
@@ -90,20 +90,20 @@ def ordering(handle: TableContext, names: Sequence[str], strategy: str, *, key: 
     return SortOrder(fields=tuple(known[name] for name in names), strategy=cast("Strategy", strategy), text_bytes=text_bytes)
 
 
-def clustering(handle: TableContext) -> SortOrder:
-    """The order that `clustering.columns` and `clustering.strategy` ask for. Raises `InvalidOption`, also where they name no column."""
+def clustering_order(handle: TableContext) -> SortOrder:
+    """The order that `clustering_order.columns` and `clustering_order.strategy` ask for. Raises `InvalidOption`, also where they name no column."""
     options = handle.options
     names, strategy = options.clustering_columns, options.clustering_strategy.strip().lower()
     if strategy == "auto":
         strategy = "order" if len(names) == 1 else "zorder" if len(names) <= _MOST_ZORDER else "hilbert"
-    return ordering(handle, names, strategy, key=CLUSTERING, strategy_key="clustering.strategy")
+    return make_sort_order(handle, names, strategy, key=CLUSTERING, strategy_key="clustering.strategy")
 
 
-def of_writes(handle: TableContext) -> SortOrder | None:
-    """The order that the rows of one commit are written in, where the options want one: `clustering.columns` alone, or incremental with `optimize-write`."""
+def write_order(handle: TableContext) -> SortOrder | None:
+    """The order that the rows of one commit are written in, where the options want one: `clustering_order.columns` alone, or incremental with `optimize-write`."""
     options = handle.options
     is_on = options.clustering_columns and (not options.clustering_incremental or options.clustering_incremental_optimize_write)
-    return clustering(handle) if is_on and handle.kind == "append" and not handle.has_buckets else None
+    return clustering_order(handle) if is_on and handle.kind == "append" and not handle.has_buckets else None
 
 
 def order(columns: pl.DataFrame) -> NDArray[np.int64]:
@@ -121,7 +121,7 @@ def ranges(of: pl.DataFrame, cuts: pl.DataFrame) -> NDArray[np.int64]:
 
 def pieces_of(handle: TableContext, row_count: int, size_bytes: int) -> int:
     """How many times memory some rows take; they are held twice: as they were read and in their place."""
-    decoded = size_bytes * slices.DECODED
+    decoded = size_bytes * slices.DECODED_RATIO
     limit = max(1, handle.options.lakekit_merge_memory_bytes)
     return -(-max(decoded, 2 * row_count * slices.row_bytes(handle.schema.fields)) // limit)
 
@@ -167,7 +167,7 @@ class SortInput:
         if pieces <= 1:
             return self.order.keys(pl.DataFrame(schema=self.scan(self.order.fields).collect_schema()))
         every = max(1, self.row_count // (pieces * _PER_RANGE))
-        with refused(self.handle, self.paths):
+        with translate_polars_errors(self.handle, self.paths):
             sample = self.order.keys(self.scan(self.order.fields).gather_every(every).collect())
         placed = sample[order(sample)]
         return placed[np.unique(np.arange(1, pieces) * placed.height // pieces)].unique(maintain_order=True) if placed.height else placed
@@ -175,5 +175,5 @@ class SortInput:
     def _batches(self) -> Iterator[pl.DataFrame]:
         scan = self.scan(self.handle.schema.fields)
         yield scan.clear().collect()
-        with refused(self.handle, self.paths):
+        with translate_polars_errors(self.handle, self.paths):
             yield from scan.collect_batches(chunk_size=_ROWS, maintain_order=True)

@@ -149,7 +149,7 @@ class MergeTree:
     def _full(self) -> CompactionUnit | None:
         due = expiry(self.handle, self.handle.world.now_ms())
         gone = {} if self.vectors is None else self.vectors.positions
-        return compaction_picker.full(
+        return compaction_picker.pick_full(
             self.levels,
             self.handle.options,
             has_vector=lambda file: file.name in gone,

@@ -187,8 +187,8 @@ class WriteBuffer:
         found = [(0, 0)]
         for at in range(cuts.height):
             cut = cuts[at]
-            chunk = _smaller(run.firsts, cut, self.key)
-            found.append((chunk - 1, _smaller(self.spill.get(*run.places[chunk - 1]).select(cols(self.key)), cut, self.key)) if chunk else (0, 0))
+            chunk = _count_smaller(run.firsts, cut, self.key)
+            found.append((chunk - 1, _count_smaller(self.spill.get(*run.places[chunk - 1]).select(cols(self.key)), cut, self.key)) if chunk else (0, 0))
         return [*found, (len(run.rows), 0)]
 
     def _between(self, run: SpilledRun, start: tuple[int, int], end: tuple[int, int]) -> Iterator[pl.DataFrame]:
@@ -200,7 +200,7 @@ class WriteBuffer:
                 yield self.spill.get(*run.places[chunk]).slice(first, last - first)
 
 
-def _smaller(keys: pl.DataFrame, cut: pl.DataFrame, key: Sequence[str]) -> int:
+def _count_smaller(keys: pl.DataFrame, cut: pl.DataFrame, key: Sequence[str]) -> int:
     """How many of some sorted keys are smaller than another: before equal ones the other stays first."""
     both = pl.concat([cut.select(cols(key)), keys.select(cols(key))]).with_row_index(PLACE)
     return int(by_key(both, key)[PLACE].arg_min() or 0)

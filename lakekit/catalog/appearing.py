@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lakekit.errors import CommitStateUnknown, DatabaseAlreadyExists, LakekitError, TableAlreadyExists
 from lakekit.maintenance import atomic_create
-from lakekit.world import REAL
+from lakekit.world import REAL_RUNTIME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,7 +43,7 @@ def create_or_wait(metastore: Metastore, name: Identifier, define: Define) -> No
                 raise
         else:
             return
-        REAL.wait(pause_ms)
+        REAL_RUNTIME.wait(pause_ms)
         pause_ms = min(2 * pause_ms, _LONGEST_PAUSE_MS)
 
 
@@ -59,7 +59,7 @@ def create_database_once(metastore: Metastore, database: str, properties: Mappin
 def _age_ms(ground: TableLocation) -> int | None:
     """How long ago the first file of a table was written; None where it is gone again."""
     found = ground.storage.stat(ground.layout.schema(0))
-    return None if found is None else REAL.now_ms() - found.modified_ms
+    return None if found is None else REAL_RUNTIME.now_ms() - found.modified_ms
 
 
 def check_free(metastore: Metastore, name: Identifier, otherwise: str) -> None:
@@ -68,7 +68,7 @@ def check_free(metastore: Metastore, name: Identifier, otherwise: str) -> None:
         raise TableAlreadyExists(f'{name.full} is in "{metastore.where}" already, and {otherwise}; choose another name', name=name.full)
 
 
-def appear(metastore: Metastore, name: Identifier, make: Define, meanwhile: str) -> None:
+def create_and_register(metastore: Metastore, name: Identifier, make: Define, meanwhile: str) -> None:
     """Has a table made and makes it known. `meanwhile`: during what somebody else may have made one. Raises `TableAlreadyExists`, and what `make` raises."""
     made: list[TableLocation] = []
 

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 from lakekit import plugins, storage as storages, world
 from lakekit.catalog import appearing, cloning, compacting, identifier, listing, materialized, migrate as migrating, repairing, sys_tables, views
-from lakekit.catalog.metastore import missing, missing_database, properties_of, some
+from lakekit.catalog.metastore import join_names, missing_database, missing_identifier, properties_of
 from lakekit.catalog.options import CatalogOptions, locations_of
 from lakekit.catalog.seen import CatalogCache
 from lakekit.catalog.system_table import SystemTable
-from lakekit.catalog.uris import hidden
+from lakekit.catalog.uris import redact_uri
 from lakekit.draw import cards, html
 from lakekit.errors import DatabaseAlreadyExists, InvalidOption, LakekitError, TableAlreadyExists, ViewAlreadyExists
 from lakekit.format_table.kinds import FORMAT_TABLE
@@ -31,7 +31,7 @@ from lakekit.options.table_options import normalize_keys
 from lakekit.system_tables import registry as system_tables
 from lakekit.table import Table
 from lakekit.table.creating import define
-from lakekit.table.format_tables import define_format_table, define_object_table, of_kind
+from lakekit.table.format_tables import define_format_table, define_object_table, to_table_of_kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -107,7 +107,7 @@ class Catalog:
             raise missing_database(metastore.where, name, metastore.databases())
         inside = metastore.tables(name)
         if inside and not cascade:
-            raise InvalidOption(f"Database {name} is not empty. It holds {some(inside)}; cascade=True drops them too", key="cascade", value=None)
+            raise InvalidOption(f"Database {name} is not empty. It holds {join_names(inside)}; cascade=True drops them too", key="cascade", value=None)
         for table in [] if metastore.is_linked(name) else inside:
             metastore.drop_table(identifier.Identifier(database=name, table=table))
         metastore.drop_database(name, cascade=cascade)
@@ -122,11 +122,11 @@ class Catalog:
         catalog's own tables, which are in no other listing. Raises `DatabaseNotFound`.
         """
         if database == identifier.SYSTEM:
-            return listing.of_system(sys_tables.TABLES, details=details)
+            return listing.list_system_tables(sys_tables.TABLES, details=details)
         metastore = self._names() if database is None else self._there(database)
         wanted = [database] if database is not None else self.databases()
         there = [(one, name) for one in wanted for name in metastore.tables(one)]
-        return listing.listed(there, lambda name: self._table(metastore, name), self._settings(), details=details)
+        return listing.list_tables(there, lambda name: self._table(metastore, name), self._settings(), details=details)
 
     def exists(self, name: str) -> bool:
         """Whether there is a table of that name ("db.t", also "db.t$files" and "db.t$branch_dev"); without a dot, a database."""
@@ -161,11 +161,11 @@ class Catalog:
         metastore = self._names()
         found = self._table(metastore, parsed, FrozenDict(normalize_keys(options or {})))
         if not metastore.has_table(parsed.database, parsed.table):
-            view = None if parsed.branch or parsed.system else views.known(self, metastore, parsed, self._seen.views)
+            view = None if parsed.branch or parsed.system else views.find_view(self, metastore, parsed, self._seen.views)
             if view is None:
-                raise missing(metastore, parsed)
+                raise missing_identifier(metastore, parsed)
             return cast("Table", view)
-        found = listing.check_shown(of_kind(found, materialized.kinds(self)), self._settings)
+        found = listing.check_shown(to_table_of_kind(found, materialized.kinds(self)), self._settings)
         return found if parsed.system is None else cast("Table", SystemTable(table=found, name=system_tables.check(parsed.system, found.name)))
 
     def __getitem__(self, name: str) -> Table:
@@ -256,7 +256,7 @@ class Catalog:
         if metastore.has_table(parsed.database, parsed.table):
             raise TableAlreadyExists(f'{parsed.full} is in "{metastore.where}" already; open it with cat.table', name=parsed.full)
         metastore.create_table(parsed, define)
-        return of_kind(self._table(metastore, parsed, made_with={"path": location}))
+        return to_table_of_kind(self._table(metastore, parsed, made_with={"path": location}))
 
     def drop_table(self, name: str, *, if_exists: bool = False) -> None:
         """Drops a table and deletes its files, but for data files at external paths; of a table that is a link, only the link. A warning names what stays.
@@ -268,7 +268,7 @@ class Catalog:
         if metastore.has_table(parsed.database, parsed.table):
             metastore.drop_table(parsed)
         elif not if_exists:
-            raise missing(metastore, parsed)
+            raise missing_identifier(metastore, parsed)
 
     def rename_table(self, name: str, to: str, *, if_exists: bool = False) -> None:
         """Gives a table another name, in this or another database; its folder moves with it. Jobs that have the table open lose it.
@@ -280,7 +280,7 @@ class Catalog:
         if not metastore.has_table(old.database, old.table):
             if if_exists:
                 return
-            raise missing(metastore, old)
+            raise missing_identifier(metastore, old)
         self._there(new.database)
         if metastore.has_table(new.database, new.table):
             raise TableAlreadyExists(f"{new.full} is a table already: {old.full} keeps its name", name=new.full)
@@ -367,7 +367,7 @@ class Catalog:
         metastore = self._there(parsed.database)
         if metastore.has_table(parsed.database, parsed.table):
             raise TableAlreadyExists(f"{parsed.full} is a table; a table and a view do not share a name", name=parsed.full)
-        there = views.known(self, metastore, parsed, self._seen.views)
+        there = views.find_view(self, metastore, parsed, self._seen.views)
         if there is not None:
             return views.existing_view(there, if_not_exists=if_not_exists)
         made = views.define(self, parsed.full, query, columns=columns, dialects=dialects, comment=comment, temporary=temporary)
@@ -375,9 +375,9 @@ class Catalog:
             self._seen.views[parsed.full] = made
         else:
             try:
-                views.keeper(metastore).put_view(parsed, views.to_text(made))
+                views.require_view_store(metastore).put_view(parsed, views.to_text(made))
             except ViewAlreadyExists:  # somebody made it just now
-                there = views.known(self, metastore, parsed, self._seen.views)
+                there = views.find_view(self, metastore, parsed, self._seen.views)
                 if not if_not_exists or there is None:
                     raise
                 return there
@@ -387,14 +387,16 @@ class Catalog:
         """Forgets a view. Raises `ViewNotFound`, unless `if_exists`."""
         parsed = identifier.data_table(name, "dropView")
         if self._seen.views.pop(parsed.full, None) is None and not views.without_view(self._names(), parsed) and not if_exists:
-            raise views.missing(parsed.full, self.views(parsed.database)["view"].to_list())
+            raise views.missing_view(parsed.full, self.views(parsed.database)["view"].to_list())
 
     def views(self, database: str | None = None) -> pl.DataFrame:
         """A row a view, of one database or of all: `database`, `view`, `temporary`, `query`, `comment`. Raises `DatabaseNotFound`, `Corrupt`."""
         metastore = self._names() if database is None else self._there(database)
         wanted = self.databases() if database is None else [database]
-        kept = [views.from_text(self, f"{one}.{view}", text, metastore.where) for one in wanted for view, text in views.kept(metastore, one).items()]
-        return views.listed([*kept, *(view for name, view in self._seen.views.items() if name.partition(".")[0] in wanted)])
+        kept = [
+            views.from_text(self, f"{one}.{view}", text, metastore.where) for one in wanted for view, text in views.read_stored_views(metastore, one).items()
+        ]
+        return views.list_views([*kept, *(view for name, view in self._seen.views.items() if name.partition(".")[0] in wanted)])
 
     # ---- all of them ----------------------------------------------------------------------------------------------------------------------
 
@@ -455,7 +457,7 @@ class Catalog:
     def _facts(self) -> list[tuple[str, Any]]:
         seen = self._seen.databases
         told = [] if seen is None else [("databases", ", ".join(seen) or "none")]
-        uri = [] if self.uri is None else [("uri", hidden(self.uri))]
+        uri = [] if self.uri is None else [("uri", redact_uri(self.uri))]
         return [("warehouse", self.warehouse or "as the metastore says"), ("metastore", self.metastore), *uri, *told]
 
     def __repr__(self) -> str:
@@ -471,7 +473,7 @@ class Catalog:
         if self.storage is None:
             storage, root = storages.open(self.warehouse or "/", self.storage_options)
         else:
-            storage, root = storages.confined(self.storage, self.warehouse or "/"), self.warehouse
+            storage, root = storages.confine(self.storage, self.warehouse or "/"), self.warehouse
         return CatalogOptions(
             warehouse=root if self.warehouse else "", storage=storage, uri=self.uri, options=self.options, storage_options=self.storage_options
         )

@@ -29,4 +29,4 @@ def clone(source: TableContext, metastore: Metastore, to: str, at: int | str | d
     """
     name = identifier.new_table(to, "createTable")
     appearing.check_free(metastore, name, f"{source.name} was not copied")
-    appearing.appear(metastore, name, lambda ground: cloning.clone(source, ground, at), f"{source.name} was copied")
+    appearing.create_and_register(metastore, name, lambda ground: cloning.clone(source, ground, at), f"{source.name} was copied")

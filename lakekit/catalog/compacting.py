@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from lakekit.catalog.metastore import some
+from lakekit.catalog.metastore import join_names
 from lakekit.errors import InvalidOption, LakekitError
 from lakekit.format_table.kinds import FORMAT_TABLE
 from lakekit.options.features import OBJECTS
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lakekit.catalog.catalog import Catalog
 
 _SCHEMA = {"database": pl.String, "table": pl.String, "done": pl.String, "snapshot_id": pl.Int64, "error": pl.String}
-_LISTED = {FORMAT_TABLE: "it is a folder of files, without levels", OBJECTS: "its rows are what its location holds"}
+_SKIP_REASONS = {FORMAT_TABLE: "it is a folder of files, without levels", OBJECTS: "its rows are what its location holds"}
 
 
 class TableSelection(NamedTuple):
@@ -38,11 +38,11 @@ class TableSelection(NamedTuple):
 
 def compact(cat: Catalog, wanted: TableSelection, *, full: bool, idle: str | timedelta | None, options: Mapping[str, Any] | None) -> pl.DataFrame:
     """A row a table: `done` is compacted, nothing to do, skipped or failed. Raises `InvalidOption` for a pattern that is none, or that fits no table."""
-    rows = [(database, table, *_one(cat, f"{database}.{table}", full, idle, options)) for database, table in _chosen(cat, wanted)]
+    rows = [(database, table, *_compact_table(cat, f"{database}.{table}", full, idle, options)) for database, table in _select_tables(cat, wanted)]
     return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
 
 
-def _chosen(cat: Catalog, wanted: TableSelection) -> list[tuple[str, str]]:
+def _select_tables(cat: Catalog, wanted: TableSelection) -> list[tuple[str, str]]:
     databases, tables, excluding = (_pattern(key, text) for key, text in zip(("databases", "tables", "excluding"), wanted, strict=True))
     known = cat.databases()
     inside = [name for name in known if databases is None or databases.fullmatch(name)]
@@ -51,7 +51,7 @@ def _chosen(cat: Catalog, wanted: TableSelection) -> list[tuple[str, str]]:
     fits = [(tables is None or tables.fullmatch(name)) and not (excluding is not None and excluding.fullmatch(name)) for name in names]
     found = [pair for pair, is_in in zip(there, fits, strict=True) if is_in]
     if not found and any(text is not None for text in wanted):
-        has = f"tables are {some(names)}" if names else f"databases are {some(known)}" if known else "there are no databases"
+        has = f"tables are {join_names(names)}" if names else f"databases are {join_names(known)}" if known else "there are no databases"
         raise InvalidOption(f"these patterns of whole names fit no table, such as 'shop|web' and r'shop\\..*': {has}", key="tables", value=wanted.tables)
     return found
 
@@ -63,13 +63,13 @@ def _pattern(key: str, text: str | None) -> re.Pattern[str] | None:
         raise InvalidOption(f"{key}={text!r} is no regular expression: {wrong}", key=key, value=text) from None
 
 
-def _one(cat: Catalog, name: str, full: bool, idle: str | timedelta | None, options: Mapping[str, Any] | None) -> tuple[str, int | None, str | None]:
+def _compact_table(cat: Catalog, name: str, full: bool, idle: str | timedelta | None, options: Mapping[str, Any] | None) -> tuple[str, int | None, str | None]:
     """What became of one table: a word, the snapshot that came of it, and why it was left alone."""
     try:
         table = cat.table(name, options=options)
         kind = str(table.options.get("type", "table"))
-        if kind in _LISTED:
-            return "skipped", None, f"{name} is of type {kind}: {_LISTED[kind]}"
+        if kind in _SKIP_REASONS:
+            return "skipped", None, f"{name} is of type {kind}: {_SKIP_REASONS[kind]}"
         done = table.compact(full=full, idle=idle)
     except LakekitError as wrong:
         return "failed", None, wrong.message

@@ -37,8 +37,8 @@ def connect(
     given = texts(options)
     named = given.pop("metastore", None)
     kind = (named if named is not None and metastore == _DEFAULT else metastore).strip().lower()
-    uri = _one("uri", uri, given.pop("uri", None))
-    place = _one("warehouse", warehouse, given.pop("warehouse", None))
+    uri = _resolve_argument("uri", uri, given.pop("uri", None))
+    place = _resolve_argument("warehouse", warehouse, given.pop("warehouse", None))
     if named is not None and named.strip().lower() != kind:
         raise InvalidOption(f"metastore is {kind!r}, and {named!r} in options; give it once", key="metastore", value=named)
     known = plugins.names("catalog/metastores")
@@ -57,7 +57,7 @@ def connect(
     return Catalog(warehouse=root, metastore=kind, uri=uri, options=SecretOptions(given), storage_options=kept)
 
 
-def _one(key: str, argument: Any, option: str | None) -> Any:
+def _resolve_argument(key: str, argument: Any, option: str | None) -> Any:
     """An argument that may be given among the options instead."""
     if argument is not None and option is not None and str(argument) != option:
         raise InvalidOption(f"{key} is given twice, as an argument and, differently, in options; give it once", key=key, value=None)

@@ -19,16 +19,16 @@ from thrift.Thrift import TApplicationException, TException, TMessageType, TType
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport
 
-from lakekit.catalog.uris import hidden
+from lakekit.catalog.uris import redact_uri
 from lakekit.errors import InvalidOption, LimitExceeded, StorageFailed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _TIMEOUT_MS = 60_000
-_MOST = 1_000_000
+_MAX_ELEMENTS = 1_000_000
 """Items that an answer may claim to hold."""
-_DEEP = 20
+_MAX_DEPTH = 20
 
 Kind = Any
 """A type: a name of `_PLAIN`, ("list", kind), ("map", kind, kind), or a struct: field number -> (name, kind)."""
@@ -37,7 +37,7 @@ _TEXTS = ("map", "string", "string")
 _FIELD: Kind = {1: ("name", "string"), 2: ("type", "string"), 3: ("comment", "string")}
 _SERDE: Kind = {1: ("name", "string"), 2: ("serializationLib", "string"), 3: ("parameters", _TEXTS)}
 _ORDER: Kind = {1: ("col", "string"), 2: ("order", "i32")}
-_STORED: Kind = {
+_STORAGE_DESCRIPTOR: Kind = {
     1: ("cols", ("list", _FIELD)),
     2: ("location", "string"),
     3: ("inputFormat", "string"),
@@ -57,7 +57,7 @@ _TABLE: Kind = {
     4: ("createTime", "i32"),
     5: ("lastAccessTime", "i32"),
     6: ("retention", "i32"),
-    7: ("sd", _STORED),
+    7: ("sd", _STORAGE_DESCRIPTOR),
     8: ("partitionKeys", ("list", _FIELD)),
     9: ("parameters", _TEXTS),
     10: ("viewOriginalText", "string"),
@@ -72,16 +72,16 @@ _DATABASE: Kind = {
     6: ("ownerName", "string"),
     7: ("ownerType", "i32"),
 }
-_LOCKED: Kind = {1: ("type", "i32"), 2: ("level", "i32"), 3: ("dbname", "string"), 4: ("tablename", "string")}
-_WANTED: Kind = {1: ("component", ("list", _LOCKED)), 3: ("user", "string"), 4: ("hostname", "string"), 5: ("agentInfo", "string")}
-_LOCK: Kind = {1: ("lockid", "i64"), 2: ("state", "i32")}
+_LOCK_COMPONENT: Kind = {1: ("type", "i32"), 2: ("level", "i32"), 3: ("dbname", "string"), 4: ("tablename", "string")}
+_LOCK_REQUEST: Kind = {1: ("component", ("list", _LOCK_COMPONENT)), 3: ("user", "string"), 4: ("hostname", "string"), 5: ("agentInfo", "string")}
+_LOCK_RESPONSE: Kind = {1: ("lockid", "i64"), 2: ("state", "i32")}
 _LOCK_ID: Kind = {1: ("lockid", "i64")}
-_TOLD: Kind = {1: ("message", "string")}
+_FAULT: Kind = {1: ("message", "string")}
 
 _EXISTS, _INVALID, _META, _MISSING, _UNKNOWN, _REFUSED = (
     f"{name}Exception" for name in ("AlreadyExists", "InvalidObject", "Meta", "NoSuchObject", "UnknownDB", "InvalidOperation")
 )
-_LOCKING = {1: "NoSuchTxnException", 2: "TxnAbortedException", 3: "NoSuchLockException"}
+_LOCK_FAULTS = {1: "NoSuchTxnException", 2: "TxnAbortedException", 3: "NoSuchLockException"}
 CALLS: Mapping[str, tuple[tuple[Kind, ...], Kind, Mapping[int, str]]] = {
     "get_all_databases": ((), ("list", "string"), {1: _META}),
     "get_database": (("string",), _DATABASE, {1: _MISSING, 2: _META}),
@@ -94,8 +94,8 @@ CALLS: Mapping[str, tuple[tuple[Kind, ...], Kind, Mapping[int, str]]] = {
     "create_table": ((_TABLE,), None, {1: _EXISTS, 2: _INVALID, 3: _META, 4: _MISSING}),
     "alter_table_with_environment_context": (("string", "string", _TABLE, {1: ("properties", _TEXTS)}), None, {1: _REFUSED, 2: _META}),
     "drop_table": (("string", "string", "bool"), None, {1: _MISSING, 3: _META}),
-    "lock": ((_WANTED,), _LOCK, _LOCKING),
-    "check_lock": ((_LOCK_ID,), _LOCK, _LOCKING),
+    "lock": ((_LOCK_REQUEST,), _LOCK_RESPONSE, _LOCK_FAULTS),
+    "check_lock": ((_LOCK_ID,), _LOCK_RESPONSE, _LOCK_FAULTS),
     "unlock": ((_LOCK_ID,), None, {1: "NoSuchLockException", 2: "TxnOpenException"}),
 }
 """Arguments by their place, the answer, and exceptions by number."""
@@ -129,7 +129,7 @@ class HiveClient:
                 wrong.read(protocol)
                 raise StorageFailed(f"the metastore {self.where} cannot {name}: {wrong.message}", path=self.where)
             result = {0: ("answer", answer)} if answer is not None else {}
-            found = read(protocol, {**result, **{number: (what, _TOLD) for number, what in exceptions.items()}})
+            found = read(protocol, {**result, **{number: (what, _FAULT) for number, what in exceptions.items()}})
             protocol.readMessageEnd()
         except (TException, OSError, EOFError, UnicodeDecodeError) as failed:
             if isinstance(failed, StorageFailed):
@@ -149,7 +149,7 @@ class HiveClient:
 def metastore(uri: str) -> Iterator[HiveClient]:
     """A connection to the first metastore of a list that answers. Raises `StorageFailed`, `InvalidOption`."""
     failed: Exception | None = None
-    for host, port in places(uri):
+    for host, port in parse_metastore_uris(uri):
         socket = TSocket(host, port)
         socket.setTimeout(_TIMEOUT_MS)
         transport = TBufferedTransport(socket)
@@ -159,14 +159,14 @@ def metastore(uri: str) -> Iterator[HiveClient]:
             failed = wrong
             continue
         try:
-            yield HiveClient(protocol=TBinaryProtocol(transport, string_length_limit=1 << 28, container_length_limit=_MOST), where=hidden(uri))
+            yield HiveClient(protocol=TBinaryProtocol(transport, string_length_limit=1 << 28, container_length_limit=_MAX_ELEMENTS), where=redact_uri(uri))
         finally:
             transport.close()
         return
-    raise StorageFailed(f"no metastore answers at {hidden(uri)}: {failed}", path=hidden(uri))
+    raise StorageFailed(f"no metastore answers at {redact_uri(uri)}: {failed}", path=redact_uri(uri))
 
 
-def places(uri: str) -> list[tuple[str, int]]:
+def parse_metastore_uris(uri: str) -> list[tuple[str, int]]:
     """The hosts of `thrift://a:9083,thrift://b:9083`. Raises `InvalidOption`."""
     found = []
     for one in uri.split(","):
@@ -176,7 +176,9 @@ def places(uri: str) -> list[tuple[str, int]]:
         except ValueError:
             host, port, parts = None, None, urlsplit("")
         if parts.scheme != "thrift" or not host:
-            raise InvalidOption(f"{hidden(one.strip())[:200]!r} is no place of a metastore: thrift://host:port, or several with commas", key="uri", value=None)
+            raise InvalidOption(
+                f"{redact_uri(one.strip())[:200]!r} is no place of a metastore: thrift://host:port, or several with commas", key="uri", value=None
+            )
         found.append((host, port or 9083))
     return found
 
@@ -219,7 +221,7 @@ def write(protocol: Any, kind: Kind, value: Any) -> None:
 
 def read(protocol: Any, kind: Kind, depth: int = 0) -> Any:
     """Reads a value of a type; of structs the fields that the type names."""
-    if depth > _DEEP:
+    if depth > _MAX_DEPTH:
         raise LimitExceeded("a metastore's answer is nested deeper than any of Hive's structs", field="thrift")
     if isinstance(kind, dict):
         found: dict[str, Any] = {}

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 INPUT, OUTPUT = "org.apache.paimon.hive.mapred.PaimonInputFormat", "org.apache.paimon.hive.mapred.PaimonOutputFormat"
 _SERDE, _HANDLER = "org.apache.paimon.hive.PaimonSerDe", "org.apache.paimon.hive.PaimonStorageHandler"
-_FOREVER = 2**31 - 1
-_SAME = {name.upper(): name for name in ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "date")}
-_SAME |= {"TIME": "string", "TIMESTAMP": "timestamp", "TIMESTAMP_LTZ": "timestamp", "BINARY": "binary", "VARBINARY": "binary", "BLOB": "binary"}
-_LONGEST = {"CHAR": ("char", 255), "VARCHAR": ("varchar", 65535)}
+_MAX_RETENTION = 2**31 - 1
+_HIVE_TYPES = {name.upper(): name for name in ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "date")}
+_HIVE_TYPES |= {"TIME": "string", "TIMESTAMP": "timestamp", "TIMESTAMP_LTZ": "timestamp", "BINARY": "binary", "VARBINARY": "binary", "BLOB": "binary"}
+_SIZED_TYPES = {"CHAR": ("char", 255), "VARCHAR": ("varchar", 65535)}
 
 
 def is_paimon(entry: Entry) -> bool:
@@ -55,26 +55,26 @@ def new_entry(database: str, table: str, schema: TableSchema, location: str, *, 
         "owner": getpass.getuser(),
         "createTime": now_ms // 1000,
         "lastAccessTime": now_ms // 1000,
-        "retention": _FOREVER,
+        "retention": _MAX_RETENTION,
         "partitionKeys": [],
         "parameters": parameters,
         "tableType": "EXTERNAL_TABLE" if is_external else "MANAGED_TABLE",
         "sd": {"location": location, "compressed": False, "numBuckets": 0, "bucketCols": [], "sortCols": [], "parameters": {}},
     }
-    return _described(entry, schema)
+    return _set_columns(entry, schema)
 
 
-def renewed(entry: Entry, schema: TableSchema, removed: Iterable[str], *, is_syncing: bool) -> Entry:
+def update_entry(entry: Entry, schema: TableSchema, removed: Iterable[str], *, is_syncing: bool) -> Entry:
     """The entry after the table's schema changed; what others put there stays."""
     options = schema.options if is_syncing else {key: value for key, value in schema.options.items() if key.startswith("hive.")}
     gone = set(removed)
     parameters = {key: value for key, value in {**entry.get("parameters", {}), **options, **(_keys(schema) if is_syncing else {})}.items() if key not in gone}
     if schema.comment is not None:
         parameters["comment"] = schema.comment
-    return _described({**entry, "parameters": parameters}, schema)
+    return _set_columns({**entry, "parameters": parameters}, schema)
 
 
-def _described(entry: Entry, schema: TableSchema) -> Entry:
+def _set_columns(entry: Entry, schema: TableSchema) -> Entry:
     columns = [{"name": one.name, "type": hive_type(one.type), "comment": one.comment} for one in schema.fields]
     serde = {**entry["sd"].get("serdeInfo", {}), "serializationLib": _SERDE, "parameters": {}}
     return {**entry, "sd": {**entry["sd"], "cols": columns, "inputFormat": INPUT, "outputFormat": OUTPUT, "serdeInfo": serde}}
@@ -87,10 +87,10 @@ def _keys(schema: TableSchema) -> Mapping[str, str]:
 
 def hive_type(t: DataType) -> str:
     """Hive's name of a type, as a metastore of Hive 2 knows it. Raises `Unsupported`."""
-    if t.root in _SAME:
-        return _SAME[t.root]
-    if t.root in _LONGEST:
-        name, longest = _LONGEST[t.root]
+    if t.root in _HIVE_TYPES:
+        return _HIVE_TYPES[t.root]
+    if t.root in _SIZED_TYPES:
+        name, longest = _SIZED_TYPES[t.root]
         return f"{name}({t.length})" if t.length is not None and t.length <= longest else "string"
     match t.root:
         case "DECIMAL":

@@ -83,10 +83,10 @@ def new_table(text: str, verb: str) -> Identifier:
         found = data_table(text, verb)
     except TableNotFound as wrong:
         raise InvalidOption(wrong.message, key="name", value=text) from None
-    return _lasting(found, text)
+    return _check_blanks(found, text)
 
 
-def _lasting(found: Identifier, text: str) -> Identifier:
+def _check_blanks(found: Identifier, text: str) -> Identifier:
     for part in (found.database, found.table):
         if part != part.strip():
             raise InvalidOption(f"{text[:200]!a} begins or ends with a blank, which some databases do not tell apart; leave it out", key="name", value=text)

@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakekit.catalog.jdbc_session import DatabaseBusy, DuplicateKey, retried
+from lakekit.catalog.jdbc_session import DatabaseBusy, DuplicateKey, retry_while_busy
 from lakekit.errors import LockLost, RetriesExhausted, StorageFailed
-from lakekit.world import REAL, warn_user
+from lakekit.world import REAL_RUNTIME, warn_user
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,7 +42,7 @@ class JdbcLock:
     lock_id: str
     timeout_ms: int
     max_sleep_ms: int
-    world: Runtime = REAL
+    world: Runtime = REAL_RUNTIME
 
     @contextmanager
     def held(self) -> Iterator[HeldJdbcLock]:
@@ -87,7 +87,7 @@ class JdbcLock:
         if row != seen.row:
             seen.row, seen.since_ms = row, now
         if is_expired:
-            retried(lambda: session.do(_REMOVE.format(expired=session.dialect.EXPIRED), self.lock_id), self.world.wait)
+            retry_while_busy(lambda: session.do(_REMOVE.format(expired=session.dialect.EXPIRED), self.lock_id), self.world.wait)
             return True
         if not session.dialect.EXPIRED and now - seen.since_ms > row[1] * 1000 + _WATCHED_LONGER_MS:
             return session.do(_LEAVE, self.lock_id, row[0]) > 0
@@ -127,7 +127,7 @@ class HeldJdbcLock:
                 return session.do(_LEAVE, lock.lock_id, self.acquired_at)
 
         try:
-            gone = retried(leave, lock.world.wait)
+            gone = retry_while_busy(leave, lock.world.wait)
         except StorageFailed as failed:
             warn_user(f"the lock {lock.lock_id!r} could not be given back, and runs out after {lock.timeout_ms / 1000:.0f} s: {failed.message}")
             return
@@ -135,7 +135,7 @@ class HeldJdbcLock:
             warn_user(f"the lock {lock.lock_id!r} in {lock.database.shown} was not there any more when it was given back: others may have worked meanwhile")
 
 
-def made(create: Callable[[], Any], is_there: Callable[[], bool]) -> None:
+def create_if_missing(create: Callable[[], Any], is_there: Callable[[], bool]) -> None:
     """Makes something that somebody else may make at the same moment."""
     try:
         create()

@@ -69,7 +69,7 @@ class JdbcDatabase:
         try:
             connection = dialect.connect(place)
         except dialect.Error as error:
-            failure = _plain(error, secrets)
+            failure = _redact_message(error, secrets)
         if connection is None:  # outside of the block: a driver's error may hold the connection's password
             raise StorageFailed(f"the database {self.shown} does not let lakekit in: {failure}", path=self.shown)
         try:
@@ -131,10 +131,10 @@ class JdbcSession:
         kinds = ((self.dialect.is_duplicate, DuplicateKey), (self.dialect.is_missing, MissingTable), (self.dialect.is_busy, DatabaseBusy))
         kind = next((one for test, one in kinds if test(error)), StorageFailed)
         advice = self.dialect.why(error)
-        return kind(f"the database {self.shown} says: {_plain(error, self.secrets)}" + (f". {advice}" if advice else ""), path=self.shown)
+        return kind(f"the database {self.shown} says: {_redact_message(error, self.secrets)}" + (f". {advice}" if advice else ""), path=self.shown)
 
 
-def retried(work: Callable[[], A], wait: Callable[[float], None]) -> A:
+def retry_while_busy(work: Callable[[], A], wait: Callable[[float], None]) -> A:
     """What `work` answers, which is done again while others are in its way: it changes everything or nothing. Raises `DatabaseBusy` after some twenty times."""
     for turn in range(_TRIES):
         try:
@@ -147,7 +147,7 @@ def retried(work: Callable[[], A], wait: Callable[[float], None]) -> A:
     raise AssertionError(msg)
 
 
-def _plain(error: Exception, secrets: tuple[str, ...]) -> str:
+def _redact_message(error: Exception, secrets: tuple[str, ...]) -> str:
     """What a driver said, on one line, without secrets."""
     text = " ".join(str(error).split()) or type(error).__name__
     for secret in secrets:

@@ -10,7 +10,7 @@ from lakekit.catalog.identifier import SYSTEM, Identifier
 from lakekit.errors import LakekitError, TableNotFound
 from lakekit.format_table.kinds import FORMAT_TABLE
 from lakekit.metadata import manifest_reader, snapshots
-from lakekit.table.format_tables import FormatTable, of_kind
+from lakekit.table.format_tables import FormatTable, to_table_of_kind
 from lakekit.world import parallel_map
 
 if TYPE_CHECKING:
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from lakekit.catalog.options import CatalogOptions
     from lakekit.table import Table
 
-NAMED = {"database": pl.String, "table": pl.String, "kind": pl.String}
+NAME_COLUMNS = {"database": pl.String, "table": pl.String, "kind": pl.String}
 _ENABLED = "format-table.enabled"
-DETAILS = {"snapshot_id": pl.Int64, "row_count": pl.Int64, "file_count": pl.Int64, "size_bytes": pl.Int64, "error": pl.String}
+DETAIL_COLUMNS = {"snapshot_id": pl.Int64, "row_count": pl.Int64, "file_count": pl.Int64, "size_bytes": pl.Int64, "error": pl.String}
 
 
-def listed(there: Sequence[tuple[str, str]], table_of: Callable[[Identifier], Table], settings: CatalogOptions, *, details: bool) -> pl.DataFrame:
+def list_tables(there: Sequence[tuple[str, str]], table_of: Callable[[Identifier], Table], settings: CatalogOptions, *, details: bool) -> pl.DataFrame:
     """Return a row for each (database, table), without the format tables that the catalog's options hide."""
     rows = parallel_map(lambda pair: row(table_of(Identifier(database=pair[0], table=pair[1])), *pair, details=details), there)
     listing = pl.DataFrame(rows, schema=_schema(details=details), orient="row")
@@ -39,18 +39,18 @@ def check_shown(table: Table, settings: Callable[[], CatalogOptions]) -> Table:
     return table
 
 
-def of_system(tables: Iterable[str], *, details: bool) -> pl.DataFrame:
+def list_system_tables(tables: Iterable[str], *, details: bool) -> pl.DataFrame:
     """A row for each of the catalog's own tables, of which there is nothing more to tell."""
     schema = _schema(details=details)
     return pl.DataFrame([(SYSTEM, name, "table", *[None] * (len(schema) - 3)) for name in tables], schema=schema, orient="row")
 
 
 def _schema(*, details: bool) -> dict[str, Any]:
-    return {**NAMED, **(DETAILS if details else {})}
+    return {**NAME_COLUMNS, **(DETAIL_COLUMNS if details else {})}
 
 
 def row(table: Table, database: str, name: str, *, details: bool) -> tuple[Any, ...]:
-    """What a listing tells of a table: `NAMED`, and with `details` `DETAILS`. What cannot be read is told in its `error`."""
+    """What a listing tells of a table: `NAME_COLUMNS`, and with `details` `DETAIL_COLUMNS`. What cannot be read is told in its `error`."""
     try:
         handle = table.handle()
         kind = handle.all_options.get("type", "table")
@@ -60,7 +60,7 @@ def row(table: Table, database: str, name: str, *, details: bool) -> tuple[Any, 
         return database, name, kind
     try:
         if kind == FORMAT_TABLE:
-            there = of_kind(table).partitions()
+            there = to_table_of_kind(table).partitions()
             return database, name, kind, None, None, there["file_count"].sum(), there["size_bytes"].sum(), None
         snapshot = snapshots.latest(handle)
         if snapshot is None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lakekit.catalog.views import queried
+from lakekit.catalog.views import scan_query
 from lakekit.commit.committer import commit_changes_once
 from lakekit.ddl.schema_changes import set_option
 from lakekit.errors import CommitStateUnknown, InvalidOption, LakekitError, Unsupported
@@ -22,7 +22,7 @@ from lakekit.format.polars_types import paimon_type
 from lakekit.maintenance.arguments import duration_ms
 from lakekit.metadata import snapshots
 from lakekit.table import Table
-from lakekit.table.format_tables import of_kind
+from lakekit.table.format_tables import to_table_of_kind
 from lakekit.types import Field
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class MaterializedTable(Table):
         newest = snapshots.latest(handle)
         if newest is not None and not force and handle.world.now_ms() - newest.time_millis < self.freshness_ms:
             return commit_changes_once(handle, [], commit_user=handle.new_commit_user())
-        return self.with_options({"dynamic-partition-overwrite": "false"}).overwrite(queried(self.catalog, self.name, self.query))
+        return self.with_options({"dynamic-partition-overwrite": "false"}).overwrite(scan_query(self.catalog, self.name, self.query))
 
     @property
     def freshness_ms(self) -> int:
@@ -102,11 +102,11 @@ def create(
 ) -> MaterializedTable:
     """`cat.create_materialized_table`."""
     told = {**(options or {}), **options_of(query, freshness, refresh_mode)}
-    given = queried(catalog, name, query).collect_schema()
+    given = scan_query(catalog, name, query).collect_schema()
     fields = [Field(column, paimon_type(dtype, column)) for column, dtype in given.items()]
     made = catalog.create_table(name, fields, partition_keys=partition_keys, options=told, comment=comment)
     try:
-        found = of_kind(made, kinds(catalog))
+        found = to_table_of_kind(made, kinds(catalog))
         assert isinstance(found, MaterializedTable)
         found.refresh(force=True)
     except CommitStateUnknown:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Define = Callable[[TableLocation], TableSchema]
 
-SHOWN = 12
+MAX_SHOWN_NAMES = 12
 
 
 class Metastore(Protocol):
@@ -109,7 +109,7 @@ class SupportsViews(Protocol):
         ...
 
 
-def missing(metastore: Metastore, name: Identifier) -> DatabaseNotFound | TableNotFound:
+def missing_identifier(metastore: Metastore, name: Identifier) -> DatabaseNotFound | TableNotFound:
     """The error of a name that stands for no table."""
     if not metastore.has_database(name.database):
         return missing_database(metastore.where, name.database, metastore.databases())
@@ -118,23 +118,23 @@ def missing(metastore: Metastore, name: Identifier) -> DatabaseNotFound | TableN
 
 def missing_database(where: str, database: str, known: Sequence[str]) -> DatabaseNotFound:
     """The error of a database that is not there."""
-    has = f"its databases are {some(known)}" if known else "it has no databases yet"
-    return DatabaseNotFound(f'no database {database[:200]!a} in "{where}": {has}{_close(database, known)}', name=database)
+    has = f"its databases are {join_names(known)}" if known else "it has no databases yet"
+    return DatabaseNotFound(f'no database {database[:200]!a} in "{where}": {has}{_suggest_name(database, known)}', name=database)
 
 
 def missing_table(database: str, table: str, known: Sequence[str]) -> TableNotFound:
     """The error of a table that is not there."""
-    has = f"its tables are {some(known)}" if known else "it has no tables yet"
-    return TableNotFound(f"no table {table[:200]!a} in database {database}: {has}{_close(table, known)}", name=f"{database}.{table}")
+    has = f"its tables are {join_names(known)}" if known else "it has no tables yet"
+    return TableNotFound(f"no table {table[:200]!a} in database {database}: {has}{_suggest_name(table, known)}", name=f"{database}.{table}")
 
 
-def some(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """Names with commas between them, not too many."""
-    more = len(names) - SHOWN
-    return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - MAX_SHOWN_NAMES
+    return ", ".join(names[:MAX_SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
-def _close(name: str, known: Sequence[str]) -> str:
+def _suggest_name(name: str, known: Sequence[str]) -> str:
     close = difflib.get_close_matches(name, known, 1)
     return f"; did you mean {close[0]}?" if close else ""
 

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from lakekit.storage import PathLike
 
 _NAME = re.compile(r"[^/\\:]+\.[^/\\:]+")
-_INSTANTS = "orc.timestamp-ltz.legacy.type"
+_LEGACY_LTZ_KEY = "orc.timestamp-ltz.legacy.type"
 """Whether Java takes instants in ORC files for wall clocks of its own zone, as its own older writers stored them."""
-_FIXED = {"bucket": "-1", "primary-key": None}
+_FIXED_OPTIONS = {"bucket": "-1", "primary-key": None}
 """What such a table is; None: has not."""
 
 
@@ -71,7 +71,7 @@ class _ForeignTable:
 def migrate(catalog: Catalog, source: str | PathLike | Table, metastore: Metastore, to: str, asked: MigrateRequest) -> None:
     """Makes a table of the files of a source.
 
-    Raises what `format_table.foreign_files.source`, `format.foreign_file.held`, `format_table.joined` and `maintenance.migrate` raise.
+    Raises what `format_table.foreign_files.source`, `format.foreign_file.read_foreign_schema`, `format_table.joined` and `maintenance.migrate` raise.
     """
     name = identifier.new_table(to, "createTable")
     appearing.check_free(metastore, name, "nothing was taken over")
@@ -80,9 +80,9 @@ def migrate(catalog: Catalog, source: str | PathLike | Table, metastore: Metasto
 
     def take(ground: TableLocation) -> TableSchema:
         known = _schemas(catalog, ground, found, asked)
-        return migration.migrate(found.source.storage, _taken(found, known), known, ground, move=asked.move)
+        return migration.migrate(found.source.storage, _build_migrated_files(found, known), known, ground, move=asked.move)
 
-    appearing.appear(metastore, name, take, "files were taken over")
+    appearing.create_and_register(metastore, name, take, "files were taken over")
     _warn_of_decimals(name.full, found.helds)
     if asked.move:
         _remove(found.source, name.full)
@@ -98,7 +98,7 @@ def _warn_of_decimals(name: str, helds: Sequence[ForeignFileSchema]) -> None:
 
 
 def _check_options(options: Mapping[str, Any]) -> None:
-    for key, only in _FIXED.items():
+    for key, only in _FIXED_OPTIONS.items():
         if options.get(key) is not None and str(options[key]) != only:
             raise InvalidOption(
                 f"files are taken over as they lie, into an append table with bucket=-1: {key}={options[key]} would have their rows written anew. "
@@ -112,18 +112,18 @@ def _check_options(options: Mapping[str, Any]) -> None:
 
 
 def _read(catalog: Catalog, source: str | PathLike | Table, asked: MigrateRequest) -> _ForeignTable:
-    table = source if isinstance(source, Table) else _named(catalog, source)
+    table = source if isinstance(source, Table) else _find_table(catalog, source)
     if table is not None:
         return _of_format_table(table, asked)
     assert not isinstance(source, Table)
     own, text = asked.storage_options, source if isinstance(source, str) else source.__fspath__()
     if catalog.storage is not None and own is None and "://" not in text:
         root = text.rstrip("/")
-        storage = storages.confined(catalog.storage, root)
+        storage = storages.confine(catalog.storage, root)
     else:
         storage, root = storages.open(text, catalog.storage_options if own is None else own)
     found = lying.source(storage, root)
-    paths, helds = [one.path for one in found.files], _helds(found)
+    paths, helds = [one.path for one in found.files], _read_file_schemas(found)
     typed = joined.merge_schemas(paths, helds, found.keys)
     given = {name: type_of(t, name).as_nullable() for name, t in asked.partition_types.items()}
     keys = joined.partition_fields(found.keys, [one.texts for one in found.files], paths, helds, given)
@@ -131,7 +131,7 @@ def _read(catalog: Catalog, source: str | PathLike | Table, asked: MigrateReques
     return _ForeignTable(source=found, helds=helds, typed=typed, fields=(*typed.fields, *keys), values=values)
 
 
-def _named(catalog: Catalog, source: str | PathLike) -> Table | None:
+def _find_table(catalog: Catalog, source: str | PathLike) -> Table | None:
     """The table of the catalog that a text names, if it is no path."""
     return catalog.table(source) if isinstance(source, str) and _NAME.fullmatch(source) and catalog.exists(source) else None
 
@@ -146,16 +146,16 @@ def _of_format_table(table: Table, asked: MigrateRequest) -> _ForeignTable:
         raise Unsupported(msg, feature="procedure.migrate_table")
     if asked.partition_types:
         raise InvalidOption(f"{table.name} says itself which types its partition columns have", key="partition_types", value=None)
-    found, values = _lying(handle)
-    helds = _helds(found)
-    typed = joined.declared([one.path for one in found.files], helds, handle.schema.fields, handle.schema.partition_keys)
+    found, values = _list_source_files(handle)
+    helds = _read_file_schemas(found)
+    typed = joined.merge_with_declared([one.path for one in found.files], helds, handle.schema.fields, handle.schema.partition_keys)
     return _ForeignTable(source=found, helds=helds, typed=typed, fields=handle.schema.fields, values=values, comment=handle.schema.comment)
 
 
-def _lying(handle: TableContext) -> tuple[ForeignSource, tuple[tuple[object, ...], ...]]:
+def _list_source_files(handle: TableContext) -> tuple[ForeignSource, tuple[tuple[object, ...], ...]]:
     """The files of a format table, and the partition values of each."""
-    storage, root = listing.place(handle)
-    level = listing.found(handle)
+    storage, root = listing.files_location(handle)
+    level = listing.list_partitions(handle)
     files = listing.files(handle, [one.directory for one in level])
     pairs = [(one, file) for one, some in zip(level, files, strict=True) for file in some if file.size_bytes]
     format_name = kinds.format_of(handle)
@@ -168,11 +168,11 @@ def _lying(handle: TableContext) -> tuple[ForeignSource, tuple[tuple[object, ...
     )
 
 
-def _helds(found: ForeignSource) -> tuple[ForeignFileSchema, ...]:
+def _read_file_schemas(found: ForeignSource) -> tuple[ForeignFileSchema, ...]:
     storage = found.storage
 
     def held(one: ForeignFile) -> ForeignFileSchema:
-        return foreign_file.held(one.format_name, one.path, lambda offset, length: storage.read(one.path, offset, length), one.size_bytes)
+        return foreign_file.read_foreign_schema(one.format_name, one.path, lambda offset, length: storage.read(one.path, offset, length), one.size_bytes)
 
     return tuple(parallel_map(held, found.files, waiting=storage.is_remote))
 
@@ -187,9 +187,9 @@ def _schemas(catalog: Catalog, ground: TableLocation, found: _ForeignTable, aske
     defaults = catalog._settings().table_defaults  # noqa: SLF001 - of the same house
     given = {**defaults, "file.format": common, **{key: value for key, value in asked.options.items() if value is not None}, "bucket": "-1"}
     if "orc" in formats and any(field.type.holds(TIMESTAMPS - {"TIMESTAMP"}) for field in found.fields):
-        given.setdefault(_INSTANTS, "false")
+        given.setdefault(_LEGACY_LTZ_KEY, "false")
     check_types(str(given["file.format"]).strip().lower(), [field for field in found.fields if field.name not in found.source.keys])
-    own = schemas.first(ground, found.fields, partition_keys=found.source.keys, options=given, comment=found.comment)
+    own = schemas.make_first_schema(ground, found.fields, partition_keys=found.source.keys, options=given, comment=found.comment)
     differing = dict.fromkeys(tuple(sorted(one.items(), key=lambda pair: pair[0])) for one in found.typed.older if one)
     older = []
     for number, types in enumerate(dict(pairs) for pairs in differing):
@@ -197,7 +197,7 @@ def _schemas(catalog: Catalog, ground: TableLocation, found: _ForeignTable, aske
     return [*older, replace(own, id=len(older))]
 
 
-def _taken(found: _ForeignTable, known: Sequence[TableSchema]) -> list[MigratedFile]:
+def _build_migrated_files(found: _ForeignTable, known: Sequence[TableSchema]) -> list[MigratedFile]:
     """The files, each with the schema that says its types."""
     by_types = {tuple(field.type for field in schema.fields): schema.id for schema in known}
     keys, own = set(found.source.keys), known[-1].fields

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lakekit.errors import InvalidOption
-from lakekit.model.locations import ALLOWED, Locations, named_locations
+from lakekit.model.locations import ALLOWED_LOCATIONS, Locations, named_locations
 from lakekit.options.frozendict import EMPTY
 from lakekit.options.option import Option, read_boolean, read_duration, read_integer
 from lakekit.storage.local import LocalStorage
@@ -98,7 +98,7 @@ def texts(options: Mapping[Any, Any] | None) -> dict[str, str]:
         found[key] = str(value).lower() if isinstance(value, bool) else str(value)
         if key in _OPTIONS:
             _OPTIONS[key].value(found[key])
-    named_locations({ALLOWED: found.get(ALLOWED)})
+    named_locations({ALLOWED_LOCATIONS: found.get(ALLOWED_LOCATIONS)})
     return found
 
 
@@ -106,4 +106,4 @@ def locations_of(warehouse: str, options: Mapping[str, str], made_with: tuple[st
     """Return the places that a catalog allows a table; `made_with` are the locations that the call which made it named."""
     defaults = {key.removeprefix(TABLE_DEFAULT): value for key, value in options.items() if key.startswith(TABLE_DEFAULT)}
     found = Locations(configured=made_with, warehouse=warehouse or None)
-    return found.with_configured({ALLOWED: options.get(ALLOWED)}).with_configured(defaults)
+    return found.with_configured({ALLOWED_LOCATIONS: options.get(ALLOWED_LOCATIONS)}).with_configured(defaults)

@@ -30,7 +30,7 @@ def repair(metastore: Metastore, name: str | None) -> pl.DataFrame:
     `done` is registered, or there where it was known, or failed. Raises `DatabaseNotFound`, `TableNotFound`, `InvalidOption` for a name that is none.
     """
     rows: list[tuple[str, str, str, str | None]] = []
-    for database, tables in _asked(metastore, name):
+    for database, tables in _select_tables(metastore, name):
         if not metastore.has_database(database):
             try:
                 metastore.create_database(identifier.database(database), {})
@@ -39,11 +39,11 @@ def repair(metastore: Metastore, name: str | None) -> pl.DataFrame:
             except LakekitError as wrong:
                 rows += [(database, table, "failed", wrong.message) for table in tables]
                 continue
-        rows += [(database, table, *_one(metastore, database, table)) for table in tables]
+        rows += [(database, table, *_register_table(metastore, database, table)) for table in tables]
     return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
 
 
-def _asked(metastore: Metastore, name: str | None) -> list[tuple[str, Sequence[str]]]:
+def _select_tables(metastore: Metastore, name: str | None) -> list[tuple[str, Sequence[str]]]:
     """Databases with the tables that lie in each."""
     if name is None:
         return [(database, metastore.lying(database)) for database in metastore.lying()]
@@ -60,7 +60,7 @@ def _asked(metastore: Metastore, name: str | None) -> list[tuple[str, Sequence[s
     return [(database, metastore.lying(database))]
 
 
-def _one(metastore: Metastore, database: str, table: str) -> tuple[str, str | None]:
+def _register_table(metastore: Metastore, database: str, table: str) -> tuple[str, str | None]:
     try:
         name = identifier.new_table(f"{database}.{table}", "repairTable")
         was_known = not metastore.register(name, schemas.latest(metastore.ground(name)))

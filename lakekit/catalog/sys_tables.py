@@ -15,7 +15,7 @@ import polars as pl
 
 from lakekit import world
 from lakekit.catalog.identifier import SYSTEM
-from lakekit.catalog.uris import hidden
+from lakekit.catalog.uris import redact_uri
 from lakekit.columns import cols
 from lakekit.errors import LakekitError, TableNotFound
 from lakekit.options.option import read_long
@@ -75,7 +75,7 @@ def check(name: str) -> str:
 def tables(catalog: Catalog) -> pl.DataFrame:
     """A row a table."""
     rows = []
-    for database, table, handle in _opened(catalog):
+    for database, table, handle in _open_tables(catalog):
         options = handle.schema.options
         kept = (options.get("owner"), _number(options.get("createdAt")), options.get("createdBy"), _number(options.get("updatedAt")), options.get("updatedBy"))
         kind = options.get("type", "table")
@@ -86,7 +86,7 @@ def tables(catalog: Catalog) -> pl.DataFrame:
 def partitions(catalog: Catalog) -> pl.DataFrame:
     """A row a partition of each partitioned table, unmerged rows and files of every level counted."""
     frames = [pl.DataFrame(schema=_PARTITIONS)]
-    for database, table, handle in _opened(catalog):
+    for database, table, handle in _open_tables(catalog):
         if not handle.schema.partition_keys:
             continue
         try:
@@ -101,7 +101,7 @@ def all_table_options(catalog: Catalog) -> pl.DataFrame:
     """A row an option of each table, its place among them as `path`."""
     rows = [
         (database, table, key, value)
-        for database, table, handle in _opened(catalog)
+        for database, table, handle in _open_tables(catalog)
         for key, value in sorted({**handle.schema.options, "path": handle.root}.items())
     ]
     return pl.DataFrame(rows, schema=_OPTIONS, orient="row")
@@ -109,7 +109,7 @@ def all_table_options(catalog: Catalog) -> pl.DataFrame:
 
 def catalog_options(catalog: Catalog) -> pl.DataFrame:
     """A row an option of the catalog; secrets are hidden, which the reference shows."""
-    uri = {} if catalog.uri is None else {"uri": hidden(catalog.uri)}
+    uri = {} if catalog.uri is None else {"uri": redact_uri(catalog.uri)}
     given = {**catalog.options, "metastore": catalog.metastore, **({"warehouse": catalog.warehouse} if catalog.warehouse else {}), **uri}
     return pl.DataFrame(sorted(shown_options(given).items()), schema={"key": pl.String, "value": pl.String}, orient="row")
 
@@ -122,7 +122,7 @@ TABLES: dict[str, Callable[[Catalog], pl.DataFrame]] = {
 }
 
 
-def _opened(catalog: Catalog) -> list[tuple[str, str, TableContext]]:
+def _open_tables(catalog: Catalog) -> list[tuple[str, str, TableContext]]:
     names = catalog.tables().select("database", "table").rows()
 
     def handle(pair: tuple[str, str]) -> TableContext | None:

@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from lakekit.errors import InvalidOption
 from lakekit.options.frozendict import EMPTY, FrozenDict
 from lakekit.options.secrets import HIDDEN, NAME_PATTERN
-from lakekit.storage.local import absolute
+from lakekit.storage.local import absolute_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,16 +50,16 @@ def address(uri: str, driver: Mapping[str, str]) -> JdbcAddress:
     kind, colon, rest = text.removeprefix("jdbc:").partition(":")
     dialect = _KINDS.get(kind.lower())
     if dialect is None or not colon:
-        raise InvalidOption(f"{hidden(uri)!r} is no uri of a database that lakekit knows; there are {_FORMS}", key="uri", value=None)
+        raise InvalidOption(f"{redact_uri(uri)!r} is no uri of a database that lakekit knows; there are {_FORMS}", key="uri", value=None)
     if dialect == "sqlite":
         return JdbcAddress(dialect=dialect, database=_file(uri, rest, is_java=text.startswith("jdbc:")), parameters=FrozenDict(driver))
     parts = _split(f"{dialect}:{rest}")
     if parts is None:  # outside of the block that found out: its error quotes what stands behind the colon
-        raise InvalidOption(f"{hidden(uri)!r} cannot be read as an uri; there are {_FORMS}", key="uri", value=None)
+        raise InvalidOption(f"{redact_uri(uri)!r} cannot be read as an uri; there are {_FORMS}", key="uri", value=None)
     host, port, user, password = parts.hostname, parts.port, parts.username, parts.password
     database = unquote(parts.path.strip("/"))
     if not database or "/" in database or not rest.startswith("//"):
-        raise InvalidOption(f"{hidden(uri)!r} names no database; there are {_FORMS}", key="uri", value=None)
+        raise InvalidOption(f"{redact_uri(uri)!r} names no database; there are {_FORMS}", key="uri", value=None)
     told = {**driver, **dict(parse_qsl(parts.query, keep_blank_values=True))}
     user, secret = (told.pop(name, None) if given is None else unquote(given) for name, given in (("user", user), ("password", password)))
     rest_told = {key: value for key, value in told.items() if key not in ("user", "password")}
@@ -81,15 +81,15 @@ def _file(uri: str, rest: str, *, is_java: bool) -> str:
     name = rest.partition("?")[0]
     if not is_java:
         if not name.startswith("///"):
-            raise InvalidOption(f"{hidden(uri)!r} names no file: sqlite:///catalog.db, or sqlite:////data/catalog.db from the root", key="uri", value=None)
+            raise InvalidOption(f"{redact_uri(uri)!r} names no file: sqlite:///catalog.db, or sqlite:////data/catalog.db from the root", key="uri", value=None)
         name = unquote(name[3:])
     name = name.removeprefix("file:")
     if name in ("", ":memory:"):
-        raise InvalidOption(f"{hidden(uri)!r} is a database in memory, which nobody else could open; give a file", key="uri", value=None)
-    return absolute(name)
+        raise InvalidOption(f"{redact_uri(uri)!r} is a database in memory, which nobody else could open; give a file", key="uri", value=None)
+    return absolute_path(name)
 
 
-def hidden(uri: str) -> str:
+def redact_uri(uri: str) -> str:
     """The same uri without the secrets in it: a password, whatever signs are in it, ends at the last @; a parameter's value at the next &.
 
     A text that does not begin as an uri does is hidden as a whole: it may be a secret itself.

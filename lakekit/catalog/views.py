@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from lakekit import plugins
-from lakekit.catalog.metastore import SupportsViews, some
+from lakekit.catalog.metastore import SupportsViews, join_names
 from lakekit.columns import col
 from lakekit.errors import Corrupt, InvalidOption, LakekitError, Unsupported, ViewAlreadyExists, ViewNotFound
 from lakekit.format.polars_types import paimon_type
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lakekit.catalog.metastore import Metastore
 
 FEATURE = "catalog.views"
-LISTED = {"database": pl.String, "view": pl.String, "temporary": pl.Boolean, "query": pl.String, "comment": pl.String}
+LISTING_COLUMNS = {"database": pl.String, "view": pl.String, "temporary": pl.Boolean, "query": pl.String, "comment": pl.String}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class View:
 
     def scan(self) -> pl.LazyFrame:
         """The rows of its query as of now, under the view's names for them. Raises what the query raises, `InvalidOption` where its columns are others now."""
-        found = queried(self.catalog, self.name, self.query)
+        found = scan_query(self.catalog, self.name, self.query)
         given = found.collect_schema().names()
         names = [field.name for field in self.fields]
         if len(given) != len(names):
@@ -67,7 +67,7 @@ class View:
         return f"View {self.name} AS {self.query[:200]}"
 
 
-def queried(catalog: Catalog, name: str, query: str) -> pl.LazyFrame:
+def scan_query(catalog: Catalog, name: str, query: str) -> pl.LazyFrame:
     """The rows of a view's query. Raises `InvalidOption` for a text that is no query."""
     found = plugins.load("sql", "polars-backend").query(catalog, query, name.partition(".")[0])
     assert isinstance(found, pl.LazyFrame)
@@ -85,7 +85,7 @@ def define(
     temporary: bool,
 ) -> View:
     """A view of a query that can be asked now. Raises what the query raises, `InvalidOption` for names that are not one for each of its columns."""
-    given = queried(catalog, name, query).collect_schema()
+    given = scan_query(catalog, name, query).collect_schema()
     wanted = given.names() if columns is None else list(columns)
     if len(wanted) != len(given) or len(set(wanted)) != len(wanted):
         msg = f"view {name}: {', '.join(wanted)} are to be the names of the columns {', '.join(given)}; give each its own"
@@ -94,12 +94,12 @@ def define(
     return View(catalog=catalog, name=name, query=query, fields=fields, dialects=FrozenDict(dialects or {}), comment=comment, temporary=temporary)
 
 
-def known(catalog: Catalog, metastore: Metastore, name: Identifier, temporary: Mapping[str, View]) -> View | None:
+def find_view(catalog: Catalog, metastore: Metastore, name: Identifier, temporary: Mapping[str, View]) -> View | None:
     """The view of a name, if there is one."""
     own = temporary.get(name.full)
     if own is not None:
         return own
-    text = kept(metastore, name.database).get(name.table)
+    text = read_stored_views(metastore, name.database).get(name.table)
     return None if text is None else from_text(catalog, name.full, text, metastore.where)
 
 
@@ -110,10 +110,10 @@ def existing_view(there: View, *, if_not_exists: bool) -> View:
     raise ViewAlreadyExists(f"{there.name} is a view already: cat.drop_view removes it, if_not_exists=True leaves it", name=there.name)
 
 
-def listed(found: Sequence[View]) -> pl.DataFrame:
+def list_views(found: Sequence[View]) -> pl.DataFrame:
     """A row a view, by name."""
     rows = [(*view.name.split(".", 1), view.temporary, view.query, view.comment) for view in sorted(found, key=lambda view: view.name)]
-    return pl.DataFrame(rows, schema=LISTED, orient="row")
+    return pl.DataFrame(rows, schema=LISTING_COLUMNS, orient="row")
 
 
 def to_text(view: View) -> str:
@@ -129,29 +129,29 @@ def from_text(catalog: Catalog, name: str, text: str, where: str) -> View:
         fields = tuple(field_from_json(one) for one in read["fields"])
         query, dialects, comment = read["query"], read.get("dialects") or {}, read.get("comment")
     except Corrupt as wrong:
-        raise _broken(where, name, wrong.message) from None
+        raise _corrupt_view(where, name, wrong.message) from None
     except LakekitError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as wrong:
-        raise _broken(where, name, str(wrong)) from None
+        raise _corrupt_view(where, name, str(wrong)) from None
     if (twice := first_duplicate(field.name for field in fields)) is not None:
-        raise _broken(where, name, f"two of its columns are called {twice}")
+        raise _corrupt_view(where, name, f"two of its columns are called {twice}")
     if not isinstance(query, str) or not isinstance(dialects, dict) or not isinstance(comment, str | None):
-        raise _broken(where, name, "its query, dialects or comment are no texts")
+        raise _corrupt_view(where, name, "its query, dialects or comment are no texts")
     return View(catalog=catalog, name=name, query=query, fields=fields, dialects=dialects, comment=comment)
 
 
-def _broken(where: str, name: str, why: str) -> Corrupt:
+def _corrupt_view(where: str, name: str, why: str) -> Corrupt:
     return Corrupt(f"what {where} keeps of view {name} is none: {why[:200]}", path=where, field="view_schema")
 
 
-def missing(name: str, known: Sequence[str]) -> ViewNotFound:
+def missing_view(name: str, known: Sequence[str]) -> ViewNotFound:
     """The error of a view that is not there."""
-    has = f"there are {some(known)}" if known else "there are none"
+    has = f"there are {join_names(known)}" if known else "there are none"
     return ViewNotFound(f"no view {name[:200]!a}: {has}", name=name)
 
 
-def kept(metastore: Metastore, database: str) -> dict[str, str]:
+def read_stored_views(metastore: Metastore, database: str) -> dict[str, str]:
     """What a metastore keeps of the views of a database, by name."""
     return metastore.views(database) if isinstance(metastore, SupportsViews) else {}
 
@@ -161,7 +161,7 @@ def without_view(metastore: Metastore, name: Identifier) -> bool:
     return isinstance(metastore, SupportsViews) and metastore.drop_view(name)
 
 
-def keeper(metastore: Metastore) -> SupportsViews:
+def require_view_store(metastore: Metastore) -> SupportsViews:
     """The metastore, if it keeps views. Raises `Unsupported`."""
     if isinstance(metastore, SupportsViews):
         return metastore

@@ -14,7 +14,7 @@ from lakekit.catalog import identifier
 from lakekit.errors import LakekitError, StorageFailed
 from lakekit.metadata import branches, schemas
 from lakekit.model.table_paths import TablePaths
-from lakekit.storage import confined, folders
+from lakekit.storage import confine, folders
 from lakekit.storage.folders import SupportsDirectories
 from lakekit.storage.protocol import OutsideRoot
 from lakekit.world import parallel_map, warn_user
@@ -37,7 +37,7 @@ def location(root: str, database: str, table: str | None = None) -> str:
 def is_table(storage: Storage, directory: str) -> bool:
     """Return whether a table lies there: a directory, or a link to one, that holds a schema, under a hidden name too (`TablePaths.hidden`)."""
     layouts = (TablePaths(root=directory), TablePaths(root=directory, hidden=True))
-    own = confined(storage, directory)
+    own = confine(storage, directory)
     try:
         return any(
             not one.is_dir and one.name.startswith(layout.schema_prefix) and one.name[len(layout.schema_prefix) :].isdecimal()
@@ -56,7 +56,7 @@ def databases(storage: Storage, root: str) -> list[str]:
 
 def tables(storage: Storage, folder: str) -> list[str]:
     """Return the tables that are folders of a database's, or links to such, by name."""
-    own = confined(storage, folder)
+    own = confine(storage, folder)
     inside = [name for name in folders.list_folders(own, folder) if identifier.is_table(name)]
     kept = parallel_map(lambda name: is_table(own, f"{folder}/{name}"), inside)
     return sorted(name for name, is_one in zip(inside, kept, strict=True) if is_one)
@@ -81,7 +81,7 @@ def reach(ground: TableLocation, within: Sequence[str]) -> TableLocation:
     """
     root = ground.layout.root
     above = min((folder for folder in within if is_below(root, folder)), key=len, default=root.rpartition("/")[0] or "/")
-    return replace(ground, storage=confined(ground.storage, above))
+    return replace(ground, storage=confine(ground.storage, above))
 
 
 def remove(ground: TableLocation, within: Sequence[str]) -> None:
@@ -119,7 +119,7 @@ def is_below(path: str, root: str) -> bool:
 def move(ground: TableLocation, target: str, within: Sequence[str]) -> None:
     """Give a table's folder another place; both lie below one of some folders. Raises `StorageFailed` where something lies there."""
     outermost = [folder for folder in within if not any(is_below(folder, other) for other in within)]
-    storage, root = confined(ground.storage, *outermost), ground.layout.root
+    storage, root = confine(ground.storage, *outermost), ground.layout.root
     if folders.is_there(storage, target):
         raise StorageFailed(f'"{target}" is there already, though no table is; move it away first', path=target)
     led = folders.link_target(storage, root)

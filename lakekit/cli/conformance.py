@@ -59,7 +59,7 @@ def add(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentPars
 def conformance(asked: argparse.Namespace, out: Output) -> int:
     """`lakekit conformance`: what came of each case; the exit code says whether one failed."""
     suite: Any = plugins.load("testing", "conformance")  # what checks the golden files takes long to load, and no other verb needs it
-    reader, writer = _plugged(asked)
+    reader, writer = _load_adapters(asked)
     if asked.list:
         counted = Counter(case.area for case in suite.asked(reader=reader, writer=writer, areas=asked.area, drawn=asked.drawn, seed=asked.seed))
         out.rows(("area", "cases"), sorted(counted.items()))
@@ -67,7 +67,7 @@ def conformance(asked: argparse.Namespace, out: Output) -> int:
     show = _Progress()
     found = suite.run(reader=reader, writer=writer, areas=asked.area, drawn=asked.drawn, seed=asked.seed, told=show.told)
     show.end()
-    _shown(out, found, whole=asked.all)
+    _print_result(out, found, whole=asked.all)
     return 0 if found.ok else _PROBLEM
 
 
@@ -83,7 +83,7 @@ def bench(asked: argparse.Namespace, out: Output) -> None:
     out.rows(measured.NAMES, [line.row() for line in lines])
 
 
-def _plugged(asked: argparse.Namespace) -> tuple[ReaderAdapter | None, WriterAdapter | None]:
+def _load_adapters(asked: argparse.Namespace) -> tuple[ReaderAdapter | None, WriterAdapter | None]:
     plugged: Any = plugins.load("testing", "adapters")
     for one, other in (("reader", "reader_command"), ("writer", "writer_command")):
         if getattr(asked, one) and getattr(asked, other):
@@ -98,7 +98,7 @@ def _plugged(asked: argparse.Namespace) -> tuple[ReaderAdapter | None, WriterAda
     return reader, writer
 
 
-def _shown(out: Output, found: ConformanceResult, *, whole: bool) -> None:
+def _print_result(out: Output, found: ConformanceResult, *, whole: bool) -> None:
     if out.format != "table":
         out.frame(found.frame())
         return

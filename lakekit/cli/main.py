@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from lakekit.table import Table
 
 NOUNS = ("snapshots", "manifests", "files", "levels", "partitions", "buckets", "schemas", "tags", "branches", "consumers", "indexes", "options")
-TRAVELLING = ("manifests", "files", "levels", "partitions", "buckets", "indexes")
+TIME_TRAVEL_NOUNS = ("manifests", "files", "levels", "partitions", "buckets", "indexes")
 """Nouns that can be asked of an older snapshot."""
 FINE, PROBLEM, USAGE, NO_TABLE, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -88,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _say(error: BaseException, code: int) -> int:
-    print(f"lakekit: {humanize.printable(str(error).splitlines()[0] if str(error) else type(error).__name__)}", file=sys.stderr)
+    print(f"lakekit: {humanize.escape_controls(str(error).splitlines()[0] if str(error) else type(error).__name__)}", file=sys.stderr)
     return code
 
 
@@ -99,7 +99,7 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(title="verbs", metavar="VERB")
     shape = argparse.ArgumentParser(add_help=False)
     shape.add_argument("--format", choices=("table", "tsv", "json", "csv"), help="table to a person, tsv to a pipe, unless chosen here")
-    shape.add_argument("--limit", type=_positive, help="rows of a table; 50 to a person, all to a pipe")
+    shape.add_argument("--limit", type=_parse_positive, help="rows of a table; 50 to a person, all to a pipe")
     shape.add_argument("--color", choices=("auto", "never"), default="auto", help="NO_COLOR is honoured too")
     store = argparse.ArgumentParser(add_help=False)
     told = "an option of an object store, such as s3.endpoint=http://localhost:9000; secrets are better set in the environment, as AWS_SECRET_ACCESS_KEY"
@@ -128,16 +128,16 @@ def _parser() -> argparse.ArgumentParser:
     verb.add_argument("path", metavar="PATH", help="the folder of a table")
     verb.add_argument("--branch", help="another branch than main")
     verb.add_argument("-o", "--output", metavar="FILE", help="where the page goes; the table's name and .html unless given")
-    verb.add_argument("--snapshots", type=_positive, default=html_page.SNAPSHOTS, help="how many of the newest snapshots are in the page at most")
+    verb.add_argument("--snapshots", type=_parse_positive, default=html_page.SNAPSHOTS, help="how many of the newest snapshots are in the page at most")
     verb.set_defaults(run=browse)
     verb = verbs.add_parser("hex", parents=[store, shape], help="every byte of a file with its field")
     verb.add_argument("path", metavar="PATH", help="a file of a table, or any file in one of its formats")
     verb.add_argument("--as", dest="what", help="the format, where name and bytes do not tell it, such as 'binary_row: ROW<id BIGINT>'")
-    verb.add_argument("--offset", type=_whole, default=0, help="the first byte to show")
-    verb.add_argument("--open", type=_whole, help="show the inflated bytes of the compressed block over this byte")
+    verb.add_argument("--offset", type=_parse_non_negative, default=0, help="the first byte to show")
+    verb.add_argument("--open", type=_parse_non_negative, help="show the inflated bytes of the compressed block over this byte")
     verb.set_defaults(run=show_hex)
-    maintenance.add(verbs, store, shape, _positive)
-    conformance.add(verbs, store, shape, _positive)
+    maintenance.add(verbs, store, shape, _parse_positive)
+    conformance.add(verbs, store, shape, _parse_positive)
     verb = verbs.add_parser("features", parents=[shape], help="what lakekit reads and writes, and what it refuses")
     verb.add_argument("word", metavar="WORD", nargs="?", help="only features whose name, area or state holds this word")
     verb.set_defaults(run=show_features)
@@ -146,7 +146,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _whole(said: str) -> int:
+def _parse_non_negative(said: str) -> int:
     number = _number(said, 0)
     if number < 0:
         raise argparse.ArgumentTypeError("at least 0")
@@ -167,7 +167,7 @@ def _option(text: str) -> tuple[str, str]:
     return key, value
 
 
-def _positive(said: str) -> int:
+def _parse_positive(said: str) -> int:
     number = _number(said)
     if number < 1:
         raise argparse.ArgumentTypeError("at least 1")
@@ -213,18 +213,18 @@ class Output:
                 print(_json(dict(zip(names, row, strict=True))))
             return
         if self.format == "csv":
-            print(_csv([names, *([_full(value) for value in row] for row in shown)]), end="")
+            print(_csv([names, *([_full_text(value) for value in row] for row in shown)]), end="")
             return
-        print("\t".join(_tabless(name) for name in names))
+        print("\t".join(_escape_tsv(name) for name in names))
         for row in shown:
-            print("\t".join(_tabless(_full(value)) for value in row))
+            print("\t".join(_escape_tsv(_full_text(value)) for value in row))
 
 
-def _plain(value: object) -> object:
+def _json_default(value: object) -> object:
     return value.hex() if isinstance(value, bytes) else str(value)
 
 
-def _full(value: object) -> str:
+def _full_text(value: object) -> str:
     """The whole value as text: null is empty, nested values are JSON."""
     if value is None:
         return ""
@@ -238,24 +238,24 @@ def _full(value: object) -> str:
 def _json(value: object) -> str:
     """JSON that every reader takes: it has no number for NaN and the infinities, which are texts, as the reference prints them."""
     try:
-        found = json.dumps(value, default=_plain, ensure_ascii=False, allow_nan=False)
+        found = json.dumps(value, default=_json_default, ensure_ascii=False, allow_nan=False)
     except ValueError:
-        found = json.dumps(_finite(value), default=_plain, ensure_ascii=False)
+        found = json.dumps(_replace_non_finite(value), default=_json_default, ensure_ascii=False)
     return found if found.isprintable() else "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in found)
 
 
-def _finite(value: object) -> object:
+def _replace_non_finite(value: object) -> object:
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, dict):
-        return {key: _finite(one) for key, one in value.items()}
-    return [_finite(one) for one in value] if isinstance(value, (list, tuple)) else value
+        return {key: _replace_non_finite(one) for key, one in value.items()}
+    return [_replace_non_finite(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
-def _tabless(value: str) -> str:
+def _escape_tsv(value: str) -> str:
     """Return a field of TSV: tabs, ends of lines and all other control characters are escapes, and so is the backslash."""
     escaped = value.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
-    return humanize.printable(escaped)
+    return humanize.escape_controls(escaped)
 
 
 def _csv(rows: Sequence[Sequence[str]]) -> str:
@@ -264,12 +264,12 @@ def _csv(rows: Sequence[Sequence[str]]) -> str:
     A terminal obeys control characters, and a carriage return ends a row for most readers.
     """
     made = io.StringIO()
-    csv.writer(made, lineterminator="\n").writerows([_without_controls(cell) for cell in row] for row in rows)
+    csv.writer(made, lineterminator="\n").writerows([_escape_cell(cell) for cell in row] for row in rows)
     return made.getvalue()
 
 
-def _without_controls(cell: str) -> str:
-    return cell if cell.isprintable() else "".join(letter if letter in "\t\n" else humanize.printable(letter) for letter in cell)
+def _escape_cell(cell: str) -> str:
+    return cell if cell.isprintable() else "".join(letter if letter in "\t\n" else humanize.escape_controls(letter) for letter in cell)
 
 
 # ---- verbs ----------------------------------------------------------------------------------------------------------------------------------
@@ -279,27 +279,27 @@ def _open(asked: argparse.Namespace) -> Table:
     return open_table(asked.path, branch=asked.branch, options=options_of(asked.allow), storage_options=dict(asked.storage) or None)
 
 
-def _at(asked: argparse.Namespace) -> int | str | None:
+def _requested_position(asked: argparse.Namespace) -> int | str | None:
     return asked.at
 
 
 def inspect(asked: argparse.Namespace, out: Output) -> None:
     """`lakekit inspect PATH [NOUN]`."""
     table = _open(asked)
-    if asked.at is not None and asked.noun not in (None, *TRAVELLING):
-        raise InvalidOption(f"{asked.noun} are the same at every snapshot; --at goes with {', '.join(TRAVELLING)}", key="--at", value=asked.at)
+    if asked.at is not None and asked.noun not in (None, *TIME_TRAVEL_NOUNS):
+        raise InvalidOption(f"{asked.noun} are the same at every snapshot; --at goes with {', '.join(TIME_TRAVEL_NOUNS)}", key="--at", value=asked.at)
     if asked.noun is None:
-        show_card(table, out, _at(asked))
+        show_card(table, out, _requested_position(asked))
     elif asked.noun == "levels":
-        show_levels(table, out, _at(asked))
+        show_levels(table, out, _requested_position(asked))
     elif asked.noun == "options":
         out.rows(("key", "value"), sorted(table.options.items()))
     elif asked.noun == "snapshots":
         show_snapshots(table, out)
     elif asked.noun == "manifests":
-        show_manifests(table, out, _at(asked))
-    elif asked.noun in TRAVELLING:
-        out.frame(getattr(table, asked.noun)(at=_at(asked)))
+        show_manifests(table, out, _requested_position(asked))
+    elif asked.noun in TIME_TRAVEL_NOUNS:
+        out.frame(getattr(table, asked.noun)(at=_requested_position(asked)))
     else:
         out.frame(getattr(table, asked.noun)())
 
@@ -362,7 +362,7 @@ def show_levels(table: Table, out: Output, at: int | str | None = None, buckets:
         )
         return
     is_append = not table.primary_keys
-    every = picture.places(files)
+    every = picture.list_buckets(files)
     limit = buckets or out.limit or 20
     for place in every[:limit]:
         state = picture.state_of(None, files, None, place, is_append=is_append)
@@ -376,7 +376,7 @@ def show_levels(table: Table, out: Output, at: int | str | None = None, buckets:
 def plan(asked: argparse.Namespace, out: Output) -> None:
     """`lakekit plan PATH --where …`."""
     table = _open(asked)
-    explained = table.explain(history.condition(table, asked.where or ""), at=_at(asked))
+    explained = table.explain(history.condition(table, asked.where or ""), at=_requested_position(asked))
     if out.format == "table":
         out.lines(str(explained))
     else:
@@ -404,7 +404,7 @@ def browse(asked: argparse.Namespace, _: Output) -> None:
     table = _open(asked)
     target = asked.output or f"{table.name.rpartition('/')[2]}.html"
     size_bytes = html_page.save(table, target, snapshots=asked.snapshots)
-    print(f"{humanize.printable(target)}: {humanize.format_size(size_bytes)}, one file, opens in any browser")
+    print(f"{humanize.escape_controls(target)}: {humanize.format_size(size_bytes)}, one file, opens in any browser")
 
 
 def show_hex(asked: argparse.Namespace, out: Output) -> None:

@@ -42,11 +42,11 @@ if TYPE_CHECKING:
     from lakekit.cli.main import Output
     from lakekit.table import Table
 
-EXPIRED = ("snapshots", "changelogs", "tags", "consumers", "partitions")
+EXPIRE_TARGETS = ("snapshots", "changelogs", "tags", "consumers", "partitions")
 _ORDERS = ("order", "zorder", "hilbert")
 _TAGS = ("list", "create", "replace", "delete", "rename", "automatic")
 _BRANCHES = ("list", "create", "delete", "rename", "forward")
-_OF_TAGS = {
+_TAG_FLAGS = {
     "at": ("create", "replace"),
     "since": ("create",),
     "watermark": ("create",),
@@ -55,11 +55,11 @@ _OF_TAGS = {
     "dry_run": ("delete", "replace"),
 }
 """Which actions heed a flag."""
-_OF_BRANCHES = {"tag": ("create",), "dry_run": ("delete", "forward")}
+_BRANCH_FLAGS = {"tag": ("create",), "dry_run": ("delete", "forward")}
 _ROWS = 50
 """How many rows of a query a person sees, unless `--limit` says otherwise."""
-_IDLE = 'only partitions that got no file for so long, as "1 d"'
-_WHERE = "a condition in SQL on partition columns"
+_IDLE_HELP = 'only partitions that got no file for so long, as "1 d"'
+_WHERE_HELP = "a condition in SQL on partition columns"
 
 
 def add(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentParser, positive: Callable[[str], int]) -> None:
@@ -74,12 +74,12 @@ def add(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentPars
 
     one = verb("compact", compact, "merge files: what the levels ask for, everything, or sorted")
     one.add_argument("--full", action="store_true", help="every bucket to its highest level")
-    one.add_argument("--where", help=_WHERE)
+    one.add_argument("--where", help=_WHERE_HELP)
     one.add_argument("--order-by", metavar="COLUMNS", type=_names, help="sort the rows by columns, a,b")
     one.add_argument("--strategy", choices=_ORDERS, default="order", help="how several columns are sorted")
-    one.add_argument("--idle", metavar="AGE", type=_age, help=_IDLE)
+    one.add_argument("--idle", metavar="AGE", type=_age, help=_IDLE_HELP)
     one = verb("expire", expire, "remove what is old: snapshots, changelogs, tags, consumers or partitions")
-    one.add_argument("what", metavar="WHAT", choices=EXPIRED, help=", ".join(EXPIRED))
+    one.add_argument("what", metavar="WHAT", choices=EXPIRE_TARGETS, help=", ".join(EXPIRE_TARGETS))
     one.add_argument("--retain-max", type=positive, metavar="N", help="of snapshots and changelogs: keep no more")
     one.add_argument("--retain-min", type=positive, metavar="N", help="of snapshots and changelogs: keep the newest")
     one.add_argument("--older-than", metavar="TIME", help='of snapshots, changelogs and tags: those made before go; or an age, as "7 d"')
@@ -98,7 +98,7 @@ def add(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentPars
     one.add_argument("--retain", metavar="AGE", type=_age, help='of create and replace: how long the tag is kept, as "30 d"')
     one.add_argument("--dry-run", action="store_true", help="of delete and replace: tell what would go")
     one = verb("branch", branch, "make, remove, rename a branch, or let main follow it")
-    one.add_argument("action", metavar="ACTION", type=_short, choices=_BRANCHES, help=", ".join(_BRANCHES) + " (or fast-forward)")
+    one.add_argument("action", metavar="ACTION", type=_normalize_action, choices=_BRANCHES, help=", ".join(_BRANCHES) + " (or fast-forward)")
     one.add_argument("name", metavar="NAME", nargs="?", help="of all but list: the branch")
     one.add_argument("new", metavar="NEW", nargs="?", help="of rename: the new name")
     one.add_argument("--tag", help="of create: the tag it begins with; empty unless given")
@@ -115,13 +115,13 @@ def add(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentPars
     one = verb("analyze", analyze, "statistics of the rows, in a snapshot of their own")
     one.add_argument("--columns", type=_names, metavar="COLUMNS", help="a,b; all unless given")
     one = verb("rewrite-index", rewrite_index, "file indexes of files that are there, as the options say")
-    one.add_argument("--where", help=_WHERE)
+    one.add_argument("--where", help=_WHERE_HELP)
     one.add_argument("--anew", action="store_true", help="also those that are there, as after a change of their own options")
     one.add_argument("--dry-run", action="store_true", help="tell which files would get which indexes")
-    _add_of_catalogs(verbs, store, shape)
+    _add_catalog_verbs(verbs, store, shape)
 
 
-def _add_of_catalogs(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentParser) -> None:
+def _add_catalog_verbs(verbs: Any, store: argparse.ArgumentParser, shape: argparse.ArgumentParser) -> None:
     def verb(name: str, run: Callable[[argparse.Namespace, Output], int | None], told: str) -> Any:
         parser = verbs.add_parser(name, parents=[store, shape], help=told)
         parser.add_argument("warehouse", metavar="WAREHOUSE", help="the folder of a catalog")
@@ -147,7 +147,7 @@ def _add_of_catalogs(verbs: Any, store: argparse.ArgumentParser, shape: argparse
     for name, told in (("databases", "of databases"), ("tables", "of tables with their databases, db.t"), ("excluding", "of tables to be left out")):
         one.add_argument(f"--{name}", metavar="PATTERN", help=f"a regular expression of whole names {told}")
     one.add_argument("--full", action="store_true", help="every bucket to its highest level")
-    one.add_argument("--idle", metavar="AGE", type=_age, help=_IDLE)
+    one.add_argument("--idle", metavar="AGE", type=_age, help=_IDLE_HELP)
     one = verb("repair", repair, "make tables that lie in the warehouse known to the metastore; ends with 1 where one failed")
     one.add_argument("name", metavar="NAME", nargs="?", help="a database or a table, db.t; everything unless given")
 
@@ -168,22 +168,22 @@ def _open(asked: argparse.Namespace) -> Table:
     return open_table(asked.path, branch=asked.branch, options=options_of(asked.allow), storage_options=dict(asked.storage) or None)
 
 
-def _told(out: Output, result: Any) -> None:
+def _print_result(out: Output, result: Any) -> None:
     """A card to a person, its facts to a pipe."""
     if out.format == "table":
         out.lines(str(result))
         return
     names = [name for name in type(result).__dataclass_fields__ if not name.startswith("_")]
-    out.rows(names, [[_plain(getattr(result, name)) for name in names]])
+    out.rows(names, [[_tuple_to_list(getattr(result, name)) for name in names]])
 
 
-def _plain(value: object) -> object:
+def _tuple_to_list(value: object) -> object:
     return list(value) if isinstance(value, tuple) else value
 
 
 def compact(asked: argparse.Namespace, out: Output) -> None:
     """`lakekit compact PATH`."""
-    _told(out, _open(asked).compact(full=asked.full, where=asked.where, order_by=asked.order_by, strategy=asked.strategy, idle=asked.idle))
+    _print_result(out, _open(asked).compact(full=asked.full, where=asked.where, order_by=asked.order_by, strategy=asked.strategy, idle=asked.idle))
 
 
 def expire(asked: argparse.Namespace, out: Output) -> None:
@@ -204,10 +204,10 @@ def expire(asked: argparse.Namespace, out: Output) -> None:
         if name not in allowed[asked.what]:
             flag, *others = (f"--{one.replace('_', '-')}" for one in (name, *allowed[asked.what]))
             raise InvalidOption(f"{flag} does not go with {asked.what}, which take {', '.join(others)}", key=flag, value=str(value))
-    _told(out, getattr(_open(asked), f"expire_{asked.what}")(**given, dry_run=asked.dry_run))
+    _print_result(out, getattr(_open(asked), f"expire_{asked.what}")(**given, dry_run=asked.dry_run))
 
 
-def _said(out: Output, text: str) -> None:
+def _print_sentence(out: Output, text: str) -> None:
     """A sentence, to a person only: a pipe learns by the exit code."""
     if out.format == "table":
         out.lines(text)
@@ -220,14 +220,14 @@ def _check_name(asked: argparse.Namespace, what: str, without: Sequence[str]) ->
         raise InvalidOption(f"{asked.action} {told}", key="NAME", value=str(asked.name))
 
 
-def _new(asked: argparse.Namespace) -> str:
+def _check_new_name(asked: argparse.Namespace) -> str:
     if (asked.new is None) == (asked.action == "rename"):
         what = "needs a new name" if asked.new is None else f"{asked.action} takes one name, not {asked.new!r} too"
         raise InvalidOption(f"{asked.action} {asked.name}: {what}", key="NEW", value=str(asked.new))
     return str(asked.new)
 
 
-def _only_with(asked: argparse.Namespace, allowed: Mapping[str, Sequence[str]]) -> None:
+def _check_flags(asked: argparse.Namespace, allowed: Mapping[str, Sequence[str]]) -> None:
     """Raises `InvalidOption` for a flag that the action does not heed: a `--dry-run` that is passed over would do what it promises not to."""
     for name, actions in allowed.items():
         value = getattr(asked, name)
@@ -240,32 +240,32 @@ def tag(asked: argparse.Namespace, out: Output) -> None:
     """`lakekit tag PATH ACTION NAME`."""
     table = _open(asked)
     _check_name(asked, "tag", ("list", "automatic"))
-    _only_with(asked, _OF_TAGS)
+    _check_flags(asked, _TAG_FLAGS)
     if asked.action == "list":
         out.frame(table.tags())
         return
     if asked.action == "automatic":
         out.rows(["tag"], [[name] for name in table.create_automatic_tags(force=asked.force)])
         return
-    new = _new(asked)
+    new = _check_new_name(asked)
     match asked.action:
         case "create":
             table.create_tag(asked.name, at=asked.at, since=asked.since, watermark=asked.watermark, retain=asked.retain)
         case "replace":
             gone = table.replace_tag(asked.name, at=asked.at, retain=asked.retain, dry_run=asked.dry_run)
             if not asked.dry_run:
-                _said(out, f"{table.name} · tag {asked.name}: replaced")
-            _told(out, gone)
+                _print_sentence(out, f"{table.name} · tag {asked.name}: replaced")
+            _print_result(out, gone)
             return
         case "delete":
-            _told(out, table.delete_tag(asked.name, dry_run=asked.dry_run))
+            _print_result(out, table.delete_tag(asked.name, dry_run=asked.dry_run))
             return
         case "rename":
             table.rename_tag(asked.name, new)
-    _said(out, f"{table.name} · tag {asked.name}: {asked.action}d" + (f" to {new}" if asked.new else ""))
+    _print_sentence(out, f"{table.name} · tag {asked.name}: {asked.action}d" + (f" to {new}" if asked.new else ""))
 
 
-def _short(action: str) -> str:
+def _normalize_action(action: str) -> str:
     """What is done to a branch, by the word that the method has too."""
     return "forward" if action == "fast-forward" else action
 
@@ -274,8 +274,8 @@ def branch(asked: argparse.Namespace, out: Output) -> None:
     """`lakekit branch PATH ACTION NAME`."""
     table = _open(asked)
     _check_name(asked, "branch", ("list",))
-    _only_with(asked, _OF_BRANCHES)
-    new = _new(asked) if asked.action != "list" else ""
+    _check_flags(asked, _BRANCH_FLAGS)
+    new = _check_new_name(asked) if asked.action != "list" else ""
     match asked.action:
         case "list":
             out.frame(table.branches())
@@ -283,23 +283,23 @@ def branch(asked: argparse.Namespace, out: Output) -> None:
         case "create":
             table.create_branch(asked.name, tag=asked.tag)
         case "delete":
-            _told(out, table.delete_branch(asked.name, dry_run=asked.dry_run))
+            _print_result(out, table.delete_branch(asked.name, dry_run=asked.dry_run))
             return
         case "rename":
             table.rename_branch(asked.name, new)
         case "forward":
             gone = table.fast_forward(asked.name, dry_run=asked.dry_run)
             if not asked.dry_run:
-                _said(out, f"{table.name} · branch {asked.name}: main follows it")
-            _told(out, gone)
+                _print_sentence(out, f"{table.name} · branch {asked.name}: main follows it")
+            _print_result(out, gone)
             return
     done = {"create": "created", "rename": f"renamed to {new}"}[asked.action]
-    _said(out, f"{table.name} · branch {asked.name}: {done}")
+    _print_sentence(out, f"{table.name} · branch {asked.name}: {done}")
 
 
 def rollback(asked: argparse.Namespace, out: Output) -> None:
     """`lakekit rollback PATH TO`."""
-    _told(out, _open(asked).rollback(asked.to, watermark=asked.watermark, dry_run=asked.dry_run))
+    _print_result(out, _open(asked).rollback(asked.to, watermark=asked.watermark, dry_run=asked.dry_run))
 
 
 def orphans(asked: argparse.Namespace, out: Output) -> None:
@@ -310,24 +310,26 @@ def orphans(asked: argparse.Namespace, out: Output) -> None:
     if found.height or out.format != "table":
         out.frame(found)
     parts = f"{humanize.plural(found.height, 'file')}, {humanize.format_size(int(found['size_bytes'].sum()))}" if found.height else "nothing"
-    _said(out, f"{table.name} · {'would go' if dry_run else 'gone'}: {parts}" + ("; --delete removes them" if found.height and not asked.delete else ""))
+    _print_sentence(
+        out, f"{table.name} · {'would go' if dry_run else 'gone'}: {parts}" + ("; --delete removes them" if found.height and not asked.delete else "")
+    )
 
 
 def analyze(asked: argparse.Namespace, out: Output) -> None:
     """`lakekit analyze PATH`."""
-    _told(out, _open(asked).analyze(columns=asked.columns))
+    _print_result(out, _open(asked).analyze(columns=asked.columns))
 
 
 def rewrite_index(asked: argparse.Namespace, out: Output) -> None:
     """`lakekit rewrite-index PATH`."""
     table = _open(asked)
     if not asked.dry_run:
-        _told(out, table.rewrite_file_index(where=asked.where, anew=asked.anew))
+        _print_result(out, table.rewrite_file_index(where=asked.where, anew=asked.anew))
         return
     found = table.rewrite_file_index(where=asked.where, anew=asked.anew, dry_run=True)
     if found.height or out.format != "table":
         out.frame(found)
-    _said(out, f"{table.name} · would get other indexes: {humanize.plural(found.height, 'file') if found.height else 'no file'}")
+    _print_sentence(out, f"{table.name} · would get other indexes: {humanize.plural(found.height, 'file') if found.height else 'no file'}")
 
 
 # ---- of catalogs ---------------------------------------------------------------------------------------------------------------------------------------
@@ -340,7 +342,7 @@ def _catalog(asked: argparse.Namespace) -> Catalog:
 def clone(asked: argparse.Namespace, out: Output) -> None:
     """`lakekit clone WAREHOUSE NAME NEW`."""
     made = _catalog(asked).clone(asked.name, asked.new, at=asked.at)
-    _said(out, f"{made.name} · a copy of {asked.name}, at {made.location}")
+    _print_sentence(out, f"{made.name} · a copy of {asked.name}, at {made.location}")
 
 
 def migrate(asked: argparse.Namespace, out: Output) -> None:
@@ -349,7 +351,7 @@ def migrate(asked: argparse.Namespace, out: Output) -> None:
     made = _catalog(asked).migrate(asked.source, asked.name, move=asked.move, partition_types=types)
     files = made.files()
     told = f"{humanize.plural(files.height, 'file')}, {humanize.plural(int(files['row_count'].sum()), 'row')}"
-    _said(out, f"{made.name} · {told} {'moved' if asked.move else 'copied'} from {asked.source}, at {made.location}")
+    _print_sentence(out, f"{made.name} · {told} {'moved' if asked.move else 'copied'} from {asked.source}, at {made.location}")
 
 
 def sql(asked: argparse.Namespace, out: Output) -> None:
@@ -364,14 +366,14 @@ def sql(asked: argparse.Namespace, out: Output) -> None:
 def compact_database(asked: argparse.Namespace, out: Output) -> int:
     """`lakekit compact-database WAREHOUSE`; 1 where a table failed."""
     given = {name: getattr(asked, name) for name in ("databases", "tables", "excluding", "full", "idle")}
-    return _listed(out, _catalog(asked).compact(**given))
+    return _print_listing(out, _catalog(asked).compact(**given))
 
 
 def repair(asked: argparse.Namespace, out: Output) -> int:
     """`lakekit repair WAREHOUSE NAME`; 1 where a table failed."""
-    return _listed(out, _catalog(asked).repair(asked.name))
+    return _print_listing(out, _catalog(asked).repair(asked.name))
 
 
-def _listed(out: Output, found: pl.DataFrame) -> int:
+def _print_listing(out: Output, found: pl.DataFrame) -> int:
     out.frame(found)
     return int("failed" in found["done"])

@@ -33,7 +33,7 @@ _PER_MILLI = {"s": 0, "ms": 1, "us": 1000, "ns": 1_000_000}
 _INT = pa.int64()
 
 
-def unscaled(value: Decimal, scale: int) -> int:
+def to_unscaled(value: Decimal, scale: int) -> int:
     """The integer that a decimal is at a scale: 1.5 at scale 2 is 150. Raises `ValueOutOfRange` when digits would be lost."""
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
@@ -54,7 +54,7 @@ def unscaled(value: Decimal, scale: int) -> int:
     return -number if sign else number
 
 
-def scaled(number: int, scale: int) -> Decimal:
+def from_unscaled(number: int, scale: int) -> Decimal:
     """The decimal of an unscaled integer, exact at any precision."""
     return Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -scale))
 
@@ -140,7 +140,7 @@ def _lists(column: pa.Array, t: DataType) -> list[Any]:
     return [items[starts[i] : starts[i + 1]] if ok else None for i, ok in enumerate(valid)]
 
 
-def contiguous(column: pa.Array | pa.ChunkedArray, t: DataType) -> pa.Array:
+def to_contiguous(column: pa.Array | pa.ChunkedArray, t: DataType) -> pa.Array:
     """One array of exactly `to_arrow(t)`, whatever the layout (chunked, dictionary, large, view) it came in."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)

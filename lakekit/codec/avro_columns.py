@@ -50,8 +50,8 @@ BATCH_BYTES = 64 << 20
 FEW_RECORDS = 16
 _NO_NAME = nullcontext()
 FEW_BYTES = 64 << 10
-_PLAIN = {"null": pa.null(), "boolean": pa.bool_(), "int": pa.int32(), "long": pa.int64(), "float": pa.float32(), "double": pa.float64()}
-_PLAIN |= {"bytes": pa.binary(), "string": pa.string(), "enum": pa.string()}
+_PRIMITIVE_TYPES = {"null": pa.null(), "boolean": pa.bool_(), "int": pa.int32(), "long": pa.int64(), "float": pa.float32(), "double": pa.float64()}
+_PRIMITIVE_TYPES |= {"bytes": pa.binary(), "string": pa.string(), "enum": pa.string()}
 
 
 def decode(
@@ -83,7 +83,7 @@ def decode(
         ends[:-1] = starts[1:]
         ends[np.cumsum(counts) - 1] = last
         if where is not None and attempt is not None:
-            wanted = _wanted(lanes, node, starts, ends, where)
+            wanted = _record_mask(lanes, node, starts, ends, where)
             starts, ends = starts[wanted], ends[wanted]
         found, after = _walk(lanes, node, starts, ends, columns)
         if np.array_equal(after, ends):
@@ -109,7 +109,7 @@ def batches(containers: Iterable[Container]) -> Iterator[list[Container]]:
         yield found
 
 
-def _wanted(lanes: VectorReader, node: AvroNode, starts: Ints, ends: Ints, where: Where) -> NDArray[np.bool_]:
+def _record_mask(lanes: VectorReader, node: AvroNode, starts: Ints, ends: Ints, where: Where) -> NDArray[np.bool_]:
     """Which records the mask over one of their fields wants: all, where the guessed starts lead to no such field."""
     record, pos = record_of(node), starts
     if record is not node:
@@ -142,7 +142,7 @@ def read_records(container: Container) -> list[dict[str, Any]]:
         try:
             rows += _block_records(read, block)
         except Corrupt as error:
-            raise in_block(error, container, block) from None
+            raise with_block_offset(error, container, block) from None
     return rows
 
 
@@ -165,7 +165,7 @@ def _block_records(read: Read, block: Block, marks: SpanRecorder | None = None, 
     return rows
 
 
-def in_block(error: Corrupt, container: Container, block: Block) -> Corrupt:
+def with_block_offset(error: Corrupt, container: Container, block: Block) -> Corrupt:
     """An error met inside an inflated block, with its place in the file."""
     inside = error.offset or 0 if container.codec == "null" else 0
     found = type(error)(f"block at offset {block.offset}: {error.message}", offset=block.offset + inside, field=error.field)
@@ -187,7 +187,7 @@ def arrow_type(node: AvroNode) -> pa.DataType:
             if node.value is node:
                 raise Unsupported("an Avro union of several types", feature="avro.union")
             return arrow_type(node.value)
-    return _PLAIN[node.kind]
+    return _PRIMITIVE_TYPES[node.kind]
 
 
 # ---- places ------------------------------------------------------------------------------------------------------------------------------------------
@@ -272,7 +272,7 @@ def _arrow(column: VectorColumn | None, lanes: VectorReader) -> pa.Array:
                 return pa.array([{}] * size, pa.struct([]))
             return pa.StructArray.from_arrays([_arrow(part, lanes) for part in column.parts], fields=fields)
         case "union":
-            return _nullable(column, lanes)
+            return _nullable_array(column, lanes)
         case "array" | "map":
             assert column.lengths is not None
             offsets = pa.array(np.concatenate([[0], np.cumsum(column.lengths)]).astype(np.int32))
@@ -280,10 +280,10 @@ def _arrow(column: VectorColumn | None, lanes: VectorReader) -> pa.Array:
             if node.kind == "array":
                 return pa.ListArray.from_arrays(offsets, items)
             return pa.MapArray.from_arrays(offsets, items.field(0), items.field(1))
-    return _fixed(column, lanes)
+    return _fixed_array(column, lanes)
 
 
-def _fixed(column: VectorColumn, lanes: VectorReader) -> pa.Array:
+def _fixed_array(column: VectorColumn, lanes: VectorReader) -> pa.Array:
     """null, boolean, enum, float, double, fixed."""
     node = column.node
     match node.kind:
@@ -307,7 +307,7 @@ def _fixed(column: VectorColumn, lanes: VectorReader) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(node.size), column.size, [None, pa.py_buffer(body)])
 
 
-def _nullable(column: VectorColumn, lanes: VectorReader) -> pa.Array:
+def _nullable_array(column: VectorColumn, lanes: VectorReader) -> pa.Array:
     """A union of null and one other type; of one type alone, that type."""
     kind = arrow_type(column.node)
     branch = column.node.parts.index(column.node.value)

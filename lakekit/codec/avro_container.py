@@ -53,8 +53,8 @@ MAX_SCHEMA_BYTES = 16 << 20
 _MAX_METADATA = 1_000
 _ZSTD_WINDOW_LOG = 25
 _XZ_MEMORY_BYTES = 40 << 20
-_SHORT = 60
-_MODEST = "snappy"
+_MAX_SHOWN = 60
+_FALLBACK_CODEC = "snappy"
 """The codec of what another one packs more tightly than a reader may believe: a block is never less than a twentieth of what it inflates to."""
 
 
@@ -147,7 +147,7 @@ class PackedBlocks:
 
         Raises `Corrupt`, and `LimitExceeded` where they inflate beyond what a file of this size may.
         """
-        with _naming(self.path):
+        with _name_file_in_failures(self.path):
             chosen = self.frames if frames is None else frames
             yield from _inflate(self.file, chosen, self.codec, self.schema, self.limits.inflated_bytes(len(self.file)))
 
@@ -163,7 +163,7 @@ def open_blocks(data: bytes, *, path: str | None = None, limits: Limits = DATA, 
     Raises `Corrupt` where the frame breaks, `LimitExceeded` for more values than a file of this size may hold,
     `Unsupported` for an unknown codec.
     """
-    with _naming(path):
+    with _name_file_in_failures(path):
         metadata, at = read_header(data, marks)
         codec = _codec_of(metadata)
         schema = schema_of(metadata)
@@ -176,7 +176,7 @@ def open_container(data: bytes, *, path: str | None = None, limits: Limits = MET
 
     Raises `Corrupt` where the frame breaks, `LimitExceeded` where it would inflate beyond `limits`, `Unsupported` for a codec that Avro does not know.
     """
-    with _naming(path):
+    with _name_file_in_failures(path):
         metadata, at = read_header(data, marks)
         schema = schema_of(metadata)
         codec = _codec_of(metadata)
@@ -187,7 +187,7 @@ def open_container(data: bytes, *, path: str | None = None, limits: Limits = MET
 
 
 @contextmanager
-def _naming(path: str | None) -> Iterator[None]:
+def _name_file_in_failures(path: str | None) -> Iterator[None]:
     """Add the path of the file to the errors of a block of code."""
     try:
         yield
@@ -231,7 +231,7 @@ def put_long(out: bytearray, value: int) -> None:
     out.append(raw)
 
 
-def _long(data: bytes, at: int, field: str, marks: SpanRecorder | None) -> tuple[int, int]:
+def _read_long(data: bytes, at: int, field: str, marks: SpanRecorder | None) -> tuple[int, int]:
     """`read_long` for the frame's own numbers, which are few: marked where somebody looks."""
     value, after = read_long(data, at, field)
     if marks is not None:
@@ -239,7 +239,7 @@ def _long(data: bytes, at: int, field: str, marks: SpanRecorder | None) -> tuple
     return value, after
 
 
-def _raw(data: bytes, at: int, field: str, marks: SpanRecorder | None) -> tuple[bytes, int]:
+def _read_bytes(data: bytes, at: int, field: str, marks: SpanRecorder | None) -> tuple[bytes, int]:
     length, start = read_long(data, at, field)
     if not 0 <= length <= len(data) - start:
         raise Corrupt(f"{field} at offset {at}: a length of {length}, {len(data) - start} bytes left", offset=at, field=field)
@@ -259,20 +259,20 @@ def read_header(data: bytes, marks: SpanRecorder | None = None) -> tuple[dict[st
     if marks is not None:
         marks.add(0, 4, "magic", MAGIC)
     while True:
-        count, at = _long(data, at, "metadata count", marks)
+        count, at = _read_long(data, at, "metadata count", marks)
         if count < 0:
             count = -count
-            _, at = _long(data, at, "metadata size", marks)
+            _, at = _read_long(data, at, "metadata size", marks)
         if count == 0:
             break
         if count + len(metadata) > _MAX_METADATA:
             raise LimitExceeded(f"more than {_MAX_METADATA} metadata entries at offset {at}", offset=at, field="metadata count")
         for _ in range(count):
-            key, at = _raw(data, at, "metadata key", marks)
+            key, at = _read_bytes(data, at, "metadata key", marks)
             name = key.decode("utf-8", "replace")
             if marks is not None:
                 marks.means(name)
-            value, at = _raw(data, at, "metadata value" if marks is None else name, marks)
+            value, at = _read_bytes(data, at, "metadata value" if marks is None else name, marks)
             if marks is not None:
                 marks.means(value.decode("utf-8", "replace"))
             metadata[name] = value
@@ -302,8 +302,8 @@ def _frames(data: bytes, at: int, limits: Limits, marks: SpanRecorder | None, co
     values = limits.values(len(data))
     while at < len(data):
         start = at
-        count, at = _long(data, at, "block count", marks)
-        size, at = _long(data, at, "block size", marks)
+        count, at = _read_long(data, at, "block count", marks)
+        size, at = _read_long(data, at, "block size", marks)
         left = max(0, len(data) - at - SYNC_BYTES)
         if count < 0 or not 0 <= size <= len(data) - at - SYNC_BYTES:
             what = f"{count} values in {size} bytes, {left} bytes left"
@@ -326,7 +326,7 @@ def _inflate(data: bytes, frames: Iterable[Frame], codec: str, schema: AvroNode,
     """Yield the blocks that hold values, inflated one at a time; together they take at most `budget` bytes."""
     inflate = _CODECS.get(codec)
     if inflate is None:
-        raise Unsupported(f"Avro codec {codec[:_SHORT]!r}; known are {', '.join(_CODECS)}", feature=f"avro.codec.{codec[:_SHORT]}")
+        raise Unsupported(f"Avro codec {codec[:_MAX_SHOWN]!r}; known are {', '.join(_CODECS)}", feature=f"avro.codec.{codec[:_MAX_SHOWN]}")
     for frame in frames:
         where = f"block at offset {frame.offset}"
         try:
@@ -362,7 +362,7 @@ def _zlib(data: bytes, limit: int) -> bytes:
         found = machine.decompress(data, limit + 1)
     except zlib.error as error:
         raise Corrupt(f"deflate: {error}", field="block") from None
-    return _finished(found, limit, done=machine.eof, codec="deflate")
+    return _check_inflated(found, limit, done=machine.eof, codec="deflate")
 
 
 def _bzip2(data: bytes, limit: int) -> bytes:
@@ -371,7 +371,7 @@ def _bzip2(data: bytes, limit: int) -> bytes:
         found = machine.decompress(data, limit + 1)
     except (OSError, ValueError) as error:
         raise Corrupt(f"bzip2: {error}", field="block") from None
-    return _finished(found, limit, done=machine.eof, codec="bzip2")
+    return _check_inflated(found, limit, done=machine.eof, codec="bzip2")
 
 
 def _xz(data: bytes, limit: int) -> bytes:
@@ -382,7 +382,7 @@ def _xz(data: bytes, limit: int) -> bytes:
         if "limit" in str(error).lower():
             raise LimitExceeded(f"xz: {error}", field="block") from None
         raise Corrupt(f"xz: {error}", field="block") from None
-    return _finished(found, limit, done=machine.eof, codec="xz")
+    return _check_inflated(found, limit, done=machine.eof, codec="xz")
 
 
 def _snappy(data: bytes, limit: int) -> bytes:
@@ -415,7 +415,7 @@ def _zstandard(data: bytes, limit: int) -> bytes:
         if "memory" in str(error) or "window" in str(error).lower():
             raise LimitExceeded(f"zstandard: {error}", field="block") from None
         raise Corrupt(f"zstandard: {error}", field="block") from None
-    return _finished(found, limit, done=machine.eof, codec="zstandard")
+    return _check_inflated(found, limit, done=machine.eof, codec="zstandard")
 
 
 def _zstandard_by_arrow(data: bytes, limit: int) -> bytes:
@@ -424,10 +424,10 @@ def _zstandard_by_arrow(data: bytes, limit: int) -> bytes:
             found: bytes = stream.read(limit + 1)
     except (OSError, ValueError) as error:
         raise Corrupt(f"zstandard: {error}", field="block") from None
-    return _finished(found, limit, done=True, codec="zstandard")
+    return _check_inflated(found, limit, done=True, codec="zstandard")
 
 
-def _finished(found: bytes, limit: int, *, done: bool, codec: str) -> bytes:
+def _check_inflated(found: bytes, limit: int, *, done: bool, codec: str) -> bytes:
     if len(found) > limit:
         raise _too_long(limit)
     if not done:
@@ -467,7 +467,7 @@ def _zstd(level: int) -> Callable[[bytes], bytes]:
     return partial(pa.Codec("zstd", compression_level=level).compress, asbytes=True)
 
 
-def deflated(data: bytes, codec: str, level: int = ZSTD_LEVEL) -> bytes:
+def compress_block(data: bytes, codec: str, level: int = ZSTD_LEVEL) -> bytes:
     """A block's bytes compressed by an Avro codec; `level` is zstandard's."""
     match codec:
         case "null":
@@ -494,13 +494,13 @@ def write(
 
     What would inflate beyond the limits of metadata is packed less tightly, whatever `codec` says: who writes it must be able to read it.
     """
-    return _framed(schema, _bodies(((1, value) for value in values), interval), codec, level, sync)
+    return _encode_file(schema, _bodies(((1, value) for value in values), interval), codec, level, sync)
 
 
 def join(containers: Sequence[Container], *, codec: str = "zstandard", level: int = ZSTD_LEVEL) -> bytes:
     """One container of the values of several, which have one schema text, one after the other; they are not decoded."""
     values = ((block.count, block.data) for container in containers for block in container.blocks)
-    return _framed(containers[0].metadata["avro.schema"], _bodies(values, SYNC_INTERVAL_BYTES), codec, level, None)
+    return _encode_file(containers[0].metadata["avro.schema"], _bodies(values, SYNC_INTERVAL_BYTES), codec, level, None)
 
 
 def _bodies(values: Iterable[tuple[int, bytes]], interval: int) -> list[tuple[int, bytes]]:
@@ -531,7 +531,7 @@ def _header_bytes(schema: bytes, codec: str) -> bytes:
     return bytes(out + b"\0")
 
 
-def _framed(schema: bytes, bodies: Sequence[tuple[int, bytes]], codec: str, level: int, sync: bytes | None) -> bytes:
+def _encode_file(schema: bytes, bodies: Sequence[tuple[int, bytes]], codec: str, level: int, sync: bytes | None) -> bytes:
     """The file: its header, and each body compressed."""
     if sync is None:
         digest = hashlib.blake2b(schema, digest_size=SYNC_BYTES)
@@ -541,10 +541,10 @@ def _framed(schema: bytes, bodies: Sequence[tuple[int, bytes]], codec: str, leve
     out = bytearray(_header_bytes(schema, codec))
     out += sync
     for number, part in bodies:
-        packed = deflated(part, codec, level)
+        packed = compress_block(part, codec, level)
         put_long(out, number)
         put_long(out, len(packed))
         out += packed + sync
-    if codec != _MODEST and sum(len(part) for _, part in bodies) > METADATA.inflated_bytes(len(out)):
-        return _framed(schema, bodies, _MODEST, level, sync)
+    if codec != _FALLBACK_CODEC and sum(len(part) for _, part in bodies) > METADATA.inflated_bytes(len(out)):
+        return _encode_file(schema, bodies, _FALLBACK_CODEC, level, sync)
     return bytes(out)

@@ -80,7 +80,7 @@ def record_of(node: AvroNode) -> AvroNode:
     return found
 
 
-def _wrong(why: str) -> Corrupt:
+def _invalid_schema(why: str) -> Corrupt:
     return Corrupt(f"avro.schema: {why}", field="avro.schema")
 
 
@@ -98,7 +98,7 @@ class _SchemaNames:
         if isinstance(declared, list):
             return self._union(declared, space, depth)
         if not isinstance(declared, dict):
-            raise _wrong(f"a type is text, a list or an object, found {type(declared).__name__}")
+            raise _invalid_schema(f"a type is text, a list or an object, found {type(declared).__name__}")
         kind = declared.get("type")
         if isinstance(kind, (dict, list)):
             return self.node(kind, space, depth + 1)
@@ -116,14 +116,14 @@ class _SchemaNames:
                 return AvroNode(
                     kind=kind,
                     logical=logical if isinstance(logical, str) else "",
-                    precision=_whole(declared.get("precision", 0), "precision"),
-                    scale=_whole(declared.get("scale", 0), "scale"),
+                    precision=_check_integer(declared.get("precision", 0), "precision"),
+                    scale=_check_integer(declared.get("scale", 0), "scale"),
                     min_bytes=PRIMITIVES[kind],
                     declared=declared,
                 )
             case str():
                 return self._named(kind, space)
-        raise _wrong("an object without a text member 'type'")
+        raise _invalid_schema("an object without a text member 'type'")
 
     def _named(self, name: str, space: str) -> AvroNode:
         if name in PRIMITIVES:
@@ -135,12 +135,12 @@ class _SchemaNames:
                 if found is None:
                     raise Unsupported(f"avro.schema: type {name[:80]!r} contains itself", feature="avro.recursive-types")
                 return found
-        raise _wrong(f"no type is called {name[:80]!r}")
+        raise _invalid_schema(f"no type is called {name[:80]!r}")
 
     def _declare(self, declared: dict[str, Any], space: str) -> tuple[str, str]:
         name, own = declared.get("name"), declared.get("namespace")
         if not isinstance(name, str):
-            raise _wrong("a named type without a name")
+            raise _invalid_schema("a named type without a name")
         if isinstance(own, str):
             space = own
         full = name if "." in name or not space else f"{space}.{name}"
@@ -151,16 +151,16 @@ class _SchemaNames:
         full, space = self._declare(declared, space)
         fields = declared.get("fields")
         if not isinstance(fields, list):
-            raise _wrong(f"record {full[:80]!r} without a list of fields")
+            raise _invalid_schema(f"record {full[:80]!r} without a list of fields")
         names: list[str] = []
         parts: list[AvroNode] = []
         for part in fields:
             if not isinstance(part, dict) or not isinstance(part.get("name"), str):
-                raise _wrong(f"a field of record {full[:80]!r} without a name")
+                raise _invalid_schema(f"a field of record {full[:80]!r} without a name")
             names.append(part["name"])
             parts.append(self.node(part.get("type"), space, depth + 1))
         if len(set(names)) != len(names):
-            raise _wrong(f"record {full[:80]!r} has two fields of one name")
+            raise _invalid_schema(f"record {full[:80]!r} has two fields of one name")
         logical = declared.get("logicalType")
         found = AvroNode(
             kind="record",
@@ -169,7 +169,7 @@ class _SchemaNames:
             parts=tuple(parts),
             logical=logical if isinstance(logical, str) else "",
             min_bytes=sum(part.min_bytes for part in parts),
-            nodes=_counted(parts),
+            nodes=_count_nodes(parts),
             depth=_depth_above(parts),
             declared=declared,
         )
@@ -181,13 +181,13 @@ class _SchemaNames:
         logical = declared.get("logicalType")
         logical = logical if isinstance(logical, str) else ""
         if declared["type"] == "fixed":
-            size = _whole(declared.get("size"), "size")
-            precision, scale = _whole(declared.get("precision", 0), "precision"), _whole(declared.get("scale", 0), "scale")
+            size = _check_integer(declared.get("size"), "size")
+            precision, scale = _check_integer(declared.get("precision", 0), "precision"), _check_integer(declared.get("scale", 0), "scale")
             found = AvroNode(kind="fixed", name=full, size=size, logical=logical, precision=precision, scale=scale, min_bytes=size, declared=declared)
         else:
             symbols = declared.get("symbols")
             if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
-                raise _wrong(f"enum {full[:80]!r} without a list of symbols")
+                raise _invalid_schema(f"enum {full[:80]!r} without a list of symbols")
             found = AvroNode(kind="enum", name=full, names=tuple(symbols), min_bytes=1, declared=declared)
         self.known[full] = found
         return found
@@ -195,11 +195,11 @@ class _SchemaNames:
     def _union(self, declared: list[Any], space: str, depth: int) -> AvroNode:
         parts = [self.node(part, space, depth + 1) for part in declared]
         if not parts:
-            raise _wrong("a union without branches")
+            raise _invalid_schema("a union without branches")
         if any(part.kind == "union" for part in parts):
-            raise _wrong("a union directly in a union")
+            raise _invalid_schema("a union directly in a union")
         least = 1 + min(part.min_bytes for part in parts)
-        return AvroNode(kind="union", parts=tuple(parts), min_bytes=least, nodes=_counted(parts), depth=_depth_above(parts), declared=declared)
+        return AvroNode(kind="union", parts=tuple(parts), min_bytes=least, nodes=_count_nodes(parts), depth=_depth_above(parts), declared=declared)
 
 
 def _part(kind: str, part: AvroNode, declared: dict[str, Any]) -> AvroNode:
@@ -213,13 +213,13 @@ def _part(kind: str, part: AvroNode, declared: dict[str, Any]) -> AvroNode:
         parts=(part,),
         logical=logical,
         min_bytes=1,
-        nodes=_counted([part]),
+        nodes=_count_nodes([part]),
         depth=_depth_above([part]),
         declared=declared,
     )
 
 
-def _counted(parts: list[AvroNode]) -> int:
+def _count_nodes(parts: list[AvroNode]) -> int:
     found = 1 + sum(part.nodes for part in parts)
     if found > MAX_NODES:
         raise LimitExceeded(f"avro.schema has more than {MAX_NODES} types", field="avro.schema")
@@ -234,7 +234,7 @@ def _depth_above(parts: list[AvroNode]) -> int:
     return depth
 
 
-def _whole(value: object, field: str) -> int:
+def _check_integer(value: object, field: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**31:
-        raise _wrong(f"{field} is not a whole number")
+        raise _invalid_schema(f"{field} is not a whole number")
     return value

@@ -35,7 +35,7 @@ _FEW = 4
 _FRAME = b"\x28\xb5\x2f\xfd"
 _SIZES = {0x20: (1, 0), 0x60: (2, 256), 0xA0: (4, 0)}
 """By the byte after the magic: how many bytes the size takes, and what is added to it."""
-_RAW, _REPEATED, _PACKED = 0, 1, 2
+_RAW_BLOCK, _RLE_BLOCK, _COMPRESSED_BLOCK = 0, 1, 2
 
 
 class _FileHead(NamedTuple):
@@ -61,14 +61,14 @@ def open_containers(files: Sequence[File]) -> list[Container]:
     """Each file, given with its path, as `avro.open_container` opens it. Raises what that raises, of the first file that is not as it should be."""
     found: list[Container | None] = [None] * len(files)
     if len(files) >= _FEW:
-        for some in _groups(_packed(files)):
-            for one, data in zip(some, _inflated(some), strict=False):  # none, where one of them cannot be inflated
+        for some in _groups(_find_small_blocks(files)):
+            for one, data in zip(some, _inflate(some), strict=False):  # none, where one of them cannot be inflated
                 block = Block(data=data, count=one.records, offset=one.offset)
                 found[one.place] = Container(schema=one.head.schema, codec="zstandard", blocks=(block,), metadata=one.head.metadata, path=files[one.place][0])
     return [avro_container.open_container(data, path=path) if one is None else one for one, (path, data) in zip(found, files, strict=True)]
 
 
-def _packed(files: Sequence[File]) -> Iterator[_Packed]:
+def _find_small_blocks(files: Sequence[File]) -> Iterator[_Packed]:
     """Those of the files that are one small block of zstandard each."""
     heads: list[_FileHead] = []
     for place, (_, data) in enumerate(files):
@@ -99,7 +99,7 @@ def _block(place: int, head: _FileHead, data: bytes) -> _Packed | None:
     if length < 0 or at + length + SYNC_BYTES != len(data) or data[-SYNC_BYTES:] != data[len(head.text) : len(head.text) + SYNC_BYTES]:
         return None
     frame = data[at : at + length]
-    size = _inflates_to(frame)
+    size = _inflated_size(frame)
     if not 0 < size <= SMALL_BYTES or not 0 < count * max(1, head.schema.min_bytes) <= size:
         return None
     if size > avro_container.METADATA.inflated_bytes(len(data)) or count > avro_container.METADATA.values(len(data)):
@@ -107,7 +107,7 @@ def _block(place: int, head: _FileHead, data: bytes) -> _Packed | None:
     return _Packed(place, head, frame, size, count, at)
 
 
-def _inflates_to(frame: bytes) -> int:
+def _inflated_size(frame: bytes) -> int:
     """What one whole frame says it inflates to; 0: it does not say, or is not one whole frame."""
     width, more = _SIZES.get(frame[4], (0, 0)) if frame.startswith(_FRAME) and len(frame) > len(_FRAME) else (0, 0)
     at = len(_FRAME) + 1 + width
@@ -115,9 +115,9 @@ def _inflates_to(frame: bytes) -> int:
     while not last and at + 3 <= len(frame):
         head = int.from_bytes(frame[at : at + 3], "little")
         last, kind = bool(head & 1), head >> 1 & 3
-        if kind not in {_RAW, _REPEATED, _PACKED}:
+        if kind not in {_RAW_BLOCK, _RLE_BLOCK, _COMPRESSED_BLOCK}:
             return 0
-        at += 3 + (1 if kind == _REPEATED else head >> 3)
+        at += 3 + (1 if kind == _RLE_BLOCK else head >> 3)
     return int.from_bytes(frame[5 : 5 + width], "little") + more if width and last and at == len(frame) else 0
 
 
@@ -134,7 +134,7 @@ def _groups(packed: Iterator[_Packed]) -> Iterator[list[_Packed]]:
         yield some
 
 
-def _inflated(some: Sequence[_Packed]) -> list[bytes]:
+def _inflate(some: Sequence[_Packed]) -> list[bytes]:
     """The blocks inflated; none, where one of them is broken."""
     total = sum(one.size for one in some)
     try:

@@ -36,7 +36,7 @@ _LEAST_BLOCK_ITEMS = 256
 """An array may lie in so many blocks of any size; of all further ones each holds so many items on average."""
 
 
-def _wrong(why: str, at: int, field: str) -> Corrupt:
+def _invalid_value(why: str, at: int, field: str) -> Corrupt:
     return Corrupt(f"{field or 'value'} at byte {at} of its block: {why}", offset=at, field=field or None)
 
 
@@ -58,7 +58,7 @@ def reader(node: AvroNode, field: str = "", marks: SpanRecorder | None = None) -
         case "array" | "map":
             return _array_reader(node, field, marks)
     read = _leaf_reader(node, field)
-    return read if marks is None else _told(read, field, marks, prefixed=node.kind in ("bytes", "string"))
+    return read if marks is None else _marking_reader(read, field, marks, prefixed=node.kind in ("bytes", "string"))
 
 
 def _leaf_reader(node: AvroNode, field: str) -> Read:
@@ -72,7 +72,7 @@ def _leaf_reader(node: AvroNode, field: str) -> Read:
     return _fixed_reader(node, field)
 
 
-def _told(read: Read, field: str, marks: SpanRecorder, *, prefixed: bool) -> Read:
+def _marking_reader(read: Read, field: str, marks: SpanRecorder, *, prefixed: bool) -> Read:
     """The same reader, marking its value, and the length before it where it has one."""
 
     def told(data: bytes, at: int) -> tuple[Any, int]:
@@ -91,7 +91,7 @@ def _int_reader(field: str) -> Read:
     def read(data: bytes, at: int) -> tuple[int, int]:
         value, after = read_long(data, at, field)
         if value not in _INT:
-            raise _wrong(f"{value} is no 32 bit number", at, field)
+            raise _invalid_value(f"{value} is no 32 bit number", at, field)
         return value, after
 
     return read
@@ -101,14 +101,14 @@ def _bytes_reader(field: str, *, text: bool) -> Read:
     def read(data: bytes, at: int) -> tuple[Any, int]:
         length, start = read_long(data, at, field)
         if not 0 <= length <= len(data) - start:
-            raise _wrong(f"a length of {length}, {len(data) - start} bytes left", at, field)
+            raise _invalid_value(f"a length of {length}, {len(data) - start} bytes left", at, field)
         body = data[start : start + length]
         if not text:
             return body, start + length
         try:
             return body.decode(), start + length
         except UnicodeDecodeError as error:
-            raise _wrong(f"not UTF-8: {error.reason}", start, field) from None
+            raise _invalid_value(f"not UTF-8: {error.reason}", start, field) from None
 
     return read
 
@@ -121,15 +121,15 @@ def _fixed_reader(node: AvroNode, field: str) -> Read:
         if kind == "enum":
             number, after = read_long(data, at, field)
             if not 0 <= number < len(symbols):
-                raise _wrong(f"symbol {number} of {len(symbols)}", at, field)
+                raise _invalid_value(f"symbol {number} of {len(symbols)}", at, field)
             return symbols[number], after
         if len(data) - at < size:
-            raise _wrong(f"{size} bytes wanted, {max(0, len(data) - at)} left", at, field)
+            raise _invalid_value(f"{size} bytes wanted, {max(0, len(data) - at)} left", at, field)
         if form is not None:
             return form.unpack_from(data, at)[0], at + size
         if kind == "boolean":
             if data[at] > 1:
-                raise _wrong(f"a boolean of {data[at]}", at, field)
+                raise _invalid_value(f"a boolean of {data[at]}", at, field)
             return data[at] == 1, at + 1
         return data[at : at + size], at + size
 
@@ -155,7 +155,7 @@ def _union_reader(node: AvroNode, field: str, marks: SpanRecorder | None) -> Rea
     def read(data: bytes, at: int) -> tuple[Any, int]:
         number, after = read_long(data, at, field)
         if not 0 <= number < len(branches):
-            raise _wrong(f"branch {number} of a union of {len(branches)}", at, field)
+            raise _invalid_value(f"branch {number} of a union of {len(branches)}", at, field)
         if marks is not None:
             marks.add(at, after - at, f"{field} branch", node.parts[number].kind)
         return branches[number](data, after)
@@ -180,7 +180,7 @@ def _check_blocks(block_count: int, item_count: int, at: int, field: str) -> Non
 
 def _array_reader(node: AvroNode, field: str, marks: SpanRecorder | None) -> Read:
     if marks is not None:
-        return _told_array_reader(node, field, marks)
+        return _marking_array_reader(node, field, marks)
     value = reader(node.parts[0], field)
     key = _bytes_reader(field, text=True) if node.kind == "map" else None
     least = max(1, node.parts[0].min_bytes + (key is not None))
@@ -199,7 +199,7 @@ def _array_reader(node: AvroNode, field: str, marks: SpanRecorder | None) -> Rea
             if count == 0:
                 return found, at
             if count > (len(data) - at) // least:
-                raise _wrong(f"{count} items do not fit into {len(data) - at} bytes", start, field)
+                raise _invalid_value(f"{count} items do not fit into {len(data) - at} bytes", start, field)
             for _ in range(count):
                 name = None
                 if key is not None:
@@ -210,11 +210,11 @@ def _array_reader(node: AvroNode, field: str, marks: SpanRecorder | None) -> Rea
     return read
 
 
-def _told_array_reader(node: AvroNode, field: str, marks: SpanRecorder) -> Read:
+def _marking_array_reader(node: AvroNode, field: str, marks: SpanRecorder) -> Read:
     """The same, with a mark for each count and the number of each item in its name."""
     item = f"{field}[]"
     value = reader(node.parts[0], item, marks)
-    key = _told(_bytes_reader(item, text=True), f"{item} key", marks, prefixed=True) if node.kind == "map" else None
+    key = _marking_reader(_bytes_reader(item, text=True), f"{item} key", marks, prefixed=True) if node.kind == "map" else None
     least = max(1, node.parts[0].min_bytes + (key is not None))
 
     def number(data: bytes, at: int, name: str) -> tuple[int, int]:
@@ -236,7 +236,7 @@ def _told_array_reader(node: AvroNode, field: str, marks: SpanRecorder) -> Read:
             if count == 0:
                 return found, at
             if count > (len(data) - at) // least:
-                raise _wrong(f"{count} items do not fit into {len(data) - at} bytes", start, field)
+                raise _invalid_value(f"{count} items do not fit into {len(data) - at} bytes", start, field)
             for _ in range(count):
                 since, name = len(marks.found), None
                 if key is not None:

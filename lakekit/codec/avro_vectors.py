@@ -8,7 +8,7 @@ once, with a handful of numpy calls whatever their number.
     walk(node, pos, end, keep)         one value of every lane -> (Column, positions after it)
 
 With the start of every record known, `walk` decodes a field of all records of all files in one call. Where few lanes are left, a loop in Python skips values
-instead: a numpy call costs as much as about ten of its steps. A lane whose bytes break the format jumps to `LOST`, far behind every end, and stays there: the
+instead: a numpy call costs as much as about ten of its steps. A lane whose bytes break the format jumps to `OUT_OF_BOUNDS`, far behind every end, and stays there: the
 caller compares the positions with the ends, once.
 """
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-LOST = 1 << 60
+OUT_OF_BOUNDS = 1 << 60
 FEW_LANES = 64
 """With fewer lanes than this a Python loop over values is faster than numpy steps over lanes."""
 _PADDING = bytes(16)
@@ -103,7 +103,7 @@ class VectorReader:
         ninth, tenth = self.bytes.take(at + 8, mode="clip"), self.bytes.take(at + 9, mode="clip")
         found |= np.where(ninth > 127, tenth & 1, 0).astype(np.uint64) << np.uint64(63)
         raw[rows] = found
-        width[rows] = np.where(ninth < 128, 9, np.where(tenth < 2, 10, LOST))
+        width[rows] = np.where(ninth < 128, 9, np.where(tenth < 2, 10, OUT_OF_BOUNDS))
 
     # ---- one value of every lane
 
@@ -113,14 +113,14 @@ class VectorReader:
             case "int" | "long":
                 values, pos = self.longs(pos)
                 if node.kind == "int" and values.size and not -(2**31) <= values.min() <= values.max() < 2**31:
-                    pos = np.where((values < -(2**31)) | (values >= 2**31), LOST, pos)
+                    pos = np.where((values < -(2**31)) | (values >= 2**31), OUT_OF_BOUNDS, pos)
                 return (VectorColumn(node=node, size=len(pos), values=values) if keep else None), pos
             case "bytes" | "string":
                 lengths, pos = self.longs(pos)
                 after = pos + lengths
                 fits = (lengths >= 0) & (after <= end) & (lengths <= end)
                 if not fits.all():
-                    after = np.where(fits, after, LOST)
+                    after = np.where(fits, after, OUT_OF_BOUNDS)
                 return (VectorColumn(node=node, size=len(pos), starts=pos, lengths=lengths) if keep else None), after
             case "record":
                 parts = []
@@ -141,11 +141,11 @@ class VectorReader:
                 return (VectorColumn(node=node, size=len(pos)) if keep else None), pos
             case "boolean":
                 flags = self.bytes.take(pos, mode="clip")
-                pos = np.where(flags > 1, LOST, pos + 1)
+                pos = np.where(flags > 1, OUT_OF_BOUNDS, pos + 1)
                 return (VectorColumn(node=node, size=len(pos), values=flags) if keep else None), pos
             case "enum":
                 values, pos = self.longs(pos)
-                pos = np.where((values < 0) | (values >= len(node.names)), LOST, pos)
+                pos = np.where((values < 0) | (values >= len(node.names)), OUT_OF_BOUNDS, pos)
                 return (VectorColumn(node=node, size=len(pos), values=values) if keep else None), pos
         return (VectorColumn(node=node, size=len(pos), starts=pos) if keep else None), pos + node.min_bytes
 
@@ -156,8 +156,8 @@ class VectorReader:
         size = len(pos)
         low, high = (int(branches.min()), int(branches.max())) if size else (0, 0)
         if low < 0 or high >= len(node.parts):
-            pos = np.where((branches < 0) | (branches >= len(node.parts)), LOST, pos)
-            branches = np.where(pos >= LOST, 0, branches)
+            pos = np.where((branches < 0) | (branches >= len(node.parts)), OUT_OF_BOUNDS, pos)
+            branches = np.where(pos >= OUT_OF_BOUNDS, 0, branches)
             low, high = int(branches.min()), int(branches.max())
         if low == high:
             part, after = self.walk(node.parts[low], pos, end, keep)
@@ -190,7 +190,7 @@ class VectorReader:
         block_count = 0
         while len(active):
             if block_count > FREE_BLOCKS and has_tiny_blocks(block_count, int(total[active].min())):
-                pos[active] = LOST
+                pos[active] = OUT_OF_BOUNDS
                 break
             block_count += 1
             counts, at = self.longs(pos[active])
@@ -200,7 +200,7 @@ class VectorReader:
                 at = np.where(negative, self.longs(at)[1], at)
             fits = (counts >= 0) & (counts <= (end[active] - at) // item.min_bytes)
             if not fits.all():
-                at, counts = np.where(fits, at, LOST), np.where(fits, counts, 0)
+                at, counts = np.where(fits, at, OUT_OF_BOUNDS), np.where(fits, counts, 0)
             pos[active] = at
             more = counts > 0
             active, at, counts = active[more], at[more], counts[more]
@@ -225,7 +225,7 @@ class VectorReader:
         Values must take bytes, and `counts` of the smallest must fit into the lanes.
         """
         offsets = np.cumsum(counts) - counts
-        found = np.full(int(counts.sum()), LOST, np.int64)
+        found = np.full(int(counts.sum()), OUT_OF_BOUNDS, np.int64)
         width = fixed_width(node)
         if width:
             within = np.arange(len(found)) - np.repeat(offsets, counts)
@@ -252,16 +252,16 @@ class VectorReader:
         return found, after
 
     def _skip_one(self, skip: Skip, found: Ints, part: slice, at: int, end: int) -> int:
-        """The rest of one run, value by value. Returns where it ends, `LOST` if a value passes `end`."""
+        """The rest of one run, value by value. Returns where it ends, `OUT_OF_BOUNDS` if a value passes `end`."""
         places = []
         try:
             for _ in range(part.stop - part.start):
                 places.append(at)
                 at = skip(self.data, at)
                 if at > end:
-                    return LOST
+                    return OUT_OF_BOUNDS
         except IndexError:
-            return LOST
+            return OUT_OF_BOUNDS
         found[part] = places
         return at
 

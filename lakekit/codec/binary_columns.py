@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakekit.codec import binary_value
-from lakekit.codec.arrow_values import array_of, contiguous, values_of
+from lakekit.codec.arrow_values import array_of, to_contiguous, values_of
 from lakekit.codec.binary_value import header_width, is_compact
 from lakekit.errors import Corrupt, LimitExceeded
 from lakekit.types import BINARIES, STRINGS, TIMESTAMPS
@@ -270,7 +270,7 @@ class _VariablePart(NamedTuple):
 
 def pack(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType]) -> PackedRows:
     """The rows of some columns. Raises `ValueOutOfRange` for a column that does not fit its type, `LimitExceeded` past 2 GiB."""
-    arrays = [contiguous(column, t) for column, t in zip(columns, types, strict=True)]
+    arrays = [to_contiguous(column, t) for column, t in zip(columns, types, strict=True)]
     count = len(arrays[0]) if arrays else 0
     width = header_width(len(types))
     heads = np.zeros((width // 8, count), np.uint64)

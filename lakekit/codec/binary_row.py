@@ -21,7 +21,7 @@ from lakekit.codec import binary_value
 from lakekit.codec.binary_columns import decode_columns, encode_columns
 from lakekit.codec.binary_value import Space
 from lakekit.codec.cursor import Cursor
-from lakekit.codec.marks import UNUSED
+from lakekit.codec.marks import PADDING_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,7 +70,7 @@ def mark_untyped(row: bytes, arity: int, marks: SpanRecorder) -> None:
         at = width + 8 * i
         marks.add(at, 8, f"slot {i}", row[at : at + 8], section=binary_value.SLOTS)
     end = width + 8 * arity
-    marks.add(1 + nulls, width - 1 - nulls, UNUSED, None)
+    marks.add(1 + nulls, width - 1 - nulls, PADDING_LABEL, None)
     marks.add(end, len(row) - end, "variable part", row[end:], section=binary_value.SLOTS)
 
 

@@ -15,9 +15,9 @@ import struct
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from lakekit.codec.arrow_values import scaled, unscaled
+from lakekit.codec.arrow_values import from_unscaled, to_unscaled
 from lakekit.errors import Corrupt, Unsupported, ValueOutOfRange
-from lakekit.types import BINARIES, NESTED, STRINGS, TIMESTAMPS, DataType, Instant, part
+from lakekit.types import BINARIES, NESTED_TYPES, STRINGS, TIMESTAMPS, DataType, Instant, part
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 ROWS, SLOTS, ARRAYS = "FORMAT 5.1", "FORMAT 5.2", "FORMAT 5.4"
 """Where the format's page tells of what is marked."""
-FIXED: dict[str, struct.Struct] = {
+FIXED_FORMATS: dict[str, struct.Struct] = {
     "BOOLEAN": struct.Struct("<?"),
     "TINYINT": struct.Struct("<b"),
     "SMALLINT": struct.Struct("<h"),
@@ -59,7 +59,7 @@ def is_compact(t: DataType) -> bool:
     return (6 if t.precision is None else t.precision) <= 3
 
 
-def reserved(t: DataType) -> int:
+def reserved_bytes(t: DataType) -> int:
     """Bytes that a field of this type takes in the variable part of a row whether or not it is null (FORMAT 5.3)."""
     if t.root == "DECIMAL" and not is_compact(t):
         return 16
@@ -68,7 +68,7 @@ def reserved(t: DataType) -> int:
 
 def element_width(t: DataType) -> int:
     """Bytes of an array element."""
-    form = FIXED.get(t.root)
+    form = FIXED_FORMATS.get(t.root)
     return form.size if form is not None else 8
 
 
@@ -84,7 +84,7 @@ def encode_row(values: Sequence[Any], types: Sequence[DataType], kind: int = 0) 
         at = width + 8 * i
         if value is None:
             out[(i + 8) >> 3] |= 1 << ((i + 8) & 7)
-            if hole := reserved(t):
+            if hole := reserved_bytes(t):
                 _U64.pack_into(out, at, len(out) << 32)
                 out += bytes(hole)
         else:
@@ -102,7 +102,7 @@ def put(out: bytearray, at: int, value: Any, t: DataType) -> None:
 
 
 def _put(out: bytearray, at: int, value: Any, t: DataType) -> None:
-    form = FIXED.get(t.root)
+    form = FIXED_FORMATS.get(t.root)
     if form is not None:
         form.pack_into(out, at, value)
     elif t.root in STRINGS or t.root in BINARIES:
@@ -113,7 +113,7 @@ def _put(out: bytearray, at: int, value: Any, t: DataType) -> None:
         else:
             _append(out, at, len(body), body)
     elif t.root == "DECIMAL":
-        number = unscaled(value, t.scale or 0)
+        number = to_unscaled(value, t.scale or 0)
         if is_compact(t):
             _I64.pack_into(out, at, number)
         else:
@@ -226,14 +226,14 @@ class Space:
 def decode_row(space: Space, types: Sequence[DataType], names: Sequence[str] | None = None) -> tuple[Any, ...]:
     """The values of a row that fills its space."""
     if space.marks is not None:
-        return _told_row(space, types, names, space.marks)
+        return _decode_marked_row(space, types, names, space.marks)
     data, start, width = space.data, space.start, header_width(len(types))
     if space.end - start < width + 8 * len(types):
         raise space.wrong(f"{width + 8 * len(types)} bytes wanted for {len(types)} fields, {space.end - start} there", "row", start)
     return tuple(None if data[start + ((i + 8) >> 3)] >> ((i + 8) & 7) & 1 else get(space, start + width + 8 * i, t, f"field {i}") for i, t in enumerate(types))
 
 
-def _told_row(space: Space, types: Sequence[DataType], names: Sequence[str] | None, marks: SpanRecorder) -> tuple[Any, ...]:
+def _decode_marked_row(space: Space, types: Sequence[DataType], names: Sequence[str] | None, marks: SpanRecorder) -> tuple[Any, ...]:
     """The same, field by field with a mark each: the row kind, the null bits, slots and parts."""
     data, start, width, since = space.data, space.start, header_width(len(types)), len(marks.found)
     if space.end - start < width + 8 * len(types):
@@ -257,7 +257,7 @@ def get(space: Space, at: int, t: DataType, field: str) -> Any:
         return _get(space, at, t, field)
     since = len(space.marks.found)
     value = _get(space, at, t, field)
-    if t.root in NESTED or t.root == "VARIANT":
+    if t.root in NESTED_TYPES or t.root == "VARIANT":
         return value
     if len(space.marks.found) > since:
         space.marks.means(value)  # the part, which was marked last
@@ -271,7 +271,7 @@ def get(space: Space, at: int, t: DataType, field: str) -> Any:
 
 
 def _get(space: Space, at: int, t: DataType, field: str) -> Any:
-    form = FIXED.get(t.root)
+    form = FIXED_FORMATS.get(t.root)
     if form is not None:
         return form.unpack_from(space.data, at)[0]
     slot = _U64.unpack_from(space.data, at)[0]
@@ -285,12 +285,12 @@ def _get(space: Space, at: int, t: DataType, field: str) -> Any:
             raise space.wrong(f"{body[:40]!r} is not UTF-8", field, at) from None
     if t.root == "DECIMAL":
         if is_compact(t):
-            return scaled(_I64.unpack_from(space.data, at)[0], t.scale or 0)
+            return from_unscaled(_I64.unpack_from(space.data, at)[0], t.scale or 0)
         length = slot & 0xFFFFFFFF
         if not 1 <= length <= 16:
             raise space.wrong(f"a decimal of {length} bytes", field, at)
         begin = space.part(slot, length, field, at)
-        return scaled(int.from_bytes(space.data[begin : begin + length], "big", signed=True), t.scale or 0)
+        return from_unscaled(int.from_bytes(space.data[begin : begin + length], "big", signed=True), t.scale or 0)
     if t.root in TIMESTAMPS:
         if is_compact(t):
             return Instant(_I64.unpack_from(space.data, at)[0], 0)
@@ -298,7 +298,7 @@ def _get(space: Space, at: int, t: DataType, field: str) -> Any:
         if nanos > 999_999:
             raise space.wrong(f"{nanos} nanoseconds within a millisecond", field, at)
         return Instant(_I64.unpack_from(space.data, space.part(slot, 8, field, at))[0], nanos)
-    if t.root in NESTED or t.root == "VARIANT":
+    if t.root in NESTED_TYPES or t.root == "VARIANT":
         length = slot & 0xFFFFFFFF
         begin = space.part(slot, length, field, at)
         inner = Space(space.data, begin, begin + length, space.path, space.marks)
@@ -348,14 +348,14 @@ def decode_array(space: Space, element: DataType) -> list[Any]:
     if count < 0 or first + count * width > space.end:
         raise space.wrong(f"{count} elements of {width} bytes in {size} bytes", "array", start)
     if space.marks is not None:
-        return _told_array(space, element, count, first, space.marks)
-    form = FIXED.get(element.root)
+        return _decode_marked_array(space, element, count, first, space.marks)
+    form = FIXED_FORMATS.get(element.root)
     if form is not None and not any(data[start + 4 : first]):
         return [value for (value,) in form.iter_unpack(data[first : first + count * width])]
     return [None if data[start + 4 + (i >> 3)] >> (i & 7) & 1 else get(space, first + width * i, element, f"element {i}") for i in range(count)]
 
 
-def _told_array(space: Space, element: DataType, count: int, first: int, marks: SpanRecorder) -> list[Any]:
+def _decode_marked_array(space: Space, element: DataType, count: int, first: int, marks: SpanRecorder) -> list[Any]:
     """The same, element by element with a mark each."""
     start, width, since = space.start, element_width(element), len(marks.found)
     nulls = {i for i in range(count) if space.data[start + 4 + (i >> 3)] >> (i & 7) & 1}

@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-PLAIN, WITH_RUNS = 12346, 12347
+COOKIE_NO_RUNS, COOKIE_WITH_RUNS = 12346, 12347
 ARRAY, BITMAP, RUN = 0, 1, 2
 ARRAY_MAX = 4096
 BITMAP_BYTES = 8192
-_FEW = 64
+_MAX_CONTAINERS = 64
 """A bitmap of more containers is checked alone: that is as fast."""
 _OFFSETS_FROM = 4
 """With runs, bitmaps of so many containers list where they are."""
@@ -47,14 +47,14 @@ class _ContainerSet(NamedTuple):
     bodies: list[memoryview]
 
 
-def sound(data: bytes | memoryview, begin: int, end: int, most: int) -> Sound:
+def find_sound_bitmaps(data: bytes | memoryview, begin: int, end: int, most: int) -> Sound:
     """Those of the bitmaps at `data[begin:end]` that are sound, `most` at most, up to the first that is not or has many containers."""
     view, at = memoryview(data), begin
     ends, cards = list[int](), list[int]()
     forms = tuple(_ContainerSet([], [], []) for _ in (ARRAY, BITMAP, RUN))
     while len(ends) < most:
-        single = _single(view, at, end)
-        containers = [single] if single is not None else _several(view, at, end)
+        single = _read_single_container(view, at, end)
+        containers = [single] if single is not None else _read_containers(view, at, end)
         if containers is None:
             break
         for form, card, first, after in containers:
@@ -65,20 +65,20 @@ def sound(data: bytes | memoryview, begin: int, end: int, most: int) -> Sound:
         at = containers[-1][3] if containers else at + _TWO.size
         ends.append(at)
         cards.append(containers[0][1] if len(containers) == 1 else sum(one[1] for one in containers))
-    checks = zip((_unordered, _miscounted, _unfit), forms, strict=True)
+    checks = zip((_find_unordered, _find_miscounted, _find_bad_runs), forms, strict=True)
     many = min((wrong for check, held in checks if held.cards and (wrong := check(held)) is not None), default=len(ends))
     return Sound(ends[:many], cards[:many])
 
 
-def _single(view: memoryview, at: int, end: int) -> _Container | None:
+def _read_single_container(view: memoryview, at: int, end: int) -> _Container | None:
     """The container of the bitmap at `at` where it has one."""
     if end - at < _ONE_HEAD:
         return None
     cookie, count, _, less, offset = _ONE_PLAIN.unpack_from(view, at)
-    if cookie == PLAIN and count == 1 and offset == _ONE_HEAD:
+    if cookie == COOKIE_NO_RUNS and count == 1 and offset == _ONE_HEAD:
         begin, card = at + _ONE_HEAD, less + 1
         found = (ARRAY, card, begin, begin + 2 * card) if card <= ARRAY_MAX else (BITMAP, card, begin, begin + BITMAP_BYTES)
-    elif cookie == WITH_RUNS:  # and of one container
+    elif cookie == COOKIE_WITH_RUNS:  # and of one container
         flags, _, less, runs = _ONE_OF_RUNS.unpack_from(view, at + 4)
         begin = at + 4 + _ONE_OF_RUNS.size
         found = (RUN, less + 1, begin, begin + 4 * runs)
@@ -89,21 +89,21 @@ def _single(view: memoryview, at: int, end: int) -> _Container | None:
     return found if found[3] <= end else None
 
 
-def _several(view: memoryview, at: int, end: int) -> list[_Container] | None:
+def _read_containers(view: memoryview, at: int, end: int) -> list[_Container] | None:
     """The containers of the bitmap at `at`; None where its head is not that of one, or those of its containers are not."""
     if end - at < _TWO.size:
         return None
     cookie, count = _TWO.unpack_from(view, at)
     head, flags = at + _TWO.size, 0
-    if cookie & 0xFFFF == WITH_RUNS:
+    if cookie & 0xFFFF == COOKIE_WITH_RUNS:
         count = (cookie >> 16) + 1
         head = at + 4 + (count + 7) // 8
         flags = int.from_bytes(view[at + 4 : head], "little")
-    elif cookie != PLAIN:
+    elif cookie != COOKIE_NO_RUNS:
         return None
-    listed = cookie == PLAIN or count >= _OFFSETS_FROM
+    listed = cookie == COOKIE_NO_RUNS or count >= _OFFSETS_FROM
     place = head + (8 if listed else 4) * count
-    if count > _FEW or place > end:
+    if count > _MAX_CONTAINERS or place > end:
         return None
     numbers, found, before = _heads(count, listed).unpack_from(view, head), list[_Container](), -1
     for nth in range(count):
@@ -122,13 +122,13 @@ def _container(view: memoryview, at: int, card: int, *, is_run: bool) -> _Contai
     return (ARRAY, card, at, at + 2 * card) if card <= ARRAY_MAX else (BITMAP, card, at, at + BITMAP_BYTES)
 
 
-@lru_cache(2 * _FEW)
+@lru_cache(2 * _MAX_CONTAINERS)
 def _heads(count: int, listed: bool) -> struct.Struct:
     """The keys and cardinalities of containers, and their offsets where they are listed."""
     return struct.Struct(f"<{2 * count}H{count if listed else 0}I")
 
 
-def _unordered(held: _ContainerSet) -> int | None:
+def _find_unordered(held: _ContainerSet) -> int | None:
     """The first bitmap with an array whose positions do not ascend."""
     values = np.frombuffer(b"".join(held.bodies), "<u2")  # joined, they lie as the machine likes it
     ascends = values[1:] > values[:-1]
@@ -137,14 +137,14 @@ def _unordered(held: _ContainerSet) -> int | None:
     return None if ascends.all() else held.bitmaps[bisect(ends, int(ascends.argmin()))]
 
 
-def _miscounted(held: _ContainerSet) -> int | None:
+def _find_miscounted(held: _ContainerSet) -> int | None:
     """The first bitmap with a container of bits that are not as many as its head says."""
     words = np.frombuffer(b"".join(held.bodies), "<u8").reshape(len(held.bodies), -1)
     wrong = np.bitwise_count(words).sum(axis=1, dtype=np.uint32) != held.cards
     return held.bitmaps[int(wrong.argmax())] if wrong.any() else None
 
 
-def _unfit(held: _ContainerSet) -> int | None:
+def _find_bad_runs(held: _ContainerSet) -> int | None:
     """The first bitmap with runs that overlap, go too far, or are not as many positions as their head says."""
     table = np.frombuffer(b"".join(held.bodies), "<u2")
     firsts, more = table[::2].copy(), table[1::2].copy()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from lakekit.codec.arrow_values import contiguous
+from lakekit.codec.arrow_values import to_contiguous
 from lakekit.codec.binary_columns import binary_buffers, fixed_values, nulls_of, pack, words_at_any_byte
 from lakekit.errors import Corrupt, InvalidOption, Unsupported
 from lakekit.types import BINARIES, INTEGERS, STRINGS
@@ -132,7 +132,7 @@ def hash_rows(rows: pa.BinaryArray) -> NDArray[np.int32]:
 
 def hash_columns(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType]) -> NDArray[np.int32]:
     """`hashCode` of the binary rows that columns would make."""
-    arrays = [contiguous(column, t) for column, t in zip(columns, types, strict=True)]
+    arrays = [to_contiguous(column, t) for column, t in zip(columns, types, strict=True)]
     count = len(arrays[0]) if arrays else 0
     found = np.empty(count, np.int32)
     for start in range(0, count, _STEP):
@@ -158,7 +158,7 @@ def buckets(function: str, columns: Sequence[pa.Array | pa.ChunkedArray], types:
             if len(columns) != 1 or types[0].root not in ("INT", "BIGINT"):
                 msg = f"bucket-function.type=mod takes one bucket key of type INT or BIGINT, found {', '.join(map(str, types))}"
                 raise InvalidOption(msg, key="bucket-function.type", value="mod")
-            return mod_bucket(contiguous(columns[0], types[0]), n)
+            return mod_bucket(to_contiguous(columns[0], types[0]), n)
         case "hive":
             return hive_bucket(columns, types, n)
     msg = f"bucket-function.type={function} is unknown; there are default, mod and hive"
@@ -195,7 +195,7 @@ def hive_bucket(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[D
     """(h & 0x7fffffff) % n with h = 31 h + Hive's hash of each column."""
     h: NDArray[np.uint32] | None = None
     for column, t in zip(columns, types, strict=True):
-        array = contiguous(column, t)
+        array = to_contiguous(column, t)
         value = np.where(nulls_of(array), np.uint32(0), _hive_hash(array, t))
         h = value if h is None else h * np.uint32(31) + value
     if h is None:
@@ -300,18 +300,18 @@ def mix64(values: NDArray[np.int64]) -> NDArray[np.int64]:
     return k + (k << 31)
 
 
-def mixed64(value: int) -> int:
+def mix64_scalar(value: int) -> int:
     """The same of one integer, as an unsigned one."""
-    k = _signed(~value + (value << 21))
+    k = _to_signed64(~value + (value << 21))
     k ^= k >> 24
-    k = _signed(k + (k << 3) + (k << 8))
+    k = _to_signed64(k + (k << 3) + (k << 8))
     k ^= k >> 14
-    k = _signed(k + (k << 2) + (k << 4))
+    k = _to_signed64(k + (k << 2) + (k << 4))
     k ^= k >> 28
     return k + (k << 31) & _M64
 
 
-def _signed(x: int) -> int:
+def _to_signed64(x: int) -> int:
     return (x + 2**63 & _M64) - 2**63
 
 
@@ -323,39 +323,39 @@ def xx64(data: bytes) -> int:
         while at + 32 <= length:
             lanes = [_round(lane, int.from_bytes(data[at + 8 * i : at + 8 * i + 8], "little")) for i, lane in enumerate(lanes)]
             at += 32
-        h = sum(_turn(lane, turn) for lane, turn in zip(lanes, (1, 7, 12, 18), strict=True)) & _M64
+        h = sum(_rotate_left(lane, turn) for lane, turn in zip(lanes, (1, 7, 12, 18), strict=True)) & _M64
         for lane in lanes:
             h = ((h ^ _round(0, lane)) * _P1 + _P4) & _M64
     else:
         h = _P5
     h = h + length & _M64
     while at + 8 <= length:
-        h = (_turn(h ^ _round(0, int.from_bytes(data[at : at + 8], "little")), 27) * _P1 + _P4) & _M64
+        h = (_rotate_left(h ^ _round(0, int.from_bytes(data[at : at + 8], "little")), 27) * _P1 + _P4) & _M64
         at += 8
     if at + 4 <= length:
-        h = (_turn(h ^ (int.from_bytes(data[at : at + 4], "little") * _P1 & _M64), 23) * _P2 + _P3) & _M64
+        h = (_rotate_left(h ^ (int.from_bytes(data[at : at + 4], "little") * _P1 & _M64), 23) * _P2 + _P3) & _M64
         at += 4
     for byte in data[at:]:
-        h = _turn(h ^ (byte * _P5 & _M64), 11) * _P1 & _M64
+        h = _rotate_left(h ^ (byte * _P5 & _M64), 11) * _P1 & _M64
     h = (h ^ h >> 33) * _P2 & _M64
     h = (h ^ h >> 29) * _P3 & _M64
     return h ^ h >> 32
 
 
-def _turn(x: int, by: int) -> int:
+def _rotate_left(x: int, by: int) -> int:
     return (x << by | x >> 64 - by) & _M64
 
 
 def _round(lane: int, word: int) -> int:
-    return _turn(lane + word * _P2 & _M64, 31) * _P1 & _M64
+    return _rotate_left(lane + word * _P2 & _M64, 31) * _P1 & _M64
 
 
-def _turns(x: NDArray[np.uint64], by: int) -> NDArray[np.uint64]:
+def _rotate_left_array(x: NDArray[np.uint64], by: int) -> NDArray[np.uint64]:
     return x << np.uint64(by) | x >> np.uint64(64 - by)
 
 
 def _rounds(lanes: NDArray[np.uint64] | np.uint64, words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    return _turns(lanes + words * np.uint64(_P2), 31) * np.uint64(_P1)
+    return _rotate_left_array(lanes + words * np.uint64(_P2), 31) * np.uint64(_P1)
 
 
 def xx64_column(column: pa.Array) -> NDArray[np.uint64]:
@@ -387,7 +387,7 @@ def _xx64_rows(words: NDArray[np.uint64], at: NDArray[np.int64], lengths: NDArra
         for j, n in enumerate(live.tolist()):
             for i, lane in enumerate(lanes):
                 lane[:n] = _rounds(lane[:n], words[at[:n] + (32 * j + 8 * i)])
-        mixed = _turns(lanes[0], 1) + _turns(lanes[1], 7) + _turns(lanes[2], 12) + _turns(lanes[3], 18)
+        mixed = _rotate_left_array(lanes[0], 1) + _rotate_left_array(lanes[1], 7) + _rotate_left_array(lanes[2], 12) + _rotate_left_array(lanes[3], 18)
         for lane in lanes:
             mixed = (mixed ^ _rounds(np.uint64(0), lane)) * np.uint64(_P1) + np.uint64(_P4)
         h[:long] = mixed
@@ -396,16 +396,16 @@ def _xx64_rows(words: NDArray[np.uint64], at: NDArray[np.int64], lengths: NDArra
     for j in range(3):
         rows = np.flatnonzero(left >= 8 * (j + 1))
         word = words[at[rows] + 8 * j]
-        h[rows] = _turns(h[rows] ^ _rounds(np.uint64(0), word), 27) * np.uint64(_P1) + np.uint64(_P4)
+        h[rows] = _rotate_left_array(h[rows] ^ _rounds(np.uint64(0), word), 27) * np.uint64(_P1) + np.uint64(_P4)
     at, left = at + (left & ~7), left & 7
     rows = np.flatnonzero(left >= 4)
     word = words[at[rows]] & np.uint64(_M32)
-    h[rows] = _turns(h[rows] ^ word * np.uint64(_P1), 23) * np.uint64(_P2) + np.uint64(_P3)
+    h[rows] = _rotate_left_array(h[rows] ^ word * np.uint64(_P1), 23) * np.uint64(_P2) + np.uint64(_P3)
     at, left = at + (left & 4), left & 3
     for j in range(3):
         rows = np.flatnonzero(left > j)
         byte = words[at[rows] + j] & np.uint64(0xFF)
-        h[rows] = _turns(h[rows] ^ byte * np.uint64(_P5), 11) * np.uint64(_P1)
+        h[rows] = _rotate_left_array(h[rows] ^ byte * np.uint64(_P5), 11) * np.uint64(_P1)
     h = (h ^ h >> np.uint64(33)) * np.uint64(_P2)
     h = (h ^ h >> np.uint64(29)) * np.uint64(_P3)
     return h ^ h >> np.uint64(32)

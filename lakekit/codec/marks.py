@@ -17,9 +17,9 @@ from lakekit.errors import Corrupt
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-UNUSED = "padding"
+PADDING_LABEL = "padding"
 """Bytes that are there and mean nothing."""
-UNREAD = "not read"
+UNREAD_LABEL = "not read"
 """Bytes that no decoder looked at: those after an error."""
 
 
@@ -85,14 +85,14 @@ class SpanRecorder:
         at = start + self.shift
         for mark in sorted(self.found[since:], key=lambda mark: mark.offset):
             if mark.offset > at:
-                self.add(at - self.shift, mark.offset - at, UNUSED, None)
+                self.add(at - self.shift, mark.offset - at, PADDING_LABEL, None)
             at = max(at, mark.end)
         if at < end + self.shift:
-            self.add(at - self.shift, end + self.shift - at, UNUSED, None)
+            self.add(at - self.shift, end + self.shift - at, PADDING_LABEL, None)
 
 
 def leaves(marks: Sequence[FieldSpan], size: int) -> list[FieldSpan]:
-    """The innermost marks in the order of their bytes, each byte from 0 to `size` in exactly one; bytes without any are called `UNREAD`.
+    """The innermost marks in the order of their bytes, each byte from 0 to `size` in exactly one; bytes without any are called `UNREAD_LABEL`.
 
     Of two marks over the same bytes the later one stays; where damaged bytes are read twice under two names, the first name stays.
     """
@@ -117,9 +117,9 @@ def leaves(marks: Sequence[FieldSpan], size: int) -> list[FieldSpan]:
         if i in parents or start >= end:
             continue
         if start > at:
-            found.append(FieldSpan(at, start - at, UNREAD, None))
+            found.append(FieldSpan(at, start - at, UNREAD_LABEL, None))
         found.append(mark if (start, end) == (mark.offset, mark.end) else mark._replace(offset=start, length=end - start))
         at = end
     if at < size:
-        found.append(FieldSpan(at, size - at, UNREAD, None))
+        found.append(FieldSpan(at, size - at, UNREAD_LABEL, None))
     return found

@@ -79,14 +79,14 @@ def _check_tail(tail: Tail) -> None:
     if tail.codec != "none" and not 0 < tail.block_bytes <= _LONGEST_BLOCK:
         raise Corrupt(f"blocks of {tail.block_bytes} bytes, where {_LONGEST_BLOCK} are the most", field="compression block size")
     rows = sum(stripe.row_count for stripe in tail.stripes)
-    if rows != orc_tail.whole_of(tail.footer, 6):
-        raise Corrupt(f"its stripes have {rows} rows, the footer says {orc_tail.whole_of(tail.footer, 6)}", field="rows")
+    if rows != orc_tail.integer_member(tail.footer, 6):
+        raise Corrupt(f"its stripes have {rows} rows, the footer says {orc_tail.integer_member(tail.footer, 6)}", field="rows")
     for column in tail.root.walk():
         count = len(column.children)
         if count != {_LIST: 1, _MAP: 2}.get(column.kind, count) or (column.kind == _STRUCT and count != len(column.names)):
             raise Corrupt(f"column {column.number} of kind {column.kind} has {count} parts and {len(column.names)} names", field="types")
         if column.kind == _DECIMAL:
-            digits, scale = orc_tail.whole_of(column.parts, 5), orc_tail.whole_of(column.parts, 6)
+            digits, scale = orc_tail.integer_member(column.parts, 5), orc_tail.integer_member(column.parts, 6)
             if not 0 < digits <= _MOST_DIGITS or not 0 <= scale <= digits:
                 raise Corrupt(f"column {column.number} is a decimal of {digits} digits, {scale} of them after the point", field="types")
 
@@ -96,7 +96,7 @@ def _check_stripe(tail: Tail, stripe: Stripe, wanted: dict[int, Column]) -> None
     if stripe.offset < _MAGIC_BYTES:
         raise Corrupt(f"a stripe at byte {stripe.offset}", offset=stripe.offset, field="stripe")
     footer = orc_tail.footer_of(tail, stripe)
-    encodings = [orc_tail.parse_members(one) for one in orc_tail.all_of(footer, 2)]
+    encodings = [orc_tail.parse_members(one) for one in orc_tail.bytes_members(footer, 2)]
     plain = _outside_lists(tail.root)
     streams = list(_streams(footer, stripe.offset, end))
     few = sum(one.length for one in streams if one.kind == _LENGTH and one.column in wanted) <= _FEW_BYTES
@@ -105,7 +105,7 @@ def _check_stripe(tail: Tail, stripe: Stripe, wanted: dict[int, Column]) -> None
         if one.column not in wanted or one.kind > _LAST_DATA_KIND:
             continue
         encoding = encodings[one.column] if one.column < len(encodings) else []
-        kind, count = orc_tail.whole_of(encoding, 1), orc_tail.whole_of(encoding, 2)
+        kind, count = orc_tail.integer_member(encoding, 1), orc_tail.integer_member(encoding, 2)
         if kind in _DICTIONARIES and one.column in plain and count > stripe.row_count:
             raise Corrupt(f"a dictionary of {count} values in a stripe of {stripe.row_count} rows", offset=one.begin, field="dictionary size")
         blocks = _check_chunks(tail, one) if tail.codec != "none" else 1
@@ -159,9 +159,9 @@ def _inflated_bytes(tail: Tail, stream: _Stream) -> int:
 
 def _streams(footer: list[orc_tail.Part], begin: int, end: int) -> Iterator[_Stream]:
     """The streams of a stripe, in the order of their bytes."""
-    for stream in orc_tail.all_of(footer, 1):
+    for stream in orc_tail.bytes_members(footer, 1):
         members = orc_tail.parse_members(stream)
-        kind, column, length = (orc_tail.whole_of(members, number) for number in (1, 2, 3))
+        kind, column, length = (orc_tail.integer_member(members, number) for number in (1, 2, 3))
         if length > end - begin:
             raise Corrupt(f"a stream of {length} bytes, and {end - begin} are left of its stripe", offset=begin, field="stream")
         yield _Stream(kind, column, begin, length)

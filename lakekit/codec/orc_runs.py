@@ -33,7 +33,7 @@ _MOST_LENGTH, _MOST_BITS = 2**63 - 1, 2**64 - 1
 
 def total(data: bytes, *, second: bool) -> int:
     """All lengths of a stream together. Raises `Corrupt` where one is below zero; of what ends too early, which is left to Arrow, the runs before it."""
-    return sum(_each(data, _run if second else _first_run))
+    return sum(_read_runs(data, _run if second else _first_run))
 
 
 def signed_range(data: bytes, *, second: bool) -> tuple[int, int] | None:
@@ -41,11 +41,11 @@ def signed_range(data: bytes, *, second: bool) -> tuple[int, int] | None:
 
     Raises `Corrupt` for a number of more than 64 bits.
     """
-    ends = [end for some in _each(data, _signed_run if second else _first_signed_run) for end in some]
+    ends = [end for some in _read_runs(data, _signed_run if second else _first_signed_run) for end in some]
     return (min(ends), max(ends)) if ends else None
 
 
-def _each(data: bytes, read: Callable[[bytes, int], tuple[T, int]]) -> Iterator[T]:
+def _read_runs(data: bytes, read: Callable[[bytes, int], tuple[T, int]]) -> Iterator[T]:
     """What `read` makes of each run that is there whole: it is given where one begins, and tells where the next does."""
     at = 0
     try:
@@ -82,7 +82,7 @@ def _signed_run(data: bytes, at: int) -> tuple[list[int], int]:
     at += 2
     if kind == 1:
         bits, end = _bits(data, at, width, count)
-        raws = _wholes(bits)
+        raws = _bits_to_numbers(bits)
         values = (raws >> np.uint64(1)).astype(np.int64) ^ -(raws & np.uint64(1)).astype(np.int64)
         return [int(values.min()), int(values.max())], end
     if kind == 2:
@@ -102,18 +102,18 @@ def _patched_ends(data: bytes, at: int, width: int, count: int) -> tuple[list[in
     raw, sign = _number(data, at + 2, at + 2 + size), 1 << (8 * size - 1)
     base = -(raw & (sign - 1)) if raw & sign else raw
     bits, at = _bits(data, at + 2 + size, width, count)
-    values = _wholes(bits)
+    values = _bits_to_numbers(bits)
     each = next(one for one in _WIDTHS if one >= min(gap_width + patch_width, _WIDTHS[-1]))
     bits, end = _bits(data, at, each, patches)
     place = 0
-    for one in _wholes(bits).tolist():  # scalar: at most 31 patches
+    for one in _bits_to_numbers(bits).tolist():  # scalar: at most 31 patches
         place += one >> patch_width
         if place < count:
             values[place] |= np.uint64((one & ((1 << patch_width) - 1)) << width & _MOST_BITS)
     return [base + int(values.min()), base + int(values.max())], end
 
 
-def _wholes(bits: Bits) -> NDArray[np.uint64]:
+def _bits_to_numbers(bits: Bits) -> NDArray[np.uint64]:
     """Numbers that are rows of bits."""
     padded = np.zeros((len(bits), 64), np.uint8)
     padded[:, 64 - bits.shape[1] :] = bits
@@ -126,11 +126,11 @@ def _first_run(data: bytes, at: int) -> tuple[int, int]:
     if head < 0x80:
         count, delta = head + 3, data[at + 1] - ((data[at + 1] & 0x80) << 1)
         base, at = read_varint(data, at + 2)
-        return _even(base, delta, count), at
+        return _sum_fixed_delta(base, delta, count), at
     found, at = 0, at + 1
     for _ in range(256 - head):
         value, at = read_varint(data, at)
-        found += _checked(value)
+        found += _check_length(value)
     return found, at
 
 
@@ -140,27 +140,27 @@ def _run(data: bytes, at: int) -> tuple[int, int]:
     kind = head >> 6
     if kind == 0:
         end = at + 2 + (head >> 3 & 7)
-        return ((head & 7) + 3) * _checked(_number(data, at + 1, end)), end
+        return ((head & 7) + 3) * _check_length(_number(data, at + 1, end)), end
     width, count = _WIDTHS[head >> 1 & 31], ((head & 1) << 8 | data[at + 1]) + 1
     at += 2
     if kind == 1:
-        return _packed(data, at, width, count)
+        return _sum_direct(data, at, width, count)
     if kind == 2:
-        return _patched(data, at, width, count)
+        return _sum_patched_base(data, at, width, count)
     base, at = read_varint(data, at)
     delta, at = read_zigzag(data, at)
     if not head >> 1 & 31:
-        return _even(base, delta, count), at
-    return _uneven(data, at, width, (base, delta, count))
+        return _sum_fixed_delta(base, delta, count), at
+    return _sum_variable_delta(data, at, width, (base, delta, count))
 
 
-def _even(base: int, delta: int, count: int) -> int:
+def _sum_fixed_delta(base: int, delta: int, count: int) -> int:
     """The sum of lengths that grow by the same each time."""
     last = base + delta * (count - 1)
-    return count * (_checked(base) + _checked(last)) // 2
+    return count * (_check_length(base) + _check_length(last)) // 2
 
 
-def _uneven(data: bytes, at: int, width: int, said: tuple[int, int, int]) -> tuple[int, int]:
+def _sum_variable_delta(data: bytes, at: int, width: int, said: tuple[int, int, int]) -> tuple[int, int]:
     """The sum of lengths of which the first two are told by base and delta, and of the others how much each is more or less, all the same way."""
     base, delta, count = said
     steps = max(0, count - 2)
@@ -170,14 +170,14 @@ def _uneven(data: bytes, at: int, width: int, said: tuple[int, int, int]) -> tup
     for at_bit, ones in enumerate(bits.T.astype(np.int64)):
         grown += int(ones.sum()) << (width - 1 - at_bit)
         weighed += int(ones @ np.arange(steps, 0, -1)) << (width - 1 - at_bit)
-    _checked(base)
+    _check_length(base)
     if count > 1:
-        _checked(base + delta)
-        _checked(base + delta + sign * grown)
+        _check_length(base + delta)
+        _check_length(base + delta + sign * grown)
     return count * base + (count - 1) * delta + sign * weighed, end
 
 
-def _packed(data: bytes, at: int, width: int, count: int) -> tuple[int, int]:
+def _sum_direct(data: bytes, at: int, width: int, count: int) -> tuple[int, int]:
     """The sum of numbers of so many bits each, and where the next run begins."""
     bits, end = _bits(data, at, width, count)
     if width == _WIDTHS[-1] and bits[:, 0].any():
@@ -185,14 +185,14 @@ def _packed(data: bytes, at: int, width: int, count: int) -> tuple[int, int]:
     return _sum(bits), end
 
 
-def _patched(data: bytes, at: int, width: int, count: int) -> tuple[int, int]:
+def _sum_patched_base(data: bytes, at: int, width: int, count: int) -> tuple[int, int]:
     size, patch_width = (data[at] >> 5) + 1, _WIDTHS[data[at] & 31]
     gap_width, patches = (data[at + 1] >> 5) + 1, data[at + 1] & 31
     at += 2
     base = _number(data, at, at + size)
     if base >> (8 * size - 1):
         raise Corrupt("a length below zero", field="length")
-    found, at = _packed(data, at + size, width, count)
+    found, at = _sum_direct(data, at + size, width, count)
     each = next(one for one in _WIDTHS if one >= min(gap_width + patch_width, _WIDTHS[-1]))
     bits, end = _bits(data, at, each, patches)
     return count * base + found + (_sum(bits[:, max(0, each - patch_width) :]) << width), end
@@ -219,7 +219,7 @@ def _number(data: bytes, at: int, end: int) -> int:
     return int.from_bytes(data[at:end], "big")
 
 
-def _checked(length: int) -> int:
+def _check_length(length: int) -> int:
     """A length. Raises `Corrupt` where it is none."""
     if not 0 <= length <= _MOST_LENGTH:
         raise Corrupt(f"a length of {length}", field="length")

@@ -11,7 +11,7 @@
 
 All are protobuf messages; everything but the postscript is cut into chunks of `3 bytes LE: length * 2 + stored-as-is | bytes`.
 
-Arrow's reader ends the process over a null map key, and has no timestamps beyond nanoseconds. `relabelled` writes the tail anew so that the same streams
+Arrow's reader ends the process over a null map key, and has no timestamps beyond nanoseconds. `rewrite_types` writes the tail anew so that the same streams
 are read as other types: MAP<k,v> as LIST<STRUCT<key,value>>, TIMESTAMP as STRUCT<seconds, nanos>.
 
 Source: the ORC specification v1, "File Tail" and "Stripes".
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from lakekit.codec.marks import UNUSED
+from lakekit.codec.marks import PADDING_LABEL
 from lakekit.codec.varints import append_varint, read_varint
 from lakekit.errors import Corrupt, LimitExceeded, Unsupported
 from lakekit.types import MAX_DEPTH
@@ -121,7 +121,7 @@ def parse_members(data: bytes, marks: SpanRecorder | None = None, names: Mapping
         if wire == 0:
             value, at = _number(data, at)
             found.append(Part(tag >> 3, value))
-            _told(marks, names, start, at, found[-1])
+            _mark_member(marks, names, start, at, found[-1])
             continue
         length, at = _number(data, at) if wire == 2 else ({1: 8, 5: 4}.get(wire, -1), at)
         if not 0 <= length <= len(data) - at:
@@ -129,11 +129,11 @@ def parse_members(data: bytes, marks: SpanRecorder | None = None, names: Mapping
         if wire == 2:
             found.append(Part(tag >> 3, data[at : at + length]))
         at += length
-        _told(marks, names, start, at, found[-1] if wire == 2 else Part(tag >> 3, data[at - length : at]))
+        _mark_member(marks, names, start, at, found[-1] if wire == 2 else Part(tag >> 3, data[at - length : at]))
     return found
 
 
-def _told(marks: SpanRecorder | None, names: Mapping[int, str] | None, start: int, end: int, part: Part) -> None:
+def _mark_member(marks: SpanRecorder | None, names: Mapping[int, str] | None, start: int, end: int, part: Part) -> None:
     if marks is not None:
         marks.add(start, end - start, (names or {}).get(part.number, f"member {part.number}"), part.value)
 
@@ -151,7 +151,7 @@ def build_message(parts: list[Part]) -> bytes:
     return bytes(out)
 
 
-def whole_of(parts: list[Part] | tuple[Part, ...], number: int, default: int = 0) -> int:
+def integer_member(parts: list[Part] | tuple[Part, ...], number: int, default: int = 0) -> int:
     """The first member of that number that is a whole number."""
     for part in parts:
         if part.number == number and isinstance(part.value, int):
@@ -159,7 +159,7 @@ def whole_of(parts: list[Part] | tuple[Part, ...], number: int, default: int = 0
     return default
 
 
-def all_of(parts: list[Part] | tuple[Part, ...], number: int) -> list[bytes]:
+def bytes_members(parts: list[Part] | tuple[Part, ...], number: int) -> list[bytes]:
     """The members of that number that are bytes."""
     return [part.value for part in parts if part.number == number and isinstance(part.value, bytes)]
 
@@ -178,14 +178,14 @@ def inflate(data: bytes, codec: str, block_bytes: int) -> bytes:
         if length > len(data) - at:
             raise Corrupt("a chunk of the file's tail does not fit", field="tail")
         chunk = data[at : at + length]
-        out += chunk if header & 1 else _inflated(chunk, codec, block_bytes)
+        out += chunk if header & 1 else _inflate_chunk(chunk, codec, block_bytes)
         at += length
         if len(out) > _MAX_TAIL_BYTES:
             raise LimitExceeded(f"the tail inflates to more than {_MAX_TAIL_BYTES} bytes", field="tail")
     return bytes(out)
 
 
-def _inflated(chunk: bytes, codec: str, block_bytes: int) -> bytes:
+def _inflate_chunk(chunk: bytes, codec: str, block_bytes: int) -> bytes:
     try:
         match codec:
             case "zlib":
@@ -254,26 +254,26 @@ def parse(data: bytes | memoryview) -> Tail:
     if length + 1 > len(data) or not length > 0:
         raise Corrupt("it has no ORC postscript", field="postscript")
     postscript = parse_members(bytes(data[-1 - length : -1]))
-    codec, block = _CODECS.get(whole_of(postscript, 2), "unknown"), whole_of(postscript, 3, 262144)
-    size, end = whole_of(postscript, 1), len(data) - 1 - length
+    codec, block = _CODECS.get(integer_member(postscript, 2), "unknown"), integer_member(postscript, 3, 262144)
+    size, end = integer_member(postscript, 1), len(data) - 1 - length
     if size > end:
         raise Corrupt(f"a footer of {size} bytes in a file of {len(data)}", field="footer")
     footer = parse_members(inflate(bytes(data[end - size : end]), codec, min(block, _MAX_TAIL_BYTES)))
-    types = [parse_members(t) for t in all_of(footer, 4)]
+    types = [parse_members(t) for t in bytes_members(footer, 4)]
     stripes = []
-    for stripe in all_of(footer, 3):
+    for stripe in bytes_members(footer, 3):
         members = parse_members(stripe)
         one = Stripe(
-            offset=whole_of(members, 1),
-            index_bytes=whole_of(members, 2),
-            data_bytes=whole_of(members, 3),
-            footer_bytes=whole_of(members, 4),
-            row_count=whole_of(members, 5),
+            offset=integer_member(members, 1),
+            index_bytes=integer_member(members, 2),
+            data_bytes=integer_member(members, 3),
+            footer_bytes=integer_member(members, 4),
+            row_count=integer_member(members, 5),
         )
         if one.offset + one.index_bytes + one.data_bytes + one.footer_bytes > end:
             raise Corrupt("a stripe lies outside of the file", field="stripe")
         stripes.append(one)
-    statistics = [parse_members(s) for s in all_of(footer, 7)]
+    statistics = [parse_members(s) for s in bytes_members(footer, 7)]
     return Tail(
         data=data,
         codec=codec,
@@ -282,7 +282,7 @@ def parse(data: bytes | memoryview) -> Tail:
         postscript=tuple(postscript),
         stripes=tuple(stripes),
         root=_tree(types, 0, 0),
-        counts=tuple(whole_of(s, 1) for s in statistics) + (0,) * max(0, len(types) - len(statistics)),
+        counts=tuple(integer_member(s, 1) for s in statistics) + (0,) * max(0, len(types) - len(statistics)),
     )
 
 
@@ -294,12 +294,12 @@ def row_count(read: Callable[[int, int], bytes], size_bytes: int) -> int:
     if length + 1 > len(data) or not length > 0:
         raise Corrupt("it has no ORC postscript", field="postscript")
     postscript = parse_members(data[-1 - length : -1])
-    codec, block, size = _CODECS.get(whole_of(postscript, 2), "unknown"), whole_of(postscript, 3, 262144), whole_of(postscript, 1)
+    codec, block, size = _CODECS.get(integer_member(postscript, 2), "unknown"), integer_member(postscript, 3, 262144), integer_member(postscript, 1)
     end = size_bytes - 1 - length
     if size > end:
         raise Corrupt(f"a footer of {size} bytes in a file of {size_bytes}", field="footer")
     footer = data[end - size - first : end - first] if end - size >= first else read(end - size, size)
-    return whole_of(parse_members(inflate(footer, codec, min(block, _MAX_TAIL_BYTES))), 6)
+    return integer_member(parse_members(inflate(footer, codec, min(block, _MAX_TAIL_BYTES))), 6)
 
 
 def _tree(types: list[list[Part]], number: int, depth: int) -> Column:
@@ -317,19 +317,19 @@ def _tree(types: list[list[Part]], number: int, depth: int) -> Column:
     if any(child <= number for child in below):
         raise Corrupt(f"column {number} holds a column before it", field="types")
     children = [_tree(types, child, depth + 1) for child in below]
-    return Column(whole_of(parts, 1), number, parts, children, all_of(parts, 3))
+    return Column(integer_member(parts, 1), number, parts, children, bytes_members(parts, 3))
 
 
 def has_null_keys(tail: Tail) -> bool:
     """Whether some map may have a null key: by the streams that are there, not by statistics, which a damaged file may have wrong."""
     keys = {column.children[0].number for column in tail.root.walk() if column.kind == MAP and column.children}
-    return bool(keys) and any(keys & _with_nulls(tail, stripe) for stripe in tail.stripes)
+    return bool(keys) and any(keys & _columns_with_nulls(tail, stripe) for stripe in tail.stripes)
 
 
-def _with_nulls(tail: Tail, stripe: Stripe) -> set[int]:
+def _columns_with_nulls(tail: Tail, stripe: Stripe) -> set[int]:
     """Columns with a stream that says which values are null."""
-    streams = [parse_members(stream) for stream in all_of(footer_of(tail, stripe), 1)]
-    return {whole_of(members, 2) for members in streams if whole_of(members, 1) == PRESENT}
+    streams = [parse_members(stream) for stream in bytes_members(footer_of(tail, stripe), 1)]
+    return {integer_member(members, 2) for members in streams if integer_member(members, 1) == PRESENT}
 
 
 def footer_of(tail: Tail, stripe: Stripe) -> list[Part]:
@@ -354,8 +354,8 @@ def mark(data: bytes, marks: SpanRecorder) -> Tail:
             parse_members(data[size - 1 - data[-1] : -1], marks, _POSTSCRIPT)
     tail = parse(data)
     end = size - 1 - data[-1]
-    length, metadata = whole_of(tail.postscript, 1), whole_of(tail.postscript, 5)
-    marks.add(end - length, length, "footer", f"{len(tail.stripes)} stripes, {whole_of(tail.footer, 6)} rows")
+    length, metadata = integer_member(tail.postscript, 1), integer_member(tail.postscript, 5)
+    marks.add(end - length, length, "footer", f"{len(tail.stripes)} stripes, {integer_member(tail.footer, 6)} rows")
     if tail.codec == "none":
         with marks.within("footer", at=end - length):
             parse_members(data[end - length : end], marks, _FOOTER)
@@ -372,25 +372,25 @@ def _mark_stripe(tail: Tail, stripe: Stripe, marks: SpanRecorder) -> None:
     begin, end = stripe.offset, stripe.offset + stripe.index_bytes + stripe.data_bytes
     marks.add(end, stripe.footer_bytes, "footer", f"{stripe.row_count} rows")
     at = begin
-    for stream in all_of(footer_of(tail, stripe), 1):
+    for stream in bytes_members(footer_of(tail, stripe), 1):
         members = parse_members(stream)
-        kind, column, length = whole_of(members, 1), whole_of(members, 2), whole_of(members, 3)
+        kind, column, length = integer_member(members, 1), integer_member(members, 2), integer_member(members, 3)
         if at + length > end:
             raise Corrupt(f"a stream of {length} bytes at {at} reaches beyond its stripe", offset=at, field="stream")
         marks.add(at, length, f"column {column} {_STREAMS[kind] if kind < len(_STREAMS) else f'stream {kind}'}", None)
         at += length
-    marks.add(at, end - at, UNUSED, None)
+    marks.add(at, end - at, PADDING_LABEL, None)
 
 
 # ---- the same streams under other types ---------------------------------------------------------------------------------------------------
 
 
-def relabelled(tail: Tail, *, maps: bool = True, timestamps: bool = False) -> bytes:
+def rewrite_types(tail: Tail, *, maps: bool = True, timestamps: bool = False) -> bytes:
     """The file with MAPs read as lists of key and value, and timestamps (if asked) as STRUCT<seconds LONG, nanos>.
 
     `seconds` count from 2015-01-01 in the writer's time zone; `nanos` come as timestamps after 2015-01-01T00:00Z.
     """
-    root = _changed(tail.root, maps=maps, timestamps=timestamps)
+    root = _change_column(tail.root, maps=maps, timestamps=timestamps)
     columns = list(root.walk())
     moved: dict[tuple[int, int], int] = {}
     for at, column in enumerate(columns):
@@ -418,11 +418,11 @@ def relabelled(tail: Tail, *, maps: bool = True, timestamps: bool = False) -> by
 def writer_zone(tail: Tail, number: int) -> str:
     """The time zone of a stripe's writer, as its footer names it; empty where it does not."""
     footer = footer_of(tail, tail.stripes[number])
-    return next(iter(all_of(footer, 3)), b"").decode("utf-8", "replace")
+    return next(iter(bytes_members(footer, 3)), b"").decode("utf-8", "replace")
 
 
-def _changed(column: Column, *, maps: bool, timestamps: bool) -> Column:
-    children = [_changed(child, maps=maps, timestamps=timestamps) for child in column.children]
+def _change_column(column: Column, *, maps: bool, timestamps: bool) -> Column:
+    children = [_change_column(child, maps=maps, timestamps=timestamps) for child in column.children]
     if column.kind == MAP and maps and len(children) == 2:
         entry = Column(STRUCT, -1, [], children, [b"key", b"value"])
         return Column(LIST, column.number, [], [entry])
@@ -447,12 +447,12 @@ def type_messages(root: Column) -> Iterator[bytes]:
 def _stripe_footer(footer: list[Part], columns: list[Column], numbers: dict[int, int], moved: dict[tuple[int, int], int], tail: Tail) -> tuple[bytes, bytes]:
     """The footer with streams and encodings under their new columns, and streams of zeros to add to the data."""
     made: list[Part] = []
-    for stream in all_of(footer, 1):
+    for stream in bytes_members(footer, 1):
         members = parse_members(stream)
-        kind, number = whole_of(members, 1), whole_of(members, 2)
+        kind, number = integer_member(members, 1), integer_member(members, 2)
         at = moved.get((number, kind), numbers.get(number, 0))
-        made.append(Part(1, build_message([Part(1, kind), Part(2, at), Part(3, whole_of(members, 3))])))
-    encodings = all_of(footer, 2)
+        made.append(Part(1, build_message([Part(1, kind), Part(2, at), Part(3, integer_member(members, 3))])))
+    encodings = bytes_members(footer, 2)
     more = bytearray()
     kinds = []
     for at, column in enumerate(columns):
@@ -471,5 +471,5 @@ def _zeros(encoding: bytes, count: int) -> bytes:
     """At least `count` zeros in the integer encoding of a column."""
     if count > _MOST_VALUES:
         raise LimitExceeded(f"a column of {count} timestamps", field="statistics")
-    run, step = (_ZEROS_V2, 512) if whole_of(parse_members(encoding), 1) >= 2 else (_ZEROS_V1, 130)
+    run, step = (_ZEROS_V2, 512) if integer_member(parse_members(encoding), 1) >= 2 else (_ZEROS_V1, 130)
     return run * (count // step + 1)

@@ -24,7 +24,7 @@ from pyroaring import BitMap
 
 from lakekit.codec import bitmaps
 from lakekit.codec.binary_columns import spans
-from lakekit.codec.bitmaps import ARRAY, ARRAY_MAX, BITMAP, PLAIN, RUN, WITH_RUNS
+from lakekit.codec.bitmaps import ARRAY, ARRAY_MAX, BITMAP, COOKIE_NO_RUNS, COOKIE_WITH_RUNS, RUN
 from lakekit.codec.cursor import Cursor
 from lakekit.errors import LimitExceeded
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from lakekit.codec.marks import SpanRecorder
 
-_BIG = 256
+_BIG_CONTAINER_ROWS = 256
 """A container of more rows is worth a step of its own."""
 FREE_BYTES = 32 << 20
 """Positions of so many bytes are always decoded; beyond it, 8 positions a byte of input, which is what bitmap containers hold."""
@@ -62,11 +62,11 @@ def read_layout(cursor: Cursor, field: str, *, above: int = 0) -> RoaringLayout:
     begin = cursor.tell
     cookie = cursor.i32le(field, "cookie") & 0xFFFFFFFF
     runs: NDArray[np.uint8] | None = None
-    if cookie & 0xFFFF == WITH_RUNS:
+    if cookie & 0xFFFF == COOKIE_WITH_RUNS:
         count = (cookie >> 16) + 1
         runs = np.unpackbits(np.frombuffer(cursor.raw((count + 7) // 8, field, "run flags"), np.uint8), bitorder="little")
     else:
-        count = cursor.i32le(field, "containers") if cookie == PLAIN else -1
+        count = cursor.i32le(field, "containers") if cookie == COOKIE_NO_RUNS else -1
         if not 0 <= count <= 65536:
             raise cursor.wrong(f"no roaring bitmap: cookie {cookie}, {count} containers", field, at=begin)
     heads = cursor.tell
@@ -83,7 +83,7 @@ def read_layout(cursor: Cursor, field: str, *, above: int = 0) -> RoaringLayout:
     if offsets is not None and np.count_nonzero(offsets != starts - begin):
         raise cursor.wrong("offsets that do not fit the containers", field, at=begin)
     found = RoaringLayout(cursor.data, highs.tolist(), cards.tolist(), kinds.tolist(), starts.tolist())
-    wrong = _unsound(found)
+    wrong = _find_unsound(found)
     if wrong is not None:
         raise cursor.wrong(f"container {wrong} is out of order or does not hold {found.cards[wrong]} positions", field, at=found.starts[wrong])
     if cursor.marks is not None:
@@ -100,7 +100,7 @@ def read_many(cursor: Cursor, count: int, field: str) -> tuple[list[int], list[i
             dense = read_dense(cursor, count - many).tolist() if _is_dense(cursor) else []
             cards += dense
             ends += [begin + (cursor.tell - begin) // len(dense) * nth for nth in range(1, len(dense) + 1)]
-            found = bitmaps.sound(cursor.data, cursor.tell, cursor.end, count - len(cards))
+            found = bitmaps.find_sound_bitmaps(cursor.data, cursor.tell, cursor.end, count - len(cards))
             cards += found.cards
             ends += found.ends
             cursor.skip(ends[-1] - cursor.tell, field)
@@ -137,7 +137,7 @@ def read_dense(cursor: Cursor, most: int) -> NDArray[np.int64]:
     offsets = np.ascontiguousarray(bitmaps[:, 8 + 4 * count : head]).view("<u4")
     alike = (numbers[:, :4] == numbers[0, :4]).all(axis=1) & (keys == keys[0]).all(axis=1) & (cards > ARRAY_MAX).all(axis=1)
     alike &= (offsets == head + 8192 * np.arange(count)).all(axis=1)
-    is_first = int.from_bytes(cursor.data[begin : begin + 4], "little") == PLAIN and not np.count_nonzero(keys[0, 1:] <= keys[0, :-1])
+    is_first = int.from_bytes(cursor.data[begin : begin + 4], "little") == COOKIE_NO_RUNS and not np.count_nonzero(keys[0, 1:] <= keys[0, :-1])
     many = (many if alike.all() else int(alike.argmin())) if is_first else 0
     sound = (_counts(bitmaps[:many, head:], count) == cards[:many]).all(axis=1)
     many = many if sound.all() else int(sound.argmin())
@@ -201,7 +201,7 @@ def _starts(cursor: Cursor, kinds: list[int], sizes: NDArray[np.int64], field: s
     return np.array(starts, np.int64)
 
 
-def _unsound(found: RoaringLayout) -> int | None:
+def _find_unsound(found: RoaringLayout) -> int | None:
     """The first container that is not what its head says; None where all are."""
     at = 0
     while at < len(found.kinds):
@@ -219,7 +219,7 @@ def _unsound(found: RoaringLayout) -> int | None:
             wrong = (table[:, 2] + 1 != found.cards[at:end]) | (table[:, 1] + table[:, 2] > 65535)
             if np.count_nonzero(wrong):
                 return at + int(wrong.argmax())
-        elif not _sound(found, at):
+        elif not _is_sound(found, at):
             return at
         at = end
     return None
@@ -234,7 +234,7 @@ def _end_of_single(found: RoaringLayout, at: int) -> int:
     return end if found.data[last : last + 2] == b"\1\0" else end - 1
 
 
-def _sound(found: RoaringLayout, i: int) -> bool:
+def _is_sound(found: RoaringLayout, i: int) -> bool:
     data, card, start = found.data, found.cards[i], found.starts[i]
     if found.kinds[i] == ARRAY:
         values = np.frombuffer(data, "<u2", card, start)
@@ -285,7 +285,7 @@ def decode(data: bytes, *, limit: int | None = None, path: str | None = None) ->
 
 def roaring(data: bytes, *, path: str | None = None) -> BitMap:
     """The bitmap as a set with fast unions and intersections. Raises `Corrupt`."""
-    if bitmaps.sound(data, 0, len(data), 1).ends != [len(data)]:
+    if bitmaps.find_sound_bitmaps(data, 0, len(data), 1).ends != [len(data)]:
         layout(data, path=path)
     return as_set(data)
 
@@ -301,7 +301,7 @@ def as_set(data: bytes) -> BitMap:
 def read_roaring(cursor: Cursor, field: str) -> BitMap:
     """The bitmap that starts at the cursor."""
     begin = cursor.tell
-    found = None if cursor.marks is not None else bitmaps.sound(cursor.data, begin, cursor.end, 1)
+    found = None if cursor.marks is not None else bitmaps.find_sound_bitmaps(cursor.data, begin, cursor.end, 1)
     if found is not None and found.ends:
         cursor.skip(found.ends[0] - begin, field)
     else:
@@ -370,7 +370,7 @@ def encode_many(positions: NDArray[np.integer], offsets: NDArray[np.int64]) -> t
     out = np.zeros(int(ends[-1]) if groups else 0, np.uint8)
     u16 = np.ndarray((max(0, len(out) - 1),), np.dtype("<u2"), out.data, strides=(1,))
     u32 = np.ndarray((max(0, len(out) - 3),), np.dtype("<u4"), out.data, strides=(1,))
-    u32[begins] = np.where(has_runs, WITH_RUNS | (counts - 1) << 16, PLAIN)
+    u32[begins] = np.where(has_runs, COOKIE_WITH_RUNS | (counts - 1) << 16, COOKIE_NO_RUNS)
     u32[begins[~has_runs] + 4] = counts[~has_runs]
     nth = np.arange(len(parts.group)) - per_group[parts.group]
     flagged = np.flatnonzero(parts.is_run)
@@ -416,7 +416,7 @@ def _containers(pos: NDArray[np.int64], offsets: NDArray[np.int64]) -> _Containe
 
 
 def _write_bodies(out: NDArray[np.uint8], u16: NDArray[np.uint16], low: NDArray[np.int64], parts: _Containers, body: NDArray[np.int64]) -> None:
-    big = parts.card > _BIG
+    big = parts.card > _BIG_CONTAINER_ROWS
     arrays = np.flatnonzero(~parts.is_run & ~big)
     cards = parts.card[arrays]
     u16[2 * spans(np.zeros(len(arrays), np.int64), cards) + np.repeat(body[arrays], cards)] = low[spans(parts.first[arrays], cards)]

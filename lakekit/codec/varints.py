@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from lakekit.errors import Corrupt
 
-_MOST = (1 << 64) - 1
+_UINT64_MAX = (1 << 64) - 1
 
 
 def read_varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
@@ -24,7 +24,7 @@ def read_varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
         at += 1
         byte = data[at]
         value |= (byte & 0x7F) << shift
-        if byte < 0x80 and value <= _MOST:
+        if byte < 0x80 and value <= _UINT64_MAX:
             return value, at + 1
         shift += 7
         if byte < 0x80 or shift > 63:

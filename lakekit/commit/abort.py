@@ -44,12 +44,12 @@ def abort(handle: TableContext, messages: Sequence[CommitMessage]) -> None:
     """
     if not any(True for message in messages for _ in _names(message)):
         return
-    kept = handle.world.doubtful | _referred(handle)
+    kept = handle.world.doubtful | _read_referenced_names(handle)
     gone = [path for message in messages for name, path in _files(handle, message) if name not in kept]
     handle.storage.delete(dict.fromkeys(gone))
 
 
-def check_there(handle: TableContext, messages: Sequence[CommitMessage]) -> None:
+def check_files_exist(handle: TableContext, messages: Sequence[CommitMessage]) -> None:
     """Raises `StorageFailed` where a file of some messages is gone: they were prepared long ago, and cleaning may have taken them for orphans."""
     gone = [path for message in messages for _, path in _files(handle, message) if not handle.storage.exists(path)]
     if gone:
@@ -60,7 +60,7 @@ def check_there(handle: TableContext, messages: Sequence[CommitMessage]) -> None
         )
 
 
-def check_new(handle: TableContext, messages: Sequence[CommitMessage], latest: Snapshot | None) -> None:
+def check_not_committed(handle: TableContext, messages: Sequence[CommitMessage], latest: Snapshot | None) -> None:
     """Raises `Conflict` where a snapshot made since some files were written has added one of them: a table that has a file twice cannot be read any more.
 
     As far as the clocks of those who write and those who commit agree: looking further back would cost every commit what it almost never finds.
@@ -69,7 +69,7 @@ def check_new(handle: TableContext, messages: Sequence[CommitMessage], latest: S
     oldest_ms = min(map(instant_ms, wanted.values()), default=None)
     if latest is None or oldest_ms is None:
         return
-    for snapshot in commit_history.backwards(handle, latest, 0):
+    for snapshot in commit_history.iter_backwards(handle, latest, 0):
         if snapshot.time_millis < oldest_ms:
             return
         if snapshot.commit_kind not in {"APPEND", "OVERWRITE"}:
@@ -86,16 +86,16 @@ def check_new(handle: TableContext, messages: Sequence[CommitMessage], latest: S
 
 
 def check_compacted(handle: TableContext, messages: Sequence[CommitMessage]) -> None:
-    """`check_there` for what compactions made."""
-    check_there(handle, _compacted(messages))
+    """`check_files_exist` for what compactions made."""
+    check_files_exist(handle, _strip_new_files(messages))
 
 
 def abort_compacted(handle: TableContext, messages: Sequence[CommitMessage]) -> None:
     """`abort` for what compactions made, where the rows of the messages were committed: those nobody has to look for."""
-    abort(handle, _compacted(messages))
+    abort(handle, _strip_new_files(messages))
 
 
-def _compacted(messages: Sequence[CommitMessage]) -> list[CommitMessage]:
+def _strip_new_files(messages: Sequence[CommitMessage]) -> list[CommitMessage]:
     return [replace(message, new_files=(), changelog_files=(), new_index_files=()) for message in messages]
 
 
@@ -120,15 +120,15 @@ def _files(handle: TableContext, message: CommitMessage) -> Iterator[tuple[str, 
         yield index.file_name, path
 
 
-def _referred(handle: TableContext) -> set[str]:
+def _read_referenced_names(handle: TableContext) -> set[str]:
     """The names of all files that anything visible refers to. Raises `FileMissing` where what is read expires meanwhile, again and again."""
     for _ in range(_ATTEMPTS - 1):
         with suppress(FileMissing):
-            return _looked_up(handle)
-    return _looked_up(handle)
+            return _collect_referenced_names(handle)
+    return _collect_referenced_names(handle)
 
 
-def _looked_up(handle: TableContext) -> set[str]:
+def _collect_referenced_names(handle: TableContext) -> set[str]:
     found: set[str] = set()
     listed: dict[str, ManifestFileMeta] = {}
     for snapshot, lists in _roots(handle):

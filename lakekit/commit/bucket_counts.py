@@ -42,16 +42,16 @@ def check(handle: TableContext, latest: Snapshot, delta: Delta, parties: Conflic
     wanted: dict[bytes, int] = {}
     for kind, partition, _, total, _ in delta.rows:
         if kind == ADD and total > 0 and wanted.setdefault(partition, total) != total:
-            raise conflict_detection.buckets_changed(wanted[partition], total, parties)
+            raise conflict_detection.make_buckets_conflict(wanted[partition], total, parties)
     if not wanted:
         return
-    known = _up_to(handle, latest)
+    known = _valid_cached_counts(handle, latest)
     fresh = {partition for partition in wanted if partition not in known}
     found = {**known, **_search(handle, latest, fresh)} if fresh else known
     differing = {partition for partition, total in wanted.items() if found.get(partition, total) != total}
     if differing:  # nothing may be left alive of what had that number
-        conflict_detection.bucket_counts(
-            manifest_reader.read_live_entries(handle, latest, keep_partitions=lambda column: among(column, differing)), delta.entries, parties
+        conflict_detection.check_bucket_counts(
+            manifest_reader.read_live_entries(handle, latest, keep_partitions=lambda column: mask_partitions(column, differing)), delta.entries, parties
         )
         found = {partition: total for partition, total in found.items() if partition not in differing}
     key = _key(handle)
@@ -73,12 +73,12 @@ def _key(handle: TableContext) -> tuple[object, ...]:
     return "bucket counts", handle.storage, handle.layout.snapshot_dir
 
 
-def among(column: pa.BinaryArray, partitions: Iterable[bytes]) -> NDArray[np.bool_]:
+def mask_partitions(column: pa.BinaryArray, partitions: Iterable[bytes]) -> NDArray[np.bool_]:
     """Which serialized partitions are among some."""
     return np.asarray(pc.is_in(column, pa.array(list(partitions), column.type)).to_numpy(zero_copy_only=False), bool)
 
 
-def _up_to(handle: TableContext, latest: Snapshot) -> Mapping[bytes, int]:
+def _valid_cached_counts(handle: TableContext, latest: Snapshot) -> Mapping[bytes, int]:
     """What was known before and still holds."""
     known: _CachedBucketCounts | None = handle.world.decoded.get(_key(handle))
     if known is None or known.end.id > latest.id:
@@ -87,7 +87,7 @@ def _up_to(handle: TableContext, latest: Snapshot) -> Mapping[bytes, int]:
         return known.totals if known.end == latest else {}
     if snapshots.find(handle, known.end.id) != known.end:
         return {}
-    replaced = any(snapshot is None or snapshot.commit_kind == "OVERWRITE" for _, snapshot in commit_history.since(handle, known.end.id, latest))
+    replaced = any(snapshot is None or snapshot.commit_kind == "OVERWRITE" for _, snapshot in commit_history.iter_since(handle, known.end.id, latest))
     return {} if replaced else known.totals
 
 
@@ -102,7 +102,7 @@ def _search(handle: TableContext, latest: Snapshot, wanted: set[bytes]) -> dict[
             continue
         entries = manifest_reader.read_entries(handle, [file])
         mask = (entries.numbers("kind") == ADD) & (entries.numbers("total_buckets") > 0)
-        some = entries.filter(mask & among(entries.column("partition"), missing))
+        some = entries.filter(mask & mask_partitions(entries.column("partition"), missing))
         found |= dict(zip(some.column("partition").to_pylist(), some.column("total_buckets").to_pylist(), strict=True))
         missing -= found.keys()
     return found

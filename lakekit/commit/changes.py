@@ -84,7 +84,7 @@ class Delta:
         return found
 
 
-NOTHING = Delta()
+EMPTY_DELTA = Delta()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +105,7 @@ class CommitChanges:
         return not (len(self.delta) or len(self.changelog) or self.index)
 
 
-def appended(handle: TableContext, messages: Sequence[CommitMessage]) -> CommitChanges:
+def collect_appended(handle: TableContext, messages: Sequence[CommitMessage]) -> CommitChanges:
     """What was written; an OVERWRITE where files, or rows by deletion vectors, go."""
     entries, changelog = _Gathered(handle), _Gathered(handle)
     index: list[IndexManifestEntry] = []
@@ -132,7 +132,7 @@ def appended(handle: TableContext, messages: Sequence[CommitMessage]) -> CommitC
     )
 
 
-def compacted(handle: TableContext, messages: Sequence[CommitMessage]) -> CommitChanges:
+def collect_compacted(handle: TableContext, messages: Sequence[CommitMessage]) -> CommitChanges:
     """What was compacted."""
     entries, changelog = _Gathered(handle), _Gathered(handle)
     index: list[IndexManifestEntry] = []

@@ -32,10 +32,10 @@ def latest_of_user(handle: TableContext, user: str, latest: Snapshot) -> Snapsho
     """The newest snapshot that a user made."""
     key = ("commits", handle.storage, handle.layout.snapshot_dir, user)
     known: _CachedHistory | None = handle.world.decoded.get(key)
-    if known is not None and not _still(handle, known.end, latest):
+    if known is not None and not _is_still_valid(handle, known.end, latest):
         known = None
     found = None if known is None else known.own
-    for snapshot in backwards(handle, latest, 0 if known is None else known.end.id):
+    for snapshot in iter_backwards(handle, latest, 0 if known is None else known.end.id):
         if snapshot.commit_user == user:
             found = snapshot
             break
@@ -49,12 +49,12 @@ def remember(handle: TableContext, user: str, own: Snapshot | None, latest: Snap
     handle.world.decoded.put({key: _CachedHistory(own, latest)}, _KNOWN_BYTES)
 
 
-def _still(handle: TableContext, end: Snapshot, latest: Snapshot) -> bool:
+def _is_still_valid(handle: TableContext, end: Snapshot, latest: Snapshot) -> bool:
     """Whether history up to `end` is what it was: nobody rolled back."""
     return end == latest if end.id >= latest.id else snapshots.find(handle, end.id) in (end, None)
 
 
-def backwards(handle: TableContext, latest: Snapshot, stop: int) -> Iterator[Snapshot]:
+def iter_backwards(handle: TableContext, latest: Snapshot, stop: int) -> Iterator[Snapshot]:
     """The snapshots from `latest` down, above `stop`, as far as they are there."""
     yield latest
     for number in range(latest.id - 1, max(stop, 0), -1):
@@ -64,7 +64,7 @@ def backwards(handle: TableContext, latest: Snapshot, stop: int) -> Iterator[Sna
         yield found
 
 
-def since(handle: TableContext, after: int, latest: Snapshot) -> Iterator[tuple[int, Snapshot | None]]:
+def iter_since(handle: TableContext, after: int, latest: Snapshot) -> Iterator[tuple[int, Snapshot | None]]:
     """Yield the snapshots above `after` up to `latest`, in order, each with its number.
 
     Of neighbours that are missing only the first comes, with None: a stray file may leave a gap of any width.
@@ -76,7 +76,7 @@ def since(handle: TableContext, after: int, latest: Snapshot) -> Iterator[tuple[
         if number == latest.id:
             ahead = {number: latest}
         elif number not in ahead:
-            numbers = range(number, min(number + (snapshots.AT_ONCE if handle.storage.is_remote else 1), latest.id))
+            numbers = range(number, min(number + (snapshots.MAX_CONCURRENT if handle.storage.is_remote else 1), latest.id))
             ahead = dict(zip(numbers, snapshots.find_all(handle, numbers), strict=True))
         snapshot = ahead[number]
         yield number, snapshot
@@ -87,7 +87,7 @@ def since(handle: TableContext, after: int, latest: Snapshot) -> Iterator[tuple[
             number = existing[position] if position < len(existing) else latest.id
 
 
-def committed(handle: TableContext, user: str, identifier: int, latest: Snapshot | None) -> list[Snapshot] | None:
+def find_commit_snapshots(handle: TableContext, user: str, identifier: int, latest: Snapshot | None) -> list[Snapshot] | None:
     """The snapshots of a commit that is there already, oldest first; None: it is not there.
 
     Partitions that expire after a commit are dropped by its user and identifier: the commit is what lies before that. Where that is gone, they stand for it.
@@ -98,7 +98,7 @@ def committed(handle: TableContext, user: str, identifier: int, latest: Snapshot
         return None
     found: list[Snapshot] = []
     reached = own.id
-    for snapshot in backwards(handle, own, 0):
+    for snapshot in iter_backwards(handle, own, 0):
         reached = snapshot.id
         if snapshot.commit_user != user:
             continue

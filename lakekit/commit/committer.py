@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lakekit.commit import abort, changes as gathered, commit_history, contention, facts, overwrite as overwrites, try_commit
-from lakekit.commit.changes import NOTHING, CommitChanges, Delta
+from lakekit.commit.changes import EMPTY_DELTA, CommitChanges, Delta
 from lakekit.commit.draft import UncommittedFiles
 from lakekit.commit.result import Commit
 from lakekit.commit.try_commit import CommitRequest, CommitStep, CommittedSnapshot
@@ -66,25 +66,25 @@ def commit_changes(
     world = handle.world
     job = CommitRequest(
         handle=handle,
-        commit_user=facts.text("commit_user", commit_user),
-        identifier=facts.whole("identifier", identifier),
-        watermark=None if watermark is None else facts.whole("watermark", watermark),
-        properties=None if properties is None else FrozenDict(facts.texts("properties", properties)) or None,
+        commit_user=facts.check_text("commit_user", commit_user),
+        identifier=facts.check_integer("identifier", identifier),
+        watermark=None if watermark is None else facts.check_integer("watermark", watermark),
+        properties=None if properties is None else FrozenDict(facts.check_texts("properties", properties)) or None,
         started_ms=world.elapsed_ms(),
     )
-    latest = _newest(handle)
+    latest = _read_newest(handle)
     steps = _steps(job, messages, overwrite, check_append=check_append, ignore_empty=ignore_empty)
-    done = None if is_new_user or not steps else commit_history.committed(handle, commit_user, job.identifier, latest)
+    done = None if is_new_user or not steps else commit_history.find_commit_snapshots(handle, commit_user, job.identifier, latest)
     if done is not None:
-        return _again(job, steps, messages, done, latest)
+        return _resume_commit(job, steps, messages, done, latest)
     if check_append or check_files:
-        abort.check_there(handle, messages)
+        abort.check_files_exist(handle, messages)
     if check_new:
-        abort.check_new(handle, messages, latest)
+        abort.check_not_committed(handle, messages, latest)
     made: list[CommittedSnapshot] = []
     for step in steps:
         try:
-            made.append(_made(job, step, messages, latest))
+            made.append(_commit_step(job, step, messages, latest))
         except LakekitError:
             if not made or made[0].changes.is_empty:
                 raise
@@ -96,28 +96,28 @@ def commit_changes(
     return outcome(job, made)
 
 
-def _newest(handle: TableContext) -> Snapshot | None:
+def _read_newest(handle: TableContext) -> Snapshot | None:
     contention.leave_room(handle)
-    return snapshots.newest(handle)
+    return snapshots.latest_from_known(handle)
 
 
-def known(handle: TableContext, *, commit_user: str, identifier: int) -> Commit | None:
+def find_commit(handle: TableContext, *, commit_user: str, identifier: int) -> Commit | None:
     """The commit of a user and identifier that is there already, None where there is none.
 
     It is for callers that would have to write rows first. Raises as `commit_changes` does.
     """
     now_ms = handle.world.elapsed_ms()
-    identifier = facts.whole("identifier", identifier)
+    identifier = facts.check_integer("identifier", identifier)
     job = CommitRequest(
-        handle=handle, commit_user=facts.text("commit_user", commit_user), identifier=identifier, watermark=None, properties=None, started_ms=now_ms
+        handle=handle, commit_user=facts.check_text("commit_user", commit_user), identifier=identifier, watermark=None, properties=None, started_ms=now_ms
     )
-    done = commit_history.committed(handle, commit_user, identifier, snapshots.newest(handle))
+    done = commit_history.find_commit_snapshots(handle, commit_user, identifier, snapshots.latest_from_known(handle))
     if done is None:
         return None
-    return outcome(job, _there(handle, done))
+    return outcome(job, _load_committed(handle, done))
 
 
-def _made(job: CommitRequest, step: CommitStep, messages: Sequence[CommitMessage], latest: Snapshot | None) -> CommittedSnapshot:
+def _commit_step(job: CommitRequest, step: CommitStep, messages: Sequence[CommitMessage], latest: Snapshot | None) -> CommittedSnapshot:
     draft = UncommittedFiles(job.handle)
     try:
         made = try_commit.try_commit(job, step, draft, latest)
@@ -148,13 +148,13 @@ def _steps(
     if ignore_empty is None:
         given = handle.options.snapshot_ignore_empty_commit
         ignore_empty = job.identifier == BATCH_IDENTIFIER if given is None else given
-    appended, compacted = gathered.appended(handle, messages), gathered.compacted(handle, messages)
+    appended, compacted = gathered.collect_appended(handle, messages), gathered.collect_compacted(handle, messages)
     found: list[CommitStep] = []
     if overwrite is not None:
         if not overwrites.does_nothing(handle, overwrite, appended):
-            new = appended if len(compacted.delta) else overwrites.upgraded(handle, appended)
+            new = appended if len(compacted.delta) else overwrites.upgrade_levels(handle, appended)
             found.append(CommitStep(changes=new, overwrite=overwrite, check=True))
-        compacted = replace(compacted, changelog=NOTHING)  # who replaces rows tells of nothing, whoever wrote the messages
+        compacted = replace(compacted, changelog=EMPTY_DELTA)  # who replaces rows tells of nothing, whoever wrote the messages
     elif not (ignore_empty and appended.is_empty):
         found.append(CommitStep(changes=appended, check=check_append or appended.kind != "APPEND"))
     if not compacted.is_empty:
@@ -162,19 +162,21 @@ def _steps(
     return found
 
 
-def _again(job: CommitRequest, steps: Sequence[CommitStep], messages: Sequence[CommitMessage], done: Sequence[Snapshot], latest: Snapshot | None) -> Commit:
+def _resume_commit(
+    job: CommitRequest, steps: Sequence[CommitStep], messages: Sequence[CommitMessage], done: Sequence[Snapshot], latest: Snapshot | None
+) -> Commit:
     """A commit that is there: it is told again. A compaction that was cut off after its rows is done now, or left where it no longer fits (ENGINE 5.7)."""
-    made = _there(job.handle, done)
+    made = _load_committed(job.handle, done)
     own = None if latest is None else commit_history.latest_of_user(job.handle, job.commit_user, latest)
     is_last = bool(done) and own is not None and own.id == done[-1].id
     if is_last and done[-1].commit_kind != "COMPACT" and steps[-1].changes.kind == "COMPACT":
         with suppress(LakekitError) if len(steps) > 1 else nullcontext():
             abort.check_compacted(job.handle, messages)
-            made.append(_made(job, steps[-1], messages, latest))
+            made.append(_commit_step(job, steps[-1], messages, latest))
     return outcome(job, made)
 
 
-def _there(handle: TableContext, done: Sequence[Snapshot]) -> list[CommittedSnapshot]:
+def _load_committed(handle: TableContext, done: Sequence[Snapshot]) -> list[CommittedSnapshot]:
     """Snapshots that an earlier commit made, as if they had been made now."""
     return [CommittedSnapshot(snapshot=snapshot, changes=_changes_of(handle, snapshot), retry_count=0) for snapshot in done]
 
@@ -184,14 +186,14 @@ def _changes_of(handle: TableContext, snapshot: Snapshot) -> CommitChanges:
     return CommitChanges(
         kind=snapshot.commit_kind,  # type: ignore[arg-type] # committed by a writer, so no ANALYZE
         delta=Delta(read=meta.read_entries(handle, meta.manifest_files(handle, snapshot, "delta"))),
-        changelog=NOTHING,
+        changelog=EMPTY_DELTA,
     )
 
 
 def outcome(job: CommitRequest, made: Sequence[CommittedSnapshot]) -> Commit:
     """What a job tells of the snapshots it made."""
     deltas = [one.changes.delta for one in made]
-    written = next((one.changes.delta for one in made if one.changes.kind != "COMPACT" and one.changes.delta.count(ADD)), deltas[-1] if deltas else NOTHING)
+    written = next((one.changes.delta for one in made if one.changes.kind != "COMPACT" and one.changes.delta.count(ADD)), deltas[-1] if deltas else EMPTY_DELTA)
     return Commit(
         table=job.handle.name,
         snapshot_ids=tuple(one.snapshot.id for one in made),

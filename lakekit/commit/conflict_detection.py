@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from lakekit.model.manifest_entries import ManifestEntries
     from lakekit.types import DataType
 
-_SHOWN = 10
+_MAX_SHOWN_NAMES = 10
 _ADVICE = (
     "Nothing was committed. Two jobs rewrite the same files, most often two compactions: give compaction to one job (write-only=true for the others), then "
     "write again"
@@ -54,17 +54,17 @@ class ConflictParties:
     is_expired: Callable[[bytes], bool] = lambda _: False
 
 
-LOOKED_AT = ("kind", "total_buckets", "min_key", "max_key", "file_name", "partition", "bucket", "level", "extra_files", "embedded_index", "external_path")
+CHECKED_COLUMNS = ("kind", "total_buckets", "min_key", "max_key", "file_name", "partition", "bucket", "level", "extra_files", "embedded_index", "external_path")
 """What the checks look at: the identity of files, their key ranges and places."""
 
 
 def check(base: ManifestEntries, delta: ManifestEntries, parties: ConflictParties, *, key_types: Sequence[DataType], overwrites: bool) -> None:
     """Raises `Conflict` where `delta` does not fit on `base` (checks 1, 2, 3, 5). `key_types` is empty for append tables."""
-    base, delta = base.select(LOOKED_AT), delta.select(LOOKED_AT)  # a filter copies every column it is given
+    base, delta = base.select(CHECKED_COLUMNS), delta.select(CHECKED_COLUMNS)  # a filter copies every column it is given
     if not overwrites:
-        bucket_counts(base, delta, parties)
+        check_bucket_counts(base, delta, parties)
     codes = columns_of.identities(delta)
-    if _repeats(delta, codes):
+    if _has_repeats(delta, codes):
         raise _conflict("File deletion conflicts: the commit adds or deletes a file twice", delta, parties)
     try:
         alone = columns_of.merge([delta], codes)
@@ -73,16 +73,16 @@ def check(base: ManifestEntries, delta: ManifestEntries, parties: ConflictPartie
     try:
         after = columns_of.merge([base, alone])
     except Corrupt:
-        raise _conflict("File deletion conflicts: the commit adds files that are there already", _also(delta, base), parties) from None
+        raise _conflict("File deletion conflicts: the commit adds files that are there already", _select_shared(delta, base), parties) from None
     left = after.filter(after.numbers("kind") == DELETE)
     if len(left):
-        _expired(left, parties)
+        _check_expired(left, parties)
         raise _conflict("File deletion conflicts: the commit deletes files that are no longer live", left, parties)
     if key_types:
-        key_ranges(after, delta, parties, key_types)
+        check_key_ranges(after, delta, parties, key_types)
 
 
-def _expired(left: ManifestEntries, parties: ConflictParties) -> None:
+def _check_expired(left: ManifestEntries, parties: ConflictParties) -> None:
     """Check 3a: files that are gone because all of their partitions expire."""
     if all(parties.is_expired(partition) for partition in left.column("partition").unique().to_pylist()):  # scalar: one a partition
         raise Conflict(
@@ -93,14 +93,14 @@ def _expired(left: ManifestEntries, parties: ConflictParties) -> None:
         )
 
 
-def _repeats(delta: ManifestEntries, codes: NDArray[np.int64]) -> bool:
+def _has_repeats(delta: ManifestEntries, codes: NDArray[np.int64]) -> bool:
     """Whether a file is added, or deleted, twice in a row. `codes`: which entries are of the same file."""
     kinds = delta.numbers("kind")
     order = np.argsort(codes, kind="stable")
     return bool(((codes[order][1:] == codes[order][:-1]) & (kinds[order][1:] == kinds[order][:-1])).any())
 
 
-def bucket_counts(base: ManifestEntries, delta: ManifestEntries, parties: ConflictParties) -> None:
+def check_bucket_counts(base: ManifestEntries, delta: ManifestEntries, parties: ConflictParties) -> None:
     """Check 1. Numbers below 1 (dynamic, unaware, postponed) promise nothing and are left out."""
     both = columns_of.concat([base, delta.filter(delta.numbers("kind") == ADD)]).select(("partition", "total_buckets", "file_name"))
     counted = both.filter(both.numbers("total_buckets") > 0)
@@ -113,10 +113,10 @@ def bucket_counts(base: ManifestEntries, delta: ManifestEntries, parties: Confli
     if differs.any():
         at = int(np.flatnonzero(differs)[0])
         before, now = totals[order[at]], totals[order[at + 1]]
-        raise buckets_changed(int(before), int(now), parties)
+        raise make_buckets_conflict(int(before), int(now), parties)
 
 
-def buckets_changed(before: int, now: int, parties: ConflictParties) -> Conflict:
+def make_buckets_conflict(before: int, now: int, parties: ConflictParties) -> Conflict:
     """The error of check 1."""
     return Conflict(
         f"Total buckets of a partition of {parties.table} changed from {before} to {now} without overwrite. Nothing was committed. The writer of "
@@ -125,7 +125,7 @@ def buckets_changed(before: int, now: int, parties: ConflictParties) -> Conflict
     )
 
 
-def key_ranges(after: ManifestEntries, delta: ManifestEntries, parties: ConflictParties, key_types: Sequence[DataType]) -> None:
+def check_key_ranges(after: ManifestEntries, delta: ManifestEntries, parties: ConflictParties, key_types: Sequence[DataType]) -> None:
     """Check 5 for the buckets and levels that `delta` adds files to; `after` is what would be live."""
     fresh = delta.filter((delta.numbers("kind") == ADD) & (delta.numbers("level") > 0))
     if not len(fresh):
@@ -169,7 +169,7 @@ def _runs(entries: ManifestEntries) -> np.ndarray[tuple[int], np.dtype[np.int64]
 # ---- deletion vectors of append tables -------------------------------------------------------------------------------------------------------------------
 
 
-def vectors(
+def check_vectors(
     base: ManifestEntries, delta: ManifestEntries, live: Iterable[IndexManifestEntry], changes: Sequence[IndexManifestEntry], parties: ConflictParties
 ) -> None:
     """Check 4. `live` are the index files of the newest snapshot, `changes` those that the commit adds and deletes."""
@@ -187,7 +187,7 @@ def vectors(
     unknown = marked - there - added
     if unknown:
         raise Conflict(
-            f"Trying to create deletion vectors on files of {parties.table} which are not live: {_some(name for _, name in unknown)}. {_ADVICE}",
+            f"Trying to create deletion vectors on files of {parties.table} which are not live: {_format_names(name for _, name in unknown)}. {_ADVICE}",
             snapshot_id=parties.snapshot_id,
             files=tuple(sorted(name for _, name in unknown)),
         )
@@ -195,7 +195,7 @@ def vectors(
     stale = [key for key in touched if now.get(key) != seen.get(key)]
     if stale:
         raise Conflict(
-            f"File deletion conflicts: rows of {_some(name for _, name in stale)} were deleted by another commit (of {parties.base_user}) meanwhile. {_ADVICE}",
+            f"File deletion conflicts: rows of {_format_names(name for _, name in stale)} were deleted by another commit (of {parties.base_user}) meanwhile. {_ADVICE}",
             snapshot_id=parties.snapshot_id,
             files=tuple(sorted(name for _, name in stale)),
         )
@@ -208,7 +208,7 @@ def _names(entries: ManifestEntries) -> set[tuple[bytes, str]]:
 # ---- what to say -----------------------------------------------------------------------------------------------------------------------------------------
 
 
-def _also(delta: ManifestEntries, base: ManifestEntries) -> ManifestEntries:
+def _select_shared(delta: ManifestEntries, base: ManifestEntries) -> ManifestEntries:
     """The entries of delta whose names are in base too."""
     return delta.filter(np.isin(delta.column("file_name").to_numpy(zero_copy_only=False), base.column("file_name").to_numpy(zero_copy_only=False)))
 
@@ -216,10 +216,10 @@ def _also(delta: ManifestEntries, base: ManifestEntries) -> ManifestEntries:
 def _conflict(why: str, which: ManifestEntries, parties: ConflictParties) -> Conflict:
     names = which.column("file_name").to_pylist()
     at = "" if parties.snapshot_id is None else f" Snapshot {parties.snapshot_id} is of {parties.base_user}, this commit of {parties.user}."
-    return Conflict(f"{why} in {parties.table}: {_some(names)}.{at} {_ADVICE}", snapshot_id=parties.snapshot_id, files=tuple(names))
+    return Conflict(f"{why} in {parties.table}: {_format_names(names)}.{at} {_ADVICE}", snapshot_id=parties.snapshot_id, files=tuple(names))
 
 
-def _some(names: Iterable[str]) -> str:
+def _format_names(names: Iterable[str]) -> str:
     found = sorted(names)
-    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    return ", ".join(found[:_SHOWN]) + more
+    more = f" and {len(found) - _MAX_SHOWN_NAMES} more" if len(found) > _MAX_SHOWN_NAMES else ""
+    return ", ".join(found[:_MAX_SHOWN_NAMES]) + more

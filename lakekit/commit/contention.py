@@ -39,7 +39,7 @@ class Contention(NamedTuple):
         return Contention((1 - _WEIGHT) * self.races + _WEIGHT * races, attempt_ms)
 
 
-NONE = Contention(0, 0)
+NO_CONTENTION = Contention(0, 0)
 
 
 def longest_retry_wait_ms(lost: int, shortest_ms: float, longest_ms: float) -> float:
@@ -62,7 +62,7 @@ def wait_after_race(handle: TableContext, lost: int) -> None:
 def leave_room(handle: TableContext) -> None:
     """Waits before the first attempt of a commit, where the last ones of this process to the table lost races."""
     if not isinstance(handle.storage, turns.SupportsCommitQueue):
-        known = handle.world.decoded.get(_key(handle)) or NONE
+        known = handle.world.decoded.get(_key(handle)) or NO_CONTENTION
         longest = longest_room_ms(known, handle.options.commit_max_retry_wait_ms)
         if longest:
             _wait_within(handle, longest)
@@ -73,7 +73,7 @@ def remember(handle: TableContext, races: int, attempt_ms: float) -> None:
     key = _key(handle)
     known = handle.world.decoded.get(key)
     if races or known is not None:
-        handle.world.decoded.put({key: (known or NONE).after(races, attempt_ms)}, _MARK_BYTES)
+        handle.world.decoded.put({key: (known or NO_CONTENTION).after(races, attempt_ms)}, _MARK_BYTES)
 
 
 def _wait_within(handle: TableContext, longest_ms: float) -> None:

@@ -38,12 +38,12 @@ def combine(live: Sequence[IndexManifestEntry], changes: Sequence[IndexManifestE
         key = _key(entry, by_bucket)
         there = found.pop(key, None)
         if there is None or there.file_name != entry.file_name:
-            raise _stale(entry, entry.file_name, None if there is None else there.file_name)
+            raise _make_stale_conflict(entry, entry.file_name, None if there is None else there.file_name)
     for entry in come:
         key = _key(entry, by_bucket)
         there = found.get(key)
         if there is not None and entry.index_type != HASH:
-            raise _stale(entry, started.get(key), there.file_name)
+            raise _make_stale_conflict(entry, started.get(key), there.file_name)
         found[key] = entry
     return list(found.values())
 
@@ -54,7 +54,7 @@ def _key(entry: IndexManifestEntry, by_bucket: bool) -> Key:
     return b"", 0, entry.index_type, entry.file_name
 
 
-def _stale(entry: IndexManifestEntry, started: str | None, there: str | None) -> Conflict:
+def _make_stale_conflict(entry: IndexManifestEntry, started: str | None, there: str | None) -> Conflict:
     began = "no index file" if started is None else started
     now = "none is there" if there is None else f"{there} is there"
     what = "Deletion vectors" if entry.index_type == DELETION_VECTORS else f"The {entry.index_type} index"

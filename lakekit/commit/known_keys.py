@@ -24,7 +24,7 @@ def check(handle: TableContext, user: str, known_at: int | None, latest: Snapsho
     if known_at is None:
         return
     own = commit_history.latest_of_user(handle, user, latest)
-    for number, other in commit_history.since(handle, max(known_at, 0 if own is None else own.id), latest):
+    for number, other in commit_history.iter_since(handle, max(known_at, 0 if own is None else own.id), latest):
         if other is None or (other.commit_user != user and other.commit_kind in {"APPEND", "OVERWRITE"}):
             who = "is gone" if other is None else f"is of {other.commit_user}"
             raise Conflict(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 LEAST_JOINED = 2
 """So many manifests are joined at least."""
-FACTS = 1000
+MAX_ROWWISE_ENTRIES = 1000
 """Up to so many entries are written one by one; more as columns."""
 
 
@@ -44,7 +44,7 @@ def write_list(draft: UncommittedFiles, files: Sequence[ManifestFileMeta]) -> tu
 
 def write_delta(draft: UncommittedFiles, delta: Delta) -> list[ManifestFileMeta]:
     """What a commit adds and deletes, as manifests; none where there is nothing."""
-    if delta.read is not None or len(delta.rows) > FACTS:
+    if delta.read is not None or len(delta.rows) > MAX_ROWWISE_ENTRIES:
         return write_entries(draft, delta.entries)
     if not delta.rows:
         return []
@@ -59,7 +59,7 @@ def write_delta(draft: UncommittedFiles, delta: Delta) -> list[ManifestFileMeta]
             size_bytes=len(data),
             num_added_files=kinds.count(ADD),
             num_deleted_files=kinds.count(DELETE),
-            partition_stats=partition_ranges.of_partitions(Counter(partitions), draft.handle.schema.partition_fields),
+            partition_stats=partition_ranges.stats_of_partitions(Counter(partitions), draft.handle.schema.partition_fields),
             schema_id=max(file.schema_id for file in files),
             min_bucket=min(buckets),
             max_bucket=max(buckets),
@@ -79,13 +79,13 @@ def write_entries(draft: UncommittedFiles, entries: ManifestEntries) -> list[Man
     data = entry_files.encode(entries, **draft.how)
     pieces = min(-(-len(data) // target), len(entries))
     if pieces == 1:
-        return [_written(draft, data, entries)]
+        return [_write_manifest(draft, data, entries)]
     cuts = np.linspace(0, len(entries), pieces + 1).astype(np.int64)
     parts = [entries.slice(int(start), int(end)) for start, end in pairwise(cuts)]
-    return [_written(draft, entry_files.encode(part, **draft.how), part) for part in parts]
+    return [_write_manifest(draft, entry_files.encode(part, **draft.how), part) for part in parts]
 
 
-def _written(draft: UncommittedFiles, data: bytes, entries: ManifestEntries) -> ManifestFileMeta:
+def _write_manifest(draft: UncommittedFiles, data: bytes, entries: ManifestEntries) -> ManifestFileMeta:
     name = draft.write("manifest", data)
     kinds, buckets, levels = entries.numbers("kind"), entries.numbers("bucket"), entries.numbers("level")
     encoded = entries.column("partition").dictionary_encode()
@@ -98,7 +98,7 @@ def _written(draft: UncommittedFiles, data: bytes, entries: ManifestEntries) -> 
         size_bytes=len(data),
         num_added_files=int((kinds == ADD).sum()),
         num_deleted_files=int((kinds == DELETE).sum()),
-        partition_stats=partition_ranges.of_partitions(
+        partition_stats=partition_ranges.stats_of_partitions(
             dict(zip(encoded.dictionary.to_pylist(), counts.tolist(), strict=True)), draft.handle.schema.partition_fields
         ),
         schema_id=int(entries.numbers("schema_id").max()),
@@ -116,13 +116,13 @@ def _written(draft: UncommittedFiles, data: bytes, entries: ManifestEntries) -> 
 # ---- merging -----------------------------------------------------------------------------------------------------------------------------------------
 
 
-def merged(draft: UncommittedFiles, files: Sequence[ManifestFileMeta]) -> list[ManifestFileMeta]:
+def merge_manifests(draft: UncommittedFiles, files: Sequence[ManifestFileMeta]) -> list[ManifestFileMeta]:
     """The manifests of a snapshot's base list: those of the snapshot before, small ones merged. What is live stays live."""
-    found = _full(draft, files)
-    return _minor(draft, files) if found is None else found
+    found = _try_full_compaction(draft, files)
+    return _compact_minor(draft, files) if found is None else found
 
 
-def _full(draft: UncommittedFiles, files: Sequence[ManifestFileMeta]) -> list[ManifestFileMeta] | None:
+def _try_full_compaction(draft: UncommittedFiles, files: Sequence[ManifestFileMeta]) -> list[ManifestFileMeta] | None:
     """Every manifest that is small or deletes something rewritten without deletions, once they weigh enough; None: not yet."""
     options = draft.handle.options
     target = options.manifest_target_file_size_bytes
@@ -150,7 +150,7 @@ def _names_any(entries: ManifestEntries, deleted: ManifestEntries) -> bool:
     return bool(np.isin(group[: len(entries)], group[len(entries) :]).any())
 
 
-def _minor(draft: UncommittedFiles, files: Sequence[ManifestFileMeta]) -> list[ManifestFileMeta]:
+def _compact_minor(draft: UncommittedFiles, files: Sequence[ManifestFileMeta]) -> list[ManifestFileMeta]:
     """Groups of neighbours that reach the target size merged, and the last ones where they are many."""
     options = draft.handle.options
     found: list[ManifestFileMeta] = []
@@ -160,22 +160,22 @@ def _minor(draft: UncommittedFiles, files: Sequence[ManifestFileMeta]) -> list[M
         group.append(file)
         size += file.size_bytes
         if size >= options.manifest_target_file_size_bytes:
-            found += _joined(draft, group)
+            found += _merge_group(draft, group)
             group, size = [], 0
-    return found + (_joined(draft, group) if len(group) >= options.manifest_merge_min_count else group)
+    return found + (_merge_group(draft, group) if len(group) >= options.manifest_merge_min_count else group)
 
 
-def _joined(draft: UncommittedFiles, group: list[ManifestFileMeta]) -> list[ManifestFileMeta]:
+def _merge_group(draft: UncommittedFiles, group: list[ManifestFileMeta]) -> list[ManifestFileMeta]:
     if len(group) < LEAST_JOINED:
         return group
     if not any(file.num_deleted_files for file in group):
-        copied = _copied(draft, group)
+        copied = _copy_avro_records(draft, group)
         if copied is not None:
             return [copied]
     return write_entries(draft, columns_of.merge([meta.read_entries(draft.handle, group)]))
 
 
-def _copied(draft: UncommittedFiles, group: list[ManifestFileMeta]) -> ManifestFileMeta | None:
+def _copy_avro_records(draft: UncommittedFiles, group: list[ManifestFileMeta]) -> ManifestFileMeta | None:
     """Manifests that only add files as one, their records copied as bytes; None where their bytes cannot stand in one file."""
     if draft.how["kind"] != "avro":
         return None
@@ -187,4 +187,4 @@ def _copied(draft: UncommittedFiles, group: list[ManifestFileMeta]) -> ManifestF
     data = avro_container.join(containers, codec=draft.how["codec"], level=draft.how["level"])
     if len(data) > 2 * draft.handle.options.manifest_target_file_size_bytes:
         return None
-    return partition_ranges.together(group, name=draft.write("manifest", data), size_bytes=len(data), fields=draft.handle.schema.partition_fields)
+    return partition_ranges.merge_manifest_metas(group, name=draft.write("manifest", data), size_bytes=len(data), fields=draft.handle.schema.partition_fields)

@@ -18,8 +18,8 @@ import numpy as np
 
 from lakekit.codec.binary_columns import decode_columns
 from lakekit.commit import partition_ranges
-from lakekit.commit.bucket_counts import among
-from lakekit.commit.changes import NOTHING
+from lakekit.commit.bucket_counts import mask_partitions
+from lakekit.commit.changes import EMPTY_DELTA
 from lakekit.data_file.paths import partition_spec
 from lakekit.errors import SchemaMismatch
 from lakekit.lsm.sorted_runs import sections
@@ -134,7 +134,7 @@ def changes_at(handle: TableContext, overwrite: Overwrite, changes: CommitChange
             handle,
             latest,
             keep_manifest=chosen.keep_manifest,
-            keep_partitions=None if everything else lambda column: among(column, filter(chosen.goes, column.unique().to_pylist())),
+            keep_partitions=None if everything else lambda column: mask_partitions(column, filter(chosen.goes, column.unique().to_pylist())),
         )
         if handle.options.bucket != POSTPONE_BUCKET:
             live = live.filter(live.numbers("bucket") != POSTPONE_BUCKET)
@@ -146,13 +146,13 @@ def changes_at(handle: TableContext, overwrite: Overwrite, changes: CommitChange
         changes,
         kind="OVERWRITE",
         delta=replace(changes.delta, read=gone),
-        changelog=NOTHING,
+        changelog=EMPTY_DELTA,
         index=(*index, *changes.index),
         hash_bases=(),
     )
 
 
-def upgraded(handle: TableContext, changes: CommitChanges) -> CommitChanges:
+def upgrade_levels(handle: TableContext, changes: CommitChanges) -> CommitChanges:
     """The new files of an overwrite at the highest level, bucket by bucket, where they share no keys: nothing older is left to merge them with."""
     rows = changes.delta.rows
     key_types = [field.type for field in handle.schema.key_fields]
@@ -160,13 +160,13 @@ def upgraded(handle: TableContext, changes: CommitChanges) -> CommitChanges:
         return changes
     if any(kind != ADD or bucket < 0 or file.level for kind, _, bucket, _, file in rows):
         return changes
-    meeting = _meeting(changes.delta.entries, key_types)
+    meeting = _overlapping_buckets(changes.delta.entries, key_types)
     level = handle.options.level_count - 1
     raised = tuple(row if row[1:3] in meeting else (*row[:4], replace(row[4], level=level)) for row in rows)
     return replace(changes, delta=replace(changes.delta, rows=raised))
 
 
-def _meeting(entries: ManifestEntries, key_types: Sequence[Any]) -> set[tuple[bytes, int]]:
+def _overlapping_buckets(entries: ManifestEntries, key_types: Sequence[Any]) -> set[tuple[bytes, int]]:
     """The buckets in which files share keys."""
     places = list(zip(entries.column("partition").to_pylist(), entries.column("bucket").to_pylist(), strict=True))
     numbers = {place: number for number, place in enumerate(dict.fromkeys(places))}

@@ -30,7 +30,7 @@ def values_of(partitions: Iterable[bytes], fields: Sequence[Field]) -> list[Valu
     return [binary_row.decode(binary_row.strip_arity(row)[1], types) if types else () for row in partitions]
 
 
-def of_partitions(counts: Mapping[bytes, int], fields: Sequence[Field]) -> Stats:
+def stats_of_partitions(counts: Mapping[bytes, int], fields: Sequence[Field]) -> Stats:
     """The bounds of serialized partitions, and how often they are null, each counted so many times."""
     if not fields:
         return Stats()
@@ -38,7 +38,7 @@ def of_partitions(counts: Mapping[bytes, int], fields: Sequence[Field]) -> Stats
     return _stats([(row, row, tuple(number * (value is None) for value in row)) for row, number in found], fields)
 
 
-def together(files: Sequence[ManifestFileMeta], *, name: str, size_bytes: int, fields: Sequence[Field]) -> ManifestFileMeta:
+def merge_manifest_metas(files: Sequence[ManifestFileMeta], *, name: str, size_bytes: int, fields: Sequence[Field]) -> ManifestFileMeta:
     """What a list says of a manifest that holds the entries of several."""
     return ManifestFileMeta(
         name=name,
@@ -47,12 +47,12 @@ def together(files: Sequence[ManifestFileMeta], *, name: str, size_bytes: int, f
         num_deleted_files=sum(file.num_deleted_files for file in files),
         partition_stats=_stats([_range(file, fields) for file in files], fields) if fields else Stats(),
         schema_id=max(file.schema_id for file in files),
-        min_bucket=_known(min, [file.min_bucket for file in files]),
-        max_bucket=_known(max, [file.max_bucket for file in files]),
-        min_level=_known(min, [file.min_level for file in files]),
-        max_level=_known(max, [file.max_level for file in files]),
-        min_row_id=_known(min, [file.min_row_id for file in files]),
-        max_row_id=_known(max, [file.max_row_id for file in files]),
+        min_bucket=_reduce_if_known(min, [file.min_bucket for file in files]),
+        max_bucket=_reduce_if_known(max, [file.max_bucket for file in files]),
+        min_level=_reduce_if_known(min, [file.min_level for file in files]),
+        max_level=_reduce_if_known(max, [file.max_level for file in files]),
+        min_row_id=_reduce_if_known(min, [file.min_row_id for file in files]),
+        max_row_id=_reduce_if_known(max, [file.max_row_id for file in files]),
     )
 
 
@@ -61,10 +61,10 @@ def may_hold(file: ManifestFileMeta, partitions: Sequence[Values], fields: Seque
     if not fields:
         return True
     low, high, nulls = _range(file, fields)
-    return any(all(_inside(*one) for one in zip(values, low, high, nulls, strict=True)) for values in partitions)
+    return any(all(_is_in_range(*one) for one in zip(values, low, high, nulls, strict=True)) for values in partitions)
 
 
-def holders(files: Iterable[ManifestFileMeta], partitions: Iterable[Values], fields: Sequence[Field]) -> list[ManifestFileMeta]:
+def filter_manifests(files: Iterable[ManifestFileMeta], partitions: Iterable[Values], fields: Sequence[Field]) -> list[ManifestFileMeta]:
     """Those manifests that `may_hold` one of the partitions, in order. Many of both cost little: partitions are looked up by their first value."""
     if not fields:
         return list(files)
@@ -83,13 +83,14 @@ def holders(files: Iterable[ManifestFileMeta], partitions: Iterable[Values], fie
             return bool(some) or start < end
         others = list(zip(low, high, counts, strict=True))[1:]
         return any(
-            all(_inside(value, *one) for value, one in zip(row[1:], others, strict=True)) for row in chain(some, (known[at][1] for at in range(start, end)))
+            all(_is_in_range(value, *one) for value, one in zip(row[1:], others, strict=True))
+            for row in chain(some, (known[at][1] for at in range(start, end)))
         )
 
     return [file for file in files if holds(file)]
 
 
-def _inside(value: Any, low: Any, high: Any, nulls: int | None) -> bool:
+def _is_in_range(value: Any, low: Any, high: Any, nulls: int | None) -> bool:
     if value is None:
         return nulls is None or nulls > 0
     if low is None or high is None:
@@ -130,6 +131,6 @@ def _order(value: Any) -> Any:
     return value
 
 
-def _known(choose: Any, numbers: list[int | None]) -> int | None:
+def _reduce_if_known(choose: Any, numbers: list[int | None]) -> int | None:
     """The smallest or greatest of numbers; None where one is not known."""
     return None if None in numbers else choose(numbers)

@@ -72,7 +72,7 @@ class CommitRequest:
         return ConflictParties(table=self.handle.name, user=self.commit_user, base_user=user or "nobody", snapshot_id=number, is_expired=gone)
 
 
-def job_alone(handle: TableContext, latest: Snapshot | None) -> CommitRequest:
+def request_with_new_user(handle: TableContext, latest: Snapshot | None) -> CommitRequest:
     """A commit by a user drawn for it, which carries on what the newest snapshot says."""
     return CommitRequest(
         handle=handle,
@@ -137,10 +137,10 @@ def try_commit(
     with ExitStack() as turn:
         has_turn = _yield_turn(job, turn)
         if has_turn:
-            latest = snapshots.newest(job.handle)
+            latest = snapshots.latest_from_known(job.handle)
         while True:
             started_ms = world.elapsed_ms()
-            prepared = _prepared(job, step, draft, carried, latest)
+            prepared = _try_prepare(job, step, draft, carried, latest)
             if (
                 prepared is not None
                 and _create_snapshot_file(job, draft, prepared.snapshot)
@@ -150,10 +150,10 @@ def try_commit(
             retries += 1
             try:
                 _raise_retries_exhausted(job, retries)
-                has_turn = has_turn or _waited(job, retries - 1, turn)
+                has_turn = has_turn or _wait_for_retry(job, retries - 1, turn)
                 seen = 0 if latest is None else latest.id
-                latest = snapshots.newest(job.handle, seen)
-                mine = _already(job, step.kind, seen, latest)
+                latest = snapshots.latest_from_known(job.handle, seen)
+                mine = _find_own_snapshot(job, step.kind, seen, latest)
             except BaseException:
                 draft.discard()
                 contention.remember(job.handle, retries, world.elapsed_ms() - started_ms)
@@ -168,7 +168,7 @@ def try_commit(
         bucket_counts.remember(job.handle, latest, snapshot, changes.delta)
     if retries:
         with suppress(LakekitError):
-            draft.discard(keep=_referred(job.handle, snapshot))
+            draft.discard(keep=_referenced_files(job.handle, snapshot))
     return CommittedSnapshot(snapshot=snapshot, changes=changes, retry_count=retries)
 
 
@@ -182,7 +182,7 @@ class _PreparedSnapshot(NamedTuple):
     snapshot: Snapshot
 
 
-def _prepared(job: CommitRequest, step: CommitStep, draft: UncommittedFiles, carried: _ReusedManifests, latest: Snapshot | None) -> _PreparedSnapshot | None:
+def _try_prepare(job: CommitRequest, step: CommitStep, draft: UncommittedFiles, carried: _ReusedManifests, latest: Snapshot | None) -> _PreparedSnapshot | None:
     """What is to be claimed; None where the newest snapshot expired while it was read: somebody was faster."""
     try:
         try:
@@ -200,7 +200,7 @@ def _prepare(job: CommitRequest, step: CommitStep, draft: UncommittedFiles, carr
     handle = job.handle
     changes = step.changes if step.overwrite is None else overwrites.changes_at(handle, step.overwrite, step.changes, latest)
     live_index = [] if latest is None else _index_of(handle, latest, changes)
-    changes = _checked(job, step, changes, latest, live_index)
+    changes = _check_changes(job, step, changes, latest, live_index)
     base = [] if latest is None else _base(draft, carried, meta.manifest_files(handle, latest))
     index_name = _index_name(draft, latest, live_index, changes)
     base_list = manifest_writer.write_list(draft, base)
@@ -219,7 +219,7 @@ def _base(draft: UncommittedFiles, carried: _ReusedManifests, files: list[Manife
     count = len(carried.merged_from)
     if count and files[:count] == carried.merged_from:
         return carried.merged + files[count:]
-    carried.merged_from, carried.merged = files, manifest_writer.merged(draft, files)
+    carried.merged_from, carried.merged = files, manifest_writer.merge_manifests(draft, files)
     return carried.merged
 
 
@@ -293,7 +293,9 @@ def _next_id(handle: TableContext, latest: Snapshot | None) -> int:
 # ---- checked -----------------------------------------------------------------------------------------------------------------------------------------
 
 
-def _checked(job: CommitRequest, step: CommitStep, changes: CommitChanges, latest: Snapshot | None, live_index: Sequence[IndexManifestEntry]) -> CommitChanges:
+def _check_changes(
+    job: CommitRequest, step: CommitStep, changes: CommitChanges, latest: Snapshot | None, live_index: Sequence[IndexManifestEntry]
+) -> CommitChanges:
     """The changes, where they fit the table as it is now. Raises `Conflict`."""
     handle, parties = job.handle, job.parties(latest)
     indexes.check_hash_bases(live_index, changes.hash_bases)
@@ -302,51 +304,51 @@ def _checked(job: CommitRequest, step: CommitStep, changes: CommitChanges, lates
     if latest is None:
         conflict_detection.check(columns_of.empty(), changes.delta.entries, parties, key_types=(), overwrites=overwrites_all)
         return changes
-    _strict(job, changes, latest)
+    _check_strict_mode(job, changes, latest)
     known_keys.check(handle, job.commit_user, changes.keys_known_at, latest)
     if changes.kind == "APPEND" and not (step.check or discards):
         bucket_counts.check(handle, latest, changes.delta, parties)
         return changes
-    base = _live_beside(handle, latest, changes)
+    base = _read_touched_entries(handle, latest, changes)
     if discards:
-        changes = _without_known(changes, base)
+        changes = _drop_live_files(changes, base)
     if handle.options.deletion_vectors_enabled and not overwrites_all:
-        conflict_detection.vectors(base, changes.delta.entries, live_index, changes.index, parties)
+        conflict_detection.check_vectors(base, changes.delta.entries, live_index, changes.index, parties)
     key_types = [one.type for one in handle.schema.key_fields] if handle.kind == "key" else ()
     conflict_detection.check(base, changes.delta.entries, parties, key_types=key_types, overwrites=overwrites_all)
     return changes
 
 
-def _live_beside(handle: TableContext, latest: Snapshot, changes: CommitChanges) -> columns_of.ManifestEntries:
+def _read_touched_entries(handle: TableContext, latest: Snapshot, changes: CommitChanges) -> columns_of.ManifestEntries:
     """The live files of the partitions that change, as far as checks look at them."""
     touched = {*changes.delta.partitions, *(entry.partition for entry in changes.index)}
     fields = handle.schema.partition_fields
     if not fields:
-        return meta.read_live_entries(handle, latest, columns=conflict_detection.LOOKED_AT)
+        return meta.read_live_entries(handle, latest, columns=conflict_detection.CHECKED_COLUMNS)
     values = partition_ranges.values_of(touched, fields)
     return meta.read_live_entries(
         handle,
         latest,
         keep_manifest=lambda file: partition_ranges.may_hold(file, values, fields),
-        keep_partitions=lambda column: bucket_counts.among(column, touched),
-        columns=conflict_detection.LOOKED_AT,
+        keep_partitions=lambda column: bucket_counts.mask_partitions(column, touched),
+        columns=conflict_detection.CHECKED_COLUMNS,
     )
 
 
-def _without_known(changes: CommitChanges, base: columns_of.ManifestEntries) -> CommitChanges:
+def _drop_live_files(changes: CommitChanges, base: columns_of.ManifestEntries) -> CommitChanges:
     """The changes without files that are live already."""
-    both = columns_of.identities(columns_of.concat([base, changes.delta.entries.select(conflict_detection.LOOKED_AT)]))
+    both = columns_of.identities(columns_of.concat([base, changes.delta.entries.select(conflict_detection.CHECKED_COLUMNS)]))
     fresh = ~np.isin(both[len(base) :], both[: len(base)])
     return changes if fresh.all() else replace(changes, delta=Delta(rows=tuple(row for row, keep in zip(changes.delta.rows, fresh, strict=True) if keep)))
 
 
-def _strict(job: CommitRequest, changes: CommitChanges, latest: Snapshot) -> None:
+def _check_strict_mode(job: CommitRequest, changes: CommitChanges, latest: Snapshot) -> None:
     """Refuses a commit beside which others overwrote, or compacted, the same partitions (`commit.strict-mode.last-safe-snapshot`)."""
     safe = job.handle.options.commit_strict_mode_last_safe_snapshot
     if safe is None:
         return
     own = commit_history.latest_of_user(job.handle, job.commit_user, latest)
-    for number, other in commit_history.since(job.handle, max(safe, 0 if own is None else own.id, 0), latest):
+    for number, other in commit_history.iter_since(job.handle, max(safe, 0 if own is None else own.id, 0), latest):
         if other is None or other.commit_user == job.commit_user or (other.commit_kind == "APPEND" and changes.kind != "OVERWRITE"):
             continue
         entries = meta.read_entries(job.handle, meta.manifest_files(job.handle, other, "delta"))
@@ -375,7 +377,7 @@ def _create_snapshot_file(job: CommitRequest, draft: UncommittedFiles, snapshot:
         except BaseException:
             draft.discard()
             raise
-        return _claim_alone(job, draft, snapshot, keeper.held(claim))
+        return _claim_alone(job, draft, snapshot, keeper.lock_check(claim))
 
 
 def _claim_alone(job: CommitRequest, draft: UncommittedFiles, snapshot: Snapshot, held: Callable[[], None] | None) -> bool:
@@ -384,7 +386,7 @@ def _claim_alone(job: CommitRequest, draft: UncommittedFiles, snapshot: Snapshot
     try:
         found = create_exclusive(job.handle.storage, job.handle.layout.snapshot(snapshot.id), snapshot.to_json(), held=held)
     except CommitStateUnknown as failed:
-        raise _unknown(job, snapshot, failed) from failed
+        raise _make_state_unknown(job, snapshot, failed) from failed
     except LakekitError:
         draft.in_doubt = False  # the storage says no, and nothing is there
         draft.discard()
@@ -404,14 +406,14 @@ def _is_overtaken(job: CommitRequest, draft: UncommittedFiles, snapshot: Snapsho
         if found:
             job.handle.storage.delete([job.handle.layout.snapshot(snapshot.id)])
     except LakekitError as failed:
-        raise _unknown(job, snapshot, failed) from failed
+        raise _make_state_unknown(job, snapshot, failed) from failed
     if found is None:
-        raise _unknown(job, snapshot, Conflict("newer snapshots were made meanwhile, and all before them expired", snapshot_id=snapshot.id))
+        raise _make_state_unknown(job, snapshot, Conflict("newer snapshots were made meanwhile, and all before them expired", snapshot_id=snapshot.id))
     draft.in_doubt = False
     return found
 
 
-def _unknown(job: CommitRequest, snapshot: Snapshot, why: LakekitError) -> CommitStateUnknown:
+def _make_state_unknown(job: CommitRequest, snapshot: Snapshot, why: LakekitError) -> CommitStateUnknown:
     return CommitStateUnknown(
         f"Nobody can tell whether snapshot {snapshot.id} of {job.handle.name} was made ({why.message}). Nothing was deleted. Commit the same messages again as "
         f"{job.commit_user} with identifier {job.identifier}: what is there is not done twice",
@@ -421,9 +423,9 @@ def _unknown(job: CommitRequest, snapshot: Snapshot, why: LakekitError) -> Commi
     )
 
 
-def _already(job: CommitRequest, kind: str, seen: int, latest: Snapshot | None) -> Snapshot | None:
+def _find_own_snapshot(job: CommitRequest, kind: str, seen: int, latest: Snapshot | None) -> Snapshot | None:
     """The snapshot above `seen` that this very commit made."""
-    for _, found in () if latest is None else commit_history.since(job.handle, seen, latest):
+    for _, found in () if latest is None else commit_history.iter_since(job.handle, seen, latest):
         if found is not None and (found.commit_user, found.commit_identifier, found.commit_kind) == (job.commit_user, job.identifier, kind):
             return found
     return None
@@ -448,7 +450,7 @@ def _yield_turn(job: CommitRequest, turn: ExitStack) -> bool:
     return turn.enter_context(turns.commit_queue(storage, directory, min(_PATIENCE_MS, job.handle.options.commit_max_retry_wait_ms)))
 
 
-def _waited(job: CommitRequest, lost: int, turn: ExitStack) -> bool:
+def _wait_for_retry(job: CommitRequest, lost: int, turn: ExitStack) -> bool:
     """Waits until it is worth trying again. True: for a turn, which is had until all is done.
 
     False: where none came, as long as `contention` says.
@@ -464,7 +466,7 @@ def _write_hints(handle: TableContext, snapshot: Snapshot) -> None:
     """The hints, which may fail: they are advice, and do not go back (D7)."""
     layout = handle.layout
     with suppress(LakekitError):
-        there = _advised(handle)
+        there = _read_latest_hint(handle)
         if there is None or there < snapshot.id or not handle.storage.exists(layout.snapshot(there)):
             handle.storage.put(layout.latest_hint, hint.encode(snapshot.id))
         if snapshot.id == 1:
@@ -475,14 +477,14 @@ def _write_hints(handle: TableContext, snapshot: Snapshot) -> None:
                 handle.storage.put(layout.latest_hint, hint.encode(newest))
 
 
-def _advised(handle: TableContext) -> int | None:
+def _read_latest_hint(handle: TableContext) -> int | None:
     try:
         return hint.decode(handle.storage.read(handle.layout.latest_hint, 0, 32))
     except LakekitError:
         return None
 
 
-def _referred(handle: TableContext, snapshot: Snapshot) -> set[str]:
+def _referenced_files(handle: TableContext, snapshot: Snapshot) -> set[str]:
     """The metadata files that a snapshot refers to."""
     lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list, snapshot.index_manifest)
     files = meta.manifest_files(handle, snapshot) + meta.manifest_files(handle, snapshot, "changelog")

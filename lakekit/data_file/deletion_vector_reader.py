@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from lakekit.codec import index_files
 from lakekit.codec.index_files import ENTRY_EXTRA, MAGIC_64
 from lakekit.data_file.paths import partition_path
-from lakekit.data_file.verification import lost
+from lakekit.data_file.verification import make_file_missing
 from lakekit.errors import Corrupt
 from lakekit.storage.protocol import FileMissing
 from lakekit.world import parallel_map
@@ -48,7 +48,7 @@ def load(handle: TableContext, vectors: Mapping[str, IndexManifestEntry]) -> dic
         if found is None:
             raise Corrupt(f"{path}: the index manifest lists no deletion vector of {name} in it", path=path, field="_DELETIONS_VECTORS_RANGES")
         by_index.setdefault(path, (entry, []))[1].append(found)
-    parts = parallel_map(lambda item: _of_index(handle, item[0], *item[1]), by_index.items(), waiting=handle.storage.is_remote)
+    parts = parallel_map(lambda item: _load_index_file(handle, item[0], *item[1]), by_index.items(), waiting=handle.storage.is_remote)
     return {name: positions for part in parts for name, positions in part.items()}
 
 
@@ -58,7 +58,7 @@ def index_path(handle: TableContext, entry: IndexManifestEntry) -> str:
     return handle.layout.index(entry.file_name, partition_path=where, bucket=entry.bucket, external_path=entry.external_path)
 
 
-def _of_index(handle: TableContext, path: str, entry: IndexManifestEntry, ranges: list[DeletionRange]) -> dict[str, Positions]:
+def _load_index_file(handle: TableContext, path: str, entry: IndexManifestEntry, ranges: list[DeletionRange]) -> dict[str, Positions]:
     if any(part.offset < len(_VERSION) or part.length < 0 for part in ranges):
         raise Corrupt(f"{path}: the index manifest lists a deletion vector before its first byte", path=path, field="_DELETIONS_VECTORS_RANGES")
     first = min(part.offset for part in ranges)
@@ -69,7 +69,7 @@ def _of_index(handle: TableContext, path: str, entry: IndexManifestEntry, ranges
     try:
         data = handle.storage.read(path, first, min(end, size) - first)
     except FileMissing as missing:
-        raise lost(handle, path, None, None) from missing
+        raise make_file_missing(handle, path, None, None) from missing
     if len(data) < min(end, size) - first:
         raise Corrupt(f"{path} is {first + len(data)} bytes, the index manifest says {size}", path=path, field="_FILE_SIZE")
     return {part.file_name: _vector(data[part.offset - first :], part, path) for part in ranges}

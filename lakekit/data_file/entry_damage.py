@@ -33,7 +33,7 @@ _ROWS = ("key_min", "key_max", "value_min", "value_max")
 
 
 @contextmanager
-def manifest_named(handle: TableContext, find_snapshot: Callable[[], Snapshot | None]) -> Iterator[None]:
+def add_manifest_path(handle: TableContext, find_snapshot: Callable[[], Snapshot | None]) -> Iterator[None]:
     """Around what reads entries of a snapshot: `Corrupt` that names no file gets the path of the manifest that is to blame, else of the snapshot."""
     try:
         yield

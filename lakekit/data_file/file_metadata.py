@@ -39,11 +39,11 @@ NONE, COUNTS, FULL = "none", "counts", "full"
 SYSTEM_MODE = "truncate(128)"
 """How key columns are bounded in formats whose footers tell (all but Avro)."""
 _TRUNCATE = re.compile(r"TRUNCATE\(([0-9]{1,9})\)")
-_UNKNOWN: tuple[Any, Any, int] = (None, None, 0)
+_NO_STATS: tuple[Any, Any, int] = (None, None, 0)
 _LAST_SCALAR, _FIRST_SURROGATE, _AFTER_SURROGATES = 0x10FFFF, 0xD800, 0xE000
 
 
-def checked_mode(text: str, key: str) -> str:
+def parse_stats_mode(text: str, key: str) -> str:
     """A stats mode as the reference reads it. Raises `InvalidOption`."""
     upper = text.strip().upper()
     if upper in ("NONE", "COUNTS", "FULL") or (_TRUNCATE.fullmatch(upper) and upper.strip("TRUNCAE()0")):
@@ -69,20 +69,20 @@ class StatsCollector:
     def column(self, name: str) -> tuple[Any, Any, int]:
         """(smallest, greatest, null count) of a column, values as `codec.arrow_values` holds them; None where nothing is known."""
         found = self._columns[name]
-        return *_known(found, self._types[name]), found.nulls
+        return *_convert_bounds(found, self._types[name]), found.nulls
 
     def tells_all(self, field: Field, mode: str) -> bool:
         """Whether a mode leaves the bounds of a column as its rows have them: not those of real numbers, whose zeros are two, nor where something is cut."""
         if field.name not in self._columns or field.type.root in REALS:
             return False
         low, high, nulls = self.column(field.name)
-        return low is not None and not nulls and bounded(low, high, field.type, mode) == (low, high)
+        return low is not None and not nulls and truncate_bounds(low, high, field.type, mode) == (low, high)
 
     def stats(self, fields: Sequence[Field], modes: Sequence[str]) -> Stats:
         """The statistics of some columns as a manifest holds them; columns of mode `none` need not have been added."""
-        types = _nullable(tuple(fields))
-        columns = [_UNKNOWN if mode == NONE else self.column(field.name) for field, mode in zip(fields, modes, strict=True)]
-        bounds = [bounded(low, high, t, mode) for (low, high, _), t, mode in zip(columns, types, modes, strict=True)]
+        types = _nullable_types(tuple(fields))
+        columns = [_NO_STATS if mode == NONE else self.column(field.name) for field, mode in zip(fields, modes, strict=True)]
+        bounds = [truncate_bounds(low, high, t, mode) for (low, high, _), t, mode in zip(columns, types, modes, strict=True)]
         return Stats(
             min_values=binary_row.with_arity(binary_row.encode([low for low, _ in bounds], types), len(types)),
             max_values=binary_row.with_arity(binary_row.encode([high for _, high in bounds], types), len(types)),
@@ -91,12 +91,12 @@ class StatsCollector:
 
 
 @lru_cache(maxsize=256)
-def _nullable(fields: tuple[Field, ...]) -> tuple[DataType, ...]:
+def _nullable_types(fields: tuple[Field, ...]) -> tuple[DataType, ...]:
     return tuple(field.type.as_nullable() for field in fields)
 
 
 @lru_cache(maxsize=256)
-def _cut(mode: str) -> int | None:
+def _truncate_length(mode: str) -> int | None:
     """How many characters a mode leaves of a text; None: all."""
     found = _TRUNCATE.fullmatch(mode.upper())
     return None if found is None else int(found.group(1))
@@ -108,7 +108,7 @@ def _fits(value: Any, t: DataType) -> bool:
     return -limit < value < limit  # no abs: it rounds to 28 digits
 
 
-def _known(told: ColumnStats, t: DataType) -> tuple[Any, Any]:
+def _convert_bounds(told: ColumnStats, t: DataType) -> tuple[Any, Any]:
     """Bounds as `codec.arrow_values` holds values."""
     low, high = told.low, told.high
     if low is None or not told.known:
@@ -125,18 +125,18 @@ def _known(told: ColumnStats, t: DataType) -> tuple[Any, Any]:
     return low, high
 
 
-def bounded(low: Any, high: Any, t: DataType, mode: str) -> tuple[Any, Any]:
+def truncate_bounds(low: Any, high: Any, t: DataType, mode: str) -> tuple[Any, Any]:
     """The bounds that a mode keeps of a column's smallest and greatest value."""
     if mode in (NONE, COUNTS) or low is None or high is None:
         return None, None
-    length = _cut(mode)
+    length = _truncate_length(mode)
     if length is None or t.root not in STRINGS:
         return low, high
-    raised = raised_text(high, length)
+    raised = round_up_text(high, length)
     return (None, None) if raised is None else (low[:length], raised)
 
 
-def raised_text(text: str, length: int) -> str | None:
+def round_up_text(text: str, length: int) -> str | None:
     """The least text of at most `length` characters that is not before `text`; None where there is none."""
     if len(text) <= length:
         return text

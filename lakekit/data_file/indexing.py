@@ -48,11 +48,11 @@ def indexes_of(schema: TableSchema, options: TableOptions) -> tuple[IndexDefinit
     Raises `InvalidOption` for a column that is not there, or an option of a column that has no such index, which the reference refuses when it writes;
     `Unsupported` for a type no index takes.
     """
-    _check_asked(options)
+    _check_index_options(options)
     return tuple(_index(schema, kind, name, given) for kind, columns in options.file_indexes.items() for name, given in columns.items())
 
 
-def unread(indexes: Sequence[IndexDefinition], options: TableOptions) -> Iterator[str]:
+def unread_options(indexes: Sequence[IndexDefinition], options: TableOptions) -> Iterator[str]:
     """What the options say of indexes that nobody reads, the reference neither: words mistyped."""
     for index in indexes:
         known: tuple[str, ...] = getattr(plugins.load("file_index", index.kind), "OPTIONS", tuple(index.options))
@@ -66,7 +66,7 @@ def unread(indexes: Sequence[IndexDefinition], options: TableOptions) -> Iterato
             yield f"nobody reads the option {key!r}; did you mean '{_PREFIX}.{kind}.columns'?"
 
 
-def _check_asked(options: TableOptions) -> None:
+def _check_index_options(options: TableOptions) -> None:
     for kind, columns in options.file_indexes.items():
         if not columns:
             key = f"{_PREFIX}.{kind}.columns"

@@ -86,7 +86,7 @@ def _path(partition: bytes, names: tuple[str, ...], types: tuple[DataType, ...],
     return partitions.path(names, partitions.text(_values(partition, types), types, default_name=default_name, legacy=legacy))
 
 
-def place_of(entries: ManifestEntries, at: int) -> tuple[bytes, int]:
+def bucket_id_at(entries: ManifestEntries, at: int) -> tuple[bytes, int]:
     """The (serialized partition, bucket) of one entry."""
     return entries.table.column("partition")[at].as_py(), entries.table.column("bucket")[at].as_py()  # scalar: one entry
 
@@ -95,7 +95,7 @@ def data_file_paths(handle: TableContext, entries: ManifestEntries) -> list[str]
     """The whole paths of many data files, in order; each (partition, bucket) is spelled once. Raises `Corrupt` for what is no plain file name."""
     layout, names, external = handle.layout, entries.column("file_name"), entries.column("external_path")
     texts, buckets = names.to_pylist(), entries.column("bucket").to_pylist()  # scalar: one a file
-    if len(texts) <= _FEW:
+    if len(texts) <= _MAX_ROWWISE_PATHS:
         few = zip(entries.column("partition").to_pylist(), buckets, texts, external.to_pylist(), strict=True)  # scalar: one a file
         return [layout.data_file(partition_path(handle, partition), bucket, name, path) for partition, bucket, name, path in few]
     partitions_ = entries.column("partition").dictionary_encode()
@@ -111,7 +111,7 @@ def data_file_paths(handle: TableContext, entries: ManifestEntries) -> list[str]
 
 _PLAIN = r"^[ -.0-\[\]-~]+$"
 _LONGEST = 255
-_FEW = 8
+_MAX_ROWWISE_PATHS = 8
 """As many names are looked at by Python as soon as Arrow begins."""
 _DOTS = pa.array([".", ".."])
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lakekit.model.data_file import DataFileMeta
 
 
-def left(
+def filter_positions(
     frame: pl.LazyFrame,
     row: tuple[str, int],
     files: Sequence[DataFileMeta],
@@ -40,26 +40,26 @@ def left(
     position beyond its file, with its path (`paths`).
     """
     name, start = row
-    gone, hit = _gone(files, dropped, paths), _hit(files, kept, paths)
+    gone, hit = _deleted_positions(files, dropped, paths), _index_mask(files, kept, paths)
     if hit is None:
-        return frame if gone is None else frame.filter(_left_out(name, gone + start))
+        return frame if gone is None else frame.filter(_exclude_positions(name, gone + start))
     if gone is not None:
         hit[gone] = False
     count = int(np.count_nonzero(hit))
     if count * 2 < len(hit):
-        return frame.filter(_chosen(name, np.flatnonzero(hit) + start))
-    return frame if count == len(hit) else frame.filter(_left_out(name, np.flatnonzero(~hit) + start))
+        return frame.filter(_select_positions(name, np.flatnonzero(hit) + start))
+    return frame if count == len(hit) else frame.filter(_exclude_positions(name, np.flatnonzero(~hit) + start))
 
 
-def _left_out(name: str, positions: NDArray[np.int64]) -> pl.Expr:
-    return col(name).map_batches(lambda rows: _among(rows, positions, found=False), return_dtype=pl.Boolean, is_elementwise=True)
+def _exclude_positions(name: str, positions: NDArray[np.int64]) -> pl.Expr:
+    return col(name).map_batches(lambda rows: _mask_positions(rows, positions, found=False), return_dtype=pl.Boolean, is_elementwise=True)
 
 
-def _chosen(name: str, positions: NDArray[np.int64]) -> pl.Expr:
-    return col(name).map_batches(lambda rows: _among(rows, positions, found=True), return_dtype=pl.Boolean, is_elementwise=True)
+def _select_positions(name: str, positions: NDArray[np.int64]) -> pl.Expr:
+    return col(name).map_batches(lambda rows: _mask_positions(rows, positions, found=True), return_dtype=pl.Boolean, is_elementwise=True)
 
 
-def _among(rows: pl.Series, positions: NDArray[np.int64], *, found: bool) -> pl.Series:
+def _mask_positions(rows: pl.Series, positions: NDArray[np.int64], *, found: bool) -> pl.Series:
     """Where a batch of row numbers meets the ascending positions: `found` there, its opposite elsewhere."""
     numbers = rows.to_numpy()
     if not len(numbers):
@@ -72,19 +72,19 @@ def _among(rows: pl.Series, positions: NDArray[np.int64], *, found: bool) -> pl.
     return pl.Series(rows.name, window if whole else window[numbers - low])
 
 
-def _gone(files: Sequence[DataFileMeta], dropped: Mapping[str, NDArray[np.unsignedinteger]], paths: Sequence[str]) -> NDArray[np.int64] | None:
+def _deleted_positions(files: Sequence[DataFileMeta], dropped: Mapping[str, NDArray[np.unsignedinteger]], paths: Sequence[str]) -> NDArray[np.int64] | None:
     """The numbers of the deleted rows, counted over all files."""
     parts, before = [], 0
     for file, path in zip(files, paths, strict=True):
         found = dropped.get(file.name)
         if found is not None:
-            _within(found, file, path, "its deletion vector")
+            _check_positions(found, file, path, "its deletion vector")
             parts.append(found.astype(np.int64) + before)
         before += file.row_count
     return np.concatenate(parts) if parts else None
 
 
-def _hit(files: Sequence[DataFileMeta], kept: Mapping[str, BitMap | NDArray[np.unsignedinteger]], paths: Sequence[str]) -> NDArray[np.bool_] | None:
+def _index_mask(files: Sequence[DataFileMeta], kept: Mapping[str, BitMap | NDArray[np.unsignedinteger]], paths: Sequence[str]) -> NDArray[np.bool_] | None:
     """A mask over the rows of all files: what their indexes left."""
     if not any(file.name in kept for file in files):
         return None
@@ -93,13 +93,13 @@ def _hit(files: Sequence[DataFileMeta], kept: Mapping[str, BitMap | NDArray[np.u
         hit = kept.get(file.name)
         if hit is not None:
             found = np.asarray(hit.to_array() if isinstance(hit, BitMap) else hit, np.int64)
-            _within(found, file, path, "its file index")
+            _check_positions(found, file, path, "its file index")
             mask[before : before + file.row_count] = False
             mask[before + found] = True
         before += file.row_count
     return mask
 
 
-def _within(found: NDArray[np.integer], file: DataFileMeta, path: str, what: str) -> None:
+def _check_positions(found: NDArray[np.integer], file: DataFileMeta, path: str, what: str) -> None:
     if len(found) and int(found[-1]) >= file.row_count:
         raise Corrupt(f"{path}: {what} names row {int(found[-1])}, and it has {file.row_count} rows", path=path, field="positions")

@@ -9,7 +9,7 @@ and one set of positions is dropped. Filters and projections on the frame reach 
 Before anything runs, every file is looked at once: it is there, has the size its manifest says, ends as its format does, and what the footer and
 the page headers of a Parquet file say is within bounds (`page_headers`). So that most damage is named by path before the first row, and none makes
 Polars end the process. Over a network reading itself finds out (`presence`). What breaks deeper inside a Parquet file is raised by Polars while it
-reads (`refused` translates that for callers who collect).
+reads (`translate_polars_errors` translates that for callers who collect).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import polars as pl
 from lakekit.columns import FILE, LEVEL, PATH, ROW, col, cols
 from lakekit.data_file import positions, unheld
 from lakekit.data_file.schema_evolution import SchemaEvolution, evolution
-from lakekit.data_file.verification import AT_ONCE, lost, other_size, present, whole
+from lakekit.data_file.verification import FILES_PER_TASK, make_file_missing, make_size_mismatch, read_whole_file, verify_files
 from lakekit.errors import Corrupt, LakekitError, StorageFailed, Unsupported, ValueOutOfRange
 from lakekit.format import avro, external_reader, orc, parquet, parquet_footer
 from lakekit.format.polars_types import polars_schema
@@ -139,7 +139,7 @@ def scan_files(
     )
     by_schema = {number: _evolution(job, schemas.schema_of_file(handle, number)) for number in dict.fromkeys(file.schema_id for file in files)}
     columns = {number: {field.name: field.type for field in one.held} for number, one in by_schema.items()}
-    there = present(handle, files, paths, snapshot_id, columns=columns)
+    there = verify_files(handle, files, paths, snapshot_id, columns=columns)
     groups = list(_groups(job, [files[i] for i in there], [paths[i] for i in there], by_schema))
     frames = [_frame(job, group, counted=len(groups) > 1) for group in groups]
     if not frames:
@@ -164,17 +164,17 @@ def _groups(job: ScanRequest, files: Sequence[DataFileMeta], paths: Sequence[str
     second = {number for number in by_schema if _is_second_version(job, number)}
     first = start = rows = 0
     key: tuple[object, ...] = ()
-    lacking = unheld.asked(job.handle, job.fields)
-    doubts = unheld.doubtful(job.handle, files, paths, lacking) if lacking else [False] * len(files)
-    shredded = _shredded(job.handle, files, paths, by_schema)
+    lacking = unheld.select_possibly_missing(job.handle, job.fields)
+    doubts = unheld.may_lack_columns(job.handle, files, paths, lacking) if lacking else [False] * len(files)
+    shredded = _find_shredded_files(job.handle, files, paths, by_schema)
     opens_natively = bool(paths) and job.handle.storage.polars(paths[0]) is not None
     for at, (file, path) in enumerate(zip(files, paths, strict=True)):
         # a file that is read whole, when its turn comes, refuses the columns that are asked of it, and no others
         native = file.format_name == "parquet" and opens_natively and at not in shredded
         if native and file.schema_id in second:  # only writers of the format's second version make pages that Polars cannot decode
-            native = not parquet.undecodable(footer_source(job.handle, file, path), path)
+            native = not parquet.undecodable_columns(footer_source(job.handle, file, path), path)
         folder = path.rpartition("/")[0] if doubts[at] and not native else ""
-        mine = (file.format_name, by_schema[file.schema_id].signature, native, doubts[at], folder, *_apart(job, file, native=native))
+        mine = (file.format_name, by_schema[file.schema_id].signature, native, doubts[at], folder, *_scan_group_key(job, file, native=native))
         if at and (mine != key or rows + file.row_count > _MOST_ROWS):
             yield _group(files[first:at], paths[first:at], by_schema, native=bool(key[2]), start=start, unheld=lacking if key[3] else ())
             first, start, rows = at, start + rows, 0
@@ -195,7 +195,7 @@ def _group(files: Sequence[DataFileMeta], paths: Sequence[str], by_schema: Mappi
     return SchemaGroup(format_name=one.format_name, evolution=by_schema[one.schema_id], files=tuple(files), paths=tuple(paths), **facts)
 
 
-def _apart(job: ScanRequest, file: DataFileMeta, *, native: bool) -> Iterator[object]:
+def _scan_group_key(job: ScanRequest, file: DataFileMeta, *, native: bool) -> Iterator[object]:
     """What, beside format and columns, files of one scan have in common."""
     if LEVEL in job.system:
         yield file.level
@@ -222,7 +222,7 @@ def _frame(job: ScanRequest, group: SchemaGroup, *, counted: bool) -> pl.LazyFra
     start = group.start if job.row_index is not None else 0
     frame = _scan(job, group, (row, start) if positional or numbered else None)
     if positional:
-        frame = positions.left(frame, (row, start), group.files, job.dropped, job.kept, group.paths)
+        frame = positions.filter_positions(frame, (row, start), group.files, job.dropped, job.kept, group.paths)
     evolved = group.evolution
     plain = (
         evolved.is_plain
@@ -234,7 +234,7 @@ def _frame(job: ScanRequest, group: SchemaGroup, *, counted: bool) -> pl.LazyFra
     if plain:
         return frame
     index = [col(row)] if job.row_index is not None else []
-    values = evolved.columns if evolved.telling is None else evolved.telling(partial(_traced, job, group))
+    values = evolved.columns if evolved.telling is None else evolved.telling(partial(_locate_bad_value, job, group))
     columns = [*index, *_whole_columns(job, group, values[: len(job.fields)]), *(_system(job, group, name, row, start) for name in job.system)]
     if evolved.held:
         return frame.select(columns)
@@ -249,7 +249,7 @@ def _whole_columns(job: ScanRequest, group: SchemaGroup, values: Sequence[pl.Exp
     sources = dict(zip(polars_paths(job.handle.storage, group.paths), group.paths, strict=True))
     named = PATH if group.native else None
     return [
-        unheld.filled(job.handle, field, value, sources, named).alias(field.name) if field in group.unheld else value
+        unheld.fill_from_path(job.handle, field, value, sources, named).alias(field.name) if field in group.unheld else value
         for field, value in zip(job.fields, values, strict=True)
     ]
 
@@ -266,14 +266,14 @@ def _scan(job: ScanRequest, group: SchemaGroup, row_index: tuple[str, int] | Non
     sizes = dict(zip(group.paths, (file.size_bytes for file in group.files), strict=True))
 
     def read(path: str) -> bytes:
-        return whole(handle, path, sizes[path])
+        return read_whole_file(handle, path, sizes[path])
 
     match group.format_name:
         case "parquet":
             frame = parquet.scan_bytes(group.paths, fields, read=read, counts=counts, timestamp_unit=_unit(handle))
         case "orc":
             zone = handle.options.lakekit_java_time_zone
-            frame = orc.scan(group.paths, fields, read=_whole_or_path(handle, read), counts=counts, timestamp_unit=_unit(handle), ltz_zone=zone)
+            frame = orc.scan(group.paths, fields, read=_bytes_or_path(handle, read), counts=counts, timestamp_unit=_unit(handle), ltz_zone=zone)
         case "avro":
             frame = avro.scan(group.paths, fields, read=read, counts=counts, timestamp_unit=_unit(handle))
         case other:
@@ -285,7 +285,7 @@ def _scan(job: ScanRequest, group: SchemaGroup, row_index: tuple[str, int] | Non
     return frame if row_index is None else frame.with_row_index(row_index[0], row_index[1])
 
 
-def _whole_or_path(handle: TableContext, whole: Callable[[str], bytes] | None = None) -> Callable[[str], str | bytes]:
+def _bytes_or_path(handle: TableContext, whole: Callable[[str], bytes] | None = None) -> Callable[[str], str | bytes]:
     """How Arrow gets at a file: it opens local ones itself."""
     storage = handle.storage
 
@@ -299,7 +299,7 @@ def _whole_or_path(handle: TableContext, whole: Callable[[str], bytes] | None = 
 def _check_counts(job: ScanRequest, group: SchemaGroup) -> None:
     """Looks into the footers of Parquet files where rows are told by position: as many rows as the manifest says."""
     remote = job.handle.storage.is_remote
-    step = 1 if remote else AT_ONCE
+    step = 1 if remote else FILES_PER_TASK
 
     def look(first: int) -> None:
         for file, path in zip(group.files[first : first + step], group.paths[first : first + step], strict=True):
@@ -308,10 +308,10 @@ def _check_counts(job: ScanRequest, group: SchemaGroup) -> None:
     parallel_map(look, range(0, len(group.files), step), waiting=remote)
 
 
-def _shredded(handle: TableContext, files: Sequence[DataFileMeta], paths: Sequence[str], by_schema: Mapping[int, SchemaEvolution]) -> set[int]:
+def _find_shredded_files(handle: TableContext, files: Sequence[DataFileMeta], paths: Sequence[str], by_schema: Mapping[int, SchemaEvolution]) -> set[int]:
     """Which files hold a wanted column in columns of its own. Only footers tell, and only of some types; what they say is remembered."""
     able = [at for at, file in enumerate(files) if by_schema[file.schema_id].variants and file.format_name == "parquet" and handle.storage.polars(paths[at])]
-    step = 1 if handle.storage.is_remote else AT_ONCE
+    step = 1 if handle.storage.is_remote else FILES_PER_TASK
 
     def look(first: int) -> list[int]:
         return [at for at in able[first : first + step] if _is_shredded(handle, files[at], paths[at], by_schema[files[at].schema_id].variants)]
@@ -323,7 +323,7 @@ def _is_shredded(handle: TableContext, file: DataFileMeta, path: str, fields: Se
     key = ("shredded", handle.storage, path, tuple(field.name for field in fields))
     found: bool | None = handle.world.decoded.get(key)
     if found is None:
-        found = bool(parquet.shredded(footer_source(handle, file, path), fields, path))
+        found = bool(parquet.find_shredded(footer_source(handle, file, path), fields, path))
         handle.world.decoded.put({key: found}, _MARK_BYTES)
     return found
 
@@ -336,7 +336,7 @@ def footer_source(handle: TableContext, file: DataFileMeta, path: str) -> str | 
     first = max(0, file.size_bytes - _TAIL_BYTES)
     tail = storage.read(path, first)
     if first + len(tail) != file.size_bytes:
-        raise other_size(path, first + len(tail), file.size_bytes)
+        raise make_size_mismatch(path, first + len(tail), file.size_bytes)
     missing = int.from_bytes(tail[-8:-4], "little") + _AROUND_BYTES - len(tail)
     return tail if missing <= 0 else storage.read(path, max(0, first - missing), missing) + tail
 
@@ -385,7 +385,7 @@ def _file_name(job: ScanRequest, group: SchemaGroup) -> pl.Expr:
 # ---- what breaks while a frame runs ----------------------------------------------------------------------------------------------------------
 
 
-def _traced(job: ScanRequest, group: SchemaGroup, wrong: ValueOutOfRange) -> ValueOutOfRange:
+def _locate_bad_value(job: ScanRequest, group: SchemaGroup, wrong: ValueOutOfRange) -> ValueOutOfRange:
     """The error of a cast with the path of a file that has it. Of several files each is read again, that column alone.
 
     A file's own error is about its first such value: filters of the query may have left another. Then the first file that has any is told, and its value.
@@ -406,13 +406,13 @@ def _traced(job: ScanRequest, group: SchemaGroup, wrong: ValueOutOfRange) -> Val
 
 
 @contextmanager
-def refused(handle: TableContext, paths: Sequence[str]) -> Iterator[None]:
+def translate_polars_errors(handle: TableContext, paths: Sequence[str]) -> Iterator[None]:
     """Around a `collect` of ours: what Polars raises over broken files becomes `FileMissing` or `Corrupt` with the path of the file that is to blame."""
     try:
         yield
     except LakekitError:
         raise
-    except external_reader.FOREIGN as wrong:
+    except external_reader.FOREIGN_FAILURES as wrong:
         raise_damage(handle, paths, wrong)
         raise
 
@@ -421,10 +421,10 @@ def raise_damage(handle: TableContext, paths: Sequence[str], wrong: BaseExceptio
     """Raises the error that names the file for which Polars raised `wrong` while it read `paths`, if one of them is to blame; else nothing."""
     external_reader.pass_interrupt(wrong)
     if handle.storage.is_remote and isinstance(wrong, OSError):
-        raise _unreachable(handle, paths, wrong) from None
+        raise _diagnose_storage(handle, paths, wrong) from None
     for path in paths:
         if isinstance(wrong, OSError) and not handle.storage.exists(path):
-            raise lost(handle, path, None, None) from wrong
+            raise make_file_missing(handle, path, None, None) from wrong
         source = handle.storage.polars(path)
         if source is not None and source in str(wrong):
             raise external_reader.to_corrupt(path, wrong, "data") from wrong
@@ -434,12 +434,12 @@ def raise_damage(handle: TableContext, paths: Sequence[str], wrong: BaseExceptio
         _blame(handle, path, wrong)
 
 
-def _unreachable(handle: TableContext, paths: Sequence[str], wrong: OSError) -> LakekitError:
+def _diagnose_storage(handle: TableContext, paths: Sequence[str], wrong: OSError) -> LakekitError:
     """The error for what Polars says of a store: asked again, the storage itself says it of the right file, and without what nobody should read."""
     try:
         parallel_map(lambda path: handle.storage.read(path, 0, 1), paths, waiting=True)
     except FileMissing as missing:
-        return lost(handle, str(missing.path), None, None)
+        return make_file_missing(handle, str(missing.path), None, None)
     except StorageFailed as failed:
         return failed
     return StorageFailed(f"{paths[0]}, or one of {len(paths)} files read with it, could not be read; now all of them can: {str(wrong)[:200]}", path=paths[0])
@@ -458,7 +458,7 @@ def _blame(handle: TableContext, path: str, wrong: BaseException) -> None:
             alone.collect(engine="streaming")
             return
         held = alone.collect_schema().get(other[0])
-    except external_reader.FOREIGN as again:
+    except external_reader.FOREIGN_FAILURES as again:
         raise external_reader.to_corrupt(path, again, "parquet") from wrong
     if str(held) == other[1]:
         raise Corrupt(f"{path}: column {other[0]} is read as {other[2]}, the file holds {other[1]}", path=path, field=other[0]) from wrong

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 SEQUENCE, KIND = "_SEQUENCE_NUMBER", "_VALUE_KIND"
 LEAST_ROWS = 1000
 """Rows between two looks at a file's size, as in the reference."""
-_OVER = 1.02
+_SIZE_MARGIN = 1.02
 """How much more than what is missing is asked for, so that a file seldom ends just below its size."""
 
 
@@ -124,7 +124,7 @@ class _OpenDataFile:
 
     def __init__(self, target: WriteTarget, shape: FileSpec, first_sequence: int) -> None:
         self.target, self.shape, self.first_sequence = target, shape, first_sequence
-        self.name, self.path, self.external_path = shapes.place(target.handle, target.names, shape, target.partition, target.bucket)
+        self.name, self.path, self.external_path = shapes.allocate_path(target.handle, target.names, shape, target.partition, target.bucket)
         self.index_path = target.handle.layout.extra_file(self.path, f"{self.name}.index")
         self.paths = [self.path, self.index_path] if shape.indexes else [self.path]
         self.rows = self.raw_bytes = self.deletes = 0
@@ -141,7 +141,7 @@ class _OpenDataFile:
             if failed is not why:
                 raise failed from why
             raise
-        self.narrow = _narrow(target.handle.schema.fields, shape.format_name)
+        self.narrow = _lossy_decimals(target.handle.schema.fields, shape.format_name)
         self.collecting = StatsCollector(shape.collected, self.encoder.told)
 
     def can_add(self, frame: pl.DataFrame) -> bool:
@@ -152,7 +152,7 @@ class _OpenDataFile:
         """How many of these rows come before the next look at the size."""
         left = self.shape.rolling_bytes - self.encoder.size_bytes
         ratio = self.encoder.size_bytes / self.raw_bytes if self.raw_bytes else 1.0
-        wanted = left * _OVER / max(ratio, 0.001) / max(1.0, frame.estimated_size() / frame.height)
+        wanted = left * _SIZE_MARGIN / max(ratio, 0.001) / max(1.0, frame.estimated_size() / frame.height)
         return min(frame.height, max(LEAST_ROWS, int(wanted)), self.shape.rolling_rows - self.rows)
 
     def is_full(self) -> bool:
@@ -165,11 +165,11 @@ class _OpenDataFile:
         return self.encoder.size_bytes >= self.shape.rolling_bytes
 
     def write(self, frame: pl.DataFrame) -> None:
-        frame = decimals.fitting(frame, self.narrow) if self.narrow else frame
+        frame = decimals.null_overflows(frame, self.narrow) if self.narrow else frame
         if self.target.keyed:
             kinds, numbers = frame.get_column(KIND), frame.get_column(SEQUENCE)
             self.deletes += int((kinds.to_numpy() & 1).sum()) if kinds.max() else 0  # -U and -D are the odd ones
-            self._sequence(_whole(numbers.min()), _whole(numbers.max()))
+            self._sequence(_as_int(numbers.min()), _as_int(numbers.max()))
             self.first = frame.head(1) if self.first is None else self.first
             self.last = frame.tail(1)
         else:
@@ -234,12 +234,12 @@ class _OpenDataFile:
         return why
 
 
-def _narrow(fields: Sequence[Field], format_name: str) -> tuple[Field, ...]:
+def _lossy_decimals(fields: Sequence[Field], format_name: str) -> tuple[Field, ...]:
     """The DECIMAL columns that lose, in files of a format, what aggregation let outgrow their type; Parquet files keep it."""
     return tuple(f for f in fields if f.type.root == "DECIMAL" and f.nullable) if format_name in ("orc", "avro") else ()
 
 
-def _whole(number: object) -> int:
+def _as_int(number: object) -> int:
     assert isinstance(number, int)
     return number
 

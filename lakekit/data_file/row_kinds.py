@@ -21,8 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakekit.data_file.paths import data_file_paths
-from lakekit.data_file.reader import VALUE_KIND, footer_source, refused, scan_files
-from lakekit.data_file.verification import AT_ONCE
+from lakekit.data_file.reader import VALUE_KIND, footer_source, scan_files, translate_polars_errors
+from lakekit.data_file.verification import FILES_PER_TASK
 from lakekit.errors import LakekitError
 from lakekit.format import parquet
 from lakekit.model.row_kind import RowKind
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 
     Mask = NDArray[np.bool_]
 
-_PLACED = ("partition", "bucket", "file_name", "external_path")
+_PATH_COLUMNS = ("partition", "bucket", "file_name", "external_path")
 _MARK_BYTES = 200
 """About what a remembered answer takes, its path included."""
-_ADDING = frozenset({(int(RowKind.INSERT), int(RowKind.INSERT)), (int(RowKind.UPDATE_AFTER), int(RowKind.UPDATE_AFTER))})
+_ADD_ONLY_RANGES = frozenset({(int(RowKind.INSERT), int(RowKind.INSERT)), (int(RowKind.UPDATE_AFTER), int(RowKind.UPDATE_AFTER))})
 """Bounds between which lies no kind that retracts."""
 
 
@@ -59,7 +59,7 @@ def may_retract(handle: TableContext, entries: ManifestEntries, rows: NDArray[np
     found: Mask = pc.fill_null(entries.column("delete_row_count"), -1).to_numpy()[rows] != 0
     doubts = np.flatnonzero(~found & (entries.numbers("level")[rows] == 0))
     if len(doubts):
-        some = entries.select(_PLACED).take(rows[doubts])
+        some = entries.select(_PATH_COLUMNS).take(rows[doubts])
         paths = data_file_paths(handle, some)
         known = [handle.world.decoded.get(_key(handle, path)) for path in paths]
         if None in known:
@@ -75,7 +75,7 @@ def retracts(handle: TableContext, file: DataFileMeta, path: str) -> bool:
     [doubt] = _by_footers(handle, [file], [path], looks_far=True)
     if not doubt:
         return False
-    with refused(handle, [path]):
+    with translate_polars_errors(handle, [path]):
         kinds = scan_files(handle, [file], [path], (), system=(VALUE_KIND,)).collect()[VALUE_KIND]
     return bool((kinds & 1 == 1).any())
 
@@ -91,7 +91,7 @@ def _by_footers(handle: TableContext, files: Sequence[DataFileMeta], paths: Sequ
     found: list[bool | None] = [shelf.get(key) for key in keys]
     fresh = [at for at, known in enumerate(found) if known is None]
     if fresh and (looks_far or not storage.is_remote):
-        step = 1 if storage.is_remote else AT_ONCE
+        step = 1 if storage.is_remote else FILES_PER_TASK
         lots = [fresh[first : first + step] for first in range(0, len(fresh), step)]
         answers = parallel_map(lambda lot: [_by_footer(handle, files[at], paths[at]) for at in lot], lots, waiting=storage.is_remote)
         for at, answer in zip(fresh, (one for some in answers for one in some), strict=True):
@@ -110,4 +110,4 @@ def _by_footer(handle: TableContext, file: DataFileMeta, path: str) -> bool | No
         bounds = parquet.bounds(footer_source(handle, file, path), VALUE_KIND)
     except (LakekitError, pa.ArrowException, OSError, ValueError):
         return None
-    return bounds is None or bounds not in _ADDING
+    return bounds is None or bounds not in _ADD_ONLY_RANGES

@@ -65,7 +65,7 @@ def _evolution(wanted: tuple[Field, ...], schema: tuple[Field, ...], timestamp_u
     found = ((want, by_id.get(want.id) or (None if want.name in names else want)) for want in wanted)
     pairs = tuple((want, None if have is None or is_lost(have.type, want.type) else have) for want, have in found)
     held = {have.name: have for _, have in pairs if have is not None}
-    casts_some = any(have is not None and not same(have.type, want.type) for want, have in pairs)
+    casts_some = any(have is not None and not is_same_type(have.type, want.type) for want, have in pairs)
     make = partial(_columns, pairs, timestamp_unit, zone)
     return SchemaEvolution(
         held=tuple(held.values()),
@@ -85,14 +85,14 @@ def _columns(pairs: Sequence[tuple[Field, Field | None]], timestamp_unit: str | 
             column = pl.lit(None, polars_type(want.type, timestamp_unit=timestamp_unit))
         else:
             target = casts.CastTarget(column=want.name, timestamp_unit=timestamp_unit, zone=zone, told=told)
-            column = evolved(col(have.name), have.type, want.type, target)
+            column = evolve_column(col(have.name), have.type, want.type, target)
         made.append(column.alias(want.name))
     return tuple(made)
 
 
-def evolved(column: pl.Expr, held: DataType, want: DataType, target: casts.CastTarget) -> pl.Expr:
+def evolve_column(column: pl.Expr, held: DataType, want: DataType, target: casts.CastTarget) -> pl.Expr:
     """`column` of type `held` as type `want`."""
-    if same(held, want):
+    if is_same_type(held, want):
         return column
     if is_lost(held, want):
         dtype = polars_type(want, timestamp_unit=target.timestamp_unit)
@@ -105,15 +105,15 @@ def evolved(column: pl.Expr, held: DataType, want: DataType, target: casts.CastT
                 if have is None or is_lost(have.type, f.type):
                     value = pl.lit(None, polars_type(f.type, timestamp_unit=target.timestamp_unit))
                 else:
-                    value = evolved(struct_field(column, have.name), have.type, f.type, target)
+                    value = evolve_column(struct_field(column, have.name), have.type, f.type, target)
                 parts.append(value.alias(f.name))
             return pl.when(column.is_not_null()).then(pl.struct(parts))
         case "ARRAY", "ARRAY":
-            return column.list.eval(evolved(pl.element(), part(held.element), part(want.element), target))
+            return column.list.eval(evolve_column(pl.element(), part(held.element), part(want.element), target))
         case "MAP", "MAP":
-            if not same(part(held.key), part(want.key)):
+            if not is_same_type(part(held.key), part(want.key)):
                 raise Unsupported(f"the keys of map column {target.column} changed from {held.key} to {want.key}", feature="schema.map-key-change")
-            value = evolved(pl.element().struct.field("value"), part(held.value), part(want.value), target)
+            value = evolve_column(pl.element().struct.field("value"), part(held.value), part(want.value), target)
             return column.list.eval(pl.struct(pl.element().struct.field("key").alias("key"), value.alias("value")))
     return casts.cast(column, held, want, target)
 
@@ -139,14 +139,14 @@ def _nulls(rows: pl.Series, *, dtype: pl.DataType) -> pl.Series:
     return pl.Series(rows.name, [None], dtype=dtype).new_from_index(0, len(rows))
 
 
-def same(a: DataType, b: DataType) -> bool:
+def is_same_type(a: DataType, b: DataType) -> bool:
     """Whether values of type `a` are values of type `b`, part by part: nullability does not count, names and ids of a ROW's parts do."""
     if (a.root, a.length, a.precision, a.scale, len(a.fields)) != (b.root, b.length, b.precision, b.scale, len(b.fields)):
         return False
     sides = ((a.element, b.element), (a.key, b.key), (a.value, b.value))
-    if any(x is not None and y is not None and not same(x, y) for x, y in sides):
+    if any(x is not None and y is not None and not is_same_type(x, y) for x, y in sides):
         return False
-    return all(x.name == y.name and x.id == y.id and same(x.type, y.type) for x, y in zip(a.fields, b.fields, strict=True))
+    return all(x.name == y.name and x.id == y.id and is_same_type(x.type, y.type) for x, y in zip(a.fields, b.fields, strict=True))
 
 
 def _shape(t: DataType) -> DataType:

@@ -76,7 +76,7 @@ def _shape(schema: TableSchema, options: TableOptions, postponed: bool, role: tu
     system = SYSTEM if keyed else ()
     physical = (*(() if thin else stored_key), *system, *schema.fields)
     modes = _modes(options, [f.name for f in physical], mode, avro=format_name == "avro", thin_key=schema.trimmed_primary_keys if thin else ())
-    value_modes = tuple(_possible(f, modes[f.name], format_name) for f in schema.fields)
+    value_modes = tuple(_limit_stats_mode(f, modes[f.name], format_name) for f in schema.fields)
     dense = options.metadata_stats_dense_store
     valued = [(f, m) for f, m in zip(schema.fields, value_modes, strict=True) if not dense or m != file_metadata.NONE]
     key_modes = tuple(modes[f.name if thin else KEY_PREFIX + f.name] for f in key)
@@ -133,7 +133,7 @@ def _choices(options: TableOptions, level: int | None, *, changelog: bool) -> tu
         compression = options.changelog_file_compression or compression
         if options.changelog_file_stats_mode is not None:
             mode, key = options.changelog_file_stats_mode, "changelog-file.stats-mode"
-    return format_name.lower(), compression, file_metadata.checked_mode(mode, key)
+    return format_name.lower(), compression, file_metadata.parse_stats_mode(mode, key)
 
 
 def encoding(options: TableOptions, compression: str) -> Encoding:
@@ -160,7 +160,7 @@ def _modes(options: TableOptions, names: Sequence[str], mode: str, *, avro: bool
         own = options.field(name).stats_mode
         is_system = name.startswith(KEY_PREFIX) or any(name == f.name for f in SYSTEM)
         if own is not None:
-            found[name] = file_metadata.checked_mode(own, f"fields.{name}.stats-mode")
+            found[name] = file_metadata.parse_stats_mode(own, f"fields.{name}.stats-mode")
         elif not avro and (is_system or name in thin_key):
             found[name] = file_metadata.SYSTEM_MODE
             continue
@@ -170,7 +170,7 @@ def _modes(options: TableOptions, names: Sequence[str], mode: str, *, avro: bool
     return found
 
 
-def _possible(field: Field, mode: str, format_name: str) -> str:
+def _limit_stats_mode(field: Field, mode: str, format_name: str) -> str:
     """What is left of a mode for a column without order: null counts, which the footers of Parquet do not tell."""
     if has_bounds(field.type) or field.type.root in BINARIES or mode == file_metadata.NONE:
         return mode
@@ -180,7 +180,7 @@ def _possible(field: Field, mode: str, format_name: str) -> str:
 # ---- places -------------------------------------------------------------------------------------------------------------------------------------
 
 
-def place(handle: TableContext, names: FileNames, shape: FileSpec, partition: bytes, bucket: int) -> tuple[str, str, str | None]:
+def allocate_path(handle: TableContext, names: FileNames, shape: FileSpec, partition: bytes, bucket: int) -> tuple[str, str, str | None]:
     """(name, whole path, external path) of the next file. Raises `Unsupported` for strategies of external paths that lakekit does not follow."""
     name = names.next(shape.extension, prefix=shape.prefix or None)
     directory = partition_path(handle, partition)

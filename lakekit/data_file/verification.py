@@ -1,6 +1,6 @@
 """Whether data files are there and whole, before anything is read of them: one look at the last bytes of each.
 
-Over a network a look costs as much as reading a small file, and stores have no torn files: there reading itself finds out, and `whole` compares sizes.
+Over a network a look costs as much as reading a small file, and stores have no torn files: there reading itself finds out, and `read_whole_file` compares sizes.
 A file that a manifest lists and nobody finds was expired, or removed by hand; one of another size was torn, or is another file of that name.
 """
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from lakekit.types import DataType
 
 _TAIL_BYTES = 8
-AT_ONCE = 64
+FILES_PER_TASK = 64
 """Files that one thread looks at in turn: a look at a local file takes microseconds."""
 
 
-def present(
+def verify_files(
     handle: TableContext,
     files: Sequence[DataFileMeta],
     paths: Sequence[str],
@@ -49,7 +49,7 @@ def present(
     remote = handle.storage.is_remote
     if remote and not (skips_lost or skips_corrupt):
         return list(range(len(files)))
-    step = 1 if remote else AT_ONCE
+    step = 1 if remote else FILES_PER_TASK
     once = replace(handle, storage=for_one_look(handle.storage))
     looks = {} if remote else {number: page_headers.PageHeaderChecks(handle.world, once.storage, some) for number, some in columns.items()}
 
@@ -57,7 +57,7 @@ def present(
         found = []
         for at in range(first, min(first + step, len(files))):
             try:
-                _look(once, files[at], paths[at], snapshot_id, looks.get(files[at].schema_id))
+                _verify_file(once, files[at], paths[at], snapshot_id, looks.get(files[at].schema_id))
             except FileMissing:
                 if not skips_lost:
                     raise
@@ -74,45 +74,45 @@ def present(
     return found
 
 
-def whole(handle: TableContext, path: str, size_bytes: int) -> bytes:
+def read_whole_file(handle: TableContext, path: str, size_bytes: int) -> bytes:
     """All of a data file. Raises `FileMissing`, and `Corrupt` for one of another size than its manifest says."""
     try:
         data = handle.storage.read(path)
     except FileMissing as missing:
-        raise lost(handle, path, None, None) from missing
+        raise make_file_missing(handle, path, None, None) from missing
     if len(data) != size_bytes:
-        raise other_size(path, len(data), size_bytes)
+        raise make_size_mismatch(path, len(data), size_bytes)
     return data
 
 
-def other_size(path: str, found: int, said: int) -> Corrupt:
+def make_size_mismatch(path: str, found: int, said: int) -> Corrupt:
     """The error of a file that is not as long as its manifest says."""
     return Corrupt(f"{path} is {found} bytes, the manifest says {said}. Nothing was read", path=path, field="_FILE_SIZE")
 
 
-def _look(handle: TableContext, file: DataFileMeta, path: str, snapshot_id: int | None, looks: page_headers.PageHeaderChecks | None) -> None:
+def _verify_file(handle: TableContext, file: DataFileMeta, path: str, snapshot_id: int | None, looks: page_headers.PageHeaderChecks | None) -> None:
     if looks is None or file.format_name != "parquet":
-        _look_at_end(handle, file, path, snapshot_id)
+        _verify_tail(handle, file, path, snapshot_id)
         return
     stat = handle.storage.stat(path)
     if stat is not None and stat.size_bytes == file.size_bytes and looks.is_known(stat):
         return
     is_whole = file.size_bytes <= page_headers.WHOLE_BYTES and looks.is_wanted(path)
-    data = _look_at_end(handle, file, path, snapshot_id, is_whole=is_whole)
+    data = _verify_tail(handle, file, path, snapshot_id, is_whole=is_whole)
     if stat is not None:
         looks.check(stat, data if is_whole else None)
 
 
-def _look_at_end(handle: TableContext, file: DataFileMeta, path: str, snapshot_id: int | None, *, is_whole: bool = False) -> bytes:
+def _verify_tail(handle: TableContext, file: DataFileMeta, path: str, snapshot_id: int | None, *, is_whole: bool = False) -> bytes:
     """Looks at the last bytes of a file, and gives them, or if `is_whole` all of them."""
     size = max(0, file.size_bytes)
     first = 0 if is_whole else max(0, size - _TAIL_BYTES)
     try:
         data = handle.storage.read(path, first, size - first + 1)
     except FileMissing as missing:
-        raise lost(handle, path, file, snapshot_id) from missing
+        raise make_file_missing(handle, path, file, snapshot_id) from missing
     if len(data) != size - first:
-        raise other_size(path, handle.storage.size(path), file.size_bytes)
+        raise make_size_mismatch(path, handle.storage.size(path), file.size_bytes)
     if file.format_name == "parquet":
         _check_tail(path, data[-_TAIL_BYTES:], size)
     return data
@@ -128,7 +128,7 @@ def _check_tail(path: str, tail: bytes, size: int) -> None:
         raise Corrupt(f"{path}: a footer of {footer} bytes does not fit into a file of {size}", path=path, offset=size - 8, field="footer length")
 
 
-def lost(handle: TableContext, path: str, file: DataFileMeta | None, snapshot_id: int | None) -> FileMissing:
+def make_file_missing(handle: TableContext, path: str, file: DataFileMeta | None, snapshot_id: int | None) -> FileMissing:
     """The error for a data file that is not there, and what to read instead."""
     short = path.removeprefix(handle.root.rstrip("/") + "/")
     size = "" if file is None else f" ({humanize.format_size(file.size_bytes)})"

@@ -1,4 +1,4 @@
-"""Changes applied to a schema, one after the other: `applied(schema, changes, …)` is the next schema, not yet checked as a whole.
+"""Changes applied to a schema, one after the other: `apply_changes(schema, changes, …)` is the next schema, not yet checked as a whole.
 
 Source: ENGINE.md 1.5, `SchemaManager.generateTableSchema`.
 """
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from lakekit.ddl import casting, nested, schema_changes
 from lakekit.ddl.defaults import check_default
-from lakekit.ddl.option_changes import reset, set_to
+from lakekit.ddl.option_changes import reset, set_option
 from lakekit.ddl.retyping import TypeChangeRules
-from lakekit.ddl.schema_changes import shown
-from lakekit.ddl.table_definition import drafted
+from lakekit.ddl.schema_changes import join_path
+from lakekit.ddl.table_definition import define_table
 from lakekit.errors import ColumnAlreadyExists, SchemaMismatch
 from lakekit.model.table_schema import CURRENT_VERSION, TableSchema, assign_ids, highest_id
 from lakekit.options import renaming
@@ -45,7 +45,7 @@ class _SchemaDraft:
     comment: str | None
 
 
-def applied(schema: TableSchema, changes: Iterable[TableChange], *, has_snapshots: Callable[[], bool], time_ms: int) -> TableSchema:
+def apply_changes(schema: TableSchema, changes: Iterable[TableChange], *, has_snapshots: Callable[[], bool], time_ms: int) -> TableSchema:
     """The schema after `schema`. Raises `ColumnNotFound`, `ColumnAlreadyExists`, `SchemaMismatch`, `InvalidOption` for a change that cannot be."""
     work = _SchemaDraft(
         old=schema,
@@ -59,7 +59,7 @@ def applied(schema: TableSchema, changes: Iterable[TableChange], *, has_snapshot
     )
     for change in changes:
         _apply(work, change)
-    draft = drafted(work.fields, schema.partition_keys, work.primary_keys, work.options)
+    draft = define_table(work.fields, schema.partition_keys, work.primary_keys, work.options)
     return TableSchema(
         version=CURRENT_VERSION,
         id=schema.id + 1,
@@ -86,13 +86,13 @@ def _apply(work: _SchemaDraft, change: TableChange) -> None:
         case schema_changes.UpdateNullability():
             _renull(work, change)
         case schema_changes.UpdateComment():
-            work.fields = nested.among(work.fields, change.path, partial(_with_comment, comment=change.comment, path=change.path))
+            work.fields = nested.change_fields_at(work.fields, change.path, partial(_with_comment, comment=change.comment, path=change.path))
         case schema_changes.UpdateDefault():
-            work.fields = nested.among(work.fields, change.path, partial(_with_default, default=change.default, path=change.path))
+            work.fields = nested.change_fields_at(work.fields, change.path, partial(_with_default, default=change.default, path=change.path))
         case schema_changes.MoveColumn():
-            work.fields = _moved(work.fields, change)
+            work.fields = _move_field(work.fields, change)
         case schema_changes.SetOption():
-            set_to(work.options, work.before, change.key, change.value, has_snapshots=work.has_snapshots)
+            set_option(work.options, work.before, change.key, change.value, has_snapshots=work.has_snapshots)
         case schema_changes.ResetOption():
             reset(work.options, work.before, change.key, has_snapshots=work.has_snapshots)
         case schema_changes.SetComment():
@@ -106,7 +106,7 @@ def _apply(work: _SchemaDraft, change: TableChange) -> None:
 
 
 def _add(work: _SchemaDraft, change: schema_changes.AddColumn) -> None:
-    name = shown(change.path)
+    name = join_path(change.path)
     if not change.type.nullable:
         raise SchemaMismatch(f"Column {name} cannot specify NOT NULL: rows that are there already have no value for it. Leave NOT NULL out", column=name)
     check_default(change.type, change.default, name)
@@ -124,7 +124,7 @@ def _add(work: _SchemaDraft, change: schema_changes.AddColumn) -> None:
             at = next((i for i, one in enumerate(fields) if one.name in partitions), len(fields))
         return (*fields[:at], field, *fields[at:])
 
-    work.fields = nested.among(work.fields, change.path, add)
+    work.fields = nested.change_fields_at(work.fields, change.path, add)
 
 
 def _index(fields: Fields, place: ColumnPosition | None, above: Path) -> int | None:
@@ -144,13 +144,13 @@ def _rename(work: _SchemaDraft, change: schema_changes.RenameColumn) -> None:
     def rename(fields: Fields, last: str) -> Fields:
         at = nested.position(fields, last, path)
         if any(one.name == new for one in fields):
-            raise ColumnAlreadyExists(f"Column {shown((*path[:-1], new))} already exists in the table", name=shown((*path[:-1], new)))
+            raise ColumnAlreadyExists(f"Column {join_path((*path[:-1], new))} already exists in the table", name=join_path((*path[:-1], new)))
         return (*fields[:at], replace(fields[at], name=new), *fields[at + 1 :])
 
-    work.fields = nested.among(work.fields, path, rename)
+    work.fields = nested.change_fields_at(work.fields, path, rename)
     if len(path) == 1:
         work.primary_keys = tuple(new if name == path[0] else name for name in work.primary_keys)
-        work.options = renaming.renamed(work.options, path[0], new)
+        work.options = renaming.rename_column(work.options, path[0], new)
 
 
 def _refuse_partition(work: _SchemaDraft, name: str, what: str) -> None:
@@ -166,13 +166,13 @@ def _drop(work: _SchemaDraft, change: schema_changes.DropColumn) -> None:
     def drop(fields: Fields, last: str) -> Fields:
         at = nested.position(fields, last, path)
         if len(fields) == 1:
-            raise SchemaMismatch(f"Cannot drop all fields in table: {shown(path)!r} is the last one", column=shown(path))
+            raise SchemaMismatch(f"Cannot drop all fields in table: {join_path(path)!r} is the last one", column=join_path(path))
         return (*fields[:at], *fields[at + 1 :])
 
-    work.fields = nested.among(work.fields, path, drop)
+    work.fields = nested.change_fields_at(work.fields, path, drop)
 
 
-def _moved(fields: Fields, change: schema_changes.MoveColumn) -> Fields:
+def _move_field(fields: Fields, change: schema_changes.MoveColumn) -> Fields:
     at = nested.position(fields, change.name, (change.name,))
     place = change.place
     ends = {"first": 0, "last": len(fields) - 1}
@@ -199,10 +199,10 @@ def _retype(work: _SchemaDraft, change: schema_changes.UpdateType) -> None:
         forbid_not_null=work.before.alter_column_null_to_not_null_disabled,
         highest=work.highest,
     )
-    work.fields = nested.typed(work.fields, path, lambda held: rules.of(held, change.type, shown(path)))
+    work.fields = nested.change_type_at(work.fields, path, lambda held: rules.of(held, change.type, join_path(path)))
     work.highest = rules.highest
     if len(path) == 1 or path[-1] not in ("element", "value"):
-        nested.among(work.fields, path, partial(_with_default_kept, path=path))
+        nested.change_fields_at(work.fields, path, partial(_with_default_kept, path=path))
 
 
 def _renull(work: _SchemaDraft, change: schema_changes.UpdateNullability) -> None:
@@ -212,10 +212,10 @@ def _renull(work: _SchemaDraft, change: schema_changes.UpdateNullability) -> Non
 
     def renull(held: DataType) -> DataType:
         if work.before.alter_column_null_to_not_null_disabled and held.nullable and not change.nullable:
-            raise casting.not_null_refused(shown(path))
+            raise casting.not_null_refused(join_path(path))
         return replace(held, nullable=change.nullable)
 
-    work.fields = nested.typed(work.fields, path, renull)
+    work.fields = nested.change_type_at(work.fields, path, renull)
 
 
 def _with_comment(fields: Fields, last: str, *, comment: str | None, path: Path) -> Fields:
@@ -226,11 +226,11 @@ def _with_comment(fields: Fields, last: str, *, comment: str | None, path: Path)
 def _with_default_kept(fields: Fields, last: str, *, path: Path) -> Fields:
     """The same fields, if the default is a value of the new type: rows written without the column will get it."""
     field = fields[nested.position(fields, last, path)]
-    check_default(field.type, field.default, shown(path))
+    check_default(field.type, field.default, join_path(path))
     return fields
 
 
 def _with_default(fields: Fields, last: str, *, default: str | None, path: Path) -> Fields:
     at = nested.position(fields, last, path)
-    check_default(fields[at].type, default, shown(path))
+    check_default(fields[at].type, default, join_path(path))
     return (*fields[:at], replace(fields[at], default=default), *fields[at + 1 :])

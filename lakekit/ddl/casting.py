@@ -14,7 +14,7 @@ import polars as pl
 
 from lakekit.errors import SchemaMismatch, Unsupported
 from lakekit.format import casts
-from lakekit.types import INTEGERS, NESTED, STRINGS, TIMESTAMPS
+from lakekit.types import INTEGERS, NESTED_TYPES, STRINGS, TIMESTAMPS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _BYTES = frozenset({"BINARY", "VARBINARY"})
 _NUMBERS = frozenset({*INTEGERS, "FLOAT", "DOUBLE", "DECIMAL"})
 _DAYTIMES = frozenset({"DATE", "TIME", *TIMESTAMPS})
-_ALL = frozenset({*STRINGS, *_BYTES, *_NUMBERS, *_DAYTIMES, *NESTED, "BOOLEAN", "VARIANT", "BLOB"})
-_OTHERS = frozenset({"BOOLEAN", *TIMESTAMPS, *STRINGS})
+_ALL_TYPES = frozenset({*STRINGS, *_BYTES, *_NUMBERS, *_DAYTIMES, *NESTED_TYPES, "BOOLEAN", "VARIANT", "BLOB"})
+_NON_NUMERIC_TYPES = frozenset({"BOOLEAN", *TIMESTAMPS, *STRINGS})
 _IMPLICIT: Mapping[str, frozenset[str]] = {
     "VARCHAR": STRINGS,
     "VARBINARY": _BYTES,
@@ -42,14 +42,14 @@ _IMPLICIT: Mapping[str, frozenset[str]] = {
 }
 """By the new type: what may become it at all times, besides itself."""
 _EXPLICIT: Mapping[str, frozenset[str]] = {
-    "CHAR": _ALL,
-    "VARCHAR": _ALL,
+    "CHAR": _ALL_TYPES,
+    "VARCHAR": _ALL_TYPES,
     "BOOLEAN": frozenset({*STRINGS, *INTEGERS}),
     "BINARY": frozenset({*STRINGS, "VARBINARY"}),
     "VARBINARY": frozenset({*STRINGS, "BINARY"}),
-    "DECIMAL": _OTHERS,
-    **dict.fromkeys((*INTEGERS, "FLOAT"), _NUMBERS | _OTHERS),
-    "DOUBLE": _OTHERS,
+    "DECIMAL": _NON_NUMERIC_TYPES,
+    **dict.fromkeys((*INTEGERS, "FLOAT"), _NUMBERS | _NON_NUMERIC_TYPES),
+    "DOUBLE": _NON_NUMERIC_TYPES,
     "DATE": frozenset({*TIMESTAMPS, *STRINGS}),
     "TIME": frozenset({"TIME", *TIMESTAMPS, *STRINGS}),
     "TIMESTAMP": _DAYTIMES | STRINGS | _NUMBERS,
@@ -58,14 +58,14 @@ _EXPLICIT: Mapping[str, frozenset[str]] = {
 """By the new type: what may become it too, unless `disable-explicit-type-casting` is on."""
 
 
-def allowed(held: DataType, want: DataType, *, explicit: bool) -> bool:
+def is_allowed(held: DataType, want: DataType, *, explicit: bool) -> bool:
     """Whether Paimon casts the one type to the other; nullability is no matter of it."""
     if not (held.root == want.root or held.root in _IMPLICIT.get(want.root, ()) or (explicit and held.root in _EXPLICIT.get(want.root, ()))):
         return False
-    return runs(held, want)
+    return is_supported(held, want)
 
 
-def runs(held: DataType, want: DataType) -> bool:
+def is_supported(held: DataType, want: DataType) -> bool:
     """Whether there is code for the cast."""
     try:
         casts.cast(pl.col("a"), held, want, casts.CastTarget(column="a"))

@@ -26,26 +26,26 @@ if TYPE_CHECKING:
 
     SchemaLike: TypeAlias = Mapping[str, str | DataType | pl.DataType] | pl.Schema | pa.Schema | Iterable[Field]
 
-_WANTED = "a schema is a dict of Paimon types by column, a pl.Schema, a pa.Schema or a list of lk.Field"
+_SCHEMA_HINT = "a schema is a dict of Paimon types by column, a pl.Schema, a pa.Schema or a list of lk.Field"
 
 
 def fields_of(schema: Any) -> tuple[Field, ...]:
     """The columns that `schema` says, without ids. Raises `SchemaMismatch` for a type text that is none, `Unsupported` for a type that Paimon has not."""
     if isinstance(schema, pa.Schema):
-        return tuple(_of_arrow(part) for part in schema)
+        return tuple(_field_from_arrow(part) for part in schema)
     if isinstance(schema, Mapping):
         return tuple(Field(_name(name), type_of(t, name)) for name, t in schema.items())
     if hasattr(schema, "__arrow_c_stream__") or isinstance(schema, pl.LazyFrame):
         known = "pl.Schema(frame.collect_schema())" if isinstance(schema, pl.LazyFrame) else "frame.schema"
-        msg = f"{_WANTED}; found rows, a {type(schema).__name__}: give {known}, then t.append(frame)"
+        msg = f"{_SCHEMA_HINT}; found rows, a {type(schema).__name__}: give {known}, then t.append(frame)"
         raise TypeError(msg)
     if isinstance(schema, str) or not isinstance(schema, Iterable):
-        msg = f"{_WANTED}; found {type(schema).__name__}"
+        msg = f"{_SCHEMA_HINT}; found {type(schema).__name__}"
         raise TypeError(msg)
     found = tuple(schema)
     for one in found:
         if not isinstance(one, Field):
-            msg = f"{_WANTED}; found a list with a {type(one).__name__}"
+            msg = f"{_SCHEMA_HINT}; found a list with a {type(one).__name__}"
             raise TypeError(msg)
     return found
 
@@ -67,7 +67,7 @@ def type_of(given: Any, column: str) -> DataType:
     raise TypeError(msg)
 
 
-def _of_arrow(part: pa.Field) -> Field:
+def _field_from_arrow(part: pa.Field) -> Field:
     said = (part.metadata or {}).get(b"comment")
     return Field(part.name, from_arrow(part.type, nullable=part.nullable), comment=None if said is None else said.decode("utf-8", "replace"))
 

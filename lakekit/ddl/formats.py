@@ -31,7 +31,7 @@ def check_formats(schema: TableSchema, options: TableOptions) -> None:
         if (wrong := _refuses(name, column)) is not None:
             raise SchemaMismatch(f"{wrong}. Change the type, or use another file.format", column=column.name)
     for level, named in options.file_format_per_level.items():
-        _known(named.strip().lower())
+        _check_format_name(named.strip().lower())
         if named.strip().lower() != "avro":
             continue
         for column in schema.fields:
@@ -42,7 +42,7 @@ def check_formats(schema: TableSchema, options: TableOptions) -> None:
                     f"precision up to 6, got {t.precision}. Lower the precision, or use parquet or orc for level {level}",
                     column=column.name,
                 )
-    _known(name)
+    _check_format_name(name)
 
 
 def _check_names(schema: TableSchema, formats: Sequence[str]) -> None:
@@ -57,7 +57,7 @@ def _check_names(schema: TableSchema, formats: Sequence[str]) -> None:
             raise SchemaMismatch(msg, column=column)
 
 
-def _known(name: str) -> None:
+def _check_format_name(name: str) -> None:
     if name not in FORMATS:
         feature = f"file.format.{name}"
         known = find(feature)

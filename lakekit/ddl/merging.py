@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakekit.ddl.table_definition import shown
+from lakekit.ddl.table_definition import format_list
 from lakekit.errors import InvalidOption
 from lakekit.lsm import aggregates, rule
 from lakekit.options.definitions import SEQUENCE_GROUP
@@ -62,7 +62,7 @@ def _check_sequence(schema: TableSchema, options: TableOptions) -> None:
     if names and schema.cross_partition:
         raise InvalidOption(
             "You can not use sequence.field in cross partition update case "
-            f"(Primary key constraint '{shown(schema.primary_keys)}' not include all partition fields '{shown(schema.partition_keys)}').",
+            f"(Primary key constraint '{format_list(schema.primary_keys)}' not include all partition fields '{format_list(schema.partition_keys)}').",
             key=key,
             value=value,
         )

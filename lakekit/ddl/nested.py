@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakekit.ddl.schema_changes import shown
+from lakekit.ddl.schema_changes import join_path
 from lakekit.errors import ColumnNotFound, SchemaMismatch
 from lakekit.types import part
 
@@ -25,41 +25,42 @@ if TYPE_CHECKING:
     Fields = tuple[Field, ...]
 
 
-def among(fields: Fields, path: Path, change: Callable[[Fields, str], Fields], done: Path = ()) -> Fields:
+def change_fields_at(fields: Fields, path: Path, change: Callable[[Fields, str], Fields], done: Path = ()) -> Fields:
     """`fields` with the list that holds the last part of `path` changed; `change` gets that list and the last name."""
     name, *rest = path
     if not rest:
         return change(fields, name)
     at = position(fields, name, (*done, name))
-    inner = _inside(fields[at].type, tuple(rest), change, (*done, name))
+    inner = _change_part_fields(fields[at].type, tuple(rest), change, (*done, name))
     return (*fields[:at], replace_type(fields[at], inner), *fields[at + 1 :])
 
 
-def _inside(t: DataType, path: Path, change: Callable[[Fields, str], Fields], done: Path) -> DataType:
+def _change_part_fields(t: DataType, path: Path, change: Callable[[Fields, str], Fields], done: Path) -> DataType:
     if t.root == "ROW":
-        return replace(t, fields=among(t.fields, path, change, done))
+        return replace(t, fields=change_fields_at(t.fields, path, change, done))
     side = _side(t, path[0], done)
     if len(path) == 1:
         raise SchemaMismatch(
-            f"{shown((*done, path[0]))} is the {path[0]} of a {t.root}, no field: it has a type and takes nulls or not, and nothing else", column=shown(done)
+            f"{join_path((*done, path[0]))} is the {path[0]} of a {t.root}, no field: it has a type and takes nulls or not, and nothing else",
+            column=join_path(done),
         )
-    return replace(t, **{side: _inside(part(getattr(t, side)), path[1:], change, (*done, path[0]))})  # type: ignore[arg-type]
+    return replace(t, **{side: _change_part_fields(part(getattr(t, side)), path[1:], change, (*done, path[0]))})  # type: ignore[arg-type]
 
 
-def typed(fields: Fields, path: Path, change: Callable[[DataType], DataType], done: Path = ()) -> Fields:
+def change_type_at(fields: Fields, path: Path, change: Callable[[DataType], DataType], done: Path = ()) -> Fields:
     """`fields` with the type at the end of `path` changed."""
     at = position(fields, path[0], (*done, path[0]))
-    inner = _typed(fields[at].type, path[1:], change, (*done, path[0]))
+    inner = _change_part_type(fields[at].type, path[1:], change, (*done, path[0]))
     return (*fields[:at], replace_type(fields[at], inner), *fields[at + 1 :])
 
 
-def _typed(t: DataType, path: Path, change: Callable[[DataType], DataType], done: Path) -> DataType:
+def _change_part_type(t: DataType, path: Path, change: Callable[[DataType], DataType], done: Path) -> DataType:
     if not path:
         return change(t)
     if t.root == "ROW":
-        return replace(t, fields=typed(t.fields, path, change, done))
+        return replace(t, fields=change_type_at(t.fields, path, change, done))
     side = _side(t, path[0], done)
-    return replace(t, **{side: _typed(part(getattr(t, side)), path[1:], change, (*done, path[0]))})  # type: ignore[arg-type]
+    return replace(t, **{side: _change_part_type(part(getattr(t, side)), path[1:], change, (*done, path[0]))})  # type: ignore[arg-type]
 
 
 def _side(t: DataType, name: str, done: Path) -> str:
@@ -67,14 +68,14 @@ def _side(t: DataType, name: str, done: Path) -> str:
     sides = {"ARRAY": "element", "MAP": "value"}
     if sides.get(t.root) == name:
         return name
-    path = shown((*done, name))
+    path = join_path((*done, name))
     if t.root in sides:
         more = "; the keys of a map never change" if t.root == "MAP" and name == "key" else ""
         raise ColumnNotFound(
-            f"Column {path} does not exist in the table: {shown(done)} is of type {t.root}, whose parts are under {shown((*done, sides[t.root]))!r}{more}",
+            f"Column {path} does not exist in the table: {join_path(done)} is of type {t.root}, whose parts are under {join_path((*done, sides[t.root]))!r}{more}",
             name=path,
         )
-    raise ColumnNotFound(f"Column {path} does not exist in the table: {shown(done)} is of type {t.root} and has no fields", name=path)
+    raise ColumnNotFound(f"Column {path} does not exist in the table: {join_path(done)} is of type {t.root} and has no fields", name=path)
 
 
 def position(fields: Fields, name: str, path: Path) -> int:
@@ -82,7 +83,7 @@ def position(fields: Fields, name: str, path: Path) -> int:
     for at, one in enumerate(fields):
         if one.name == name:
             return at
-    raise ColumnNotFound(f"Column {shown(path)} does not exist in the table; there are {', '.join(one.name for one in fields)}", name=shown(path))
+    raise ColumnNotFound(f"Column {join_path(path)} does not exist in the table; there are {', '.join(one.name for one in fields)}", name=join_path(path))
 
 
 def replace_type(field: Field, t: DataType) -> Field:

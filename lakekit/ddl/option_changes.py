@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lakekit.ddl.options_given import key_of, names_of, said
+from lakekit.ddl.options_given import key_of, names_of, normalize_option
 from lakekit.errors import InvalidOption
 from lakekit.options import modes
 from lakekit.options.features import check_supported
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from lakekit.options.table_options import TableOptions
 
-IMMUTABLE = frozenset(
+IMMUTABLE_OPTIONS = frozenset(
     {
         "aggregation.remove-record-on-delete",
         "blob-descriptor-field",
@@ -44,15 +44,15 @@ IMMUTABLE = frozenset(
     }
 )
 """Fixed once the table has a snapshot."""
-_ALWAYS = "type"
+_TYPE_OPTION = "type"
 """Fixed from the beginning: another kind of table lies otherwise."""
 
 
-def set_to(options: dict[str, str], before: TableOptions, key: str, value: Any, *, has_snapshots: Callable[[], bool]) -> None:
+def set_option(options: dict[str, str], before: TableOptions, key: str, value: Any, *, has_snapshots: Callable[[], bool]) -> None:
     """Puts an option among `options`. Raises `InvalidOption` where it is fixed or means nothing, `Unsupported`; `before` are the table's options until now."""
-    key, text = said(key, value)
+    key, text = normalize_option(key, value)
     check_supported({key: text})
-    old = _held(before.given, key)
+    old = _find_option(before.given, key)
     _check_fixed(before, key, old, text, has_snapshots)
     if old != text and has_snapshots():
         _check_mode(before, key, text)
@@ -64,7 +64,7 @@ def set_to(options: dict[str, str], before: TableOptions, key: str, value: Any, 
 def reset(options: dict[str, str], before: TableOptions, key: str, *, has_snapshots: Callable[[], bool]) -> None:
     """Takes an option out of `options`; one that is not there is none to take. Raises `InvalidOption` where it is fixed."""
     key = key_of(key)
-    old = _held(before.given, key)
+    old = _find_option(before.given, key)
     _check_fixed(before, key, old, None, has_snapshots)
     if old is not None and has_snapshots():
         if key == "bucket":
@@ -74,7 +74,7 @@ def reset(options: dict[str, str], before: TableOptions, key: str, *, has_snapsh
         options.pop(name, None)
 
 
-def _held(given: dict[str, str] | Any, key: str) -> str | None:
+def _find_option(given: dict[str, str] | Any, key: str) -> str | None:
     return next((given[name] for name in names_of(key) if name in given), None)
 
 
@@ -85,11 +85,11 @@ def _value(key: str, text: str | None) -> Any:
 
 
 def _check_fixed(before: TableOptions, key: str, old: str | None, new: str | None, has_snapshots: Callable[[], bool]) -> None:
-    if old == new or (key in BY_KEY and old is not None and _same(key, old, new)):
+    if old == new or (key in BY_KEY and old is not None and _is_same_value(key, old, new)):
         return
-    if key == _ALWAYS and not _same(key, old, new):
+    if key == _TYPE_OPTION and not _is_same_value(key, old, new):
         raise InvalidOption(f"Change 'type' is not supported yet. The table is a {before.type}; make another of the kind you want", key=key, value=new)
-    if key in IMMUTABLE and has_snapshots():
+    if key in IMMUTABLE_OPTIONS and has_snapshots():
         held = "not set" if old is None else repr(old)
         raise InvalidOption(
             f"Change '{key}' is not supported yet. It is {held}, and fixed since the table has snapshots: make a new table and write the rows there",
@@ -98,7 +98,7 @@ def _check_fixed(before: TableOptions, key: str, old: str | None, new: str | Non
         )
 
 
-def _same(key: str, old: str | None, new: str | None) -> bool:
+def _is_same_value(key: str, old: str | None, new: str | None) -> bool:
     """Whether two texts of an option mean the same, no text meaning its default."""
     try:
         return bool(_value(key, old) == _value(key, new))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakekit.codec.avro_container import codec_named
-from lakekit.data_file.file_metadata import checked_mode
+from lakekit.data_file.file_metadata import parse_stats_mode
 from lakekit.errors import InvalidOption, Unsupported
 from lakekit.format import orc_write, parquet_writer
 from lakekit.types import STRINGS
@@ -67,7 +67,7 @@ def _check_levels(schema: TableSchema, options: TableOptions) -> None:
 
 def _check_statistics(schema: TableSchema, options: TableOptions) -> None:
     for mode, key in _statistics_modes(schema, options):
-        checked_mode(mode, key)
+        parse_stats_mode(mode, key)
 
 
 def _statistics_modes(schema: TableSchema, options: TableOptions) -> Iterator[tuple[str, str]]:

@@ -15,9 +15,9 @@ import difflib
 from typing import TYPE_CHECKING, Any
 
 from lakekit.errors import InvalidOption
-from lakekit.model.locations import ALLOWED
-from lakekit.options.definitions import ELSEWHERE, FIELD_OPTIONS, SEQUENCE_GROUP
-from lakekit.options.table_options import BY_KEY, FIELD_KEYS, OLDER, is_known, normalize_keys, own_key, spell
+from lakekit.model.locations import ALLOWED_LOCATIONS
+from lakekit.options.definitions import FIELD_OPTIONS, IGNORED_KEYS, SEQUENCE_GROUP
+from lakekit.options.table_options import BY_KEY, FIELD_KEYS, OLDER_KEYS, is_known, normalize_keys, own_key, spell
 from lakekit.secret_names import HIDDEN, is_secret
 from lakekit.world import warn_user
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from lakekit.options.option import Option
 
 FIELDS = "fields."
-_FORMER = {"deletion-vectors": "deletion-vectors.enabled"}
+_FORMER_KEYS = {"deletion-vectors": "deletion-vectors.enabled"}
 """What older documents called an option that no release ever read under that name."""
 _FORMER_FUNCTIONS = {"first_not_null_value": "first_non_null_value"}
 _LISTS = frozenset({"bucket-key", "upsert-key", *(key for key, (_, option) in BY_KEY.items() if option.type == "names")})
 _FIELD_LISTS = frozenset({option.key for option in FIELD_OPTIONS.values() if option.type == "names"})
 _FUNCTIONS = ("aggregate-function", "default-aggregate-function")
-_NEAR = 0.8
-_PLAIN = ("boolean", "integer", "long", "number")
+_MIN_SIMILARITY = 0.8
+_STRIPPED_TYPES = ("boolean", "integer", "long", "number")
 
 
 def texts_of(options: Mapping[str, Any] | None) -> dict[str, str]:
@@ -43,7 +43,7 @@ def texts_of(options: Mapping[str, Any] | None) -> dict[str, str]:
     for given, value in normalize_keys(options or {}).items():
         if value is None:
             continue
-        key, text = said(given, value)
+        key, text = normalize_option(given, value)
         if found.get(key, text) != text:
             shown = HIDDEN if is_secret(key) else found[key]
             raise InvalidOption(f"option {key!r} is given twice, as {shown!r} and, under the name {given!r}, as {text!r}", key=key, value=text)
@@ -51,34 +51,34 @@ def texts_of(options: Mapping[str, Any] | None) -> dict[str, str]:
     return found
 
 
-def said(given: str, value: Any) -> tuple[str, str]:
+def normalize_option(given: str, value: Any) -> tuple[str, str]:
     """Today's key of one option, and its checked text."""
     key = key_of(given)
-    if key == ALLOWED:
-        msg = f"{ALLOWED} is the caller's, and is kept in no table: give it to lk.open(options=) or lk.connect(options=)"
+    if key == ALLOWED_LOCATIONS:
+        msg = f"{ALLOWED_LOCATIONS} is the caller's, and is kept in no table: give it to lk.open(options=) or lk.connect(options=)"
         raise InvalidOption(msg, key=key, value=None)
     if not is_known(key):
         _warn_near(key)
-        return key, _plain(key, value)
+        return key, _value_text(key, value)
     text = spell(key, value)
     option = _field_option(key)
     if option == SEQUENCE_GROUP or option in _FIELD_LISTS or key in _LISTS or (key.startswith("file-index.") and key.endswith(".columns")):
-        text = listed(text)
+        text = strip_name_list(text)
     elif option in FIELD_KEYS:
-        text = _canonical(FIELD_OPTIONS[FIELD_KEYS[option]], text, key)
+        text = _canonical_text(FIELD_OPTIONS[FIELD_KEYS[option]], text, key)
     elif key in BY_KEY:
-        text = _canonical(BY_KEY[key][1], text, key)
+        text = _canonical_text(BY_KEY[key][1], text, key)
     if option in _FUNCTIONS or key == "fields.default-aggregate-function":
         text = _FORMER_FUNCTIONS.get(text.strip(), text.strip())
     return key, text
 
 
-def _canonical(option: Option, text: str, key: str) -> str:
+def _canonical_text(option: Option, text: str, key: str) -> str:
     """A choice as the reference spells it (it takes no other spelling), and no blanks around numbers and words."""
     value = option.value(text, key)
     if option.type == "choice":
         return str(value)
-    return text.strip() if option.type in _PLAIN else text
+    return text.strip() if option.type in _STRIPPED_TYPES else text
 
 
 def key_of(given: str) -> str:
@@ -87,18 +87,18 @@ def key_of(given: str) -> str:
         msg = f"an option's key is a text; found {type(given).__name__}"
         raise TypeError(msg)
     key = own_key(given.strip())
-    key = _FORMER.get(key, key)
+    key = _FORMER_KEYS.get(key, key)
     if key.startswith(FIELDS) and key.endswith("." + SEQUENCE_GROUP):
-        return f"{FIELDS}{listed(key[len(FIELDS) : -len(SEQUENCE_GROUP) - 1])}.{SEQUENCE_GROUP}"
+        return f"{FIELDS}{strip_name_list(key[len(FIELDS) : -len(SEQUENCE_GROUP) - 1])}.{SEQUENCE_GROUP}"
     return key
 
 
 def names_of(key: str) -> tuple[str, ...]:
     """Every key under which a schema file may hold an option: its own and older ones."""
-    return (key, *(old for old, now in OLDER.items() if now == key))
+    return (key, *(old for old, now in OLDER_KEYS.items() if now == key))
 
 
-def listed(text: str) -> str:
+def strip_name_list(text: str) -> str:
     """Names between commas, without blanks around them."""
     return ",".join(name.strip() for name in text.split(","))
 
@@ -107,7 +107,7 @@ def _field_option(key: str) -> str | None:
     return key.rpartition(".")[2] if key.startswith(FIELDS) else None
 
 
-def _plain(key: str, value: object) -> str:
+def _value_text(key: str, value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if not isinstance(value, (str, int, float)):
@@ -117,12 +117,12 @@ def _plain(key: str, value: object) -> str:
 
 def _warn_near(key: str) -> None:
     """Says which known option an unknown one resembles."""
-    known = [*BY_KEY, *OLDER, *ELSEWHERE]
+    known = [*BY_KEY, *OLDER_KEYS, *IGNORED_KEYS]
     if key.startswith(FIELDS) and key.count(".") >= 2:
         column, _, option = key.rpartition(".")
         known = [f"{column}.{name}" for name in (*FIELD_KEYS, SEQUENCE_GROUP)]
         near = [f"{column}.{name}" for name in difflib.get_close_matches(option, [*FIELD_KEYS, SEQUENCE_GROUP], n=1, cutoff=0.6)]
     else:
-        near = difflib.get_close_matches(key.lower(), known, n=1, cutoff=_NEAR)
+        near = difflib.get_close_matches(key.lower(), known, n=1, cutoff=_MIN_SIMILARITY)
     if near:
         warn_user(f"no option is called {key!r}; did you mean {near[0]!r}? The key is kept as it is; lk.options() lists those that mean something")

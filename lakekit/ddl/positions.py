@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
 _TIMES = ("scan.timestamp-millis", "scan.timestamp")
 _INCREMENTS = ("incremental-between", "incremental-between-timestamp", "incremental-to-auto-tag")
-_SNAPSHOT, _TAG, _CREATED, _WATERMARK = "scan.snapshot-id", "scan.tag-name", "scan.file-creation-time-millis", "scan.watermark"
+_SNAPSHOT, _TAG, _CREATION_TIME, _WATERMARK = "scan.snapshot-id", "scan.tag-name", "scan.file-creation-time-millis", "scan.watermark"
 _EXACTLY_ONE: Mapping[str, tuple[str, ...]] = {
     "from-timestamp": _TIMES,
     "from-snapshot": (_SNAPSHOT, _TAG, _WATERMARK),
     "incremental": _INCREMENTS,
 }
-_REQUIRED = {"from-snapshot-full": _SNAPSHOT, "from-file-creation-time": _CREATED}
-_FOREIGN: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "from-timestamp": ((_SNAPSHOT, _CREATED, _TAG, *_INCREMENTS), _TIMES),
-    "from-snapshot": ((*_TIMES, _CREATED, *_INCREMENTS), (_SNAPSHOT, _TAG)),
-    "incremental": ((_SNAPSHOT, *_TIMES, _CREATED, _TAG), _INCREMENTS),
-    "from-snapshot-full": ((*_TIMES, _CREATED, _TAG, *_INCREMENTS), (_SNAPSHOT,)),
-    "from-file-creation-time": ((_SNAPSHOT, *_TIMES, _TAG, *_INCREMENTS), (_CREATED,)),
+_REQUIRED_OPTIONS = {"from-snapshot-full": _SNAPSHOT, "from-file-creation-time": _CREATION_TIME}
+_MODE_OPTIONS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "from-timestamp": ((_SNAPSHOT, _CREATION_TIME, _TAG, *_INCREMENTS), _TIMES),
+    "from-snapshot": ((*_TIMES, _CREATION_TIME, *_INCREMENTS), (_SNAPSHOT, _TAG)),
+    "incremental": ((_SNAPSHOT, *_TIMES, _CREATION_TIME, _TAG), _INCREMENTS),
+    "from-snapshot-full": ((*_TIMES, _CREATION_TIME, _TAG, *_INCREMENTS), (_SNAPSHOT,)),
+    "from-file-creation-time": ((_SNAPSHOT, *_TIMES, _TAG, *_INCREMENTS), (_CREATION_TIME,)),
 }
 """By mode: the keys it may not have, and those it may."""
-_OTHERWISE = (*_TIMES, _CREATED, _SNAPSHOT, _TAG, *_INCREMENTS)
+_POSITION_OPTIONS = (*_TIMES, _CREATION_TIME, _SNAPSHOT, _TAG, *_INCREMENTS)
 
 
 def mode_of(options: TableOptions) -> str:
@@ -45,7 +45,7 @@ def mode_of(options: TableOptions) -> str:
         return "from-timestamp"
     if any(key in given for key in (_SNAPSHOT, _TAG, _WATERMARK, "scan.version")):
         return "from-snapshot"
-    if _CREATED in given:
+    if _CREATION_TIME in given:
         return "from-file-creation-time"
     if "scan.creation-time-millis" in given:
         return "from-creation-timestamp"
@@ -59,17 +59,17 @@ def check_positions(options: TableOptions) -> None:
     if mode in _EXACTLY_ONE and sum(key in given for key in _EXACTLY_ONE[mode]) != 1:
         keys = _EXACTLY_ONE[mode]
         raise InvalidOption(
-            f"must set only one key in [{','.join(keys)}] when you use {upper} for scan.mode", key=_first(keys, given) or "scan.mode", value=mode
+            f"must set only one key in [{','.join(keys)}] when you use {upper} for scan.mode", key=_find_first_key(keys, given) or "scan.mode", value=mode
         )
-    if mode in _REQUIRED and _REQUIRED[mode] not in given:
-        raise InvalidOption(f"{_REQUIRED[mode]} can not be null when you use {upper} for scan.mode", key=_REQUIRED[mode])
-    if mode in _FOREIGN:
-        foreign, own = _FOREIGN[mode]
-        if (key := _first(foreign, given)) is not None:
+    if mode in _REQUIRED_OPTIONS and _REQUIRED_OPTIONS[mode] not in given:
+        raise InvalidOption(f"{_REQUIRED_OPTIONS[mode]} can not be null when you use {upper} for scan.mode", key=_REQUIRED_OPTIONS[mode])
+    if mode in _MODE_OPTIONS:
+        foreign, own = _MODE_OPTIONS[mode]
+        if (key := _find_first_key(foreign, given)) is not None:
             raise InvalidOption(f"[{key}] must be null when you set [{','.join(own)}]; a read starts at one place: remove one", key=key, value=given[key])
-    elif (key := _first(_OTHERWISE, given)) is not None:
+    elif (key := _find_first_key(_POSITION_OPTIONS, given)) is not None:
         raise InvalidOption(f"{key} must be null when you use {upper} for scan.mode; set the mode that takes it, or remove the key", key=key, value=given[key])
 
 
-def _first(keys: Sequence[str], given: Mapping[str, str]) -> str | None:
+def _find_first_key(keys: Sequence[str], given: Mapping[str, str]) -> str | None:
     return next((key for key in keys if key in given), None)

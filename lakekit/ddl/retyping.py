@@ -42,7 +42,7 @@ class TypeChangeRules:
                 if part(held.key).as_nullable() != part(want.key).as_nullable():
                     raise SchemaMismatch(f"Cannot update key type of column {column} from {held.key} type to {want.key} type", column=column)
                 return replace(held, nullable=nullable, value=self.of(part(held.value), part(want.value), f"{column}.value"))
-        if not casting.allowed(held, want, explicit=self.explicit):
+        if not casting.is_allowed(held, want, explicit=self.explicit):
             raise casting.lossy_refused(held, want, column, explicit=self.explicit)
         return replace(want, nullable=nullable)
 

@@ -141,17 +141,17 @@ def path_of(name: str) -> Path:
     return tuple(found)
 
 
-def shown(path: Path) -> str:
+def join_path(path: Path) -> str:
     """A path as a name."""
     return ".".join(path)
 
 
-def _place(after: str | None, before: str | None, *, first: bool, last: bool) -> ColumnPosition | None:
+def _column_position(after: str | None, before: str | None, *, first: bool, last: bool) -> ColumnPosition | None:
     given = [
         place
         for place, said in (
-            (ColumnPosition(where="after", column=None if after is None else shown(path_of(after))), after is not None),
-            (ColumnPosition(where="before", column=None if before is None else shown(path_of(before))), before is not None),
+            (ColumnPosition(where="after", column=None if after is None else join_path(path_of(after))), after is not None),
+            (ColumnPosition(where="before", column=None if before is None else join_path(path_of(before))), before is not None),
             (ColumnPosition(where="first"), first),
             (ColumnPosition(where="last"), last),
         )
@@ -182,7 +182,7 @@ def add_column(
     `type`: Paimon type text or a Polars type. `default`: the text of the value that later rows get which lack the column. Raises `SchemaMismatch` for a text
     that names no type, `TypeError` for two places.
     """
-    place = _place(after, before, first=first, last=last)
+    place = _column_position(after, before, first=first, last=last)
     return AddColumn(path=path_of(name), type=type_of(type, name), place=place, default=default, comment=comment)
 
 
@@ -221,11 +221,11 @@ def update_default(name: str, default: str | None) -> UpdateDefault:
 
 def move_column(name: str, *, after: str | None = None, before: str | None = None, first: bool = False, last: bool = False) -> MoveColumn:
     """Moves a column of the table, for `t.alter`. Raises `TypeError` unless exactly one place is named."""
-    place = _place(after, before, first=first, last=last)
+    place = _column_position(after, before, first=first, last=last)
     if place is None:
         msg = "a column is moved to a place: give one of after=, before=, first=True, last=True"
         raise TypeError(msg)
-    return MoveColumn(name=shown(path_of(name)), place=place)
+    return MoveColumn(name=join_path(path_of(name)), place=place)
 
 
 def set_option(key: str, value: Any) -> SetOption:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakekit.data_file.indexing import indexes_of, unread
+from lakekit.data_file.indexing import indexes_of, unread_options
 from lakekit.ddl import positions, table_definition
 from lakekit.ddl.formats import check_formats
 from lakekit.ddl.merging import check_merging
@@ -53,29 +53,29 @@ def check(schema: TableSchema, where: str, *, has_branch: Callable[[str], bool] 
     _check_branches(options, has_branch)
 
 
-def _refused(words: str, key: str, options: TableOptions) -> InvalidOption:
+def _invalid_option(words: str, key: str, options: TableOptions) -> InvalidOption:
     return InvalidOption(words, key=key, value=options.given.get(key))
 
 
 def _check_producer(schema: TableSchema, options: TableOptions) -> None:
     producer = options.changelog_producer
     if not schema.primary_keys and producer != "none":
-        raise _refused("Can not set changelog-producer on table without primary keys, please define primary keys.", "changelog-producer", options)
+        raise _invalid_option("Can not set changelog-producer on table without primary keys, please define primary keys.", "changelog-producer", options)
     if options.streaming_read_overwrite and producer in ("full-compaction", "lookup"):
-        raise _refused(
+        raise _invalid_option(
             "Cannot set streaming-read-overwrite to true when changelog producer is full-compaction or lookup because it will read duplicated changes.",
             "streaming-read-overwrite",
             options,
         )
     if options.streaming_read_overwrite and not schema.primary_keys:
-        raise _refused(
+        raise _invalid_option(
             "Doesn't support streaming read the changes from overwrite when the primary keys are not defined. "
             "Please use streaming-read-append-overwrite to enable the streaming read overwrite commit for append table.",
             "streaming-read-overwrite",
             options,
         )
     if options.merge_engine == "first-row" and producer not in ("none", "lookup"):
-        raise _refused("Only support 'none' and 'lookup' changelog-producer on FIRST_ROW merge engine", "changelog-producer", options)
+        raise _invalid_option("Only support 'none' and 'lookup' changelog-producer on FIRST_ROW merge engine", "changelog-producer", options)
 
 
 def _check_retention(options: TableOptions) -> None:
@@ -83,16 +83,16 @@ def _check_retention(options: TableOptions) -> None:
     for kind, low, high in (("snapshot", options.snapshot_num_retained_min, options.snapshot_num_retained_max), ("changelog", fewest, most)):
         key = f"{kind}.num-retained.min"
         if low < 1:
-            raise _refused(f"{key} should be at least 1; it is {low}", key, options)
+            raise _invalid_option(f"{key} should be at least 1; it is {low}", key, options)
         if low > high:
-            raise _refused(f"{key} should not be larger than {kind}.num-retained.max; they are {low} and {high}", key, options)
+            raise _invalid_option(f"{key} should not be larger than {kind}.num-retained.max; they are {low} and {high}", key, options)
     if options.target_file_row_num < 1:
-        raise _refused("target-file-row-num should be at least 1", "target-file-row-num", options)
+        raise _invalid_option("target-file-row-num should be at least 1", "target-file-row-num", options)
 
 
 def _check_expiry(schema: TableSchema, options: TableOptions) -> None:
     if "partition.expiration-time" in options.given and not schema.partition_keys:
-        raise _refused("Can not set 'partition.expiration-time' for non-partitioned table.", "partition.expiration-time", options)
+        raise _invalid_option("Can not set 'partition.expiration-time' for non-partitioned table.", "partition.expiration-time", options)
     name = options.record_level_time_field
     if name is None:
         return
@@ -109,7 +109,7 @@ def _check_columns(schema: TableSchema, options: TableOptions) -> None:
     if name is not None and not schema.has(name):
         raise ColumnNotFound(f"Rowkind field: '{name}' can not be found in table schema. Columns are {', '.join(schema.names)}", name=name)
     if options.table_read_sequence_number_enabled and not schema.primary_keys:
-        raise _refused(
+        raise _invalid_option(
             "Cannot enable 'table-read.sequence-number.enabled' for non-primary-key table. Sequence number is only available for primary key tables.",
             "table-read.sequence-number.enabled",
             options,
@@ -119,29 +119,29 @@ def _check_columns(schema: TableSchema, options: TableOptions) -> None:
 def _check_ordering(schema: TableSchema, options: TableOptions) -> None:
     """Options that releases after 1.4.2 brought."""
     if options.primary_key_nullable and not schema.primary_keys:
-        raise _refused("Option 'primary-key.nullable' can only be enabled for a table with primary keys.", "primary-key.nullable", options)
+        raise _invalid_option("Option 'primary-key.nullable' can only be enabled for a table with primary keys.", "primary-key.nullable", options)
     if not options.sequence_snapshot_ordering:
         return
     key = "sequence.snapshot-ordering"
     if not schema.primary_keys:
-        raise _refused(f"{key} requires a primary-key table", key, options)
+        raise _invalid_option(f"{key} requires a primary-key table", key, options)
     if options.sequence_field:
-        raise _refused(f"{key} and sequence.field are mutually exclusive", key, options)
+        raise _invalid_option(f"{key} and sequence.field are mutually exclusive", key, options)
     if not options.write_only:
-        raise _refused(f"{key} requires write-only = true", key, options)
+        raise _invalid_option(f"{key} requires write-only = true", key, options)
 
 
 def _check_deletion_vectors(options: TableOptions) -> None:
     if not options.deletion_vectors_enabled:
         return
     if options.changelog_producer == "full-compaction":
-        raise _refused(
+        raise _invalid_option(
             "Deletion vectors mode is only supported for NONE/INPUT/LOOKUP changelog producer now. Choose one of those, or leave vectors off",
             "deletion-vectors.enabled",
             options,
         )
     if options.merge_engine == "first-row":
-        raise _refused(
+        raise _invalid_option(
             "First row merge engine does not need deletion vectors because there is no deletion of old data in this merge engine.",
             "deletion-vectors.enabled",
             options,
@@ -151,26 +151,30 @@ def _check_deletion_vectors(options: TableOptions) -> None:
 def _check_append_features(schema: TableSchema, options: TableOptions) -> None:
     if options.row_tracking_enabled:
         if options.bucket != -1:
-            raise _refused("Cannot define bucket for row tracking table, it only support bucket = -1", "bucket", options)
+            raise _invalid_option("Cannot define bucket for row tracking table, it only support bucket = -1", "bucket", options)
         if schema.primary_keys:
-            raise _refused("Cannot define primary-key for row tracking table. Leave the key or row-tracking.enabled out", "row-tracking.enabled", options)
+            raise _invalid_option(
+                "Cannot define primary-key for row tracking table. Leave the key or row-tracking.enabled out", "row-tracking.enabled", options
+            )
     if options.clustering_incremental:
         key = "clustering.incremental"
         if schema.primary_keys:
-            raise _refused("Cannot define primary-key for incremental clustering table. Leave the key or clustering.incremental out", key, options)
+            raise _invalid_option("Cannot define primary-key for incremental clustering table. Leave the key or clustering.incremental out", key, options)
         if options.bucket != -1 and options.bucket_append_ordered:
-            raise _refused("bucket-append-ordered must be false for incremental clustering table.", key, options)
+            raise _invalid_option("bucket-append-ordered must be false for incremental clustering table.", key, options)
         if options.bucket != -1 and options.deletion_vectors_enabled:
-            raise _refused("Cannot enable deletion-vectors for incremental clustering table which bucket is not -1.", key, options)
+            raise _invalid_option("Cannot enable deletion-vectors for incremental clustering table which bucket is not -1.", key, options)
 
 
 def _check_branches(options: TableOptions, has_branch: Callable[[str], bool]) -> None:
     given = {key: options.given.get(key, "").strip() for key in ("scan.fallback-branch", "scan.primary-branch")}
     if all(given.values()):
-        raise _refused("Cannot set both 'scan.fallback-branch' and 'scan.primary-branch' at the same time.", "scan.fallback-branch", options)
+        raise _invalid_option("Cannot set both 'scan.fallback-branch' and 'scan.primary-branch' at the same time.", "scan.fallback-branch", options)
     for key, branch in given.items():
         if branch and not has_branch(branch):
-            raise _refused(f"Cannot set '{key}' = '{branch}' because the branch '{branch}' does not exist. t.create_branch({branch!r}) makes it", key, options)
+            raise _invalid_option(
+                f"Cannot set '{key}' = '{branch}' because the branch '{branch}' does not exist. t.create_branch({branch!r}) makes it", key, options
+            )
 
 
 # ---- what only a write would notice ----------------------------------------------------------------------------------------------------------
@@ -183,12 +187,12 @@ def check_writable(schema: TableSchema, before: TableSchema | None = None) -> No
 
     Raises: `InvalidOption`, `Unsupported`.
     """
-    problem = _unwritable(schema)
-    if problem is not None and (before is None or _unwritable(before) is None):
+    problem = _find_write_problem(schema)
+    if problem is not None and (before is None or _find_write_problem(before) is None):
         raise problem
 
 
-def _unwritable(schema: TableSchema) -> LakekitError | None:
+def _find_write_problem(schema: TableSchema) -> LakekitError | None:
     if schema.primary_keys:
         merge_rule = rule.merge_spec_from_options(schema)
         for name in merge_rule.functions:
@@ -218,4 +222,4 @@ def doubts(schema: TableSchema) -> Iterator[str]:
         indexes = indexes_of(schema, options)
     except LakekitError:
         return
-    yield from unread(indexes, options)
+    yield from unread_options(indexes, options)

@@ -12,12 +12,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from lakekit.ddl.apply_changes import applied
+from lakekit.ddl.apply_changes import apply_changes
 from lakekit.ddl.defaults import check_default
 from lakekit.ddl.options_given import texts_of
 from lakekit.ddl.schema_changes import SetOption
 from lakekit.ddl.schema_validation import check, check_writable, doubts
-from lakekit.ddl.table_definition import drafted
+from lakekit.ddl.table_definition import define_table
 from lakekit.errors import Corrupt, InvalidOption, RetriesExhausted, SchemaMismatch, TableAlreadyExists, Unsupported
 from lakekit.metadata import keeper, schemas, snapshots
 from lakekit.model.table_paths import is_plain
@@ -52,18 +52,18 @@ def create(
 ) -> TableSchema:
     """Writes `schema-0`.
 
-    Raises `TableAlreadyExists`, and whatever `drafted` and `check` raise of a schema that makes no sense; then nothing was written. `CommitStateUnknown`
+    Raises `TableAlreadyExists`, and whatever `define_table` and `check` raise of a schema that makes no sense; then nothing was written. `CommitStateUnknown`
     where nobody can tell.
     """
     if schemas.ids(ground):
-        raise exists(ground)
-    made = first(ground, fields, primary_keys=primary_keys, partition_keys=partition_keys, options=options, comment=comment)
+        raise table_already_exists(ground)
+    made = make_first_schema(ground, fields, primary_keys=primary_keys, partition_keys=partition_keys, options=options, comment=comment)
     put_first(ground, made)
     warn(made)
     return made
 
 
-def first(
+def make_first_schema(
     ground: TableLocation,
     fields: Iterable[Field],
     *,
@@ -79,7 +79,7 @@ def first(
         raise InvalidOption("The value of auto-create property should be false. lk.create makes the table itself", key="auto-create", value="true")
     if (kind := texts.get("type", "")) in MADE_BY_CATALOGS:
         raise Unsupported(f"{ground.name} would be of type {kind}, whose rows no manifest lists: {MADE_BY_CATALOGS[kind]} makes such tables", feature=kind)
-    draft = drafted(numbered, partition_keys, primary_keys, texts)
+    draft = define_table(numbered, partition_keys, primary_keys, texts)
     for part in draft.fields:
         check_default(part.type, part.default, part.name)
     made = TableSchema(
@@ -104,22 +104,22 @@ def put_first(ground: TableLocation, made: TableSchema) -> None:
     """Writes the first schema of a table, where there is none. Raises `TableAlreadyExists`, `CommitStateUnknown`."""
     with keeper.catalog_lock(ground) as claim:
         claim.check()
-        if not create_exclusive(ground.storage, ground.layout.schema(made.id), _bytes(made), held=keeper.held(claim)):
-            raise exists(ground)
+        if not create_exclusive(ground.storage, ground.layout.schema(made.id), _bytes(made), held=keeper.lock_check(claim)):
+            raise table_already_exists(ground)
 
 
 def alter(handle: TableContext, changes: Sequence[TableChange]) -> TableSchema:
-    """Writes the next schema: all the changes, or none. Raises what `applied` and `check` raise, `RetriesExhausted` when others never stop writing theirs."""
+    """Writes the next schema: all the changes, or none. Raises what `apply_changes` and `check` raise, `RetriesExhausted` when others never stop writing theirs."""
     with keeper.catalog_lock(handle) as claim:
-        made = _next(handle.ground, changes, claim)
+        made = _write_next_schema(handle.ground, changes, claim)
     keeper.schema_changed(handle, made)
     if any(isinstance(change, SetOption) for change in changes):
         warn(made)
     return made
 
 
-def planned(place: TableLocation, changes: Sequence[TableChange]) -> TableSchema:
-    """The next schema as `alter` would write it now; nothing is written. Raises what `applied` and `check` raise."""
+def plan_next_schema(place: TableLocation, changes: Sequence[TableChange]) -> TableSchema:
+    """The next schema as `alter` would write it now; nothing is written. Raises what `apply_changes` and `check` raise."""
     known: list[bool] = []
 
     def has_snapshots() -> bool:
@@ -131,17 +131,17 @@ def planned(place: TableLocation, changes: Sequence[TableChange]) -> TableSchema
         return is_plain(name) and bool(schemas.ids(replace(place, layout=place.layout.on_branch(name))))
 
     before = schemas.latest(place)
-    made = applied(before, changes, has_snapshots=has_snapshots, time_ms=place.world.now_ms())
+    made = apply_changes(before, changes, has_snapshots=has_snapshots, time_ms=place.world.now_ms())
     check(made, place.name, has_branch=has_branch)
     check_writable(made, before)
     return made
 
 
-def _next(place: TableLocation, changes: Sequence[TableChange], claim: HeldLock) -> TableSchema:
+def _write_next_schema(place: TableLocation, changes: Sequence[TableChange], claim: HeldLock) -> TableSchema:
     for _ in range(MOST_RACES):
-        made = planned(place, changes)
+        made = plan_next_schema(place, changes)
         claim.check()
-        if create_exclusive(place.storage, place.layout.schema(made.id), _bytes(made), held=keeper.held(claim)):
+        if create_exclusive(place.storage, place.layout.schema(made.id), _bytes(made), held=keeper.lock_check(claim)):
             return made
     raise RetriesExhausted(f"{place.name}: {MOST_RACES} times another writer made the next schema first; nothing was changed, try again")
 
@@ -160,7 +160,7 @@ def _bytes(schema: TableSchema) -> bytes:
     return data
 
 
-def exists(ground: TableLocation) -> TableAlreadyExists:
+def table_already_exists(ground: TableLocation) -> TableAlreadyExists:
     """The error of a location that has a table."""
     return TableAlreadyExists(
         f'"{ground.layout.root}" holds a table: Schema in filesystem exists, creation is not allowed. Open it with lk.open, or pass if_not_exists=True',

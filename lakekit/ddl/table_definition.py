@@ -26,7 +26,7 @@ SYSTEM_NAMES = ("_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "rowkind", "_ROW_ID
 ROW_KIND = "_row_kind"
 """The column under which rows say what they do, going in and coming out."""
 KEY_PREFIX = "_KEY_"
-_KEYLESS = {"MAP": "MapType", "ARRAY": "ArrayType", "ROW": "RowType", "MULTISET": "MultisetType"}
+_UNSUPPORTED_KEY_TYPES = {"MAP": "MapType", "ARRAY": "ArrayType", "ROW": "RowType", "MULTISET": "MultisetType"}
 _NESTED_BUCKET_KEYS = ("ARRAY", "MULTISET", "MAP", "ROW")
 
 
@@ -40,7 +40,7 @@ class TableDefinition:
     options: Mapping[str, str]
 
 
-def drafted(fields: Iterable[Field], partition_keys: Iterable[str], primary_keys: Iterable[str], options: Mapping[str, str]) -> TableDefinition:
+def define_table(fields: Iterable[Field], partition_keys: Iterable[str], primary_keys: Iterable[str], options: Mapping[str, str]) -> TableDefinition:
     """Columns and keys put together: keys given as options become keys, and columns of the primary key NOT NULL, or nullable under `primary-key.nullable`.
 
     Raises `ColumnAlreadyExists`, `ColumnNotFound` and `InvalidOption` as the reference does.
@@ -50,18 +50,19 @@ def drafted(fields: Iterable[Field], partition_keys: Iterable[str], primary_keys
     primary = _from_option("primary-key", "primary key", tuple(primary_keys), left)
     columns = tuple(fields)
     names = [part.name for part in columns]
-    if twice := _twice(names):
+    if twice := _find_duplicates(names):
         raise ColumnAlreadyExists(
-            f"Table column {shown(names)} must not contain duplicate fields. Found: {shown(twice)}; give every column a name of its own", name=twice[0]
+            f"Table column {format_list(names)} must not contain duplicate fields. Found: {format_list(twice)}; give every column a name of its own",
+            name=twice[0],
         )
     _check_keys("Partition key", "all partition fields", partitions, names)
     _check_keys("Primary key", "all primary key constraint", primary, names)
     nullable = TableOptions.parse(left).primary_key_nullable  # an option of later engines, which 1.4.2 does not know (`Schema.normalizeFields`)
-    fixed = tuple(_keyed(part, nullable=nullable) if part.name in primary else part for part in columns)
+    fixed = tuple(_with_key_nullability(part, nullable=nullable) if part.name in primary else part for part in columns)
     return TableDefinition(fields=fixed, partition_keys=partitions, primary_keys=primary, options=left)
 
 
-def _keyed(part: Field, *, nullable: bool) -> Field:
+def _with_key_nullability(part: Field, *, nullable: bool) -> Field:
     if part.nullable == nullable:
         return part
     return replace(part, type=part.type.as_nullable() if nullable else part.type.not_null())
@@ -72,7 +73,7 @@ def _from_option(key: str, words: str, given: tuple[str, ...], options: dict[str
         return given
     if given:
         raise InvalidOption(
-            f"Cannot define {words} on DDL and table options at the same time. The option says {options[key]!r}, the call {shown(given)}: leave one out",
+            f"Cannot define {words} on DDL and table options at the same time. The option says {options[key]!r}, the call {format_list(given)}: leave one out",
             key=key,
             value=options[key],
         )
@@ -80,17 +81,17 @@ def _from_option(key: str, words: str, given: tuple[str, ...], options: dict[str
 
 
 def _check_keys(what: str, all_of: str, keys: Sequence[str], names: Sequence[str]) -> None:
-    if twice := _twice(keys):
-        raise ColumnAlreadyExists(f"{what} constraint {shown(keys)} must not contain duplicate columns. Found: {shown(twice)}", name=twice[0])
+    if twice := _find_duplicates(keys):
+        raise ColumnAlreadyExists(f"{what} constraint {format_list(keys)} must not contain duplicate columns. Found: {format_list(twice)}", name=twice[0])
     if absent := [key for key in keys if key not in names]:
-        raise ColumnNotFound(f"Table column {shown(names)} should include {all_of} {shown(keys)}: there is no column {absent[0]!r}", name=absent[0])
+        raise ColumnNotFound(f"Table column {format_list(names)} should include {all_of} {format_list(keys)}: there is no column {absent[0]!r}", name=absent[0])
 
 
-def _twice(names: Iterable[str]) -> list[str]:
+def _find_duplicates(names: Iterable[str]) -> list[str]:
     return [name for name, times in Counter(names).items() if times > 1]
 
 
-def shown(names: Iterable[object]) -> str:
+def format_list(names: Iterable[object]) -> str:
     """Names as the reference prints a list."""
     return f"[{', '.join(map(str, names))}]"
 
@@ -102,7 +103,7 @@ def check_keys(schema: TableSchema) -> None:
     """Whether some key is left inside a partition, and every key has a type that keys may have."""
     if schema.primary_keys and not schema.trimmed_primary_keys:
         raise InvalidOption(
-            f"Primary key constraint {shown(schema.primary_keys)} should not be same with partition fields {shown(schema.partition_keys)}, "
+            f"Primary key constraint {format_list(schema.primary_keys)} should not be same with partition fields {format_list(schema.partition_keys)}, "
             "this will result in only one record in a partition. Add a column to the primary key, or partition by fewer",
             key="primary-key",
         )
@@ -112,7 +113,7 @@ def check_keys(schema: TableSchema) -> None:
     _check_types(schema, upsert, "upsert key")
     if upsert and schema.primary_keys:
         raise InvalidOption(
-            f"Cannot define 'upsert-key' {shown(upsert)} with 'primary-key' {shown(schema.primary_keys)}. Leave upsert-key out",
+            f"Cannot define 'upsert-key' {format_list(upsert)} with 'primary-key' {format_list(schema.primary_keys)}. Leave upsert-key out",
             key="upsert-key",
             value=schema.options["upsert-key"],
         )
@@ -123,9 +124,9 @@ def _check_types(schema: TableSchema, names: Iterable[str], where: str) -> None:
         if not schema.has(name):
             raise ColumnNotFound(f"Cannot find field: {name}, named as {where}; columns are {', '.join(schema.names)}", name=name)
         root = schema.field(name).type.root
-        if root in _KEYLESS or root == "VARIANT":
+        if root in _UNSUPPORTED_KEY_TYPES or root == "VARIANT":
             raise SchemaMismatch(
-                f"The type {_KEYLESS.get(root, 'VariantType')} in {where} field {name} is unsupported; keys have no parts: use a column of a simple type",
+                f"The type {_UNSUPPORTED_KEY_TYPES.get(root, 'VariantType')} in {where} field {name} is unsupported; keys have no parts: use a column of a simple type",
                 column=name,
             )
 
@@ -137,7 +138,7 @@ def check_names(schema: TableSchema) -> None:
     for name in schema.names:
         if name in SYSTEM_NAMES or name == ROW_KIND:
             raise SchemaMismatch(
-                f"Field name[{name}] in schema cannot be exist in {shown((*SYSTEM_NAMES, ROW_KIND))}: rows carry columns of these names already; "
+                f"Field name[{name}] in schema cannot be exist in {format_list((*SYSTEM_NAMES, ROW_KIND))}: rows carry columns of these names already; "
                 "choose another name",
                 column=name,
             )
@@ -152,8 +153,10 @@ def check_names(schema: TableSchema) -> None:
 
 def _check_fields(column: str, names: Sequence[str]) -> None:
     """Fields of a ROW in a column, which the reference finds by name as it finds columns."""
-    if twice := _twice(names):
-        raise ColumnAlreadyExists(f"Field names must be unique. Found duplicates: {shown(twice)} in column {column}; rename one", name=f"{column}.{twice[0]}")
+    if twice := _find_duplicates(names):
+        raise ColumnAlreadyExists(
+            f"Field names must be unique. Found duplicates: {format_list(twice)} in column {column}; rename one", name=f"{column}.{twice[0]}"
+        )
     if any(not name.strip() for name in names):
         words = f"Field names must contain at least one non-whitespace character, and one in column {column} has none; give it a name"
         raise SchemaMismatch(words, column=column)
@@ -180,16 +183,18 @@ def check_bucket(schema: TableSchema, bucket: int, full_compaction: int | None) 
     text = schema.options.get("bucket-key")
     named = tuple(text.split(",")) if text and text.strip() else ()
     if absent := [name for name in named if not schema.has(name)]:
-        raise ColumnNotFound(f"Field names {shown(schema.names)} should contains all bucket keys {shown(named)}. No column {absent[0]!r}", name=absent[0])
+        raise ColumnNotFound(
+            f"Field names {format_list(schema.names)} should contains all bucket keys {format_list(named)}. No column {absent[0]!r}", name=absent[0]
+        )
     if any(name in schema.partition_keys for name in named):
         raise InvalidOption(
-            f"Bucket keys {shown(named)} should not in partition keys {shown(schema.partition_keys)}. Inside a partition those columns never differ",
+            f"Bucket keys {format_list(named)} should not in partition keys {format_list(schema.partition_keys)}. Inside a partition those columns never differ",
             key="bucket-key",
             value=text,
         )
     if schema.primary_keys and not set(named) <= set(schema.primary_keys):
         raise InvalidOption(
-            f"Primary keys {shown(schema.primary_keys)} should contains all bucket keys {shown(named)}. A key must find its bucket by itself",
+            f"Primary keys {format_list(schema.primary_keys)} should contains all bucket keys {format_list(named)}. A key must find its bucket by itself",
             key="bucket-key",
             value=text,
         )
@@ -217,4 +222,4 @@ def check_bucket(schema: TableSchema, bucket: int, full_compaction: int | None) 
             "You should define a 'bucket-key' for bucketed append mode. Set bucket-key to columns, or bucket to -1", key="bucket-key", value=text
         )
     if nested := [name for name in keys if schema.field(name).type.root in _NESTED_BUCKET_KEYS]:
-        raise InvalidOption(f"nested type can not in bucket-key, in your table these key are {shown(nested)}", key="bucket-key", value=text)
+        raise InvalidOption(f"nested type can not in bucket-key, in your table these key are {format_list(nested)}", key="bucket-key", value=text)

@@ -12,7 +12,7 @@ import polars as pl
 
 from lakekit.errors import SchemaMismatch
 from lakekit.read.expand import name_exactly
-from lakekit.read.user_expressions import format_expression, non_elementwise_reason, parsed, typed, unknown
+from lakekit.read.user_expressions import format_expression, make_column_not_found, non_elementwise_reason, parse_expression, resolve_expression
 from lakekit.write import dicts
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def assignments(given: Mapping[str, object], handle: TableContext, schema: Mappi
     found = {}
     for name, value in given.items():
         if not handle.schema.has(name):
-            raise unknown(name, list(handle.schema.names), handle.name, said)
+            raise make_column_not_found(name, list(handle.schema.names), handle.name, said)
         found[name] = _value(name, value, handle, schema, said=f"{said}[{name!r}]").alias(name)
     return found
 
@@ -40,8 +40,8 @@ def assignments(given: Mapping[str, object], handle: TableContext, schema: Mappi
 def _value(name: str, value: object, handle: TableContext, schema: Mapping[str, pl.DataType], *, said: str) -> pl.Expr:
     if not isinstance(value, (pl.Expr, str)):
         return pl.lit(dicts.frame([{name: value}], handle).get_column(name)).first()
-    expr = name_exactly(parsed(value, handle.name, said), schema) if isinstance(value, str) else value
-    expr, _ = typed(expr, schema, handle.name, said)
+    expr = name_exactly(parse_expression(value, handle.name, said), schema) if isinstance(value, str) else value
+    expr, _ = resolve_expression(expr, schema, handle.name, said)
     if (beyond := non_elementwise_reason(expr, schema)) is not None:
         raise SchemaMismatch(f"{said}={format_expression(expr)} for {handle.name} {beyond}. A new value is made of its own row alone", column=name)
     return expr

@@ -14,11 +14,11 @@ import numpy as np
 from lakekit.codec import hashing
 from lakekit.columns import cols
 from lakekit.data_file.paths import data_file_paths
-from lakekit.data_file.reader import refused
+from lakekit.data_file.reader import translate_polars_errors
 from lakekit.errors import Corrupt
 from lakekit.format.polars_types import polars_schema
 from lakekit.read import lazy, lazy_frames
-from lakekit.read.user_expressions import computed
+from lakekit.read.user_expressions import translate_compute_errors
 from lakekit.write import bucket_assigners
 
 if TYPE_CHECKING:
@@ -47,17 +47,17 @@ def check_places(plan: Plan, expr: pl.Expr | None) -> None:
 
 def _check_bucket(plan: Plan, expr: pl.Expr | None, number: int) -> None:
     handle, fields = plan.handle, bucket_assigners.bucket_fields(plan.handle)
-    found = lazy_frames.merged([plan], handle.schema.fields)
-    asked = found if expr is None else lazy.filtered(found, expr, polars_schema(handle.schema.fields))
-    with computed(handle.name), refused(handle, data_file_paths(handle, plan.entries.take(plan.chosen))):
+    found = lazy_frames.scan_merged([plan], handle.schema.fields)
+    asked = found if expr is None else lazy.filter_rows(found, expr, polars_schema(handle.schema.fields))
+    with translate_compute_errors(handle.name), translate_polars_errors(handle, data_file_paths(handle, plan.entries.take(plan.chosen))):
         for batch in asked.select(cols([field.name for field in fields])).collect_batches():
             columns, types = bucket_assigners.key_columns(batch, fields)
             right = hashing.buckets(handle.options.bucket_function_type, columns, types, handle.options.bucket)
             if (right != number).any():
-                raise _misplaced(handle, plan, number, int(right[right != number][0]))
+                raise _misplaced_rows(handle, plan, number, int(right[right != number][0]))
 
 
-def _misplaced(handle: TableContext, plan: Plan, number: int, right: int) -> Corrupt:
+def _misplaced_rows(handle: TableContext, plan: Plan, number: int, right: int) -> Corrupt:
     [path] = data_file_paths(handle, plan.entries.take(plan.chosen[:1]))
     function = handle.options.bucket_function_type
     return Corrupt(

@@ -55,21 +55,21 @@ def statement(handle: TableContext, where: pl.Expr | str) -> RowChangeSpec:
         found=found,
         where=expr,
         only_adds=not by_rows,
-        fill=_nothing if found.snapshot is None or partitions is not None else partial(_rows if by_rows else _stored, expr=expr),
+        fill=_delete_nothing if found.snapshot is None or partitions is not None else partial(_delete_by_rows if by_rows else _delete_stored_rows, expr=expr),
         by_place=is_row_wise(expr, found.schema),
         replaces=replaces,
     )
 
 
-def _nothing(change: RowChange, found: TargetRows) -> None:
+def _delete_nothing(change: RowChange, found: TargetRows) -> None:
     """No row satisfies the condition."""
 
 
-def _rows(change: RowChange, found: TargetRows, *, expr: pl.Expr) -> None:
+def _delete_by_rows(change: RowChange, found: TargetRows, *, expr: pl.Expr) -> None:
     write_deletes(change, found, expr)
 
 
-def _stored(change: RowChange, found: TargetRows, *, expr: pl.Expr) -> None:
+def _delete_stored_rows(change: RowChange, found: TargetRows, *, expr: pl.Expr) -> None:
     stored = found.stored(expr)
     delete_rows(change, stored, stored.marked(expr))
 

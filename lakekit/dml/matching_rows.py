@@ -21,8 +21,8 @@ from pyroaring import BitMap
 
 from lakekit.columns import ROW
 from lakekit.data_file import deletion_vector_reader, row_kinds
-from lakekit.data_file.paths import data_file_paths, place_of
-from lakekit.data_file.reader import refused, scan_files
+from lakekit.data_file.paths import bucket_id_at, data_file_paths
+from lakekit.data_file.reader import scan_files, translate_polars_errors
 from lakekit.dml.bucket_places import check_places
 from lakekit.errors import InvalidOption, LimitExceeded
 from lakekit.format.polars_types import polars_schema
@@ -33,7 +33,7 @@ from lakekit.read.condition import ScanFilter, parse_exact
 from lakekit.read.expand import used_columns
 from lakekit.read.spelled import pyarrow_text
 from lakekit.read.time_travel import Position
-from lakekit.read.user_expressions import computed, is_row_wise
+from lakekit.read.user_expressions import is_row_wise, translate_compute_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     Positions = NDArray[np.unsignedinteger]
 
-_NOT_HERE = ("scan.ignore-lost-files", "scan.ignore-corrupt-files", "lakekit.timestamp-unit", "scan.bucket")
+_LOSSY_READ_OPTIONS = ("scan.ignore-lost-files", "scan.ignore-corrupt-files", "lakekit.timestamp-unit", "scan.bucket")
 """A caller's options of reading: what they hide or round must not decide what is kept."""
 _MOST_ROWS = 2**32 - 2
 
@@ -69,7 +69,7 @@ class TargetRows:
     def at_newest(handle: TableContext) -> TargetRows:
         """The newest snapshot of the handle's branch. Raises `Unsupported` for a table that cannot be read."""
         feature_check.check_writable(handle)
-        given = {key: None for key in _NOT_HERE if key in handle.all_options}
+        given = {key: None for key in _LOSSY_READ_OPTIONS if key in handle.all_options}
         return TargetRows(handle=handle.with_options(given) if given else handle, snapshot=snapshots.latest(handle))
 
     @cached_property
@@ -88,14 +88,14 @@ class TargetRows:
             plan = replace(plan, raw=plan.raw[np.array(mine, bool)])
         if self.some is None:
             return plan
-        raw = [at for at in plan.raw if place_of(plan.entries, int(at)) in self.some]
+        raw = [at for at in plan.raw if bucket_id_at(plan.entries, int(at)) in self.some]
         merged = tuple(bucket for bucket in plan.merged if (bucket.partition, bucket.bucket) in self.some)
         return replace(plan, raw=np.array(raw, np.int64), merged=merged)
 
     def places(self, expr: pl.Expr | None) -> list[tuple[bytes, int]]:
         """Where rows may be that satisfy a condition."""
         plan = self.plan(expr)
-        return sorted({place_of(plan.entries, int(at)) for at in plan.chosen})
+        return sorted({bucket_id_at(plan.entries, int(at)) for at in plan.chosen})
 
     def batches(self, expr: pl.Expr | None, then: Callable[[pl.LazyFrame], pl.LazyFrame] = lambda rows: rows) -> Iterator[pl.DataFrame]:
         """The merged rows that satisfy a condition, in full precision, and what `then` makes of them, batch by batch.
@@ -105,9 +105,9 @@ class TargetRows:
         """
         plan = self.plan(expr)
         check_places(plan, expr)
-        found = lazy_frames.merged([plan], self.handle.schema.fields)
-        asked = then(found if expr is None else lazy.filtered(found, expr, self.schema))
-        with computed(self.handle.name), refused(self.handle, data_file_paths(self.handle, plan.entries.take(plan.chosen))):
+        found = lazy_frames.scan_merged([plan], self.handle.schema.fields)
+        asked = then(found if expr is None else lazy.filter_rows(found, expr, self.schema))
+        with translate_compute_errors(self.handle.name), translate_polars_errors(self.handle, data_file_paths(self.handle, plan.entries.take(plan.chosen))):
             yield from asked.collect_batches(maintain_order=True)
 
     def stored(self, expr: pl.Expr | None = None) -> FileRows:
@@ -146,8 +146,8 @@ class TargetRows:
             return None
         if self.snapshot is None:
             return []
-        there = plans.live(self.handle, self.snapshot).column("partition").unique()
-        with computed(self.handle.name):
+        there = plans.load_live_entries(self.handle, self.snapshot).column("partition").unique()
+        with translate_compute_errors(self.handle.name):
             chosen = plans.partition_frame(self.handle, there).select(expr.fill_null(value=False)).to_series()
         return pl.Series(there).filter(chosen).to_list()  # scalar: one a partition
 
@@ -213,7 +213,7 @@ class FileRows:
             row_index=ROW,
             snapshot_id=self._snapshot_id,
         )
-        return found if expr is None else lazy.filtered(found, expr, polars_schema(fields))
+        return found if expr is None else lazy.filter_rows(found, expr, polars_schema(fields))
 
     def marked(self, expr: pl.Expr) -> BitMap:
         """The numbers of the rows that satisfy a condition."""
@@ -247,7 +247,7 @@ class FileRows:
 
     def batches(self, frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
         """A query over the files, batch by batch, in order. Raises `Corrupt` and `FileMissing` with the path of the file that is to blame."""
-        with computed(self.plan.handle.name), refused(self.plan.handle, self.paths):
+        with translate_compute_errors(self.plan.handle.name), translate_polars_errors(self.plan.handle, self.paths):
             yield from frame.collect_batches(maintain_order=True)
 
     @property

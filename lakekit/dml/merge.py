@@ -23,11 +23,11 @@ from lakekit.dml.matching_rows import TargetRows
 from lakekit.dml.merge_plan import SOURCE_ROW, merge_plan
 from lakekit.dml.rewriting import delete_rows
 from lakekit.dml.row_change import RowChange
-from lakekit.dml.update import MADE, check_engine, key_changed, updated
+from lakekit.dml.update import COMPUTED_VALUE_HINTS, check_engine, compute_rows, key_changed
 from lakekit.errors import InvalidOption, MergeConflict
 from lakekit.model.row_kind import RowKind
 from lakekit.read import lazy
-from lakekit.read.user_expressions import computed
+from lakekit.read.user_expressions import translate_compute_errors
 from lakekit.write import row_conversion
 
 if TYPE_CHECKING:
@@ -48,14 +48,14 @@ def merge(handle: TableContext, source: object, clauses: Sequence[Clause], on: S
     Raises `MergeConflict` where several source rows match one target row and there are WHEN MATCHED clauses, `InvalidOption` for a merge engine that takes
     no such statement, `ColumnNotFound`, `SchemaMismatch`, `ValueOutOfRange` for conditions and values, `Conflict`.
     """
-    plan = checked(handle, source, clauses, on)
+    plan = plan_merge(handle, source, clauses, on)
     found = TargetRows.at_newest(handle)
     with RowChange.of(handle, only_adds=handle.kind == "append") as change:
         fill(change, plan, found)
         return change.commit()
 
 
-def checked(handle: TableContext, source: object, clauses: Sequence[Clause], on: Sequence[str] | pl.Expr | str) -> MergePlan:
+def plan_merge(handle: TableContext, source: object, clauses: Sequence[Clause], on: Sequence[str] | pl.Expr | str) -> MergePlan:
     """The plan of a merge that the table takes. Raises what `merge` raises for engine, clauses, conditions and columns."""
     check_engine(handle, "MergeInto")
     plan = merge_plan(handle, source, clauses, on)
@@ -118,7 +118,7 @@ class _MergeRun:
         if self.plan.not_matched_by_source:
             alone = known.unique()
             for batch in self.found.batches(
-                None, lambda rows: _numbered(rows.join(alone.lazy(), on=cols(keys), how="anti", nulls_equal=True), self._by_source)
+                None, lambda rows: _with_action_number(rows.join(alone.lazy(), on=cols(keys), how="anti", nulls_equal=True), self._by_source)
             ):
                 self._write(batch, self._by_source)
         self._insert()
@@ -129,7 +129,7 @@ class _MergeRun:
             if one.does == "delete":
                 self.change.write(as_deletes(old, self.handle))
             else:
-                new = updated(rows, list(one.columns), self.handle).with_columns(pl.lit(int(RowKind.UPDATE_AFTER), pl.Int8).alias(KIND))
+                new = compute_rows(rows, list(one.columns), self.handle).with_columns(pl.lit(int(RowKind.UPDATE_AFTER), pl.Int8).alias(KIND))
                 key_changed(old, new, self.handle)
                 self.change.write(new)
 
@@ -145,12 +145,12 @@ class _MergeRun:
             self.matched |= BitMap(batch[SOURCE_ROW].to_numpy())
             mine = BitMap(batch[ROW].to_numpy())
             if self.plan.matched and (len(mine) < batch.height or mine.intersect(seen)):
-                raise self._twice(_shown(batch, mine & seen, self.handle))
+                raise self._twice(_find_duplicate_row(batch, mine & seen, self.handle))
             seen |= mine
             gone |= self._move(batch, self.plan.matched)
         if self.plan.not_matched_by_source:
-            rest = _beside(stored, seen)
-            for batch in stored.batches(_numbered(rest.rows(masked=False), self._by_source)):
+            rest = _without_rows(stored, seen)
+            for batch in stored.batches(_with_action_number(rest.rows(masked=False), self._by_source)):
                 gone |= self._move(batch, self._by_source)
         self._insert()
         delete_rows(self.change, stored, gone)
@@ -159,7 +159,7 @@ class _MergeRun:
         """Appends the new rows of a batch, and tells which rows go."""
         for one, rows in _parts(batch, actions):
             if one.does == "update":
-                self.change.write(updated(rows, list(one.columns), self.handle))
+                self.change.write(compute_rows(rows, list(one.columns), self.handle))
         acted = batch.filter(pl.col(_ACTION).is_not_null())
         return BitMap(acted[ROW].to_numpy())
 
@@ -172,17 +172,17 @@ class _MergeRun:
     def _paired(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """Each target row with each source row that it matches, and the clause that acts on it."""
         schema = {**self.found.schema, **self.plan.source.schema}
-        return _numbered(lazy.shield(rows, [self.plan.on], schema).join_where(self.plan.source.lazy(), self.plan.on), self.plan.matched)
+        return _with_action_number(lazy.shield(rows, [self.plan.on], schema).join_where(self.plan.source.lazy(), self.plan.on), self.plan.matched)
 
     def _insert(self) -> None:
         """Source rows that matched nothing. In key tables they come last: one with the key of a row that goes takes its place."""
         if not self.plan.not_matched:
             return
         rest = self.plan.source.filter(~pl.Series(np.isin(np.arange(self.plan.source.height), np.asarray(self.matched.to_array(), np.int64))))
-        with computed(self.handle.name):
-            made = [rows.select(one.columns) for one, rows in chosen(rest, self.plan.not_matched)]
+        with translate_compute_errors(self.handle.name):
+            made = [rows.select(one.columns) for one, rows in split_by_action(rest, self.plan.not_matched)]
         for frame in made:
-            for batch in row_conversion.batches(frame, self.handle, remedies=MADE):
+            for batch in row_conversion.batches(frame, self.handle, remedies=COMPUTED_VALUE_HINTS):
                 self.change.write(batch)
 
     def _twice(self, row: dict[str, object]) -> MergeConflict:
@@ -193,12 +193,12 @@ class _MergeRun:
         )
 
 
-def chosen(rows: pl.DataFrame, actions: Sequence[MergeAction]) -> list[tuple[MergeAction, pl.DataFrame]]:
+def split_by_action(rows: pl.DataFrame, actions: Sequence[MergeAction]) -> list[tuple[MergeAction, pl.DataFrame]]:
     """The rows that each clause acts on, those that none does left out."""
-    return list(_parts(_numbered(rows.lazy(), actions).collect(), actions))
+    return list(_parts(_with_action_number(rows.lazy(), actions).collect(), actions))
 
 
-def _numbered(rows: pl.LazyFrame, actions: Sequence[MergeAction]) -> pl.LazyFrame:
+def _with_action_number(rows: pl.LazyFrame, actions: Sequence[MergeAction]) -> pl.LazyFrame:
     """The rows with the number of the first clause whose condition is true."""
     number = pl.lit(None, pl.Int32)
     for at, one in reversed(list(enumerate(actions))):
@@ -214,12 +214,12 @@ def _parts(batch: pl.DataFrame, actions: Sequence[MergeAction]) -> Iterator[tupl
             yield one, rows
 
 
-def _beside(stored: FileRows, seen: BitMap) -> FileRows:
+def _without_rows(stored: FileRows, seen: BitMap) -> FileRows:
     """The same files, their rows counted as before, without some."""
     return replace(stored, deleted={file.name: stored.positions(at, seen, also_deleted=True) for at, file in enumerate(stored.files)})
 
 
-def _shown(batch: pl.DataFrame, again: BitMap, handle: TableContext) -> dict[str, object]:
+def _find_duplicate_row(batch: pl.DataFrame, again: BitMap, handle: TableContext) -> dict[str, object]:
     """A row that was met twice."""
     twice = batch.filter(pl.col(ROW).is_duplicated() | pl.Series(np.isin(batch[ROW].to_numpy(), np.asarray(again.to_array(), np.int64))))
     return twice.select(cols(handle.schema.names[:4])).row(0, named=True)

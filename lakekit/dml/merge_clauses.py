@@ -61,7 +61,7 @@ def when_matched(*, update: Literal["all"] | Mapping[str, Any] | None = None, de
 
     Values are Polars expressions, SQL text, or any other value, as in `t.update`. Raises `TypeError` unless exactly one of both is asked for.
     """
-    _one("when_matched", update, delete=delete)
+    _check_one_action("when_matched", update, delete=delete)
     if isinstance(update, str) and update != "all":
         raise _not_all("update", update)
     return WhenMatched(update=update, delete=delete, where=where)
@@ -82,14 +82,14 @@ def when_not_matched_by_source(*, update: Mapping[str, Any] | None = None, delet
 
     Raises `TypeError` unless exactly one of both is asked for.
     """
-    _one("when_not_matched_by_source", update, delete=delete)
+    _check_one_action("when_not_matched_by_source", update, delete=delete)
     if isinstance(update, str):
         msg = f"when_not_matched_by_source(update={update!r}): there is no source row to take values from; give them by column"
         raise TypeError(msg)
     return WhenNotMatchedBySource(update=update, delete=delete, where=where)
 
 
-def _one(name: str, update: object, *, delete: bool) -> None:
+def _check_one_action(name: str, update: object, *, delete: bool) -> None:
     if (update is not None) == bool(delete):
         msg = f"{name} takes update= or delete=True, and exactly one of them"
         raise TypeError(msg)

@@ -20,13 +20,13 @@ import polars as pl
 from lakekit.columns import col, internal
 from lakekit.dml.assignments import assignments
 from lakekit.dml.merge_clauses import Clause, WhenMatched, WhenNotMatched, WhenNotMatchedBySource
-from lakekit.dml.merge_sql import named
+from lakekit.dml.merge_sql import flatten_qualified_names
 from lakekit.errors import ColumnNotFound, SchemaMismatch
 from lakekit.format.polars_types import polars_schema
-from lakekit.lsm.numpy_columns import ends
+from lakekit.lsm.numpy_columns import min_max_literals
 from lakekit.read.expand import choose_among, expand, is_picklable, name_exactly, used_columns
 from lakekit.read.lazy import filters_of
-from lakekit.read.user_expressions import SOURCE, checked, format_expression, non_elementwise_reason, parsed, unknown
+from lakekit.read.user_expressions import SOURCE, check_condition, format_expression, make_column_not_found, non_elementwise_reason, parse_expression
 from lakekit.write import input_frames
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def merge_plan(handle: TableContext, source: object, clauses: Sequence[Clause], 
     return MergePlan(
         source=rows,
         on=match,
-        near=_near(match, target, rows),
+        near=_target_filter(match, target, rows),
         matched=tuple(sides.action(one) for one in clauses if isinstance(one, WhenMatched)),
         not_matched=tuple(sides.action(one) for one in clauses if isinstance(one, WhenNotMatched)),
         not_matched_by_source=tuple(sides.action(one) for one in clauses if isinstance(one, WhenNotMatchedBySource)),
@@ -91,12 +91,12 @@ def merge_plan(handle: TableContext, source: object, clauses: Sequence[Clause], 
 def source_frame(plan: MergePlan, handle: TableContext, rows: pl.DataFrame) -> MergePlan:
     """The same merge of other rows of the source, which have its columns under their long names."""
     source = rows.with_row_index(SOURCE_ROW)
-    return replace(plan, source=source, near=_near(plan.on, polars_schema(handle.schema.fields), source))
+    return replace(plan, source=source, near=_target_filter(plan.on, polars_schema(handle.schema.fields), source))
 
 
 def target_columns_used(plan: MergePlan, handle: TableContext) -> pl.Expr | None:
     """What the match says of target rows alone, whatever the source holds; None: nothing."""
-    return _near(plan.on, polars_schema(handle.schema.fields), None, theirs=_columns(plan.source))
+    return _target_filter(plan.on, polars_schema(handle.schema.fields), None, theirs=_columns(plan.source))
 
 
 def equal_columns(plan: MergePlan, handle: TableContext) -> dict[str, str]:
@@ -104,7 +104,7 @@ def equal_columns(plan: MergePlan, handle: TableContext) -> dict[str, str]:
     target = polars_schema(handle.schema.fields)
     both = {**target, **plan.source.schema}
     parts = [found.expr for found in filters_of(plan.on, both)]
-    return dict(pair for expr in parts if (pair := _equal(expr, set(expr.meta.root_names()), both, target)) is not None)
+    return dict(pair for expr in parts if (pair := _equal_pair(expr, set(expr.meta.root_names()), both, target)) is not None)
 
 
 def _columns(rows: pl.DataFrame) -> Schema:
@@ -148,7 +148,7 @@ class _Sides:
         equal = []
         for name in names:
             if name not in self.target:
-                raise unknown(name, list(self.target), self.handle.name, "on")
+                raise make_column_not_found(name, list(self.target), self.handle.name, "on")
             if SOURCE + name not in self.theirs:
                 raise self._no_source_column(name, "on")
             equal.append(self._equal(name))
@@ -173,9 +173,13 @@ class _Sides:
         return mine == theirs
 
     def condition(self, given: pl.Expr | str, schema: Schema, said: str) -> pl.Expr:
-        expr = parsed(named(given), self.handle.name, said, schema) if isinstance(given, str) else self._chosen(parsed(given, self.handle.name, said), said)
+        expr = (
+            parse_expression(flatten_qualified_names(given), self.handle.name, said, schema)
+            if isinstance(given, str)
+            else self._chosen(parse_expression(given, self.handle.name, said), said)
+        )
         self._look(expr, schema, said)
-        expr = checked(expr, schema, self.handle.name, said)
+        expr = check_condition(expr, schema, self.handle.name, said)
         if (beyond := non_elementwise_reason(expr, schema)) is not None:
             raise SchemaMismatch(f"{said}={format_expression(expr)} {beyond}. What is done to a row depends on it alone")
         return expr
@@ -202,7 +206,7 @@ class _Sides:
         return tuple(assignments(made, self.handle, schema, said=said).values())  # type: ignore[arg-type] # it refuses what is no mapping
 
     def _value(self, value: pl.Expr | str, schema: Schema, said: str) -> pl.Expr:
-        given = parsed(named(value) if isinstance(value, str) else value, self.handle.name, said)
+        given = parse_expression(flatten_qualified_names(value) if isinstance(value, str) else value, self.handle.name, said)
         expr = name_exactly(given, schema) if isinstance(value, str) else self._chosen(given, said)
         self._look(expr, schema, said)
         return expr
@@ -242,7 +246,7 @@ class _Sides:
             if name in self.target:
                 hint = f"; lk.source({name!r}), or s.{name} in SQL, is the source's" if SOURCE + name in self.theirs else ""
                 raise ColumnNotFound(f"{said} looks at target column {name!r}, and there is no target row: it is about rows that match none{hint}", name=name)
-            raise unknown(name, list(self.target), self.handle.name, said)
+            raise make_column_not_found(name, list(self.target), self.handle.name, said)
 
     def _no_source_column(self, name: str, said: str) -> ColumnNotFound:
         return ColumnNotFound(f"{said} names column {name!r} of the source, which has not; its columns are {self._source_names()}", name=name)
@@ -253,11 +257,11 @@ class _Sides:
 
 # ---- which target rows can match -------------------------------------------------------------------------------------------------------------------------
 
-_SIGNED: list[pl.DataType] = [pl.Int8(), pl.Int16(), pl.Int32(), pl.Int64()]
-_RANGED = (pl.Date, pl.Datetime, pl.String, pl.Decimal, pl.Time)
+_SIGNED_INTEGERS: list[pl.DataType] = [pl.Int8(), pl.Int16(), pl.Int32(), pl.Int64()]
+_RANGE_TYPES = (pl.Date, pl.Datetime, pl.String, pl.Decimal, pl.Time)
 
 
-def _near(match: pl.Expr, target: Schema, source: pl.DataFrame | None, *, theirs: Schema | None = None) -> pl.Expr | None:
+def _target_filter(match: pl.Expr, target: Schema, source: pl.DataFrame | None, *, theirs: Schema | None = None) -> pl.Expr | None:
     """What conjuncts say of the target alone, and the range of source values where a target column must equal a source column.
 
     `source` None: its rows are not known, but for their columns `theirs`.
@@ -268,12 +272,12 @@ def _near(match: pl.Expr, target: Schema, source: pl.DataFrame | None, *, theirs
         names = set(found.expr.meta.root_names())
         if names and names <= set(target):
             parts.append(found.expr)
-        elif source is not None and (pair := _equal(found.expr, names, both, target)) is not None:
-            parts += _within(*pair, target, source)
+        elif source is not None and (pair := _equal_pair(found.expr, names, both, target)) is not None:
+            parts += _range_conditions(*pair, target, source)
     return reduce(and_, parts) if parts else None
 
 
-def _equal(expr: pl.Expr, names: set[str], both: Schema, target: Schema) -> tuple[str, str] | None:
+def _equal_pair(expr: pl.Expr, names: set[str], both: Schema, target: Schema) -> tuple[str, str] | None:
     """The target and the source column that a conjunct says are equal; Polars may have widened one of them to the type of the other."""
     mine, other = [name for name in names if name in target], [name for name in names if name not in target]
     if len(mine) != 1 or len(other) != 1:
@@ -282,17 +286,17 @@ def _equal(expr: pl.Expr, names: set[str], both: Schema, target: Schema) -> tupl
     sides = expr.meta.pop()
     if len(sides) != 2 or not expr.meta.eq(sides[1] == sides[0]):
         return None
-    wide = max(both[mine[0]], both[other[0]], key=lambda dtype: _SIGNED.index(dtype) if dtype in _SIGNED else -1)
-    plain = {str(column) for column in (left, right)} | {f"{column}.cast({wide})" for column in (left, right) if wide in _SIGNED}
+    wide = max(both[mine[0]], both[other[0]], key=lambda dtype: _SIGNED_INTEGERS.index(dtype) if dtype in _SIGNED_INTEGERS else -1)
+    plain = {str(column) for column in (left, right)} | {f"{column}.cast({wide})" for column in (left, right) if wide in _SIGNED_INTEGERS}
     return (mine[0], other[0]) if {str(side) for side in sides} <= plain else None
 
 
-def _within(mine: str, other: str, target: Schema, source: pl.DataFrame) -> list[pl.Expr]:
+def _range_conditions(mine: str, other: str, target: Schema, source: pl.DataFrame) -> list[pl.Expr]:
     """The range of a source column, as one of the target's: of whole numbers, and of other values where both have one type."""
     values, dtype = source.get_column(other), target[mine]
-    is_whole = values.dtype in _SIGNED and dtype in _SIGNED
-    if not is_whole and (values.dtype != dtype or not isinstance(dtype, _RANGED)):
+    is_whole = values.dtype in _SIGNED_INTEGERS and dtype in _SIGNED_INTEGERS
+    if not is_whole and (values.dtype != dtype or not isinstance(dtype, _RANGE_TYPES)):
         return []
     if values.null_count() == len(values):
         return [pl.lit(value=False)]
-    return [col(mine).is_between(*ends(values))]
+    return [col(mine).is_between(*min_max_literals(values))]

@@ -22,12 +22,12 @@ _TOKEN = re.compile(
 _SIDES = {"t": "", "s": SOURCE}
 
 
-def named(text: str) -> str:
+def flatten_qualified_names(text: str) -> str:
     """The text with the names of both sides as columns of one frame."""
-    return "".join(_replaced(list(_TOKEN.finditer(text))))
+    return "".join(_flatten_tokens(list(_TOKEN.finditer(text))))
 
 
-def _replaced(tokens: list[re.Match[str]]) -> Iterator[str]:
+def _flatten_tokens(tokens: list[re.Match[str]]) -> Iterator[str]:
     """`side . name`, blanks between them or not, becomes one quoted name; a name after a point belongs to what is before it."""
     solid = [at for at, token in enumerate(tokens) if token.lastgroup != "blank"]
     follows = dict(pairwise(solid))
@@ -41,16 +41,16 @@ def _replaced(tokens: list[re.Match[str]]) -> Iterator[str]:
         is_side = word.lastgroup == "word" and word[0].lower() in _SIDES and before != "." and name > 0 and tokens[point][0] == "."
         if is_side and tokens[name].lastgroup in ("word", "quoted"):
             yield from (token[0] for token in tokens[done:at])
-            yield _quoted(_SIDES[word[0].lower()] + _plain(tokens[name][0]))
+            yield _quote(_SIDES[word[0].lower()] + _unquote(tokens[name][0]))
             done = name + 1
         before = tokens[at][0]
     yield from (token[0] for token in tokens[done:])
 
 
-def _plain(name: str) -> str:
+def _unquote(name: str) -> str:
     mark = name[0]
     return name[1:-1].replace(mark * 2, mark) if mark in '"`' else name
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'

@@ -74,7 +74,7 @@ def rewrite_key_files(change: RowChange, stored: FileRows, marked: BitMap) -> No
 
 def drop(change: RowChange, stored: FileRows, touched: Sequence[int]) -> None:
     """Files go, and with them their deletion vectors."""
-    for place, some in _by_place(stored, touched):
+    for place, some in _files_by_bucket(stored, touched):
         partition, bucket, total = place
         files = tuple(stored.files[at] for at in some)
         change.messages.append(CommitMessage(partition=partition, bucket=bucket, total_buckets=total, deleted_files=files))
@@ -97,8 +97,8 @@ def mark(change: RowChange, stored: FileRows, marked: BitMap) -> None:
 
 def _write(change: RowChange, stored: FileRows, touched: Sequence[int], marked: Mapping[str, Positions], gone: set[str]) -> None:
     """Index files with more rows marked, and without the vectors of files that are gone."""
-    handle, live = stored.plan.handle, _live(stored)
-    for (partition, bucket, total), some in _by_place(stored, touched):
+    handle, live = stored.plan.handle, _vector_entries(stored)
+    for (partition, bucket, total), some in _files_by_bucket(stored, touched):
         own = {stored.files[at].name for at in some}
         held = [entry for entry in live if (entry.partition, entry.bucket) == (partition, bucket)]
         if not handle.has_buckets:
@@ -111,13 +111,13 @@ def _write(change: RowChange, stored: FileRows, touched: Sequence[int], marked: 
             change.messages.append(CommitMessage(partition=partition, bucket=bucket, total_buckets=total, new_index_files=new, deleted_index_files=old))
 
 
-def _live(stored: FileRows) -> list[IndexManifestEntry]:
+def _vector_entries(stored: FileRows) -> list[IndexManifestEntry]:
     snapshot = stored.plan.snapshot
     found = [] if snapshot is None else manifest_reader.index_entries(stored.plan.handle, snapshot)
     return [entry for entry in found if entry.index_type == DELETION_VECTORS]
 
 
-def _by_place(stored: FileRows, touched: Sequence[int]) -> Iterator[tuple[tuple[bytes, int, int], list[int]]]:
+def _files_by_bucket(stored: FileRows, touched: Sequence[int]) -> Iterator[tuple[tuple[bytes, int, int], list[int]]]:
     """Files by partition, bucket and number of buckets."""
     found: dict[tuple[bytes, int, int], list[int]] = {}
     for at in touched:

@@ -24,7 +24,7 @@ from lakekit.dml.row_change import RowChange, RowChangeSpec
 from lakekit.dml.update_validation import check_stands
 from lakekit.errors import InvalidOption, SchemaMismatch
 from lakekit.model.row_kind import RowKind
-from lakekit.read.user_expressions import computed, condition, is_row_wise
+from lakekit.read.user_expressions import condition, is_row_wise, translate_compute_errors
 from lakekit.write import row_conversion
 from lakekit.write.spot import ErrorHints
 
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from lakekit.dml.row_change import RowChangeResult
     from lakekit.metadata.table_context import TableContext
 
-    Does = Callable[[RowChange, TargetRows, pl.Expr, list[pl.Expr]], None]
+    UpdateStrategy = Callable[[RowChange, TargetRows, pl.Expr, list[pl.Expr]], None]
 
 _ENGINES = ("deduplicate", "partial-update")
-MADE = ErrorHints(cast=" where the value is made")
+COMPUTED_VALUE_HINTS = ErrorHints(cast=" where the value is made")
 """Of rows that a statement makes, which casts nothing by itself."""
 
 
@@ -57,29 +57,29 @@ def statement(handle: TableContext, values: Mapping[str, object], where: pl.Expr
     expr, new = condition(where, handle), assignments(values, handle, found.schema, said="set")
     if keys := [name for name in new if name in handle.schema.primary_keys]:
         raise SchemaMismatch(f"Can't update the primary key column. {keys[0]!r} is one of {handle.name}: delete the row and write another", column=keys[0])
-    does = _keyed if handle.kind == "key" else _moved if handle.options.deletion_vectors_enabled else _in_place
+    does = _write_new_rows if handle.kind == "key" else _update_by_vectors if handle.options.deletion_vectors_enabled else _rewrite_files
     return RowChangeSpec(
         handle=handle,
         found=found,
         where=expr,
         only_adds=handle.kind == "append",
-        fill=partial(_filled, does=does, expr=expr, values=list(new.values())),
+        fill=partial(_run_update, does=does, expr=expr, values=list(new.values())),
         by_place=is_row_wise(expr, found.schema),
     )
 
 
-def _filled(
+def _run_update(
     change: RowChange, found: TargetRows, *, does: Callable[[RowChange, TargetRows, pl.Expr, list[pl.Expr]], None], expr: pl.Expr, values: list[pl.Expr]
 ) -> None:
     if found.snapshot is not None and found.always(expr) is not False:
         does(change, found, expr, values)
 
 
-def _keyed(change: RowChange, found: TargetRows, expr: pl.Expr, values: list[pl.Expr]) -> None:
+def _write_new_rows(change: RowChange, found: TargetRows, expr: pl.Expr, values: list[pl.Expr]) -> None:
     """New rows are written over the old ones. Raises `InvalidOption` where the table would not keep a new value."""
     names = [value.meta.output_name() for value in values]
     for batch in found.batches(expr):
-        new = updated(batch, values, change.handle)
+        new = compute_rows(batch, values, change.handle)
         check_stands(batch, new, names, change.handle)
         change.write(new.with_columns(pl.lit(int(RowKind.UPDATE_AFTER), pl.Int8).alias(KIND)))
 
@@ -109,23 +109,25 @@ def key_changed(old: pl.DataFrame, new: pl.DataFrame, handle: TableContext) -> N
             )
 
 
-def updated(rows: pl.DataFrame, values: list[pl.Expr], handle: TableContext) -> pl.DataFrame:
+def compute_rows(rows: pl.DataFrame, values: list[pl.Expr], handle: TableContext) -> pl.DataFrame:
     """Rows with new values, held to the table's types. Raises `SchemaMismatch`, `ValueOutOfRange`."""
-    with computed(handle.name):
+    with translate_compute_errors(handle.name):
         made = rows.with_columns(values)
-    return pl.concat([row_conversion.empty(handle), *row_conversion.batches(made.select(cols(handle.schema.names)), handle, remedies=MADE)])
+    return pl.concat(
+        [row_conversion.empty_frame(handle), *row_conversion.batches(made.select(cols(handle.schema.names)), handle, remedies=COMPUTED_VALUE_HINTS)]
+    )
 
 
-def _moved(change: RowChange, found: TargetRows, expr: pl.Expr, values: list[pl.Expr]) -> None:
+def _update_by_vectors(change: RowChange, found: TargetRows, expr: pl.Expr, values: list[pl.Expr]) -> None:
     """Old rows are marked by deletion vectors, new ones appended."""
     stored, marked = found.stored(expr), BitMap()
     for batch in stored.batches(stored.rows(expr)):
         marked |= BitMap(batch[ROW].to_numpy())
-        change.write(updated(batch, values, change.handle))
+        change.write(compute_rows(batch, values, change.handle))
     mark(change, stored, marked)
 
 
-def _in_place(change: RowChange, found: TargetRows, expr: pl.Expr, values: list[pl.Expr]) -> None:
+def _rewrite_files(change: RowChange, found: TargetRows, expr: pl.Expr, values: list[pl.Expr]) -> None:
     """Files with marked rows are written anew, each row where it was."""
     stored = found.stored(expr)
     marked = stored.marked(expr)
@@ -134,14 +136,14 @@ def _in_place(change: RowChange, found: TargetRows, expr: pl.Expr, values: list[
         one, positions = stored.narrowed([at]), stored.positions(at, marked)
         for batch in one.batches(one.rows(masked=False)):
             hit = pl.Series(np.isin(batch[ROW].to_numpy(), positions))
-            change.write(_mixed(batch, hit, values, change.handle))
+            change.write(_update_batch(batch, hit, values, change.handle))
     drop(change, stored, touched)
 
 
-def _mixed(batch: pl.DataFrame, hit: pl.Series, values: list[pl.Expr], handle: TableContext) -> pl.DataFrame:
+def _update_batch(batch: pl.DataFrame, hit: pl.Series, values: list[pl.Expr], handle: TableContext) -> pl.DataFrame:
     """A batch in which some rows have new values; the others are as they were."""
     if not hit.any():
         return batch.drop(ROW)
     old, rest = batch.filter(hit), batch.filter(~hit)
-    new = updated(old, values, handle).with_columns(old[ROW])
+    new = compute_rows(old, values, handle).with_columns(old[ROW])
     return pl.concat([rest.select(cols(new.columns)), new]).sort(ROW).drop(ROW)

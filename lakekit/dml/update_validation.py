@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from lakekit.metadata.table_context import TableContext
 
-_MERGED = internal("merged")
+_MERGED_SUFFIX = internal("merged")
 """What the names of merged columns end with."""
 
 
@@ -37,18 +37,18 @@ def check_stands(old: pl.DataFrame, new: pl.DataFrame, names: Sequence[str], han
     own = cols(handle.schema.names)
     both = pl.concat([_version(old.select(own), RowKind.INSERT, 0), _version(new.select(own), RowKind.UPDATE_AFTER, 1)])
     merged = merge.merge(both, replace(rule, key=tuple(keys), lookup=False))
-    pairs = new.select(own).join(merged.select(own), on=cols(keys), how="left", nulls_equal=True, suffix=_MERGED, maintain_order="left")
+    pairs = new.select(own).join(merged.select(own), on=cols(keys), how="left", nulls_equal=True, suffix=_MERGED_SUFFIX, maintain_order="left")
     for name in (name for name in names if name not in keys):
-        lost = pairs.filter(col(name).ne_missing(col(name + _MERGED)))
+        lost = pairs.filter(col(name).ne_missing(col(name + _MERGED_SUFFIX)))
         if lost.height:
-            raise _taken_back(name, lost[name][0], lost[name + _MERGED][0], rule, handle)
+            raise _lost_update(name, lost[name][0], lost[name + _MERGED_SUFFIX][0], rule, handle)
 
 
 def _version(rows: pl.DataFrame, kind: RowKind, number: int) -> pl.DataFrame:
     return rows.with_columns(pl.lit(int(kind), pl.Int8).alias(KIND), pl.lit(number, pl.Int64).alias(SEQUENCE))
 
 
-def _taken_back(name: str, wanted: object, left: object, rule: rules.MergeSpec, handle: TableContext) -> InvalidOption:
+def _lost_update(name: str, wanted: object, left: object, rule: rules.MergeSpec, handle: TableContext) -> InvalidOption:
     group = rule.group_of(name)
     fields = rule.sequence_fields if group is None else group.columns
     if fields:

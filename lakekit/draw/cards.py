@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from lakekit.draw.humanize import columns_wide, cut, format_cell, format_count, format_size, is_number, pad, plural, printable
+from lakekit.draw.humanize import columns_wide, escape_controls, format_cell, format_count, format_size, is_number, pad, plural, truncate
 from lakekit.draw.key_axis import axis_of
 
 if TYPE_CHECKING:
@@ -32,10 +32,10 @@ _READABLE = 24
 
 def card(title: str, facts: Sequence[tuple[str, object]], *, width: int = WIDTH) -> str:
     """A title and named facts below it, one line each."""
-    told = [(printable(name), format_cell(value)) for name, value in facts]
+    told = [(escape_controls(name), format_cell(value)) for name, value in facts]
     names = max((columns_wide(name) for name, _ in told), default=0)
-    lines = [printable(title), *(f"  {pad(name, names)}  {value}" for name, value in told)]
-    return "\n".join(cut(line, width) for line in lines)
+    lines = [escape_controls(title), *(f"  {pad(name, names)}  {value}" for name, value in told)]
+    return "\n".join(truncate(line, width) for line in lines)
 
 
 def rows_of(table: pa.Table) -> tuple[list[str], list[tuple[Any, ...]]]:
@@ -49,14 +49,14 @@ def table(names: Sequence[str], rows: Sequence[Sequence[object]], *, width: int 
     shown = rows[:limit]
     right = [any(is_number(row[at]) for row in shown) for at in range(len(names))]
     cells = [[format_cell(value) for value in row] for row in shown]
-    heads = [printable(name) for name in names]
+    heads = [escape_controls(name) for name in names]
     wide = [max([columns_wide(head), *(columns_wide(line[at]) for line in cells)]) for at, head in enumerate(heads)]
     wide = _fit(wide, [columns_wide(head) for head in heads], width)
     kept = len(wide)
-    lines = [_GAP.join(pad(cut(line[at], wide[at]), wide[at], right=right[at]) for at in range(kept)).rstrip() for line in [heads, *cells]]
-    lines = [cut(line, width) for line in lines]
+    lines = [_GAP.join(pad(truncate(line[at], wide[at]), wide[at], right=right[at]) for at in range(kept)).rstrip() for line in [heads, *cells]]
+    lines = [truncate(line, width) for line in lines]
     if kept < len(names):
-        lines.append(cut(f"… {plural(len(names) - kept, 'more column')}: {', '.join(heads[kept:])}", width))
+        lines.append(truncate(f"… {plural(len(names) - kept, 'more column')}: {', '.join(heads[kept:])}", width))
     if len(rows) > limit:
         lines.append(f"… {format_count(len(rows) - limit)} more")
     return "\n".join(lines)
@@ -81,17 +81,17 @@ def _fit(wide: list[int], heads: list[int], width: int) -> list[int]:
 
 def funnel(title: str, steps: Sequence[tuple[str, int, int, str]], *, width: int = WIDTH) -> str:
     """What a scan need not read: one line a step, (what, before, after, why)."""
-    names = max((columns_wide(printable(what)) for what, *_ in steps), default=0)
+    names = max((columns_wide(escape_controls(what)) for what, *_ in steps), default=0)
     before = max((len(format_count(step[1])) for step in steps), default=0)
     after = max((len(format_count(step[2])) for step in steps), default=0)
-    last, lines = "", [printable(title)]
+    last, lines = "", [escape_controls(title)]
     for step, were, are, why in steps:
-        what = printable(step)
+        what = escape_controls(step)
         lines.append(
             f"  {pad('' if what == last else what, names)}  {format_count(were):>{before}} → {format_count(are):>{after}}   {format_cell(why)}".rstrip()
         )
         last = what
-    return "\n".join(cut(line, width) for line in lines)
+    return "\n".join(truncate(line, width) for line in lines)
 
 
 # ---- levels ---------------------------------------------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ def levels(title: str, boxes: Sequence[FileCard], *, width: int = WIDTH, probe: 
     Files of an append table stand on one line, by the numbers of their rows.
     """
     if not boxes:
-        return printable(title) + "\n  no files"
+        return escape_controls(title) + "\n  no files"
     by_level: dict[int, list[FileCard]] = {}
     for box in boxes:
         by_level.setdefault(box.level, []).append(box)
@@ -130,9 +130,9 @@ def levels(title: str, boxes: Sequence[FileCard], *, width: int = WIDTH, probe: 
     right = max(len(total) for total in totals.values())
     wide = max(20, width - right - 9)
     axis = axis_of(key for box in boxes for key in (_key(box.low), _key(box.high)) if key)
-    lines = [printable(title)]
+    lines = [escape_controls(title)]
     for depth, (level, found) in enumerate(sorted(by_level.items())):
-        places = [_places(box, axis, wide) for box in found]
+        places = [_column_span(box, axis, wide) for box in found]
         lanes = [[place] for place in places] if level == 0 and not is_append else [sorted(places)]
         ink = _INK[min(depth, len(_INK) - 1)]
         for number, lane in enumerate(lanes[:_LANES]):
@@ -141,12 +141,12 @@ def levels(title: str, boxes: Sequence[FileCard], *, width: int = WIDTH, probe: 
         if len(lanes) > _LANES:
             lines.append(f"      … {format_count(len(lanes) - _LANES)} more")
     if axis.keys:
-        first, last = (cut(", ".join(format_cell(value) for value in key), wide // 2 - 4) for key in (axis.keys[0], axis.keys[-1]))
+        first, last = (truncate(", ".join(format_cell(value) for value in key), wide // 2 - 4) for key in (axis.keys[0], axis.keys[-1]))
         middle = wide - columns_wide(first) - columns_wide(last)
         if probe is not None:
             lines.append(f"      {' ' * min(wide - 1, int(axis.middle(probe) * wide))}▲")
         lines.append(f"      {first}{pad(('rows' if is_append else 'keys').center(middle), middle)}{last}")
-    return "\n".join(cut(line, width) for line in lines)
+    return "\n".join(truncate(line, width) for line in lines)
 
 
 def _key(bound: Any) -> Key:
@@ -154,7 +154,7 @@ def _key(bound: Any) -> Key:
     return () if bound is None else tuple(bound) if isinstance(bound, (list, tuple)) else (bound,)
 
 
-def _places(box: FileCard, axis: KeyAxis, wide: int) -> tuple[int, int]:
+def _column_span(box: FileCard, axis: KeyAxis, wide: int) -> tuple[int, int]:
     """The first and last column of a file, which of unknown keys takes all."""
     low, high = _key(box.low), _key(box.high)
     start = int(axis.start(low) * wide + _ROUNDED) if low else 0

@@ -21,7 +21,7 @@ INK = {
     "OVERWRITE": "#b84a3a",
     "ANALYZE": "#2e8b57",
 }
-GROUND = "#ffffff"
+BACKGROUND = "#ffffff"
 
 _PAGE = {
     "text": "var(--jp-ui-font-color1,CanvasText)",

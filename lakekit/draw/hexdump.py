@@ -12,8 +12,8 @@ from html import escape
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from lakekit.codec.marks import UNREAD, UNUSED
-from lakekit.draw.humanize import cut, format_cell, format_count, pad, plural, printable
+from lakekit.codec.marks import PADDING_LABEL, UNREAD_LABEL
+from lakekit.draw.humanize import escape_controls, format_cell, format_count, pad, plural, truncate
 from lakekit.draw.shapes import WIDTH as WIDE, Drawing, Rect, TextShape
 
 if TYPE_CHECKING:
@@ -32,23 +32,23 @@ HTML_BYTES = 60_000
 _HTML_LINES = 24
 COLORS = ("#3b82c4", "#d95f02", "#1b9e77", "#7570b3", "#b58900", "#c2407f", "#5c9a1b", "#a6761d")
 """A contrast of 3 to white and to black ground: lines under bytes, never words."""
-QUIET = "#8c8c8c"
+QUIET_COLOR = "#8c8c8c"
 NAME_OF = "name of "
 """How the name of a member of JSON is called: what it says stands in the field after it."""
-_NOTHING = frozenset({UNREAD, UNUSED, "punctuation"})
+_QUIET_KINDS = frozenset({UNREAD_LABEL, PADDING_LABEL, "punctuation"})
 _SHOWN, _LIST = 40, 12
 
 
 def color(field: str) -> str:
     """The colour of a field's kind: the same for every record's `_FILE_NAME`, grey for what means nothing."""
     kind = field.rpartition(".")[2]
-    if kind in _NOTHING or field.startswith(NAME_OF):
-        return QUIET
+    if kind in _QUIET_KINDS or field.startswith(NAME_OF):
+        return QUIET_COLOR
     kind = kind.partition(" ")[0].rstrip("0123456789[]")
     return COLORS[crc32(kind.encode("utf-8", "replace")) % len(COLORS)]
 
 
-def told(value: object) -> str | None:
+def format_value(value: object) -> str | None:
     """A value as text, whole; None for one that says nothing."""
     if value is None:
         return None
@@ -57,7 +57,7 @@ def told(value: object) -> str | None:
     return format_cell(value)
 
 
-def short(value: object) -> str:
+def abbreviate_value(value: object) -> str:
     """A value in a few characters, "" for one that says nothing."""
     if value is None:
         return ""
@@ -65,22 +65,22 @@ def short(value: object) -> str:
         return f"{value[: _SHOWN // 2].hex()}… {format_count(len(value))} bytes"
     if isinstance(value, (list, tuple)) and len(value) > _LIST:
         return f"[{', '.join(format_cell(one) for one in value[:_LIST])}, … {format_count(len(value) - _LIST)} more]"
-    return cut(told(value) or "", _SHOWN)
+    return truncate(format_value(value) or "", _SHOWN)
 
 
 def title(name: str, form: str, size: int, fields: int) -> str:
     """What is shown, in one line."""
-    return f"{printable(name)} · {form} · {plural(size, 'byte')} · {plural(fields, 'field')}"
+    return f"{escape_controls(name)} · {form} · {plural(size, 'byte')} · {plural(fields, 'field')}"
 
 
-def said(mark: FieldSpan, outer: str = "") -> str:
+def format_span(mark: FieldSpan, outer: str = "") -> str:
     """A field and its value; without the beginning of its name that the field before it, `outer`, had too."""
     parts, before = mark.field.split("."), outer.split(".")[:-1]
     same = 0
     while same < min(len(parts) - 1, len(before)) and parts[same] == before[same]:
         same += 1
-    name = printable("." * (same > 0) + ".".join(parts[same:]))
-    value = short(mark.value)
+    name = escape_controls("." * (same > 0) + ".".join(parts[same:]))
+    value = abbreviate_value(mark.value)
     return f"{name} {value}" if value else name
 
 
@@ -93,7 +93,7 @@ def place_of(marks: Sequence[FieldSpan], offset: int) -> int:
     return low
 
 
-def overlapping(marks: Sequence[FieldSpan], start: int, end: int) -> list[FieldSpan]:
+def find_overlapping(marks: Sequence[FieldSpan], start: int, end: int) -> list[FieldSpan]:
     """The marks over the bytes from `start` to `end`; marks are disjoint and in order."""
     low, found = place_of(marks, start), []
     while low < len(marks) and marks[low].offset < end:
@@ -108,7 +108,7 @@ def rows(data: bytes, marks: Sequence[FieldSpan], limit: int, start: int = 0) ->
     at = first = max(0, start) // LINE * LINE
     while at < len(data) and len(found) < limit:
         end = min(at + LINE, len(data))
-        inside = overlapping(marks, at, at + 1)
+        inside = find_overlapping(marks, at, at + 1)
         if inside and max(inside[0].offset, first) <= at - LINE:
             last = inside[0].end // LINE * LINE - LINE
             end = max(end, last) if last - at > LINE else end
@@ -119,29 +119,29 @@ def rows(data: bytes, marks: Sequence[FieldSpan], limit: int, start: int = 0) ->
 
 def text(heading: str, data: bytes, marks: Sequence[FieldSpan], *, told: str = "", start: int = 0, lines: int = LINES, width: int = WIDTH) -> str:
     """The bytes in characters: lines of 16, the fields that begin in each at its right, at most `lines` of them; what is left out is said."""
-    drawn = [cut(printable(heading), width)]
+    drawn = [truncate(escape_controls(heading), width)]
     shown, outer = rows(data, marks, lines, start), ""
     for at, end in shown:
         if end - at > LINE:
-            drawn.append(cut(f"{at:08x}  … {plural(end - at, 'more byte')} of {printable(overlapping(marks, at, end)[0].field)}", width))
+            drawn.append(truncate(f"{at:08x}  … {plural(end - at, 'more byte')} of {escape_controls(find_overlapping(marks, at, end)[0].field)}", width))
             continue
         names = []
-        for mark in overlapping(marks, at, end):
-            if mark.offset >= at and color(mark.field) != QUIET:
-                names.append(said(mark, outer))
+        for mark in find_overlapping(marks, at, end):
+            if mark.offset >= at and color(mark.field) != QUIET_COLOR:
+                names.append(format_span(mark, outer))
                 outer = mark.field
-        drawn.append(cut(f"{at:08x}  {pad(data[at:end].hex(' '), 3 * LINE - 1)}  {' · '.join(names)}".rstrip(), width))
+        drawn.append(truncate(f"{at:08x}  {pad(data[at:end].hex(' '), 3 * LINE - 1)}  {' · '.join(names)}".rstrip(), width))
     left = len(data) - shown[-1][1] if shown else 0
     if left:
         drawn.append(f"… {plural(left, 'more byte')}")
     if told:
-        drawn.append(cut(f"! {printable(told)}", width))
+        drawn.append(truncate(f"! {escape_controls(told)}", width))
     return "\n".join(drawn)
 
 
 def html(heading: str, data: bytes, marks: Sequence[FieldSpan], *, told: str = "", lines: int = _HTML_LINES) -> str:
     """The bytes as a table for a page: no style block, no class, no script; a coloured line under each byte says its field."""
-    parts = [f"<table><caption style='text-align:left'><b>{escape(printable(heading))}</b></caption><tbody>"]
+    parts = [f"<table><caption style='text-align:left'><b>{escape(escape_controls(heading))}</b></caption><tbody>"]
     size, at = len(parts[0]), 0
     for start, end in rows(data, marks, lines):
         row = _row(data, marks, start, end)
@@ -153,7 +153,7 @@ def html(heading: str, data: bytes, marks: Sequence[FieldSpan], *, told: str = "
     if at < len(data):
         parts.append(f"<p>… {plural(len(data) - at, 'more byte')}</p>")
     if told:
-        parts.append(f"<p><b>{escape(printable(told))}</b></p>")
+        parts.append(f"<p><b>{escape(escape_controls(told))}</b></p>")
     return "".join(parts)
 
 
@@ -161,16 +161,16 @@ _MONO = "font-family:ui-monospace,monospace;white-space:pre;text-align:left;padd
 
 
 def _row(data: bytes, marks: Sequence[FieldSpan], start: int, end: int) -> str:
-    inside = overlapping(marks, start, end)
+    inside = find_overlapping(marks, start, end)
     if end - start > LINE:
-        more = f"… {plural(end - start, 'more byte')} of {printable(inside[0].field)}"
+        more = f"… {plural(end - start, 'more byte')} of {escape_controls(inside[0].field)}"
         return f"<tr><td style='{_MONO}'>{start:08x}</td><td style='text-align:left' colspan='2'>{escape(more)}</td></tr>"
     spans, names, outer = [], [], ""
     for mark in inside:
         piece = data[max(start, mark.offset) : min(end, mark.offset + mark.length)]
-        spans.append(f"<span title='{escape(printable(mark.field))}' style='border-bottom:3px solid {color(mark.field)}'>{piece.hex(' ')}</span>")
-        if mark.offset >= start and color(mark.field) != QUIET:
-            names.append(f"<span style='border-bottom:3px solid {color(mark.field)}'>{escape(said(mark, outer))}</span>")
+        spans.append(f"<span title='{escape(escape_controls(mark.field))}' style='border-bottom:3px solid {color(mark.field)}'>{piece.hex(' ')}</span>")
+        if mark.offset >= start and color(mark.field) != QUIET_COLOR:
+            names.append(f"<span style='border-bottom:3px solid {color(mark.field)}'>{escape(format_span(mark, outer))}</span>")
             outer = mark.field
     return f"<tr><td style='{_MONO}'>{start:08x}</td><td style='{_MONO}'>{' '.join(spans)}</td><td style='text-align:left'>{' · '.join(names)}</td></tr>"
 
@@ -180,24 +180,26 @@ _HEIGHT, _TOP, _CODES, _NAMES, _STEP = 20, 28, 76, 470, 24
 
 def drawing(heading: str, data: bytes, marks: Sequence[FieldSpan], *, start: int = 0, lines: int = LINE) -> Drawing:
     """The bytes from `start` on as a picture: codes over lines in their fields' colours, and the names of fields at the right."""
-    shapes: list[Shape] = [TextShape(x=0, y=10, text=cut(printable(heading), 110), bold=True)]
+    shapes: list[Shape] = [TextShape(x=0, y=10, text=truncate(escape_controls(heading), 110), bold=True)]
     y = _TOP
     for at, after in rows(data, marks, lines, start):
         shapes.append(TextShape(x=0, y=y, text=f"{at:08x}", color="muted"))
-        inside = overlapping(marks, at, after)
+        inside = find_overlapping(marks, at, after)
         if after - at > LINE:
-            shapes.append(TextShape(x=_CODES, y=y, text=cut(f"… {plural(after - at, 'more byte')} of {printable(inside[0].field)}", 100)))
+            shapes.append(TextShape(x=_CODES, y=y, text=truncate(f"… {plural(after - at, 'more byte')} of {escape_controls(inside[0].field)}", 100)))
             y += _HEIGHT
             continue
         names, outer = [], ""
         for mark in inside:
             low, high = max(at, mark.offset) - at, min(after, mark.offset + mark.length) - at
-            shapes.append(Rect(x=_CODES + low * _STEP, y=y + 7, width=(high - low) * _STEP - 5, height=3, color=color(mark.field), hint=printable(mark.field)))
-            if mark.offset >= at and color(mark.field) != QUIET:
-                names.append(said(mark, outer))
+            shapes.append(
+                Rect(x=_CODES + low * _STEP, y=y + 7, width=(high - low) * _STEP - 5, height=3, color=color(mark.field), hint=escape_controls(mark.field))
+            )
+            if mark.offset >= at and color(mark.field) != QUIET_COLOR:
+                names.append(format_span(mark, outer))
                 outer = mark.field
         shapes += [TextShape(x=_CODES + number * _STEP, y=y, text=f"{byte:02x}") for number, byte in enumerate(data[at:after])]
-        shapes.append(TextShape(x=_NAMES, y=y, text=cut(" · ".join(names), 66)))
+        shapes.append(TextShape(x=_NAMES, y=y, text=truncate(" · ".join(names), 66)))
         y += _HEIGHT
     return Drawing(width=WIDE, height=y, shapes=tuple(shapes), told=heading)
 
@@ -205,6 +207,11 @@ def drawing(heading: str, data: bytes, marks: Sequence[FieldSpan], *, start: int
 def detail(mark: FieldSpan) -> list[tuple[str, object]]:
     """All there is to say of one field."""
     length = plural(mark.length, "byte")
-    value = short(mark.value) if not isinstance(mark.value, str) else cut(printable(mark.value), 200)
+    value = abbreviate_value(mark.value) if not isinstance(mark.value, str) else truncate(escape_controls(mark.value), 200)
     where = f"bytes {format_count(mark.offset)} to {format_count(mark.offset + mark.length - 1)}" if mark.length > 1 else f"byte {format_count(mark.offset)}"
-    return [("field", printable(mark.field)), ("value", value or None), ("where", f"{where} (0x{mark.offset:x}), {length}"), ("format", mark.section or None)]
+    return [
+        ("field", escape_controls(mark.field)),
+        ("value", value or None),
+        ("where", f"{where} (0x{mark.offset:x}), {length}"),
+        ("format", mark.section or None),
+    ]

@@ -14,31 +14,31 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LIMIT = 20
-_ROOM = "padding:1px 8px;line-height:1.5"
+_CELL_STYLE = "padding:1px 8px;line-height:1.5"
 """Inside a widget JupyterLab gives cells no room at their sides and lines of 28 pixels."""
-_RIGHT = f' style="text-align:right;{_ROOM};font-variant-numeric:tabular-nums"'
-_LEFT = f' style="text-align:left;{_ROOM}"'
+_ALIGN_RIGHT = f' style="text-align:right;{_CELL_STYLE};font-variant-numeric:tabular-nums"'
+_ALIGN_LEFT = f' style="text-align:left;{_CELL_STYLE}"'
 
 
 def card(title: str, facts: Sequence[tuple[str, object]]) -> str:
     """A title and named facts below it, at most twenty."""
-    lines = [f"<tr><th{_LEFT}>{escape(name)}</th><td{_LEFT}>{escape(format_cell(value))}</td></tr>" for name, value in facts[:LIMIT]]
-    return f"<table>{_caption(title)}<tbody>{''.join(lines)}</tbody></table>{_more(len(facts) - LIMIT)}"
+    lines = [f"<tr><th{_ALIGN_LEFT}>{escape(name)}</th><td{_ALIGN_LEFT}>{escape(format_cell(value))}</td></tr>" for name, value in facts[:LIMIT]]
+    return f"<table>{_caption(title)}<tbody>{''.join(lines)}</tbody></table>{_omitted_note(len(facts) - LIMIT)}"
 
 
 def table(names: Sequence[str], rows: Sequence[Sequence[object]], *, title: str = "", limit: int = LIMIT) -> str:
     """Rows under their names, at most `limit`, and how many more there are."""
     shown = rows[:limit]
-    looks = [_RIGHT if any(is_number(row[at]) for row in shown) else _LEFT for at in range(len(names))]
+    looks = [_ALIGN_RIGHT if any(is_number(row[at]) for row in shown) else _ALIGN_LEFT for at in range(len(names))]
     head = "".join(f"<th{look}>{escape(format_cell(name))}</th>" for name, look in zip(names, looks, strict=True))
     body = "".join(f"<tr>{''.join(f'<td{look}>{escape(format_cell(value))}</td>' for value, look in zip(row, looks, strict=True))}</tr>" for row in shown)
-    return f"<table>{_caption(title)}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{_more(len(rows) - limit)}"
+    return f"<table>{_caption(title)}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{_omitted_note(len(rows) - limit)}"
 
 
 def funnel(title: str, steps: Sequence[tuple[str, int, int, str]]) -> str:
     """What a scan need not read: one row a step, (what, before, after, why)."""
     rows = [(what, format_count(before), "→", format_count(after), why) for what, before, after, why in steps]
-    looks = (_LEFT, _RIGHT, _LEFT, _RIGHT, _LEFT)
+    looks = (_ALIGN_LEFT, _ALIGN_RIGHT, _ALIGN_LEFT, _ALIGN_RIGHT, _ALIGN_LEFT)
     body = "".join(f"<tr>{''.join(f'<td{look}>{escape(format_cell(value))}</td>' for value, look in zip(row, looks, strict=True))}</tr>" for row in rows)
     return f"<table>{_caption(title)}<tbody>{body}</tbody></table>"
 
@@ -47,5 +47,5 @@ def _caption(title: str) -> str:
     return f'<caption style="text-align:left;white-space:nowrap"><b>{escape(format_cell(title))}</b></caption>' if title else ""
 
 
-def _more(left_out: int) -> str:
+def _omitted_note(left_out: int) -> str:
     return f"<p>… {format_count(left_out)} more</p>" if left_out > 0 else ""

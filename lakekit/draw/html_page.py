@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lakekit.draw import html
-from lakekit.draw.humanize import format_count, plural, printable
+from lakekit.draw.humanize import escape_controls, format_count, plural
 from lakekit.draw.shapes import Rect
 from lakekit.draw.svg import svg
 
@@ -66,7 +66,7 @@ class HtmlPage:
     snapshot_count: int
 
 
-def clickable(drawing: Drawing, boxes: Iterable[Rect]) -> Drawing:
+def add_click_targets(drawing: Drawing, boxes: Iterable[Rect]) -> Drawing:
     """The drawing with clear boxes over it that can be chosen; they carry the hints alone."""
     plain = tuple(replace(shape, hint="", key="") if isinstance(shape, Rect) else shape for shape in drawing.shapes)
     over = (replace(box, color=_CLEAR, width=max(box.width, _NARROW)) for box in boxes)
@@ -75,27 +75,27 @@ def clickable(drawing: Drawing, boxes: Iterable[Rect]) -> Drawing:
 
 def section(moment: SnapshotView) -> str:
     """The part of a page that shows one snapshot."""
-    head = f"<h2>{_said(moment.heading)}</h2><pre>{_said(moment.code)}</pre>"
+    head = f"<h2>{_escape(moment.heading)}</h2><pre>{_escape(moment.code)}</pre>"
     buckets = "".join(map(_bucket, moment.buckets))
-    note = f"<p>{_said(moment.said)}</p>" if moment.said else ""
+    note = f"<p>{_escape(moment.said)}</p>" if moment.said else ""
     manifests = f'<div data-view="manifests">{_pane(moment.manifests)}</div>'
     return (
-        f'<section data-snapshot="{moment.snapshot_id}" data-at="{_said(moment.at)}">{head}{manifests}<div data-view="levels">{buckets}</div>{note}</section>'
+        f'<section data-snapshot="{moment.snapshot_id}" data-at="{_escape(moment.at)}">{head}{manifests}<div data-view="levels">{buckets}</div>{note}</section>'
     )
 
 
 def _bucket(pane: PagePane) -> str:
-    return f"<details open><summary>{_said(pane.heading)}</summary>{_pane(pane)}</details>"
+    return f"<details open><summary>{_escape(pane.heading)}</summary>{_pane(pane)}</details>"
 
 
 def _pane(pane: PagePane) -> str:
     drawn = svg(pane.drawing) if pane.drawing is not None else ""
-    return drawn + (f"<p>{_said(pane.said)}</p>" if pane.said else "")
+    return drawn + (f"<p>{_escape(pane.said)}</p>" if pane.said else "")
 
 
 def page(whole: HtmlPage) -> str:
     """The whole page as HTML text. Names in it are escaped, whatever they hold."""
-    details = {key: printable(said) for moment in whole.moments for key, said in moment.details.items()}
+    details = {key: escape_controls(said) for moment in whole.moments for key, said in moment.details.items()}
     told = _json({"opening": whole.opening, "details": details})
     policy = (
         f"default-src 'none'; script-src {_hash(_SCRIPT)}; style-src-elem {_hash(_STYLE)}; style-src-attr 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -103,21 +103,21 @@ def page(whole: HtmlPage) -> str:
     return "".join(
         (
             '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{_said(policy)}">',
+            f'<meta http-equiv="Content-Security-Policy" content="{_escape(policy)}">',
             '<meta name="viewport" content="width=device-width,initial-scale=1"><meta name="color-scheme" content="light dark">',
-            f"<title>{_said(whole.name)}</title><style>{_STYLE}</style></head><body><main>",
+            f"<title>{_escape(whole.name)}</title><style>{_STYLE}</style></head><body><main>",
             html.card(f"Table {whole.name}", whole.facts),
-            f"<p>{_bound(whole)}</p>",
+            f"<p>{_describe_coverage(whole)}</p>",
             f'<div id="timeline">{svg(whole.timeline)}</div>',
             '<div id="told" role="status" aria-live="polite"><p id="said">Choose a snapshot, a manifest or a file: click, or Tab and Enter.</p>',
-            f'<pre id="code">{_said(whole.opening)}</pre></div>',
+            f'<pre id="code">{_escape(whole.opening)}</pre></div>',
             *map(section, whole.moments),
             f'</main><script type="application/json" id="facts">{told}</script><script>{_SCRIPT}</script></body></html>\n',
         )
     )
 
 
-def _bound(whole: HtmlPage) -> str:
+def _describe_coverage(whole: HtmlPage) -> str:
     """How much of the table is in the page, in words."""
     inside = len(whole.moments)
     if not whole.snapshot_count:
@@ -128,8 +128,8 @@ def _bound(whole: HtmlPage) -> str:
     return f"{shown} of {format_count(whole.snapshot_count)} can be opened in this page: more would make it too large."
 
 
-def _said(text: str) -> str:
-    return html.escape(printable(text))
+def _escape(text: str) -> str:
+    return html.escape(escape_controls(text))
 
 
 def _json(value: object) -> str:

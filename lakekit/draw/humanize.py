@@ -47,10 +47,10 @@ def format_cell(value: object) -> str:
         return "{" + ", ".join(f"{format_cell(key)}={format_cell(part)}" for key, part in value.items()) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(format_cell(part) for part in value) + "]"
-    return printable(str(value))
+    return escape_controls(str(value))
 
 
-def printable(text: str) -> str:
+def escape_controls(text: str) -> str:
     """The text without characters that move a terminal's cursor, colour it or hide: those are shown by their code."""
     if text.isprintable():
         return text
@@ -69,7 +69,7 @@ def columns_wide(text: str) -> int:
     return sum(0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
 
 
-def cut(text: str, width: int) -> str:
+def truncate(text: str, width: int) -> str:
     """The text in at most `width` terminal columns, its end replaced by `…` where it was longer."""
     if columns_wide(text) <= width:
         return text
@@ -82,9 +82,9 @@ def cut(text: str, width: int) -> str:
     return kept + "…" if width > 0 else ""
 
 
-def brief(text: str, width: int = NAME) -> str:
+def abbreviate_name(text: str, width: int = NAME) -> str:
     """A name at the head of a picture: a long one is cut, so that what is said after it is seen."""
-    return cut(printable(text), width)
+    return truncate(escape_controls(text), width)
 
 
 def pad(text: str, width: int, *, right: bool = False) -> str:

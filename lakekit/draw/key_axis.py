@@ -96,7 +96,7 @@ def axis_of(bounds: Iterable[Key]) -> KeyAxis:
     orders = tuple(sorted(by_order))
     keys = tuple(by_order[order] for order in orders)
     column = next((at for at in range(min(map(len, keys), default=0)) if orders[0][at] != orders[-1][at]), None)
-    cells = None if column is None else _by_value(keys, column)
+    cells = None if column is None else _cells_by_value(keys, column)
     if cells is None:
         count = max(1, len(keys))
         cells, column = [(rank / count, (rank + 1) / count) for rank in range(len(keys))], None
@@ -139,7 +139,7 @@ def number(value: Any) -> int | Fraction | None:
     return None
 
 
-def _by_value(keys: Sequence[Key], column: int) -> list[tuple[float, float]] | None:
+def _cells_by_value(keys: Sequence[Key], column: int) -> list[tuple[float, float]] | None:
     """The cells of keys by one of their columns; None where its values have no places."""
     numbers = [number(key[column]) for key in keys]
     known = [value for value in numbers if value is not None]
@@ -154,11 +154,11 @@ def _by_value(keys: Sequence[Key], column: int) -> list[tuple[float, float]] | N
     span = groups[-1][0] - low + unit
     cells: list[tuple[float, float]] = []
     for value, count in groups:
-        edges = [_share(count * (value - low) + unit * part, count * span) for part in range(count + 1)]
+        edges = [_quotient(count * (value - low) + unit * part, count * span) for part in range(count + 1)]
         cells += pairwise(edges)
     return cells
 
 
-def _share(part: int | Fraction, whole: int | Fraction) -> float:
+def _quotient(part: int | Fraction, whole: int | Fraction) -> float:
     """A quotient rounded once, so that order is kept."""
     return part / whole if isinstance(part, int) and isinstance(whole, int) else float(Fraction(part) / Fraction(whole))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from lakekit.draw.humanize import format_cell, format_count, format_size, plural, printable
+from lakekit.draw.humanize import escape_controls, format_cell, format_count, format_size, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -70,8 +70,8 @@ class LevelQuery:
     said: tuple[str, ...] = ()
 
 
-NOTHING = LevelQuery()
-NOWHERE = BucketState(snapshot_id=None, files=())
+EMPTY_QUERY = LevelQuery()
+EMPTY_STATE = BucketState(snapshot_id=None, files=())
 
 
 def in_order_of_writing(files: Iterable[LevelFile]) -> tuple[LevelFile, ...]:
@@ -104,14 +104,14 @@ def hint(files: Sequence[LevelFile], state: BucketState | None, *, is_append: bo
         said = f"{file.name}  {level}{format_size(file.size_bytes)}  {plural(file.row_count, 'row')}  {keys_of(file, is_append=is_append)}"
         said += f"  {plural(file.deleted_row_count, 'row')} deleted" if file.deleted_row_count else ""
         said += f"  {plural(file.delete_row_count, 'row')} delete" if file.delete_row_count else ""
-    return printable(f"{said}  {word}".rstrip())
+    return escape_controls(f"{said}  {word}".rstrip())
 
 
 def detail(file: LevelFile, *, is_append: bool = False) -> str:
     """All facts of a file on one line."""
-    parts = [hint([file], NOWHERE, is_append=is_append), f"seq {file.min_sequence_number}..{file.max_sequence_number}", f"schema {file.schema_id}"]
+    parts = [hint([file], EMPTY_STATE, is_append=is_append), f"seq {file.min_sequence_number}..{file.max_sequence_number}", f"schema {file.schema_id}"]
     if file.source:
         parts.append(f"by {'a compaction' if file.source == 'COMPACT' else 'a write' if file.source == 'APPEND' else file.source}")
     if file.created:
         parts.append(f"written {file.created}")
-    return printable("  ".join(parts))
+    return escape_controls("  ".join(parts))

@@ -18,9 +18,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from lakekit.draw import cards, color, html
-from lakekit.draw.humanize import columns_wide, cut, format_cell, format_count, format_size, plural, printable
+from lakekit.draw.humanize import columns_wide, escape_controls, format_cell, format_count, format_size, plural, truncate
 from lakekit.draw.key_axis import axis_of
-from lakekit.draw.level_layout import NOTHING, LevelFile, hint, keys_of
+from lakekit.draw.level_layout import EMPTY_QUERY, LevelFile, hint, keys_of
 from lakekit.draw.shapes import WIDTH, Drawing, Rect, Stroke, TextShape
 
 if TYPE_CHECKING:
@@ -38,12 +38,12 @@ LANE, GAP, FLAT = 22.0, 3.0, 7.0
 """Pixels: a lane, between lanes, the box of an empty file."""
 STACK = 900.0
 """Pixels that level 0 takes at most before its lanes become flatter."""
-_THIN = 3.0
-_NARROW = 0.003
+_MIN_PITCH = 3.0
+_MIN_BOX_WIDTH = 0.003
 _LINE = 16.0
-_GHOST = 0.6
+_GHOST_HEIGHT = 0.6
 """How high the lane of removed files is beside that of living ones."""
-_NAMED = 6
+_MAX_NAMES = 6
 
 
 # ---- geometry -------------------------------------------------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ class _Sheet:
 
 
 def picture(
-    title: str, states: Sequence[BucketState], *, key_names: Sequence[str] = (), is_append: bool = False, asked: LevelQuery = NOTHING, limit: int = LIMIT
+    title: str, states: Sequence[BucketState], *, key_names: Sequence[str] = (), is_append: bool = False, asked: LevelQuery = EMPTY_QUERY, limit: int = LIMIT
 ) -> LevelPicture:
     """The states of a bucket above each other on one axis.
 
@@ -114,10 +114,10 @@ def picture(
     axis = axis_of(key for file in every for key in (file.low, file.high) if key is not None)
     places = {id(file): _place(file, axis) for file in every}
     sheet = _Sheet(axis=axis, places=places, asked=asked, biggest=max((file.size_bytes for file in every), default=0), is_append=is_append)
-    sheet.word(0.0, printable(title), bold=True)
+    sheet.word(0.0, escape_controls(title), bold=True)
     sheet.top += _LINE + 2
-    for line in filter(None, (*asked.said, *map(_change, states), _merging(len(every), limit))):
-        sheet.word(0.0, printable(line))
+    for line in filter(None, (*asked.said, *map(_change, states), _merge_note(len(every), limit))):
+        sheet.word(0.0, escape_controls(line))
         sheet.top += _LINE
     begin = sheet.top
     rooms = _rooms(states, places, limit)
@@ -133,8 +133,8 @@ def picture(
         boxes=tuple(sheet.boxes),
         marks=tuple(sheet.marks),
         height=sheet.top + 2,
-        told=" ".join(filter(None, (f"{title}.", *(_told(state, many=len(states) > 1) for state in states), *asked.said))),
-        merged=_merging(len(every), limit),
+        told=" ".join(filter(None, (f"{title}.", *(_describe_state(state, many=len(states) > 1) for state in states), *asked.said))),
+        merged=_merge_note(len(every), limit),
     )
 
 
@@ -148,11 +148,11 @@ def _change(state: BucketState) -> str:
     return " · ".join(said)
 
 
-def _merging(number: int, limit: int) -> str:
+def _merge_note(number: int, limit: int) -> str:
     return f"{format_count(number)} files are more than can be drawn: neighbours share a box that says how many" if number > limit else ""
 
 
-def _told(state: BucketState, *, many: bool) -> str:
+def _describe_state(state: BucketState, *, many: bool) -> str:
     levels = "; ".join(f"level {level} {_totals(tuple(found))}" for level, found in _levels(state.files))
     at = f"Snapshot {state.snapshot_id}: " if many else ""
     return f"{at}{levels or 'no files'}."
@@ -179,8 +179,8 @@ def _rooms(states: Sequence[BucketState], places: Places, limit: int) -> list[di
     """
     rooms: list[dict[tuple[int, bool], list[LevelFile]]] = []
     for state in states:
-        room = {(level, False): _in_order(level, found, places) for level, found in _levels(state.files)}
-        rooms.append(room | {(level, True): _in_order(level, found, places) for level, found in _levels(state.removed)})
+        room = {(level, False): _sort_files(level, found, places) for level, found in _levels(state.files)}
+        rooms.append(room | {(level, True): _sort_files(level, found, places) for level, found in _levels(state.removed)})
     total = sum(len(found) for room in rooms for found in room.values())
     if total <= limit:
         return [{place: [(file,) for file in found] for place, found in room.items()} for room in rooms]
@@ -194,7 +194,7 @@ def _rooms(states: Sequence[BucketState], places: Places, limit: int) -> list[di
     ]
 
 
-def _in_order(level: int, files: list[LevelFile], places: Places) -> list[LevelFile]:
+def _sort_files(level: int, files: list[LevelFile], places: Places) -> list[LevelFile]:
     """Neighbours beside each other: by age in level 0, as they were given, by key elsewhere."""
     return files if level == 0 else sorted(files, key=lambda file: (places[id(file)], file.name))
 
@@ -230,9 +230,9 @@ def _state(sheet: _Sheet, state: BucketState, room: Mapping[tuple[int, bool], Gr
         lanes = [(True, lane) for lane in _lanes(sheet.places, ghosts, stacked=stacked)] + [
             (False, lane) for lane in _lanes(sheet.places, living, stacked=stacked)
         ]
-        pitch = max(_THIN, min(LANE + GAP, STACK / len(lanes)))
+        pitch = max(_MIN_PITCH, min(LANE + GAP, STACK / len(lanes)))
         for is_ghost, lane in lanes:
-            high = pitch * (_GHOST if is_ghost else 1.0) if pitch > FLAT * 2 else pitch
+            high = pitch * (_GHOST_HEIGHT if is_ghost else 1.0) if pitch > FLAT * 2 else pitch
             _lane(sheet, lane, high, state=state, prefix=f"{prefix}removed/" if is_ghost else prefix)
             sheet.top += high
         middle = (top + sheet.top) / 2 - 1
@@ -270,8 +270,8 @@ def _lane(sheet: _Sheet, lane: Groups, pitch: float, *, state: BucketState, pref
     for at, group in enumerate(lane):
         low, high = lows[at], max(high for _, high in places[at])
         after = lows[at + 1] if at + 1 < len(lane) else 1.0
-        high = max(high, min(low + _NARROW, after))
-        low = min(low, max(high - _NARROW, max(end for _, end in places[at - 1]) if at else 0.0))
+        high = max(high, min(low + _MIN_BOX_WIDTH, after))
+        low = min(low, max(high - _MIN_BOX_WIDTH, max(end for _, end in places[at - 1]) if at else 0.0))
         mean = sum(file.size_bytes for file in group) / len(group)
         height = flat + (room - flat) * math.sqrt(max(mean, 0) / sheet.biggest) if sheet.biggest > 0 else flat
         rows = sum(file.row_count for file in group)
@@ -313,9 +313,9 @@ def _axis(sheet: _Sheet, begin: float, key_names: Sequence[str]) -> None:
         ends = [", ".join(format_cell(part) for part in key) for key in (sheet.axis.keys[0], sheet.axis.keys[-1])]
         middle = "rows in the order of writing" if sheet.is_append else sheet.axis.how(key_names)
         letters = max(8, (int(span * WIDTH / 7) - columns_wide(middle)) // 2 - 2)
-        sheet.word(LEFT, cut(ends[0], letters))
+        sheet.word(LEFT, truncate(ends[0], letters))
         sheet.word(LEFT + span / 2, middle, anchor="middle", color="muted")
-        sheet.word(LEFT + span, cut(ends[1], letters), anchor="end")
+        sheet.word(LEFT + span, truncate(ends[1], letters), anchor="end")
         sheet.top += _LINE
 
 
@@ -327,7 +327,7 @@ def drawing(found: LevelPicture, *, width: float = WIDTH) -> Drawing:
     shapes: list[Shape] = []
     for box in found.boxes:
         shapes += _shapes(box, width)
-    return Drawing(width=width, height=found.height, shapes=(*shapes, *(_scaled(mark, width) for mark in found.marks)), told=found.told)
+    return Drawing(width=width, height=found.height, shapes=(*shapes, *(_scale_shape(mark, width) for mark in found.marks)), told=found.told)
 
 
 def _shapes(box: LevelBox, width: float) -> list[Shape]:
@@ -344,7 +344,7 @@ def _shapes(box: LevelBox, width: float) -> list[Shape]:
     return shapes
 
 
-def _scaled(mark: Shape, width: float) -> Shape:
+def _scale_shape(mark: Shape, width: float) -> Shape:
     match mark:
         case Stroke():
             return replace(mark, x=mark.x * width, to_x=mark.to_x * width)
@@ -353,7 +353,7 @@ def _scaled(mark: Shape, width: float) -> Shape:
     return replace(mark, x=mark.x * width)
 
 
-def as_html(title: str, states: Sequence[BucketState], *, is_append: bool = False, asked: LevelQuery = NOTHING) -> str:
+def as_html(title: str, states: Sequence[BucketState], *, is_append: bool = False, asked: LevelQuery = EMPTY_QUERY) -> str:
     """Levels and files as two tables: what is asked for comes first, and what is left out is said."""
     sums: list[tuple[object, ...]] = []
     rows: list[tuple[object, ...]] = []
@@ -372,17 +372,17 @@ def as_html(title: str, states: Sequence[BucketState], *, is_append: bool = Fals
     return html.table(("snapshot", "level", "files", "size", "rows"), sums, title=title) + files
 
 
-def as_text(title: str, states: Sequence[BucketState], *, width: int = cards.WIDTH, is_append: bool = False, asked: LevelQuery = NOTHING) -> str:
+def as_text(title: str, states: Sequence[BucketState], *, width: int = cards.WIDTH, is_append: bool = False, asked: LevelQuery = EMPTY_QUERY) -> str:
     """The states in characters, and what is read, added or removed in words."""
-    parts = [*asked.said, *([] if states else [printable(title)])]
+    parts = [*asked.said, *([] if states else [escape_controls(title)])]
     for state in states:
         boxes = [cards.FileCard(level=f.level, low=f.low, high=f.high, size_bytes=f.size_bytes, row_count=f.row_count) for f in state.files]
         head = title if len(states) == 1 else f"{title} · snapshot {state.snapshot_id}"
         parts.append(cards.levels(head, boxes, width=width, probe=asked.probe, is_append=is_append))
         for what, names in (("read", state.lit or ()), ("added", state.added), ("removed", [file.name for file in state.removed])):
             if names:
-                more = f" … {format_count(len(names) - _NAMED)} more" if len(names) > _NAMED else ""
-                parts.append(cut(f"  {what}: {printable(', '.join(sorted(names)[:_NAMED]))}{more}", width))
+                more = f" … {format_count(len(names) - _MAX_NAMES)} more" if len(names) > _MAX_NAMES else ""
+                parts.append(truncate(f"  {what}: {escape_controls(', '.join(sorted(names)[:_MAX_NAMES]))}{more}", width))
     return "\n".join(parts)
 
 

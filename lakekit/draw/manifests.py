@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lakekit.draw import cards as texts, html
-from lakekit.draw.humanize import brief, columns_wide, cut, format_count, format_size, plural, printable
+from lakekit.draw.humanize import abbreviate_name, columns_wide, escape_controls, format_count, format_size, plural, truncate
 from lakekit.draw.shapes import WIDTH, Drawing, Marker, Rect, Shape, Stroke, TextShape
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 FIRST = 24
 """Rows of a list that are shown at first."""
-MOST = 1500
+MAX_ROWS = 1500
 """Rows of a list that are shown at most."""
-MORE = "more of "
+MORE_PREFIX = "more of "
 """What the key of a row begins with that stands for those left out."""
 ROW = 18.0
 """How high a row is, in pixels."""
@@ -117,50 +117,50 @@ class EntryFact:
     fate: str = ""
 
 
-def short(name: str) -> str:
+def shorten_name(name: str) -> str:
     """A file's name with its long number cut: `manifest-34cab9d6…-0`."""
-    return _UUID.sub(r"\1…", printable(name))
+    return _UUID.sub(r"\1…", escape_controls(name))
 
 
 def title(tree: ManifestTree) -> str:
     """`orders at snapshot 7 (APPEND) · 3 manifests · 430 entries · 92.3 KiB`."""
     if not tree.snapshot_id:
-        return f"{brief(tree.table)} · no snapshot: nothing was written yet"
+        return f"{abbreviate_name(tree.table)} · no snapshot: nothing was written yet"
     found = [m for listed in tree.lists for m in listed.manifests]
     sums = [
         plural(len(found), "manifest"),
         plural(sum(m.added + m.removed for m in found), "entry", "entries"),
         format_size(sum(m.size_bytes for m in found)),
     ]
-    return " · ".join([f"{brief(tree.table)} at snapshot {tree.snapshot_id} ({tree.kind})", *sums])
+    return " · ".join([f"{abbreviate_name(tree.table)} at snapshot {tree.snapshot_id} ({tree.kind})", *sums])
 
 
-def told(tree: ManifestTree) -> str:
+def describe_filter(tree: ManifestTree) -> str:
     """What the filter does to the manifests, in a sentence; "" without one."""
     if not tree.filter:
         return ""
     read = [m for listed in tree.lists if listed.which != "changelog" for m in listed.manifests]
     opened = sum(not m.skipped for m in read)
-    return f"filter {printable(tree.filter)}: {format_count(opened)} of {plural(len(read), 'manifest')} opened, {plural(tree.files_read, 'file')} read"
+    return f"filter {escape_controls(tree.filter)}: {format_count(opened)} of {plural(len(read), 'manifest')} opened, {plural(tree.files_read, 'file')} read"
 
 
-def many(fact: ManifestFact) -> str:
+def format_entry_counts(fact: ManifestFact) -> str:
     """`412 entries` where all add files, else `+3 -12`."""
     return f"+{format_count(fact.added)} -{format_count(fact.removed)}" if fact.removed else plural(fact.added, "entry", "entries")
 
 
-def holds(fact: IndexFact) -> str:
+def describe_index(fact: IndexFact) -> str:
     """`4 deletion vectors, 1 203 rows`, or how many hashes."""
     if fact.type != "DELETION_VECTORS":
-        return plural(fact.row_count, "hash", "hashes") if fact.type == "HASH" else f"{printable(fact.type)}, {plural(fact.row_count, 'row')}"
+        return plural(fact.row_count, "hash", "hashes") if fact.type == "HASH" else f"{escape_controls(fact.type)}, {plural(fact.row_count, 'row')}"
     known = [rows for _, rows in fact.vectors if rows is not None]
     rows = "rows not counted" if len(known) < len(fact.vectors) else plural(sum(known), "row")
     return f"{plural(len(fact.vectors), 'deletion vector')}, {rows}"
 
 
-def where(fact: ManifestFact) -> str:
+def format_coverage(fact: ManifestFact) -> str:
     """Partitions, buckets and levels that a manifest covers, as far as it says."""
-    parts = [printable(fact.partitions)] if fact.partitions else []
+    parts = [escape_controls(fact.partitions)] if fact.partitions else []
     for name, ends in (("bucket", fact.buckets), ("L", fact.levels)):
         if ends is not None:
             gap = "" if name == "L" else " "
@@ -174,13 +174,13 @@ def state(tree: ManifestTree, listed: ListFact, fact: ManifestFact) -> str:
         return ""
     if listed.which == "changelog":
         return "for changes only"
-    return f"skipped: {printable(fact.skipped)}" if fact.skipped else "opened"
+    return f"skipped: {escape_controls(fact.skipped)}" if fact.skipped else "opened"
 
 
 def hint(fact: ManifestFact) -> str:
     """A manifest in one line."""
-    skipped = f"skipped: {printable(fact.skipped)}" if fact.skipped else ""
-    parts = [printable(fact.name), many(fact), where(fact), format_size(fact.size_bytes), f"schema {fact.schema_id}", skipped]
+    skipped = f"skipped: {escape_controls(fact.skipped)}" if fact.skipped else ""
+    parts = [escape_controls(fact.name), format_entry_counts(fact), format_coverage(fact), format_size(fact.size_bytes), f"schema {fact.schema_id}", skipped]
     return " · ".join(part for part in parts if part)
 
 
@@ -222,26 +222,26 @@ def place(tree: ManifestTree, *, shown: Mapping[str, int] | None = None, selecte
         sums = sum(m.added + m.removed for m in listed.manifests)
         head = listed.gone or f"{plural(len(listed.manifests), 'manifest')}, {plural(sums, 'entry', 'entries')}"
         rows.append(_head(listed.which, listed.name, head))
-        kept = _first([m.name for m in listed.manifests], listed.which, shown, selected)
+        kept = _shown_rows([m.name for m in listed.manifests], listed.which, shown, selected)
         rows += [_manifest(tree, listed, listed.manifests[at], longest) for at in kept]
         if (left := len(listed.manifests) - len(kept)) > 0:
             hidden = set(range(len(listed.manifests))) - set(kept)
             others = sum(listed.manifests[at].added + listed.manifests[at].removed for at in hidden)
-            rows.append(_more(listed.which, f"… {plural(left, 'more manifest')}, {plural(others, 'entry', 'entries')}"))
+            rows.append(_more_row(listed.which, f"… {plural(left, 'more manifest')}, {plural(others, 'entry', 'entries')}"))
     if tree.index_manifest:
         rows.append(_head("index", tree.index_manifest, tree.index_gone or plural(len(tree.indexes), "index file")))
-        kept = _first([one.name for one in tree.indexes], "index", shown, selected)
+        kept = _shown_rows([one.name for one in tree.indexes], "index", shown, selected)
         rows += [_index(tree.indexes[at]) for at in kept]
         if (left := len(tree.indexes) - len(kept)) > 0:
-            rows.append(_more("index", f"… {plural(left, 'more index file')}"))
+            rows.append(_more_row("index", f"… {plural(left, 'more index file')}"))
     ends = [row.depth == 1 and (at + 1 == len(rows) or rows[at + 1].depth == 0) for at, row in enumerate(rows)]
     placed = tuple(replace(row, top=at * ROW, last=last) for at, (row, last) in enumerate(zip(rows, ends, strict=True)))
     return TreeLayout(rows=placed, height=len(rows) * ROW)
 
 
-def _first(names: Sequence[str], which: str, shown: Mapping[str, int] | None, selected: str) -> list[int]:
+def _shown_rows(names: Sequence[str], which: str, shown: Mapping[str, int] | None, selected: str) -> list[int]:
     """The places of the rows that are shown: the first, and the selected one."""
-    limit = min(MOST, (shown or {}).get(which, FIRST))
+    limit = min(MAX_ROWS, (shown or {}).get(which, FIRST))
     if limit + 1 >= len(names):
         return list(range(len(names)))
     kept = list(range(limit))
@@ -249,21 +249,21 @@ def _first(names: Sequence[str], which: str, shown: Mapping[str, int] | None, se
 
 
 def _head(which: str, name: str, said: str) -> TreeRow:
-    return TreeRow(key="", depth=0, cells=((0.0, which), (0.09, short(name)), (_WHERE, said)), top=0)
+    return TreeRow(key="", depth=0, cells=((0.0, which), (0.09, shorten_name(name)), (_WHERE, said)), top=0)
 
 
-def _more(which: str, said: str) -> TreeRow:
-    return TreeRow(key=MORE + which, depth=1, cells=((_NAME, said),), top=0, hint=f"{said}: choose to see more")
+def _more_row(which: str, said: str) -> TreeRow:
+    return TreeRow(key=MORE_PREFIX + which, depth=1, cells=((_NAME, said),), top=0, hint=f"{said}: choose to see more")
 
 
 def _manifest(tree: ManifestTree, listed: ListFact, fact: ManifestFact, longest: int) -> TreeRow:
     total = fact.added + fact.removed
     bar = (total / longest) ** 0.5 if longest else 0.0
-    cells = ((_NAME, cut(short(fact.name), 25)), (_MANY, cut(many(fact), 15)), (_WHERE, cut(where(fact), 38)))
+    cells = ((_NAME, truncate(shorten_name(fact.name), 25)), (_MANY, truncate(format_entry_counts(fact), 15)), (_WHERE, truncate(format_coverage(fact), 38)))
     return TreeRow(
         key=fact.name,
         depth=1,
-        cells=(*cells, (-_SIZE, format_size(fact.size_bytes)), (_STATE, cut(state(tree, listed, fact), 21))),
+        cells=(*cells, (-_SIZE, format_size(fact.size_bytes)), (_STATE, truncate(state(tree, listed, fact), 21))),
         top=0,
         added=bar * fact.added / total if total else 0.0,
         removed=bar * fact.removed / total if total else 0.0,
@@ -274,16 +274,16 @@ def _manifest(tree: ManifestTree, listed: ListFact, fact: ManifestFact, longest:
 
 def _index(fact: IndexFact) -> TreeRow:
     """An index file: what it holds, then its bucket and as much of its partition as there is room for."""
-    held, bucket = cut(holds(fact), 36), f"bucket {fact.bucket}"
+    held, bucket = truncate(describe_index(fact), 36), f"bucket {fact.bucket}"
     start = max(_WHERE, _MANY + (columns_wide(held) + 2) * _LETTER)
-    where = cut(", ".join(filter(None, (bucket, printable(fact.partition)))), int((_SIZE - 0.065 - start) / _LETTER))
-    cells = ((_NAME, cut(short(fact.name), 25)), (_MANY, held), (start, where), (-_SIZE, format_size(fact.size_bytes)))
-    said = " · ".join((printable(fact.name), holds(fact), _place_of(fact), format_size(fact.size_bytes)))
+    where = truncate(", ".join(filter(None, (bucket, escape_controls(fact.partition)))), int((_SIZE - 0.065 - start) / _LETTER))
+    cells = ((_NAME, truncate(shorten_name(fact.name), 25)), (_MANY, held), (start, where), (-_SIZE, format_size(fact.size_bytes)))
+    said = " · ".join((escape_controls(fact.name), describe_index(fact), _place_of(fact), format_size(fact.size_bytes)))
     return TreeRow(key=fact.name, depth=1, cells=cells, top=0, hint=said, index=True)
 
 
 def _place_of(fact: IndexFact) -> str:
-    return ", ".join(filter(None, (printable(fact.partition), f"bucket {fact.bucket}")))
+    return ", ".join(filter(None, (escape_controls(fact.partition), f"bucket {fact.bucket}")))
 
 
 # ---- shapes ---------------------------------------------------------------------------------------------------------------------------------
@@ -314,8 +314,8 @@ def shapes(placed: TreeLayout) -> tuple[Shape, ...]:
 
 def drawing(tree: ManifestTree, placed: TreeLayout, *, selected: str = "", note: str = "", width: float = WIDTH) -> Drawing:
     """The picture: title, what the filter does, the tree with the chosen row in a frame."""
-    said = [title(tree), *filter(None, (told(tree), note))]
-    head: list[Shape] = [TextShape(x=0, y=9 + 16 * at, text=cut(line, 130), bold=at == 0) for at, line in enumerate(said)]
+    said = [title(tree), *filter(None, (describe_filter(tree), note))]
+    head: list[Shape] = [TextShape(x=0, y=9 + 16 * at, text=truncate(line, 130), bold=at == 0) for at, line in enumerate(said)]
     top = 18.0 * len(said) + 4
     body: list[Shape] = []
     for shape in shapes(placed):
@@ -348,14 +348,14 @@ def entry_rows(entries: Sequence[EntryFact], *, filtered: bool) -> tuple[tuple[s
 def _keys(one: EntryFact) -> str | None:
     if not one.low and not one.high:
         return None
-    low, high = cut(printable(one.low), 40), cut(printable(one.high), 40)
+    low, high = truncate(escape_controls(one.low), 40), truncate(escape_controls(one.high), 40)
     return low if low == high else f"{low} .. {high}"
 
 
 def entries_title(name: str, fact: ManifestFact | None, total: int) -> str:
     """`entries of manifest-44: 3 add files, 12 remove files`."""
     said = plural(total, "entry", "entries") if fact is None else f"{plural(fact.added, 'file')} added, {plural(fact.removed, 'file')} removed"
-    return f"entries of {short(name)}: {said}"
+    return f"entries of {shorten_name(name)}: {said}"
 
 
 def entries_html(name: str, fact: ManifestFact | None, entries: Sequence[EntryFact], total: int, *, filtered: bool, limit: int = 50) -> str:
@@ -368,17 +368,19 @@ def entries_html(name: str, fact: ManifestFact | None, entries: Sequence[EntryFa
 def index_html(fact: IndexFact, *, limit: int = 50) -> str:
     """What an index file holds: the vectors of data files, or its facts."""
     if not fact.vectors:
-        return html.card(short(fact.name), [("type", fact.type), ("holds", holds(fact)), ("size", format_size(fact.size_bytes))])
-    return html.table(("data file", "deleted rows"), list(fact.vectors), title=f"{short(fact.name)}: {holds(fact)}", limit=limit)
+        return html.card(shorten_name(fact.name), [("type", fact.type), ("holds", describe_index(fact)), ("size", format_size(fact.size_bytes))])
+    return html.table(("data file", "deleted rows"), list(fact.vectors), title=f"{shorten_name(fact.name)}: {describe_index(fact)}", limit=limit)
 
 
 def tree_rows(tree: ManifestTree) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
     """Names and rows of all manifests and index files: the tree as a table."""
     rows: list[tuple[object, ...]] = [
-        (listed.which, m.name, many(m), where(m) or None, format_size(m.size_bytes), state(tree, listed, m)) for listed in tree.lists for m in listed.manifests
+        (listed.which, m.name, format_entry_counts(m), format_coverage(m) or None, format_size(m.size_bytes), state(tree, listed, m))
+        for listed in tree.lists
+        for m in listed.manifests
     ]
     rows += [(listed.which, listed.name, None, listed.gone, None, "") for listed in tree.lists if listed.gone]
-    rows += [("index", one.name, holds(one), _place_of(one), format_size(one.size_bytes), "") for one in tree.indexes]
+    rows += [("index", one.name, describe_index(one), _place_of(one), format_size(one.size_bytes), "") for one in tree.indexes]
     names = ("list", "manifest", "entries", "covers", "size", "under the filter")
     return (names, rows) if tree.filter else (names[:-1], [row[:-1] for row in rows])
 
@@ -386,21 +388,21 @@ def tree_rows(tree: ManifestTree) -> tuple[tuple[str, ...], list[tuple[object, .
 def tree_html(tree: ManifestTree, *, limit: int = html.LIMIT) -> str:
     """The tree as a table without style blocks."""
     names, rows = tree_rows(tree)
-    note = f"<p>{html.escape(told(tree))}</p>" if tree.filter else ""
+    note = f"<p>{html.escape(describe_filter(tree))}</p>" if tree.filter else ""
     return html.table(names, rows, title=title(tree), limit=limit) + note
 
 
 def text(tree: ManifestTree, *, width: int = texts.WIDTH, first: int = 8) -> str:
     """The tree in characters; of long lists the first rows, and the rest in words."""
-    lines = [title(tree), *filter(None, (told(tree),))]
+    lines = [title(tree), *filter(None, (describe_filter(tree),))]
     rows = place(tree, shown=dict.fromkeys(("base", "delta", "changelog", "index"), first)).rows
-    names = max((len(row.cells[0][1]) for row in rows if row.depth and not row.key.startswith(MORE)), default=0)
+    names = max((len(row.cells[0][1]) for row in rows if row.depth and not row.key.startswith(MORE_PREFIX)), default=0)
     for row in rows:
         said = [cell for _, cell in row.cells]
         if not row.depth:
             lines.append(f" {said[0]:<9} {said[1]} · {said[2]}")
-        elif row.key.startswith(MORE):
+        elif row.key.startswith(MORE_PREFIX):
             lines.append(f"   └─ {said[0]}")
         else:
             lines.append(f"   {'└' if row.last else '├'}─ {said[0]:<{names}}  {said[1]:<15}  {'  '.join(filter(None, said[2:]))}".rstrip())
-    return "\n".join(cut(line, width) for line in lines)
+    return "\n".join(truncate(line, width) for line in lines)

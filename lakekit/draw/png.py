@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from PIL import Image, ImageDraw, ImageFont
 
-from lakekit.draw.color import GROUND, ink
-from lakekit.draw.humanize import printable
+from lakekit.draw.color import BACKGROUND, ink
+from lakekit.draw.humanize import escape_controls
 from lakekit.draw.shapes import Marker, Rect, Stroke, TextShape, corners
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 SCALE = 2
 """Pixels of the PNG for one of the drawing: sharp on fine screens."""
-_FAINT = 0.35
+_FAINT_OPACITY = 0.35
 _FONTS = (
     "",
     "DejaVuSans.ttf",
@@ -31,14 +31,14 @@ _FONTS = (
 )
 """Pillow's own font, the same everywhere but of English letters only; then what machines often have, asked for a text with other letters."""
 _TRIED, _NO_LETTER = 16, "\uffff"
-_WIDER = 0.9
+_FONT_SCALE = 0.9
 """Those fonts are wider than Pillow's, for which there is room."""
 _ANCHORS = {"start": "lm", "middle": "mm", "end": "rm"}
 
 
 def png(drawing: Drawing, *, scale: int = SCALE) -> bytes:
     """The drawing as PNG bytes, `scale` times its size, on white ground."""
-    image = Image.new("RGB", (max(1, round(drawing.width * scale)), max(1, round(drawing.height * scale))), GROUND)
+    image = Image.new("RGB", (max(1, round(drawing.width * scale)), max(1, round(drawing.height * scale))), BACKGROUND)
     brush = ImageDraw.Draw(image)
     for shape in drawing.shapes:
         match shape:
@@ -48,7 +48,7 @@ def png(drawing: Drawing, *, scale: int = SCALE) -> bytes:
                 ends = [shape.x * scale, shape.y * scale, shape.to_x * scale, shape.to_y * scale]
                 brush.line(ends, ink(shape.color), max(1, round(shape.thickness * scale)))
             case Marker():
-                _sign(brush, shape, scale)
+                _draw_marker(brush, shape, scale)
             case TextShape():
                 _word(brush, shape, scale)
     out = io.BytesIO()
@@ -60,15 +60,15 @@ def png(drawing: Drawing, *, scale: int = SCALE) -> bytes:
 def _rect(brush: ImageDraw.ImageDraw, shape: Rect, scale: int) -> None:
     x, y = shape.x * scale, shape.y * scale
     place = (x, y, max(x, x + shape.width * scale - 1), max(y, y + shape.height * scale - 1))
-    color = _fainter(ink(shape.color)) if shape.faint else ink(shape.color)
+    color = _fade_color(ink(shape.color)) if shape.faint else ink(shape.color)
     if shape.outline:
         brush.rounded_rectangle(place, shape.round * scale, outline=color, width=2 * scale)
     else:
         brush.rounded_rectangle(place, shape.round * scale, fill=color)
 
 
-def _sign(brush: ImageDraw.ImageDraw, shape: Marker, scale: int) -> None:
-    color = _fainter(ink(shape.color)) if shape.faint else ink(shape.color)
+def _draw_marker(brush: ImageDraw.ImageDraw, shape: Marker, scale: int) -> None:
+    color = _fade_color(ink(shape.color)) if shape.faint else ink(shape.color)
     half = shape.size / 2
     if found := corners(shape):
         brush.polygon([(x * scale, y * scale) for x, y in found], fill=color)
@@ -78,28 +78,28 @@ def _sign(brush: ImageDraw.ImageDraw, shape: Marker, scale: int) -> None:
 
 def _word(brush: ImageDraw.ImageDraw, shape: TextShape, scale: int) -> None:
     """Text on one line; bold is the same text once more, a little to the right."""
-    said, font = _spelt(printable(shape.text), max(1, round(shape.size * scale)))
+    said, font = _choose_font(escape_controls(shape.text), max(1, round(shape.size * scale)))
     for aside in (0, scale / 3) if shape.bold else (0,):
         brush.text((shape.x * scale + aside, shape.y * scale), said, ink(shape.color), font, anchor=_ANCHORS[shape.anchor])
 
 
-def _fainter(color: str) -> str:
+def _fade_color(color: str) -> str:
     """The colour as it looks when most of the white ground shines through."""
     parts = (int(color[at : at + 2], 16) for at in (1, 3, 5))
-    return "#" + "".join(f"{round(255 - (255 - part) * _FAINT):02x}" for part in parts)
+    return "#" + "".join(f"{round(255 - (255 - part) * _FAINT_OPACITY):02x}" for part in parts)
 
 
-def _spelt(text: str, size: int) -> tuple[str, ImageFont.FreeTypeFont | ImageFont.ImageFont | None]:
+def _choose_font(text: str, size: int) -> tuple[str, ImageFont.FreeTypeFont | ImageFont.ImageFont | None]:
     """A text and the first font that has its letters; a letter that no font has is its code, not a box like that of all others."""
     odd = {letter for letter in text if not letter.isascii()}
-    at = next((at for at in range(len(_FONTS)) if all(_has(letter, at) for letter in odd)), None)
+    at = next((at for at in range(len(_FONTS)) if all(_has_glyph(letter, at) for letter in odd)), None)
     if at is None:
-        at = min(range(len(_FONTS)), key=lambda at: sum(not _has(letter, at) for letter in odd))
-    return "".join(f"\\u{ord(letter):04x}" if letter in odd and not _has(letter, at) else letter for letter in text), _font(at, size)
+        at = min(range(len(_FONTS)), key=lambda at: sum(not _has_glyph(letter, at) for letter in odd))
+    return "".join(f"\\u{ord(letter):04x}" if letter in odd and not _has_glyph(letter, at) else letter for letter in text), _font(at, size)
 
 
 @lru_cache(maxsize=4096)
-def _has(letter: str, at: int) -> bool:
+def _has_glyph(letter: str, at: int) -> bool:
     """Whether a font draws that letter; what it has not it draws as it draws what is no letter."""
     font = _font(at, _TRIED)
     return font is not None and bytes(font.getmask(letter)) != bytes(font.getmask(_NO_LETTER))
@@ -109,6 +109,6 @@ def _has(letter: str, at: int) -> bool:
 def _font(at: int, size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont | None:
     """The font of that name; None where this machine has none."""
     try:
-        return ImageFont.truetype(_FONTS[at], round(size * _WIDER)) if _FONTS[at] else ImageFont.load_default(size)
+        return ImageFont.truetype(_FONTS[at], round(size * _FONT_SCALE)) if _FONTS[at] else ImageFont.load_default(size)
     except OSError:
         return None

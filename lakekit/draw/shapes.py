@@ -101,15 +101,15 @@ def corners(sign: Marker) -> tuple[tuple[float, float], ...]:
     return ()
 
 
-def above(first: Drawing, second: Drawing, *, gap: float = 10) -> Drawing:
+def stack_vertically(first: Drawing, second: Drawing, *, gap: float = 10) -> Drawing:
     """One drawing below another."""
     down = first.height + gap
-    moved = tuple(_moved(shape, down) for shape in second.shapes)
+    moved = tuple(_move_down(shape, down) for shape in second.shapes)
     told = " ".join(filter(None, (first.told, second.told)))
     return Drawing(width=max(first.width, second.width), height=down + second.height, shapes=(*first.shapes, *moved), told=told)
 
 
-def _moved(shape: Shape, down: float) -> Shape:
+def _move_down(shape: Shape, down: float) -> Shape:
     if isinstance(shape, Stroke):
         return replace(shape, y=shape.y + down, to_y=shape.to_y + down)
     return replace(shape, y=shape.y + down)

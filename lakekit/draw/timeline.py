@@ -17,13 +17,13 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from lakekit.draw import html
-from lakekit.draw.humanize import brief, cut, format_count, plural, printable
+from lakekit.draw.humanize import abbreviate_name, escape_controls, format_count, plural, truncate
 from lakekit.draw.shapes import WIDTH, Drawing, Marker, Rect, Shape, Stroke, TextShape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-MOST = 1500
+MAX_MARKS = 1500
 """As many marks are drawn at most."""
 SIGNS = {"APPEND": "circle", "COMPACT": "diamond", "OVERWRITE": "square", "ANALYZE": "triangle"}
 _PER_LINE, _LANES = 60, 8
@@ -94,26 +94,26 @@ def title(history: History) -> str:
     """`orders · 7 snapshots · 2024-11-14 09:12:00Z .. 15:40:02Z`."""
     marks = history.marks
     if not marks:
-        return f"{brief(history.table)} · no snapshot: nothing was written yet"
+        return f"{abbreviate_name(history.table)} · no snapshot: nothing was written yet"
     first, last = moment(min(mark.time_ms for mark in marks)), moment(max(mark.time_ms for mark in marks))
     day, _, hour = last.partition(" ")
     span = first if first == last else f"{first} .. {hour if hour and first.startswith(day) else last}"
     there = sum(not mark.life for mark in marks)
     kept = f" and {format_count(len(marks) - there)} expired" if there < len(marks) else ""
-    return f"{brief(history.table)} · {plural(there, 'snapshot')}{kept} · {span}"
+    return f"{abbreviate_name(history.table)} · {plural(there, 'snapshot')}{kept} · {span}"
 
 
 def notes(history: History, *, shown: int = 8) -> list[str]:
     """Tags, schema changes and what is kept of expired snapshots, in words."""
     found = []
-    named = [f"{printable(name)} at {mark.id}" for mark in history.marks for name in mark.tags]
+    named = [f"{escape_controls(name)} at {mark.id}" for mark in history.marks for name in mark.tags]
     if named:
-        found.append(f"tags: {_first(named, shown)}")
+        found.append(f"tags: {_join_first(named, shown)}")
     changed = [f"schema {mark.schema_id} from snapshot {mark.id}" for mark in schema_changes(history)]
     if history.marks and history.newest_schema_id > max(mark.schema_id for mark in history.marks):
         changed.append(f"schema {history.newest_schema_id} waits for its first snapshot")
     if changed:
-        found.append(_first(changed, shown))
+        found.append(_join_first(changed, shown))
     tagged, logged = (sum(mark.life == life for mark in history.marks) for life in ("tag", "changelog"))
     if tagged:
         found.append(f"{plural(tagged, 'expired snapshot')} kept by tags")
@@ -132,7 +132,7 @@ def hint(mark: SnapshotMark) -> str:
     parts = [f"{mark.id} {mark.kind}", moment(mark.time_ms)]
     if mark.row_count is not None:
         parts.append(f"{plural(mark.row_count, 'row')}" + ("" if mark.delta_row_count is None else f" ({mark.delta_row_count:+d})"))
-    parts += [f"schema {mark.schema_id}", *(f"tag {printable(name)}" for name in mark.tags[:4])]
+    parts += [f"schema {mark.schema_id}", *(f"tag {escape_controls(name)}" for name in mark.tags[:4])]
     if mark.life:
         parts.append("expired: a tag keeps it" if mark.life == "tag" else "expired: its changelog is kept")
     return " · ".join(parts)
@@ -147,9 +147,9 @@ def detail(mark: SnapshotMark, files: FileCounts | str | None = None) -> tuple[o
         mark.id,
         mark.kind + (f" (expired, {mark.life} kept)" if mark.life else ""),
         moment(mark.time_ms),
-        _counted(mark.row_count),
+        _format_optional_count(mark.row_count),
         None if mark.delta_row_count is None else f"{mark.delta_row_count:+,}".replace(",", " "),
-        _counted(mark.changelog_row_count),
+        _format_optional_count(mark.changelog_row_count),
         None if files is None else str(files),
         mark.schema_id,
         moment(mark.watermark) if mark.watermark is not None else None,
@@ -164,11 +164,11 @@ def detail_html(mark: SnapshotMark, files: FileCounts | str | None = None) -> st
     return html.table([name for name, _ in told], [[value for _, value in told]])
 
 
-def _counted(number: int | None) -> str | None:
+def _format_optional_count(number: int | None) -> str | None:
     return None if number is None else format_count(number)
 
 
-def _first(said: Sequence[str], shown: int) -> str:
+def _join_first(said: Sequence[str], shown: int) -> str:
     return ", ".join([*said[:shown], *([f"… {format_count(len(said) - shown)} more"] if len(said) > shown else [])])
 
 
@@ -200,13 +200,13 @@ class TimelineLayout:
         return next((group for group in self.groups if at in group.members), None)
 
 
-def place(history: History, *, by_time: bool = False) -> TimelineLayout:
+def lay_out(history: History, *, by_time: bool = False) -> TimelineLayout:
     """Where each mark stands: evenly in lines of sixty, or by its time with marks of the same moment above each other."""
-    return _by_time(history.marks) if by_time and len(history.marks) > 1 else _evenly(len(history.marks))
+    return _lay_out_by_time(history.marks) if by_time and len(history.marks) > 1 else _lay_out_evenly(len(history.marks))
 
 
-def _evenly(many: int) -> TimelineLayout:
-    each = max(1, -(-many // MOST))
+def _lay_out_evenly(many: int) -> TimelineLayout:
+    each = max(1, -(-many // MAX_MARKS))
     members = [tuple(range(start, min(start + each, many))) for start in range(0, many, each)]
     lines = max(1, -(-len(members) // _PER_LINE))
     per_line = max(1, -(-len(members) // lines))
@@ -217,10 +217,10 @@ def _evenly(many: int) -> TimelineLayout:
         for at, found in enumerate(members)
     )
     places = tuple((line * tall + _LABEL + _SIZE / 2, (line + 1) * tall - 8) for line in range(lines))
-    return TimelineLayout(groups=groups, lines=places, height=lines * tall, said=_said(many, len(groups), "neighbours stand together"))
+    return TimelineLayout(groups=groups, lines=places, height=lines * tall, said=_grouping_note(many, len(groups), "neighbours stand together"))
 
 
-def _by_time(marks: Sequence[SnapshotMark]) -> TimelineLayout:
+def _lay_out_by_time(marks: Sequence[SnapshotMark]) -> TimelineLayout:
     order = sorted(range(len(marks)), key=lambda at: (marks[at].time_ms, marks[at].id))
     low, high = marks[order[0]].time_ms, marks[order[-1]].time_ms
     half, margin = (_SIZE / 2 + 1) / WIDTH, (_SIZE + 2) / WIDTH
@@ -239,11 +239,11 @@ def _by_time(marks: Sequence[SnapshotMark]) -> TimelineLayout:
     floor = _LABEL + lanes * (_SIZE + 2)
     groups = tuple(MarkGroup(members=tuple(members), x=x, y=floor - (lane + 0.5) * (_SIZE + 2)) for members, x, lane in found)
     height = floor + _LABEL + _STEPS + 8
-    said = _said(len(marks), len(groups), "those of the same moment stand together")
+    said = _grouping_note(len(marks), len(groups), "those of the same moment stand together")
     return TimelineLayout(groups=groups, lines=((floor - (_SIZE + 2) / 2, height - 8),), height=height, said=said, by_time=True)
 
 
-def _said(marks: int, groups: int, how: str) -> str:
+def _grouping_note(marks: int, groups: int, how: str) -> str:
     return "" if groups == marks else f"{plural(marks, 'snapshot')} drawn as {plural(groups, 'mark')}: {how}, drawn as the rarest kind among them"
 
 
@@ -267,7 +267,7 @@ def group_hint(history: History, group: MarkGroup) -> str:
 # ---- shapes ---------------------------------------------------------------------------------------------------------------------------------
 
 
-def behind(history: History, placed: TimelineLayout) -> tuple[Shape, ...]:
+def background_shapes(history: History, placed: TimelineLayout) -> tuple[Shape, ...]:
     """Everything but the marks: lines, steps of rows, ids, tags and schema changes; x and widths are shares."""
     shapes: list[Shape] = [Stroke(x=0, y=y, to_x=1, to_y=y) for y, _ in placed.lines]
     shapes += _steps(history, placed)
@@ -295,13 +295,13 @@ def signs(history: History, placed: TimelineLayout) -> tuple[Marker, ...]:
 def drawing(history: History, placed: TimelineLayout, *, selected: int = 0, width: float = WIDTH) -> Drawing:
     """The picture: title and legend, the marks, the chosen one in a frame."""
     said = [title(history), *notes(history), *filter(None, (placed.said,))]
-    head: list[Shape] = [TextShape(x=0, y=8, text=cut(said[0], 90), bold=True)]
+    head: list[Shape] = [TextShape(x=0, y=8, text=truncate(said[0], 90), bold=True)]
     head += legend(history, y=24, width=width)
-    head += [TextShape(x=0, y=40 + 15 * at, text=cut(note, 130), color="muted") for at, note in enumerate(said[1:])]
+    head += [TextShape(x=0, y=40 + 15 * at, text=truncate(note, 130), color="muted") for at, note in enumerate(said[1:])]
     top = 40.0 + 15 * (len(said) - 1)
     body: list[Shape] = []
     if history.marks:
-        body += [_stretched(shape, width, top) for shape in (*behind(history, placed), *signs(history, placed))]
+        body += [_transform_shape(shape, width, top) for shape in (*background_shapes(history, placed), *signs(history, placed))]
         chosen = next((at for at, mark in enumerate(history.marks) if mark.id == selected), None)
         if chosen is not None and (group := placed.group_of(chosen)) is not None:
             side = _SIZE + 8
@@ -327,17 +327,17 @@ def legend(history: History, *, y: float, width: float = WIDTH) -> list[Shape]:
     return shapes
 
 
-def in_shares(shapes: Iterable[Shape], width: float = WIDTH) -> list[Shape]:
+def scale_to_shares(shapes: Iterable[Shape], width: float = WIDTH) -> list[Shape]:
     """Shapes whose x are pixels of `width`, with shares of it instead."""
-    return [_stretched(shape, 1 / width, 0) for shape in shapes]
+    return [_transform_shape(shape, 1 / width, 0) for shape in shapes]
 
 
-def moved(shapes: Iterable[Shape], down: float) -> list[Shape]:
+def move_down(shapes: Iterable[Shape], down: float) -> list[Shape]:
     """The same shapes, lower by so many pixels."""
-    return [_stretched(shape, 1, down) for shape in shapes]
+    return [_transform_shape(shape, 1, down) for shape in shapes]
 
 
-def _stretched(shape: Shape, width: float, down: float) -> Shape:
+def _transform_shape(shape: Shape, width: float, down: float) -> Shape:
     match shape:
         case Stroke():
             return replace(shape, x=shape.x * width, to_x=shape.to_x * width, y=shape.y + down, to_y=shape.to_y + down)
@@ -387,10 +387,10 @@ def _labels(history: History, placed: TimelineLayout) -> list[Shape]:
         if group.x - half >= below[line]:
             shapes.append(TextShape(x=group.x, y=y + _SIZE / 2 + 8, text=number, color="muted", anchor="middle"))
             below[line] = group.x + half + 6 / WIDTH
-        told = [printable(name) for mark in found for name in mark.tags]
+        told = [escape_controls(name) for mark in found for name in mark.tags]
         told += [f"schema {mark.schema_id}" for mark in found if mark.id in changed]
         if told:
-            text, start = cut(", ".join(told), 24), max(0.0, group.x - 4 / WIDTH)
+            text, start = truncate(", ".join(told), 24), max(0.0, group.x - 4 / WIDTH)
             color = "probe" if any(mark.tags for mark in found) else "axis"
             shapes.append(Stroke(x=group.x, y=group.y - _SIZE / 2 - 4, to_x=group.x, to_y=group.y - _SIZE / 2, color=color, thickness=2))
             if start >= above[line] and start + len(text) * _LETTER / WIDTH <= 1:
@@ -401,8 +401,8 @@ def _labels(history: History, placed: TimelineLayout) -> list[Shape]:
 
 # ---- text -----------------------------------------------------------------------------------------------------------------------------------
 
-_FULL = {"APPEND": "●", "COMPACT": "◆", "OVERWRITE": "■", "ANALYZE": "▲"}
-_HOLLOW = {"APPEND": "○", "COMPACT": "◇", "OVERWRITE": "□", "ANALYZE": "△"}
+_SOLID_SIGNS = {"APPEND": "●", "COMPACT": "◆", "OVERWRITE": "■", "ANALYZE": "▲"}
+_HOLLOW_SIGNS = {"APPEND": "○", "COMPACT": "◇", "OVERWRITE": "□", "ANALYZE": "△"}
 _BARS = "▁▂▃▄▅▆▇█"
 _LINES = 4
 
@@ -410,22 +410,22 @@ _LINES = 4
 def text(history: History, *, width: int = 100, selected: int = 0) -> str:
     """The timeline in characters, the newest lines of it; `selected` stands in brackets."""
     lines = [title(history)]
-    kinds = [f"{_FULL[kind]} {kind}" for kind in SIGNS if any(mark.kind == kind for mark in history.marks)]
+    kinds = [f"{_SOLID_SIGNS[kind]} {kind}" for kind in SIGNS if any(mark.kind == kind for mark in history.marks)]
     most = max((mark.row_count or 0 for mark in history.marks), default=0)
     if history.marks:
         lines.append("  ".join([*kinds, *([f"{_BARS[-1]} {format_count(most)} stored rows"] if most else [])]))
-        lines += _drawn(history.marks, most, width, selected)
-    return "\n".join(cut(line, width) for line in [*lines, *notes(history)])
+        lines += _draw_lines(history.marks, most, width, selected)
+    return "\n".join(truncate(line, width) for line in [*lines, *notes(history)])
 
 
-def _drawn(marks: Sequence[SnapshotMark], most: int, width: int, selected: int) -> list[str]:
+def _draw_lines(marks: Sequence[SnapshotMark], most: int, width: int, selected: int) -> list[str]:
     cell = max(len(str(mark.id)) for mark in marks) + 3
     per_line = max(1, (width - 1) // cell)
     shown = marks[-per_line * _LINES :]
     lines = [f"… {format_count(len(marks) - len(shown))} older"] if len(shown) < len(marks) else []
     for start in range(0, len(shown), per_line):
         found = shown[start : start + per_line]
-        marked = [(_HOLLOW if mark.life else _FULL).get(mark.kind, "?") for mark in found]
+        marked = [(_HOLLOW_SIGNS if mark.life else _SOLID_SIGNS).get(mark.kind, "?") for mark in found]
         lines.append(" " + "".join(sign.ljust(cell, "─") for sign in marked[:-1]) + marked[-1])
         lines.append(" " + "".join((f"[{mark.id}]" if mark.id == selected else str(mark.id)).ljust(cell) for mark in found).rstrip())
         if most > 0:

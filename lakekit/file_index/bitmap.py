@@ -29,9 +29,9 @@ from lakekit.codec import roaring
 from lakekit.codec.cursor import Cursor
 from lakekit.errors import InvalidOption, Unsupported
 from lakekit.file_index import index_keys
-from lakekit.file_index.bitmaps import SEARCHED, absent, listed
+from lakekit.file_index.bitmaps import MAX_SEARCHED_KEYS, absent, listed
 from lakekit.file_index.index_keys import WIDTHS, Key
-from lakekit.file_index.values import AS_STORED, stands, wire
+from lakekit.file_index.values import STORED_DTYPES, may_contain_text, wire
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from lakekit.file_index.index_keys import KeyQuery, Ragged
+    from lakekit.file_index.index_keys import KeyQuery, RaggedBytes
     from lakekit.predicate import Leaf
     from lakekit.types import DataType
 
@@ -72,7 +72,7 @@ def build(column: pa.Array | pa.ChunkedArray, t: DataType, options: Mapping[str,
         msg = f"bitmap indexes have version 1 or 2, found {version!r}"
         raise InvalidOption(msg, key="file-index.bitmap.version", value=version)
     block_size = index_keys.size_option(options, "index-block-size", 16384, NAME)
-    found = index_keys.distinct(column, t)
+    found = index_keys.distinct_keys(column, t)
     nulls = np.flatnonzero(found.codes < 0)
     null_bitmap = roaring.encode(nulls)
     bodies = _bodies(found.codes, len(found.keys), len(null_bitmap) if len(nulls) > 1 else 0)
@@ -80,7 +80,7 @@ def build(column: pa.Array | pa.ChunkedArray, t: DataType, options: Mapping[str,
     if len(nulls):
         head += _i32(-1 - int(nulls[0]) if len(nulls) == 1 else 0)
         head += _i32(len(null_bitmap)) if version == "2" else b""
-    keys = index_keys.stored(found.keys, t)
+    keys = index_keys.encode_stored(found.keys, t)
     body = (null_bitmap if len(nulls) > 1 else b"") + bodies.data
     if version == "1":
         return head + index_keys.weave(keys, index_keys.integers(bodies.offsets))[0].tobytes() + body
@@ -106,7 +106,7 @@ def _bodies(codes: NDArray[np.int64], count: int, start: int) -> _Bodies:
     return _Bodies(data.tobytes(), places, lengths)
 
 
-def _blocks(keys: Ragged, bodies: _Bodies, block_size: int) -> bytes:
+def _blocks(keys: RaggedBytes, bodies: _Bodies, block_size: int) -> bytes:
     data, offsets = keys
     entries, ends = index_keys.weave(keys, index_keys.integers(bodies.offsets, bodies.lengths))
     heads, blocks = bytearray(), bytearray()
@@ -120,7 +120,7 @@ def _blocks(keys: Ragged, bodies: _Bodies, block_size: int) -> bytes:
     return _i32(number) + bytes(heads) + _i32(len(blocks)) + bytes(blocks)
 
 
-_FEW = 64
+_MAX_UNPACKED_ENTRIES = 64
 """As many entries are decoded by Python as soon as numpy begins."""
 _LETTERS = {1: "b", 2: "h", 4: "i", 8: "q"}
 
@@ -242,13 +242,13 @@ def _take(cursor: Cursor, t: DataType, count: int, numbers: int, wanted: set[Key
         return found
     begin = cursor.tell
     data = cursor.view(count * (width + 4 * numbers), "entries")
-    if cursor.marks is None and (len(wanted) <= SEARCHED if wanted is not None else count <= _FEW):
+    if cursor.marks is None and (len(wanted) <= MAX_SEARCHED_KEYS if wanted is not None else count <= _MAX_UNPACKED_ENTRIES):
         form = _form(width, numbers)
-        return [(index_keys.as_stored(row[0], t), row[1:]) for row in form.iter_unpack(data)] if wanted is None else _searched(data, form, t, wanted)
+        return [(index_keys.to_stored_bits(row[0], t), row[1:]) for row in form.iter_unpack(data)] if wanted is None else _search_numbers(data, form, t, wanted)
     table = np.frombuffer(data, [("value", f">i{width}"), ("numbers", ">i4", (numbers,))])
     keys = table["value"].astype(np.int64)
     if t.root in ("FLOAT", "DOUBLE"):
-        keys = index_keys.ordered(keys, width)
+        keys = index_keys.order_float_bits(keys, width)
     if cursor.marks is not None:
         for i, key in enumerate(keys.tolist()):
             start = begin + i * (width + 4 * numbers)
@@ -262,12 +262,12 @@ def _take(cursor: Cursor, t: DataType, count: int, numbers: int, wanted: set[Key
 def _may_hold(cursor: Cursor, wanted: set[Key]) -> bool:
     """Whether one of those texts stands in what is left, by its bytes: most indexes hold none, and need not be walked through."""
     left = memoryview(cursor.data)[cursor.tell : cursor.tell + cursor.left]
-    return any(stands(left, key) for key in wanted)
+    return any(may_contain_text(left, key) for key in wanted)
 
 
-def _searched(data: memoryview, form: Struct, t: DataType, wanted: set[Key]) -> list[tuple[Key, tuple[int, ...]]]:
+def _search_numbers(data: memoryview, form: Struct, t: DataType, wanted: set[Key]) -> list[tuple[Key, tuple[int, ...]]]:
     """As `_take`, for a few wanted numbers: each is compared with all values as they are stored, and only what is equal is decoded."""
-    values = np.ndarray((len(data) // form.size,), AS_STORED[WIDTHS[t.root]], data, 0, (form.size,))
+    values = np.ndarray((len(data) // form.size,), STORED_DTYPES[WIDTHS[t.root]], data, 0, (form.size,))
     found: list[tuple[Key, tuple[int, ...]]] = []
     for key in wanted:
         if isinstance(key, int) and (looked_for := wire(key, t)) is not None:

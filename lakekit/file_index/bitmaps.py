@@ -16,7 +16,7 @@ import numpy as np
 from lakekit.codec.binary_columns import integers_at
 from lakekit.file_index import index_keys, values
 from lakekit.file_index.index_keys import WIDTHS, Key
-from lakekit.file_index.values import AS_STORED, EntryLists, IndexTexts, number
+from lakekit.file_index.values import STORED_DTYPES, EntryLists, IndexTexts, number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lakekit.predicate import Leaf
     from lakekit.types import DataType
 
-SEARCHED = 4
+MAX_SEARCHED_KEYS = 4
 """As many values are searched one by one."""
 _HEAD_BYTES = 10
 """Version, rows, distinct values, whether there are nulls."""
@@ -62,7 +62,7 @@ def _by_version(payloads: Payloads, row_counts: Numbers) -> Iterator[_Version]:
 
 def absent(payloads: Payloads, t: DataType, leaf: Leaf, row_counts: Numbers) -> Mask:
     """Of which of many payloads `probe` says False, of texts of most of them; damaged ones say nothing."""
-    dead, keys = np.zeros(len(payloads), bool), values.few_keys(leaf, t, SEARCHED)
+    dead, keys = np.zeros(len(payloads), bool), values.few_keys(leaf, t, MAX_SEARCHED_KEYS)
     if keys is None:
         return dead
     for version in _by_version(payloads, row_counts):
@@ -74,7 +74,7 @@ def _lack_numbers(data: NDArray[np.uint8], version: _Version, t: DataType, keys:
     gone = np.ones(len(version.at), bool)
     for key in keys:
         lists = EntryLists(version.after, version.counts, version.ends) if version.number == 1 else _block_of(data, version.after, version.ends, t, key)
-        gone &= _lacking(data, lists, WIDTHS[t.root] + 4 * version.number, t, key)
+        gone &= _mask_lacking(data, lists, WIDTHS[t.root] + 4 * version.number, t, key)
     return gone
 
 
@@ -83,9 +83,9 @@ def _lack_texts(data: NDArray[np.uint8], version: _Version, t: DataType, keys: t
     return np.zeros(len(version.at), bool) if found is None else values.lack_texts(data, found.lists, found.firsts, found.owners, found.sound, keys)
 
 
-def _lacking(data: NDArray[np.uint8], lists: EntryLists, step: int, t: DataType, key: Key) -> Mask:
+def _mask_lacking(data: NDArray[np.uint8], lists: EntryLists, step: int, t: DataType, key: Key) -> Mask:
     """Which of those lists hold no such value. Of one that says more than fits nobody knows."""
-    found, wire, stored = lists.fit(step), values.wire(key, t), AS_STORED[WIDTHS[t.root]]
+    found, wire, stored = lists.fit(step), values.wire(key, t), STORED_DTYPES[WIDTHS[t.root]]
     if wire is None:
         return found
     some = np.flatnonzero(found & (lists.counts > 0))
@@ -103,7 +103,7 @@ def _block_of(data: NDArray[np.uint8], after: Numbers, ends: Numbers, t: DataTyp
     while (low < high).any():
         middle = (low + high) >> 1
         firsts = read(heads + middle * step, width)
-        before = (index_keys.ordered(firsts, width) if t.root in ("FLOAT", "DOUBLE") else firsts) <= key
+        before = (index_keys.order_float_bits(firsts, width) if t.root in ("FLOAT", "DOUBLE") else firsts) <= key
         low, high = np.where((low < high) & before, middle + 1, low), np.where((low < high) & ~before, middle, high)
     offset, following = read(heads + (low - 1) * step + width), np.where(low < blocks, read(heads + low * step + width), length)
     following = np.where((offset <= following) & (following <= length), following, length)
@@ -146,12 +146,12 @@ def listed(payloads: Payloads, t: DataType, row_counts: Numbers) -> IndexValues 
         known[version.at] = blocks.sound
         parts.append(found._replace(owners=version.at[owners[found.owners]]))
     every_value = IndexTexts(*(np.concatenate(one) for one in zip(*parts, strict=True)))
-    return values.of(data, every_value, payloads.ends - payloads.begins, known, t)
+    return values.collect_values(data, every_value, payloads.ends - payloads.begins, known, t)
 
 
 def _numbers(lists: EntryLists, step: int) -> IndexTexts:
     """Where the numbers of lists stand, as if they were texts."""
-    owners, nth = np.repeat(np.arange(len(lists.begins)), lists.counts), values.each(lists.counts)
+    owners, nth = np.repeat(np.arange(len(lists.begins)), lists.counts), values.index_within_each(lists.counts)
     return IndexTexts(lists.begins[owners] + step * nth, nth, owners)
 
 

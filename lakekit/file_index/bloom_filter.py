@@ -45,7 +45,7 @@ TYPES = frozenset(
     }
 )
 _MAX_BITS = 1 << 31
-_AT_ONCE = 1 << 20
+_MAX_BATCH_BITS = 1 << 20
 """Bytes of many filters that are looked at together."""
 
 
@@ -59,7 +59,7 @@ def build(column: pa.Array | pa.ChunkedArray, t: DataType, options: Mapping[str,
     else:
         hashes = hashing.xx64_column(found.values.filter(pa.array(there)))
     filled = np.zeros(bits // 8, np.uint8)
-    at = _places(hashes, np.arange(1, k + 1, dtype=np.int32), bits).reshape(-1)
+    at = _bit_positions(hashes, np.arange(1, k + 1, dtype=np.int32), bits).reshape(-1)
     np.bitwise_or.at(filled, at >> 3, np.left_shift(1, at & 7).astype(np.uint8))
     return k.to_bytes(4, "big") + filled.tobytes()
 
@@ -79,7 +79,7 @@ def _shape(options: Mapping[str, str]) -> tuple[int, int]:
     return bits, max(1, math.floor(bits / items * math.log(2) + 0.5))
 
 
-def _places(hashes: NDArray[np.uint64], steps: NDArray[np.int32], bits: int) -> NDArray[np.int32]:
+def _bit_positions(hashes: NDArray[np.uint64], steps: NDArray[np.int32], bits: int) -> NDArray[np.int32]:
     """The bits of each hash, hashes × k."""
     low, high = hashes.astype(np.int32), (hashes >> np.uint64(32)).astype(np.int32)  # their low 32 bits
     mixed = low[:, None] + steps * high[:, None]
@@ -109,7 +109,7 @@ def probe(payload: bytes | memoryview, t: DataType, leaf: Leaf, row_count: int) 
     """False when no row can match. Raises `Corrupt`."""
     if leaf.op not in ("=", "in"):
         return True
-    found = _looked_for(leaf, tuple(map(type, leaf.literals)), t, *_head(Cursor(payload)))
+    found = _probe_bytes(leaf, tuple(map(type, leaf.literals)), t, *_head(Cursor(payload)))
     if found is None:
         return True
     places, masks = found
@@ -120,7 +120,7 @@ def peek(read: Callable[[int, int], bytes], length: int, t: DataType, leaf: Leaf
     """As `probe`, of a payload of so many bytes of which `read(at, length)` gives some: none after a bit that is not set. False: no row can match."""
     head = read(0, 4)
     k, bits = int.from_bytes(head, "big"), 8 * (length - len(head))
-    found = _looked_for(leaf, tuple(map(type, leaf.literals)), t, k, bits) if len(head) == 4 and _is_sound(k, bits) else None
+    found = _probe_bytes(leaf, tuple(map(type, leaf.literals)), t, k, bits) if len(head) == 4 and _is_sound(k, bits) else None
     if found is None:
         return True
     every = zip(*(one.tolist() for one in found), strict=True)  # scalar: few values are asked for
@@ -142,11 +142,11 @@ def asked(payloads: Payloads, t: DataType, leaf: Leaf, row_counts: NDArray[np.in
     data, begins, _ = payloads
     found, heard = np.zeros((2, len(begins)), bool)
     for k, bits, rows in known:
-        looked_for = _looked_for(leaf, tuple(map(type, leaf.literals)), t, k, bits) if _is_sound(k, bits) else None
+        looked_for = _probe_bytes(leaf, tuple(map(type, leaf.literals)), t, k, bits) if _is_sound(k, bits) else None
         if looked_for is None:
             continue
         places, masks = looked_for
-        step = max(1, _AT_ONCE // max(1, places.size))
+        step = max(1, _MAX_BATCH_BITS // max(1, places.size))
         for first in range(0, len(rows), step):
             some = rows[first : first + step]
             found[some] = ~(data[begins[some, None, None] + places] & masks == masks).all(axis=2).any(axis=1)
@@ -163,7 +163,7 @@ def shapes(payloads: Payloads) -> Shapes:
 
 
 @lru_cache(256)
-def _looked_for(leaf: Leaf, kinds: tuple[type, ...], t: DataType, k: int, bits: int) -> tuple[NDArray[np.int32], NDArray[np.uint8]] | None:  # noqa: ARG001
+def _probe_bytes(leaf: Leaf, kinds: tuple[type, ...], t: DataType, k: int, bits: int) -> tuple[NDArray[np.int32], NDArray[np.uint8]] | None:  # noqa: ARG001
     """The bytes of a payload that tell of each value, and the bits in them; None where it cannot tell. Filters of one column are mostly of one size.
 
     `kinds` are the types of the literals: 1 and True are equal.
@@ -173,9 +173,9 @@ def _looked_for(leaf: Leaf, kinds: tuple[type, ...], t: DataType, k: int, bits: 
         return None
     if t.root in index_keys.WIDTHS:
         inside = [key for key in asked.keys if isinstance(key, int) and -(2**63) <= key < 2**63]
-        found = [hashing.mixed64(index_keys.as_stored(key, t)) for key in inside]
+        found = [hashing.mix64_scalar(index_keys.to_stored_bits(key, t)) for key in inside]
     else:
         found = [hashing.xx64(key) for key in asked.keys if isinstance(key, bytes)]
     hashes = np.array(found, np.uint64)
-    at = _places(hashes, np.arange(1, k + 1, dtype=np.int32), bits)
+    at = _bit_positions(hashes, np.arange(1, k + 1, dtype=np.int32), bits)
     return 4 + (at >> 3), np.left_shift(1, at & 7).astype(np.uint8)

@@ -89,7 +89,7 @@ class _BsiPart(NamedTuple):
     counts: list[int]
 
 
-_NOTHING = _BsiPart(least=0, existence=BitMap(), slices=_BsiSlices(b"", [0]), counts=[])
+_EMPTY_PART = _BsiPart(least=0, existence=BitMap(), slices=_BsiSlices(b"", [0]), counts=[])
 
 
 def probe(payload: bytes | memoryview, t: DataType, leaf: Leaf, row_count: int) -> bool | BitMap:
@@ -148,15 +148,15 @@ def _extreme(part: _BsiPart, chosen: BitMap, *, most: bool) -> int:
 def _parts(payload: bytes | memoryview, row_count: int) -> tuple[_BsiPart, _BsiPart]:
     """The values ≥ 0, and the others."""
     cursor = Cursor(payload)
-    _known(cursor)
+    _check_version(cursor)
     if cursor.i32be("rows") != row_count:
         raise cursor.wrong(f"an index of another file: {row_count} rows wanted", "rows", at=1)
-    positive = _read_part(cursor, row_count) if cursor.flag("has positive") else _NOTHING
-    negative = _read_part(cursor, row_count) if cursor.flag("has negative") else _NOTHING
+    positive = _read_part(cursor, row_count) if cursor.flag("has positive") else _EMPTY_PART
+    negative = _read_part(cursor, row_count) if cursor.flag("has negative") else _EMPTY_PART
     return positive, negative
 
 
-def _known(cursor: Cursor) -> None:
+def _check_version(cursor: Cursor) -> None:
     version = cursor.u8("version")
     if version != 1:
         msg = f"bsi indexes of version {version} are newer than lakekit; version 1 is known"
@@ -164,7 +164,7 @@ def _known(cursor: Cursor) -> None:
 
 
 def _read_part(cursor: Cursor, row_count: int) -> _BsiPart:
-    _known(cursor)
+    _check_version(cursor)
     least = cursor.i64be("min")
     cursor.i64be("max")
     existence = roaring.read_all(cursor, row_count) or roaring.read_roaring(cursor, "existence")
@@ -181,7 +181,7 @@ def _read_part(cursor: Cursor, row_count: int) -> _BsiPart:
 
 def walk(cursor: Cursor, t: DataType | None) -> None:  # noqa: ARG001 - whatever the type, values are integers here
     """Reads all there is, for the marks. Raises `Corrupt`, `Unsupported`."""
-    _known(cursor)
+    _check_version(cursor)
     rows = cursor.i32be("rows")
     for part in ("positive", "negative"):
         if cursor.flag(f"has {part}"):

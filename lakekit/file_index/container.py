@@ -75,12 +75,12 @@ def contents(data: bytes | memoryview, *, path: str | None = None, marks: SpanRe
     length = int.from_bytes(data[HEAD - 4 : HEAD], "big")
     if marks is None and HEAD < length <= len(data):
         with suppress(Corrupt, Unsupported):  # told below, with what is asked for
-            return _known(bytes(data[:length]))
+            return _read_cached(bytes(data[:length]))
     return _read(data, path, marks)
 
 
 @lru_cache(256)
-def _known(head: bytes) -> Mapping[str, Mapping[str, PayloadRange | None]]:
+def _read_cached(head: bytes) -> Mapping[str, Mapping[str, PayloadRange | None]]:
     """Files of one table often have heads of the same bytes."""
     return _read(head, None, None)
 

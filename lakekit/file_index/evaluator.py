@@ -48,7 +48,7 @@ class IndexedFile:
         self.contents: Mapping[str, Mapping[str, PayloadRange | None]] = container.contents(data, path=path)
 
 
-def each(file: IndexedFile, leaf: Leaf) -> Iterator[tuple[str, bool | BitMap]]:
+def evaluate_each(file: IndexedFile, leaf: Leaf) -> Iterator[tuple[str, bool | BitMap]]:
     """What each index of a condition's column says by itself, under its name: `evaluate` does not ask the others once one knows the rows. Raises `Corrupt`."""
     t = file.types.get(leaf.column)
     if t is not None and file.row_count <= MAX_ROWS:
@@ -61,21 +61,21 @@ def _evaluate(file: IndexedFile, predicate: Predicate) -> bool | BitMap:
         case And(parts):
             answer: bool | BitMap = True
             for part in index_keys.group_by_column(parts):
-                answer = both(answer, _column(file, part) if isinstance(part, tuple) else _evaluate(file, part))
+                answer = combine_and(answer, _column(file, part) if isinstance(part, tuple) else _evaluate(file, part))
                 if answer is False:
                     break
             return answer
         case Or(parts):
             answer = False
             for part in parts:
-                answer = either(answer, _evaluate(file, part))
+                answer = combine_or(answer, _evaluate(file, part))
                 if answer is True:
                     break
             return answer
     return _column(file, (predicate,))
 
 
-def both(a: bool | BitMap, b: bool | BitMap) -> bool | BitMap:
+def combine_and(a: bool | BitMap, b: bool | BitMap) -> bool | BitMap:
     """What two answers say of rows that must match both."""
     if isinstance(a, bool):
         return b if a else False
@@ -85,7 +85,7 @@ def both(a: bool | BitMap, b: bool | BitMap) -> bool | BitMap:
     return found or False
 
 
-def either(a: bool | BitMap, b: bool | BitMap) -> bool | BitMap:
+def combine_or(a: bool | BitMap, b: bool | BitMap) -> bool | BitMap:
     """What two answers say of rows that must match one."""
     if isinstance(a, bool):
         return a or b
@@ -103,14 +103,14 @@ def _column(file: IndexedFile, leaves: tuple[Leaf, ...]) -> bool | BitMap:
     answer: bool | BitMap = True
     for name in indexes if len(indexes) == 1 else sorted(indexes, key=lambda name: (name != "bloom-filter", name)):  # the cheapest first
         found, is_whole = _probe(file, name, indexes[name], t, leaves)
-        answer = both(answer, found)
+        answer = combine_and(answer, found)
         if answer is False or is_whole:
             break
     return answer
 
 
 @lru_cache(64)
-def part(name: str) -> Any:
+def load_index(name: str) -> Any:
     """The index of that name; None for one that nobody knows."""
     return plugins.load("file_index", name) if name in plugins.names("file_index") else None
 
@@ -119,14 +119,14 @@ def _probe(file: IndexedFile, name: str, place: PayloadRange | None, t: DataType
     """What one index says, and whether that is all: those that know the row of every key know the same rows, and another need not be asked."""
     if place is None:  # it saw nothing but nulls
         return all(leaf.op in _EMPTY_MAY_MATCH for leaf in leaves), False
-    index = part(name)
+    index = load_index(name)
     if index is None or t.root not in index.TYPES:
         return True, False
     try:
         payload = container.payload_view(file.data, place, path=file.path)
         if not hasattr(index, "rows"):
             found = [index.probe(payload, t, leaf, file.row_count) for leaf in leaves]
-            return reduce(both, found), False
+            return reduce(combine_and, found), False
         asked = index_keys.all_of(tuple(leaf for leaf in leaves if index_keys.question(leaf, t) is not None), t)
         rows = None if asked is None else index.rows(payload, t, asked, file.row_count)
         return (True, False) if rows is None else (index_keys.row_selection(rows, file.row_count), True)

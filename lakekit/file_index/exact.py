@@ -31,30 +31,30 @@ if TYPE_CHECKING:
     from lakekit.predicate import Predicate
     from lakekit.types import DataType
 
-_CERTAIN = ("bsi", "bitmap", "range-bitmap")
+_EXACT_INDEXES = ("bsi", "bitmap", "range-bitmap")
 """Indexes that know rows, the cheapest first."""
 _WIDTHS = dict(zip(INTEGERS, (8, 16, 32, 64), strict=True)) | {"DATE": 32}
 _DAY_MS = 86_400_000
 
 
-def is_told(t: DataType) -> bool:
+def is_exact_type(t: DataType) -> bool:
     """Whether the keys of a type are its values, each another."""
     return t.root not in ("FLOAT", "DOUBLE", "CHAR") and (t.root not in TIMESTAMPS or (6 if t.precision is None else t.precision) <= 6)
 
 
-def chosen(file: IndexedFile, predicate: Predicate) -> BitMap | None:
+def select_rows(file: IndexedFile, predicate: Predicate) -> BitMap | None:
     """The rows that satisfy a condition; None where the indexes leave it open. Raises `Corrupt`."""
     if file.row_count > MAX_ROWS:
         return None
     match predicate:
         case And(parts):
-            every = [_column(file, part) if isinstance(part, tuple) else chosen(file, part) for part in index_keys.group_by_column(parts)]
+            every = [_column(file, part) if isinstance(part, tuple) else select_rows(file, part) for part in index_keys.group_by_column(parts)]
             known = [part for part in every if part is not None]
             return reduce(lambda a, b: a & b, known, roaring.rows(file.row_count)) if len(known) == len(every) else None
         case Or(parts):
             found = roaring.rows(0)
             for part in parts:
-                more = chosen(file, part)
+                more = select_rows(file, part)
                 if more is None:
                     return None
                 found |= more
@@ -66,12 +66,12 @@ def _column(file: IndexedFile, leaves: tuple[Leaf, ...]) -> BitMap | None:
     """The rows that satisfy conditions on one column, all of them."""
     column = leaves[0].column
     t = file.types.get(column)
-    if t is None or not is_told(t) or any(leaf.op == "not in" or any(isinstance(value, float) for value in leaf.literals) for leaf in leaves):
+    if t is None or not is_exact_type(t) or any(leaf.op == "not in" or any(isinstance(value, float) for value in leaf.literals) for leaf in leaves):
         return None
     asked = index_keys.all_of(leaves, t)
     if asked is None:
         return None
-    for name in _CERTAIN:
+    for name in _EXACT_INDEXES:
         found = _rows(file, column, name, t, asked)
         if found is not None:
             return found
@@ -102,7 +102,7 @@ def sums(contents: Mapping[str, Mapping[str, object]], column: str) -> bool:
 def figures(file: IndexedFile, column: str, rows: BitMap | None, *, bounded: bool) -> ColumnTotals | None:
     """What the values of some rows (None: of all) come to; None where no bit-sliced index says it, or it says what the column's type cannot hold."""
     place, t = file.contents.get(column, {}).get(bsi.NAME), file.types.get(column)
-    if place is None or t is None or t.root not in bsi.TYPES or not is_told(t) or file.row_count > MAX_ROWS:
+    if place is None or t is None or t.root not in bsi.TYPES or not is_exact_type(t) or file.row_count > MAX_ROWS:
         return None
     try:
         found = bsi.figures(container.payload_view(file.data, place, path=file.path), file.row_count, rows, bounded=bounded)

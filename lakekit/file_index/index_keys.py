@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakekit.codec.arrow_values import contiguous, unscaled
+from lakekit.codec.arrow_values import to_contiguous, to_unscaled
 from lakekit.codec.binary_columns import binary_buffers, fixed_values, nulls_of, spans
 from lakekit.codec.hashing import float_bits
 from lakekit.errors import InvalidOption, ValueOutOfRange
@@ -72,14 +72,14 @@ class DistinctKeys(NamedTuple):
     codes: NDArray[np.int64]
 
 
-def ordered(bits: NDArray[np.int64], width: int) -> NDArray[np.int64]:
+def order_float_bits(bits: NDArray[np.int64], width: int) -> NDArray[np.int64]:
     """IEEE bits (sign extended) as integers in the order of their numbers; its own inverse."""
     return np.where(bits < 0, bits ^ ((1 << 8 * width - 1) - 1), bits)
 
 
 def keys_of(column: pa.Array | pa.ChunkedArray, t: DataType) -> ColumnKeys:
     """A column's keys. Raises `ValueOutOfRange` for a column that does not fit its type or a decimal beyond 64 bits."""
-    array = contiguous(column, t)
+    array = to_contiguous(column, t)
     nulls = nulls_of(array)
     if t.root in STRINGS or t.root in BINARIES:
         return ColumnKeys(array.cast(pa.binary()), nulls)
@@ -94,7 +94,7 @@ def keys_of(column: pa.Array | pa.ChunkedArray, t: DataType) -> ColumnKeys:
     elif t.root in ("FLOAT", "DOUBLE"):
         width = WIDTHS[t.root]
         bits = float_bits(fixed_values(array, f"<f{width}"))
-        values = ordered(bits.view(f"<i{width}").astype(np.int64), width)
+        values = order_float_bits(bits.view(f"<i{width}").astype(np.int64), width)
     else:
         values = fixed_values(array, f"<i{WIDTHS[t.root]}").astype(np.int64)
         if t.root in TIMESTAMPS and array.type.unit == "ns":
@@ -102,7 +102,7 @@ def keys_of(column: pa.Array | pa.ChunkedArray, t: DataType) -> ColumnKeys:
     return ColumnKeys(np.where(nulls, 0, values), nulls)
 
 
-def distinct(column: pa.Array | pa.ChunkedArray, t: DataType) -> DistinctKeys:
+def distinct_keys(column: pa.Array | pa.ChunkedArray, t: DataType) -> DistinctKeys:
     """The distinct keys of a column, sorted, and each row's code."""
     found = keys_of(column, t)
     codes = np.full(len(found.nulls), -1, np.int64)
@@ -120,16 +120,16 @@ def distinct(column: pa.Array | pa.ChunkedArray, t: DataType) -> DistinctKeys:
 
 def raw_bits(keys: NDArray[np.int64], t: DataType) -> NDArray[np.int64]:
     """What is stored of integer keys: the bits of floats, else the key."""
-    return ordered(keys, WIDTHS[t.root]) if t.root in ("FLOAT", "DOUBLE") else keys
+    return order_float_bits(keys, WIDTHS[t.root]) if t.root in ("FLOAT", "DOUBLE") else keys
 
 
 # ---- stored bytes -------------------------------------------------------------------------------------------------------------------------------
 
-Ragged = tuple["NDArray[np.uint8]", "NDArray[np.int64]"]
+RaggedBytes = tuple["NDArray[np.uint8]", "NDArray[np.int64]"]
 """Many byte strings in one: `data[offsets[i]:offsets[i+1]]`."""
 
 
-def stored(keys: NDArray[np.int64] | pa.BinaryArray, t: DataType) -> Ragged:
+def encode_stored(keys: NDArray[np.int64] | pa.BinaryArray, t: DataType) -> RaggedBytes:
     """Keys as an index writes them."""
     if isinstance(keys, np.ndarray):
         width = WIDTHS[t.root]
@@ -140,13 +140,13 @@ def stored(keys: NDArray[np.int64] | pa.BinaryArray, t: DataType) -> Ragged:
     return weave(integers(lengths), text)
 
 
-def integers(*columns: NDArray[np.int64]) -> Ragged:
+def integers(*columns: NDArray[np.int64]) -> RaggedBytes:
     """Rows of big endian i32."""
     table = np.stack(columns, axis=1).astype(">i4")
     return np.frombuffer(table.tobytes(), np.uint8), np.arange(len(table) + 1) * table.shape[1] * 4
 
 
-def weave(*pieces: Ragged) -> Ragged:
+def weave(*pieces: RaggedBytes) -> RaggedBytes:
     """Row by row, the first piece's bytes, then the second's and so on."""
     lengths = [np.diff(offsets) for _, offsets in pieces]
     ends = np.concatenate([[0], np.cumsum(np.sum(lengths, axis=0))]).astype(np.int64)
@@ -164,18 +164,18 @@ def read_key(cursor: Cursor, t: DataType, field: str) -> Key:
     if width is None:
         return cursor.raw(cursor.i32be(field, "length"), field)
     key = int.from_bytes(cursor.raw(width, field), "big", signed=True)
-    key = as_stored(key, t)
+    key = to_stored_bits(key, t)
     cursor.means(key)
     return key
 
 
-def as_stored(key: int, t: DataType) -> int:
+def to_stored_bits(key: int, t: DataType) -> int:
     """A number as it is stored; and back again."""
-    return ordered_one(key, WIDTHS[t.root]) if t.root in ("FLOAT", "DOUBLE") else key
+    return order_one_float(key, WIDTHS[t.root]) if t.root in ("FLOAT", "DOUBLE") else key
 
 
-def ordered_one(bits: int, width: int) -> int:
-    """As `ordered`, of one number; and back again."""
+def order_one_float(bits: int, width: int) -> int:
+    """As `order_float_bits`, of one number; and back again."""
     return bits ^ ((1 << 8 * width - 1) - 1) if bits < 0 else bits
 
 
@@ -275,7 +275,7 @@ def literal_keys(value: object, t: DataType) -> tuple[Key, ...] | None:
         return None if found.nanos % 1000 and precision <= 6 else (found.millis * 1000 + found.nanos // 1000,)
     if isinstance(found, Decimal):
         try:
-            return (unscaled(found, t.scale or 0),)
+            return (to_unscaled(found, t.scale or 0),)
         except ValueOutOfRange:
             return None
     if isinstance(found, float):
@@ -295,7 +295,7 @@ def _float_keys(value: float, t: DataType) -> tuple[Key, ...] | None:
         if not exact:
             return None
     form = "<f" if width == 4 else "<d"
-    return (ordered_one(int.from_bytes(struct.pack(form, value), "little", signed=True), width),)
+    return (order_one_float(int.from_bytes(struct.pack(form, value), "little", signed=True), width),)
 
 
 def bisect(values: Any, key: Key, *, right: bool) -> int:

@@ -28,7 +28,7 @@ from lakekit.codec.cursor import Cursor
 from lakekit.errors import Corrupt, Unsupported
 from lakekit.file_index import index_keys, range_bitmaps
 from lakekit.file_index.index_keys import WIDTHS, Key
-from lakekit.file_index.values import few_keys, stands
+from lakekit.file_index.values import few_keys, may_contain_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,8 +70,8 @@ def build(column: pa.Array | pa.ChunkedArray, t: DataType, options: Mapping[str,
     if not takes(t):
         msg = f"a range-bitmap index does not take {t}"
         raise Unsupported(msg, feature="file-index.range-bitmap")
-    found = index_keys.distinct(column, t)
-    data, offsets = index_keys.stored(found.keys, t)
+    found = index_keys.distinct_keys(column, t)
+    data, offsets = index_keys.encode_stored(found.keys, t)
     count = len(offsets) - 1
     size = index_keys.size_option(options, "chunk-size", 0 if t.root in _NO_CHUNKS else 16384, NAME)
     dictionary = _dictionary(data, offsets, size, WIDTHS.get(t.root))
@@ -158,7 +158,7 @@ def walk(cursor: Cursor, t: DataType | None) -> None:
     """Reads all there is, for the marks; the head alone where nobody knows the column's type. Raises `Corrupt`, `Unsupported`."""
     if t is None:
         cursor.i32be("head length")
-        _known(cursor)
+        _check_version(cursor)
         cursor.i32be("rows")
         cursor.i32be("distinct values")
         cursor.raw(cursor.left, "bounds, dictionary and slices")
@@ -181,7 +181,7 @@ def walk(cursor: Cursor, t: DataType | None) -> None:
 
 def _read_head(cursor: Cursor, t: DataType, row_count: int | None) -> _RangeBitmapHeader:
     length = cursor.i32be("head length")
-    _known(cursor)
+    _check_version(cursor)
     rows = cursor.i32be("rows")
     if row_count is not None and rows != row_count:
         raise cursor.wrong(f"an index of another file: {row_count} rows wanted", "rows", at=5)
@@ -195,7 +195,7 @@ def _read_head(cursor: Cursor, t: DataType, row_count: int | None) -> _RangeBitm
     return _RangeBitmapHeader(rows, count, low, high, cursor.tell, cursor.tell + dictionary_length)
 
 
-def _known(cursor: Cursor) -> None:
+def _check_version(cursor: Cursor) -> None:
     version = cursor.u8("version")
     if version != 1:
         msg = f"range-bitmap indexes of version {version} are newer than lakekit; version 1 is known"
@@ -208,7 +208,7 @@ class _BitSlices:
     def __init__(self, payload: bytes | memoryview, at: int, row_count: int, marks: SpanRecorder | None = None) -> None:
         cursor = Cursor(payload, at=min(at, len(payload)), marks=marks)
         length = cursor.i32be("slices head length")
-        _known(cursor)
+        _check_version(cursor)
         self.n = cursor.u8("slices")
         self.existence_length = cursor.i32be("existence length")
         if cursor.i32be("indexes length") != 8 * self.n or length != 10 + 8 * self.n or self.existence_length < 0:
@@ -337,15 +337,15 @@ def _find(payload: bytes | memoryview, t: DataType, head: _RangeBitmapHeader, ke
     if found.first == key:
         return found.code, True
     low, high, begin = 0, found.others, min(body + found.offset, len(payload))
-    if not ranked and t.root not in WIDTHS and not stands(memoryview(payload)[slice(*_texts(payload, found, begin))], key):
+    if not ranked and t.root not in WIDTHS and not may_contain_text(memoryview(payload)[slice(*_texts(payload, found, begin))], key):
         return 0, False
     while low < high:
         middle = (low + high) // 2
-        low, high = (middle + 1, high) if _other(payload, t, found, begin, middle) < key else (low, middle)
-    return found.code + 1 + low, low < found.others and _other(payload, t, found, begin, low) == key
+        low, high = (middle + 1, high) if _read_other_key(payload, t, found, begin, middle) < key else (low, middle)
+    return found.code + 1 + low, low < found.others and _read_other_key(payload, t, found, begin, low) == key
 
 
-def _other(payload: bytes | memoryview, t: DataType, chunk: _DictionaryChunk, begin: int, number: int) -> Key:
+def _read_other_key(payload: bytes | memoryview, t: DataType, chunk: _DictionaryChunk, begin: int, number: int) -> Key:
     """One of the other keys of a chunk, which begin there."""
     width = WIDTHS.get(t.root)
     if width is not None:
@@ -365,7 +365,7 @@ def _read_dictionary(cursor: Cursor, head: _RangeBitmapHeader) -> tuple[int, int
     """How many chunks there are, where their heads begin, and where their keys do."""
     if cursor.i32be("dictionary head length") != 13:
         raise cursor.wrong("a head of 13 bytes wanted", "dictionary head length", at=head.dictionary)
-    _known(cursor)
+    _check_version(cursor)
     chunks, offsets_length, heads_length = cursor.i32be("chunks"), cursor.i32be("offsets length"), cursor.i32be("heads length")
     if offsets_length != 4 * chunks or chunks < (head.distinct > 0) or heads_length < 0:
         raise cursor.wrong(f"{chunks} chunks with {offsets_length} bytes of offsets", "chunks")
@@ -378,7 +378,7 @@ def _read_dictionary(cursor: Cursor, head: _RangeBitmapHeader) -> tuple[int, int
 
 
 def _read_chunk(cursor: Cursor, t: DataType) -> _DictionaryChunk:
-    _known(cursor)
+    _check_version(cursor)
     first = index_keys.read_key(cursor, t, "first key")
     code, offset, others = cursor.i32be("code"), cursor.i32be("keys offset"), cursor.i32be("keys")
     lengths = cursor.i32be("first length"), cursor.i32be("second length")
@@ -393,7 +393,7 @@ def _keys(cursor: Cursor, t: DataType, chunk: _DictionaryChunk) -> list[Key]:
     if width is not None:
         begin = cursor.tell
         data = cursor.raw(width * chunk.others, "keys")
-        keys = index_keys.ordered(np.frombuffer(data, f">i{width}").astype(np.int64), width).tolist() if _is_real(t) else _integers(data, width)
+        keys = index_keys.order_float_bits(np.frombuffer(data, f">i{width}").astype(np.int64), width).tolist() if _is_real(t) else _integers(data, width)
         if cursor.marks is not None:
             for number, key in enumerate(keys):
                 cursor.marks.add(begin + width * number, width, "key", key)

@@ -104,7 +104,7 @@ def _chunks(data: NDArray[np.uint8], whose: _Dictionaries, nth: Numbers, t: Data
 def _every_chunk(data: NDArray[np.uint8], found: _Dictionaries, t: DataType) -> tuple[Numbers, _Chunks]:
     """All chunks, and whose they are; dictionaries with damaged ones are sound no longer."""
     owners = np.repeat(np.arange(len(found.at)), found.chunks)
-    chunk = _chunks(data, found.some(owners), values.each(found.chunks), t)
+    chunk = _chunks(data, found.some(owners), values.index_within_each(found.chunks), t)
     found.sound[owners[~chunk.sound]] = False
     return owners, chunk
 
@@ -139,7 +139,7 @@ def _lack_numbers(data: NDArray[np.uint8], found: _Dictionaries, t: DataType, ke
 def _numbers(data: NDArray[np.uint8], places: Numbers, t: DataType) -> Numbers:
     """The keys at those places."""
     found = number(data, places, WIDTHS[t.root])
-    return index_keys.ordered(found, WIDTHS[t.root]) if t.root in ("FLOAT", "DOUBLE") else found
+    return index_keys.order_float_bits(found, WIDTHS[t.root]) if t.root in ("FLOAT", "DOUBLE") else found
 
 
 def _may_hold(data: NDArray[np.uint8], whose: _Dictionaries, t: DataType, key: Key) -> Mask:
@@ -175,7 +175,7 @@ def listed(payloads: Payloads, t: DataType, row_counts: Numbers) -> IndexValues 
     begins, others, whose = (one[sound[owners]] for one in (chunk.begins, chunk.others, owners))
     if len(begins) + others.sum() > values.MOST_LISTED:
         return None
-    nth, many = values.each(others), np.repeat(whose, others)
+    nth, many = values.index_within_each(others), np.repeat(whose, others)
     begins = np.repeat(begins, others)
     if width is not None:
         places, lengths = begins + width * nth, np.full(len(nth), width)
@@ -187,4 +187,4 @@ def listed(payloads: Payloads, t: DataType, row_counts: Numbers) -> IndexValues 
     chosen, known = sound[whose], np.zeros(len(payloads), bool)
     known[found.at] = sound
     keys = IndexTexts(places[chosen], lengths[chosen], found.at[whose[chosen]])
-    return values.of(data, keys, payloads.ends - payloads.begins, known, t)
+    return values.collect_values(data, keys, payloads.ends - payloads.begins, known, t)

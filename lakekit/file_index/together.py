@@ -18,8 +18,8 @@ from lakekit.codec.binary_columns import integers_at
 from lakekit.errors import Corrupt, Unsupported
 from lakekit.file_index import container
 from lakekit.file_index.container import Payloads
-from lakekit.file_index.evaluator import MAX_ROWS, part
-from lakekit.file_index.values import among
+from lakekit.file_index.evaluator import MAX_ROWS, load_index
+from lakekit.file_index.values import match_values
 from lakekit.predicate import Leaf, conjuncts
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class BatchCache(Protocol):
     def __call__(self, what: Hashable, make: Callable[[], T], /) -> T | None: ...
 
 
-def forgetful(what: Hashable, make: Callable[[], T], /) -> T | None:  # noqa: ARG001 - it keeps nothing
+def no_cache(what: Hashable, make: Callable[[], T], /) -> T | None:  # noqa: ARG001 - it keeps nothing
     """The memory of who looks at containers once."""
     return None
 
@@ -72,21 +72,21 @@ class BatchResult(NamedTuple):
     mute: Mask
 
 
-def ruled_out(many: Containers, predicate: Predicate, types: Mapping[str, DataType], memory: BatchCache = forgetful) -> Mask:
+def rule_out_files(many: Containers, predicate: Predicate, types: Mapping[str, DataType], memory: BatchCache = no_cache) -> Mask:
     """The files of which an index says that no row satisfies the condition; `types` are the columns of their schema."""
-    return told(many, predicate, types, memory).dead
+    return evaluate_batch(many, predicate, types, memory).dead
 
 
-def told(many: Containers, predicate: Predicate, types: Mapping[str, DataType], memory: BatchCache = forgetful) -> BatchResult:
+def evaluate_batch(many: Containers, predicate: Predicate, types: Mapping[str, DataType], memory: BatchCache = no_cache) -> BatchResult:
     """The same, and the files that have a value that is asked for: of a condition of one comparison, where all values of indexes are remembered."""
     dead, sure, mute = np.zeros((3, len(many.begins)), bool)
     leaves = [leaf for leaf in conjuncts(predicate) if isinstance(leaf, Leaf) and leaf.op in ("=", "in") and leaf.column in types]
     for leaf in leaves:
         t = types[leaf.column]
-        for one in _of_column(many, leaf.column, t, memory):
+        for one in _indexes_of_column(many, leaf.column, t, memory):
             at, index, payloads, counts = one.at, one.index, one.payloads, many.row_counts[one.at]
             if one.values is not None:
-                absent, there = among(one.values, t, leaf)
+                absent, there = match_values(one.values, t, leaf)
                 dead[at] |= absent
                 sure[at] |= there & (leaf is predicate)
             elif hasattr(index, "asked"):
@@ -99,11 +99,11 @@ def told(many: Containers, predicate: Predicate, types: Mapping[str, DataType], 
     return BatchResult(dead & asked, sure & ~dead & asked, mute & asked)
 
 
-def listed(many: Containers, column: str, t: DataType, memory: BatchCache) -> Hashable | None:
+def find_listed_key(many: Containers, column: str, t: DataType, memory: BatchCache) -> Hashable | None:
     """What the values of a column are remembered as, where an index lists them all in every container, in their order; None where none does."""
     if not (many.row_counts <= MAX_ROWS).all():
         return None
-    for one in _of_column(many, column, t, memory):
+    for one in _indexes_of_column(many, column, t, memory):
         if one.values is not None and one.values.known.all() and np.array_equal(one.at, np.arange(len(many.begins))):
             return _values_of(column, one.name, t)
     return None
@@ -113,7 +113,7 @@ def filters(many: Containers, column: str, t: DataType, memory: BatchCache) -> t
     """The index that every container has of a column and no other, where it can be asked many at a time and lists nothing; its payloads, their shapes."""
     if not (many.row_counts <= MAX_ROWS).all():
         return None
-    for one in _of_column(many, column, t, memory):
+    for one in _indexes_of_column(many, column, t, memory):
         if one.is_only and one.values is None and hasattr(one.index, "asked") and len(one.at) == len(many.begins):
             return one.index, one.payloads, _shapes(one, column, memory)
     return None
@@ -139,12 +139,12 @@ class _Index(NamedTuple):
     is_only: bool
 
 
-def _of_column(many: Containers, column: str, t: DataType, memory: BatchCache) -> Iterator[_Index]:
+def _indexes_of_column(many: Containers, column: str, t: DataType, memory: BatchCache) -> Iterator[_Index]:
     """The indexes of a column that can be asked many at a time."""
     find = partial(_indexes, many, column)
     named = memory(column, find) or find()
     for name, at, begins, ends in named:
-        index = part(name)
+        index = load_index(name)
         if index is None or not hasattr(index, "absent") or t.root not in index.TYPES:
             continue
         payloads = Payloads(many.data, begins, ends)
@@ -161,7 +161,7 @@ def _indexes(many: Containers, column: str) -> list[tuple[str, NDArray[np.int64]
 
 def _contents(many: Containers) -> list[tuple[NDArray[np.int64], Contents]]:
     """What is in which containers; damaged ones are left out. Most have the head of the first, byte by byte: it is read once."""
-    alike = _alike(many)
+    alike = _mask_same_head(many)
     groups = [np.flatnonzero(alike)] if alike.any() else []
     groups.extend(np.flatnonzero(~alike)[:, None])
     view = many.data.data
@@ -172,7 +172,7 @@ def _contents(many: Containers) -> list[tuple[NDArray[np.int64], Contents]]:
     return found
 
 
-def _alike(many: Containers) -> Mask:
+def _mask_same_head(many: Containers) -> Mask:
     """The containers whose head has the bytes of that of the first."""
     count = len(many.begins)
     if not count or int((many.ends - many.begins).min()) < container.HEAD:

@@ -1,6 +1,6 @@
 """All values of the indexes of many files, in one ascending array: whoever asks again looks at a few places of that, and at no index.
 
-    files with 1, 7 and 2, 7     data 1 2 7 7, owners 0 1 0 1     `among` for 2: absent of the first, there in the second
+    files with 1, 7 and 2, 7     data 1 2 7 7, owners 0 1 0 1     `match_values` for 2: absent of the first, there in the second
 
 A number is kept as its bytes stand, read the wrong way round: equal where the right ones are. Of a text its 64 bit xxHash is kept: one that is not there
 rules a file out; one that is there may be another text's, so that being there never says more than that a row may match.
@@ -37,7 +37,7 @@ MOST_STEPS = 1 << 12
 """As many texts that lie one behind the other are walked through in lockstep with those of other files."""
 _MOST_KEYS = 32
 """As many values are looked for among all."""
-AS_STORED = {width: np.dtype(f"<u{width}") for width in (1, 2, 4, 8)}
+STORED_DTYPES = {width: np.dtype(f"<u{width}") for width in (1, 2, 4, 8)}
 """Values as their bytes stand: read the wrong way round, equal where the right ones are."""
 
 
@@ -59,7 +59,7 @@ def wire(key: Key, t: DataType) -> int | None:
     assert isinstance(key, int)
     if not -bound <= key < bound:
         return None
-    return int.from_bytes(index_keys.as_stored(key, t).to_bytes(width, "big", signed=True), "little")
+    return int.from_bytes(index_keys.to_stored_bits(key, t).to_bytes(width, "big", signed=True), "little")
 
 
 def few_keys(leaf: Leaf, t: DataType, most: int = _MOST_KEYS) -> tuple[Key, ...] | None:
@@ -68,20 +68,20 @@ def few_keys(leaf: Leaf, t: DataType, most: int = _MOST_KEYS) -> tuple[Key, ...]
     return asked.keys if asked is not None and asked.kind == "equal" and 0 < len(asked.keys) <= most else None
 
 
-def among(values: IndexValues, t: DataType, leaf: Leaf) -> tuple[Mask, Mask]:
+def match_values(values: IndexValues, t: DataType, leaf: Leaf) -> tuple[Mask, Mask]:
     """The payloads of those values in which = or IN finds no row, and which of them have one of the values that are asked for (of texts: seem to have)."""
     keys, there = few_keys(leaf, t), np.zeros(len(values.known), bool)
     if keys is None:
         return there, there
     for key in keys:
-        looked_for = _kept(key, t)
+        looked_for = _stored_code(key, t)
         if looked_for is not None:
             one = values.data.dtype.type(looked_for)  # beside a number of another type all would become floats
             there[values.owners[values.data.searchsorted(one) : values.data.searchsorted(one, side="right")]] = True
     return values.known & ~there, there
 
 
-def _kept(key: Key, t: DataType) -> int | None:
+def _stored_code(key: Key, t: DataType) -> int | None:
     """What would be kept of a value; None: nothing."""
     if t.root in WIDTHS:
         return wire(key, t)
@@ -91,18 +91,18 @@ def _kept(key: Key, t: DataType) -> int | None:
 # ---- what is kept -------------------------------------------------------------------------------------------------------------------------------
 
 
-def of(data: NDArray[np.uint8], keys: IndexTexts, room: Numbers, known: Mask, t: DataType) -> IndexValues | None:
+def collect_values(data: NDArray[np.uint8], keys: IndexTexts, room: Numbers, known: Mask, t: DataType) -> IndexValues | None:
     """The values of payloads, of those that are `known`. `room` is how long they are: whose texts are longer repeats itself. None: too long to be hashed."""
     width = WIDTHS.get(t.root)
     if width is not None:
-        found = np.ndarray((max(0, len(data) - width + 1),), AS_STORED[width], data.data, strides=(1,))
-        return _ascending(found[keys.places], keys.owners, known)
+        found = np.ndarray((max(0, len(data) - width + 1),), STORED_DTYPES[width], data.data, strides=(1,))
+        return _sort_values(found[keys.places], keys.owners, known)
     known = known & (np.bincount(keys.owners, keys.lengths, len(known)) <= room) & (np.bincount(keys.owners, keys.lengths > LONGEST, len(known)) == 0)
     places, lengths, owners = (one[known[keys.owners]] for one in keys)
-    return _ascending(hashing.xx64_at(data, places, lengths), owners, known) if lengths.sum() <= MOST_BYTES else None
+    return _sort_values(hashing.xx64_at(data, places, lengths), owners, known) if lengths.sum() <= MOST_BYTES else None
 
 
-def _ascending(found: NDArray[Any], owners: Numbers, known: Mask) -> IndexValues:
+def _sort_values(found: NDArray[Any], owners: Numbers, known: Mask) -> IndexValues:
     order = np.argsort(found)
     return IndexValues(found[order], owners[order].astype(np.int32), known)
 
@@ -150,12 +150,12 @@ def lack_texts(data: NDArray[np.uint8], lists: EntryLists, firsts: IndexTexts, o
         low, high = offsets[payload : payload + 2]
         for key in keys:
             at = bisect_right(range(low, high), key, key=first) + low - 1 if known else low
-            if low <= at < high and ((known and first(at) == key) or stands(view[lists.begins[at] : lists.ends[at]], key)):
+            if low <= at < high and ((known and first(at) == key) or may_contain_text(view[lists.begins[at] : lists.ends[at]], key)):
                 gone[payload] = False
     return gone
 
 
-def stands(data: memoryview, text: bytes) -> bool:
+def may_contain_text(data: memoryview, text: bytes) -> bool:
     """Whether a text stands in some bytes, its length before it; or others by chance that look the same."""
     return len(text).to_bytes(4, "big") + text in bytes(data)
 
@@ -181,13 +181,13 @@ def walk(data: NDArray[np.uint8], lists: EntryLists, tail: int) -> tuple[IndexTe
         here += 4 + tail
         here += length
         done += n
-    owners = order[each(live)]
+    owners = order[index_within_each(live)]
     sound[owners[places + 4 + lengths + tail > lists.ends[owners]]] = False
     ends, by_list = np.empty_like(at), np.argsort(owners, kind="stable")
     ends[order] = at
     return IndexTexts(places[by_list] + 4, lengths[by_list], owners[by_list]), ends, sound
 
 
-def each(counts: Numbers) -> Numbers:
+def index_within_each(counts: Numbers) -> Numbers:
     """0 … counts[0] - 1, 0 … counts[1] - 1 and so on."""
     return spans(np.zeros(len(counts), np.int64), counts)

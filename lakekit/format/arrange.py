@@ -19,8 +19,8 @@ from lakekit.format.encoder import map_types, refuse_null, refuse_null_key
 from lakekit.types import STRINGS, DataType, Field, part
 from lakekit.types.arrow import timestamp_unit, to_arrow
 
-_FLAT = pa.int64()
-_MOST = 2**31 - 1
+_INT64 = pa.int64()
+_INT32_MAX = 2**31 - 1
 _BYTES = DataType(root="VARBINARY", nullable=False)
 _VARIANT = DataType(root="ROW", fields=(Field("value", _BYTES), Field("metadata", _BYTES)))
 FIRST_DAY_NS = -106_751 * 86_400 * 10**9
@@ -74,10 +74,10 @@ def series_to_arrow(column: pl.Series, field: Field, form: ArrowTarget) -> pa.Ar
         array = pa.concat_arrays(array.chunks) if array.num_chunks != 1 else array.chunk(0)
     if not field.nullable and array.null_count:
         raise refuse_null(field.name, field.type)
-    return _arranged(array, field.type, field.name, form)
+    return _convert_array(array, field.type, field.name, form)
 
 
-def _arranged(array: pa.Array, t: DataType, name: str, form: ArrowTarget) -> pa.Array:
+def _convert_array(array: pa.Array, t: DataType, name: str, form: ArrowTarget) -> pa.Array:
     match t.root:
         case "ARRAY":
             return _list(array, t, name, form)
@@ -88,7 +88,7 @@ def _arranged(array: pa.Array, t: DataType, name: str, form: ArrowTarget) -> pa.
         case "VARIANT":
             return _struct(array, _VARIANT, name, form)
         case "TIME":
-            return pc.divide(array.cast(_FLAT), 1_000_000).cast(pa.int32()).cast(arrow_type(t, form))
+            return pc.divide(array.cast(_INT64), 1_000_000).cast(pa.int32()).cast(arrow_type(t, form))
         case "TIMESTAMP" | "TIMESTAMP_LTZ" if form.count_timestamps and timestamp_unit(t.precision) == "ns":
             _refuse_first_day(array, t, name)
     wanted = arrow_type(t, form)
@@ -110,10 +110,10 @@ def validity(array: pa.Array) -> pa.Buffer | None:
 
 def bits(flags: pa.BooleanArray) -> pa.Buffer:
     """Booleans as bits from the first on."""
-    return (flags if not flags.offset else rebased(flags)).buffers()[1]
+    return (flags if not flags.offset else copy_array(flags)).buffers()[1]
 
 
-def rebased(array: pa.Array) -> pa.Array:
+def copy_array(array: pa.Array) -> pa.Array:
     """The same values in buffers of their own."""
     return pa.concat_arrays([array, array.slice(0, 0)])
 
@@ -121,15 +121,15 @@ def rebased(array: pa.Array) -> pa.Array:
 def _offsets(array: pa.Array) -> tuple[pa.Array, pa.Array]:
     """The 32 bit offsets of a list array from 0 on, and the values they mean; places of nulls are empty."""
     if array.null_count:
-        lengths = pc.fill_null(pc.list_value_length(array), 0).cast(_FLAT)
-        offsets = pa.concat_arrays([pa.array([0], _FLAT), pc.cumulative_sum(lengths)])
+        lengths = pc.fill_null(pc.list_value_length(array), 0).cast(_INT64)
+        offsets = pa.concat_arrays([pa.array([0], _INT64), pc.cumulative_sum(lengths)])
         values = array.flatten()
     else:
-        raw = array.offsets.cast(_FLAT)
+        raw = array.offsets.cast(_INT64)
         first, last = raw[0].as_py(), raw[-1].as_py()  # scalar: two ends
         offsets = pc.subtract(raw, first)
         values = array.values.slice(first, last - first)
-    if len(values) > _MOST:
+    if len(values) > _INT32_MAX:
         raise LimitExceeded(f"{len(values)} values of lists in one block: give file.block-size a smaller number", field="file.block-size")
     return offsets.cast(pa.int32()), values
 
@@ -139,7 +139,7 @@ def _list(array: pa.Array, t: DataType, name: str, form: ArrowTarget) -> pa.Arra
     element = part(t.element)
     if not element.nullable and values.null_count:
         raise refuse_null(name, t)
-    inner = _arranged(values, element, name, form)
+    inner = _convert_array(values, element, name, form)
     return pa.Array.from_buffers(arrow_type(t, form), len(array), [validity(array), offsets.buffers()[1]], children=[inner])
 
 
@@ -152,13 +152,13 @@ def _map(array: pa.Array, t: DataType, name: str, form: ArrowTarget) -> pa.Array
     if entries.null_count or (not value.nullable and values.null_count):
         raise refuse_null(name, t)
     wanted = arrow_type(t, form)
-    inner = [_arranged(keys, key, name, form), _arranged(values, value, name, form)]
+    inner = [_convert_array(keys, key, name, form), _convert_array(values, value, name, form)]
     of_entry = list(wanted.value_type) if form.pairs else [wanted.key_field, wanted.item_field]
     pairs = pa.StructArray.from_arrays(inner, fields=of_entry)
     return pa.Array.from_buffers(wanted, len(array), [validity(array), offsets.buffers()[1]], children=[pairs])
 
 
-def _whole(array: pa.Array) -> pa.Array:
+def _drop_validity(array: pa.Array) -> pa.Array:
     """The same values without a validity: a part that is NOT NULL has places below nulls too, which Arrow would take for nulls."""
     if not array.null_count:
         return array
@@ -178,7 +178,7 @@ def _struct(array: pa.Array, t: DataType, name: str, form: ArrowTarget) -> pa.Ar
         inner = array.field(i)
         if not field.nullable and inner.null_count and (there is None or pc.any(pc.and_(there, inner.is_null())).as_py()):  # scalar: one answer
             raise refuse_null(f"{name}.{field.name}", field.type)
-        made = _arranged(inner, field.type, f"{name}.{field.name}", form)
-        parts.append(made if field.nullable else _whole(made))
+        made = _convert_array(inner, field.type, f"{name}.{field.name}", form)
+        parts.append(made if field.nullable else _drop_validity(made))
     wanted = arrow_type(t, form)
     return pa.Array.from_buffers(wanted, len(array), [validity(array)], children=parts) if parts else array.cast(wanted)

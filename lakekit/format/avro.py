@@ -63,9 +63,9 @@ def _open(data: bytes, fields: Sequence[Field], path: str, timestamp_unit: str |
     schema = packed.schema
     record = avro_schema.record_of(schema)
     found = {f.name: (f, node) for f in fields if (node := record.part(f.name)) is not None}
-    casts = {name: _logical(f, node, path, timestamp_unit) for name, (f, node) in found.items()}
+    casts = {name: _logical_expr(f, node, path, timestamp_unit) for name, (f, node) in found.items()}
     nulls = {f.name: pl.lit(None, polars_type(f.type, timestamp_unit=timestamp_unit)).alias(f.name) for f in fields}
-    text = _plainer(schema, record)
+    text = _schema_for_polars(schema, record)
 
     def batches(columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         inside = [name for name in columns if name in found]
@@ -74,7 +74,7 @@ def _open(data: bytes, fields: Sequence[Field], path: str, timestamp_unit: str |
             if not inside:
                 yield pl.DataFrame(height=height).with_columns(nulls[name] for name in columns)
                 continue
-            wrapped = BytesIO(_wrapped(text, bodies, counts))
+            wrapped = BytesIO(_build_container(text, bodies, counts))
             frame = pl.read_avro(wrapped, columns=inside) if record is schema else pl.read_avro(wrapped)[_ROOT].struct.unnest()
             if frame.height != height:
                 raise Corrupt(f"{frame.height} rows decoded where the blocks say {height}", field="block count")
@@ -99,7 +99,7 @@ def _batches(packed: container.PackedBlocks) -> Iterator[tuple[list[int], list[b
         yield counts, bodies
 
 
-def _wrapped(schema: bytes, bodies: Sequence[bytes], counts: Sequence[int]) -> bytes:
+def _build_container(schema: bytes, bodies: Sequence[bytes], counts: Sequence[int]) -> bytes:
     """A container without compression: header, then each block's count, size, bytes and sync marker."""
     out = bytearray(container.MAGIC)
     for part in (None, b"avro.codec", b"null", b"avro.schema", schema):
@@ -114,25 +114,25 @@ def _wrapped(schema: bytes, bodies: Sequence[bytes], counts: Sequence[int]) -> b
     return bytes(out)
 
 
-def _plainer(schema: AvroNode, record: AvroNode) -> bytes:
+def _schema_for_polars(schema: AvroNode, record: AvroNode) -> bytes:
     """The schema text that Polars is given for the same bytes."""
     if record is not schema:
-        return json.dumps({"type": "record", "name": "file", "fields": [{"name": _ROOT, "type": _plain(schema)}]}).encode()
-    return json.dumps(_plain(schema)).encode()
+        return json.dumps({"type": "record", "name": "file", "fields": [{"name": _ROOT, "type": _type_for_polars(schema)}]}).encode()
+    return json.dumps(_type_for_polars(schema)).encode()
 
 
-def _plain(node: AvroNode) -> Any:
+def _type_for_polars(node: AvroNode) -> Any:
     match node.kind:
         case "record":
-            parts = [{"name": name, "type": _plain(inner)} for name, inner in zip(node.names, node.parts, strict=True)]
+            parts = [{"name": name, "type": _type_for_polars(inner)} for name, inner in zip(node.names, node.parts, strict=True)]
             return {"type": "record", "name": "r", "fields": parts}
         case "array":
-            return {"type": "array", "items": _plain(node.parts[0])}
+            return {"type": "array", "items": _type_for_polars(node.parts[0])}
         case "map":
-            entry = [{"name": "key", "type": "string"}, {"name": "value", "type": _plain(node.parts[0])}]
+            entry = [{"name": "key", "type": "string"}, {"name": "value", "type": _type_for_polars(node.parts[0])}]
             return {"type": "array", "items": {"type": "record", "name": "e", "fields": entry}}
         case "union" if len(node.parts) == 2 and node.nullable:
-            return [_plain(inner) for inner in node.parts]
+            return [_type_for_polars(inner) for inner in node.parts]
         case "null" | "boolean" | "int" | "long" | "float" | "double" | "bytes" | "string":
             return node.kind
     raise Corrupt(f"avro.schema: data files of Paimon hold no {node.kind} {node.name}".rstrip(), field="avro.schema")
@@ -149,7 +149,7 @@ _KINDS = {
 """The Avro types that may hold a Paimon type."""
 
 
-def _logical(field: Field, node: AvroNode, path: str, timestamp_unit: str | None) -> pl.Expr:
+def _logical_expr(field: Field, node: AvroNode, path: str, timestamp_unit: str | None) -> pl.Expr:
     def leaf(column: pl.Expr, t: DataType) -> pl.Expr | None:
         return _leaf(column, t, micros, timestamp_unit)
 
@@ -231,4 +231,4 @@ def _decimals(column: pl.Series, *, precision: int, scale: int) -> pl.Series:
         little[:, i] = np.where(at >= begin, data[np.clip(at, 0, len(data) - 1)], fill)
     valid = array.is_valid()
     made = pa.Array.from_buffers(pa.decimal128(38, scale), len(array), [valid.buffers()[1] if array.null_count else None, pa.py_buffer(little)])
-    return decimals.of_unscaled(pl.Series(column.name, made).to_physical(), precision=precision, scale=scale)
+    return decimals.from_unscaled(pl.Series(column.name, made).to_physical(), precision=precision, scale=scale)

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakekit.codec.binary_columns import fixed_values, nulls_of
-from lakekit.format.arrange import bits, rebased
+from lakekit.format.arrange import bits, copy_array
 from lakekit.format.encoder import map_types, refuse_type
 from lakekit.types import BINARIES, STRINGS, part
 from lakekit.types.arrow import timestamp_unit
@@ -40,10 +40,10 @@ _ORDER = np.arange(10)
 def record(columns: Sequence[pa.Array], fields: Sequence[Field]) -> pa.Array:
     """The bytes of each row of some columns, which are arranged (`arrange`). NOT NULL columns hold no nulls. Raises `Unsupported`."""
     cells = [cell for column, field in zip(columns, fields, strict=True) for cell in _value(column, field.type)]
-    return _joined(cells)
+    return _join_cells(cells)
 
 
-def _joined(cells: Sequence[pa.Array]) -> pa.Array:
+def _join_cells(cells: Sequence[pa.Array]) -> pa.Array:
     """Row by row, one cell after the other; a null cell is no bytes."""
     if len(cells) == 1:
         return cells[0] if not cells[0].null_count else cells[0].fill_null(_NOTHING)
@@ -56,10 +56,10 @@ def _value(array: pa.Array, t: DataType) -> list[pa.Array]:
     if not t.nullable:
         return cells
     there = ~nulls_of(array)
-    return [_fixed(np.where(there, 2, 0).astype(np.uint8), 1), *(_only(cell, array) for cell in cells)]
+    return [_fixed_cells(np.where(there, 2, 0).astype(np.uint8), 1), *(_mask_nulls(cell, array) for cell in cells)]
 
 
-def _only(cell: pa.Array, array: pa.Array) -> pa.Array:
+def _mask_nulls(cell: pa.Array, array: pa.Array) -> pa.Array:
     """A cell where the value is, and nothing where it is null."""
     if not array.null_count:
         return cell
@@ -74,17 +74,17 @@ def _cells(array: pa.Array, t: DataType) -> list[pa.Array]:
     if t.root in _INTEGERS:
         return [varints(fixed_values(array, _INTEGERS[t.root]).astype(np.int64))]
     if t.root in _FLOATS:
-        return [_fixed(fixed_values(array, "u1", _FLOATS[t.root]), _FLOATS[t.root])]
+        return [_fixed_cells(fixed_values(array, "u1", _FLOATS[t.root]), _FLOATS[t.root])]
     if t.root in STRINGS or t.root in BINARIES:
         text = array.cast(pa.large_binary() if t.root in BINARIES else pa.large_string()).cast(_CELL)
         return _texts(text)
     match t.root:
         case "BOOLEAN":
-            return [_fixed(array.fill_null(False).cast(pa.uint8()).to_numpy(zero_copy_only=False), 1)]
+            return [_fixed_cells(array.fill_null(False).cast(pa.uint8()).to_numpy(zero_copy_only=False), 1)]
         case "DECIMAL":
             return _decimals(array)
         case "ARRAY":
-            return _runs(array, _joined(_value(array.values, part(t.element))))
+            return _runs(array, _join_cells(_value(array.values, part(t.element))))
         case "MAP" | "MULTISET":
             return _map(array, t)
         case "ROW":
@@ -98,7 +98,7 @@ def _cells(array: pa.Array, t: DataType) -> list[pa.Array]:
 def _texts(text: pa.Array) -> list[pa.Array]:
     """Each text, or bytes, behind its length."""
     if text.offset:
-        text = rebased(text)
+        text = copy_array(text)
     lengths = pc.binary_length(text).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     return [varints(lengths), text]
 
@@ -110,7 +110,7 @@ def _map(array: pa.Array, t: DataType) -> list[pa.Array]:
     text_keys = key.root in STRINGS
     keys, values = array.values.field(0), array.values.field(1)
     cells = _cells(keys, key) if text_keys else _value(keys, key)
-    return _runs(array, _joined([*cells, *_value(values, value)]))
+    return _runs(array, _join_cells([*cells, *_value(values, value)]))
 
 
 def _runs(array: pa.Array, items: pa.Array) -> list[pa.Array]:
@@ -119,7 +119,7 @@ def _runs(array: pa.Array, items: pa.Array) -> list[pa.Array]:
     places = np.frombuffer(array.buffers()[1], np.int32, len(array) + 1, array.offset * 4).astype(np.int64)
     counts = np.diff(places)
     body = pa.Array.from_buffers(_CELL, len(array), [None, pa.py_buffer(ends[places]), items.buffers()[2] or pa.py_buffer(b"")])
-    zero = _fixed(np.zeros(len(array), np.uint8), 1)
+    zero = _fixed_cells(np.zeros(len(array), np.uint8), 1)
     return [varints(counts, empty=counts == 0), body, zero]
 
 
@@ -128,13 +128,13 @@ def offsets_of(cells: pa.Array) -> NDArray[np.int64]:
     return np.frombuffer(cells.buffers()[1], np.int64, len(cells) + 1, cells.offset * 8)
 
 
-def _fixed(values: NDArray[np.uint8], width: int) -> pa.Array:
+def _fixed_cells(values: NDArray[np.uint8], width: int) -> pa.Array:
     """Cells of one length."""
     count = len(values) // width
     return pa.Array.from_buffers(_CELL, count, [None, pa.py_buffer(np.arange(count + 1, dtype=np.int64) * width), pa.py_buffer(values)])
 
 
-def _ragged(table: NDArray[np.uint8], lengths: NDArray[np.int64]) -> pa.Array:
+def _ragged_cells(table: NDArray[np.uint8], lengths: NDArray[np.int64]) -> pa.Array:
     """The first `lengths[i]` bytes of each row of a table as cells."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
@@ -148,7 +148,7 @@ def varints(numbers: NDArray[np.int64], *, empty: NDArray[np.bool_] | None = Non
     most = int(zigzag.max()) if len(zigzag) else 0
     width = max(1, -(-most.bit_length() // 7))
     if width == 1 and empty is None:
-        return _fixed(zigzag.astype(np.uint8), 1)
+        return _fixed_cells(zigzag.astype(np.uint8), 1)
     table = np.empty((len(zigzag), width), np.uint8)
     lengths = np.ones(len(zigzag), np.int64)
     rest = zigzag
@@ -160,7 +160,7 @@ def varints(numbers: NDArray[np.int64], *, empty: NDArray[np.bool_] | None = Non
         rest = more
     if empty is not None:
         lengths[empty] = 0
-    return _ragged(table, lengths)
+    return _ragged_cells(table, lengths)
 
 
 def _decimals(array: pa.Array) -> list[pa.Array]:
@@ -171,7 +171,7 @@ def _decimals(array: pa.Array) -> list[pa.Array]:
     needless = (big[:, :-1] == sign) & ((big[:, 1:] ^ sign) < 128)
     lengths = 16 - np.logical_and.accumulate(needless, axis=1).sum(axis=1)
     at = np.minimum(np.arange(16) + 16 - lengths[:, None], 15)
-    return [varints(lengths), _ragged(np.take_along_axis(big, at, axis=1), lengths)]
+    return [varints(lengths), _ragged_cells(np.take_along_axis(big, at, axis=1), lengths)]
 
 
 def micros(t: DataType) -> bool:

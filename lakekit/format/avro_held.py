@@ -1,4 +1,4 @@
-"""What an Avro file of another writer holds, from its schema (see `held`).
+"""What an Avro file of another writer holds, from its schema (see `read_foreign_schema`).
 
     {"type": "long", "logicalType": "timestamp-micros"}         TIMESTAMP(6) WITH LOCAL TIME ZONE: an instant, as Avro means it
     {"type": "long", "logicalType": "local-timestamp-millis"}   TIMESTAMP(3)
@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakekit.codec import avro_container as container, avro_schema
-from lakekit.format.held import BYTES, STRING, ForeignFileSchema, encoded, refusal
+from lakekit.format.held import BYTES, STRING, ForeignFileSchema, refusal, unsupported_encoding
 from lakekit.types import DataType, Field
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from lakekit.codec.avro_schema import AvroNode
 
-_SIMPLE = {"boolean": DataType(root="BOOLEAN"), "float": DataType(root="FLOAT"), "double": DataType(root="DOUBLE"), "string": STRING}
+_PLAIN_TYPES = {"boolean": DataType(root="BOOLEAN"), "float": DataType(root="FLOAT"), "double": DataType(root="DOUBLE"), "string": STRING}
 _INTS = {"date": DataType(root="DATE"), "time-millis": DataType(root="TIME", precision=3)}
 _LONGS = {
     f"{place}timestamp-{unit}": DataType(root=root, precision=precision)
@@ -28,15 +28,15 @@ _LONGS = {
     for unit, precision in (("millis", 3), ("micros", 6))
 }
 _TIMES = ("time", "timestamp", "local-timestamp", "duration")
-_UNREAD = frozenset({"xz"})
+_UNREAD_CODECS = frozenset({"xz"})
 """Codecs that engine 1.4.2 reads only with a library that it has not."""
 
 
-def held(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> ForeignFileSchema:
+def read_foreign_schema(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> ForeignFileSchema:
     """See `foreign_file.held`."""
     found = container.open_blocks(read(0, size_bytes), path=path)
-    if found.codec in _UNREAD:
-        raise encoded(path, f"it is compressed by {found.codec}, which engine 1.4.2 does not read", "file.compression")
+    if found.codec in _UNREAD_CODECS:
+        raise unsupported_encoding(path, f"it is compressed by {found.codec}, which engine 1.4.2 does not read", "file.compression")
     record = avro_schema.record_of(found.schema)
     return ForeignFileSchema(fields=_fields(record, "", path), row_count=found.count)
 
@@ -50,8 +50,8 @@ def _type(node: AvroNode, where: str, path: str) -> DataType:
         if len(node.parts) != 2 or node.parts[0].kind != "null" or node.parts[1].kind in ("null", "union"):
             raise refusal(path, where, "is a union other than of null, first, and one type, which engine 1.4.2 does not read")
         return _type(node.parts[1], where, path)
-    if node.kind in _SIMPLE:
-        return _SIMPLE[node.kind]
+    if node.kind in _PLAIN_TYPES:
+        return _PLAIN_TYPES[node.kind]
     match node.kind:
         case "int":
             return _INTS.get(node.logical, DataType(root="INT"))

@@ -40,7 +40,7 @@ _MOST_BLOCK_BYTES = 1 << 30
 _UNIT = "\uffff"
 """The last character that is one unit of UTF-16."""
 _FORM = ArrowTarget(format_name="avro", pairs=True, count_times=True)
-_SIMPLE = {
+_PLAIN_TYPES = {
     "BOOLEAN": "boolean", "TINYINT": "int", "SMALLINT": "int", "INT": "int", "BIGINT": "long", "FLOAT": "float", "DOUBLE": "double",
     **dict.fromkeys(STRINGS, "string"), **dict.fromkeys(BINARIES, "bytes"),
 }  # fmt: skip
@@ -134,7 +134,7 @@ class AvroEncoder:
         if self._sync is None:
             self._head(body)
         assert self._sync is not None
-        packed = container.deflated(body, self._codec, self._level)
+        packed = container.compress_block(body, self._codec, self._level)
         head = bytearray()
         container.put_long(head, rows)
         container.put_long(head, len(packed))
@@ -174,13 +174,13 @@ def _field(name: str, t: DataType, parent: str) -> dict[str, Any]:
 
 def _type(t: DataType, name: str) -> Any:
     """The schema of a value; `name` is that of the record it may be."""
-    found = _present(t, name)
+    found = _non_null_type(t, name)
     return ["null", found] if t.nullable else found
 
 
-def _present(t: DataType, name: str) -> Any:
-    if t.root in _SIMPLE:
-        return _SIMPLE[t.root]
+def _non_null_type(t: DataType, name: str) -> Any:
+    if t.root in _PLAIN_TYPES:
+        return _PLAIN_TYPES[t.root]
     match t.root:
         case "DATE":
             return {"type": "int", "logicalType": "date"}

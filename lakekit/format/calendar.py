@@ -8,6 +8,6 @@ _DAY_MS = 86_400_000
 _FIRST_MS, _END_MS = -96_465_292 * _DAY_MS, 95_026_237 * _DAY_MS
 
 
-def printable(values: pl.Expr) -> pl.Expr:
+def is_printable(values: pl.Expr) -> pl.Expr:
     """Whether Polars can print each date or timestamp; null for null."""
     return values.cast(pl.Datetime("ms")).to_physical().is_between(_FIRST_MS, _END_MS, closed="left")

@@ -46,7 +46,7 @@ class CastTarget:
 
 def cast(column: pl.Expr, held: DataType, want: DataType, target: CastTarget) -> pl.Expr:
     """`column`, whose values are of type `held`, as values of type `want`. Raises `Unsupported` for a pair that Paimon has no cast for."""
-    found = _simple(column, held, want)
+    found = _polars_cast(column, held, want)
     if found is None:
         change = _change(held, want, target)
         if change is None:
@@ -72,7 +72,7 @@ def _run(
     return (made if made.dtype == dtype else made.cast(dtype)).alias(column.name)
 
 
-def _simple(column: pl.Expr, held: DataType, want: DataType) -> pl.Expr | None:
+def _polars_cast(column: pl.Expr, held: DataType, want: DataType) -> pl.Expr | None:
     """Casts that are one of Polars' own."""
     if held.root in INTEGERS and want.root in INTEGERS:
         return column.cast(polars_type(want), wrap_numerical=True)
@@ -99,8 +99,8 @@ def _change(held: DataType, want: DataType, target: CastTarget) -> Callable[[pl.
     if held.root == "DECIMAL":
         return _from_decimal(held, want)
     if held.root in _FLOATS and want.root in INTEGERS:
-        return partial(_saturated, dtype=polars_type(want))
-    return _timely(held, want, target)
+        return partial(_saturate, dtype=polars_type(want))
+    return _time_cast(held, want, target)
 
 
 # ---- text ------------------------------------------------------------------------------------------------------------------------------------
@@ -113,21 +113,21 @@ def _to_text(held: DataType, want: DataType, target: CastTarget) -> Callable[[pl
     if held.holds(("MULTISET", "VARIANT")):
         return None
     fits = want if held.root not in (*BINARIES, "ARRAY", "MAP", "ROW") else None
-    return partial(_printed_column, held=held, fits=fits, zone=target.zone)
+    return partial(_print_column, held=held, fits=fits, zone=target.zone)
 
 
-def _printed_column(column: pl.Series, *, held: DataType, fits: DataType | None, zone: str) -> pl.Series:
-    text = printed(col(column.name), held, zone)
+def _print_column(column: pl.Series, *, held: DataType, fits: DataType | None, zone: str) -> pl.Series:
+    text = to_java_text(col(column.name), held, zone)
     return column.to_frame().select(text if fits is None else texts.fit(text, fits)).to_series()
 
 
-def printed(column: pl.Expr, t: DataType, zone: str = "UTC") -> pl.Expr:
+def to_java_text(column: pl.Expr, t: DataType, zone: str = "UTC") -> pl.Expr:
     """Values of type `t` as Java's text."""
     match t.root:
         case "CHAR" | "VARCHAR":
             return column
         case "BINARY" | "VARBINARY" | "BLOB":
-            return column.map_batches(texts.decoded, return_dtype=pl.String, is_elementwise=True)
+            return column.map_batches(texts.decode_utf8, return_dtype=pl.String, is_elementwise=True)
         case "FLOAT" | "DOUBLE":
             return column.map_batches(float_text, return_dtype=pl.String, is_elementwise=True)
         case "DATE":
@@ -140,14 +140,14 @@ def printed(column: pl.Expr, t: DataType, zone: str = "UTC") -> pl.Expr:
             wall = column.dt.convert_time_zone(zone).dt.replace_time_zone(None)
             return texts.wall_clock(wall, 6 if t.precision is None else t.precision)
         case "ARRAY" | "MAP" | "ROW":
-            return _printed_parts(column, t, zone)
+            return _print_parts(column, t, zone)
     return column.cast(pl.String)
 
 
-def _printed_parts(column: pl.Expr, t: DataType, zone: str) -> pl.Expr:
+def _print_parts(column: pl.Expr, t: DataType, zone: str) -> pl.Expr:
     def inner(part: pl.Expr, u: DataType | None) -> pl.Expr:
         assert u is not None
-        return printed(part, u, zone).fill_null("null")
+        return to_java_text(part, u, zone).fill_null("null")
 
     if t.root == "ROW":
         parts = [inner(struct_field(column, f.name), f.type) for f in t.fields]
@@ -165,9 +165,9 @@ def _printed_parts(column: pl.Expr, t: DataType, zone: str) -> pl.Expr:
 def _to_decimal(held: DataType, want: DataType, target: CastTarget) -> Callable[[pl.Series], pl.Series] | None:
     precision, scale = want.precision or 10, want.scale or 0
     if held.root == "DECIMAL":
-        return partial(decimals.rescaled, precision=precision, scale=scale)
+        return partial(decimals.rescale, precision=precision, scale=scale)
     if held.root in (*INTEGERS, "BOOLEAN"):
-        return lambda column: decimals.rescaled(column.cast(pl.Int64).cast(pl.Decimal(38, 0)), precision=precision, scale=scale)
+        return lambda column: decimals.rescale(column.cast(pl.Int64).cast(pl.Decimal(38, 0)), precision=precision, scale=scale)
     if held.root in _FLOATS:
         return lambda column: text_casts.to_decimals(float_text(column.cast(pl.Float64)), want=want, name=target.column)
     return None
@@ -177,11 +177,11 @@ def _from_decimal(held: DataType, want: DataType) -> Callable[[pl.Series], pl.Se
     if want.root in _FLOATS:  # through text: the nearest float of the decimal, not of an integer divided by a power of ten
         return lambda column: column.cast(pl.String).cast(polars_type(want))
     if want.root in INTEGERS:
-        return lambda column: decimals.truncated(column, held.scale or 0).cast(pl.Int64, wrap_numerical=True).cast(polars_type(want), wrap_numerical=True)
+        return lambda column: decimals.truncate(column, held.scale or 0).cast(pl.Int64, wrap_numerical=True).cast(polars_type(want), wrap_numerical=True)
     return None
 
 
-def _saturated(column: pl.Series, *, dtype: pl.DataType) -> pl.Series:
+def _saturate(column: pl.Series, *, dtype: pl.DataType) -> pl.Series:
     """Java's (int) and (long) stop at the ends; smaller types are cut out of an int."""
     wide, top = (pl.Int64, 2.0**63) if dtype == pl.Int64 else (pl.Int32, 2.0**31)
     last = int(top) - 1
@@ -194,22 +194,22 @@ def _saturated(column: pl.Series, *, dtype: pl.DataType) -> pl.Series:
 # ---- dates and times -------------------------------------------------------------------------------------------------------------------------
 
 
-def _timely(held: DataType, want: DataType, target: CastTarget) -> Callable[[pl.Series], pl.Series] | None:
+def _time_cast(held: DataType, want: DataType, target: CastTarget) -> Callable[[pl.Series], pl.Series] | None:
     """Casts between dates, times and seconds, all of which go through milliseconds of a wall clock or an instant."""
     pair, name = (held.root, want.root), target.column
     if held.root in TIMESTAMPS and want.root in TIMESTAMPS:
-        return partial(_retimed, held=held, want=want, target=target)
+        return partial(_cast_timestamp, held=held, want=want, target=target)
     if held.root in ("INT", "BIGINT") and want.root in TIMESTAMPS:
-        return lambda column: _of_seconds(column, want, target)
+        return lambda column: _from_seconds(column, want, target)
     if held.root in TIMESTAMPS and want.root in ("INT", "BIGINT"):
-        return lambda column: _truncated_division(_millis(column), 1000).cast(polars_type(want), wrap_numerical=True)
+        return lambda column: _divide_toward_zero(_millis(column), 1000).cast(polars_type(want), wrap_numerical=True)
     if held.root == "TIME" and want.root in TIMESTAMPS:
         return lambda column: texts.from_millis(column.to_physical() // 1_000_000, _dtype(want, target), name)
     if held.root == "DATE" and want.root in TIMESTAMPS:
-        return lambda column: _placed(texts.from_millis(column.to_physical().cast(pl.Int64) * _DAY_MS, _wall(want, target), name), want, target)
+        return lambda column: _from_wall_clock(texts.from_millis(column.to_physical().cast(pl.Int64) * _DAY_MS, _wall(want, target), name), want, target)
     match pair:
         case "TIMESTAMP", "DATE":
-            return lambda column: _truncated_division(_millis(column), _DAY_MS).cast(pl.Int32).cast(pl.Date)
+            return lambda column: _divide_toward_zero(_millis(column), _DAY_MS).cast(pl.Int32).cast(pl.Date)
         case "TIMESTAMP_LTZ", "DATE":
             return lambda column: texts.clock(column, target.zone).dt.date()
         case "TIMESTAMP", "TIME":
@@ -223,7 +223,7 @@ def _millis(column: pl.Series) -> pl.Series:
     return column.dt.epoch("ms") if column.dtype != pl.Datetime("ms") else column.to_physical()
 
 
-def _truncated_division(values: pl.Series, by: int) -> pl.Series:
+def _divide_toward_zero(values: pl.Series, by: int) -> pl.Series:
     return values.abs() // by * values.sign()
 
 
@@ -231,7 +231,7 @@ def _remainder(values: pl.Series, by: int) -> pl.Series:
     return values.abs() % by * values.sign()
 
 
-def _of_seconds(column: pl.Series, want: DataType, target: CastTarget) -> pl.Series:
+def _from_seconds(column: pl.Series, want: DataType, target: CastTarget) -> pl.Series:
     """Seconds since 1970. Java then shows LTZ as the digits that a clock in its zone has at that instant, taken for UTC."""
     made = texts.from_millis(column.cast(pl.Int64) * 1000, _dtype(want, target), target.column)
     return texts.clock(made, target.zone).dt.replace_time_zone("UTC") if want.root == "TIMESTAMP_LTZ" else made
@@ -245,12 +245,12 @@ def _wall(want: DataType, target: CastTarget) -> pl.Datetime:
     return pl.Datetime(unit_of(want, target.timestamp_unit))
 
 
-def _placed(wall: pl.Series, want: DataType, target: CastTarget) -> pl.Series:
+def _from_wall_clock(wall: pl.Series, want: DataType, target: CastTarget) -> pl.Series:
     """A wall clock as the type wants it: an instant is what that clock shows in the zone."""
     return texts.instant(wall, target.zone) if want.root == "TIMESTAMP_LTZ" else wall
 
 
-def _retimed(column: pl.Series, *, held: DataType, want: DataType, target: CastTarget) -> pl.Series:
+def _cast_timestamp(column: pl.Series, *, held: DataType, want: DataType, target: CastTarget) -> pl.Series:
     """Another precision, another kind: digits are cut off toward zero down to milliseconds, toward the past below."""
     if held.root != want.root:
         column = texts.clock(column, target.zone) if held.root == "TIMESTAMP_LTZ" else texts.instant(column, target.zone)
@@ -259,7 +259,7 @@ def _retimed(column: pl.Series, *, held: DataType, want: DataType, target: CastT
     if digits < (6 if held.precision is None else held.precision):
         if digits <= 3:
             step = 10 ** (3 - digits)
-            return texts.from_millis(_truncated_division(_millis(column), step) * step, dtype, target.column)
+            return texts.from_millis(_divide_toward_zero(_millis(column), step) * step, dtype, target.column)
         ticks = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[column.dtype.time_unit or "us"]  # type: ignore[attr-defined]
         step = max(1, ticks // 10**digits)
         column = (column.to_physical() // step * step).cast(column.dtype)

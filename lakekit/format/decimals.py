@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 MOST_DIGITS = 38
 
 
-def rescaled(column: pl.Series, *, precision: int, scale: int) -> pl.Series:
+def rescale(column: pl.Series, *, precision: int, scale: int) -> pl.Series:
     """Another precision and scale: digits that are cut off round half up (away from zero), what does not fit is null."""
     assert isinstance(column.dtype, pl.Decimal)
     unscaled, shift = column.to_physical(), scale - column.dtype.scale
@@ -26,26 +26,26 @@ def rescaled(column: pl.Series, *, precision: int, scale: int) -> pl.Series:
     else:
         step = 10 ** min(-shift, MOST_DIGITS)
         value = (pl.col("v").abs() + _integer(step // 2)) // _integer(step) * pl.col("v").sign()
-    return of_unscaled(frame.select(value).to_series(), precision=precision, scale=scale).alias(column.name)
+    return from_unscaled(frame.select(value).to_series(), precision=precision, scale=scale).alias(column.name)
 
 
-def of_unscaled(values: pl.Series, *, precision: int, scale: int) -> pl.Series:
+def from_unscaled(values: pl.Series, *, precision: int, scale: int) -> pl.Series:
     """Unscaled Int128 values as DECIMAL(precision, scale); null where they have more digits."""
     fits = values.alias("v").to_frame().select(pl.when(pl.col("v").abs() < _integer(10**precision)).then(pl.col("v")))
     return fits.to_series().reinterpret(dtype=pl.Decimal(precision, scale)).alias(values.name)
 
 
-def fitting(frame: pl.DataFrame, fields: Sequence[Field]) -> pl.DataFrame:
+def null_overflows(frame: pl.DataFrame, fields: Sequence[Field]) -> pl.DataFrame:
     """The frame with null where a DECIMAL column of `fields` holds more digits than its type, as sums may: what the reference finds in ORC and Avro files."""
     made = []
     for field in fields:
         column, precision, scale = frame.get_column(field.name), field.type.precision or 10, field.type.scale or 0
         if (column.to_physical().abs() >= 10**precision).any():
-            made.append(of_unscaled(column.to_physical(), precision=precision, scale=scale))
+            made.append(from_unscaled(column.to_physical(), precision=precision, scale=scale))
     return frame.with_columns(made) if made else frame
 
 
-def truncated(column: pl.Series, scale: int) -> pl.Series:
+def truncate(column: pl.Series, scale: int) -> pl.Series:
     """The whole part, cut off toward zero, as Int128."""
     frame = column.to_physical().alias("v").to_frame()
     return frame.select(pl.col("v").abs() // _integer(10**scale) * pl.col("v").sign()).to_series().alias(column.name)

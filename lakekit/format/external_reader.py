@@ -23,11 +23,11 @@ from lakekit.types import DataType, part
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-FOREIGN = (pl.exceptions.PolarsError, pl.exceptions.PanicException, pa.ArrowException, OSError, UnicodeDecodeError)
+FOREIGN_FAILURES = (pl.exceptions.PolarsError, pl.exceptions.PanicException, pa.ArrowException, OSError, UnicodeDecodeError)
 """What Polars and pyarrow raise over bytes that break a format."""
-_OF_MACHINE = re.compile(r"os error \d|\[errno \d|too many open files|cannot allocate memory|out of memory|permission denied|no space left", re.IGNORECASE)
+_MACHINE_MESSAGE = re.compile(r"os error \d|\[errno \d|too many open files|cannot allocate memory|out of memory|permission denied|no space left", re.IGNORECASE)
 _OTHER_TYPE = re.compile(r"data type mismatch for column (.*): incoming: (.*) != target: (.*)")
-_OF_FILE = re.compile(r"parquet|thrift|zstd|snappy|gzip|lz4|brotli|avro|utf-?8|specification|decompress|corrupt", re.IGNORECASE)
+_FILE_MESSAGE = re.compile(r"parquet|thrift|zstd|snappy|gzip|lz4|brotli|avro|utf-?8|specification|decompress|corrupt", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ def pass_interrupt(wrong: BaseException) -> None:
 
 def is_of_machine(wrong: BaseException) -> bool:
     """Whether the machine refused something, such as a file handle or memory: that says nothing of the bytes of a file."""
-    return (isinstance(wrong, OSError) and wrong.errno is not None) or _OF_MACHINE.search(str(wrong)) is not None
+    return (isinstance(wrong, OSError) and wrong.errno is not None) or _MACHINE_MESSAGE.search(str(wrong)) is not None
 
 
 def may_be_of_file(wrong: BaseException) -> bool:
@@ -79,7 +79,7 @@ def may_be_of_file(wrong: BaseException) -> bool:
         return False
     if isinstance(wrong, pl.exceptions.SchemaError):
         return other_type(wrong) is not None
-    return not isinstance(wrong, pl.exceptions.PolarsError) or (isinstance(wrong, pl.exceptions.ComputeError) and _OF_FILE.search(str(wrong)) is not None)
+    return not isinstance(wrong, pl.exceptions.PolarsError) or (isinstance(wrong, pl.exceptions.ComputeError) and _FILE_MESSAGE.search(str(wrong)) is not None)
 
 
 def other_type(wrong: BaseException) -> tuple[str, str, str] | None:
@@ -128,7 +128,7 @@ class _Reader(FileReader):
         if self.opened is None:
             try:
                 self.opened = self.builder.open_file(self.path)
-            except (LakekitError, *FOREIGN) as wrong:
+            except (LakekitError, *FOREIGN_FAILURES) as wrong:
                 raise to_corrupt(self.path, wrong, self.builder.name) from wrong
         return self.opened
 
@@ -140,7 +140,7 @@ class _Reader(FileReader):
                 self._check_types(batch)
                 seen += batch.height
                 yield batch
-        except (LakekitError, *FOREIGN) as wrong:
+        except (LakekitError, *FOREIGN_FAILURES) as wrong:
             raise to_corrupt(self.path, wrong, self.builder.name) from wrong
         if seen != opened.row_count:
             raise Corrupt(f"{self.path}: {seen} rows were decoded, its footer says {opened.row_count}", path=self.path, field="row count")

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 MAGICS = {b"PAR1": "parquet", b"PARE": "parquet", b"ORC": "orc", b"Obj\x01": "avro"}
 """How files begin."""
-_READERS = {"parquet": parquet_held.held, "orc": orc_held.held, "avro": avro_held.held}
-_SENSELESS = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError)
+_READERS = {"parquet": parquet_held.read_foreign_schema, "orc": orc_held.read_foreign_schema, "avro": avro_held.read_foreign_schema}
+_FOOTER_FAILURES = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError)
 """What comes of a footer whose numbers and lists are not what they should be."""
 
 
@@ -33,7 +33,7 @@ def format_of(head: bytes) -> str | None:
     return next((name for magic, name in MAGICS.items() if head.startswith(magic)), None)
 
 
-def held(format_name: str, path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> ForeignFileSchema:
+def read_foreign_schema(format_name: str, path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> ForeignFileSchema:
     """What a file holds; `read(offset, length)` gives its bytes.
 
     Raises `Corrupt` for a file that is damaged, `SchemaMismatch` for a column that no table can take as it lies, `Unsupported` for compression and encodings
@@ -45,9 +45,9 @@ def held(format_name: str, path: str, read: Callable[[int, int | None], bytes], 
         raise wrong.at(path) from None
     except LakekitError:
         raise
-    except external_reader.FOREIGN as wrong:
+    except external_reader.FOREIGN_FAILURES as wrong:
         raise external_reader.to_corrupt(path, wrong, format_name) from wrong
-    except _SENSELESS as wrong:
+    except _FOOTER_FAILURES as wrong:
         raise Corrupt(f"{path}: its {format_name} footer makes no sense: {wrong}", path=path, field="footer") from wrong
     if (twice := first_duplicate(field.name for field in found.fields)) is not None:
         raise SchemaMismatch(f"{path} has two columns {twice}; columns are found by name. Rewrite it with other names", column=twice)

@@ -43,6 +43,6 @@ def refusal(path: str, column: str, what: str, *, do: str = _APPEND) -> SchemaMi
     return SchemaMismatch(f"{path}: column {column} {what}; {do}", column=column.partition(".")[0])
 
 
-def encoded(path: str, what: str, feature: str) -> Unsupported:
+def unsupported_encoding(path: str, what: str, feature: str) -> Unsupported:
     """The error of a file whose bytes the released engine or Polars does not read."""
     return Unsupported(f"{path}: {what}; {_APPEND}", feature=feature, path=path)

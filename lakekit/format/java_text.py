@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _MANTISSA: dict[type[pl.DataType], int] = {pl.Float32: 24, pl.Float64: 53}
-_LEAST: dict[type[pl.DataType], int] = {pl.Float32: -149, pl.Float64: -1074}
+_MIN_EXPONENT: dict[type[pl.DataType], int] = {pl.Float32: -149, pl.Float64: -1074}
 """The exponent of the smallest positive value."""
-_MOST: dict[type[pl.DataType], int] = {pl.Float32: 127, pl.Float64: 1023}
-_TINY = 256
+_MAX_EXPONENT: dict[type[pl.DataType], int] = {pl.Float32: 127, pl.Float64: 1023}
+_SUBNORMAL_STEPS = 256
 """Subnormal values up to so many times the smallest have few digits of their own."""
 
 
@@ -42,13 +42,15 @@ def float_text(column: pl.Series) -> pl.Series:
         exponent=exponent - (digits.str.len_bytes().cast(pl.Int64) - kept.str.len_bytes().cast(pl.Int64)),
     )
     frame = _as_java(shortest, column, kind).with_columns(value=column)
-    text = pl.when(pl.col("digits") == "").then(pl.lit("0.0")).when(pl.col("exponent").is_between(-3, 6)).then(_plain()).otherwise(_scientific())
+    text = (
+        pl.when(pl.col("digits") == "").then(pl.lit("0.0")).when(pl.col("exponent").is_between(-3, 6)).then(_plain_notation()).otherwise(_scientific_notation())
+    )
     special = pl.when(pl.col("value").is_nan()).then(pl.lit("NaN")).when(pl.col("value") > 0).then(pl.lit("Infinity")).otherwise(pl.lit("-Infinity"))
     finite = pl.when(pl.col("value").is_finite()).then(pl.concat_str("sign", text)).otherwise(special)
     return frame.select(pl.when(pl.col("value").is_not_null()).then(finite).alias(column.name)).to_series()
 
 
-def _plain() -> pl.Expr:
+def _plain_notation() -> pl.Expr:
     digits, exponent = pl.col("digits"), pl.col("exponent")
     head = digits.str.slice(0, exponent + 1).str.pad_end(exponent.clip(0, 6) + 1, "0")
     tail = digits.str.slice(exponent + 1)
@@ -56,7 +58,7 @@ def _plain() -> pl.Expr:
     return pl.when(exponent >= 0).then(pl.concat_str(head, pl.lit("."), _or_zero(tail))).otherwise(small)
 
 
-def _scientific() -> pl.Expr:
+def _scientific_notation() -> pl.Expr:
     digits = pl.col("digits")
     return pl.concat_str(digits.str.slice(0, 1), pl.lit("."), _or_zero(digits.str.slice(1)), pl.lit("E"), pl.col("exponent").cast(pl.String))
 
@@ -75,7 +77,7 @@ def _as_java(frame: pl.DataFrame, column: pl.Series, kind: type[pl.DataType]) ->
     if whole.any():
         frame = frame.with_columns(_whole_numbers(values, whole, bits))
     mantissa, _ = np.frexp(values)
-    odd = (((mantissa == 0.5) & ~whole) | (values < _TINY * 2.0 ** _LEAST[kind])) & (values > 0) & np.isfinite(values)
+    odd = (((mantissa == 0.5) & ~whole) | (values < _SUBNORMAL_STEPS * 2.0 ** _MIN_EXPONENT[kind])) & (values > 0) & np.isfinite(values)
     if not odd.any():
         return frame
     table = _table(kind).lazy()
@@ -103,11 +105,11 @@ def _whole_numbers(values: NDArray[np.floating], where: NDArray[np.bool_], bits:
 @lru_cache(maxsize=2)
 def _table(kind: type[pl.DataType]) -> pl.DataFrame:
     """Digits and exponents of powers of two and of the smallest values."""
-    least, bits = _LEAST[kind], _MANTISSA[kind]
+    least, bits = _MIN_EXPONENT[kind], _MANTISSA[kind]
     found: dict[float, tuple[str, int]] = {}
-    for count in range(1, _TINY):
+    for count in range(1, _SUBNORMAL_STEPS):
         found[count * 2.0**least] = _digits(count, least, count.bit_length())
-    for power in range(least, _MOST[kind] + 1):
+    for power in range(least, _MAX_EXPONENT[kind] + 1):
         found[2.0**power] = _digits(1, power, min(bits, power - least + 1))
     rows = [(key, digits, exponent) for key, (digits, exponent) in found.items()]
     return pl.DataFrame(rows, schema={"key": pl.Float64, "java_digits": pl.String, "java_exponent": pl.Int64}, orient="row")

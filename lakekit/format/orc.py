@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 open_writer, check_types = orc_write.open_writer, orc_write.check_types
 _WALL_CLOCKS = frozenset({"TIMESTAMP"})
-_LOOKED_AT = _WALL_CLOCKS | MAPS
+_TAIL_TYPES = _WALL_CLOCKS | MAPS
 """Types for which the tail of a file is read before Arrow reads its rows."""
 _OUT_OF_RANGE = "out of range for nanosecond resolution"
 _LAST_SECOND = 9_223_372_036
@@ -82,13 +82,13 @@ def _open(source: str | bytes, fields: Sequence[Field], path: str, zones: tuple[
 
 def _stripes(file: orc.ORCFile, source: str | bytes, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None]) -> Iterator[pl.DataFrame]:
     names = [f.name for f in fields]
-    if any(f.type.holds(_LOOKED_AT) for f in fields):
+    if any(f.type.holds(_TAIL_TYPES) for f in fields):
         tail = orc_tail.parse(_bytes(source))
         if any(f.type.holds(_WALL_CLOCKS) for f in fields) and not _is_of_utc(tail):
             yield from _by_parts(tail, fields, path, zones, 0)
             return
         if any(f.type.holds(MAPS) for f in fields) and orc_tail.has_null_keys(tail):  # Arrow would end the process over them
-            file = orc.ORCFile(pa.BufferReader(orc_tail.relabelled(tail)))
+            file = orc.ORCFile(pa.BufferReader(orc_tail.rewrite_types(tail)))
     done = 0
     try:
         for number in range(file.nstripes):
@@ -141,26 +141,26 @@ def _column(field: Field, arrow: pa.DataType, path: str, zones: tuple[str | None
 
     def leaf(column: pl.Expr, t: DataType) -> pl.Expr | None:
         if writer_zone is not None and t.root in TIMESTAMPS:
-            return _joined(column, t, field, path, (zone, writer_zone), unit)
+            return _join_timestamp(column, t, field, path, (zone, writer_zone), unit)
         return _leaf(column, t, unit, zone)
 
     if not _fits(field.type, arrow):
         raise Corrupt(f"{path}: column {field.name} is {field.type}, the file holds {arrow}", path=path, field=field.name)
     column = col(field.name)
-    column = column.cast(_listed(arrow)) if field.type.holds(MAPS) else column
+    column = column.cast(_polars_dtype(arrow)) if field.type.holds(MAPS) else column
     changed = external_reader.map_leaves(column, field.type, leaf)
     return (column if changed is None else changed).cast(polars_type(field.type, timestamp_unit=unit)).alias(field.name)
 
 
-def _listed(arrow: pa.DataType) -> pl.DataType:
+def _polars_dtype(arrow: pa.DataType) -> pl.DataType:
     """The Polars type of an Arrow type, maps as lists of key and value."""
     checks = pa.types
     if checks.is_map(arrow):
-        return pl.List(pl.Struct({"key": _listed(arrow.key_type), "value": _listed(arrow.item_type)}))
+        return pl.List(pl.Struct({"key": _polars_dtype(arrow.key_type), "value": _polars_dtype(arrow.item_type)}))
     if checks.is_list(arrow):
-        return pl.List(_listed(arrow.value_type))
+        return pl.List(_polars_dtype(arrow.value_type))
     if checks.is_struct(arrow):
-        return pl.Struct({f.name: _listed(f.type) for f in arrow})
+        return pl.Struct({f.name: _polars_dtype(f.type) for f in arrow})
     empty = pl.from_arrow(pa.array([], arrow))
     assert isinstance(empty, pl.Series)
     return empty.dtype
@@ -222,12 +222,12 @@ def _by_parts(tail: orc_tail.Tail, fields: Sequence[Field], path: str, zones: tu
 
     Arrow cannot join the two for times that 64 bits of nanoseconds do not hold, nor as Java does for writers outside of UTC.
     """
-    file = orc.ORCFile(pa.BufferReader(orc_tail.relabelled(tail, timestamps=True)))
+    file = orc.ORCFile(pa.BufferReader(orc_tail.rewrite_types(tail, timestamps=True)))
     for number in range(first, file.nstripes):
         yield _frame(file.read_stripe(number, columns=[f.name for f in fields]), fields, path, zones, orc_tail.writer_zone(tail, number))
 
 
-def _joined(column: pl.Expr, t: DataType, field: Field, path: str, zones: tuple[str | None, str], finest: str | None) -> pl.Expr:
+def _join_timestamp(column: pl.Expr, t: DataType, field: Field, path: str, zones: tuple[str | None, str], finest: str | None) -> pl.Expr:
     """STRUCT<seconds, nanos> to a timestamp. `seconds` count from 2015-01-01 in the zone of the writer, instants from 2015-01-01 in UTC."""
     ltz_zone, writer_zone = zones
     unit = unit_of(t, finest)
@@ -238,7 +238,7 @@ def _joined(column: pl.Expr, t: DataType, field: Field, path: str, zones: tuple[
     if not orc_times.is_utc(zone):
         seconds = seconds.map_batches(partial(_wall_seconds, zone=zone), return_dtype=pl.Int64, is_elementwise=True)
     ticks = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[unit]
-    within = partial(_within, limit=_LAST_SECOND * 1_000_000_000 // ticks, field=field, path=path)
+    within = partial(_check_range, limit=_LAST_SECOND * 1_000_000_000 // ticks, field=field, path=path)
     seconds = seconds.map_batches(within, return_dtype=pl.Int64, is_elementwise=True)
     joined = (seconds * ticks + nanos // (1_000_000_000 // ticks)).cast(pl.Datetime(unit, "UTC" if t.root == "TIMESTAMP_LTZ" else None))
     return _instant(joined, ltz_zone) if t.root == "TIMESTAMP_LTZ" else joined
@@ -251,7 +251,7 @@ def _wall_seconds(seconds: pl.Series, *, zone: str) -> pl.Series:
     return walls if not seconds.null_count() else walls.zip_with(seconds.is_not_null(), pl.Series([None], dtype=pl.Int64))
 
 
-def _within(seconds: pl.Series, *, limit: int, field: Field, path: str) -> pl.Series:
+def _check_range(seconds: pl.Series, *, limit: int, field: Field, path: str) -> pl.Series:
     if ((seconds >= limit) | (seconds < -limit)).any():
         raise out_of_range(field, path)
     return seconds

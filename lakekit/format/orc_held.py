@@ -1,4 +1,4 @@
-"""What an ORC file of another writer holds, from its tail (see `held`).
+"""What an ORC file of another writer holds, from its tail (see `read_foreign_schema`).
 
     struct<k:bigint,c:char(3),t:timestamp>        k BIGINT, c CHAR(3), t TIMESTAMP(9): ORC keeps nanoseconds
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from lakekit.codec.orc_tail import Column
 
-_SIMPLE = {
+_PLAIN_TYPES = {
     0: DataType(root="BOOLEAN"), 1: DataType(root="TINYINT"), 2: DataType(root="SMALLINT"), 3: DataType(root="INT"), 4: DataType(root="BIGINT"),
     5: DataType(root="FLOAT"), 6: DataType(root="DOUBLE"), 7: STRING, 8: BYTES, 9: DataType(root="TIMESTAMP", precision=9), 15: DataType(root="DATE"),
     18: DataType(root="TIMESTAMP_LTZ", precision=9),
@@ -27,7 +27,7 @@ _SIMPLE = {
 _LIST, _MAP, _STRUCT, _DECIMAL, _VARCHAR, _CHAR = 10, 11, 12, 14, 16, 17
 
 
-def held(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> ForeignFileSchema:
+def read_foreign_schema(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> ForeignFileSchema:
     """See `foreign_file.held`."""
     try:
         tail = orc_tail.parse(read(0, size_bytes))
@@ -45,8 +45,8 @@ def _fields(column: Column, where: str, path: str) -> tuple[Field, ...]:
 
 def _type(column: Column, where: str, path: str) -> DataType:
     numbers = {part.number: part.value for part in column.parts if isinstance(part.value, int)}
-    if column.kind in _SIMPLE:
-        return _SIMPLE[column.kind]
+    if column.kind in _PLAIN_TYPES:
+        return _PLAIN_TYPES[column.kind]
     match column.kind:
         case 16 | 17:
             length = numbers.get(4, 0)

@@ -43,7 +43,7 @@ def with_maps(data: bytes | bytearray) -> bytes:
             out += piece
     content_bytes = len(out)
     metadata = _stripe_statistics(tail, columns)
-    statistics = _in_order([part.value for part in tail.footer if part.number == _STATISTICS], columns)
+    statistics = _reorder_columns([part.value for part in tail.footer if part.number == _STATISTICS], columns)
     kept = [part for part in tail.footer if part.number not in (2, 3, 4, _STATISTICS)]
     types = [Part(4, one) for one in orc_tail.type_messages(columns[0])]
     added = [Part(2, content_bytes), *(Part(3, one) for one in stripes), *types, *(Part(_STATISTICS, one) for one in statistics)]
@@ -72,30 +72,32 @@ def _stripe(tail: Tail, stripe: Stripe, columns: Sequence[Column], numbers: dict
     index, body = bytearray(), bytearray()
     streams: list[Part] = []
     start = stripe.offset
-    for text in orc_tail.all_of(footer, 1):
+    for text in orc_tail.bytes_members(footer, 1):
         parts = orc_tail.parse_members(text)
-        kind, number, length = (orc_tail.whole_of(parts, member) for member in (1, 2, 3))
+        kind, number, length = (orc_tail.integer_member(parts, member) for member in (1, 2, 3))
         if number in numbers:
             into = index if kind in _INDEX_STREAMS else body
             into += tail.data[start : start + length]
             streams.append(Part(1, orc_tail.build_message([Part(1, kind), Part(2, numbers[number]), Part(3, length)])))
         start += length
-    encodings = [Part(2, one) for one in _in_order(orc_tail.all_of(footer, 2), columns)]
+    encodings = [Part(2, one) for one in _reorder_columns(orc_tail.bytes_members(footer, 2), columns)]
     rest = [part for part in footer if part.number not in (1, 2)]
     return bytes(index), bytes(body), orc_tail.build_message([*streams, *encodings, *rest])
 
 
 def _stripe_statistics(tail: Tail, columns: Sequence[Column]) -> bytes:
     """The metadata of the file, which stands before its footer: statistics of every stripe."""
-    size, length = orc_tail.whole_of(tail.postscript, 5), orc_tail.whole_of(tail.postscript, 1)
+    size, length = orc_tail.integer_member(tail.postscript, 5), orc_tail.integer_member(tail.postscript, 1)
     if not size:
         return b""
     end = len(tail.data) - 1 - tail.data[-1] - length
-    stripes = orc_tail.all_of(orc_tail.parse_members(orc_tail.inflate(bytes(tail.data[end - size : end]), tail.codec, tail.block_bytes)), 1)
-    made = [orc_tail.build_message([Part(1, one) for one in _in_order(orc_tail.all_of(orc_tail.parse_members(text), 1), columns)]) for text in stripes]
+    stripes = orc_tail.bytes_members(orc_tail.parse_members(orc_tail.inflate(bytes(tail.data[end - size : end]), tail.codec, tail.block_bytes)), 1)
+    made = [
+        orc_tail.build_message([Part(1, one) for one in _reorder_columns(orc_tail.bytes_members(orc_tail.parse_members(text), 1), columns)]) for text in stripes
+    ]
     return orc_tail.store_chunks(orc_tail.build_message([Part(1, one) for one in made]), tail)
 
 
-def _in_order(texts: Sequence[int | bytes], columns: Sequence[Column]) -> list[bytes]:
+def _reorder_columns(texts: Sequence[int | bytes], columns: Sequence[Column]) -> list[bytes]:
     """What is said of every column, of those that are left and in their order."""
     return [bytes(texts[column.number]) for column in columns if column.number < len(texts)]

@@ -37,8 +37,8 @@ _RULE_YEARS = range(2072, 2100)
 """Every kind of year (leap or not, by the weekday of its first day), under the last rules of each zone."""
 _YEAR_2036 = (2_082_758_400, 2_114_380_800)
 _UTC = frozenset({"", "UTC", "GMT", "Z", "UCT", "Zulu", "Universal", "Greenwich", "GMT0", "Etc/UTC", "Etc/GMT", "Etc/UCT", "Etc/Zulu", "Etc/Universal"})
-_CUSTOM = re.compile(r"GMT([+-])(\d{1,2})(?::?(\d{2}))?", re.ASCII)
-_SHORT = {
+_GMT_OFFSET = re.compile(r"GMT([+-])(\d{1,2})(?::?(\d{2}))?", re.ASCII)
+_SHORT_IDS = {
     "ACT": "Australia/Darwin", "AET": "Australia/Sydney", "AGT": "America/Argentina/Buenos_Aires", "ART": "Africa/Cairo",
     "AST": "America/Anchorage", "BET": "America/Sao_Paulo", "BST": "Asia/Dhaka", "CAT": "Africa/Harare", "CNT": "America/St_Johns",
     "CST": "America/Chicago", "CTT": "Asia/Shanghai", "EAT": "Africa/Addis_Ababa", "ECT": "Europe/Paris",
@@ -47,7 +47,7 @@ _SHORT = {
     "PST": "America/Los_Angeles", "SST": "Pacific/Guadalcanal", "VST": "Asia/Ho_Chi_Minh",
 }  # fmt: skip
 """What `java.util.TimeZone` calls some zones."""
-_FIXED = {"EST": -18_000, "MST": -25_200, "HST": -36_000}
+_FIXED_OFFSETS = {"EST": -18_000, "MST": -25_200, "HST": -36_000}
 
 
 def is_utc(zone: str) -> bool:
@@ -77,13 +77,13 @@ def utc_offsets(seconds: Seconds, zone: str) -> Seconds:
 @lru_cache(maxsize=64)
 def _resolve(zone: str) -> tuple[int, str | None]:
     """Return a fixed offset in seconds, or the name of a zone of the tz database."""
-    if is_utc(zone) or zone in _FIXED:
-        return _FIXED.get(zone, 0), None
-    custom = _CUSTOM.fullmatch(zone)
+    if is_utc(zone) or zone in _FIXED_OFFSETS:
+        return _FIXED_OFFSETS.get(zone, 0), None
+    custom = _GMT_OFFSET.fullmatch(zone)
     if custom is not None and int(custom.group(2)) < 24 and int(custom.group(3) or 0) < 60:
         seconds = int(custom.group(2)) * 3600 + int(custom.group(3) or 0) * 60
         return -seconds if custom.group(1) == "-" else seconds, None
-    name = _SHORT.get(zone, zone)
+    name = _SHORT_IDS.get(zone, zone)
     try:
         _offsets(np.zeros(1, np.int64), name)
     except pl.exceptions.PolarsError:

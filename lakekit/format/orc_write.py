@@ -21,7 +21,7 @@ from pyarrow import orc
 from lakekit.codec.binary_columns import fixed_values, nulls_of
 from lakekit.errors import InvalidOption, Unsupported, ValueOutOfRange
 from lakekit.format import orc_maps
-from lakekit.format.arrange import ArrowTarget, arrow_type, rebased, series_to_arrow
+from lakekit.format.arrange import ArrowTarget, arrow_type, copy_array, series_to_arrow
 from lakekit.format.encoder import map_types, refuse_name, refuse_type
 from lakekit.format.parquet_schema import nested_id
 from lakekit.options.frozendict import EMPTY
@@ -48,7 +48,7 @@ ROWS_AT_ONCE = 65536
 _FORM = ArrowTarget(format_name="orc", count_times=True)
 _ENTRIES = ArrowTarget(format_name="orc", count_times=True, pairs=True, null_texts=True)
 _MAPS = frozenset({"MAP", "MULTISET"})
-_REFUSED = frozenset({"VARIANT", "BLOB"})
+_REFUSED_TYPES = frozenset({"VARIANT", "BLOB"})
 _INSTANTS = frozenset({"TIMESTAMP_LTZ"})
 
 
@@ -60,7 +60,7 @@ def open_writer(sink: BinaryIO, fields: Sequence[Field], how: Encoding) -> OrcEn
 def check_types(fields: Sequence[Field]) -> None:
     """Raises `Unsupported` for a column that ORC files do not hold."""
     for field in fields:
-        if field.type.holds(_REFUSED):
+        if field.type.holds(_REFUSED_TYPES):
             raise refuse_type(field.type, "orc")
         _check_names(field.name, field.type)
 
@@ -127,7 +127,7 @@ class OrcEncoder:
     def _begin(self, form: ArrowTarget) -> None:
         """Begin the file; in memory where its maps are written as lists of entries."""
         self._form = form
-        self._schema = pa.schema([_named(field, form) for field in self._fields])
+        self._schema = pa.schema([_field_with_id(field, form) for field in self._fields])
         self._buffer = BytesIO()
         self._memory = _CountingSink(self._buffer) if form.pairs else None
         self._writer = orc.ORCWriter(self._memory or self._sink, **self._how)
@@ -175,7 +175,7 @@ class OrcEncoder:
             if field.type.holds(TIMESTAMPS):
                 _refuse_old_fractions(found, field.type, field.name)
             if field.type.is_nested:
-                found = rebased(found)  # Arrow's writer takes no account of where a part of a struct begins
+                found = copy_array(found)  # Arrow's writer takes no account of where a part of a struct begins
             arrays.append(found.cast(wanted.type))
         before = self._written_bytes()
         self._writer.write(pa.Table.from_arrays(arrays, schema=self._schema))
@@ -226,7 +226,7 @@ def _has_null_keys(array: pa.Array, t: DataType) -> bool:
 # ---- ids ----------------------------------------------------------------------------------------------------------------------------------------
 
 
-def _named(field: Field, form: ArrowTarget) -> pa.Field:
+def _field_with_id(field: Field, form: ArrowTarget) -> pa.Field:
     return _with_id(field.name, field.type, field.id, (field.id, 1), form)
 
 
@@ -243,7 +243,7 @@ def _with_id(name: str, t: DataType, field_id: int, place: tuple[int, int], form
             fields = _with_id("key", key if form.pairs else key.not_null(), ids[0], below, form), _with_id("value", value, ids[1], below, form)
             found = pa.list_(pa.field("entries", pa.struct(fields), nullable=False, metadata={orc_maps.MARK: "1"})) if form.pairs else pa.map_(*fields)
         case "ROW":
-            found = pa.struct([_named(field, form) for field in t.fields])
+            found = pa.struct([_field_with_id(field, form) for field in t.fields])
         case _:
             found = arrow_type(t, form)
     return pa.field(name, found, t.nullable, {"paimon.id": str(field_id)})

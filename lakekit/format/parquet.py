@@ -40,7 +40,7 @@ _LAST_NS = 2**63 - 1
 _FIRST_US = FIRST_DAY_NS // 1000
 _BEYOND_FIXED = frozenset({7, 9})
 """Encodings of fixed-length bytes that Polars cannot decode: DELTA_BYTE_ARRAY and BYTE_STREAM_SPLIT."""
-_FOREIGN = pl.ScanCastOptions(
+_CAST_OPTIONS = pl.ScanCastOptions(
     integer_cast="upcast",
     float_cast="upcast",
     datetime_cast=["nanosecond-downcast", "microsecond-downcast", "millisecond-upcast", "convert-timezone"],
@@ -73,7 +73,7 @@ def scan(
         schema=known_schema(tuple(fields), timestamp_unit),
         missing_columns="insert",
         extra_columns="ignore",
-        cast_options=_FOREIGN,
+        cast_options=_CAST_OPTIONS,
         row_index_name=name,
         row_index_offset=start,
         include_file_paths=file_column,
@@ -82,7 +82,7 @@ def scan(
     if timestamp_unit == "us":
         return frame
     checked = [f for f in fields if has_nanoseconds(f.type)]
-    return frame.with_columns(_checked(f, sources, paths, opening) for f in checked) if checked else frame
+    return frame.with_columns(_check_column(f, sources, paths, opening) for f in checked) if checked else frame
 
 
 def scan_bytes(
@@ -98,8 +98,8 @@ def scan_bytes(
     def open_file(path: str) -> external_reader.OpenFile:
         data = read(path)
         parquet_bounds.check(path, lambda offset, length: data[offset : offset + length], len(data), {field.name: field.type for field in fields})
-        rows, refusals = row_count(data, path), shredded(data, fields, path)
-        beyond = undecodable(data, path)
+        rows, refusals = row_count(data, path), find_shredded(data, fields, path)
+        beyond = undecodable_columns(data, path)
         arrow = [field.name for field in fields if any(column == field.name or column.startswith(f"{field.name}.") for column in beyond)]
 
         def batches(columns: Sequence[str]) -> Iterator[pl.DataFrame]:
@@ -120,7 +120,7 @@ def scan_bytes(
     return external_reader.scan(paths, open_file, polars_schema(fields, timestamp_unit=timestamp_unit), name="parquet", counts=counts)
 
 
-def _checked(field: Field, sources: Sequence[str | bytes], paths: Sequence[str], opening: Mapping[str, Any]) -> pl.Expr:
+def _check_column(field: Field, sources: Sequence[str | bytes], paths: Sequence[str], opening: Mapping[str, Any]) -> pl.Expr:
     check = partial(_refuse_unreachable, field=field, sources=sources, paths=paths, opening=opening)
     return col(field.name).map_batches(check, return_dtype=polars_type(field.type), is_elementwise=True)
 
@@ -163,7 +163,7 @@ def row_count(source: str | bytes, path: str) -> int:
     return int(_footer(source, path).metadata.num_rows)
 
 
-def shredded(source: str | bytes, fields: Sequence[Field], path: str) -> dict[str, Unsupported]:
+def find_shredded(source: str | bytes, fields: Sequence[Field], path: str) -> dict[str, Unsupported]:
     """The refusals of those columns that a file holds in columns of their own, by name: a VARIANT, or a MAP whose keys share columns. Raises `Corrupt`."""
     schema = _footer(source, path).schema_arrow
     found = {}
@@ -171,7 +171,7 @@ def shredded(source: str | bytes, fields: Sequence[Field], path: str) -> dict[st
         at = schema.get_field_index(field.name)
         feature = None if at < 0 else _shredding(field.type, schema.field(at).type)
         if feature is not None:
-            what = f"column {field.name} holds {_SHREDDED[feature]}, which lakekit does not read"
+            what = f"column {field.name} holds {_SHREDDED_TEXTS[feature]}, which lakekit does not read"
             found[field.name] = Unsupported(f"{path}: {what}. Select other columns, or rewrite the table without it", feature=feature, path=path)
     return found
 
@@ -183,7 +183,7 @@ def _footer(source: str | bytes, path: str) -> pq.ParquetFile:
         raise Corrupt(f"{path}: its Parquet footer cannot be read: {wrong}", path=path, field="footer") from wrong
 
 
-_SHREDDED = {
+_SHREDDED_TEXTS = {
     "type.variant.shredded": "a shredded VARIANT",
     "type.map.shared-shredding": "a MAP whose keys share columns (map.storage-layout = shared-shredding)",
 }
@@ -196,11 +196,11 @@ def _shredding(t: DataType, arrow: pa.DataType) -> str | None:
     return "type.variant.shredded" if _is_shredded(t, arrow) else None
 
 
-def undecodable(source: str | bytes, path: str) -> frozenset[str]:
+def undecodable_columns(source: str | bytes, path: str) -> frozenset[str]:
     """The columns of a file, by their paths, whose pages Polars cannot decode. Raises `Corrupt` for a footer that cannot be read."""
     try:
         with pa.BufferReader(source) if isinstance(source, bytes) else pa.OSFile(source) as file:
-            return parquet_bounds.encoded_as(path, lambda offset, length: bytes(file.read_at(length, offset)), file.size(), _BEYOND_FIXED)
+            return parquet_bounds.columns_with_encoding(path, lambda offset, length: bytes(file.read_at(length, offset)), file.size(), _BEYOND_FIXED)
     except (pa.ArrowException, OSError, ValueError) as wrong:
         raise external_reader.to_corrupt(path, wrong, "parquet") from wrong
 

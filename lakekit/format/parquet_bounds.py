@@ -48,7 +48,7 @@ _PARTS = {_DATA: 5, _DICTIONARY: 7, _DATA_V2: 8}
 """The member of a header that says more of a page of that type."""
 _LAST_ENCODING, _LAST_CODEC = 9, 7
 _ENCODINGS, _LEVEL_ENCODINGS = frozenset(range(_LAST_ENCODING + 1)), (3, 4)
-_FIXED = 7
+_FIXED_LEN_BYTE_ARRAY = 7
 _NAMES = {0: "BOOLEAN", 1: "INT32", 2: "INT64", 3: "INT96", 4: "FLOAT", 5: "DOUBLE", 6: "BYTE_ARRAY", 7: "FIXED_LEN_BYTE_ARRAY"}
 _NUMBERS = {name: number for number, name in _NAMES.items()}
 _INT_BYTES = {1: 4, 2: 8}
@@ -59,7 +59,7 @@ _PHYSICAL = {
     "TIMESTAMP_LTZ": _TIMES,
 }  # fmt: skip
 """How files may store the values of a type, where Polars makes them values of that type."""
-_NESTED = frozenset({"ARRAY", "MAP", "MULTISET", "ROW", "VARIANT"})
+_NESTED_TYPES = frozenset({"ARRAY", "MAP", "MULTISET", "ROW", "VARIANT"})
 
 
 Page: TypeAlias = tuple[int, int, int, int, int, int]
@@ -138,7 +138,7 @@ def number_bounds(read: Read, size_bytes: int, column: str) -> tuple[int, int] |
                         break
                 else:
                     at = skip(footer, at, STRUCT, 0)
-            one = None if found is None else _told_numbers(found)
+            one = None if found is None else _read_number_bounds(found)
             if one is None:
                 return None
             told.append(one)
@@ -149,7 +149,7 @@ def number_bounds(read: Read, size_bytes: int, column: str) -> tuple[int, int] |
     return (min(low for low, _ in told), max(high for _, high in told)) if told else None
 
 
-def _told_numbers(facts: Struct) -> tuple[int, int] | None:
+def _read_number_bounds(facts: Struct) -> tuple[int, int] | None:
     """The bounds of a column of whole numbers without nulls in a row group, if they are told. Raises `Corrupt`."""
     size = _INT_BYTES.get(_member(facts, 1))
     statistics = _member(facts, 12, STRUCT) if 12 in facts else {}
@@ -187,12 +187,14 @@ def check(path: str, read: Read, size_bytes: int, columns: Mapping[str, DataType
     return int(said)
 
 
-def encoded_as(path: str, read: Read, size_bytes: int, encodings: frozenset[int]) -> frozenset[str]:
+def columns_with_encoding(path: str, read: Read, size_bytes: int, encodings: frozenset[int]) -> frozenset[str]:
     """The paths of the columns of fixed-length bytes that have pages in one of some encodings. Raises as `check`."""
     try:
         footer, _ = footer_of(path, read, size_bytes)
         every = [_member(whole, 3, STRUCT) for group in _structs(footer, 4) for whole in _structs(group, 1)]
-        return frozenset(".".join(_names(one)) for one in every if _member(one, 1) == _FIXED and not encodings.isdisjoint(_member(one, 2, LIST)[1]))
+        return frozenset(
+            ".".join(_names(one)) for one in every if _member(one, 1) == _FIXED_LEN_BYTE_ARRAY and not encodings.isdisjoint(_member(one, 2, LIST)[1])
+        )
     except Corrupt as wrong:
         raise wrong.at(path) from None
 
@@ -225,7 +227,7 @@ def _structs(struct: Struct, number: int) -> list[Struct]:
 
 def _check_type(physical: int, column: str, t: DataType, *, is_nested: bool) -> None:
     allowed = _PHYSICAL.get(t.root)
-    if (t.root in _NESTED) != is_nested or (allowed is not None and physical not in allowed):
+    if (t.root in _NESTED_TYPES) != is_nested or (allowed is not None and physical not in allowed):
         found = "a nested column" if is_nested else _NAMES.get(physical, f"physical type {physical}")
         raise Corrupt(f"column {column} is {t}, the file holds {found}", field=column)
 
@@ -236,52 +238,52 @@ def _check_chunk(chunk: ColumnChunkMeta, rows: int, read: Read, footer_at: int, 
     begin = min(filter(None, (data_at, chunk.number(11) if 11 in chunk.facts else 0)), default=0)
     end = begin + stored_bytes
     if values < 0 or (values != rows and not is_nested):
-        raise _wrong(chunk, f"{values} values of {rows} rows", begin, "num_values")
+        raise _corrupt_column(chunk, f"{values} values of {rows} rows", begin, "num_values")
     if not values and not stored_bytes:
         return
     if not _FIRST_BYTE <= begin <= end <= footer_at:
-        raise _wrong(chunk, f"{stored_bytes} bytes from byte {begin} on, and the footer begins at byte {footer_at}", begin, "total_compressed_size")
+        raise _corrupt_column(chunk, f"{stored_bytes} bytes from byte {begin} on, and the footer begins at byte {footer_at}", begin, "total_compressed_size")
     most_bytes = chunk.number(6)
     at, left = begin, values
     while at < end:
         kind, size, stored, count, levels, length = header_of(read, at, end)
         if not 0 <= stored <= end - at - length:
-            raise _wrong(chunk, f"a page of {stored} bytes, and {end - at - length} are left of the column", at, "compressed_page_size")
+            raise _corrupt_column(chunk, f"a page of {stored} bytes, and {end - at - length} are left of the column", at, "compressed_page_size")
         if not 0 <= size <= most_bytes:
-            raise _wrong(chunk, f"a page of {size} bytes as it was, and all have {most_bytes}", at, "uncompressed_page_size")
+            raise _corrupt_column(chunk, f"a page of {size} bytes as it was, and all have {most_bytes}", at, "uncompressed_page_size")
         if not 0 <= count <= (size if kind == _DICTIONARY else left):
-            raise _wrong(chunk, f"a page of {count} values, and {left} are left of the column", at, "num_values")
+            raise _corrupt_column(chunk, f"a page of {count} values, and {left} are left of the column", at, "num_values")
         if levels > min(stored, size):
-            raise _wrong(chunk, f"levels of {levels} bytes in a page of {stored}", at, "definition_levels_byte_length")
+            raise _corrupt_column(chunk, f"levels of {levels} bytes in a page of {stored}", at, "definition_levels_byte_length")
         if kind != _DICTIONARY:
             left -= count
         elif at != begin:
-            raise _wrong(chunk, "a dictionary page behind another page", at, "type")
+            raise _corrupt_column(chunk, "a dictionary page behind another page", at, "type")
         at += length + stored
     if left:
-        raise _wrong(chunk, f"its pages hold {values - left} values, where {values} are said", begin, "num_values")
+        raise _corrupt_column(chunk, f"its pages hold {values - left} values, where {values} are said", begin, "num_values")
 
 
 def header_of(read: Read, at: int, end: int) -> Page:
     """The header of the page that begins at byte `at` of a column that ends at byte `end`. Raises `Corrupt`."""
     data = read(at, min(_HEADER_BYTES, end - at))
     try:
-        return _matched(data) or _decoded(data)
+        return _match_header(data) or _decode_header(data)
     except (IndexError, Corrupt) as wrong:
         if len(data) < _HEADER_BYTES or len(data) >= end - at:
             raise Corrupt(f"no page header at byte {at}: {wrong}", offset=at, field="header") from None
-        return _decoded_anew(read, at, end)
+        return _decode_long_header(read, at, end)
 
 
-def _decoded_anew(read: Read, at: int, end: int) -> Page:
+def _decode_long_header(read: Read, at: int, end: int) -> Page:
     """A header that is longer than others."""
     try:
-        return _decoded(read(at, min(_MOST_HEADER_BYTES, end - at)))
+        return _decode_header(read(at, min(_MOST_HEADER_BYTES, end - at)))
     except (IndexError, Corrupt) as wrong:
         raise Corrupt(f"no page header at byte {at}: {wrong}", offset=at, field="header") from None
 
 
-def _matched(data: bytes) -> Page | None:
+def _match_header(data: bytes) -> Page | None:
     """A header in its usual form; None where it has another. Raises `Corrupt`, and `IndexError` where the data ends."""
     found = _HEADER.match(data)
     if found is None:
@@ -289,7 +291,7 @@ def _matched(data: bytes) -> Page | None:
     kind, size, stored, count = found.groups()
     page_type = kind[0] >> 1
     part = data[found.start(4) - 2]
-    if part & 15 != STRUCT or part != _USUAL[page_type][found.start(4) - 2 == found.end(3)]:
+    if part & 15 != STRUCT or part != _USUAL_HEADS[page_type][found.start(4) - 2 == found.end(3)]:
         return None
     at = found.end()
     if page_type == _DICTIONARY:
@@ -302,7 +304,7 @@ def _matched(data: bytes) -> Page | None:
             return None
         at += 4
         if data[at] == 0x1C:
-            at = _behind_statistics(data, at + 1)
+            at = _skip_statistics(data, at + 1)
     else:
         return None
     if encoding & 1 or encoding >> 1 > _LAST_ENCODING:
@@ -312,11 +314,11 @@ def _matched(data: bytes) -> Page | None:
     return page_type, _number(size), _number(stored), _number(count), 0, at + 2
 
 
-_USUAL = {_DATA: (0x1C, 0x2C), _DICTIONARY: (0x3C, 0x4C), _DATA_V2: (0x4C, 0x5C)}
+_USUAL_HEADS = {_DATA: (0x1C, 0x2C), _DICTIONARY: (0x3C, 0x4C), _DATA_V2: (0x4C, 0x5C)}
 """The head of the member that says more of a page: behind a CRC-32, and without one."""
 
 
-def _behind_statistics(data: bytes, at: int) -> int:
+def _skip_statistics(data: bytes, at: int) -> int:
     """The offset after a struct of statistics: bounds are bytes, counts numbers. Raises `IndexError` where the data ends."""
     while True:
         head = data[at]
@@ -338,7 +340,7 @@ def _behind_statistics(data: bytes, at: int) -> int:
             raise Corrupt(f"a value of kind {kind} in the statistics of a page", field="statistics")
 
 
-def _decoded(data: bytes) -> Page:
+def _decode_header(data: bytes) -> Page:
     """A header, decoded member by member."""
     header, end = thrift.decode(data)
     kind, size, stored = (_member(header, number) for number in (1, 2, 3))
@@ -382,5 +384,5 @@ def _number(data: bytes) -> int:
     return (raw >> 1) ^ -(raw & 1)
 
 
-def _wrong(chunk: ColumnChunkMeta, found: str, offset: int, field: str) -> Corrupt:
+def _corrupt_column(chunk: ColumnChunkMeta, found: str, offset: int, field: str) -> Corrupt:
     return Corrupt(f"column {chunk.path}: {found}", offset=offset, field=field)

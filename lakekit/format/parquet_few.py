@@ -46,7 +46,7 @@ _FORM = pl.CompatLevel.oldest()
 _CODECS = {"uncompressed": 0, "snappy": 1, "gzip": 2, "brotli": 4, "zstd": 6, "lz4": 7}
 _ARROW_CODECS = {"lz4": "lz4_raw"}
 _BOOLEAN, _INT32, _INT64, _FLOAT, _DOUBLE, _BYTES = 0, 1, 2, 4, 5, 6
-_STORED: dict[int, np.dtype[Any]] = {_INT32: np.dtype("<i4"), _INT64: np.dtype("<i8"), _FLOAT: np.dtype("<f4"), _DOUBLE: np.dtype("<f8")}
+_STORED_DTYPES: dict[int, np.dtype[Any]] = {_INT32: np.dtype("<i4"), _INT64: np.dtype("<i8"), _FLOAT: np.dtype("<f4"), _DOUBLE: np.dtype("<f8")}
 _PLAIN, _RLE = 0, 3
 _ENCODINGS = (LIST, (I32, [_PLAIN, _RLE]))
 _CHUNK_HEAD = thrift.encode_members({2: (I64, 0)}, 0) + bytes([1 << 4 | STRUCT])
@@ -74,7 +74,7 @@ def leaves(fields: Sequence[Field]) -> tuple[PlainColumn, ...] | None:
     return tuple(one for one in found if one is not None) if None not in found else None
 
 
-_HELD = {
+_BUFFER_DTYPES = {
     "BOOLEAN": None,
     "TINYINT": "<i1",
     "SMALLINT": "<i2",
@@ -88,20 +88,20 @@ _HELD = {
     "DECIMAL": "<i8",
 }
 """The numbers of an Arrow buffer; a decimal is two of them, the lower one first."""
-_PLAINLY = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE"})
+_PLAIN_NUMBERS = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE"})
 
 
 def _leaf(field: Field) -> PlainColumn | None:
     root = field.type.root
-    if root not in _HELD and root not in STRINGS | BINARIES:
+    if root not in _BUFFER_DTYPES and root not in STRINGS | BINARIES:
         return None
     physical = elements([field])[1][1][1]
-    if physical not in {_BYTES, _BOOLEAN, *_STORED}:  # INT96, and decimals of many digits
+    if physical not in {_BYTES, _BOOLEAN, *_STORED_DTYPES}:  # INT96, and decimals of many digits
         return None
     fixed: Struct = {1: (I32, physical), 2: _ENCODINGS, 3: (LIST, (BINARY, [field.name.encode()]))}
-    held = None if _HELD.get(root) is None else np.dtype(_HELD[root])
+    held = None if _BUFFER_DTYPES.get(root) is None else np.dtype(_BUFFER_DTYPES[root])
     is_wide = root == "DECIMAL"
-    return PlainColumn(physical, held, root in _PLAINLY, is_wide, field.type.nullable, root not in BINARIES, fixed, thrift.encode_members(fixed, 0))
+    return PlainColumn(physical, held, root in _PLAIN_NUMBERS, is_wide, field.type.nullable, root not in BINARIES, fixed, thrift.encode_members(fixed, 0))
 
 
 def group(frame: pl.DataFrame, columns: Sequence[PlainColumn], codec: str, level: int | None, start: int) -> tuple[bytes, RowGroup] | None:
@@ -114,8 +114,8 @@ def group(frame: pl.DataFrame, columns: Sequence[PlainColumn], codec: str, level
         if values is None:
             return None
         plain, bounds = values
-        page = (_levels(column) if nulls else _all_there(count)) + plain if leaf.optional else plain
-        data, used = _compressed(page, codec, level)
+        page = (_levels(column) if nulls else _levels_without_nulls(count)) + plain if leaf.optional else plain
+        data, used = _compress_page(page, codec, level)
         head = _page_head(len(page), data, count)
         sizes = len(head) + len(page), len(head) + len(data)
         statistics: Struct = {3: (I64, nulls)} if bounds is None else {3: (I64, nulls), 5: (BINARY, bounds[1]), 6: (BINARY, bounds[0])}
@@ -127,7 +127,7 @@ def group(frame: pl.DataFrame, columns: Sequence[PlainColumn], codec: str, level
             9: (I64, at),
             12: (STRUCT, statistics),
         }
-        chunks.append(ColumnChunk({2: (I64, 0), 3: (STRUCT, facts)}, _described(leaf, (used, count, *sizes, at), nulls, bounds)))
+        chunks.append(ColumnChunk({2: (I64, 0), 3: (STRUCT, facts)}, _encode_chunk_metadata(leaf, (used, count, *sizes, at), nulls, bounds)))
         parts += (head, data)
         at += sizes[1]
         raw_bytes += sizes[0]
@@ -141,7 +141,7 @@ def _page_head(size_bytes: int, data: bytes, count: int) -> bytes:
     return b"\x15\0\x15%b\x15%b\x15%b\x1c\x15%b\x15\0\x15\6\x15\6\0\0" % (number(size_bytes), number(len(data)), number(crc), number(count))
 
 
-def _described(leaf: PlainColumn, moving: tuple[int, int, int, int, int], nulls: int, bounds: tuple[bytes, bytes] | None) -> bytes:
+def _encode_chunk_metadata(leaf: PlainColumn, moving: tuple[int, int, int, int, int], nulls: int, bounds: tuple[bytes, bytes] | None) -> bytes:
     """A chunk's description as `facts` of `group` tell it: by itself, as encoding any struct takes three times as long."""
     told = b"%b\x15%b\x16%b\x16%b\x16%b\x26%b\x3c\x36%b" % (leaf.fixed_bytes, *map(number, moving), number(nulls))
     if bounds is not None:
@@ -150,7 +150,7 @@ def _described(leaf: PlainColumn, moving: tuple[int, int, int, int, int], nulls:
     return b"%b%b\0\0\0" % (_CHUNK_HEAD, told)
 
 
-def _compressed(page: bytes, codec: str, level: int | None) -> tuple[bytes, int]:
+def _compress_page(page: bytes, codec: str, level: int | None) -> tuple[bytes, int]:
     """A page as it stands in the file, and by which codec."""
     if codec != "uncompressed" and len(page) >= _LEAST_COMPRESSED:
         data = pa.Codec(_ARROW_CODECS.get(codec, codec), compression_level=level).compress(page, asbytes=True)
@@ -160,7 +160,7 @@ def _compressed(page: bytes, codec: str, level: int | None) -> tuple[bytes, int]
 
 
 @lru_cache(maxsize=ROWS + 1)
-def _all_there(count: int) -> bytes:
+def _levels_without_nulls(count: int) -> bytes:
     """The levels of rows that are all there: one run."""
     return _run(count << 1, b"\1")
 
@@ -182,7 +182,7 @@ def _run(head: int, values: bytes) -> bytes:
 def _values(column: pl.Series, leaf: PlainColumn, nulls: int) -> tuple[bytes, tuple[bytes, bytes] | None] | None:
     """The values of a column, and their bounds, where they have some."""
     if leaf.is_plain:
-        return _stored((column.drop_nulls() if nulls else column).to_numpy(), leaf)
+        return _encode_numbers((column.drop_nulls() if nulls else column).to_numpy(), leaf)
     if leaf.physical == _BYTES and len(column) == 1:
         return _text(column.item(), bounded=leaf.has_bounds)
     array = column.to_arrow(compat_level=_FORM)  # a column at a time: a frame would wake Polars' threads
@@ -197,10 +197,10 @@ def _values(column: pl.Series, leaf: PlainColumn, nulls: int) -> tuple[bytes, tu
         numbers = numbers[array.is_valid().to_numpy(zero_copy_only=False)]
     if leaf.is_wide:
         low, high = numbers[:, 0], numbers[:, 1]
-        numbers = low.astype(_STORED[leaf.physical])
+        numbers = low.astype(_STORED_DTYPES[leaf.physical])
         if high.tobytes() != (low >> 63).tobytes() or (numbers.itemsize < low.itemsize and (numbers != low).any()):
             return None
-    return _stored(numbers, leaf)
+    return _encode_numbers(numbers, leaf)
 
 
 def _numbers(array: pa.Array, leaf: PlainColumn) -> NDArray[Any]:
@@ -210,9 +210,9 @@ def _numbers(array: pa.Array, leaf: PlainColumn) -> NDArray[Any]:
     return found.reshape(-1, 2) if leaf.is_wide else found
 
 
-def _stored(numbers: NDArray[Any], leaf: PlainColumn) -> tuple[bytes, tuple[bytes, bytes] | None]:
+def _encode_numbers(numbers: NDArray[Any], leaf: PlainColumn) -> tuple[bytes, tuple[bytes, bytes] | None]:
     """Numbers as a page holds them, with the least and the greatest; None for none, and where one is NaN."""
-    wanted = _STORED[leaf.physical]
+    wanted = _STORED_DTYPES[leaf.physical]
     stored = numbers if numbers.dtype == wanted else numbers.astype(wanted)
     data = stored.tobytes()
     if not len(stored):

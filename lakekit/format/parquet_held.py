@@ -1,4 +1,4 @@
-"""What a Parquet file of another writer holds, from its footer alone (see `held`).
+"""What a Parquet file of another writer holds, from its footer alone (see `read_foreign_schema`).
 
     optional int64 t (Timestamp(isAdjustedToUTC=true, micros))       t TIMESTAMP(6) WITH LOCAL TIME ZONE
     optional int96 t                                                 Spark wrote the file: an instant, TIMESTAMP_LTZ(6); else a wall clock, TIMESTAMP(9)
@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from lakekit.errors import Corrupt, Unsupported
 from lakekit.format import thrift
-from lakekit.format.held import BYTES, STRING, ForeignFileSchema, encoded, refusal
+from lakekit.format.held import BYTES, STRING, ForeignFileSchema, refusal, unsupported_encoding
 from lakekit.format.told import REALS, ColumnStats, chunks_tell
 from lakekit.types import DataType, Field
 
@@ -46,7 +46,7 @@ class _LogicalType(IntEnum):
     INTEGER, NULL, JSON, BSON, UUID, FLOAT16, VARIANT, INTERVAL = range(10, 18)
 
 
-_CONVERTED = {
+_CONVERTED_TYPES = {
     0: _LogicalType.STRING, 1: _LogicalType.MAP, 2: _LogicalType.MAP, 3: _LogicalType.LIST, 4: _LogicalType.ENUM,
     5: _LogicalType.DECIMAL, 6: _LogicalType.DATE, 7: _LogicalType.TIME, 8: _LogicalType.TIME,
     9: _LogicalType.TIMESTAMP, 10: _LogicalType.TIMESTAMP, **dict.fromkeys(range(11, 19), _LogicalType.INTEGER),
@@ -54,13 +54,13 @@ _CONVERTED = {
 }  # fmt: skip
 """The older annotation -> the number of the newer one."""
 _UNITS = {1: "milliseconds", 2: "microseconds", 3: "nanoseconds"}
-_SIGNED = {8: "TINYINT", 16: "SMALLINT", 32: "INT", 64: "BIGINT"}
+_SIGNED_TYPES = {8: "TINYINT", 16: "SMALLINT", 32: "INT", 64: "BIGINT"}
 _MOST_DIGITS, _MOST_NUMBER_DIGITS = 38, 18
 _CODECS = {3: "LZO", 4: "BROTLI", 5: "LZ4 in Hadoop's frames"}
 """Compression that engine 1.4.2 reads only with libraries that it has not, or not at all."""
 _SPLIT_STREAMS, _DELTA_BYTES = 9, 7
 _SPARK, _ARROW = b"org.apache.spark.version", b"ARROW:schema"
-_APART = ("array", "_tuple")
+_ELEMENT_NAMES = ("array", "_tuple")
 """Names of a repeated group that is itself the element, not what is around it, as old writers made them."""
 
 
@@ -75,7 +75,7 @@ class _SchemaElement(NamedTuple):
     def kind(self) -> int:
         """The number of its annotation, 0 for none."""
         logical: Struct = self.own[10][1] if 10 in self.own else {}
-        return next(iter(logical), 0) or (_CONVERTED.get(self.own[6][1], 0) if 6 in self.own else 0)
+        return next(iter(logical), 0) or (_CONVERTED_TYPES.get(self.own[6][1], 0) if 6 in self.own else 0)
 
     @property
     def told(self) -> Struct:
@@ -98,7 +98,7 @@ class _FileTypes(NamedTuple):
     fine: Mapping[str, DataType]
 
 
-def held(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> ForeignFileSchema:
+def read_foreign_schema(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> ForeignFileSchema:
     """See `foreign_file.held`."""
     footer = footer_of(path, read, size_bytes)
     kept = {pair[1][1]: pair[2][1] for pair in (footer[5][1][1] if 5 in footer else ()) if 2 in pair}
@@ -112,7 +112,7 @@ def held(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -
     for group in groups:
         _check_chunks(path, [chunk[3][1] for chunk in group[1][1][1]], leaves)
     decimals = frozenset(field.name for field, one in zip(fields, root.children, strict=True) if _is_byte_decimal(field.type, one))
-    return ForeignFileSchema(fields=fields, row_count=footer[3][1], told=_told(fields, leaves, groups), timeless=timeless, byte_decimals=decimals)
+    return ForeignFileSchema(fields=fields, row_count=footer[3][1], told=_column_stats(fields, leaves, groups), timeless=timeless, byte_decimals=decimals)
 
 
 def _is_byte_decimal(t: DataType, one: _SchemaElement) -> bool:
@@ -178,7 +178,7 @@ def _type(one: _SchemaElement, where: str, told: _FileTypes) -> DataType:
     match one.kind:
         case _LogicalType.LIST:
             inner = one.children[0]
-            plain = len(one.children) == 1 and len(inner.children) == 1 and inner.is_repeated and not inner.name.endswith(_APART)
+            plain = len(one.children) == 1 and len(inner.children) == 1 and inner.is_repeated and not inner.name.endswith(_ELEMENT_NAMES)
             if not plain:
                 raise refusal(told.path, where, "is a list in the form of old writers, of two levels")
             return DataType(root="ARRAY", element=_type(inner.children[0], f"{where}.element", told))
@@ -203,7 +203,7 @@ def _leaf(one: _SchemaElement, where: str, told: _FileTypes) -> DataType:
         case _PhysicalType.BOOLEAN, _:
             return DataType(root="BOOLEAN")
         case ((_PhysicalType.INT32 | _PhysicalType.INT64), (_LogicalType.NOTHING | _LogicalType.INTEGER)):
-            return _whole(one, where, told)
+            return _integer_type(one, where, told)
         case _PhysicalType.INT32, _LogicalType.DATE:
             return DataType(root="DATE")
         case ((_PhysicalType.INT32 | _PhysicalType.INT64), (_LogicalType.TIME | _LogicalType.TIMESTAMP)):
@@ -223,7 +223,7 @@ def _leaf(one: _SchemaElement, where: str, told: _FileTypes) -> DataType:
     raise refusal(told.path, where, f"is of Parquet's physical type {physical} with annotation {kind}, which Paimon has not")
 
 
-def _whole(one: _SchemaElement, where: str, told: _FileTypes) -> DataType:
+def _integer_type(one: _SchemaElement, where: str, told: _FileTypes) -> DataType:
     bits, signed = 32 if one.own[1][1] == _PhysicalType.INT32 else 64, True
     if 1 in one.told:
         bits, signed = one.told[1][1], one.told[2][1]
@@ -231,7 +231,7 @@ def _whole(one: _SchemaElement, where: str, told: _FileTypes) -> DataType:
         bits, signed = 8 << (one.own[6][1] - 11) % 4, one.own[6][1] >= 15
     if not signed and bits > 16:
         raise refusal(told.path, where, f"holds unsigned numbers of {bits} bits, which would have to be written anew")
-    return DataType(root=_SIGNED[bits if signed else bits * 2])
+    return DataType(root=_SIGNED_TYPES[bits if signed else bits * 2])
 
 
 def _time(one: _SchemaElement, where: str, told: _FileTypes) -> DataType:
@@ -262,15 +262,15 @@ def _check_chunks(path: str, chunks: Sequence[Struct], leaves: Sequence[tuple[st
     """Raises `Unsupported` for compression and encodings that somebody could not read."""
     for chunk, (name, _) in zip(chunks, leaves, strict=True):
         if chunk[4][1] in _CODECS:
-            raise encoded(path, f"it is compressed by {_CODECS[chunk[4][1]]}, which engine 1.4.2 does not read", "file.compression")
+            raise unsupported_encoding(path, f"it is compressed by {_CODECS[chunk[4][1]]}, which engine 1.4.2 does not read", "file.compression")
         encodings = chunk[2][1][1]
         if _SPLIT_STREAMS in encodings:
-            raise encoded(path, f"column {name} is encoded as BYTE_STREAM_SPLIT, which engine 1.4.2 does not read", "parquet.encoding")
+            raise unsupported_encoding(path, f"column {name} is encoded as BYTE_STREAM_SPLIT, which engine 1.4.2 does not read", "parquet.encoding")
         if chunk[1][1] == _PhysicalType.FIXED and _DELTA_BYTES in encodings:
-            raise encoded(path, f"column {name} holds bytes of fixed length as DELTA_BYTE_ARRAY, which Polars does not read", "parquet.encoding")
+            raise unsupported_encoding(path, f"column {name} holds bytes of fixed length as DELTA_BYTE_ARRAY, which Polars does not read", "parquet.encoding")
 
 
-def _told(fields: Sequence[Field], leaves: Sequence[tuple[str, _SchemaElement | None]], groups: Sequence[Struct]) -> dict[str, ColumnStats]:
+def _column_stats(fields: Sequence[Field], leaves: Sequence[tuple[str, _SchemaElement | None]], groups: Sequence[Struct]) -> dict[str, ColumnStats]:
     """What the footer tells for sure: a real number's bounds leave out a NaN without saying so."""
     types = {field.name: field.type for field in fields}
     found = {}

@@ -47,7 +47,7 @@ class _PageRange(NamedTuple):
     end: int
 
 
-def damaged(path: str, read: Read, size_bytes: int, unsummed: list[str] | None = None) -> Iterator[DamagedPage]:
+def find_damaged_pages(path: str, read: Read, size_bytes: int, unsummed: list[str] | None = None) -> Iterator[DamagedPage]:
     """The damaged pages of a file, of which `read(offset, length)` gives bytes: a row group is held at a time. Raises `Corrupt`, `Unsupported`.
 
     `unsummed` gets the column of each page that has no CRC-32.

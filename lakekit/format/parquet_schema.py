@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from lakekit.types import DataType, Field
 
 ROOT = b"paimon_schema"
-INT32, INT64, INT96, BYTES, FIXED = 1, 2, 3, 6, 7
+INT32, INT64, INT96, BYTES, FIXED_BYTES = 1, 2, 3, 6, 7
 REQUIRED, OPTIONAL, REPEATED = 0, 1, 2
 _UNITS = {"ms": 1, "us": 2, "ns": 3}
 _NESTED_ID_BASE, _NESTED_ID_STEP = 536870911, 1024
 _UTF8, _MAP, _MAP_KEY_VALUE, _LIST, _DECIMAL, _DATE, _TIME_MILLIS, _TIMESTAMP_MILLIS, _TIMESTAMP_MICROS, _INT_8, _INT_16 = 0, 1, 2, 3, 5, 6, 7, 9, 10, 15, 16
 _CONVERTED_TIMESTAMPS = {"ms": _TIMESTAMP_MILLIS, "us": _TIMESTAMP_MICROS}
-_PLAIN = {"BOOLEAN": 0, "INT": INT32, "BIGINT": INT64, "FLOAT": 4, "DOUBLE": 5, "BINARY": BYTES, "VARBINARY": BYTES, "BLOB": BYTES}
+_PHYSICAL_TYPES = {"BOOLEAN": 0, "INT": INT32, "BIGINT": INT64, "FLOAT": 4, "DOUBLE": 5, "BINARY": BYTES, "VARBINARY": BYTES, "BLOB": BYTES}
 
 
 def elements(fields: Sequence[Field]) -> list[Struct]:
@@ -55,31 +55,31 @@ def _elements(name: str, t: DataType, field_id: int, place: tuple[int, int]) -> 
     owner, depth = place
     match t.root:
         case "ARRAY":
-            yield _ordered(own | {6: (I32, _LIST), 10: _annotation(3)})
+            yield _sort_members(own | {6: (I32, _LIST), 10: _annotation(3)})
             yield {3: (I32, REPEATED), 4: (BINARY, b"list"), 5: (I32, 1)}
             yield from _elements("element", part(t.element), nested_id(owner, depth), (owner, depth + 1))
         case "MAP" | "MULTISET":
             key, value = map_types(t)
-            yield _ordered(own | {6: (I32, _MAP), 10: _annotation(2)})
+            yield _sort_members(own | {6: (I32, _MAP), 10: _annotation(2)})
             yield {3: (I32, REPEATED), 4: (BINARY, b"key_value"), 5: (I32, 2), 6: (I32, _MAP_KEY_VALUE)}
             yield from _elements("key", key.not_null(), nested_id(owner, depth, key=True), (owner, depth + 1))
             yield from _elements("value", value, nested_id(owner, depth), (owner, depth + 1))
         case "ROW" if not t.fields:
             raise refuse_type(t, "parquet")
         case "ROW":
-            yield _ordered(own | {5: (I32, len(t.fields))})
+            yield _sort_members(own | {5: (I32, len(t.fields))})
             for field in t.fields:
                 yield from _elements(field.name, field.type, field.id, (field.id, 1))
         case "VARIANT":
-            yield _ordered(own | {5: (I32, 2)})
+            yield _sort_members(own | {5: (I32, 2)})
             for number, inner in enumerate((b"value", b"metadata")):
                 yield {1: (I32, BYTES), 3: (I32, REQUIRED), 4: (BINARY, inner), 9: (I32, number)}
         case _:
             del own[5]
-            yield _ordered(own | _leaf(t))
+            yield _sort_members(own | _leaf(t))
 
 
-def _ordered(element: Struct) -> Struct:
+def _sort_members(element: Struct) -> Struct:
     return dict(sorted(element.items()))
 
 
@@ -88,8 +88,8 @@ def _annotation(kind: int, members: Struct | None = None) -> tuple[int, Struct]:
 
 
 def _leaf(t: DataType) -> Struct:
-    if t.root in _PLAIN:
-        return {1: (I32, _PLAIN[t.root])}
+    if t.root in _PHYSICAL_TYPES:
+        return {1: (I32, _PHYSICAL_TYPES[t.root])}
     match t.root:
         case "CHAR" | "VARCHAR":
             return {1: (I32, BYTES), 6: (I32, _UTF8), 10: _annotation(1)}
@@ -123,7 +123,7 @@ def _decimal(precision: int, scale: int) -> Struct:
     }
     if precision <= 18:
         return {1: (I32, INT32 if precision <= 9 else INT64)} | annotated
-    return {1: (I32, FIXED), 2: (I32, decimal_width(precision))} | annotated
+    return {1: (I32, FIXED_BYTES), 2: (I32, decimal_width(precision))} | annotated
 
 
 def _timestamp(unit: str, *, zoned: bool) -> Struct:

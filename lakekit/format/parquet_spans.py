@@ -17,7 +17,7 @@ from lakekit.types import MAX_DEPTH
 if TYPE_CHECKING:
     from lakekit.codec.marks import SpanRecorder
 
-MAGIC, ENCRYPTED = b"PAR1", b"PARE"
+MAGIC, ENCRYPTED_MAGIC = b"PAR1", b"PARE"
 _STATISTICS = "max min null_count distinct_count max_value min_value is_max_value_exact is_min_value_exact"
 _SHAPES = {
     "footer": "version schema num_rows row_groups key_value_metadata created_by column_orders",
@@ -44,7 +44,7 @@ def walk(data: bytes, marks: SpanRecorder, *, path: str | None = None) -> dict[s
     cursor = Cursor(data, path=path, marks=marks)
     if cursor.raw(4, "magic") != MAGIC:
         cursor.at = 0
-        if data[:4] == ENCRYPTED:
+        if data[:4] == ENCRYPTED_MAGIC:
             raise Unsupported("a Parquet file with an encrypted footer", feature="parquet.encryption", path=path)
         raise cursor.wrong(f"50415231 (PAR1) wanted, {data[:4].hex()} found", "magic")
     tail = Cursor(data, path=path, at=max(4, len(data) - 8), marks=marks)
@@ -69,7 +69,7 @@ def _list(found: dict[str, Any], name: str) -> list[dict[str, Any]]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
-def _whole(found: dict[str, Any], name: str) -> int:
+def _integer_member(found: dict[str, Any], name: str) -> int:
     value = found.get(name)
     return value if isinstance(value, int) else 0
 
@@ -80,27 +80,27 @@ def _chunk(data: bytes, column: dict[str, Any], marks: SpanRecorder, path: str |
     if not isinstance(facts, dict):
         raise Corrupt("a column chunk without metadata", path=path, field="meta_data")
     named = ".".join(part.decode("utf-8", "replace") for part in facts.get("path_in_schema", ()) if isinstance(part, bytes))
-    begin = min(filter(None, (_whole(facts, "dictionary_page_offset"), _whole(facts, "data_page_offset"))), default=0)
-    size = _whole(facts, "total_compressed_size")
+    begin = min(filter(None, (_integer_member(facts, "dictionary_page_offset"), _integer_member(facts, "data_page_offset"))), default=0)
+    size = _integer_member(facts, "total_compressed_size")
     with marks.within(f"column {named}"):
-        cursor = Cursor(data, path=path, at=_inside(begin, data), end=_inside(begin + size, data), marks=marks)
+        cursor = Cursor(data, path=path, at=_clamp(begin, data), end=_clamp(begin + size, data), marks=marks)
         number = 0
         while cursor.left:
             with cursor.within(f"page {number}"):
                 with cursor.within("header"):
                     header = _struct(cursor, "header", 0)
-                kind = {0: "data", 2: "dictionary", 3: "data"}.get(_whole(header, "type"), "bytes")
-                cursor.skip(_whole(header, "compressed_page_size"), kind)
+                kind = {0: "data", 2: "dictionary", 3: "data"}.get(_integer_member(header, "type"), "bytes")
+                cursor.skip(_integer_member(header, "compressed_page_size"), kind)
             number += 1
         for name in ("column_index", "offset_index"):
-            at, length = _whole(column, f"{name}_offset"), _whole(column, f"{name}_length")
+            at, length = _integer_member(column, f"{name}_offset"), _integer_member(column, f"{name}_length")
             if at:
-                Cursor(data, path=path, at=_inside(at, data), marks=marks).skip(length, name)
-        if at := _whole(facts, "bloom_filter_offset"):
-            Cursor(data, path=path, at=_inside(at, data), marks=marks).skip(_whole(facts, "bloom_filter_length"), "bloom_filter")
+                Cursor(data, path=path, at=_clamp(at, data), marks=marks).skip(length, name)
+        if at := _integer_member(facts, "bloom_filter_offset"):
+            Cursor(data, path=path, at=_clamp(at, data), marks=marks).skip(_integer_member(facts, "bloom_filter_length"), "bloom_filter")
 
 
-def _inside(at: int, data: bytes) -> int:
+def _clamp(at: int, data: bytes) -> int:
     return min(max(at, 0), len(data))
 
 
@@ -128,7 +128,7 @@ def _take(cursor: Cursor, length: int, field: str) -> bytes:
     return bytes(cursor.data[start : cursor.at])
 
 
-def _told(cursor: Cursor, start: int, field: str, value: object) -> None:
+def _mark(cursor: Cursor, start: int, field: str, value: object) -> None:
     if cursor.marks is not None:
         cursor.marks.add(start, cursor.at - start, field, value)
 
@@ -143,7 +143,7 @@ def _struct(cursor: Cursor, shape: str, depth: int) -> dict[str, Any]:
         start = cursor.at
         head = _take(cursor, 1, shape)[0]
         if head == 0:
-            _told(cursor, start, "end", None)
+            _mark(cursor, start, "end", None)
             return found
         if head >> 4:
             number += head >> 4
@@ -168,18 +168,18 @@ def _value(cursor: Cursor, kind: int, name: str, start: int, depth: int) -> Any:
         value = _take(cursor, 8, name)
     elif kind == 8:
         length = _varint(cursor, name)
-        _told(cursor, start, f"{name} length", length)
+        _mark(cursor, start, f"{name} length", length)
         start = cursor.at
         value = _take(cursor, length, name)
     elif kind in _LISTS:
         return _items(cursor, name, start, depth)
     elif kind == 12:
-        _told(cursor, start, f"{name} begin", None)
+        _mark(cursor, start, f"{name} begin", None)
         with cursor.within(name):
             return _struct(cursor, name, depth + 1)
     else:
         raise cursor.wrong(f"a value of unknown kind {kind}", name, at=start)
-    _told(cursor, start, name, value)
+    _mark(cursor, start, name, value)
     return value
 
 
@@ -190,7 +190,7 @@ def _items(cursor: Cursor, name: str, start: int, depth: int) -> list[Any]:
         count = _varint(cursor, name)
     if count > cursor.left:
         raise cursor.wrong(f"a list of {count} elements, {cursor.left} bytes left", name, at=start)
-    _told(cursor, start, f"{name} count", count)
+    _mark(cursor, start, f"{name} count", count)
     found: list[Any] = []
     for number in range(count):
         begin = cursor.at
@@ -199,7 +199,7 @@ def _items(cursor: Cursor, name: str, start: int, depth: int) -> list[Any]:
                 found.append(_struct(cursor, name, depth + 1))
         elif head & 15 in (1, 2):
             value = _take(cursor, 1, name)[0] == 1
-            _told(cursor, begin, f"{name}[{number}]", value)
+            _mark(cursor, begin, f"{name}[{number}]", value)
             found.append(value)
         else:
             found.append(_value(cursor, head & 15, f"{name}[{number}]", begin, depth + 1))

@@ -114,7 +114,7 @@ class ParquetEncoder:
         self._group_rows = None if asked else GROUP_ROWS
         self._page_bytes = _size(how, "parquet.page.size")
         self._dictionary = _dictionary(how)
-        self._ends, self._plan = _laid_out(self._fields, self._dictionary)
+        self._ends, self._plan = _plan_encoding(self._fields, self._dictionary)
         self._alone = not self._plan.arrow and not self._plan.int96
         self._frame_bytes = self._group_bytes if asked or not self._alone else PASSED_BYTES
         self._waiting: list[pl.DataFrame] = []
@@ -257,7 +257,7 @@ class ParquetEncoder:
 
     def _by_polars(self, frame: pl.DataFrame, sink: BinaryIO, group_rows: int | None) -> None:
         fields = [self._fields[i] for i in self._plan.polars]
-        changed = {field.name: plain for field in fields if (plain := _plain(field)) is not None} if self._plan.times else {}
+        changed = {field.name: plain for field in fields if (plain := _encoded_expr(field)) is not None} if self._plan.times else {}
         some = (
             frame.select(col(field.name) for field in fields).with_columns(**changed) if changed else pl.DataFrame([frame.get_column(f.name) for f in fields])
         )
@@ -309,7 +309,7 @@ class ParquetEncoder:
 
 
 @lru_cache(maxsize=256)
-def _laid_out(fields: tuple[Field, ...], dictionary: bool) -> tuple[tuple[bytes, bytes], _EncodingPlan]:
+def _plan_encoding(fields: tuple[Field, ...], dictionary: bool) -> tuple[tuple[bytes, bytes], _EncodingPlan]:
     """The footer's beginning (version, schema) and its end (who wrote it, orders), which are the same for many files; and who encodes them."""
     polars, arrow, int96 = [], [], []
     for i, field in enumerate(fields):
@@ -355,14 +355,14 @@ def _leaves(t: DataType) -> int:
     return 2 if t.root == "VARIANT" else sum(map(_leaves, t.parts)) or 1
 
 
-def _plain(field: Field) -> pl.Expr | None:
+def _encoded_expr(field: Field) -> pl.Expr | None:
     """What Polars encodes of a column, where that is another: TIME as its milliseconds."""
     return external_reader.map_leaves(col(field.name), field.type, _millis) if field.type.holds(_TIMES) else None
 
 
 def _polars_schema(fields: Sequence[Field]) -> pa.Schema:
     """What Polars is to write: its own types, and which columns are NOT NULL."""
-    changed = {field.name: plain for field in fields if (plain := _plain(field)) is not None}
+    changed = {field.name: plain for field in fields if (plain := _encoded_expr(field)) is not None}
     empty = pl.DataFrame(schema=polars_schema(fields)).with_columns(**changed).to_arrow()
     return pa.schema([found.with_nullable(field.nullable) for found, field in zip(empty.schema, fields, strict=True)])
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Unit = Literal["ms", "us", "ns"]
 VARIANT = pl.Struct({"value": pl.Binary(), "metadata": pl.Binary()})
-_SIMPLE: dict[str, pl.DataType] = {
+_PLAIN_TYPES: dict[str, pl.DataType] = {
     "BOOLEAN": pl.Boolean(),
     "TINYINT": pl.Int8(),
     "SMALLINT": pl.Int16(),
@@ -56,8 +56,8 @@ def unit_of(t: DataType, finest: str | None = None) -> Unit:
 
 def polars_type(t: DataType, *, timestamp_unit: str | None = None) -> pl.DataType:
     """The Polars type of a column of type `t`; `timestamp_unit` "us" keeps nanoseconds out. Raises `Unsupported` for a type that lakekit refuses."""
-    if t.root in _SIMPLE:
-        return _SIMPLE[t.root]
+    if t.root in _PLAIN_TYPES:
+        return _PLAIN_TYPES[t.root]
     match t.root:
         case "DECIMAL":
             return pl.Decimal(t.precision or 10, t.scale or 0)
@@ -105,7 +105,7 @@ def has_nanoseconds(t: DataType) -> bool:
 
 # ---- from Polars ---------------------------------------------------------------------------------------------------------------------------
 
-_FROM_SIMPLE: dict[type[pl.DataType], str] = {
+_FROM_PLAIN: dict[type[pl.DataType], str] = {
     pl.Boolean: "BOOLEAN",
     pl.Int8: "TINYINT",
     pl.Int16: "SMALLINT",
@@ -128,8 +128,8 @@ def paimon_type(dtype: pl.DataType | pl.datatypes.DataTypeClass, column: str = "
     """
     base = dtype if isinstance(dtype, type) else type(dtype)
     given = dtype() if isinstance(dtype, type) else dtype
-    if base in _FROM_SIMPLE:
-        return DataType(root=_FROM_SIMPLE[base])
+    if base in _FROM_PLAIN:
+        return DataType(root=_FROM_PLAIN[base])
     match given:
         case pl.String() | pl.Categorical() | pl.Enum():
             return DataType(root="VARCHAR", length=MAX_LENGTH)

@@ -40,17 +40,17 @@ def parser(want: DataType, *, column: str, timestamp_unit: str | None = None, zo
         case "TIME":
             return partial(_times, name=column)
         case "BOOLEAN":
-            return lambda text: _all_read(text, _booleans(text), want, column)
+            return lambda text: _check_all_read(text, _booleans(text), want, column)
         case "DATE":
-            return lambda text: _all_read(text, _dates(text), want, column)
+            return lambda text: _check_all_read(text, _dates(text), want, column)
         case "FLOAT" | "DOUBLE":
-            return lambda text: _all_read(text, floats(text, want=want), want, column)
+            return lambda text: _check_all_read(text, floats(text, want=want), want, column)
         case root if root in INTEGERS:
-            return lambda text: _all_read(text, _integers(text, want=want), want, column)
+            return lambda text: _check_all_read(text, _integers(text, want=want), want, column)
     return None
 
 
-def tolerant(want: DataType, *, column: str, timestamp_unit: str | None = None, zone: str = "UTC") -> Callable[[pl.Series], pl.Series]:
+def tolerant_parser(want: DataType, *, column: str, timestamp_unit: str | None = None, zone: str = "UTC") -> Callable[[pl.Series], pl.Series]:
     """As `parser`, of DATE, TIME, TIMESTAMP and DECIMAL; text that says nothing of the kind becomes null."""
     match want.root:
         case "DECIMAL":
@@ -67,14 +67,14 @@ def is_decimal(text: pl.Series) -> pl.Series:
     return text.str.contains(_NUMBER) & text.str.contains(r"^[+-]?\.?[0-9]")
 
 
-def _all_read(text: pl.Series, made: pl.Series, want: DataType, column: str) -> pl.Series:
+def _check_all_read(text: pl.Series, made: pl.Series, want: DataType, column: str) -> pl.Series:
     bad = made.is_null() & text.is_not_null()
     if bad.any():
-        raise unreadable(text.filter(bad)[0], want, column)
+        raise unreadable_text(text.filter(bad)[0], want, column)
     return made
 
 
-def unreadable(text: str, want: DataType, column: str) -> ValueOutOfRange:
+def unreadable_text(text: str, want: DataType, column: str) -> ValueOutOfRange:
     """The error for text that cannot be cast."""
     shown = text if len(text) <= 60 else text[:60] + "…"
     return ValueOutOfRange(f"column {column} became {want}, but an old file holds the text {shown!r}, which says no {want.root}", column=column)
@@ -116,7 +116,7 @@ def to_decimals(text: pl.Series, *, want: DataType, name: str, strict: bool = Tr
     bad = (frame["digits"].is_null() | (frame["digits"] == "")) & text.is_not_null()
     if bad.any():
         if strict:
-            raise unreadable(text.filter(bad)[0], want, name)
+            raise unreadable_text(text.filter(bad)[0], want, name)
         frame = frame.with_columns(pl.when(pl.Series(~bad)).then(pl.col("digits")).alias("digits"))
     kept = (pl.col("point") + scale).clip(-1, 1000)
     head = pl.when(kept >= 0).then(pl.col("digits").str.slice(0, kept.clip(0))).otherwise(pl.lit("")).str.strip_chars_start("0")
@@ -128,7 +128,7 @@ def to_decimals(text: pl.Series, *, want: DataType, name: str, strict: bool = Tr
     unscaled = padded.cast(pl.Int128) + next_digit.is_in(list("56789")).cast(pl.Int128)
     signed = unscaled * pl.when(pl.col("sign") == "-").then(pl.lit(-1, pl.Int128)).otherwise(pl.lit(1, pl.Int128))
     values = frame.select(pl.when(pl.col("digits").is_not_null()).then(signed)).to_series()
-    return decimals.of_unscaled(values, precision=precision, scale=scale).alias(text.name)
+    return decimals.from_unscaled(values, precision=precision, scale=scale).alias(text.name)
 
 
 def _days(year: pl.Expr, month: pl.Expr, day: pl.Expr) -> pl.Expr:
@@ -139,7 +139,7 @@ def _days(year: pl.Expr, month: pl.Expr, day: pl.Expr) -> pl.Expr:
     return pl.when(exists).then((shifted.to_physical() + day.cast(pl.Int32) - 1).cast(pl.Date))
 
 
-def _whole(text: pl.Expr) -> pl.Expr:
+def _to_int(text: pl.Expr) -> pl.Expr:
     return text.cast(pl.Int32, strict=False)
 
 
@@ -148,20 +148,20 @@ def _dates(text: pl.Series) -> pl.Series:
     number = pl.col("text").str.extract(r"^(-?\d+)$", 1)
     cut = pl.col("text").str.extract(r"^([^ ]+) ", 1).fill_null(pl.col("text"))
     pattern = r"^\s*(\d+)\s*(?:-\s*(\d+)\s*(?:-\s*(\d+)\s*)?)?$"
-    year, month, day = (_whole(cut.str.extract(pattern, i)) for i in (1, 2, 3))
+    year, month, day = (_to_int(cut.str.extract(pattern, i)) for i in (1, 2, 3))
     date = _days(year, month.fill_null(1), day.fill_null(1))
-    return _select(text, pl.when(number.is_not_null()).then(_whole(number).cast(pl.Date)).otherwise(date))
+    return _select(text, pl.when(number.is_not_null()).then(_to_int(number).cast(pl.Date)).otherwise(date))
 
 
 def _times(text: pl.Series, *, name: str, strict: bool = True) -> pl.Series:
     """A whole number is milliseconds of the day; else hour, hour:minute or hour:minute:second, and digits behind a point."""
     number = pl.col("text").str.extract(r"^(-?\d+)$", 1)
     pattern = r"^\s*(\d+)\s*(?::\s*(\d+)\s*(?::\s*(\d+)\s*(?:\.(\d+))?\s*)?)?$"
-    hour, minute, second = (_whole(pl.col("text").str.extract(pattern, i)).cast(pl.Int64) for i in (1, 2, 3))
+    hour, minute, second = (_to_int(pl.col("text").str.extract(pattern, i)).cast(pl.Int64) for i in (1, 2, 3))
     millis = pl.col("text").str.extract(pattern, 4).fill_null("0").str.pad_end(3, "0").str.slice(0, 3).cast(pl.Int64)
     clock = ((hour * 60 + minute.fill_null(0)) * 60 + second.fill_null(0)) * 1000 + millis
     made = _select(text, pl.when(number.is_not_null()).then(number.cast(pl.Int64, strict=False)).otherwise(clock))
-    return texts.from_time_millis(_all_read(text, made, DataType(root="TIME"), name) if strict else made, name)
+    return texts.from_time_millis(_check_all_read(text, made, DataType(root="TIME"), name) if strict else made, name)
 
 
 def _timestamps(text: pl.Series, *, want: DataType, name: str, unit: str | None, zone: str, strict: bool = True) -> pl.Series:
@@ -170,7 +170,7 @@ def _timestamps(text: pl.Series, *, want: DataType, name: str, unit: str | None,
     dtype = pl.Datetime(unit_of(want, unit))
     number = pl.col("text").str.extract(r"^(-?\d+)$" if want.root == "TIMESTAMP" else r"^()$", 1).cast(pl.Int64, strict=False)
     pattern = r"^(-?\d{1,10})-(\d{1,2})-(\d{1,2})(?: (\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{0,9}))?)?$"
-    year, month, day, hour, minute, second = (_whole(pl.col("text").str.extract(pattern, i)) for i in range(1, 7))
+    year, month, day, hour, minute, second = (_to_int(pl.col("text").str.extract(pattern, i)) for i in range(1, 7))
     first = pl.datetime(year.clip(0, 9999), month.clip(1, 12), 1).dt.date()
     exists = year.is_between(1, 9999) & month.is_between(1, 12) & day.is_between(1, 31)
     midnight = (hour == 24) & (minute == 0) & (second == 0)  # the end of the day
@@ -184,7 +184,7 @@ def _timestamps(text: pl.Series, *, want: DataType, name: str, unit: str | None,
     counted = number * 1000 if digits == 0 else number // 1000 if digits > 6 and dtype.time_unit == "us" else number
     read = text.alias("text").to_frame().select(counted=counted, seconds=seconds, fraction=fraction)
     if strict:
-        _all_read(text, read.select(pl.coalesce("counted", "seconds")).to_series(), want, name)
+        _check_all_read(text, read.select(pl.coalesce("counted", "seconds")).to_series(), want, name)
     texts.check_seconds(read["seconds"], dtype, name)
     made = read.select(pl.coalesce("counted", pl.col("seconds") * ticks + pl.col("fraction"))).to_series().cast(dtype).alias(text.name)
     return texts.instant(made, zone) if want.root == "TIMESTAMP_LTZ" else made

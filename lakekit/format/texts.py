@@ -36,7 +36,7 @@ _UTF8 = r"^(?:[0-7].|(?:c[2-9a-f]|d.)[89ab].|(?:e0[ab]|e[1-9a-cef][89ab]|ed[89])
 """Hexadecimal digits of bytes that are UTF-8."""
 
 
-def decoded(values: pl.Series) -> pl.Series:
+def decode_utf8(values: pl.Series) -> pl.Series:
     """Bytes as UTF-8 text; what is none becomes U+FFFD."""
     is_text = values.bin.encode("hex").str.contains(_UTF8).fill_null(value=True)
     good = values.zip_with(is_text, pl.Series([b""])).cast(pl.String)

@@ -26,21 +26,21 @@ if TYPE_CHECKING:
 TIMES = TIMESTAMPS | {"DATE", "TIME"}
 """Types whose values are asked for as numbers."""
 REALS = frozenset({"FLOAT", "DOUBLE"})
-_BOUNDLESS = frozenset({"ARRAY", "MAP", "MULTISET", "ROW", "VARIANT"}) | BINARIES
+_BOUNDLESS_TYPES = frozenset({"ARRAY", "MAP", "MULTISET", "ROW", "VARIANT"}) | BINARIES
 _NUMBERS = frozenset({"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "DATE"}) | REALS
 _FORMS = {number: struct.Struct(form) for number, form in ((0, "<?"), (1, "<i"), (2, "<q"), (4, "<f"), (5, "<d"))}
 """Physical types of a fixed width, and how their bounds are packed."""
 _TEXT = 6
 _CUT_BYTES = 64 - 3
 """Texts that may have been cut to 64 bytes, between characters."""
-_EXACT = Context(prec=40)
+_EXACT_CONTEXT = Context(prec=40)
 _MOST_DIGITS = 18
 """Decimals of more digits are bytes in a file."""
 
 
 def has_bounds(t: DataType) -> bool:
     """Whether values of a type have an order that bounds can use."""
-    return t.root not in _BOUNDLESS
+    return t.root not in _BOUNDLESS_TYPES
 
 
 def chunks_tell(t: DataType) -> bool:
@@ -91,11 +91,11 @@ class ColumnStats:
                 return False
             self.nulls += nulls
             return True
-        bounds = _decoded(chunk[1][1], found[6][1], found[5][1])
+        bounds = _decode_bounds(chunk[1][1], found[6][1], found[5][1])
         if bounds is None:
             return False
         self.nulls += nulls
-        self._widen(*(Decimal(one).scaleb(-(t.scale or 0), _EXACT) if t.root == "DECIMAL" else one for one in bounds))
+        self._widen(*(Decimal(one).scaleb(-(t.scale or 0), _EXACT_CONTEXT) if t.root == "DECIMAL" else one for one in bounds))
         return True
 
     def forget(self, nulls: int) -> None:
@@ -109,7 +109,7 @@ class ColumnStats:
             self.high = high if self.high is None else max(self.high, high)
 
 
-def _decoded(physical: int, low: bytes, high: bytes) -> tuple[Any, Any] | None:
+def _decode_bounds(physical: int, low: bytes, high: bytes) -> tuple[Any, Any] | None:
     """The bounds of a chunk; None where a text was cut, or nothing is known of their form."""
     if physical == _TEXT:
         return (low.decode(), high.decode()) if max(len(low), len(high)) < _CUT_BYTES else None

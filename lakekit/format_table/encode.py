@@ -49,7 +49,7 @@ class TextEncoder:
     def __init__(self, sink: BinaryIO, text_format: Any, fields: Sequence[Field], how: TextOptions, codec: str) -> None:
         prepare_series(field.name for field in fields)  # whoever wrote the first rows of a process has asked for no schema of Polars yet
         self.counted = _CountingFile(sink)
-        self.sink = compression.compressed(self.counted, codec)  # type: ignore[arg-type] # all it needs is write
+        self.sink = compression.open_compressed(self.counted, codec)  # type: ignore[arg-type] # all it needs is write
         self.text_format, self.fields, self.how = text_format, fields, how
         self.told: Any = {}
         if how.header and text_format is csv:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _HEAD_BYTES = 4
-_OTHERS = {"_delta_log": "Delta Lake", ".hoodie": "Hudi"}
+_OTHER_FORMATS = {"_delta_log": "Delta Lake", ".hoodie": "Hudi"}
 _TRANSACTIONS = re.compile(r"(base|delta|delete_delta)_\d+(_\d+)*")
 _MARKS = ("_SUCCESS", "_metadata", "_common_metadata")
 """What writers leave beside files, which says something of these files only."""
@@ -79,7 +79,7 @@ def source(storage: Storage, root: str) -> ForeignSource:
         ForeignFile(path=one.path, size_bytes=one.size_bytes, format_name=_format(one, head), texts=own)
         for one, head, own in zip(files, heads, texts, strict=True)
     ]
-    return ForeignSource(storage=storage, root=root, keys=keys, files=tuple(found), beside=_beside(seen, files), folders=tuple(folders))
+    return ForeignSource(storage=storage, root=root, keys=keys, files=tuple(found), beside=_side_files(seen, files), folders=tuple(folders))
 
 
 def _is_hidden(name: str) -> bool:
@@ -104,7 +104,7 @@ def _walk(storage: Storage, folder: str, inside: Sequence[Stat], folders: list[s
 
 def _refuse_tables(storage: Storage, root: str, inside: Sequence[Stat]) -> None:
     names = {one.name for one in inside if one.is_dir}
-    kind = next((what for name, what in _OTHERS.items() if name in names), None)
+    kind = next((what for name, what in _OTHER_FORMATS.items() if name in names), None)
     if kind is None and "metadata" in names and any(one.name.endswith(".metadata.json") for one in storage.list(f"{root}/metadata")):
         kind = "Iceberg"
     if kind is not None:
@@ -124,7 +124,7 @@ def _format(one: Stat, head: bytes) -> str:
     return found
 
 
-def _beside(seen: Sequence[Stat], files: Sequence[Stat]) -> tuple[str, ...]:
+def _side_files(seen: Sequence[Stat], files: Sequence[Stat]) -> tuple[str, ...]:
     """Empty files, and those that say of the others that they are done, or whole."""
     taken = {one.path for one in files}
     places = [path.rpartition("/") for path in taken]
@@ -152,10 +152,10 @@ def _partitions(root: str, files: Sequence[Stat]) -> tuple[tuple[str, ...], list
 
 def _spec(below: str) -> list[tuple[str, str]]:
     pairs = [part.partition("=") for part in below.split("/")[:-1] if "=" in part]
-    return [(_unescaped(name), _unescaped(text)) for name, _, text in pairs]
+    return [(_unescape(name), _unescape(text)) for name, _, text in pairs]
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     """The text that a folder's name stands for: Hive and Spark escape single characters, Polars and Arrow the bytes of UTF-8."""
     try:
         return unquote(text, errors="strict")

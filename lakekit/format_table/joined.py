@@ -18,7 +18,7 @@ from lakekit.errors import Corrupt, SchemaMismatch
 from lakekit.format.held import BYTES, STRING, ForeignFileSchema
 from lakekit.format_table.foreign_files import HIVE_NULL
 from lakekit.model import partition as partitions
-from lakekit.types import INTEGERS, NESTED, STRINGS, TIMESTAMPS, DataType, Field
+from lakekit.types import INTEGERS, NESTED_TYPES, STRINGS, TIMESTAMPS, DataType, Field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,7 +46,7 @@ def merge_schemas(paths: Sequence[str], helds: Sequence[ForeignFileSchema], keys
             if field.name in keys:
                 continue
             have = types.get(field.name)
-            wide = field.type if have is None else wider(have, field.type)
+            wide = field.type if have is None else wider_type(have, field.type)
             if wide is None:
                 raise SchemaMismatch(
                     f"column {field.name} is {field.type} in {path} and {have} in {first[field.name]}, and no type holds both. Write one of them anew",
@@ -61,7 +61,7 @@ def merge_schemas(paths: Sequence[str], helds: Sequence[ForeignFileSchema], keys
     return MergedSchema(fields=tuple(Field(name, t) for name, t in types.items()), older=tuple(older))
 
 
-def declared(paths: Sequence[str], helds: Sequence[ForeignFileSchema], fields: Sequence[Field], keys: Sequence[str]) -> MergedSchema:
+def merge_with_declared(paths: Sequence[str], helds: Sequence[ForeignFileSchema], fields: Sequence[Field], keys: Sequence[str]) -> MergedSchema:
     """The same where a format table has said its columns. Raises `SchemaMismatch` for a file that holds what its column cannot."""
     known = {field.name: field.type for field in fields if field.name not in keys}
     older: list[dict[str, DataType]] = []
@@ -71,7 +71,7 @@ def declared(paths: Sequence[str], helds: Sequence[ForeignFileSchema], fields: S
             want = known.get(field.name)
             if want is None or _is_as(field.type, want) or (field.name in held.timeless and want.root in TIMESTAMPS):
                 continue
-            if wider(field.type, want) != want.as_nullable():
+            if wider_type(field.type, want) != want.as_nullable():
                 raise SchemaMismatch(f"{path}: column {field.name} holds {field.type}, and the format table says {want}", column=field.name)
             own[field.name] = field.type
         older.append(own)
@@ -82,15 +82,15 @@ def _is_as(held: DataType, want: DataType) -> bool:
     """Whether what a file holds is read as the column's type, without another schema: lengths are nothing that files know."""
     if held.root in ("VARCHAR", "VARBINARY"):
         return want.root in (STRINGS if held.root == "VARCHAR" else ("BINARY", "VARBINARY"))
-    return _bare(held) == _bare(want)
+    return _bare_type(held) == _bare_type(want)
 
 
-def wider(a: DataType, b: DataType) -> DataType | None:
+def wider_type(a: DataType, b: DataType) -> DataType | None:
     """The type that holds the values of both, None where there is none. Nested types, but for whether they take nulls, must be the same."""
-    a, b = _bare(a), _bare(b)
+    a, b = _bare_type(a), _bare_type(b)
     if a == b:
         return a
-    if a.root in NESTED or b.root in NESTED:
+    if a.root in NESTED_TYPES or b.root in NESTED_TYPES:
         return None
     if a.root in INTEGERS and b.root in INTEGERS:
         return max(a, b, key=lambda t: INTEGERS.index(t.root))
@@ -107,10 +107,10 @@ def wider(a: DataType, b: DataType) -> DataType | None:
     return BYTES if {a.root, b.root} <= {"BINARY", "VARBINARY"} else None
 
 
-def _bare(t: DataType) -> DataType:
+def _bare_type(t: DataType) -> DataType:
     """A type whose parts all take nulls, without ids and comments."""
-    element, key, value = (None if inner is None else _bare(inner) for inner in (t.element, t.key, t.value))
-    fields = tuple(Field(one.name, _bare(one.type)) for one in t.fields)
+    element, key, value = (None if inner is None else _bare_type(inner) for inner in (t.element, t.key, t.value))
+    fields = tuple(Field(one.name, _bare_type(one.type)) for one in t.fields)
     return replace(t, nullable=True, element=element, key=key, value=value, fields=fields)
 
 
@@ -138,23 +138,23 @@ def partition_fields(
     found = []
     for at, name in enumerate(keys):
         inside = [(path, field) for path, held in zip(paths, helds, strict=True) for field in held.fields if field.name == name]
-        t = given.get(name) or (_common(name, inside) if inside else _inferred({row[at] for row in texts}))
+        t = given.get(name) or (_common_type(name, inside) if inside else _infer_type({row[at] for row in texts}))
         found.append(Field(name, t))
     return tuple(found)
 
 
-def _common(name: str, inside: Sequence[tuple[str, Field]]) -> DataType:
+def _common_type(name: str, inside: Sequence[tuple[str, Field]]) -> DataType:
     path, one = inside[0]
     t = one.type
     for other, field in inside:
-        wide = wider(t, field.type)
-        if wide is None or t.root in NESTED:
+        wide = wider_type(t, field.type)
+        if wide is None or t.root in NESTED_TYPES:
             raise SchemaMismatch(f"partition column {name} is {field.type} in {other} and {t} in {path}", column=name)
         t = wide
     return t
 
 
-def _inferred(texts: set[str]) -> DataType:
+def _infer_type(texts: set[str]) -> DataType:
     told = texts - {HIVE_NULL, partitions.DEFAULT_NAME}
     for root, form in (("INT", _NUMBER), ("BIGINT", _NUMBER), ("DATE", _DAY)):
         t = DataType(root=root)

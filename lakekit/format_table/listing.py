@@ -43,13 +43,13 @@ class PartitionFolder:
     values: tuple[Any, ...] = ()
 
 
-def place(handle: TableContext) -> tuple[Storage, str]:
+def files_location(handle: TableContext) -> tuple[Storage, str]:
     """The storage and the folder of a table's files: its own, or the one that the option `path` names."""
     location = handle.all_options.get(FORMAT_TABLE_PATH, "").strip()
-    return elsewhere(handle, location, FORMAT_TABLE_PATH) if location else (handle.storage, handle.root)
+    return resolve_location(handle, location, FORMAT_TABLE_PATH) if location else (handle.storage, handle.root)
 
 
-def elsewhere(handle: TableContext, location: str, option: str) -> tuple[Storage, str]:
+def resolve_location(handle: TableContext, location: str, option: str) -> tuple[Storage, str]:
     """The storage and the path of a location that a table names by an option. Raises `LocationNotAllowed`.
 
     A path, or an URL of the table's own kind of storage, is one of that storage, with its credentials; another URL says its own. Links
@@ -62,7 +62,7 @@ def elsewhere(handle: TableContext, location: str, option: str) -> tuple[Storage
     scheme = _scheme(location)
     root = root.rstrip("/") or "/"
     own = handle.storage if not scheme or scheme == _scheme(handle.root) else storage
-    return storages.confined(own, handle.trusted_place(root)), root
+    return storages.confine(own, handle.trusted_place(root)), root
 
 
 def _scheme(location: str) -> str:
@@ -70,7 +70,7 @@ def _scheme(location: str) -> str:
     return scheme.lower() if colon else ""
 
 
-def told(ground: TableLocation, location: str) -> str:
+def portable_location(ground: TableLocation, location: str) -> str:
     """A location as a table keeps it: the same wherever it is opened from."""
     if _scheme(location):
         return location
@@ -86,21 +86,21 @@ def is_hidden(name: str) -> bool:
 # ---- partitions ------------------------------------------------------------------------------------------------------------------------------
 
 
-def found(handle: TableContext, conditions: Sequence[pl.Expr] = ()) -> list[PartitionFolder]:
+def list_partitions(handle: TableContext, conditions: Sequence[pl.Expr] = ()) -> list[PartitionFolder]:
     """The partitions that satisfy conditions on partition columns, by path; a table without such has one. Folders that fail one are not looked into.
 
     Raises `Corrupt` for a folder whose text is no value of its column.
     """
-    storage, root = place(handle)
+    storage, root = files_location(handle)
     level = [PartitionFolder(directory=root)]
     fields = handle.schema.partition_fields
     for depth, field in enumerate(fields, 1):
-        inside = parallel_map(lambda one: _inside(handle, storage, one, field), level)  # noqa: B023 - each() ends before the next turn
-        level = _chosen([one for some in inside for one in some], fields[:depth], conditions)
+        inside = parallel_map(lambda one: _list_subpartitions(handle, storage, one, field), level)  # noqa: B023 - each() ends before the next turn
+        level = _filter_partitions([one for some in inside for one in some], fields[:depth], conditions)
     return level
 
 
-def _inside(handle: TableContext, storage: Storage, above: PartitionFolder, field: Field) -> list[PartitionFolder]:
+def _list_subpartitions(handle: TableContext, storage: Storage, above: PartitionFolder, field: Field) -> list[PartitionFolder]:
     only_value, null = handle.options.format_table_partition_path_only_value, handle.options.partition_default_name
     made = []
     for one in storage.list(above.directory):
@@ -119,7 +119,7 @@ def _inside(handle: TableContext, storage: Storage, above: PartitionFolder, fiel
     return made
 
 
-def _chosen(level: list[PartitionFolder], fields: Sequence[Field], conditions: Sequence[pl.Expr]) -> list[PartitionFolder]:
+def _filter_partitions(level: list[PartitionFolder], fields: Sequence[Field], conditions: Sequence[pl.Expr]) -> list[PartitionFolder]:
     """Those that satisfy the conditions which need the last of these columns, and no later one."""
     known = {field.name for field in fields}
     asked = [one for one in conditions if fields[-1].name in one.meta.root_names() and set(one.meta.root_names()) <= known]
@@ -143,15 +143,15 @@ def values(level: Sequence[PartitionFolder], fields: Sequence[Field], timestamp_
 
 def files(handle: TableContext, directories: Sequence[str]) -> list[list[Stat]]:
     """The data files of some folders, folders in them included, by path."""
-    storage, _ = place(handle)
+    storage, _ = files_location(handle)
     own = None if handle.layout.hidden else f"{handle.root}/{_SCHEMA}"
-    return parallel_map(lambda directory: _below(storage, directory, own), directories)
+    return parallel_map(lambda directory: _list_files(storage, directory, own), directories)
 
 
-def _below(storage: Storage, directory: str, own: str | None) -> list[Stat]:
+def _list_files(storage: Storage, directory: str, own: str | None) -> list[Stat]:
     made: list[Stat] = []
     for one in storage.list(directory):
         if is_hidden(one.name) or one.path == own:
             continue
-        made += _below(storage, one.path, own) if one.is_dir else [one]
+        made += _list_files(storage, one.path, own) if one.is_dir else [one]
     return made

@@ -45,11 +45,11 @@ FIELDS = (
     Field("metadata_mtime", "TIMESTAMP(3) WITH LOCAL TIME ZONE"),
     Field("metadata", "MAP<STRING, STRING>"),
 )
-_TOLD = ("path", "parent_path", "name", "length", "mtime", "atime")
+_LISTED_COLUMNS = ("path", "parent_path", "name", "length", "mtime", "atime")
 _BATCH = 50_000
 
 
-def place(handle: TableContext) -> tuple[Storage, str, str]:
+def objects_location(handle: TableContext) -> tuple[Storage, str, str]:
     """The storage of the objects, where they lie in it, and the location as the table says it."""
     told = handle.all_options.get(OBJECT_LOCATION, "").strip()
     if not told:
@@ -57,16 +57,16 @@ def place(handle: TableContext) -> tuple[Storage, str, str]:
             f"{handle.name} is an object table without the option {OBJECT_LOCATION}: engines since 1.3 keep such tables in a REST catalog alone",
             feature="object-table",
         )
-    storage, root = listing.elsewhere(handle, told, OBJECT_LOCATION)
+    storage, root = listing.resolve_location(handle, told, OBJECT_LOCATION)
     return storage, root, told.rstrip("/")
 
 
-def listed(handle: TableContext, lists: Lists | None = None) -> Iterator[pl.DataFrame]:
+def list_objects(handle: TableContext, lists: Lists | None = None) -> Iterator[pl.DataFrame]:
     """The objects at the table's location, by path, in frames; one without rows where there are none. Raises `StorageFailed`, `Unsupported`.
 
     `lists`: who lists directories, many together; None: the storage, from here, one after the other.
     """
-    storage, root, told = place(handle)
+    storage, root, told = objects_location(handle)
     known = {field.name for field in FIELDS}
     if odd := [field.name for field in handle.schema.fields if field.name not in known]:
         raise Unsupported(f"{handle.name} has the column {odd[0]!r}, which no listing of objects has", feature="object-table")
@@ -74,7 +74,7 @@ def listed(handle: TableContext, lists: Lists | None = None) -> Iterator[pl.Data
         raise FileMissing(f"there is nothing at {told}, the location of {handle.name}: nothing was refreshed", path=root)
     rows: list[tuple[Any, ...]] = []
     count = 0
-    for one in _below(storage.list if lists is None else _levels(lists, root).__getitem__, root):
+    for one in _walk_files(storage.list if lists is None else _levels(lists, root).__getitem__, root):
         relative = one.path.removeprefix(root).lstrip("/")
         path = f"{told}/{relative}"
         rows.append((path, path.rpartition("/")[0], one.name, one.size_bytes, one.modified_ms, 0))
@@ -85,10 +85,10 @@ def listed(handle: TableContext, lists: Lists | None = None) -> Iterator[pl.Data
         yield _frame(rows, handle)
 
 
-def _below(inside: Callable[[str], list[Stat]], directory: str) -> Iterator[Stat]:
+def _walk_files(inside: Callable[[str], list[Stat]], directory: str) -> Iterator[Stat]:
     for one in inside(directory):
         if one.is_dir:
-            yield from _below(inside, one.path)
+            yield from _walk_files(inside, one.path)
         else:
             yield one
 
@@ -105,18 +105,18 @@ def _levels(lists: Lists, root: str) -> dict[str, list[Stat]]:
 
 def _frame(rows: list[tuple[Any, ...]], handle: TableContext) -> pl.DataFrame:
     schema = polars_schema(FIELDS)
-    plain = {name: pl.Int64() if schema[name] == pl.Datetime("ms", "UTC") else schema[name] for name in _TOLD}
-    frame = cast_columns(pl.DataFrame(rows, schema=plain, orient="row"), {name: schema[name] for name in _TOLD})
-    whole = frame.with_columns(pl.lit(None, schema[field.name]).alias(field.name) for field in FIELDS if field.name not in _TOLD)
+    plain = {name: pl.Int64() if schema[name] == pl.Datetime("ms", "UTC") else schema[name] for name in _LISTED_COLUMNS}
+    frame = cast_columns(pl.DataFrame(rows, schema=plain, orient="row"), {name: schema[name] for name in _LISTED_COLUMNS})
+    whole = frame.with_columns(pl.lit(None, schema[field.name]).alias(field.name) for field in FIELDS if field.name not in _LISTED_COLUMNS)
     return whole.select(col(field.name) for field in handle.schema.fields)
 
 
 # ---- one of them -----------------------------------------------------------------------------------------------------------------------------
 
 
-def opened(handle: TableContext, path: str) -> BinaryIO:
+def open_object(handle: TableContext, path: str) -> BinaryIO:
     """The bytes of one object, named by its `path` or by where it lies below the location. Raises `NotFound`, `InvalidOption`, `StorageFailed`."""
-    storage, root, told = place(handle)
+    storage, root, told = objects_location(handle)
     relative = path.removeprefix(f"{told}/") if path.startswith(f"{told}/") else path
     if not relative or not all(is_plain(part) for part in relative.split("/")):
         raise InvalidOption(f"{path[:200]!r} is no path below {told}, the location of {handle.name}: give a value of its column path", key="path", value=path)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lakekit.world import Runtime
 
 _LEAST_PARQUET_BYTES = 12
-_WIDE = frozenset({"DECIMAL"})
+_WIDE_TYPES = frozenset({"DECIMAL"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ def _lines(handle: TableContext) -> TextOptions:
 def _frame(handle: TableContext, conditions: Sequence[pl.Expr]) -> pl.LazyFrame:
     schema = handle.schema
     unit = handle.options.lakekit_timestamp_unit
-    level = listing.found(handle, conditions)
+    level = listing.list_partitions(handle, conditions)
     parts = []
     told = listing.values(level, schema.partition_fields, unit) if schema.partition_keys and level else pl.DataFrame(height=len(level))
     for at, files in enumerate(listing.files(handle, [one.directory for one in level])):
@@ -81,7 +81,7 @@ def _frame(handle: TableContext, conditions: Sequence[pl.Expr]) -> pl.LazyFrame:
 
 def _scan(handle: TableContext, files: Sequence[Stat]) -> pl.LazyFrame:
     """The columns that files hold, of some files."""
-    storage, _ = listing.place(handle)
+    storage, _ = listing.files_location(handle)
     fields, unit = kinds.held_fields(handle.schema), handle.options.lakekit_timestamp_unit
     paths = [one.path for one in files]
     match kinds.format_of(handle):
@@ -100,8 +100,8 @@ def _parquet(shared: Runtime, storage: Storage, files: Sequence[Stat], fields: S
     looks.remember()
     paths = [one.path for one in files]
     native = [storage.polars(path) for path in paths]
-    wide = any(field.type.holds(_WIDE) for field in fields)  # Polars cannot decode all that other writers make of such columns
-    if None not in native and not (wide and (storage.is_remote or any(parquet.undecodable(_path_or_whole(storage, path), path) for path in paths))):
+    wide = any(field.type.holds(_WIDE_TYPES) for field in fields)  # Polars cannot decode all that other writers make of such columns
+    if None not in native and not (wide and (storage.is_remote or any(parquet.undecodable_columns(_path_or_whole(storage, path), path) for path in paths))):
         return parquet.scan([one or "" for one in native], fields, paths=paths, timestamp_unit=unit, opening=storage.polars_options())
     return parquet.scan_bytes(paths, fields, read=storage.read, timestamp_unit=unit)
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _MOST_OPEN = 200
 """Files that are held open until all are whole; later ones wait in memory, since a process may only open so many."""
 _LEAST_ROWS = 1000
-_STAYS = ErrorHints(grow="")
+_FIXED_COLUMN_HINTS = ErrorHints(grow="")
 """Its columns stay as they are."""
 
 
@@ -58,7 +58,7 @@ def append(handle: TableContext, frame: object, *, cast: bool) -> Commit:
 
 def overwrite(handle: TableContext, frame: object, *, partition: Mapping[str, Any] | None, cast: bool) -> Commit:
     """Replaces a partition, the partitions that the frame has rows of, or, where `dynamic-partition-overwrite` is false or there are none, everything."""
-    static = {} if partition is None else _leading(handle, partition)
+    static = {} if partition is None else _static_values(handle, partition)
     if partition is None and handle.schema.partition_keys and handle.options.dynamic_partition_overwrite:
         return _write(handle, frame, cast=cast, old="written")
     return _write(handle, frame, cast=cast, old="matching", static=static)
@@ -67,18 +67,18 @@ def overwrite(handle: TableContext, frame: object, *, partition: Mapping[str, An
 def drop(handle: TableContext, specs: Sequence[Mapping[str, Any]]) -> Commit:
     """Deletes the files of every partition that matches one of some specs; an empty spec matches all."""
     wanted = [partition_spec(handle, spec) for spec in specs]
-    matching = [one for one in listing.found(handle) if any(_matches(one.values, spec) for spec in wanted)]
+    matching = [one for one in listing.list_partitions(handle) if any(_matches(one.values, spec) for spec in wanted)]
     started = handle.world.elapsed_ms()
     gone = [file.path for files in listing.files(handle, [one.directory for one in matching]) for file in files]
-    listing.place(handle)[0].delete(gone)
-    return _told(handle, [], len(gone), started)
+    listing.files_location(handle)[0].delete(gone)
+    return _commit_result(handle, [], len(gone), started)
 
 
 def _matches(values: Sequence[Any], spec: Mapping[int, Any]) -> bool:
     return all(values[at] == value for at, value in spec.items())
 
 
-def _leading(handle: TableContext, partition: Mapping[str, Any]) -> dict[int, Any]:
+def _static_values(handle: TableContext, partition: Mapping[str, Any]) -> dict[int, Any]:
     """The values of a static partition, by place: of the first partition columns, as the reference asks."""
     if not handle.schema.partition_keys:
         msg = "Format table is not partitioned, static partition values are not allowed. Leave partition out"
@@ -100,21 +100,21 @@ def _write(handle: TableContext, frame: object, *, cast: bool, old: str | None, 
     kinds.check_format(handle)
     started = handle.world.elapsed_ms()
     with _WriteSession(handle) as writing:
-        for rows in row_conversion.batches(frame, handle, cast=cast, remedies=_STAYS):
+        for rows in row_conversion.batches(frame, handle, cast=cast, remedies=_FIXED_COLUMN_HINTS):
             for partition, part in _split(handle, rows):
                 values = partition_values(handle, partition) if handle.schema.partition_keys else ()
                 _check_static(handle, values, static or {})
                 writing.write(values, part)
         writing.finish()
-        gone = _replaced(handle, writing, old, static or {})
+        gone = _paths_to_replace(handle, writing, old, static or {})
         writing.publish()
-    listing.place(handle)[0].delete(gone)
-    return _told(handle, writing.done, len(gone), started)
+    listing.files_location(handle)[0].delete(gone)
+    return _commit_result(handle, writing.done, len(gone), started)
 
 
 def _split(handle: TableContext, rows: pl.DataFrame) -> Iterator[tuple[bytes, pl.DataFrame]]:
     """The rows of each partition, in their order."""
-    found = routes.of(rows, handle)
+    found = routes.encode_partitions(rows, handle)
     for number, partition in enumerate(found.rows):
         yield partition, rows if len(found.rows) == 1 else rows[np.flatnonzero(found.codes == number)]
 
@@ -126,15 +126,15 @@ def _check_static(handle: TableContext, values: Sequence[Any], static: Mapping[i
         raise ValueOutOfRange(f"a row lies in another partition of {handle.name} than {wanted}, which is overwritten. Leave it out", column=names[min(static)])
 
 
-def _replaced(handle: TableContext, writing: _WriteSession, old: str | None, static: Mapping[int, Any]) -> list[str]:
+def _paths_to_replace(handle: TableContext, writing: _WriteSession, old: str | None, static: Mapping[int, Any]) -> list[str]:
     """The files that go."""
     if old is None:
         return []
-    matching = list(writing.folders) if old == "written" else [one.directory for one in listing.found(handle) if _matches(one.values, static)]
+    matching = list(writing.folders) if old == "written" else [one.directory for one in listing.list_partitions(handle) if _matches(one.values, static)]
     return [file.path for files in listing.files(handle, matching) for file in files]
 
 
-def _told(handle: TableContext, done: Sequence[_OpenTextFile], removed: int, started: float) -> Commit:
+def _commit_result(handle: TableContext, done: Sequence[_OpenTextFile], removed: int, started: float) -> Commit:
     return Commit(
         table=handle.name,
         snapshot_ids=(),
@@ -179,7 +179,7 @@ class _WriteSession:
 
     def __init__(self, handle: TableContext) -> None:
         self.handle = handle
-        self.storage, self.root = listing.place(handle)
+        self.storage, self.root = listing.files_location(handle)
         self.format_name = kinds.format_of(handle)
         self.fields = kinds.held_fields(handle.schema)
         self.how = encoding(handle)
@@ -293,5 +293,5 @@ def _extension(handle: TableContext) -> str:
     chosen = encoding(handle).compression
     if name not in kinds.TEXTS:
         return extension(handle.options, name, chosen)
-    ending = compression.EXTENSIONS[compression.known(chosen)]
+    ending = compression.EXTENSIONS[compression.normalize_compression(chosen)]
     return f"{name}.{ending}" if ending else name

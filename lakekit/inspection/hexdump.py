@@ -58,7 +58,7 @@ class Hex:
     @property
     def marks(self) -> pl.DataFrame:
         """One row a field: offset and length in bytes, its name, its value as text, and the section of the format's description."""
-        rows = [(mark.offset, mark.length, mark.field, draw.told(mark.value), mark.section) for mark in self.found]
+        rows = [(mark.offset, mark.length, mark.field, draw.format_value(mark.value), mark.section) for mark in self.found]
         if self.error is not None:
             at = len(self.data) if self.error_at is None else self.error_at
             rows.insert(sum(row[0] < at for row in rows), (at, 0, "error", str(self.error), ""))
@@ -88,7 +88,7 @@ class Hex:
             hexdump_formats.mark_block(region, marks, self.fields)
         except LakekitError as wrong:
             error = wrong
-        return _made(f"{self.name} block at {wanted}", None, self.format, region.block.data, marks, error)
+        return _build_hex(f"{self.name} block at {wanted}", None, self.format, region.block.data, marks, error)
 
     def __hash__(self) -> int:
         return hash((self.name, self.path, self.format, self.data))
@@ -145,8 +145,8 @@ def hex(  # noqa: A001 - the name of a contract
             msg = f"{path}: {there.size_bytes} bytes; at most {MAX_BYTES} are shown one by one. lk.hex(data, format=…) takes a part of them, as bytes"
             raise LimitExceeded(msg, path=path)
         data = storage.read(path)
-    short, how, argument = hexdump_formats.named(hexdump_formats.recognized(data, path or "") if format is None else format)
-    fields, types = _known(path, storage_options)
+    short, how, argument = hexdump_formats.parse_format_argument(hexdump_formats.detect_format(data, path or "") if format is None else format)
+    fields, types = _read_table_types(path, storage_options)
     marks = SpanRecorder(section=how.section)
     regions: dict[int, Region] = {}
     error: LakekitError | None = None
@@ -154,13 +154,13 @@ def hex(  # noqa: A001 - the name of a contract
         how.walk(WalkRequest(data=data, marks=marks, argument=argument, fields=fields, types=types, regions=regions, path=path))
     except (Corrupt, Unsupported) as wrong:
         error = wrong
-    found = _made(name, path, short, data, marks, error)
+    found = _build_hex(name, path, short, data, marks, error)
     return Hex(
         name=name, path=path, format=short, data=data, found=found.found, error=error, error_at=found.error_at, regions=FrozenDict(regions), fields=fields
     )
 
 
-def _made(name: str, path: str | None, short: str, data: bytes, marks: SpanRecorder, error: LakekitError | None) -> Hex:
+def _build_hex(name: str, path: str | None, short: str, data: bytes, marks: SpanRecorder, error: LakekitError | None) -> Hex:
     found = leaves(marks.found, len(data))
     at = marks.wrong_at
     if at is None and isinstance(error, Corrupt):
@@ -170,7 +170,7 @@ def _made(name: str, path: str | None, short: str, data: bytes, marks: SpanRecor
     return Hex(name=name, path=path, format=short, data=data, found=tuple(found), error=error, error_at=None if at is None else min(max(at, 0), len(data)))
 
 
-def _known(path: str | None, storage_options: Mapping[str, Any] | None) -> tuple[Mapping[str, Sequence[Field]], Mapping[str, DataType]]:
+def _read_table_types(path: str | None, storage_options: Mapping[str, Any] | None) -> tuple[Mapping[str, Sequence[Field]], Mapping[str, DataType]]:
     """What the table around a file knows of the rows in it: partitions, keys, columns. Nothing for a file that lies alone."""
     pieces = (path or "").split("/")
     for depth in range(2, min(len(pieces), _DEEPEST)):

@@ -77,7 +77,7 @@ class HexFormat(NamedTuple):
     walk: Walk
 
 
-def recognized(data: bytes, name: str) -> str:
+def detect_format(data: bytes, name: str) -> str:
     """The format of a file's bytes; `name` is the file's path, "" where it has none. Raises `InvalidOption` where nobody can tell."""
     file = name.rpartition("/")[2]
     for magic, found in _MAGICS.items():
@@ -268,13 +268,13 @@ def mark_row(data: bytes, marks: SpanRecorder, fields: Sequence[Field] | None) -
 def _type(asked: WalkRequest, *roots: str) -> DataType:
     if not asked.argument:
         raise InvalidOption(f"the bytes do not say their type: format='… : {roots[0]}<…>' says it", key="format", value=None)
-    found = _parsed(asked.argument)
+    found = _parse_type(asked.argument)
     if found.root not in roots:
         raise InvalidOption(f"{asked.argument} is no {' or '.join(roots)}", key="format", value=asked.argument)
     return found
 
 
-def _parsed(text: str) -> DataType:
+def _parse_type(text: str) -> DataType:
     """A type as it stands behind the colon: what is wrong with it is wrong with `format=`, not with the file."""
     try:
         return parse(text)
@@ -304,7 +304,7 @@ def _map(asked: WalkRequest) -> None:
 
 def _index(kind: str) -> Walk:
     def walk(asked: WalkRequest) -> None:
-        plugins.load("file_index", kind).walk(Cursor(asked.data, marks=asked.marks), _parsed(asked.argument) if asked.argument else None)
+        plugins.load("file_index", kind).walk(Cursor(asked.data, marks=asked.marks), _parse_type(asked.argument) if asked.argument else None)
 
     return walk
 
@@ -410,7 +410,7 @@ FORMATS: dict[str, HexFormat] = {
 """What `lk.hex` knows, by the name that its `format=` takes."""
 
 
-def named(asked: str) -> tuple[str, HexFormat, str]:
+def parse_format_argument(asked: str) -> tuple[str, HexFormat, str]:
     """(name, format, what stands behind the colon) of a `format=`; a type of Paimon alone is a row, an array or a map of it. Raises `InvalidOption`."""
     name, _, argument = (piece.strip() for piece in asked.partition(":"))
     if name in FORMATS:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from lakekit.draw import level_layout, levels, manifests, timeline
-from lakekit.draw.html_page import HtmlPage, PagePane, SnapshotView, clickable, page, section
+from lakekit.draw.html_page import HtmlPage, PagePane, SnapshotView, add_click_targets, page, section
 from lakekit.draw.humanize import format_size, plural
 from lakekit.draw.shapes import WIDTH, Rect
 from lakekit.errors import StorageFailed
@@ -48,10 +48,10 @@ def page_of(table: Table, *, snapshots: int = SNAPSHOTS, letters: int = LETTERS)
         spent += len(section(moments[-1]))
     return page(
         HtmlPage(
-            name=history.called(table),
+            name=history.display_name(table),
             facts=_facts(table),
-            opening=history.opening(table),
-            timeline=timeline.drawing(found, timeline.place(found)),
+            opening=history.format_open_call(table),
+            timeline=timeline.drawing(found, timeline.lay_out(found)),
             moments=tuple(moments),
             snapshot_count=len(found.marks),
         )
@@ -100,7 +100,7 @@ def _moment(table: Table, mark: SnapshotMark) -> SnapshotView:
     return SnapshotView(
         snapshot_id=mark.id,
         heading=timeline.hint(mark),
-        code=history.reading(table, mark),
+        code=history.format_read_call(table, mark),
         at=repr(mark.tags[0] if mark.life == "tag" else mark.id),
         manifests=tree,
         buckets=buckets,
@@ -127,15 +127,15 @@ def _tree(table: Table, snapshot_id: int) -> PagePane:
             round=3,
         )
         for row in placed.rows
-        if row.key and not row.key.startswith(manifests.MORE)
+        if row.key and not row.key.startswith(manifests.MORE_PREFIX)
     ]
-    return PagePane(heading="manifests", drawing=clickable(drawing, rows))
+    return PagePane(heading="manifests", drawing=add_click_targets(drawing, rows))
 
 
 def _buckets(table: Table, snapshot_id: int, details: dict[str, str]) -> tuple[tuple[PagePane, ...], str]:
     """The levels of each bucket, the largest ones where there are too many, and what was left out, in words."""
-    files, changes = picture.every_file(table, snapshot_id), picture.changed(table, snapshot_id)
-    every = picture.places(files)
+    files, changes = picture.read_live_files(table, snapshot_id), picture.read_snapshot_changes(table, snapshot_id)
+    every = picture.list_buckets(files)
     largest = files.group_by("partition", "bucket").agg(pl.col("size_bytes").sum()).sort("size_bytes", "partition", "bucket", descending=True)
     drawn = {*largest.head(BUCKETS).select("partition", "bucket").rows()}
     panes = tuple(_bucket(table, snapshot_id, files, changes, place, details) for place in every if (place.partition, place.bucket) in drawn)
@@ -166,4 +166,4 @@ def _bucket(table: Table, at: int, files: pl.DataFrame, changes: SnapshotChanges
         )
         for box in found.boxes
     ]
-    return PagePane(heading=heading, drawing=clickable(levels.drawing(found), boxes))
+    return PagePane(heading=heading, drawing=add_click_targets(levels.drawing(found), boxes))

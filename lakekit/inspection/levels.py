@@ -31,7 +31,7 @@ from lakekit.draw.humanize import format_cell
 from lakekit.draw.level_layout import BucketState, LevelFile, in_order_of_writing
 from lakekit.errors import InvalidOption, NotFound
 from lakekit.format.polars_types import polars_schema
-from lakekit.inspection.timeline import at_of, opening, snapshot_of
+from lakekit.inspection.timeline import at_of, format_open_call, snapshot_of
 from lakekit.metadata import manifest_reader
 from lakekit.model import partition
 from lakekit.model.manifest_entries import ADD
@@ -88,12 +88,12 @@ class SnapshotChanges:
     added: pl.DataFrame
 
 
-def every_file(table: Table, snapshot_id: int) -> pl.DataFrame:
+def read_live_files(table: Table, snapshot_id: int) -> pl.DataFrame:
     """The live files of a snapshot, those that wait for compaction too; none without a snapshot (0). Raises `SnapshotNotFound`."""
     return table.files(at=at_of(table, snapshot_id)) if snapshot_id else table.files().clear()
 
 
-def changed(table: Table, snapshot_id: int) -> SnapshotChanges:
+def read_snapshot_changes(table: Table, snapshot_id: int) -> SnapshotChanges:
     """The files that a snapshot's commit added and removed. A file that moved to another level is both."""
     handle = table.handle()
     if not snapshot_id:
@@ -109,10 +109,10 @@ def changed(table: Table, snapshot_id: int) -> SnapshotChanges:
 def _frame(table: Table, found: ManifestEntries) -> pl.DataFrame:
     """Manifest entries with the columns that facts are made of."""
     known = [name for name in ("partition", "bucket", *_FACTS, "min_key", "max_key") if name != "deleted_row_count"]
-    return frames.described(table.handle(), found, known).with_columns(pl.lit(0, pl.Int64).alias("deleted_row_count"))
+    return frames.describe_entries(table.handle(), found, known).with_columns(pl.lit(0, pl.Int64).alias("deleted_row_count"))
 
 
-def places(files: pl.DataFrame) -> list[BucketLocation]:
+def list_buckets(files: pl.DataFrame) -> list[BucketLocation]:
     """The buckets that have files, in order."""
     found = files.select("partition", "bucket").unique().sort("partition", "bucket")
     return [BucketLocation(partition=partition, bucket=bucket) for partition, bucket in found.rows()]
@@ -120,14 +120,14 @@ def places(files: pl.DataFrame) -> list[BucketLocation]:
 
 def state_of(snapshot_id: int | None, files: pl.DataFrame, changes: SnapshotChanges | None, place: BucketLocation, *, is_append: bool) -> BucketState:
     """One bucket of a snapshot, and what its commit changed there."""
-    living = _facts(_of(files, place), is_append=is_append)
+    living = _facts(_files_of_bucket(files, place), is_append=is_append)
     if changes is None:
         return BucketState(snapshot_id=snapshot_id, files=living)
-    added = frozenset(_of(changes.added, place)["file_name"].to_list())
-    return BucketState(snapshot_id=snapshot_id, files=living, added=added, removed=_facts(_of(changes.removed, place), is_append=is_append))
+    added = frozenset(_files_of_bucket(changes.added, place)["file_name"].to_list())
+    return BucketState(snapshot_id=snapshot_id, files=living, added=added, removed=_facts(_files_of_bucket(changes.removed, place), is_append=is_append))
 
 
-def _of(files: pl.DataFrame, place: BucketLocation) -> pl.DataFrame:
+def _files_of_bucket(files: pl.DataFrame, place: BucketLocation) -> pl.DataFrame:
     return files.filter((pl.col("partition") == place.partition) & (pl.col("bucket") == place.bucket))
 
 
@@ -139,9 +139,9 @@ def _facts(files: pl.DataFrame, *, is_append: bool) -> tuple[LevelFile, ...]:
         if (ordered["min_sequence_number"] <= ordered["max_sequence_number"].shift(1)).any():
             ordered = files.sort("creation_time", "min_sequence_number", "file_name", nulls_last=True)
         nothing: list[Key | None] = [None] * files.height
-        return in_order_of_writing(_made(ordered, nothing, nothing))
+        return in_order_of_writing(_build_level_files(ordered, nothing, nothing))
     ordered = files.sort("max_sequence_number", "min_sequence_number", "file_name", descending=[True, True, False])
-    return _made(ordered, *(_keys(ordered[name]) for name in ("min_key", "max_key")))
+    return _build_level_files(ordered, *(_keys(ordered[name]) for name in ("min_key", "max_key")))
 
 
 def _keys(bounds: pl.Series) -> list[Key | None]:
@@ -149,7 +149,7 @@ def _keys(bounds: pl.Series) -> list[Key | None]:
     return [key if known else None for key, known in zip(bounds.struct.unnest().rows(), bounds.is_not_null().to_list(), strict=True)]
 
 
-def _made(files: pl.DataFrame, low: Sequence[Key | None], high: Sequence[Key | None]) -> tuple[LevelFile, ...]:
+def _build_level_files(files: pl.DataFrame, low: Sequence[Key | None], high: Sequence[Key | None]) -> tuple[LevelFile, ...]:
     facts = files.select(cols(_FACTS)).rows()
     return tuple(
         LevelFile(
@@ -192,7 +192,7 @@ def planned_files(table: Table, condition: pl.Expr | None, at: int | str | datet
     Raises what a scan raises, and Polars' own error for a column that does not exist.
     """
     made = table_scan.scan(table.handle(), at)
-    asked = planner.ANYWHERE
+    asked = planner.NO_FILTER
     if condition is not None:
         asked, _ = lazy.condition_of(lazy.filters_of(condition, made.schema()), made.handle.schema)
     found = made.plans(asked)
@@ -246,12 +246,12 @@ def _parts(text: str) -> list[str]:
 def _value(field: Field, text: str) -> Any:
     """A value of a column as it is typed."""
     try:
-        return _parsed(field.type, text)
+        return _parse_literal(field.type, text)
     except (ValueError, InvalidOperation, OverflowError):
         raise InvalidOption(f"{text!r} is no {field.type.as_nullable()}, which key column {field.name} holds", key="probe", value=text) from None
 
 
-def _parsed(t: DataType, text: str) -> Any:
+def _parse_literal(t: DataType, text: str) -> Any:
     if t.root in STRINGS:
         return text
     if t.root in INTEGERS:
@@ -263,7 +263,7 @@ def _parsed(t: DataType, text: str) -> Any:
         return bytes.fromhex(text.removeprefix("0x"))
     match t.root:
         case "BOOLEAN":
-            return _true_or_false(text)
+            return _parse_bool(text)
         case "FLOAT":
             return pa.scalar(float(text), pa.float32()).as_py()
         case "DOUBLE":
@@ -284,7 +284,7 @@ def _parsed(t: DataType, text: str) -> Any:
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 
-def _true_or_false(text: str) -> bool:
+def _parse_bool(text: str) -> bool:
     if text.lower() not in ("true", "false"):
         raise ValueError
     return text.lower() == "true"
@@ -305,11 +305,11 @@ def file_frame(table: Table, name: str, snapshot_id: int) -> pl.LazyFrame:
     """The rows of one data file of a snapshot as they lie: columns, then `_SEQUENCE_NUMBER`, `_row_kind`, `_level`, `_file`. Raises `NotFound`."""
     at = at_of(table, snapshot_id)
     made = table_scan.scan(table.handle(), at, raw=True)
-    found = planner.plan_raw_files(made.handle, time_travel.locate(made.handle, at), planner.ANYWHERE)
+    found = planner.plan_raw_files(made.handle, time_travel.locate(made.handle, at), planner.NO_FILTER)
     here = np.flatnonzero(np.asarray(pc.equal(found.entries.column("file_name"), name)))
     if not len(here):
         raise NotFound(f"snapshot {snapshot_id} of {table.name} has no data file {name}: t.files(at={at!r}) lists those it has", name=name)
-    return lazy_frames.stored(replace(found, raw=here), made.fields)
+    return lazy_frames.scan_stored_versions(replace(found, raw=here), made.fields)
 
 
 def bucket_frame(table: Table, place: BucketLocation, snapshot_id: int) -> pl.LazyFrame:
@@ -327,12 +327,12 @@ def bucket_frame(table: Table, place: BucketLocation, snapshot_id: int) -> pl.La
 
 def file_code(table: Table, name: str, at: int | str | None) -> str:
     """The Python that gives the rows of `file_frame`."""
-    return f'{opening(table)}.scan(at={at!r}, raw=True).filter(pl.col("_file") == {name!r})'
+    return f'{format_open_call(table)}.scan(at={at!r}, raw=True).filter(pl.col("_file") == {name!r})'
 
 
 def bucket_code(table: Table, place: BucketLocation, at: int | str | None, keys: Sequence[Field], default_name: str) -> str:
     """The Python that gives the rows of `bucket_frame`. By what `t.partitions()` says of the partition where its values have no literal."""
-    opened, when = opening(table), "" if at is None else f"at={at!r}"
+    opened, when = format_open_call(table), "" if at is None else f"at={at!r}"
     scanned = f"{opened}.with_options({{'scan.bucket': '{place.bucket}'}}).scan({when})"
     if not keys:
         return scanned

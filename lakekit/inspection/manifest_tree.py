@@ -21,7 +21,7 @@ from lakekit.data_file import paths
 from lakekit.draw.humanize import format_cell
 from lakekit.draw.manifests import EntryFact, IndexFact, ListFact, ManifestFact, ManifestTree
 from lakekit.errors import InvalidOption
-from lakekit.inspection.timeline import at_of, called, condition, snapshot_of
+from lakekit.inspection.timeline import at_of, condition, display_name, snapshot_of
 from lakekit.metadata import manifest_reader as manifest_files
 from lakekit.predicate import columns, conjuncts
 from lakekit.read import bounds, lazy, table_scan, time_travel
@@ -81,8 +81,8 @@ class TreeFilter:
 
     def fates(self, live: Files) -> Callable[[str, str, int], str]:
         """What is done with an entry's file, given its kind, name and level, where these files are live: read, or why not."""
-        read, visible = self.chosen, _chosen(self.scan, [])
-        kept = [read] if len(self.filters) == 1 else [_chosen(self.scan, [one]) for one in self.filters]
+        read, visible = self.chosen, _plan_files(self.scan, [])
+        kept = [read] if len(self.filters) == 1 else [_plan_files(self.scan, [one]) for one in self.filters]
         alone = [(", ".join(sorted(set(one.expr.meta.root_names()))), files) for one, files in zip(self.filters, kept, strict=True)]
 
         def fate(kind: str, name: str, level: int) -> str:
@@ -101,25 +101,25 @@ class TreeFilter:
         return fate
 
 
-def _chosen(asked: TableScan, filters: Sequence[FilterExpr]) -> Files:
+def _plan_files(asked: TableScan, filters: Sequence[FilterExpr]) -> Files:
     """The files of the scan's own branch that are read under some conjuncts."""
     condition_, _ = lazy.condition_of(filters, asked.handle.schema)
     plans = [plan for plan in asked.plans(condition_) if plan.handle.branch == asked.handle.branch]
-    return {one for plan in plans for one in _named(plan.entries.take(plan.chosen))}
+    return {one for plan in plans for one in _file_keys(plan.entries.take(plan.chosen))}
 
 
-def _named(entries_: ManifestEntries) -> Files:
+def _file_keys(entries_: ManifestEntries) -> Files:
     return set(zip(entries_.column("file_name").to_pylist(), entries_.column("level").to_pylist(), strict=True))
 
 
-def where_of(table: Table, snapshot_id: int, text: str) -> TreeFilter | None:
+def parse_tree_filter(table: Table, snapshot_id: int, text: str) -> TreeFilter | None:
     """The filter of a text at a snapshot; None without one. Raises what the text, its columns and the table deserve."""
     asked = condition(table, text)
     if asked is None:
         return None
     made = table_scan.scan(table.handle(), at_of(table, snapshot_id))
     filters = lazy.filters_of(asked, made.schema())
-    return TreeFilter(text=text.strip(), scan=made, filters=filters, chosen=_chosen(made, filters))
+    return TreeFilter(text=text.strip(), scan=made, filters=filters, chosen=_plan_files(made, filters))
 
 
 # ---- manifests ------------------------------------------------------------------------------------------------------------------------------
@@ -128,13 +128,13 @@ def where_of(table: Table, snapshot_id: int, text: str) -> TreeFilter | None:
 def tree(table: Table, snapshot_id: int, where: TreeFilter | None = None) -> ManifestTree:
     """What a snapshot is made of; with a filter, which manifests it skips. No snapshot (0): an empty tree. Raises `SnapshotNotFound`."""
     if not snapshot_id:
-        return ManifestTree(table=called(table), snapshot_id=0, lists=())
-    handle, snapshot = _at(table, snapshot_id)
+        return ManifestTree(table=display_name(table), snapshot_id=0, lists=())
+    handle, snapshot = _load_snapshot(table, snapshot_id)
     named = {"base": snapshot.base_manifest_list, "delta": snapshot.delta_manifest_list, "changelog": snapshot.changelog_manifest_list}
     lists = tuple(_list(handle, snapshot, which, name, where) for which in LISTS if (name := named[which]) is not None)
     indexes, gone = _indexes(handle, snapshot)
     return ManifestTree(
-        table=called(table),
+        table=display_name(table),
         snapshot_id=snapshot.id,
         kind=snapshot.commit_kind,
         lists=lists,
@@ -146,7 +146,7 @@ def tree(table: Table, snapshot_id: int, where: TreeFilter | None = None) -> Man
     )
 
 
-def _at(table: Table, snapshot_id: int) -> tuple[TableContext, Snapshot]:
+def _load_snapshot(table: Table, snapshot_id: int) -> tuple[TableContext, Snapshot]:
     """The table and a snapshot of it, with the schema that was in force then."""
     handle = table.handle()
     snapshot = snapshot_of(handle, snapshot_id)
@@ -167,7 +167,7 @@ def _list(handle: TableContext, snapshot: Snapshot, which: Which, name: str, whe
             added=m.num_added_files,
             removed=m.num_deleted_files,
             schema_id=m.schema_id,
-            partitions=_between(low[at], high[at]),
+            partitions=_format_range(low[at], high[at]),
             buckets=None if m.min_bucket is None or m.max_bucket is None else (m.min_bucket, m.max_bucket),
             levels=None if m.min_level is None or m.max_level is None else (m.min_level, m.max_level),
             skipped=skipped[at],
@@ -204,7 +204,7 @@ def _structs(fields: Sequence[Field], rows: list[bytes]) -> list[dict[str, Any]]
     return frames.structs(fields, pa.array(rows, pa.binary())).to_list()
 
 
-def _between(low: dict[str, Any], high: dict[str, Any]) -> str:
+def _format_range(low: dict[str, Any], high: dict[str, Any]) -> str:
     """`dt 2024-01-01 .. 2024-03-31, hr 8`."""
     ends = {name: [("null" if end[name] is None else format_cell(end[name])) for end in (low, high)] for name in low}
     return ", ".join(f"{name} {first}" + ("" if first == last else f" .. {last}") for name, (first, last) in ends.items())
@@ -233,12 +233,12 @@ ENTRY = (
 
 def entries(table: Table, name: str, at: int) -> pl.DataFrame:
     """The entries of one manifest of a snapshot, ADD and DELETE, in their order. Raises `InvalidOption` where the snapshot has no such manifest."""
-    handle, snapshot = _at(table, at)
-    found = manifest_files.read_entries(handle, [_listed(handle, snapshot, name)[0]])
-    return frames.described(handle, found, ENTRY)
+    handle, snapshot = _load_snapshot(table, at)
+    found = manifest_files.read_entries(handle, [_find_manifest(handle, snapshot, name)[0]])
+    return frames.describe_entries(handle, found, ENTRY)
 
 
-def _listed(handle: TableContext, snapshot: Snapshot, name: str) -> tuple[ManifestFileMeta, Which]:
+def _find_manifest(handle: TableContext, snapshot: Snapshot, name: str) -> tuple[ManifestFileMeta, Which]:
     """A manifest of a snapshot by its name, and the list that has it."""
     known: dict[str, tuple[ManifestFileMeta, Which]] = {}
     for which in reversed(LISTS):
@@ -275,10 +275,10 @@ def entry_facts(table: Table, name: str, at: int, where: TreeFilter | None = Non
 def _fate_of(table: Table, name: str, at: int, where: TreeFilter | None) -> Callable[[str, str, int], str]:
     if where is None:
         return lambda *_: ""
-    handle, snapshot = _at(table, at)
-    if _listed(handle, snapshot, name)[1] == "changelog":
+    handle, snapshot = _load_snapshot(table, at)
+    if _find_manifest(handle, snapshot, name)[1] == "changelog":
         return lambda *_: "read by changes only"
-    return where.fates(_named(frames.live(handle, snapshot)))
+    return where.fates(_file_keys(frames.live_entries(handle, snapshot)))
 
 
 def _key(values: dict[str, Any] | None) -> str:

@@ -31,7 +31,7 @@ class FileLocation:
     bucket: int
 
 
-def standing_of(table: Table, snapshot_id: int, name: str) -> FileLocation | None:
+def locate_file(table: Table, snapshot_id: int, name: str) -> FileLocation | None:
     """Where the file of that name stands, None where the snapshot has none. Reads manifests, the newest first, until one adds it.
 
     Raises `SnapshotNotFound`.

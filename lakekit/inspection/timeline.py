@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from lakekit.draw.humanize import printable
+from lakekit.draw.humanize import escape_controls
 from lakekit.draw.timeline import FileCounts, History, SnapshotMark
 from lakekit.errors import LakekitError, SnapshotNotFound
 from lakekit.format.polars_types import polars_schema
@@ -49,7 +49,7 @@ def history(table: Table) -> History:
     for snapshot in snapshot_files.all(handle):
         found[snapshot.id] = _mark(snapshot, tuple(named.get(snapshot.id, ())), "")
     marks = tuple(found[number] for number in sorted(found))
-    return History(table=called(table), marks=marks, newest_schema_id=handle.newest_schema_id)
+    return History(table=display_name(table), marks=marks, newest_schema_id=handle.newest_schema_id)
 
 
 def _mark(snapshot: Snapshot, tags: tuple[str, ...], life: str) -> SnapshotMark:
@@ -68,12 +68,12 @@ def _mark(snapshot: Snapshot, tags: tuple[str, ...], life: str) -> SnapshotMark:
     )
 
 
-def called(table: Table) -> str:
+def display_name(table: Table) -> str:
     """What pictures call a table: its name, and its branch."""
     return table.name if table.branch_name is None else f"{table.name} on branch {table.branch_name}"
 
 
-def opening(table: Table) -> str:
+def format_open_call(table: Table) -> str:
     """The Python that opens the table again; what the storage was given stays unsaid."""
     said = [repr(table.location)]
     if table.branch_name is not None:
@@ -83,17 +83,17 @@ def opening(table: Table) -> str:
     return f"lk.open({', '.join(said)})"
 
 
-def reading(table: Table, mark: SnapshotMark | None) -> str:
+def format_read_call(table: Table, mark: SnapshotMark | None) -> str:
     """The Python that reads the table as of a mark: an expired snapshot by its tag, or only the changes that were kept of it. Without one, its snapshots."""
     if mark is None:
-        return f"{opening(table)}.snapshots()"
+        return f"{format_open_call(table)}.snapshots()"
     if mark.life == "changelog":
-        return f"{opening(table)}.changes(since={mark.id - 1}, until={mark.id})"
-    return f"{opening(table)}.scan(at={(mark.tags[0] if mark.life else mark.id)!r})"
+        return f"{format_open_call(table)}.changes(since={mark.id - 1}, until={mark.id})"
+    return f"{format_open_call(table)}.scan(at={(mark.tags[0] if mark.life else mark.id)!r})"
 
 
 def rows_of(table: Table, mark: SnapshotMark | None) -> pl.DataFrame | pl.LazyFrame:
-    """What `reading` says, as a frame: the rows as of a mark, or the changes that were kept of it; without one what `t.snapshots()` says."""
+    """What `format_read_call` says, as a frame: the rows as of a mark, or the changes that were kept of it; without one what `t.snapshots()` says."""
     if mark is None:
         return table.snapshots()
     if mark.life == "changelog":
@@ -152,7 +152,7 @@ def condition(table: Table, text: str) -> pl.Expr | None:
         return None
     handle = table.handle()
     schema = polars_schema(handle.schema.fields)
-    found = user_expressions.fitted(name_exactly(chosen.condition(text, key="filter"), schema), text, schema)
+    found = user_expressions.fit_condition(name_exactly(chosen.condition(text, key="filter"), schema), text, schema)
     user_expressions.check_times(found, schema, f"the filter {text.strip()!r} of {handle.name}")
     return found
 
@@ -160,7 +160,7 @@ def condition(table: Table, text: str) -> pl.Expr | None:
 def first_line(error: Exception) -> str:
     """What a front end says of an error, on one line."""
     said = str(error).strip()
-    return printable(said.splitlines()[0]) if said else type(error).__name__
+    return escape_controls(said.splitlines()[0]) if said else type(error).__name__
 
 
 REFUSED = (LakekitError, pl.exceptions.PolarsError)

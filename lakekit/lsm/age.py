@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lakekit.lsm.numpy_columns import Bools, Ints
     from lakekit.lsm.rule import MergeSpec
 
-from lakekit.lsm.numpy_columns import RETRACT_BIT, comparable
+from lakekit.lsm.numpy_columns import RETRACT_BIT, to_comparable
 
 SEQUENCE: Final = "_SEQUENCE_NUMBER"
 KIND: Final = "_VALUE_KIND"
@@ -26,7 +26,7 @@ KIND: Final = "_VALUE_KIND"
 
 def ranks(section: pl.DataFrame, rule: MergeSpec) -> list[Ints]:
     """What versions of a key are compared by, most significant first: arrays whose order is the order of age, without the last word on ties."""
-    found = [comparable(section[name], descending=rule.descending, as_sequence=True) for name in rule.sequence_fields]
+    found = [to_comparable(section[name], descending=rule.descending, as_sequence=True) for name in rule.sequence_fields]
     if SEQUENCE in section.columns:
         found.append(section[SEQUENCE].to_numpy())
     return found

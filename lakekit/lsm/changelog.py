@@ -32,26 +32,26 @@ def changelog_between(before: pl.DataFrame, after: pl.DataFrame, numbers: tuple[
     """The changelog between two states, each row with its own sequence number: all rows of `before` that are told, then all of `after`.
 
     Both frames have the same columns, `_VALUE_KIND` among them, and at most one row a key; `numbers` are the numbers, below `count`, of their keys.
-    `compared`: the columns that must differ for a change to be told; None: every change is.
+    `select_compared_fields`: the columns that must differ for a change to be told; None: every change is.
     """
-    was, now = _places(before, numbers[0], count), _places(after, numbers[1], count)
+    was, now = _rows_by_key(before, numbers[0], count), _rows_by_key(after, numbers[1], count)
     gone, new, both = (was >= 0) & (now < 0), (was < 0) & (now >= 0), (was >= 0) & (now >= 0)
     keys = np.flatnonzero(both)
     if compared is not None and len(keys):
         keys = keys[_differ(before[was[keys]], after[now[keys]], compared)]
     old = [(was[gone], RowKind.DELETE), (was[keys], RowKind.UPDATE_BEFORE)]
     fresh = [(now[new], RowKind.INSERT), (now[keys], RowKind.UPDATE_AFTER)]
-    return pl.concat([_told(before, old), _told(after, fresh)])
+    return pl.concat([_assign_kinds(before, old), _assign_kinds(after, fresh)])
 
 
-def _places(rows: pl.DataFrame, numbers: Ints, count: int) -> Ints:
+def _rows_by_key(rows: pl.DataFrame, numbers: Ints, count: int) -> Ints:
     """The row of each key; -1 where it has none, or one that takes something away."""
     found = np.full(count, -1, np.int64)
     found[numbers] = np.where(age.retracts(rows), -1, np.arange(rows.height))
     return found
 
 
-def _told(rows: pl.DataFrame, parts: Sequence[tuple[Ints, RowKind]]) -> pl.DataFrame:
+def _assign_kinds(rows: pl.DataFrame, parts: Sequence[tuple[Ints, RowKind]]) -> pl.DataFrame:
     """Some rows, under the kinds that a changelog gives them, in their own order."""
     places = np.concatenate([places for places, _ in parts])
     kinds = np.concatenate([np.full(len(places), kind, np.int8) for places, kind in parts])
@@ -59,7 +59,7 @@ def _told(rows: pl.DataFrame, parts: Sequence[tuple[Ints, RowKind]]) -> pl.DataF
     return rows[places[order]].with_columns(pl.Series(age.KIND, kinds[order]))
 
 
-def compared(fields: Sequence[Field], *, deduplicated: bool, ignored: Sequence[str]) -> tuple[Field, ...] | None:
+def select_compared_fields(fields: Sequence[Field], *, deduplicated: bool, ignored: Sequence[str]) -> tuple[Field, ...] | None:
     """The columns to compare, from the options `changelog-producer.row-deduplicate` and `-ignore-fields`; None: nothing is compared."""
     return tuple(field for field in fields if field.name not in ignored) if deduplicated else None
 
@@ -69,23 +69,23 @@ def _differ(before: pl.DataFrame, after: pl.DataFrame, fields: Sequence[Field]) 
     found = np.zeros(before.height, bool)
     for field in fields:
         sides = pl.DataFrame({"before": before[field.name], "after": after[field.name]})
-        unlike = in_order(pl.col("before"), field.type).ne_missing(in_order(pl.col("after"), field.type))
+        unlike = sort_map_entries(pl.col("before"), field.type).ne_missing(sort_map_entries(pl.col("after"), field.type))
         if field.type.root in ("FLOAT", "DOUBLE"):
             unlike |= pl.col("before").is_nan().fill_null(value=False)
         found |= sides.select(unlike).to_series().to_numpy()
     return found
 
 
-def in_order(column: pl.Expr, t: DataType) -> pl.Expr:
+def sort_map_entries(column: pl.Expr, t: DataType) -> pl.Expr:
     """Values of which equal ones compare equal: the entries of a map have no order of their own."""
     if not t.holds(MAPS):
         return column
     match t.root:
         case "MAP" | "MULTISET":
-            value = in_order(pl.element().struct.field("value"), t.value) if t.value is not None else pl.element().struct.field("value")
+            value = sort_map_entries(pl.element().struct.field("value"), t.value) if t.value is not None else pl.element().struct.field("value")
             entry = pl.struct(pl.element().struct.field("key"), value.alias("value"))
             return column.list.eval(entry.sort_by(pl.element().struct.field("key")))
         case "ARRAY":
-            return column.list.eval(in_order(pl.element(), part(t.element)))
-    parts = [in_order(struct_field(column, f.name), f.type).alias(f.name) for f in t.fields]
+            return column.list.eval(sort_map_entries(pl.element(), part(t.element)))
+    parts = [sort_map_entries(struct_field(column, f.name), f.type).alias(f.name) for f in t.fields]
     return pl.when(column.is_not_null()).then(pl.struct(parts))

@@ -45,7 +45,7 @@ class CompactionUnit:
 
 def pick(levels: LsmLevels, options: TableOptions, *, now_ms: int, last_full_ms: int | None = None) -> CompactionUnit | None:
     """What is due now, if anything. `last_full_ms`: when the bucket was compacted as a whole; None: nobody knows, as long ago as can be."""
-    found = _early(levels, options, now_ms, last_full_ms)
+    found = _pick_early_full(levels, options, now_ms, last_full_ms)
     return by_size(levels, options, now_ms=now_ms) if found is None else _drop_noop(found)
 
 
@@ -54,9 +54,9 @@ def by_size(levels: LsmLevels, options: TableOptions, *, now_ms: int | None = No
     found = _size_amplification(levels, options)
     trigger, count = options.num_sorted_run_compaction_trigger, len(levels.runs)
     if found is None and count >= trigger:
-        found = _extended(levels, options, 1, forced=False, now_ms=now_ms, reason="size ratio")
+        found = _extend_runs(levels, options, 1, forced=False, now_ms=now_ms, reason="size ratio")
     if found is None and count > trigger:
-        found = _extended(levels, options, count - trigger + 1, forced=False, now_ms=now_ms, reason="number of runs")
+        found = _extend_runs(levels, options, count - trigger + 1, forced=False, now_ms=now_ms, reason="number of runs")
     return _drop_noop(found)
 
 
@@ -81,10 +81,10 @@ def pick_or_force_level0(
 def force_up_level_0(levels: LsmLevels, options: TableOptions, *, now_ms: int) -> CompactionUnit | None:
     """All files of level 0, and the runs behind them that are not much bigger; None where there are none."""
     count = len(levels.level_0)
-    return _drop_noop(_extended(levels, options, count, forced=True, now_ms=now_ms, reason="level 0")) if count else None
+    return _drop_noop(_extend_runs(levels, options, count, forced=True, now_ms=now_ms, reason="level 0")) if count else None
 
 
-def full(
+def pick_full(
     levels: LsmLevels,
     options: TableOptions,
     *,
@@ -95,7 +95,7 @@ def full(
     if not levels.runs:
         return None
     if len(levels.runs) > 1 or levels.highest != levels.max_level:
-        return everything(levels, "full")
+        return pick_all_runs(levels, "full")
     marked = [
         file
         for file in levels.files
@@ -115,19 +115,19 @@ def last_full_ms(levels: LsmLevels) -> int | None:
 # ---- the rules -------------------------------------------------------------------------------------------------------------------------------------
 
 
-def _early(levels: LsmLevels, options: TableOptions, now_ms: int, last: int | None) -> CompactionUnit | None:
+def _pick_early_full(levels: LsmLevels, options: TableOptions, now_ms: int, last: int | None) -> CompactionUnit | None:
     """A full compaction before sizes ask for one."""
     if len(levels.runs) < 2:
         return None
     interval = options.compaction_optimization_interval_ms
     if interval is not None and (last is None or now_ms - last > interval):
-        return everything(levels, "optimization interval")
+        return pick_all_runs(levels, "optimization interval")
     threshold = options.compaction_total_size_threshold_bytes
     if threshold is not None and _size(levels.runs) < threshold:
-        return everything(levels, "total size")
+        return pick_all_runs(levels, "total size")
     threshold = options.compaction_incremental_size_threshold_bytes
     if threshold is not None and _size([run for run in levels.runs if run.level != levels.max_level]) > threshold:
-        return everything(levels, "incremental size")
+        return pick_all_runs(levels, "incremental size")
     return None
 
 
@@ -137,11 +137,11 @@ def _size_amplification(levels: LsmLevels, options: TableOptions) -> CompactionU
     if not runs or len(runs) < options.num_sorted_run_compaction_trigger:
         return None
     if _size(runs[:-1]) * 100 > options.compaction_max_size_amplification_percent * runs[-1].size_bytes:
-        return everything(levels, "size amplification")
+        return pick_all_runs(levels, "size amplification")
     return None
 
 
-def _extended(levels: LsmLevels, options: TableOptions, count: int, *, forced: bool, now_ms: int | None, reason: str) -> CompactionUnit | None:
+def _extend_runs(levels: LsmLevels, options: TableOptions, count: int, *, forced: bool, now_ms: int | None, reason: str) -> CompactionUnit | None:
     """The first `count` runs, and as many behind them as are not much bigger than all before them together."""
     ratio = 100.0 + options.compaction_size_ratio + _offpeak_ratio(options, now_ms)
     size = _size(levels.runs[:count])
@@ -164,11 +164,11 @@ def _unit(levels: LsmLevels, count: int, reason: str) -> CompactionUnit:
                 output = run.level
                 break
     if count == len(runs):
-        return everything(levels, reason)
+        return pick_all_runs(levels, reason)
     return CompactionUnit(output_level=output, files=tuple(file for run in runs[:count] for file in run.files), reason=reason)
 
 
-def everything(levels: LsmLevels, reason: str) -> CompactionUnit:
+def pick_all_runs(levels: LsmLevels, reason: str) -> CompactionUnit:
     """All runs into the last level."""
     return CompactionUnit(output_level=levels.max_level, files=levels.files, is_full=True, reason=reason)
 

@@ -22,7 +22,7 @@ from lakekit.lsm.numpy_columns import Array, Bools, Ints, float_bits, is_whole, 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-DENSE = 8
+DENSE_RATIO = 8
 """Direct addressing is used while the range of the keys is below this many times the number of rows."""
 _FREE_SLOTS = 1 << 16
 
@@ -43,7 +43,7 @@ class KeyCodes:
     @property
     def is_dense(self) -> bool:
         """Whether the integers may be used as addresses."""
-        return self.exact and self.high - self.low < max(DENSE * len(self.codes), _FREE_SLOTS)
+        return self.exact and self.high - self.low < max(DENSE_RATIO * len(self.codes), _FREE_SLOTS)
 
 
 def encode_keys(section: pl.DataFrame, key: Sequence[str]) -> KeyCodes:
@@ -55,7 +55,7 @@ def encode_keys(section: pl.DataFrame, key: Sequence[str]) -> KeyCodes:
     whole = [_numbers(columns[name]) for name in key]
     exact = [numbers for numbers in whole if numbers is not None]
     if len(exact) == len(whole):
-        packed = _packed(exact)
+        packed = _pack_integers(exact)
         if packed is not None:
             codes, low, high = packed
             return KeyCodes(columns=columns, codes=codes, exact=True, low=low, high=high)
@@ -63,7 +63,7 @@ def encode_keys(section: pl.DataFrame, key: Sequence[str]) -> KeyCodes:
     return KeyCodes(columns=columns, codes=hashes.to_numpy(), exact=False, low=0, high=2**64 - 1)
 
 
-def some(keys: KeyCodes, mask: Bools) -> KeyCodes:
+def select_keys(keys: KeyCodes, mask: Bools) -> KeyCodes:
     """The keys of some of the rows."""
     columns = keys.columns if keys.exact else keys.columns.filter(pl.Series(mask))
     return KeyCodes(columns=columns, codes=keys.codes[mask], exact=keys.exact, low=keys.low, high=keys.high)
@@ -84,7 +84,7 @@ def _numbers(column: pl.Series) -> Array | None:
     return values(column) if is_whole(column.dtype) else None
 
 
-def _packed(columns: list[Array]) -> tuple[Array, int, int] | None:
+def _pack_integers(columns: list[Array]) -> tuple[Array, int, int] | None:
     """Several whole numbers as one; None when their ranges do not fit."""
     if len(columns[0]) == 0:
         return np.zeros(0, np.int64), 0, 0
@@ -112,14 +112,14 @@ def order(section: pl.DataFrame, key: Sequence[str]) -> Ints:
         columns = columns.with_columns(float_bits(columns[name]) for name in floats)
     whole = [_numbers(columns[name]) for name in key]
     exact = [numbers for numbers in whole if numbers is not None]
-    packed = _packed(exact) if len(exact) == len(whole) else None
+    packed = _pack_integers(exact) if len(exact) == len(whole) else None
     if packed is not None:
-        return _stable(*packed)
+        return _stable_order(*packed)
     placed = columns.with_row_index(ROW).sort(cols(key), nulls_last=False, maintain_order=True)
     return placed[ROW].to_numpy().astype(np.int64)
 
 
-def _stable(codes: Array, low: int, high: int) -> Ints:
+def _stable_order(codes: Array, low: int, high: int) -> Ints:
     """The stable order of whole numbers. Few sorted runs merge in linear time; others sort faster together with their row numbers, as one integer each."""
     bits = max(1, (len(codes) - 1).bit_length())
     falls = int(np.count_nonzero(codes[1:] < codes[:-1]))
@@ -149,7 +149,7 @@ def _slots(keys: KeyCodes, order: Ints | None = None) -> tuple[Array, Array]:
     return at, last
 
 
-def repeated(keys: KeyCodes) -> Bools | None:
+def mask_repeated(keys: KeyCodes) -> Bools | None:
     """Which rows have a key that occurs more than once; only for dense keys, else None: `blocks` tells it with the order."""
     if not keys.is_dense:
         return None
@@ -191,10 +191,10 @@ def _hashed_blocks(keys: KeyCodes) -> tuple[Ints, Ints]:
     rows = (packed & row_bits).astype(np.int64)
     packed >>= bits
     starts = np.flatnonzero(np.append(True, packed[1:] != packed[:-1]))
-    return _verified(keys.columns, rows, starts)
+    return _verify_blocks(keys.columns, rows, starts)
 
 
-def _verified(columns: pl.DataFrame, rows: Ints, starts: Ints) -> tuple[Ints, Ints]:
+def _verify_blocks(columns: pl.DataFrame, rows: Ints, starts: Ints) -> tuple[Ints, Ints]:
     """The same blocks after comparing every key with the first of its block; blocks that hold several keys are taken apart."""
     count = len(rows)
     sizes = np.diff(starts, append=count)
@@ -214,10 +214,10 @@ def _verified(columns: pl.DataFrame, rows: Ints, starts: Ints) -> tuple[Ints, In
     number[rows] = np.repeat(np.arange(len(starts)), sizes)
     mixed = np.zeros(len(starts), bool)
     mixed[number[later[~same]]] = True
-    return _parted(columns, rows, number, mixed)
+    return _split_mixed_blocks(columns, rows, number, mixed)
 
 
-def _parted(columns: pl.DataFrame, rows: Ints, number: Ints, mixed: Bools) -> tuple[Ints, Ints]:
+def _split_mixed_blocks(columns: pl.DataFrame, rows: Ints, number: Ints, mixed: Bools) -> tuple[Ints, Ints]:
     """Blocks once more, with the keys inside the `mixed` ones told apart by their values."""
     inside = np.zeros(len(rows), np.int64)
     some_rows = np.flatnonzero(mixed[number])
@@ -234,14 +234,14 @@ def ordered_blocks(rows: Ints, starts: Ints, ranks: list[Ints], adds: Bools) -> 
 
     Nothing moves, and nothing is sorted, where they are in that order already.
     """
-    if not ranks or rising(rows, starts, ranks, adds):
+    if not ranks or is_age_ascending(rows, starts, ranks, adds):
         return rows
     number = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(rows)))
     moved = np.lexsort((adds[rows], *(rank[rows] for rank in reversed(ranks)), number))
     return rows[moved]
 
 
-def rising(rows: Ints, starts: Ints, ranks: list[Ints], adds: Bools) -> bool:
+def is_age_ascending(rows: Ints, starts: Ints, ranks: list[Ints], adds: Bools) -> bool:
     """Whether rows never grow older inside a block."""
     older = np.zeros(max(len(rows) - 1, 0), bool)
     tied = np.ones(len(older), bool)

@@ -18,7 +18,7 @@ RETRACT_BIT = 1
 _LOWEST = np.iinfo(np.int64).min
 
 
-def present(column: pl.Series) -> Bools | None:
+def not_null_mask(column: pl.Series) -> Bools | None:
     """Which values are not null; None when all are there."""
     return None if column.null_count() == 0 else bools(column.is_not_null())
 
@@ -54,7 +54,7 @@ def literals(values: pl.Series) -> list[pl.Expr]:
     return [pl.lit(count, counts.dtype).cast(values.dtype) for count in counts.to_list()]  # scalar: bounds
 
 
-def ends(values: pl.Series) -> tuple[pl.Expr, pl.Expr]:
+def min_max_literals(values: pl.Series) -> tuple[pl.Expr, pl.Expr]:
     """The least and the greatest of some values, as literals."""
     counts = values.to_physical() if values.dtype.is_temporal() else values
     low, high = literals(pl.Series([counts.min(), counts.max()], dtype=counts.dtype).cast(values.dtype))
@@ -77,13 +77,13 @@ def float_bits(column: pl.Series, *, one_zero: bool = False) -> pl.Series:
     return found if column.null_count() == 0 else pl.select(pl.when(column.is_not_null()).then(found).alias(column.name)).to_series()
 
 
-def comparable(column: pl.Series, *, descending: bool = False, as_sequence: bool = False) -> Ints:
+def to_comparable(column: pl.Series, *, descending: bool = False, as_sequence: bool = False) -> Ints:
     """Integers that compare as the values do; a null is below every value, also when `descending` turns the values round.
 
     Floats compare as Java's `Double.compare` does; `as_sequence`, as its operators do: -0.0 equals 0.0. (To those NaN equals everything, which is no
     order: here it is above all.)
     """
-    there = present(column)
+    there = not_null_mask(column)
     if is_whole(column.dtype):
         found = values(column).astype(np.int64)
     elif column.dtype.is_float():
@@ -102,7 +102,7 @@ def comparable(column: pl.Series, *, descending: bool = False, as_sequence: bool
 
 
 NAN = int(float_order(np.array([np.nan]))[0])
-"""What `comparable` makes of NaN."""
+"""What `to_comparable` makes of NaN."""
 
 
 def put(held: Array, new: Array, where: Bools) -> None:
@@ -119,15 +119,15 @@ def put(held: Array, new: Array, where: Bools) -> None:
 def take(column: pl.Series, rows: Ints) -> pl.Series:
     """The values at those rows; null where a row number is negative."""
     missing = rows < 0
-    return gathered(column, rows, present(column), missing if missing.any() else None)
+    return gather_with_nulls(column, rows, not_null_mask(column), missing if missing.any() else None)
 
 
-def gathered(column: pl.Series, rows: Ints, there: Bools | None, gone: Bools | None = None) -> pl.Series:
-    """The values at those rows, but null where `gone`; `there` is what is `present` in the column."""
+def gather_with_nulls(column: pl.Series, rows: Ints, there: Bools | None, gone: Bools | None = None) -> pl.Series:
+    """The values at those rows, but null where `gone`; `there` is what is `not_null_mask` in the column."""
     held = column.to_arrow(compat_level=pl.CompatLevel.newest())
     width = _width(held.type)
     if width and len(column) and len(rows):
-        return _taken(column, held, width, rows, there, gone)
+        return _take_slots(column, held, width, rows, there, gone)
     if gone is None:
         return column.gather(pl.Series(rows))
     return column.gather(pl.select(pl.when(pl.Series(~gone)).then(pl.Series(rows))).to_series())
@@ -141,7 +141,7 @@ def _width(kind: pa.DataType) -> int:
     return kind.bit_width // 8 if slots and not pa.types.is_boolean(kind) else 0
 
 
-def _taken(column: pl.Series, held: pa.Array, width: int, rows: Ints, there: Bools | None, gone: Bools | None) -> pl.Series:
+def _take_slots(column: pl.Series, held: pa.Array, width: int, rows: Ints, there: Bools | None, gone: Bools | None) -> pl.Series:
     """A gather of slots and a gather of what is there: with scattered nulls a third of the time of Polars' own."""
     _, slots, *texts = held.buffers()
     kind = np.dtype(f"u{width}" if width <= 8 else "V16")

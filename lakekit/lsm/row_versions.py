@@ -106,9 +106,9 @@ def split(section: pl.DataFrame, rule: MergeSpec) -> tuple[Bools, Versions]:
 
 def split_single_versions(keys: KeyCodes) -> tuple[Bools, Ints, Ints]:
     """Which rows have a key of their own, and the others in blocks of one key each, in the section's order inside."""
-    twice = keyed.repeated(keys)
+    twice = keyed.mask_repeated(keys)
     if twice is not None:
-        rows, starts = keyed.blocks(keyed.some(keys, twice))
+        rows, starts = keyed.blocks(keyed.select_keys(keys, twice))
         return ~twice, np.flatnonzero(twice)[rows], starts
     rows, starts = keyed.blocks(keys)
     single = np.diff(starts, append=len(rows)) == 1
@@ -139,7 +139,7 @@ def _lowest_levels(rows: Ints, starts: Ints, levels: Array) -> tuple[Ints, Ints]
     return rows[keep], np.cumsum(counts) - counts
 
 
-def visible(section: pl.DataFrame, rule: MergeSpec) -> Bools | None:
+def visible_mask(section: pl.DataFrame, rule: MergeSpec) -> Bools | None:
     """Which rows the level rule lets take part; None when all do."""
     if not rule.lookup or LEVEL not in section.columns:
         return None
@@ -147,7 +147,7 @@ def visible(section: pl.DataFrame, rule: MergeSpec) -> Bools | None:
     above = levels > 0
     if not above.any() or (levels[above] == levels[above][0]).all():
         return None
-    keys = keyed.some(keyed.encode_keys(section, rule.key), above)
+    keys = keyed.select_keys(keyed.encode_keys(section, rule.key), above)
     rows, starts = keyed.blocks(keys)
     kept, _ = _lowest_levels(rows, starts, levels[above])
     mask = ~above

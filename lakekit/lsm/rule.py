@@ -77,7 +77,7 @@ def merge_spec_from_options(schema: TableSchema, options: Mapping[str, str] | No
     """The rule of a key table. `options`: the table's options where they differ from the schema's own.
 
     Raises `Unsupported` for an engine nobody here knows and `InvalidOption` for options that contradict each other; an unknown function of a column is
-    refused by `needed` and by the merge, so that other columns stay readable.
+    refused by `required_columns` and by the merge, so that other columns stay readable.
     """
     given = dict(schema.options if options is None else options)
     engine = given.get("merge-engine", "deduplicate").strip().lower().replace("_", "-")
@@ -88,7 +88,9 @@ def merge_spec_from_options(schema: TableSchema, options: Mapping[str, str] | No
             feature=f"merge-engine.{engine}",
         )
     groups = _groups(given, schema) if engine == "partial-update" else ()
-    functions = _aggregation(given, schema) if engine == "aggregation" else _grouped(given, schema, groups) if engine == "partial-update" else {}
+    functions = (
+        _aggregation(given, schema) if engine == "aggregation" else _partial_update_functions(given, schema, groups) if engine == "partial-update" else {}
+    )
     remove = {"partial-update": _ON_DELETE, "aggregation": "aggregation.remove-record-on-delete"}.get(engine)
     found = MergeSpec(
         engine=engine,
@@ -104,7 +106,7 @@ def merge_spec_from_options(schema: TableSchema, options: Mapping[str, str] | No
         lookup=engine != "first-row" and _needs_lookup(given),
         table=table,
     )
-    _consistent(found, given)
+    _check_consistency(found, given)
     if absent := [name for name in found.sequence_fields if not schema.has(name)]:
         raise InvalidOption(
             f"sequence.field of {found.place} names column {absent[0]!r}, which is not there; columns are {', '.join(schema.names)}",
@@ -114,7 +116,7 @@ def merge_spec_from_options(schema: TableSchema, options: Mapping[str, str] | No
     return found
 
 
-def needed(rule: MergeSpec, wanted: Iterable[str]) -> frozenset[str]:
+def required_columns(rule: MergeSpec, wanted: Iterable[str]) -> frozenset[str]:
     """The columns a merge must read to give `wanted`: the key, the sequence fields, and the sequence columns of protected ones.
 
     Sequence columns whose deletes remove the row always belong to it: whether a row exists must not depend on the columns asked for.
@@ -185,7 +187,7 @@ def _aggregation(given: Mapping[str, str], schema: TableSchema) -> dict[str, Fie
     return found
 
 
-def _grouped(given: Mapping[str, str], schema: TableSchema, groups: tuple[SequenceGroup, ...]) -> dict[str, FieldFunction]:
+def _partial_update_functions(given: Mapping[str, str], schema: TableSchema, groups: tuple[SequenceGroup, ...]) -> dict[str, FieldFunction]:
     """ENGINE 3.3: sequence columns have no function; others may, and need a group for any but `last_non_null_value`."""
     ordering = {name for group in groups for name in group.columns}
     protected = {name for group in groups for name in group.protected}
@@ -227,7 +229,7 @@ def _groups(given: Mapping[str, str], schema: TableSchema) -> tuple[SequenceGrou
     return tuple(found)
 
 
-def _consistent(rule: MergeSpec, given: Mapping[str, str]) -> None:
+def _check_consistency(rule: MergeSpec, given: Mapping[str, str]) -> None:
     pairs: list[tuple[bool, str, str]] = []
     if rule.engine == "partial-update":
         pairs = [

@@ -42,19 +42,19 @@ _MAX_THETA = 2**63 - 1
 def check_hll(data: bytes) -> None:
     """Raises `Corrupt` unless `data` is a serialized HLL sketch, compact or updatable, whose counts and lengths fit each other."""
     if len(data) < 8:
-        raise _wrong(f"{len(data)} bytes, where a preamble has 8", "preamble", 0)
+        raise _make_corrupt(f"{len(data)} bytes, where a preamble has 8", "preamble", 0)
     ints, version, family, lg_k, lg_table, flags, low, kinds = data[:8]
     mode, bits = kinds & 3, kinds >> 2 & 3
     if mode > ARRAY or bits > 2 or ints != _PREAMBLE_INTS[mode]:
-        raise _wrong(f"mode {mode} of type {bits} with a preamble of {ints} ints", "mode", 7)
+        raise _make_corrupt(f"mode {mode} of type {bits} with a preamble of {ints} ints", "mode", 7)
     if version != 1 or family != _HLL_FAMILY:
-        raise _wrong(f"version {version} of family {family}, where version 1 of family {_HLL_FAMILY} is expected", "family", 1)
+        raise _make_corrupt(f"version {version} of family {family}, where version 1 of family {_HLL_FAMILY} is expected", "family", 1)
     if not _LEAST_LG_K <= lg_k <= _MOST_LG_K:
-        raise _wrong(f"lg k is {lg_k}, where {_LEAST_LG_K} to {_MOST_LG_K} are allowed", "lg k", 3)
+        raise _make_corrupt(f"lg k is {lg_k}, where {_LEAST_LG_K} to {_MOST_LG_K} are allowed", "lg k", 3)
     compact = bool(flags & _COMPACT)
     if mode == LIST:
         if low > _LIST_SLOTS:
-            raise _wrong(f"{low} coupons in a list of {_LIST_SLOTS}", "count", 6)
+            raise _make_corrupt(f"{low} coupons in a list of {_LIST_SLOTS}", "count", 6)
         _check_coupons(data, 8, low, low if compact else _LIST_SLOTS)
     elif mode == SET:
         _check_set(data, lg_k, lg_table, compact=compact)
@@ -65,12 +65,12 @@ def check_hll(data: bytes) -> None:
 def check_theta(data: bytes) -> None:
     """Raises `Corrupt` unless `data` is a serialized compact theta sketch whose counts and lengths fit each other."""
     if len(data) < 8:
-        raise _wrong(f"{len(data)} bytes, where a preamble has 8", "preamble", 0)
+        raise _make_corrupt(f"{len(data)} bytes, where a preamble has 8", "preamble", 0)
     words, version, family, flags = data[0] & 0x3F, data[1], data[2], data[5]
     if not 1 <= version <= 4 or family != _THETA_FAMILY:
-        raise _wrong(f"version {version} of family {family}, where versions 1 to 4 of family {_THETA_FAMILY} are expected", "family", 1)
+        raise _make_corrupt(f"version {version} of family {family}, where versions 1 to 4 of family {_THETA_FAMILY} are expected", "family", 1)
     if not 1 <= words <= 3 or (version == 1 and words != 3) or len(data) < 8 * words:
-        raise _wrong(f"a preamble of {words} words in {len(data)} bytes of version {version}", "preamble", 0)
+        raise _make_corrupt(f"a preamble of {words} words in {len(data)} bytes of version {version}", "preamble", 0)
     if version == 4:
         _check_packed(data, words)
     elif words > 1:
@@ -90,25 +90,25 @@ CHECKS: Mapping[str, Callable[[bytes], None]] = {"hll_sketch": check_hll, "theta
 
 def _check_set(data: bytes, lg_k: int, lg_table: int, *, compact: bool) -> None:
     if len(data) < 12:
-        raise _wrong(f"{len(data)} bytes, where the preamble of a set has 12", "preamble", 0)
+        raise _make_corrupt(f"{len(data)} bytes, where the preamble of a set has 12", "preamble", 0)
     count = _number(data, 8, 4)
     if lg_k <= _LEAST_LG_SET + 2 or not _LEAST_LG_SET <= lg_table <= lg_k - 3:
-        raise _wrong(f"a set of 2^{lg_table} coupons, lg k is {lg_k}", "lg of the table", 4)
+        raise _make_corrupt(f"a set of 2^{lg_table} coupons, lg k is {lg_k}", "lg of the table", 4)
     if 4 * count > 3 << lg_table:
-        raise _wrong(f"{count} coupons in a set of 2^{lg_table}", "count", 8)
+        raise _make_corrupt(f"{count} coupons in a set of 2^{lg_table}", "count", 8)
     _check_coupons(data, 12, count, count if compact else 1 << lg_table)
 
 
 def _check_coupons(data: bytes, begin: int, count: int, slots: int) -> NDArray[np.uint32]:
     """The coupons that begin at a byte: `count` of them in so many slots."""
     if len(data) < begin + 4 * slots:
-        raise _wrong(f"{slots} coupons from byte {begin} on, in {len(data)} bytes", "coupons", begin)
+        raise _make_corrupt(f"{slots} coupons from byte {begin} on, in {len(data)} bytes", "coupons", begin)
     coupons = np.frombuffer(data, "<u4", slots, begin)
     coupons = coupons[coupons != 0]
     if len(coupons) != count:
-        raise _wrong(f"{len(coupons)} coupons, where {count} are said", "count", begin)
+        raise _make_corrupt(f"{len(coupons)} coupons, where {count} are said", "count", begin)
     if not (coupons >> 26).all() or len(np.unique(coupons)) != count:
-        raise _wrong("a coupon without a value, or one that is there twice", "coupons", begin)
+        raise _make_corrupt("a coupon without a value, or one that is there twice", "coupons", begin)
     return coupons
 
 
@@ -116,18 +116,18 @@ def _check_array(data: bytes, lg_k: int, bits: int, lowest: int, *, compact: boo
     slots = 1 << lg_k
     length = (slots // 2, slots * 3 // 4 + 1, slots)[bits]
     if len(data) < _ARRAY_BEGIN + length:
-        raise _wrong(f"{len(data)} bytes, where an array of 2^{lg_k} slots ends at byte {_ARRAY_BEGIN + length}", "array", _ARRAY_BEGIN)
+        raise _make_corrupt(f"{len(data)} bytes, where an array of 2^{lg_k} slots ends at byte {_ARRAY_BEGIN + length}", "array", _ARRAY_BEGIN)
     sums = struct.unpack_from("<3d", data, 8)
     if not all(math.isfinite(one) and one >= 0 for one in sums):
-        raise _wrong(f"sums of {sums}", "sums", 8)
+        raise _make_corrupt(f"sums of {sums}", "sums", 8)
     at_lowest, exceptions = _number(data, 32, 4), _number(data, 36, 4)
     if at_lowest > slots or lowest > _MOST_VALUE or (bits and (lowest or exceptions)):
-        raise _wrong(f"{at_lowest} slots have the lowest value {lowest}, {exceptions} an exception, of {slots}", "counts", 32)
+        raise _make_corrupt(f"{at_lowest} slots have the lowest value {lowest}, {exceptions} an exception, of {slots}", "counts", 32)
     values = np.frombuffer(data, np.uint8, length, _ARRAY_BEGIN)
     if bits == 0:
         _check_exceptions(data, values, (lg_k, lowest, exceptions), compact=compact)
     elif bits == 2 and (values > _MOST_VALUE).any():
-        raise _wrong(f"a value of {values.max()}, where {_MOST_VALUE} is the greatest", "array", _ARRAY_BEGIN)
+        raise _make_corrupt(f"a value of {values.max()}, where {_MOST_VALUE} is the greatest", "array", _ARRAY_BEGIN)
 
 
 def _check_exceptions(data: bytes, values: NDArray[np.uint8], facts: tuple[int, int, int], *, compact: bool) -> None:
@@ -137,21 +137,21 @@ def _check_exceptions(data: bytes, values: NDArray[np.uint8], facts: tuple[int, 
     slots[0::2], slots[1::2] = values & 15, values >> 4
     marked = np.flatnonzero(slots == _EXCEPTION)
     if len(marked) != count:
-        raise _wrong(f"{count} exceptions, where {len(marked)} slots have one", "exceptions", 36)
+        raise _make_corrupt(f"{count} exceptions, where {len(marked)} slots have one", "exceptions", 36)
     if count == 0:
         if int(slots.max()) + lowest > _MOST_VALUE:
-            raise _wrong(f"values of up to {int(slots.max()) + lowest}, where {_MOST_VALUE} is the greatest", "array", _ARRAY_BEGIN)
+            raise _make_corrupt(f"values of up to {int(slots.max()) + lowest}, where {_MOST_VALUE} is the greatest", "array", _ARRAY_BEGIN)
         return
     lg_table = data[4]
     if not 2 <= lg_table <= lg_k or 4 * count > 3 << lg_table:
-        raise _wrong(f"{count} exceptions in a table of 2^{lg_table}, lg k is {lg_k}", "lg of the table", 4)
+        raise _make_corrupt(f"{count} exceptions in a table of 2^{lg_table}, lg k is {lg_k}", "lg of the table", 4)
     begin = _ARRAY_BEGIN + len(values)
     coupons = _check_coupons(data, begin, count, count if compact else 1 << lg_table)
     at, exceptions = np.sort(coupons & ((1 << lg_k) - 1)), coupons >> 26
     if (at != marked).any() or (exceptions < lowest + _EXCEPTION).any():
-        raise _wrong("exceptions of other slots than those that have one, or of values that are none", "exceptions", begin)
+        raise _make_corrupt("exceptions of other slots than those that have one, or of values that are none", "exceptions", begin)
     if (slots[slots != _EXCEPTION].astype(np.int64) + lowest > _MOST_VALUE).any():
-        raise _wrong(f"values above {_MOST_VALUE}", "array", _ARRAY_BEGIN)
+        raise _make_corrupt(f"values above {_MOST_VALUE}", "array", _ARRAY_BEGIN)
 
 
 # ---- theta -----------------------------------------------------------------------------------------------------------------------------------
@@ -159,32 +159,32 @@ def _check_exceptions(data: bytes, values: NDArray[np.uint8], facts: tuple[int, 
 
 def _check_hashes(data: bytes, begin: int, count: int, theta: int, *, ordered: bool) -> None:
     if len(data) < begin + 8 * count:
-        raise _wrong(f"{count} hashes from byte {begin} on, in {len(data)} bytes", "count", 8)
+        raise _make_corrupt(f"{count} hashes from byte {begin} on, in {len(data)} bytes", "count", 8)
     if not 0 < theta <= _MAX_THETA:
-        raise _wrong(f"theta is {theta}", "theta", 16)
+        raise _make_corrupt(f"theta is {theta}", "theta", 16)
     hashes = np.frombuffer(data, "<u8", count, begin)
     if (hashes == 0).any() or (hashes >= theta).any():
-        raise _wrong("a hash of 0, or one that is not below theta", "hashes", begin)
+        raise _make_corrupt("a hash of 0, or one that is not below theta", "hashes", begin)
     if (ordered and (hashes[1:] <= hashes[:-1]).any()) or (not ordered and len(np.unique(hashes)) != count):
-        raise _wrong("hashes out of order, or one that is there twice", "hashes", begin)
+        raise _make_corrupt("hashes out of order, or one that is there twice", "hashes", begin)
 
 
 def _check_packed(data: bytes, words: int) -> None:
     """A sketch whose hashes are differences of so many bits each."""
     bits, count_bytes = data[3], data[4]
     if not 1 <= bits <= 63 or not 1 <= count_bytes <= 4 or words > 2:
-        raise _wrong(f"hashes of {bits} bits, a count of {count_bytes} bytes", "bits of a hash", 3)
+        raise _make_corrupt(f"hashes of {bits} bits, a count of {count_bytes} bytes", "bits of a hash", 3)
     begin = 8 * words
     count = _number(data, begin, count_bytes)
     if begin + count_bytes > len(data) or (count * bits + 7) // 8 > len(data) - begin - count_bytes:
-        raise _wrong(f"{count} hashes of {bits} bits in {len(data)} bytes", "count", begin)
+        raise _make_corrupt(f"{count} hashes of {bits} bits in {len(data)} bytes", "count", begin)
     if words == 2 and not 0 < _number(data, 8, 8) <= _MAX_THETA:
-        raise _wrong(f"theta is {_number(data, 8, 8)}", "theta", 8)
+        raise _make_corrupt(f"theta is {_number(data, 8, 8)}", "theta", 8)
 
 
 def _number(data: bytes, at: int, length: int) -> int:
     return int.from_bytes(data[at : at + length], "little")
 
 
-def _wrong(found: str, field: str, offset: int) -> Corrupt:
+def _make_corrupt(found: str, field: str, offset: int) -> Corrupt:
     return Corrupt(found, field=field, offset=offset)

@@ -90,7 +90,7 @@ def sections(
     fresh = np.append(True, low[by_key][1:] > reached[:-1])
     section = np.empty(count, np.int64)
     section[by_key] = np.cumsum(fresh) - 1
-    return _aged(section, low, np.asarray(levels, np.int64), np.asarray(min_sequence, np.int64), np.asarray(max_sequence, np.int64))
+    return _order_by_age(section, low, np.asarray(levels, np.int64), np.asarray(min_sequence, np.int64), np.asarray(max_sequence, np.int64))
 
 
 def _frame(columns: Sequence[pa.Array | pl.Series]) -> pl.DataFrame:
@@ -103,7 +103,7 @@ def _ranks(low: pl.DataFrame, high: pl.DataFrame) -> tuple[Ints, Ints]:
     if whole and not low.to_series().null_count() + high.to_series().null_count():  # of a small plan, Polars' calls would be the most
         numbers = np.concatenate([values(low.to_series()), values(high.to_series())])
         ranked = np.unique(numbers, return_inverse=True)[1].reshape(-1).astype(np.int64)
-        return _ascending(ranked[: low.height], ranked[low.height :])
+        return _repair_reversed_bounds(ranked[: low.height], ranked[low.height :])
     both = pl.concat([low, high])
     if whole:
         ranked = np.unique(values(both.to_series()), return_inverse=True)[1].reshape(-1).astype(np.int64)
@@ -119,10 +119,10 @@ def _ranks(low: pl.DataFrame, high: pl.DataFrame) -> tuple[Ints, Ints]:
     top = int(ranked.max())
     smallest[unknown[: low.height]] = 0
     largest[unknown[low.height :]] = top
-    return _ascending(smallest, largest)
+    return _repair_reversed_bounds(smallest, largest)
 
 
-def _ascending(smallest: Ints, largest: Ints) -> tuple[Ints, Ints]:
+def _repair_reversed_bounds(smallest: Ints, largest: Ints) -> tuple[Ints, Ints]:
     """The bounds, where none ends before it begins: of one that does nothing is known, and its file may hold any key."""
     turned = largest < smallest
     if turned.any():
@@ -131,7 +131,7 @@ def _ascending(smallest: Ints, largest: Ints) -> tuple[Ints, Ints]:
     return smallest, largest
 
 
-def _aged(section: Ints, low: Ints, levels: Ints, min_sequence: Ints, max_sequence: Ints) -> Sections:
+def _order_by_age(section: Ints, low: Ints, levels: Ints, min_sequence: Ints, max_sequence: Ints) -> Sections:
     """Files ordered by section, run and key. A run's age is its largest sequence number, then its smallest."""
     count = len(section)
     # a file of level 0 is a run of its own, the files of a higher level in a section are one
@@ -197,19 +197,19 @@ def _cuts(low: pl.Series, high: pl.Series, rows: Array, pieces: int) -> pl.Serie
     """Values of the column between which rows fall in `pieces` equal parts: ascending, without repeats."""
     dtype = low.dtype
     if is_whole(dtype) and dtype != pl.Boolean:
-        spots = _spots(values(low).astype(np.float64), values(high).astype(np.float64), rows, pieces)
+        spots = _interpolate_cuts(values(low).astype(np.float64), values(high).astype(np.float64), rows, pieces)
         limits = np.iinfo(values(low).dtype)
         whole = np.unique(np.clip(np.floor(spots), float(limits.min), float(limits.max)).astype(object).astype(np.int64))
         return pl.Series(whole).cast(low.to_physical().dtype).cast(dtype)
     if dtype in (pl.String, pl.Binary):
         return _text_cuts(low, high, rows, pieces)
     both = pl.concat([low, high]).rank("dense").to_numpy().astype(np.float64)
-    spots = np.unique(np.ceil(_spots(both[: len(low)], both[len(low) :], rows, pieces))).astype(np.int64)
+    spots = np.unique(np.ceil(_interpolate_cuts(both[: len(low)], both[len(low) :], rows, pieces))).astype(np.int64)
     distinct = pl.concat([low, high]).unique().sort()
     return distinct.gather(pl.Series(spots[(spots > 1) & (spots <= len(distinct))] - 1))
 
 
-def _spots(low: Array, high: Array, rows: Array, pieces: int) -> Array:
+def _interpolate_cuts(low: Array, high: Array, rows: Array, pieces: int) -> Array:
     """Where an even spread of each stretch's rows over [low, high] reaches 1/pieces, 2/pieces … of all rows."""
     ends = high + 1
     slope = rows / np.maximum(ends - low, 1)
@@ -226,7 +226,7 @@ def _text_cuts(low: pl.Series, high: pl.Series, rows: Array, pieces: int) -> pl.
     first, last = min(texts), max(texts)
     shared = next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), min(len(first), len(last)))
     numbers = np.array([float(int.from_bytes(text[shared : shared + WINDOW].ljust(WINDOW, b"\0"), "big")) for text in texts])
-    spots = _spots(numbers[: len(low)], numbers[len(low) :], rows, pieces)
+    spots = _interpolate_cuts(numbers[: len(low)], numbers[len(low) :], rows, pieces)
     cuts = sorted({first[:shared] + min(int(spot), 2 ** (8 * WINDOW) - 1).to_bytes(WINDOW, "big").rstrip(b"\0") for spot in spots})
     inside = [cut for cut in cuts if first < cut <= last]
     if low.dtype == pl.Binary:

@@ -40,15 +40,15 @@ _BLOCK = 1 << 16
 
 def z_order(columns: pl.DataFrame, text_bytes: int = 8) -> pl.Series:
     """The z-order key of each row, Binary: 8 bytes of every column, of texts and binaries the first `text_bytes`; a null is all zero."""
-    return _blockwise(columns, lambda block: _interleaved([_z_bytes(column, text_bytes) for column in block.get_columns()]))
+    return _map_blocks(columns, lambda block: _interleave_bits([_z_bytes(column, text_bytes) for column in block.get_columns()]))
 
 
 def hilbert(columns: pl.DataFrame) -> pl.Series:
     """The place of each row on the Hilbert curve through two or more columns, Binary; a null is the largest number."""
-    return _blockwise(columns, lambda block: _places([_coordinate(column) for column in block.get_columns()]))
+    return _map_blocks(columns, lambda block: _hilbert_distances([_coordinate(column) for column in block.get_columns()]))
 
 
-def _blockwise(columns: pl.DataFrame, of: Callable[[pl.DataFrame], Bytes]) -> pl.Series:
+def _map_blocks(columns: pl.DataFrame, of: Callable[[pl.DataFrame], Bytes]) -> pl.Series:
     if not columns.height:
         return pl.Series("key", [], pl.Binary)
     found = [of(columns.slice(start, _BLOCK)) for start in range(0, columns.height, _BLOCK)]
@@ -67,7 +67,7 @@ def _z_bytes(column: pl.Series, text_bytes: int) -> Bytes:
     if column.dtype in (pl.String, pl.Binary):
         return _first_bytes(column, text_bytes)
     if isinstance(column.dtype, pl.Decimal):
-        found = _left_aligned(_unscaled(column))
+        found = _align_left(_unscaled_bytes(column))
     elif column.dtype == pl.Boolean:
         found = np.zeros((len(column), PRIMITIVE_BYTES), np.uint8)
         found[:, 0] = np.where(bools(column.fill_null(value=False)), 129, 0)  # -127 in the reference
@@ -75,12 +75,12 @@ def _z_bytes(column: pl.Series, text_bytes: int) -> Bytes:
         bits = _double_bits(column)
         found = _big_endian(bits ^ (bits >> 31 | np.int64(-(2**63))))  # 31, not 63: as the reference shifts
     else:
-        found = _big_endian(_whole(column) ^ np.int64(-(2**63)))
-    found[_missing(column)] = 0
+        found = _big_endian(_to_int64(column) ^ np.int64(-(2**63)))
+    found[_null_mask(column)] = 0
     return found
 
 
-def _interleaved(parts: list[Bytes]) -> Bytes:
+def _interleave_bits(parts: list[Bytes]) -> Bytes:
     """The highest bits of all columns, then the next ones; a column that has no more bytes is passed over."""
     found = []
     for at in range(max(part.shape[1] for part in parts)):
@@ -90,7 +90,7 @@ def _interleaved(parts: list[Bytes]) -> Bytes:
     return np.concatenate(found, axis=1)
 
 
-def _left_aligned(numbers: Bytes) -> Bytes:
+def _align_left(numbers: Bytes) -> Bytes:
     """The first 8 of the fewest bytes that hold each number; what is missing behind them is zero."""
     negative = numbers[:, :1] >> 7
     fill = negative * np.uint8(255)
@@ -108,7 +108,7 @@ def _left_aligned(numbers: Bytes) -> Bytes:
 def _coordinate(column: pl.Series) -> Words:
     """A number of 63 bits for each value."""
     if column.dtype in (pl.String, pl.Binary):
-        found = _right_aligned(column)
+        found = _align_right(column)
     elif isinstance(column.dtype, pl.Decimal):
         whole = pa.array(pc.trunc(column.to_arrow()).cast(pa.decimal128(38, 0)))
         found = _sixteens(whole)[:, 8:].copy().view(">i8")[:, 0].astype(np.int64)
@@ -117,14 +117,14 @@ def _coordinate(column: pl.Series) -> Words:
     elif column.dtype.is_float():
         found = _double_bits(column)
     else:
-        found = _whole(column)
+        found = _to_int64(column)
         if column.dtype == pl.Int8:
             found &= 255
-    found[_missing(column)] = _LARGEST
+    found[_null_mask(column)] = _LARGEST
     return found.view(np.uint64) & np.uint64(_LARGEST)
 
 
-def _places(point: list[Words]) -> Bytes:
+def _hilbert_distances(point: list[Words]) -> Bytes:
     """How far along the curve points lie, as big-endian numbers (J. Skilling, "Programming the Hilbert curve", 2004)."""
     first, last, one = point[0], point[-1], np.uint64(1)
     for shift in range(HILBERT_BITS - 1, 0, -1):
@@ -147,7 +147,7 @@ def _places(point: list[Words]) -> Bytes:
     return np.packbits(np.concatenate([np.zeros((count, width * 8 - size), np.uint8), bits], axis=1), axis=1)
 
 
-def _right_aligned(column: pl.Series) -> Ints:
+def _align_right(column: pl.Series) -> Ints:
     """The first 8 bytes of each value as a number."""
     left, sizes = _first_bytes(column, 8), _sizes(column)
     found = left.view(">u8")[:, 0].astype(np.uint64)
@@ -157,7 +157,7 @@ def _right_aligned(column: pl.Series) -> Ints:
 # ---- values ----------------------------------------------------------------------------------------------------------------------------------------------
 
 
-def _whole(column: pl.Series) -> Ints:
+def _to_int64(column: pl.Series) -> Ints:
     """Whole numbers, days, milliseconds of the day or since 1970."""
     found = values(column).astype(np.int64)
     if isinstance(column.dtype, pl.Datetime):
@@ -176,7 +176,7 @@ def _big_endian(numbers: Ints) -> Bytes:
     return numbers.astype(">i8").view(np.uint8).reshape(len(numbers), PRIMITIVE_BYTES).copy()
 
 
-def _unscaled(column: pl.Series) -> Bytes:
+def _unscaled_bytes(column: pl.Series) -> Bytes:
     """Decimals without their point, 16 bytes each, big-endian."""
     return _sixteens(column.to_arrow())
 
@@ -205,5 +205,5 @@ def _first_bytes(column: pl.Series, width: int) -> Bytes:
     return found
 
 
-def _missing(column: pl.Series) -> Bools:
+def _null_mask(column: pl.Series) -> Bools:
     return bools(column.is_null())

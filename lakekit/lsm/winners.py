@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from lakekit.lsm.rule import MergeSpec
 
 
-def newest(section: pl.DataFrame, rule: MergeSpec) -> Bools:
+def mask_newest(section: pl.DataFrame, rule: MergeSpec) -> Bools:
     """Which rows are the newest version of their key."""
-    return _chosen(section, rule, newest_wins=True)
+    return _mask_winners(section, rule, newest_wins=True)
 
 
-def oldest(section: pl.DataFrame, rule: MergeSpec) -> Bools:
+def mask_oldest(section: pl.DataFrame, rule: MergeSpec) -> Bools:
     """Which rows are the oldest version of their key."""
-    return _chosen(section, rule, newest_wins=False)
+    return _mask_winners(section, rule, newest_wins=False)
 
 
-def _chosen(section: pl.DataFrame, rule: MergeSpec, *, newest_wins: bool) -> Bools:
+def _mask_winners(section: pl.DataFrame, rule: MergeSpec, *, newest_wins: bool) -> Bools:
     if section.height == 0:
         return np.zeros(0, bool)
     keys = keyed.encode_keys(section, rule.key)
@@ -41,21 +41,21 @@ def _chosen(section: pl.DataFrame, rule: MergeSpec, *, newest_wins: bool) -> Boo
     if not keys.is_dense:
         mask = np.zeros(section.height, bool)
         rows, starts = keyed.blocks(keys)
-        if not ranks or (len(ranks) == 1 and keyed.newer_runs(keys, ranks[0])) or keyed.rising(rows, starts, ranks, age.adds(section)):
+        if not ranks or (len(ranks) == 1 and keyed.newer_runs(keys, ranks[0])) or keyed.is_age_ascending(rows, starts, ranks, age.adds(section)):
             mask[rows[np.append(starts[1:] - 1, len(rows) - 1)] if newest_wins else rows[starts]] = True
         else:
             mask[_contest(section, version_rounds(rows, starts), ranks, newest_wins)] = True
         return mask
     backwards = None if newest_wins else np.arange(section.height - 1, -1, -1)
     winner = keyed.winners(keys, backwards)
-    if not ranks or _proved(keys, ranks, winner, newest_wins):
+    if not ranks or _has_no_ties(keys, ranks, winner, newest_wins):
         return winner == np.arange(len(winner), dtype=winner.dtype)
     mask, rows, starts = split_single_versions(keys)
     mask[_contest(section, version_rounds(rows, starts), ranks, newest_wins)] = True
     return mask
 
 
-def _proved(keys: KeyCodes, ranks: list[Ints], winner: Array, newest_wins: bool) -> bool:
+def _has_no_ties(keys: KeyCodes, ranks: list[Ints], winner: Array, newest_wins: bool) -> bool:
     """Whether no other row of a key is as new (or as old) as its winner."""
     if len(ranks) == 1 and keyed.newer_runs(keys, ranks[0]):
         return True
@@ -74,12 +74,12 @@ def _contest(section: pl.DataFrame, versions: Versions, ranks: list[Ints], newes
     held = versions.rows[: versions.count].copy()
     for step in versions.steps():
         rivals, mine = versions.rows[step], held[: step.stop - step.start]
-        newer = _newer(rivals, mine, ranks, adds)
+        newer = _is_newer(rivals, mine, ranks, adds)
         put(mine, rivals, newer if newest_wins else ~newer)
     return held
 
 
-def _newer(rows: Ints, others: Ints, ranks: list[Ints], adds: Bools) -> Bools:
+def _is_newer(rows: Ints, others: Ints, ranks: list[Ints], adds: Bools) -> Bools:
     """Which rows are newer than the others, which stand before them in the section: a tie is theirs, unless they retract what another adds."""
     newer, tied = np.zeros(len(rows), bool), np.ones(len(rows), bool)
     for rank in ranks:
@@ -89,6 +89,6 @@ def _newer(rows: Ints, others: Ints, ranks: list[Ints], adds: Bools) -> Bools:
     return newer | (tied & (adds[rows] | ~adds[others]))
 
 
-def lone(section: pl.DataFrame, rule: MergeSpec) -> Bools:
+def mask_single_versions(section: pl.DataFrame, rule: MergeSpec) -> Bools:
     """Which rows are the only version of their key."""
     return split_single_versions(keyed.encode_keys(section, rule.key))[0]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lakekit.model.commit_message import CommitMessage
 
 
-def after(handle: TableContext, done: Commit, messages: Sequence[CommitMessage] = ()) -> Commit:
+def maintain_after_commit(handle: TableContext, done: Commit, messages: Sequence[CommitMessage] = ()) -> Commit:
     """Looks after the table of a commit, and gives the commit. `messages`: what a job wrote, whose partitions may be complete now."""
     chores = [] if handle.options.write_only else _chores(handle, done)
     if handle.options.partition_end_input_to_done and messages and done.identifier == BATCH_IDENTIFIER and handle.schema.partition_keys:
@@ -58,7 +58,7 @@ def _chores(handle: TableContext, done: Commit) -> list[tuple[str, Callable[[], 
     if not postpones:
         found.append(("expiring snapshots", lambda: _expire_snapshots(handle, newest)))
     if options.changelog_outlives_snapshots and not postpones:
-        found.append(("expiring changelogs", lambda: expire.expire_changelogs(handle, expire.of_changelogs(handle))))
+        found.append(("expiring changelogs", lambda: expire.expire_changelogs(handle, expire.changelog_limits(handle))))
     if options.tag_automatic_creation == "batch" and is_batch and done.snapshot_ids:  # of what is left: jobs name their snapshot when all else is done
         found.append(("making the tag of the batch", lambda: auto_tags.create_of_batch(handle)))
     return found
@@ -66,6 +66,6 @@ def _chores(handle: TableContext, done: Commit) -> list[tuple[str, Callable[[], 
 
 def _expire_snapshots(handle: TableContext, newest: int | None) -> None:
     """`newest`: the number of the newest snapshot, which saves a listing where none is old; None where only a listing tells."""
-    retained = expire.of_snapshots(handle)
+    retained = expire.snapshot_limits(handle)
     if newest is None or not expire.nothing_is_old(handle, retained, newest):
         expire.expire_snapshots(handle, retained)

@@ -19,11 +19,11 @@ import polars as pl
 
 from lakekit.columns import col, cols
 from lakekit.commit import committer, try_commit
-from lakekit.commit.changes import NOTHING, CommitChanges
+from lakekit.commit.changes import EMPTY_DELTA, CommitChanges
 from lakekit.commit.draft import UncommittedFiles
 from lakekit.commit.try_commit import CommitStep
 from lakekit.errors import CommitStateUnknown, InvalidOption, LakekitError
-from lakekit.format.calendar import printable
+from lakekit.format.calendar import is_printable
 from lakekit.format.polars_types import polars_schema
 from lakekit.maintenance.distinct import DistinctSketch, count
 from lakekit.metadata import feature_check, snapshots
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 _TEXTS, _BYTES = ("CHAR", "VARCHAR"), ("BINARY", "VARBINARY")
 _SECONDS = len("2024-01-01 00:00:00")
-_COUNTED = {"DECIMAL": pl.String(), "TIME": pl.Int64(), "DATE": pl.Int64()}
+_SKETCH_DTYPES = {"DECIMAL": pl.String(), "TIME": pl.Int64(), "DATE": pl.Int64()}
 """What values of some types are counted as."""
 _BATCH_ROWS = 1 << 18
 _PARTS = 256
@@ -56,13 +56,13 @@ def analyze(handle: TableContext, columns: Sequence[str] | None, look: Look | No
     `look`: who looks at the rows, in parts; None: this process. What they look like together is the same, whatever the parts.
     """
     feature_check.check_writable(handle)
-    chosen = _chosen(handle, columns)
+    chosen = _fields_to_analyze(handle, columns)
     latest = snapshots.latest(handle)
-    job = try_commit.job_alone(handle, latest)
+    job = try_commit.request_with_new_user(handle, latest)
     if latest is None:
         return committer.outcome(job, [])
-    told = _together(handle, chosen, (look or _look)(table_scan.of_today(handle, latest.id), chosen))
-    stored = planner.live(handle, latest)
+    told = _merge_parts(handle, chosen, (look or _look)(table_scan.scan_snapshot(handle, latest.id), chosen))
+    stored = planner.load_live_entries(handle, latest)
     stored_rows, stored_bytes = (int(stored.numbers(name).sum()) for name in ("row_count", "file_size"))
     found = Statistics(
         snapshot_id=latest.id,
@@ -73,7 +73,7 @@ def analyze(handle: TableContext, columns: Sequence[str] | None, look: Look | No
     )
     name = f"stat-{handle.world.new_id()}-0"
     handle.storage.put(handle.layout.statistics(name), found.to_json())
-    step = CommitStep(changes=CommitChanges(kind="ANALYZE", delta=NOTHING, changelog=NOTHING, statistics=name))
+    step = CommitStep(changes=CommitChanges(kind="ANALYZE", delta=EMPTY_DELTA, changelog=EMPTY_DELTA, statistics=name))
     try:
         return committer.outcome(job, [try_commit.try_commit(job, step, UncommittedFiles(handle), latest)])
     except CommitStateUnknown:
@@ -84,7 +84,7 @@ def analyze(handle: TableContext, columns: Sequence[str] | None, look: Look | No
         raise
 
 
-def _chosen(handle: TableContext, columns: Sequence[str] | None) -> list[Field]:
+def _fields_to_analyze(handle: TableContext, columns: Sequence[str] | None) -> list[Field]:
     """The columns asked for. Raises `ColumnNotFound`, and `InvalidOption` for one whose type has no statistics."""
     if columns is None:
         return [field for field in handle.schema.fields if _has_statistics(field)]
@@ -114,8 +114,10 @@ def _has_bounds(field: Field) -> bool:
 def _look(source: TableScan, fields: Sequence[Field]) -> list[pl.DataFrame]:
     """What all rows look like."""
     names = read_names(source, fields)
-    with damage.named(damage.plans_of(source)), typed_refusals():
-        return [seen(source.handle, fields, lazy.lazy(source).select(cols(names)).collect_batches(chunk_size=_BATCH_ROWS, maintain_order=False))]
+    with damage.translate_read_errors(damage.plans_of(source)), typed_refusals():
+        return [
+            summarize_frames(source.handle, fields, lazy.scan_lazily(source).select(cols(names)).collect_batches(chunk_size=_BATCH_ROWS, maintain_order=False))
+        ]
 
 
 def read_names(source: TableScan, fields: Sequence[Field]) -> list[str]:
@@ -123,21 +125,21 @@ def read_names(source: TableScan, fields: Sequence[Field]) -> list[str]:
     return [field.name for field in fields] or [source.fields[0].name]
 
 
-def seen(handle: TableContext, fields: Sequence[Field], frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
+def summarize_frames(handle: TableContext, fields: Sequence[Field], frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
     """What some rows look like, in one row: how many they are, and of each column what puts itself together with what other rows say."""
     sketches = {field.name: DistinctSketch() for field in fields}
     asked = [question for field in fields for question in _questions(field)]
-    parts = [_of(handle, fields).select(pl.len().cast(pl.Int64).alias("rows"), *asked)]
+    parts = [_empty_frame(handle, fields).select(pl.len().cast(pl.Int64).alias("rows"), *asked)]
     for frame in frames:
         parts.append(frame.select(pl.len().cast(pl.Int64).alias("rows"), *asked))
         for field in fields:
-            sketches[field.name].add(frame.get_column(field.name).cast(_COUNTED.get(field.type.root, frame.schema[field.name])))
+            sketches[field.name].add(frame.get_column(field.name).cast(_SKETCH_DTYPES.get(field.type.root, frame.schema[field.name])))
         if len(parts) == _PARTS:
-            parts = [_summed(parts)]
-    return _summed(parts).with_columns(pl.lit(sketch.to_bytes()).alias(f"distinct {name}") for name, sketch in sketches.items())
+            parts = [_aggregate_parts(parts)]
+    return _aggregate_parts(parts).with_columns(pl.lit(sketch.to_bytes()).alias(f"distinct {name}") for name, sketch in sketches.items())
 
 
-def _of(handle: TableContext, fields: Sequence[Field]) -> pl.DataFrame:
+def _empty_frame(handle: TableContext, fields: Sequence[Field]) -> pl.DataFrame:
     return pl.DataFrame(schema=polars_schema(fields, timestamp_unit=handle.options.lakekit_timestamp_unit))
 
 
@@ -152,20 +154,20 @@ def _questions(field: Field) -> list[pl.Expr]:
     return found
 
 
-_AS = {"rows": pl.Expr.sum, "nulls": pl.Expr.sum, "bytes": pl.Expr.sum, "min": pl.Expr.min, "max": pl.Expr.max, "longest": pl.Expr.max}
+_COMBINE_BY = {"rows": pl.Expr.sum, "nulls": pl.Expr.sum, "bytes": pl.Expr.sum, "min": pl.Expr.min, "max": pl.Expr.max, "longest": pl.Expr.max}
 """How answers of parts become that of the whole, by the first word of their names."""
 
 
-def _summed(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
+def _aggregate_parts(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
     rows = pl.concat(parts)
-    return rows.select(_AS[name.partition(" ")[0]](col(name)) for name in rows.columns if not name.startswith("distinct "))
+    return rows.select(_COMBINE_BY[name.partition(" ")[0]](col(name)) for name in rows.columns if not name.startswith("distinct "))
 
 
-def _together(handle: TableContext, fields: Sequence[Field], parts: Sequence[pl.DataFrame]) -> Mapping[str, Any]:
+def _merge_parts(handle: TableContext, fields: Sequence[Field], parts: Sequence[pl.DataFrame]) -> Mapping[str, Any]:
     """What all parts say."""
-    every = [*parts, seen(handle, fields, ())]
+    every = [*parts, summarize_frames(handle, fields, ())]
     bounds = [_text(field, col(f"{word} {field.name}")) for field in fields if _has_bounds(field) for word in ("min", "max")]
-    told = _summed(every).with_columns(bounds).row(0, named=True)
+    told = _aggregate_parts(every).with_columns(bounds).row(0, named=True)
     return {**told, **{f"distinct {field.name}": count([one.item(0, f"distinct {field.name}") for one in every]) for field in fields}}
 
 
@@ -176,7 +178,7 @@ def _text(field: Field, value: pl.Expr) -> pl.Expr:
             return value.cast(pl.Int32).cast(pl.String)
         case "TIMESTAMP" | "TIMESTAMP_LTZ":
             digits = field.type.precision or 0
-            value = pl.when(printable(value)).then(value)  # no text holds the others: as if nothing were known
+            value = pl.when(is_printable(value)).then(value)  # no text holds the others: as if nothing were known
             return value.dt.strftime("%Y-%m-%d %H:%M:%S%.9f").str.head(_SECONDS + (1 + digits if digits else 0))
     return value.cast(pl.String)
 

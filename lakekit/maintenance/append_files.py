@@ -36,7 +36,7 @@ def pack(handle: TableContext, standing: SnapshotBuckets, partitions: Iterable[b
     found: list[CommitMessage] = []
     try:
         for partition in sorted(partitions):
-            found += _rewritten(handle, standing, partition, groups(handle, standing.bucket(partition, BUCKET), full=full)[number::count])
+            found += _rewrite_partition(handle, standing, partition, groups(handle, standing.bucket(partition, BUCKET), full=full)[number::count])
     except BaseException:
         abort.abort(handle, found)
         raise
@@ -47,7 +47,7 @@ def groups(handle: TableContext, restored: RestoredBucket, *, full: bool) -> lis
     """The files of a partition that are rewritten, those together that become one."""
     options = handle.with_options({"compaction.min.file-num": "2"}).options if full else handle.options
     held = {part.file_name: DeletionVectorSummary(index_file=entry.file_name, deleted=part.cardinality) for entry in restored.vectors for part in entry.ranges}
-    worth = [file for file in restored.files if append_compaction.is_worth(file, options, held.get(file.name))]
+    worth = [file for file in restored.files if append_compaction.is_worth_rewriting(file, options, held.get(file.name))]
     return list(append_compaction.pack(worth, options, held if handle.options.deletion_vectors_enabled else None))
 
 
@@ -57,7 +57,7 @@ def part_count(handle: TableContext, restored: RestoredBucket, *, full: bool) ->
     return min(count, 1) if restored.vectors else count
 
 
-def _rewritten(handle: TableContext, standing: SnapshotBuckets, partition: bytes, groups: Sequence[Sequence[DataFileMeta]]) -> Iterator[CommitMessage]:
+def _rewrite_partition(handle: TableContext, standing: SnapshotBuckets, partition: bytes, groups: Sequence[Sequence[DataFileMeta]]) -> Iterator[CommitMessage]:
     restored = standing.bucket(partition, BUCKET)
     gone = {file.name for group in groups for file in group}
     vectors = vectors_of(handle, partition, restored, gone)
@@ -68,7 +68,7 @@ def _rewritten(handle: TableContext, standing: SnapshotBuckets, partition: bytes
         for group in groups:
             yield message(handle, partition, append_compaction.rewrite(place, group))
             under_way.advance(len(group))
-    yield from without(vectors, gone)
+    yield from remove_vectors(vectors, gone)
 
 
 def vectors_of(handle: TableContext, partition: bytes, restored: RestoredBucket, gone: Collection[str]) -> BucketDeletionVectors:
@@ -82,7 +82,7 @@ def message(handle: TableContext, partition: bytes, done: CompactResult) -> Comm
     return CommitMessage(partition=partition, bucket=BUCKET, total_buckets=handle.options.bucket, compact_before=done.before, compact_after=done.after)
 
 
-def without(vectors: BucketDeletionVectors, gone: Iterable[str]) -> Iterator[CommitMessage]:
+def remove_vectors(vectors: BucketDeletionVectors, gone: Iterable[str]) -> Iterator[CommitMessage]:
     """The index files anew without the vectors of files that are gone, if there were any. Raises `StorageFailed`."""
     vectors.forget(gone)
     if vectors.changed:

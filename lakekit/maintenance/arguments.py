@@ -54,7 +54,7 @@ def before_ms(given: str | datetime | timedelta | None, key: str, now_ms: int) -
     return now_ms - duration_ms(given, key) if isinstance(given, timedelta) else time_ms(given, key, or_age=", or an age such as 7 d")
 
 
-def whole(given: Any, key: str, *, least: int = 0) -> int:
+def parse_count(given: Any, key: str, *, least: int = 0) -> int:
     """A count, also one of numpy. Raises `InvalidOption` for what is none, or fewer than `least`."""
     try:
         found = None if isinstance(given, bool) else index(given)

@@ -107,7 +107,7 @@ def drop_created(target: TableLocation) -> None:
     folders.remove(target.storage, target.layout.root, last=(target.layout.schema_dir,))
 
 
-def copied(storage: Storage, path: str, to: Storage, target: str) -> None:
+def copy_file(storage: Storage, path: str, to: Storage, target: str) -> None:
     """Copies one file, in pieces."""
     size_bytes = storage.size(path)
     with to.open_write(target) as file:

@@ -35,8 +35,8 @@ _FIRST_MS, _END_MS = ((datetime(year, 1, 1, tzinfo=UTC) - _EPOCH) // _MILLI for 
 """Between these times, in milliseconds since 1970, years have four digits in every zone."""
 _LOOKED_AT_BYTES = 2_000
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?(?P<sign>[+-])(?P<hours>[0-9]{2}|[0-9](?!.))(?:(?P<colon>:?)(?P<minutes>[0-9]{2})(?:(?P=colon)(?P<seconds>[0-9]{2}))?)?")
-_FARTHEST = timedelta(hours=18)
-_LONGEST = timedelta(days=36_500)
+_MAX_OFFSET = timedelta(hours=18)
+_MAX_PERIOD = timedelta(days=36_500)
 BATCH_PREFIX = "batch-write-"
 
 
@@ -57,10 +57,10 @@ def create(handle: TableContext) -> list[str]:
     length, delay = auto_tags.length(handle), timedelta(milliseconds=handle.options.tag_creation_delay_ms)
     if delay >= length:
         raise InvalidOption(f"tag.creation-delay is {delay}, and a period is {length}: the delay must be shorter", key="tag.creation-delay")
-    if not _MILLI <= length <= _LONGEST:
-        msg = f"tag.creation-period-duration is {length}: a period of automatic tags takes a millisecond to {_LONGEST.days} days"
+    if not _MILLI <= length <= _MAX_PERIOD:
+        msg = f"tag.creation-period-duration is {length}: a period of automatic tags takes a millisecond to {_MAX_PERIOD.days} days"
         raise InvalidOption(msg, key="tag.creation-period-duration")
-    last = _last(handle)
+    last = _latest_automatic_tag(handle)
     period = None if last is None else auto_tags.period_of(handle, last.name)
     due = None if period is None else period + length
     key = ("auto-tags", handle.storage, handle.layout.snapshot_dir)
@@ -70,7 +70,7 @@ def create(handle: TableContext) -> list[str]:
         number = max(number, seen.end.id + 1)  # nobody rolled back since
     made: list[str] = []
     end: Snapshot | None = None
-    for snapshot in _since(handle, number):
+    for snapshot in _snapshots_from(handle, number):
         end, time = snapshot, _time(handle, snapshot)
         if time is None or (due is not None and time - delay < due + length):
             continue
@@ -99,7 +99,7 @@ def _is_overdue(handle: TableContext) -> bool:
     """Whether a snapshot of this moment would be tagged; watermarks do not move by the clock."""
     if handle.options.tag_automatic_creation != "process-time":
         return False
-    last = _last(handle)
+    last = _latest_automatic_tag(handle)
     period = None if last is None else auto_tags.period_of(handle, last.name)
     if period is None:
         return True
@@ -107,13 +107,13 @@ def _is_overdue(handle: TableContext) -> bool:
     return now - timedelta(milliseconds=handle.options.tag_creation_delay_ms) >= period + 2 * auto_tags.length(handle)
 
 
-def _automatic(handle: TableContext) -> list[Tag]:
+def _automatic_tags(handle: TableContext) -> list[Tag]:
     """The automatic tags, by snapshot."""
     return [tag for tag in tags.all(handle) if auto_tags.period_of(handle, tag.name) is not None]
 
 
-def _last(handle: TableContext) -> Tag | None:
-    found = _automatic(handle)
+def _latest_automatic_tag(handle: TableContext) -> Tag | None:
+    found = _automatic_tags(handle)
     if len(found) > 1 and found[-1].snapshot.id == found[-2].snapshot.id:
         names = ", ".join(tag.name for tag in found if tag.snapshot.id == found[-1].snapshot.id)
         msg = f"snapshot {found[-1].snapshot.id} of {handle.name} has several automatic tags: {names}. Delete all but one of them"
@@ -121,7 +121,7 @@ def _last(handle: TableContext) -> Tag | None:
     return found[-1] if found else None
 
 
-def _since(handle: TableContext, number: int) -> list[Snapshot]:
+def _snapshots_from(handle: TableContext, number: int) -> list[Snapshot]:
     """The snapshots from a number on."""
     return [found for one in snapshots.ids(handle) if one >= number and (found := snapshots.find(handle, one)) is not None]
 
@@ -153,7 +153,7 @@ def _zone(name: str, key: str) -> tzinfo:
     if (said := _OFFSET.fullmatch(name)) is not None:
         hours, minutes, seconds = (int(part or 0) for part in said.group("hours", "minutes", "seconds"))
         away = timedelta(hours=hours, minutes=minutes, seconds=seconds)
-        if minutes < 60 and seconds < 60 and away <= _FARTHEST:
+        if minutes < 60 and seconds < 60 and away <= _MAX_OFFSET:
             return timezone(-away if said["sign"] == "-" else away)
     try:
         return ZoneInfo(name)
@@ -169,7 +169,7 @@ def _floor(time: datetime, length: timedelta) -> datetime:
 
 def _retain(handle: TableContext) -> None:
     most = handle.options.tag_num_retained_max
-    found = _automatic(handle)
+    found = _automatic_tags(handle)
     if most is not None and len(found) > most:
         tagging.delete(handle, [tag.name for tag in found[: len(found) - most]])
 

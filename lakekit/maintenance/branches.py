@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from lakekit.model.snapshot import Snapshot
     from lakekit.storage.protocol import Stat
 
-_FIRST = "schema"
-_DEEPEST = 4
-_READ_ALONG = ("scan.fallback-branch", "scan.primary-branch")
+_SCHEMA_FOLDER = "schema"
+_MAX_DEPTH = 4
+_BRANCH_OPTIONS = ("scan.fallback-branch", "scan.primary-branch")
 """The options by which a branch is read along with another one."""
 
 
@@ -63,7 +63,7 @@ def delete(handle: TableContext, name: str, *, dry_run: bool = False) -> Expired
     roots.check_removable(handle)
     _check_other(handle, name)
     _check_unread(handle, name, "")
-    there = roots.on(handle, name)
+    there = roots.on_branch(handle, name)
     ids, held = tuple(snapshots.ids(there)), tuple(tags.names(there))
     if not dry_run:
         drop(handle, name)
@@ -81,7 +81,7 @@ def rename(handle: TableContext, name: str, new: str) -> None:
     _check_unread(handle, name, ", and set it again afterwards")
     old, there = handle.layout.branch_dir(name), handle.layout.branch_dir(new)
     mine, others = (_contents(handle, directory) for directory in (old, there))
-    is_schema = f"{_FIRST}/"
+    is_schema = f"{_SCHEMA_FOLDER}/"
     shared = others.keys() & mine.keys()
     agree = all(mine[file] == others[file] for file in shared)
     was_copying = agree and others.keys() < mine.keys() and not any(file.startswith(is_schema) for file in others)
@@ -105,12 +105,12 @@ def fast_forward(handle: TableContext, name: str, *, dry_run: bool = False) -> E
     if name == handle.layout.branch:
         raise InvalidOption(f"{name!r} is the branch itself; name the one to go forward to", key="branch", value=name)
     _check_other(handle, name)
-    there = roots.on(handle, name)
+    there = roots.on_branch(handle, name)
     numbers = snapshots.ids(there)
     if not numbers:
         raise SnapshotNotFound(f"branch {name!r} of {handle.name} has no snapshots, so there is nothing to go forward to", name=name)
     storage, own, other = handle.storage, handle.layout, there.layout
-    first, kept = _whole(there, numbers), tags.names(there)
+    first, kept = _read_first_snapshot(there, numbers), tags.names(there)
     same = snapshots.find(handle, first.id) == first
     going = [number for number in sorted(snapshots.ids(handle), reverse=True) if number > first.id or (number == first.id and not same)]
     lost = [tag.name for tag in tags.all(handle) if tag.snapshot.id >= first.id and tag.name not in kept]
@@ -133,7 +133,7 @@ def fast_forward(handle: TableContext, name: str, *, dry_run: bool = False) -> E
     return done
 
 
-def _whole(there: TableContext, numbers: Sequence[int]) -> Snapshot:
+def _read_first_snapshot(there: TableContext, numbers: Sequence[int]) -> Snapshot:
     """The first snapshot of a branch all of whose snapshots, schemas and tags can be read, and the newest one's manifests. Raises `Corrupt`, `FileMissing`."""
     schemas.all(there)
     tags.all(there)
@@ -190,7 +190,7 @@ def find_unfinished(handle: TableContext, name: str, before_ms: int) -> list[Sta
     Such a branch has no schema. It holds temporary files, and a tag and its snapshot that the handle's branch has too, so
     that nothing is lost with it. All of it is older than `before_ms`.
     """
-    there = roots.on(handle, name)
+    there = roots.on_branch(handle, name)
     entries = _entries(handle, there.layout.branch_root)
     top = handle.storage.stat(there.layout.branch_root)
     if schemas.ids(there) or any(one.modified_ms >= before_ms for one in (*entries, *([] if top is None else [top]))):
@@ -218,7 +218,7 @@ def _entries(handle: TableContext, directory: str, depth: int = 0) -> list[Stat]
     found = []
     for one in handle.storage.list(directory):
         found.append(one)
-        if one.is_dir and depth < _DEEPEST:
+        if one.is_dir and depth < _MAX_DEPTH:
             found += _entries(handle, one.path, depth + 1)
     return found
 
@@ -228,9 +228,9 @@ def _check_unread(handle: TableContext, name: str, afterwards: str) -> None:
     asked: list[tuple[str, Mapping[str, str]]] = [(handle.layout.branch, handle.options.given)]
     for branch in roots.branches(handle):
         with suppress(LakekitError):  # one that is half there reads nothing
-            asked.append((branch, schemas.latest(roots.on(handle, branch)).options))
+            asked.append((branch, schemas.latest(roots.on_branch(handle, branch)).options))
     for branch, options in asked:
-        for key in _READ_ALONG:
+        for key in _BRANCH_OPTIONS:
             if branch != name and options.get(key) == name:
                 table = "t" if branch == handle.layout.branch else f"t.branch({branch!r})"
                 whose = handle.name if branch == MAIN else f"branch {branch!r} of {handle.name}"
@@ -259,6 +259,6 @@ def drop(handle: TableContext, name: str) -> None:
     """Delete the files of a branch: the schemas first, then everything, then the directories."""
     directory = handle.layout.branch_dir(name)
     files = _files(handle, directory)
-    handle.storage.delete(sorted(files, key=lambda path: not path.startswith(f"{directory}/{_FIRST}/")))
+    handle.storage.delete(sorted(files, key=lambda path: not path.startswith(f"{directory}/{_SCHEMA_FOLDER}/")))
     inside = {path.rpartition("/")[0] for path in files} | {one.path for one in handle.storage.list(directory) if one.is_dir} | {directory}
     handle.storage.remove_directories(sorted(inside, key=lambda path: (-path.count("/"), path)))

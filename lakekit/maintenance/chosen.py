@@ -31,13 +31,13 @@ def partitions(handle: TableContext, there: Iterable[bytes], where: pl.Expr | st
     if where is None:
         return set(rows)
     every = polars_schema(handle.schema.fields)
-    wanted = _named(condition(where), where, every, handle.name)
+    wanted = _expand_by_name(condition(where), where, every, handle.name)
     known = handle.schema.partition_keys
     if others := [name for name in expand.used_columns(wanted, every) if name not in known]:
         has = f"partition columns are {', '.join(known)}" if known else "the table is not partitioned"
         raise InvalidOption(f"where= chooses partitions of {handle.name}; {others[0]!r} is no partition column: {has}", key="where", value=str(where))
     schema = polars_schema(handle.schema.partition_fields)
-    wanted = user_expressions.checked(user_expressions.fitted(wanted, where, schema), schema, handle.name, "where")
+    wanted = user_expressions.check_condition(user_expressions.fit_condition(wanted, where, schema), schema, handle.name, "where")
     numbered = partition_frame(handle, pa.array(rows, pa.binary())).with_row_index(PLACE)  # a condition that names no column holds for each of them
     try:
         found = numbered.filter(wanted.fill_null(value=False)).get_column(PLACE)
@@ -46,11 +46,11 @@ def partitions(handle: TableContext, there: Iterable[bytes], where: pl.Expr | st
     return {rows[at] for at in found}
 
 
-def _named(wanted: pl.Expr, where: pl.Expr | str, schema: Mapping[str, pl.DataType], table: str) -> pl.Expr:
+def _expand_by_name(wanted: pl.Expr, where: pl.Expr | str, schema: Mapping[str, pl.DataType], table: str) -> pl.Expr:
     """A condition over the columns that it chooses of all columns, by their names. Raises `SchemaMismatch`."""
     if isinstance(where, str):
         return expand.name_exactly(wanted, schema)
-    return user_expressions.checked(wanted, schema, table, "where") if wanted.meta.has_multiple_outputs() else wanted
+    return user_expressions.check_condition(wanted, schema, table, "where") if wanted.meta.has_multiple_outputs() else wanted
 
 
 def idle_partitions(handle: TableContext, snapshot: Snapshot | None, wanted: set[bytes], idle_ms: int) -> set[bytes]:
@@ -68,7 +68,7 @@ def idle_partitions(handle: TableContext, snapshot: Snapshot | None, wanted: set
 def condition(where: pl.Expr | str, key: str = "where") -> pl.Expr:
     """A Polars expression as it is, SQL text as one. Raises `InvalidOption`, and `TypeError` for anything else."""
     if not isinstance(where, str):
-        return user_expressions.parsed(where, "", key)
+        return user_expressions.parse_expression(where, "", key)
     try:
         return pl.sql_expr(where)
     except (pl.exceptions.PolarsError, UnicodeEncodeError) as error:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from lakekit.model.snapshot import Snapshot
     from lakekit.model.table_schema import TableSchema
 
-_OF_PLACES = ("path", "branch", "data-file.external-paths")
+_LOCATION_OPTIONS = ("path", "branch", "data-file.external-paths")
 """Options that lead to where the source is, and those that begin with the last one and a dot."""
 
 
@@ -51,7 +51,7 @@ def clone(source: TableContext, target: TableLocation, at: int | str | datetime 
     try:
         return atomic_create.create_table_atomically(target, "clone", lambda place: state._replace(snapshot=_files(source, place, state)))
     except FileMissing as missing:
-        if state.snapshot is None or tagging.keepers(source, state.snapshot):
+        if state.snapshot is None or tagging.referencing_paths(source, state.snapshot):
             raise
         raise SnapshotNotFound(
             f"snapshot {state.snapshot.id} of {source.name} expired while it was copied. Nothing was made; clone a tag, which keeps its files",
@@ -81,12 +81,12 @@ def _state(source: TableContext, at: int | str | datetime | None) -> InitialStat
     else:
         snapshot = tagging.source(source, at)
         known = [schema for schema in known if schema.id <= snapshot.schema_id]
-    return InitialState([_moved(schema, source.world.now_ms()) for schema in known], snapshot)
+    return InitialState([_clone_schema(schema, source.world.now_ms()) for schema in known], snapshot)
 
 
-def _moved(schema: TableSchema, now_ms: int) -> TableSchema:
+def _clone_schema(schema: TableSchema, now_ms: int) -> TableSchema:
     """A schema of the clone, made now: that also tells the claims of two clones to one place apart."""
-    kept = {key: value for key, value in schema.options.items() if not (key in _OF_PLACES or key.startswith(f"{_OF_PLACES[-1]}."))}
+    kept = {key: value for key, value in schema.options.items() if not (key in _LOCATION_OPTIONS or key.startswith(f"{_LOCATION_OPTIONS[-1]}."))}
     return replace(schema, options=FrozenDict(kept), time_millis=now_ms)
 
 
@@ -111,7 +111,7 @@ def _files(source: TableContext, target: TableLocation, state: InitialState) -> 
     if statistics is not None:
         pairs.append((source.layout.statistics(statistics), here.layout.statistics(statistics)))
     is_remote = source.storage.is_remote or here.storage.is_remote
-    parallel_map(lambda pair: atomic_create.copied(source.storage, pair[0], here.storage, pair[1]), dict.fromkeys(pairs), waiting=is_remote)
+    parallel_map(lambda pair: atomic_create.copy_file(source.storage, pair[0], here.storage, pair[1]), dict.fromkeys(pairs), waiting=is_remote)
     found = atomic_create.snapshot(here, live.without_external_paths(), moved_indexes)
     return replace(found, watermark=state.snapshot.watermark_or_none, statistics=statistics, next_row_id=state.snapshot.next_row_id or 0)
 

@@ -35,15 +35,18 @@ def cluster(handle: TableContext, standing: SnapshotBuckets, partitions: Collect
     Raises `InvalidOption` where the columns cannot be sorted by, and what reading and writing raise; then no new file is left.
     """
     order = _ordering(handle)
-    units = {partition: clustered.due(handle, standing.bucket(partition, BUCKET).files, full=full) for partition in sorted(partitions)}
+    units = {partition: clustered.pick_unit(handle, standing.bucket(partition, BUCKET).files, full=full) for partition in sorted(partitions)}
     if is_chosen:
-        units |= {partition: clustered.due(handle, standing.bucket(partition, BUCKET).files, full=True) for partition in _idle(handle, standing, partitions)}
+        units |= {
+            partition: clustered.pick_unit(handle, standing.bucket(partition, BUCKET).files, full=True)
+            for partition in _idle_partitions(handle, standing, partitions)
+        }
     todo = {partition: unit for partition, unit in units.items() if unit is not None}
     found: list[CommitMessage] = []
     try:
         with work(handle.world, "clustering", "files", sum(len(unit.files) for unit in todo.values())) as under_way:
             for partition, unit in todo.items():
-                found += _clustered(handle, standing, partition, unit, order)
+                found += _cluster_unit(handle, standing, partition, unit, order)
                 under_way.advance(len(unit.files))
     except BaseException:
         abort.abort(handle, found)
@@ -53,24 +56,24 @@ def cluster(handle: TableContext, standing: SnapshotBuckets, partitions: Collect
 
 def _ordering(handle: TableContext) -> SortOrder:
     """The order that the options ask for; sorted group by group, it is that of the columns one after another (`IncrementalClusterCompact.localSort`)."""
-    if handle.options.clustering_incremental_mode == clustered.LOCAL:
-        return sort_order.clustering(handle.with_options({"clustering.strategy": "order"}))
-    return sort_order.clustering(handle)
+    if handle.options.clustering_incremental_mode == clustered.LOCAL_SORT:
+        return sort_order.clustering_order(handle.with_options({"clustering.strategy": "order"}))
+    return sort_order.clustering_order(handle)
 
 
-def _clustered(handle: TableContext, standing: SnapshotBuckets, partition: bytes, unit: CompactionUnit, order: SortOrder) -> Iterator[CommitMessage]:
+def _cluster_unit(handle: TableContext, standing: SnapshotBuckets, partition: bytes, unit: CompactionUnit, order: SortOrder) -> Iterator[CommitMessage]:
     restored = standing.bucket(partition, BUCKET)
     gone = {file.name for file in unit.files}
     vectors = append_files.vectors_of(handle, partition, restored, gone)
     place = RewriteTarget(
         handle=handle, partition=partition, bucket=BUCKET, names=file_names(handle), deletions=vectors.positions, snapshot_id=restored.snapshot_id
     )
-    together = handle.options.clustering_incremental_mode != clustered.LOCAL
+    together = handle.options.clustering_incremental_mode != clustered.LOCAL_SORT
     yield append_files.message(handle, partition, clustered.rewrite(place, unit, order, together=together))
-    yield from append_files.without(vectors, gone)
+    yield from append_files.remove_vectors(vectors, gone)
 
 
-def _idle(handle: TableContext, standing: SnapshotBuckets, chosen: Collection[bytes]) -> list[bytes]:
+def _idle_partitions(handle: TableContext, standing: SnapshotBuckets, chosen: Collection[bytes]) -> list[bytes]:
     """Partitions that are old enough to be sorted as a whole, and are not yet."""
     options = handle.options
     idle_ms = options.clustering_history_partition_idle_to_full_sort_ms

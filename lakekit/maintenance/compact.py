@@ -17,7 +17,7 @@ from lakekit.bucket import clustered
 from lakekit.bucket.restore import SnapshotBuckets
 from lakekit.commit import expired
 from lakekit.commit.committer import commit_changes_once
-from lakekit.data_file.entry_damage import manifest_named
+from lakekit.data_file.entry_damage import add_manifest_path
 from lakekit.errors import Conflict, InvalidOption
 from lakekit.maintenance import append_files, chosen, cluster, postpone, rewrite, sort_compact
 from lakekit.metadata import feature_check, snapshots
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lakekit.commit.result import Commit
     from lakekit.metadata.table_context import TableContext
     from lakekit.model.commit_message import CommitMessage
-    from lakekit.write.table_writers import Place
+    from lakekit.write.table_writers import BucketId
 
 _ATTEMPTS = 5
 
@@ -75,18 +75,20 @@ def compact(
     """
     if order_by is not None and idle_ms is not None:
         raise InvalidOption("order_by sorts whole partitions, new files or not: leave idle out, or choose them by where", key="idle", value=str(idle_ms))
-    job = asked(handle, full=full, where=where, order_by=order_by, strategy=strategy)
+    job = compact_request(handle, full=full, where=where, order_by=order_by, strategy=strategy)
     if job.order is not None and handle.kind == "key":
         if rewrite.waits_for_compaction(job.handle):
             compact(handle, full=True, where=where)
         return sort_compact.sort_keys(job.handle, job.order, where)
     standing = SnapshotBuckets.of(job.handle, snapshots.latest(job.handle))
-    with manifest_named(job.handle, lambda: standing.snapshot):
-        made = messages(job, standing, places(job, standing, where, idle_ms=idle_ms))
+    with add_manifest_path(job.handle, lambda: standing.snapshot):
+        made = messages(job, standing, due_buckets(job, standing, where, idle_ms=idle_ms))
     return commit_changes_once(job.handle, made, commit_user=job.commit_user)
 
 
-def asked(handle: TableContext, *, full: bool, where: pl.Expr | str | None, order_by: str | Sequence[str] | None, strategy: Strategy) -> CompactRequest:
+def compact_request(
+    handle: TableContext, *, full: bool, where: pl.Expr | str | None, order_by: str | Sequence[str] | None, strategy: Strategy
+) -> CompactRequest:
     """What a call asks for, checked. Raises `InvalidOption` and `Unsupported` as `compact` does, but for `where`."""
     feature_check.check_writable(handle)
     if order_by is None and strategy != "order":
@@ -98,7 +100,7 @@ def asked(handle: TableContext, *, full: bool, where: pl.Expr | str | None, orde
     return CompactRequest(handle=handle, commit_user=handle.new_commit_user(), full=full, order=order, is_chosen=where is not None)
 
 
-def places(job: CompactRequest, standing: SnapshotBuckets, where: pl.Expr | str | None, *, idle_ms: int | None = None) -> list[Place]:
+def due_buckets(job: CompactRequest, standing: SnapshotBuckets, where: pl.Expr | str | None, *, idle_ms: int | None = None) -> list[BucketId]:
     """The places of a snapshot that a compaction looks at. Raises `InvalidOption` for `where`."""
     handle, there = job.handle, standing.places()
     wanted = chosen.partitions(handle, (partition for partition, _ in there), where)
@@ -109,7 +111,7 @@ def places(job: CompactRequest, standing: SnapshotBuckets, where: pl.Expr | str 
     return [place for place in there if place[0] in wanted]
 
 
-def messages(job: CompactRequest, standing: SnapshotBuckets, some: Sequence[Place], *, share: tuple[int, int] = (0, 1)) -> list[CommitMessage]:
+def messages(job: CompactRequest, standing: SnapshotBuckets, some: Sequence[BucketId], *, share: tuple[int, int] = (0, 1)) -> list[CommitMessage]:
     """Compacts some places: all of a partition's where it goes by partition.
 
     `share`: of an append table without buckets, which of how many parts of the files that are packed together. Raises what compacting raises; then no file of
@@ -119,7 +121,7 @@ def messages(job: CompactRequest, standing: SnapshotBuckets, some: Sequence[Plac
     if job.order is not None:
         return sort_compact.sort(handle, standing, job.order, partitions)
     if handle.options.bucket == POSTPONE_BUCKET:
-        return postpone.place(handle, standing, partitions, job.commit_user, full=job.full)
+        return postpone.move_to_buckets(handle, standing, partitions, job.commit_user, full=job.full)
     if not handle.has_buckets and handle.options.clustering_incremental:
         return cluster.cluster(handle, standing, partitions, full=job.full, is_chosen=job.is_chosen)
     if not handle.has_buckets:
@@ -159,7 +161,7 @@ def compact_written(handle: TableContext, committed: Sequence[CommitMessage], *,
         return
     written = {(message.partition, message.bucket) for message in committed}
     for attempt in range(_ATTEMPTS):
-        job = asked(handle, full=full, where=None, order_by=None, strategy="order")
+        job = compact_request(handle, full=full, where=None, order_by=None, strategy="order")
         standing = SnapshotBuckets.of(job.handle, snapshots.latest(job.handle))
         if full and interval > 1:
             written |= {place for place in standing.places() if any(file.level == 0 for file in standing.files(*place))}

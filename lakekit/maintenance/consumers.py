@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from lakekit.errors import Corrupt, InvalidOption
 from lakekit.maintenance import roots
-from lakekit.maintenance.arguments import whole
+from lakekit.maintenance.arguments import parse_count
 from lakekit.maintenance.result import Expired
 from lakekit.metadata import consumers
 
 if TYPE_CHECKING:
     from lakekit.metadata.table_context import TableContext
 
-_GREATEST = 2**63 - 1
+_MAX_SNAPSHOT_ID = 2**63 - 1
 
 
 def reset(handle: TableContext, consumer_id: str, next_snapshot: int | None) -> None:
@@ -29,13 +29,13 @@ def reset(handle: TableContext, consumer_id: str, next_snapshot: int | None) -> 
             consumers.read(handle, consumer_id)
         handle.storage.delete([handle.layout.consumer(consumer_id)])
         return
-    number = whole(next_snapshot, "next_snapshot")
-    if number > _GREATEST:
+    number = parse_count(next_snapshot, "next_snapshot")
+    if number > _MAX_SNAPSHOT_ID:
         raise InvalidOption(f"next_snapshot={number} is no snapshot's number", key="next_snapshot", value=str(number))
     consumers.record(handle, consumer_id, number)
 
 
-def waiting(handle: TableContext) -> list[int]:
+def next_snapshot_ids(handle: TableContext) -> list[int]:
     """The snapshots that consumers want next. Raises `Corrupt` where one cannot be read: nobody can tell what it has not read yet."""
     found = []
     for name in consumers.ids(handle):

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _REGISTERS, _RANKS = 4096, 64
-_LOW = _REGISTERS - 1
-_FEW = 2.5 * _REGISTERS
+_REGISTER_MASK = _REGISTERS - 1
+_LINEAR_COUNTING_LIMIT = 2.5 * _REGISTERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class DistinctSketch:
     def add(self, values: pl.Series) -> None:
         """Counts some values; nulls are none."""
         hashed = pl.Series("h", values.drop_nulls().hash(seed=0), pl.UInt64)
-        told = hashed.to_frame().select((pl.col("h") & _LOW).cast(pl.UInt32) * _RANKS + (pl.col("h") | _LOW).bitwise_leading_zeros())
+        told = hashed.to_frame().select((pl.col("h") & _REGISTER_MASK).cast(pl.UInt32) * _RANKS + (pl.col("h") | _REGISTER_MASK).bitwise_leading_zeros())
         self.marks[told.to_series().to_numpy()] = True
 
     def to_bytes(self) -> bytes:
@@ -48,4 +48,4 @@ def count(sketches: list[bytes]) -> int:
     ranks = np.max(np.frombuffer(b"".join(sketches), np.uint8).reshape(len(sketches), _REGISTERS), axis=0)
     found = 0.7213 / (1 + 1.079 / _REGISTERS) * _REGISTERS**2 / float(np.exp2(-ranks.astype(np.float64)).sum())
     empty = int((ranks == 0).sum())
-    return round(_REGISTERS * log(_REGISTERS / empty) if empty and found <= _FEW else found)
+    return round(_REGISTERS * log(_REGISTERS / empty) if empty and found <= _LINEAR_COUNTING_LIMIT else found)

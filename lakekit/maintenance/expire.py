@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Literal
 
 from lakekit.errors import InvalidOption, LakekitError
 from lakekit.maintenance import consumers, removal, roots
-from lakekit.maintenance.arguments import whole
-from lakekit.maintenance.result import Expired, expired
+from lakekit.maintenance.arguments import parse_count
+from lakekit.maintenance.result import Expired, make_expired
 from lakekit.metadata import snapshots
 from lakekit.model import hint
 
@@ -47,7 +47,7 @@ class RetentionLimits:
             raise InvalidOption(msg, key="retain_max", value=str(self.most))
 
 
-def of_snapshots(handle: TableContext) -> RetentionLimits:
+def snapshot_limits(handle: TableContext) -> RetentionLimits:
     """What the table's options say of snapshots."""
     options = handle.options
     since = handle.world.now_ms() - options.snapshot_time_retained_ms
@@ -56,16 +56,18 @@ def of_snapshots(handle: TableContext) -> RetentionLimits:
     )
 
 
-def of_changelogs(handle: TableContext) -> RetentionLimits:
+def changelog_limits(handle: TableContext) -> RetentionLimits:
     """What the table's options say of long-lived changelogs."""
     fewest, most, age = handle.options.changelog_retained
     return RetentionLimits(most=most, fewest=fewest, since_ms=handle.world.now_ms() - age, at_once=handle.options.snapshot_expire_limit)
 
 
-def given(retained: RetentionLimits, *, retain_max: int | None, retain_min: int | None, older_than_ms: int | None, max_deletes: int | None) -> RetentionLimits:
+def override_limits(
+    retained: RetentionLimits, *, retain_max: int | None, retain_min: int | None, older_than_ms: int | None, max_deletes: int | None
+) -> RetentionLimits:
     """The same with what a caller says put over it. Raises `InvalidOption` for a count that is none."""
     said = {"most": ("retain_max", retain_max), "fewest": ("retain_min", retain_min), "at_once": ("max_deletes", max_deletes)}
-    counts = {name: whole(value, key) for name, (key, value) in said.items() if value is not None}
+    counts = {name: parse_count(value, key) for name, (key, value) in said.items() if value is not None}
     return replace(retained, since_ms=retained.since_ms if older_than_ms is None else older_than_ms, **counts)
 
 
@@ -105,11 +107,11 @@ def expire_snapshots(
         if known and not dry_run and not handle.storage.exists(handle.layout.earliest_hint):
             _say_earliest(handle, known[0])
         return Expired(table=handle.name, dry_run=dry_run)
-    everything = roots.every(handle)
+    everything = roots.read_all_roots(handle)
     own = [root for root in everything if root.branch == handle.layout.branch]
     end = _first_young(own, "snapshot", range(low, end), retained, min([number for number in known if number >= end] or [known[-1]]))
     gone = sorted((root for root in own if root.kind == "snapshot" and root.snapshot.id < end), key=lambda root: root.snapshot.id)
-    stays = [_as_changelog(handle, root) for root in gone] if _outlived(handle, retained) else []
+    stays = [_changelog_root(handle, root) for root in gone] if _has_longer_changelogs(handle, retained) else []
 
     def drop() -> None:
         for root in stays:
@@ -122,10 +124,10 @@ def expire_snapshots(
         _say_earliest(handle, end)
 
     found = removal.remove(handle, gone, everything, None if dry_run else drop, stays=stays, deletes=deletes)
-    return expired(handle.name, found, dry_run=dry_run, snapshot_ids=tuple(root.snapshot.id for root in gone))
+    return make_expired(handle.name, found, dry_run=dry_run, snapshot_ids=tuple(root.snapshot.id for root in gone))
 
 
-def _outlived(handle: TableContext, retained: RetentionLimits) -> bool:
+def _has_longer_changelogs(handle: TableContext, retained: RetentionLimits) -> bool:
     """Whether changelogs are kept longer than snapshots now are; what no option says of them is as for snapshots."""
     options = handle.options
     fewest, most, age = options.changelog_num_retained_min, options.changelog_num_retained_max, options.changelog_time_retained_ms
@@ -141,7 +143,7 @@ def _bounds(handle: TableContext, retained: RetentionLimits, known: Sequence[int
     end = min(known[-1] - retained.fewest + 1, known[0] + retained.at_once)
     options = handle.options
     if not (options.consumer_changelog_only and options.changelog_outlives_snapshots):  # where changelogs go with their snapshots, one keeps the other
-        end = min([end, *consumers.waiting(handle)])
+        end = min([end, *consumers.next_snapshot_ids(handle)])
     return low, end
 
 
@@ -170,7 +172,7 @@ def _keep_latest(handle: TableContext, end: int, newest: int) -> None:
             storage.put(path, hint.encode(newest))
 
 
-def _as_changelog(handle: TableContext, root: GcRoot) -> GcRoot:
+def _changelog_root(handle: TableContext, root: GcRoot) -> GcRoot:
     number = root.snapshot.id
     return roots.GcRoot(kind="changelog", branch=root.branch, name=str(number), path=handle.layout.changelog(number), snapshot=root.snapshot)
 
@@ -188,7 +190,7 @@ def expire_changelogs(handle: TableContext, retained: RetentionLimits, *, delete
     if not known or newest is None:
         return Expired(table=handle.name, dry_run=dry_run)
     numbers = range(known[-1] + 1) if delete_all else _changelog_bounds(handle, retained, known, newest)
-    everything = roots.every(handle)
+    everything = roots.read_all_roots(handle)
     own = [root for root in everything if root.branch == handle.layout.branch and root.kind == "changelog"]
     end = numbers.stop if delete_all else _first_young(own, "changelog", numbers, retained, numbers.stop - 1)
     gone = sorted((root for root in own if root.snapshot.id < end), key=lambda root: root.snapshot.id)
@@ -204,10 +206,10 @@ def expire_changelogs(handle: TableContext, retained: RetentionLimits, *, delete
                 handle.storage.put(handle.layout.changelog_earliest_hint, hint.encode(end))
 
     found = removal.remove(handle, gone, everything, None if dry_run else drop)
-    return expired(handle.name, found, dry_run=dry_run, snapshot_ids=tuple(root.snapshot.id for root in gone))
+    return make_expired(handle.name, found, dry_run=dry_run, snapshot_ids=tuple(root.snapshot.id for root in gone))
 
 
 def _changelog_bounds(handle: TableContext, retained: RetentionLimits, known: Sequence[int], newest: int) -> range:
     """Those among which the first changelog that stays is found by its age, to the last, which stays however old; the newest one always does."""
     low = max(newest - retained.most + 1, known[0])
-    return range(low, min([newest - retained.fewest + 1, known[0] + retained.at_once, known[-1], *consumers.waiting(handle)]) + 1)
+    return range(low, min([newest - retained.fewest + 1, known[0] + retained.at_once, known[-1], *consumers.next_snapshot_ids(handle)]) + 1)

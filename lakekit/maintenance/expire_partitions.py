@@ -18,7 +18,7 @@ from lakekit.commit.committer import commit_changes
 from lakekit.commit.overwrite import Overwrite
 from lakekit.data_file.paths import partition_path, partition_spec, partition_values
 from lakekit.errors import InvalidOption, Unsupported
-from lakekit.maintenance.arguments import whole
+from lakekit.maintenance.arguments import parse_count
 from lakekit.maintenance.result import Expired
 from lakekit.metadata import feature_check, manifest_reader, snapshots
 from lakekit.model import partition as partitions
@@ -71,7 +71,7 @@ def expire(
         if not isinstance(text, str | None):
             raise InvalidOption(f"{key}= takes a text, such as the option partition.{key.replace('_', '-')} has; found {ascii(text)[:100]}", key=key)
     before = wall_clock_ms(handle.world.now_ms()) - age
-    found = _updated(handle)
+    found = _last_update_times(handle)
     texts = {row: _texts(handle, row) for row in found}
     if how == "values-time":
         said = (pattern or options.partition_timestamp_pattern, formatter or options.partition_timestamp_formatter)
@@ -79,7 +79,7 @@ def expire(
     else:
         over = [row for row, time in found.items() if time is not None and time < before]
     over.sort(key=lambda row: ",".join(texts[row]))
-    over = over[: options.partition_expiration_max_num if most is None else whole(most, "max_expires")]
+    over = over[: options.partition_expiration_max_num if most is None else parse_count(most, "max_expires")]
     if not dry_run:
         size = options.partition_expiration_batch_size or len(over) or 1
         for at in range(0, len(over), size):
@@ -108,7 +108,7 @@ def is_due(handle: TableContext, *, ends: bool) -> bool:
     return due
 
 
-def _updated(handle: TableContext) -> dict[bytes, int | None]:
+def _last_update_times(handle: TableContext) -> dict[bytes, int | None]:
     """The partitions that have live files, and when, by the wall clock, one of their files was added or removed last."""
     latest = snapshots.latest(handle)
     if latest is None:
@@ -145,9 +145,9 @@ def mark_done(handle: TableContext, specs: Sequence[Mapping[str, Any]]) -> list[
     Raises `ColumnNotFound`, `SchemaMismatch`, `InvalidOption` for specs that do not name every partition column once, `Unsupported` for other actions,
     `StorageFailed` for a service that does not answer.
     """
-    ways = _ways(handle)
+    ways = _load_actions(handle)
     some = [specs] if isinstance(specs, Mapping) or not isinstance(specs, Iterable) else specs
-    return _marked(handle, ways, [_directory(handle, spec) for spec in some])
+    return _mark_directories(handle, ways, [_directory(handle, spec) for spec in some])
 
 
 def mark_written_done(handle: TableContext, messages: Sequence[CommitMessage]) -> list[str]:
@@ -155,14 +155,14 @@ def mark_written_done(handle: TableContext, messages: Sequence[CommitMessage]) -
 
     Raises `Unsupported` as `mark_done` does. Source: `PartitionMarkDoneListener`.
     """
-    ways = _ways(handle)
+    ways = _load_actions(handle)
     options = handle.options
     waits = bool(handle.schema.primary_keys) and (options.deletion_vectors_enabled or options.merge_engine == "first-row")
     rows = dict.fromkeys(message.partition for message in messages if waits or message.has_new)
-    return _marked(handle, ways, [partition_path(handle, row).strip("/") for row in rows])
+    return _mark_directories(handle, ways, [partition_path(handle, row).strip("/") for row in rows])
 
 
-def _ways(handle: TableContext) -> list[Any]:
+def _load_actions(handle: TableContext) -> list[Any]:
     """The modules of `maintenance.mark_done` that the option names, each of which can do it. Raises what `mark_done` raises for the option."""
     known, found = plugins.names("maintenance/mark_done"), []
     for action in dict.fromkeys(action.strip() for action in handle.options.partition_mark_done_action.split(",")):
@@ -177,7 +177,7 @@ def _ways(handle: TableContext) -> list[Any]:
     return found
 
 
-def _marked(handle: TableContext, ways: Sequence[Any], directories: list[str]) -> list[str]:
+def _mark_directories(handle: TableContext, ways: Sequence[Any], directories: list[str]) -> list[str]:
     for directory in directories:
         for way in ways:
             way.mark(handle, directory)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakekit.commit import committer, manifest_writer, try_commit
-from lakekit.commit.changes import NOTHING, CommitChanges
+from lakekit.commit.changes import EMPTY_DELTA, CommitChanges
 from lakekit.commit.draft import UncommittedFiles
 from lakekit.commit.try_commit import CommitStep, MergedManifests
 from lakekit.metadata import feature_check, manifest_reader as meta, snapshots
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lakekit.commit.result import Commit
     from lakekit.metadata.table_context import TableContext
 
-_ALL = {"manifest.full-compaction-threshold-size": "1 b", "manifest.merge-min-count": "1"}
+_FULL_MERGE_OPTIONS = {"manifest.full-compaction-threshold-size": "1 b", "manifest.merge-min-count": "1"}
 """Options under which every small manifest, and every one with a deletion, is merged."""
 
 
@@ -31,19 +31,19 @@ def compact(handle: TableContext) -> Commit:
     Raises `RetriesExhausted` where others are always faster, `CommitStateUnknown` where nobody can tell, and what reading manifests raises.
     """
     feature_check.check_writable(handle)
-    handle = handle.with_options(_ALL)
+    handle = handle.with_options(_FULL_MERGE_OPTIONS)
     latest = snapshots.latest(handle)
-    job = try_commit.job_alone(handle, latest)
+    job = try_commit.request_with_new_user(handle, latest)
     if latest is None:
         return committer.outcome(job, [])
     draft, before = UncommittedFiles(handle), meta.manifest_files(handle, latest)
     try:
-        after = manifest_writer.merged(draft, before)
+        after = manifest_writer.merge_manifests(draft, before)
     except BaseException:
         draft.discard()
         raise
     if after == before:
         draft.discard()
         return committer.outcome(job, [])
-    step = CommitStep(changes=CommitChanges(kind="COMPACT", delta=NOTHING, changelog=NOTHING))
+    step = CommitStep(changes=CommitChanges(kind="COMPACT", delta=EMPTY_DELTA, changelog=EMPTY_DELTA))
     return committer.outcome(job, [try_commit.try_commit(job, step, draft, latest, MergedManifests(before, after))])

@@ -96,7 +96,9 @@ def migrate(storage: Storage, files: Sequence[MigratedFile], schemas: Sequence[T
     partitions = [_partition(handle, one) for one in rows]
     known = {schema.id: replace(load_context(target, schema), storage=storage) for schema in schemas}
     plain = [_file(one, names.next(one.format_name), handle.world.now_ms()) for one in rows]
-    described = parallel_map(lambda at: _described(known[rows[at].schema_id], rows[at], partitions[at], plain[at]), range(len(rows)), waiting=storage.is_remote)
+    described = parallel_map(
+        lambda at: _with_statistics(known[rows[at].schema_id], rows[at], partitions[at], plain[at]), range(len(rows)), waiting=storage.is_remote
+    )
     placed = [_PlacedFile(taken=one, partition=row, file=file) for one, row, file in zip(rows, partitions, described, strict=True)]
     try:
         return atomic_create.create_table_atomically(
@@ -130,7 +132,7 @@ def _snapshot(storage: Storage, here: TableContext, placed: Sequence[_PlacedFile
     def put(at: int) -> None:
         source = placed[at].taken.path
         if not (move and hard_link(storage, source, here.storage, paths[at])):
-            atomic_create.copied(storage, source, here.storage, paths[at])
+            atomic_create.copy_file(storage, source, here.storage, paths[at])
         if here.storage.size(paths[at]) != placed[at].file.size_bytes:
             raise StorageFailed(f"{source} changed while it was taken over. Nothing was made; try again when nobody writes there", path=source)
 
@@ -155,19 +157,19 @@ def _file(one: MigratedFile, name: str, now_ms: int) -> DataFileMeta:
     )
 
 
-def _described(handle: TableContext, one: MigratedFile, partition: bytes, file: DataFileMeta) -> DataFileMeta:
+def _with_statistics(handle: TableContext, one: MigratedFile, partition: bytes, file: DataFileMeta) -> DataFileMeta:
     """The file with the statistics that the table's options ask for. A row of every column is looked at: what nobody could read is found out now."""
     options = TableOptions.parse({**handle.options.given, "file.format": one.format_name})
     shape = shapes.shape_of(replace(handle, options=options), bucket=_UNAWARE_BUCKET, level=0, keyed=False, kind="data")
     keys = handle.schema.partition_keys
     held = [field for field in handle.schema.fields if field.name in one.names and field.name not in keys]
     told = {name: one.told[name] for name in one.told.keys() - set(keys)}
-    told |= {name: _all_null(one) for name in handle.schema.names if name not in one.names}
-    told |= {name: _all_same(column, handle.schema.field(name), one) for name, column in _constants(handle, partition).items()}
+    told |= {name: _stats_of_nulls(one) for name in handle.schema.names if name not in one.names}
+    told |= {name: _stats_of_constant(column, handle.schema.field(name), one) for name, column in _constants(handle, partition).items()}
     modes = [NONE if field.name in keys and field.name not in one.names else mode for field, mode in zip(shape.valued, shape.value_modes, strict=True)]
     asked = [field for field in held if field in shape.collected and field.name not in told]
     collecting = StatsCollector(shape.collected, told)
-    with _blamed(handle, one):
+    with _name_file_in_failures(handle, one):
         reader.scan_files(handle, [file], [one.path], held).head(1).collect()
         if asked:
             for frame in reader.scan_files(handle, [file], [one.path], asked).collect_batches(chunk_size=_BATCH_ROWS, maintain_order=True):
@@ -183,7 +185,7 @@ def _constants(handle: TableContext, partition: bytes) -> dict[str, pl.Series]:
     return {field.name: pl.Series(field.name, column).cast(polars_type(field.type)) for field, column in zip(fields, columns, strict=True)}
 
 
-def _all_same(column: pl.Series, field: Field, one: MigratedFile) -> ColumnStats:
+def _stats_of_constant(column: pl.Series, field: Field, one: MigratedFile) -> ColumnStats:
     """What is known of a column whose rows are all this one."""
     told = ColumnStats()
     told.add(column, field.type)
@@ -191,7 +193,7 @@ def _all_same(column: pl.Series, field: Field, one: MigratedFile) -> ColumnStats
     return told
 
 
-def _all_null(one: MigratedFile) -> ColumnStats:
+def _stats_of_nulls(one: MigratedFile) -> ColumnStats:
     told = ColumnStats()
     told.nulls = one.row_count
     return told
@@ -212,12 +214,12 @@ def _check_inside(handle: TableContext, one: MigratedFile, partition: bytes, fil
 
 
 @contextmanager
-def _blamed(handle: TableContext, one: MigratedFile) -> Iterator[None]:
+def _name_file_in_failures(handle: TableContext, one: MigratedFile) -> Iterator[None]:
     """What Polars says of a file that it cannot read as the table's, with the file's name."""
     try:
-        with reader.refused(handle, [one.path]):
+        with reader.translate_polars_errors(handle, [one.path]):
             yield
     except LakekitError:
         raise
-    except external_reader.FOREIGN as wrong:
+    except external_reader.FOREIGN_FAILURES as wrong:
         raise SchemaMismatch(f"{one.path}: Polars does not read its columns as Paimon's: {str(wrong).splitlines()[0][:300]}. Write it anew") from wrong

@@ -31,7 +31,7 @@ from lakekit.maintenance.reachability import is_changelog
 from lakekit.metadata import manifest_reader, schemas
 from lakekit.model.locations import EXTERNAL_PATHS, is_at_or_below
 from lakekit.model.table_paths import TablePaths, without_scheme
-from lakekit.storage import confined
+from lakekit.storage import confine
 from lakekit.storage.local import LocalStorage
 from lakekit.storage.protocol import FileMissing
 from lakekit.world import map_io, warn_user
@@ -55,9 +55,9 @@ AGE_MS = 24 * 3_600_000
 """Younger files may belong to a commit that is under way."""
 _CLOCK = ".clock-"
 _HINTS = frozenset({"LATEST", "EARLIEST"})
-_HELD_ELSEWHERE = (".managed.blob", ".blobref", ".blob")
+_BLOB_SUFFIXES = (".managed.blob", ".blobref", ".blob")
 """Ends of names of files that other files refer to, not manifests: packs of values, references to them, and values of their own. None of them is an orphan."""
-_MANY = 100
+_SUSPICIOUS_COUNT = 100
 """So many files have to be in question before their share of all is suspicious: beside the few files of a small table, those of one writer that died are more
 than half. That its snapshots were lost is told by their row, whatever its size."""
 
@@ -95,12 +95,12 @@ def remove(
     outside = _external_roots(handle, external=external)
     limit_ms = _limit_ms(older_than, handle.world.now_ms() if dry_run else _storage_time_ms(handle))
     unfinished = _unfinished_branches(handle, limit_ms)
-    listed, directories = _listed(handle, outside, lists)
-    needed = _needed(handle)
+    listed, directories = _list_candidates(handle, outside, lists)
+    needed = _collect_referenced_names(handle)
     gone = [
         (one.kind, file)
         for one in listed
-        for file in _looked_at(handle, one if one.kind == "temporary" else one.only(lambda name: name not in needed and not name.endswith(_HELD_ELSEWHERE)))
+        for file in _stat_files(handle, one if one.kind == "temporary" else one.only(lambda name: name not in needed and not name.endswith(_BLOB_SUFFIXES)))
         if file.modified_ms < limit_ms
     ]
     if not force:
@@ -114,24 +114,24 @@ def remove(
             branches.drop(handle, branch)
         old = [one.path for one in directories if one.modified_ms < limit_ms]
         handle.storage.remove_directories(sorted(old, key=lambda path: (-path.count("/"), path)))
-    return _told(gone)
+    return _orphans_frame(gone)
 
 
 def _unfinished_branches(handle: TableContext, limit_ms: int) -> dict[str, list[Stat]]:
     """Return the branches that were begun and never finished, with their files. Raises `Corrupt` for another one without schema."""
     found = {}
     for branch in roots.branches(handle):
-        if schemas.ids(roots.on(handle, branch)):
+        if schemas.ids(roots.on_branch(handle, branch)):
             continue
         files = branches.find_unfinished(handle, branch, limit_ms)
         if files is None:
             msg = f"branch {branch!r} of {handle.name} has no schema: what it needs cannot be told, and nothing is removed. Delete or repair it first"
-            raise Corrupt(msg, path=roots.on(handle, branch).layout.schema_dir)
+            raise Corrupt(msg, path=roots.on_branch(handle, branch).layout.schema_dir)
         found[branch] = files
     return found
 
 
-def _looked_at(handle: TableContext, listed: _DirectoryListing) -> list[Stat]:
+def _stat_files(handle: TableContext, listed: _DirectoryListing) -> list[Stat]:
     """How large and how old files are; those that went meanwhile are left out. Who looks late sees no file older than it was when it was listed."""
     if listed.seen is not None:
         return [listed.seen[name] for name in listed.names]
@@ -139,7 +139,7 @@ def _looked_at(handle: TableContext, listed: _DirectoryListing) -> list[Stat]:
     return [one for one in looked_at if one is not None and not one.is_dir]
 
 
-def _told(gone: Sequence[tuple[str, Stat]]) -> pl.DataFrame:
+def _orphans_frame(gone: Sequence[tuple[str, Stat]]) -> pl.DataFrame:
     files = [file for _, file in gone]
     found = pl.DataFrame(
         {
@@ -157,7 +157,7 @@ def _check_suspicious(handle: TableContext, gone: int, total: int, needed: set[s
     if not gone:
         return
     _check_history(handle)
-    if needed and (gone <= _MANY or 2 * gone <= total):
+    if needed and (gone <= _SUSPICIOUS_COUNT or 2 * gone <= total):
         return
     why = f"{gone} of {total} files of {handle.name} would go" if needed else f"no snapshot, tag or changelog of {handle.name} refers to any file"
     msg = f"{why}, which looks like a table whose metadata is lost: nothing was removed. Look at t.snapshots(); force=True removes them all the same"
@@ -167,7 +167,7 @@ def _check_suspicious(handle: TableContext, gone: int, total: int, needed: set[s
 def _check_history(handle: TableContext) -> None:
     for branch in roots.branches(handle):
         notes = Findings()
-        history.check(roots.on(handle, branch), notes)
+        history.check(roots.on_branch(handle, branch), notes)
         for one in notes.problems:
             msg = f"{one.what} in branch {branch} of {handle.name}: {one.found}. Files of snapshots that are lost would go: nothing was removed. {one.remedy}; \
 force=True removes them all the same"
@@ -202,7 +202,7 @@ def _storage_time_ms(handle: TableContext) -> int:
 # ---- what there is ---------------------------------------------------------------------------------------------------------------------------------------
 
 
-def _listed(handle: TableContext, outside: Sequence[str], lists: Lists | None) -> tuple[list[_DirectoryListing], list[Stat]]:
+def _list_candidates(handle: TableContext, outside: Sequence[str], lists: Lists | None) -> tuple[list[_DirectoryListing], list[Stat]]:
     """Every file that could be one, and the directories of buckets and partitions."""
     layout = handle.layout
     found = [
@@ -210,12 +210,13 @@ def _listed(handle: TableContext, outside: Sequence[str], lists: Lists | None) -
         for kind, directory in (("manifest", layout.manifest_dir), ("index", layout.index_dir), ("statistics", layout.statistics_dir))
     ]
     for branch in roots.branches(handle):
-        of = roots.on(handle, branch).layout
-        found += [_temporary(handle, of.snapshot_dir, "snapshot-"), _temporary(handle, of.changelog_dir, "changelog-")]
+        of = roots.on_branch(handle, branch).layout
+        found += [_list_temporary_files(handle, of.snapshot_dir, "snapshot-"), _list_temporary_files(handle, of.changelog_dir, "changelog-")]
         found += [
-            _cut_off(handle, directory, prefix) for directory, prefix in ((of.tag_dir, ".tag-"), (of.schema_dir, ".schema-"), (of.consumer_dir, ".consumer-"))
+            _list_unfinished_writes(handle, directory, prefix)
+            for directory, prefix in ((of.tag_dir, ".tag-"), (of.schema_dir, ".schema-"), (of.consumer_dir, ".consumer-"))
         ]
-    found += [_cut_off(handle, layout.root, _CLOCK, ""), _cut_off(handle, layout.root, f".{_CLOCK}")]
+    found += [_list_unfinished_writes(handle, layout.root, _CLOCK, ""), _list_unfinished_writes(handle, layout.root, f".{_CLOCK}")]
     files, directories = _data(handle, outside, lists)
     return [*found, *files], directories
 
@@ -225,20 +226,20 @@ def _files(handle: TableContext, kind: str, directory: str) -> _DirectoryListing
     storage = handle.storage
     if isinstance(storage, LocalStorage):
         return _DirectoryListing(kind=kind, directory=directory.rstrip("/"), names=storage.file_names(directory), seen=None)
-    return _of_kind(kind, directory, storage.list(directory))
+    return _directory_listing(kind, directory, storage.list(directory))
 
 
-def _of_kind(kind: str, directory: str, listed: Sequence[Stat]) -> _DirectoryListing:
+def _directory_listing(kind: str, directory: str, listed: Sequence[Stat]) -> _DirectoryListing:
     seen = {one.name: one for one in listed if not one.is_dir}
     return _DirectoryListing(kind=kind, directory=directory.rstrip("/"), names=list(seen), seen=seen)
 
 
-def _temporary(handle: TableContext, directory: str, prefix: str) -> _DirectoryListing:
+def _list_temporary_files(handle: TableContext, directory: str, prefix: str) -> _DirectoryListing:
     """Files among snapshots that are neither one nor a hint."""
     return _files(handle, "temporary", directory).only(lambda name: name not in _HINTS and not name.removeprefix(prefix).isdecimal())
 
 
-def _cut_off(handle: TableContext, directory: str, prefix: str, suffix: str = ".tmp") -> _DirectoryListing:
+def _list_unfinished_writes(handle: TableContext, directory: str, prefix: str, suffix: str = ".tmp") -> _DirectoryListing:
     """Files that a process was writing when it died, where others keep files of their own."""
     return _files(handle, "temporary", directory).only(lambda name: name.startswith(prefix) and name.endswith(suffix))
 
@@ -269,7 +270,7 @@ def _external_roots(handle: TableContext, *, external: bool) -> list[str]:
 
 def _has_schema(handle: TableContext, directory: str) -> bool:
     layouts = (TablePaths(root=directory), TablePaths(root=directory, hidden=True))
-    storage = confined(handle.storage, directory)
+    storage = confine(handle.storage, directory)
     return any(storage.stat(layout.schema(0)) is not None or storage.stat(layout.schema_dir) is not None for layout in layouts)
 
 
@@ -289,23 +290,23 @@ def _data(handle: TableContext, outside: Sequence[str], lists: Lists | None) -> 
     paths = [bucket.path for bucket in buckets]
     if lists is None:
         return side_by_side(partial(_files, handle, "data"), paths), [*seen, *buckets]
-    return [_of_kind("data", path, some) for path, some in zip(paths, lists(paths), strict=True)], [*seen, *buckets]
+    return [_directory_listing("data", path, some) for path, some in zip(paths, lists(paths), strict=True)], [*seen, *buckets]
 
 
 # ---- what is needed --------------------------------------------------------------------------------------------------------------------------------------
 
 
-def _needed(handle: TableContext) -> set[str]:
+def _collect_referenced_names(handle: TableContext) -> set[str]:
     """The names of all files that any root names. Raises `Conflict` where roots change faster than they can be read, and what reading raises."""
     names: set[str] = set()
     known: dict[str, Snapshot] = {}
     for _ in range(roots.ATTEMPTS + 2):
-        now = roots.every(handle)
+        now = roots.read_all_roots(handle)
         fresh = [root for root in now if known.get(root.path) != root.snapshot]
         if known and not fresh:
             return names
         try:
-            names |= _names(handle, fresh, roots.oldest(now))
+            names |= _names(handle, fresh, roots.oldest_snapshot_paths(now))
         except FileMissing as missing:
             if any(handle.storage.stat(root.path) is None for root in fresh):
                 continue  # expired while it was read: it is looked at again which roots there are
@@ -329,12 +330,12 @@ def _names(handle: TableContext, some: Sequence[GcRoot], oldest: Collection[str]
         if snapshot.index_manifest is not None and root.kind != "changelog":
             index[snapshot.index_manifest] = snapshot
     deltas = [root.snapshot for root in some if root.kind == "changelog" and is_changelog(handle, root)]
-    pairs: list[tuple[Snapshot, Which]] = [(root.snapshot, which) for root in some for which in _whose(handle, root)]
+    pairs: list[tuple[Snapshot, Which]] = [(root.snapshot, which) for root in some for which in _kept_lists(handle, root)]
     manifest_reader.read_lists(handle, [*pairs, *((snapshot, "base") for snapshot in deltas)])
     for snapshot in deltas:  # the base stays as expiry lets it stay, manifests without their files
         with suppress(FileMissing):
             found |= {name for file in manifest_reader.manifest_files(handle, snapshot, "base") for name in (file.name, *file.extra_files)}
-    listed = {file.name: file for root in some for file in _listed_by(handle, root, oldest)}
+    listed = {file.name: file for root in some for file in _kept_manifests(handle, root, oldest)}
     entries = manifest_reader.read_entries(handle, list(listed.values()), columns=("file_name", "extra_files"))
     found.update(name for file in listed.values() for name in file.extra_files)
     found.update(listed, entries.column("file_name").to_pylist(), entries.column("extra_files").flatten().to_pylist())  # scalar: one a file
@@ -343,10 +344,10 @@ def _names(handle: TableContext, some: Sequence[GcRoot], oldest: Collection[str]
     return found
 
 
-def _listed_by(handle: TableContext, root: GcRoot, oldest: Collection[str]) -> list[ManifestFileMeta]:
+def _kept_manifests(handle: TableContext, root: GcRoot, oldest: Collection[str]) -> list[ManifestFileMeta]:
     """The manifests of the lists that a root keeps whole. The `oldest` snapshots may have lost their changelogs."""
     found: list[ManifestFileMeta] = []
-    for which in _whose(handle, root):
+    for which in _kept_lists(handle, root):
         try:
             found += manifest_reader.manifest_files(handle, root.snapshot, which)
         except FileMissing:
@@ -355,7 +356,7 @@ def _listed_by(handle: TableContext, root: GcRoot, oldest: Collection[str]) -> l
     return found
 
 
-def _whose(handle: TableContext, root: GcRoot) -> tuple[Which, ...]:
+def _kept_lists(handle: TableContext, root: GcRoot) -> tuple[Which, ...]:
     """The lists that a root keeps whole.
 
     A long-lived changelog without a list of its own is its delta, where that is still there; in tables that have a changelog producer it is nothing, and what

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from lakekit.bucket.merge_read import KIND
 from lakekit.commit import abort
 from lakekit.data_file import paths as places
-from lakekit.data_file.reader import refused, scan_files
+from lakekit.data_file.reader import scan_files, translate_polars_errors
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.table_paths import POSTPONE_BUCKET
 from lakekit.write.table_writers import BucketWriters
@@ -30,23 +30,23 @@ if TYPE_CHECKING:
     from lakekit.metadata.table_context import TableContext
     from lakekit.model.data_file import DataFileMeta
 
-_COUNTED = re.compile(r"(.*-w-.*)-(\d+)\.[^.]+")
+_WRITER_FILE_NAME = re.compile(r"(.*-w-.*)-(\d+)\.[^.]+")
 
 
-def place(handle: TableContext, standing: SnapshotBuckets, partitions: Iterable[bytes], commit_user: str, *, full: bool) -> list[CommitMessage]:
+def move_to_buckets(handle: TableContext, standing: SnapshotBuckets, partitions: Iterable[bytes], commit_user: str, *, full: bool) -> list[CommitMessage]:
     """Messages that move the postponed rows of some partitions into buckets, and compact these. Raises what writing raises; then no file is left."""
     found: list[CommitMessage] = []
     try:
         for partition in sorted(partitions):
-            found += _placed(handle, standing, partition, commit_user, full=full)
+            found += _move_partition(handle, standing, partition, commit_user, full=full)
     except BaseException:
         abort.abort(handle, found)
         raise
     return found
 
 
-def _placed(handle: TableContext, standing: SnapshotBuckets, partition: bytes, commit_user: str, *, full: bool) -> Iterator[CommitMessage]:
-    files = sorted(standing.bucket(partition, POSTPONE_BUCKET).files, key=_turn)
+def _move_partition(handle: TableContext, standing: SnapshotBuckets, partition: bytes, commit_user: str, *, full: bool) -> Iterator[CommitMessage]:
+    files = sorted(standing.bucket(partition, POSTPONE_BUCKET).files, key=_write_order)
     total = standing.bucket(partition, 0).total_buckets or _bucket_count(handle, files)
     writers = BucketWriters(handle.with_options({"bucket": str(total)}), commit_user=commit_user)
     try:
@@ -60,7 +60,7 @@ def _placed(handle: TableContext, standing: SnapshotBuckets, partition: bytes, c
     if files:
         yield CommitMessage(partition=partition, bucket=POSTPONE_BUCKET, total_buckets=POSTPONE_BUCKET, compact_before=tuple(files))
     for message in messages:
-        yield _compacted(handle, message)
+        yield _as_compaction(handle, message)
 
 
 def _bucket_count(handle: TableContext, files: list[DataFileMeta]) -> int:
@@ -78,11 +78,11 @@ def _rows(handle: TableContext, partition: bytes, files: list[DataFileMeta]) -> 
     """Every row with its kind, as it came, a file at a time."""
     for file in files:
         paths = [places.data_file_path(handle, partition, POSTPONE_BUCKET, file)]
-        with refused(handle, paths):
+        with translate_polars_errors(handle, paths):
             yield from scan_files(handle, [file], paths, handle.schema.fields, system=[KIND]).collect_batches(maintain_order=True)
 
 
-def _compacted(handle: TableContext, message: CommitMessage) -> CommitMessage:
+def _as_compaction(handle: TableContext, message: CommitMessage) -> CommitMessage:
     """The same files as the outcome of one compaction: those that were written and compacted at once are nobody's, and deleted."""
     new, before, after = ({file.name for file in files} for files in (message.new_files, message.compact_before, message.compact_after))
     nobodys = [file for file in message.new_files if file.name in before and file.name not in after]
@@ -97,8 +97,8 @@ def _compacted(handle: TableContext, message: CommitMessage) -> CommitMessage:
     )
 
 
-def _turn(file: DataFileMeta) -> tuple[int, str, int]:
+def _write_order(file: DataFileMeta) -> tuple[int, str, int]:
     """When a file was written: by the clock, and the files of one writer by their numbers."""
-    counted = _COUNTED.fullmatch(file.name)
+    counted = _WRITER_FILE_NAME.fullmatch(file.name)
     writer, number = (counted[1], int(counted[2])) if counted else (file.name, 0)
     return file.creation_time_ms or 0, writer, number

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     Which = Literal["base", "delta", "changelog"]
 
 _FLUSH = 0
-_AT_ONCE = 200_000
+_BATCH_ENTRIES = 200_000
 """So many entries are decoded before those that do not matter are dropped."""
 _COLUMNS = ("partition", "bucket", "file_name", "file_size", "extra_files", "external_path")
 """What is asked of a file that goes: where it and what lies beside it are, and how large it is."""
@@ -81,18 +81,18 @@ def reachable_only_from(handle: TableContext, gone: Sequence[GcRoot], kept: Sequ
         return UnreachableFiles()
     _read_lists(handle, [*gone, *kept])
     lists, files = _lists(handle, gone, missing_ok=True), _FileEntries(handle)
-    for path in _lists(handle, kept, missing_ok=False, oldest=roots.oldest([*gone, *kept])):
+    for path in _lists(handle, kept, missing_ok=False, oldest=roots.oldest_snapshot_paths([*gone, *kept])):
         lists.pop(path, None)
     data = {**_data(handle, gone, kept, files), **_changelogs(handle, gone, kept)}
     index, index_manifests = _index(handle, gone, kept)
     return UnreachableFiles(
-        data=_sized(handle, data),
-        index=_sized(handle, index),
-        metadata=_sized(handle, {**lists, **index_manifests, **_statistics(handle, gone, kept)}),
+        data=_measure_files(handle, data),
+        index=_measure_files(handle, index),
+        metadata=_measure_files(handle, {**lists, **index_manifests, **_statistics(handle, gone, kept)}),
     )
 
 
-def _sized(handle: TableContext, paths: dict[str, int | None]) -> dict[str, int]:
+def _measure_files(handle: TableContext, paths: dict[str, int | None]) -> dict[str, int]:
     """The paths with their sizes; where nobody said one, files that are not there are left out."""
     found: dict[str, int] = {}
     for path, size_bytes in paths.items():
@@ -106,7 +106,7 @@ def _sized(handle: TableContext, paths: dict[str, int | None]) -> dict[str, int]
 # ---- rows of snapshots ---------------------------------------------------------------------------------------------------------------------------------
 
 
-def _by_place(some: Iterable[GcRoot]) -> dict[tuple[str, int], GcRoot]:
+def _snapshots_by_id(some: Iterable[GcRoot]) -> dict[tuple[str, int], GcRoot]:
     """Snapshots by branch and number."""
     return {(root.branch, root.snapshot.id): root for root in some if root.kind == "snapshot"}
 
@@ -116,7 +116,7 @@ def _starts(handle: TableContext, kept: Sequence[GcRoot]) -> tuple[list[GcRoot],
 
     A snapshot that merged manifests is looked at whole too: whether it goes on from the one before is not seen from names then.
     """
-    places_of = _by_place(kept)
+    places_of = _snapshots_by_id(kept)
     starts: list[GcRoot] = []
     steps: list[GcRoot] = []
     for root in kept:
@@ -152,19 +152,19 @@ class _FileEntries:
     def of(self, listed: Iterable[ManifestFileMeta]) -> ManifestEntries:
         """The entries of some manifests, in their order."""
         files = self._concerned(listed)
-        for some in _some([file for file in files if file.name not in self._found]):
+        for some in _batch_manifests([file for file in files if file.name not in self._found]):
             parts = manifest_reader.read_each(self.handle, some)
             self._found |= {file.name: part.filter(self._concerns(part)) for file, part in zip(some, parts, strict=True)}
         return columns_of.concat([columns_of.empty(), *(self._found[file.name] for file in files)])
 
     def once(self, listed: Iterable[ManifestFileMeta]) -> Iterator[ManifestEntries]:
         """The entries of manifests whose order does not matter, some at a time."""
-        for some in _some(self._concerned(listed)):
+        for some in _batch_manifests(self._concerned(listed)):
             part = manifest_reader.read_entries(self.handle, some)
             yield part.filter(self._concerns(part))
 
     def _concerned(self, listed: Iterable[ManifestFileMeta]) -> list[ManifestFileMeta]:
-        return partition_ranges.holders(listed, self._partitions, self.handle.schema.partition_fields)
+        return partition_ranges.filter_manifests(listed, self._partitions, self.handle.schema.partition_fields)
 
     def _concerns(self, part: ManifestEntries) -> NDArray[np.bool_]:
         """Which entries are of one of the files, or name one as lying beside theirs."""
@@ -175,14 +175,14 @@ class _FileEntries:
         return mask
 
 
-def _some(listed: Iterable[ManifestFileMeta]) -> Iterator[list[ManifestFileMeta]]:
+def _batch_manifests(listed: Iterable[ManifestFileMeta]) -> Iterator[list[ManifestFileMeta]]:
     """Manifests, each once, as many together as have a bounded number of entries."""
     some: list[ManifestFileMeta] = []
     count = 0
     for file in {file.name: file for file in listed}.values():
         some.append(file)
         count += file.num_added_files + file.num_deleted_files
-        if count >= _AT_ONCE:
+        if count >= _BATCH_ENTRIES:
             yield some
             some, count = [], 0
     if some:
@@ -191,7 +191,7 @@ def _some(listed: Iterable[ManifestFileMeta]) -> Iterator[list[ManifestFileMeta]
 
 def _read(handle: TableContext, listed: Iterable[ManifestFileMeta]) -> Iterator[ManifestEntries]:
     """The entries of manifests of roots that go, some at a time; manifests that are gone already are passed over."""
-    for some in _some(listed):
+    for some in _batch_manifests(listed):
         try:
             yield manifest_reader.read_entries(handle, some)
         except FileMissing:
@@ -202,7 +202,7 @@ def _read(handle: TableContext, listed: Iterable[ManifestFileMeta]) -> Iterator[
 
 def _data(handle: TableContext, gone: Sequence[GcRoot], kept: Sequence[GcRoot], files: _FileEntries) -> dict[str, int | None]:
     """Data files, and what lies beside them, that went with a root or before it."""
-    leaving = _leaving(handle, gone, kept)
+    leaving = _possibly_unneeded_entries(handle, gone, kept)
     if not len(leaving):
         return {}
     found: dict[str, int | None] = {}
@@ -214,13 +214,13 @@ def _data(handle: TableContext, gone: Sequence[GcRoot], kept: Sequence[GcRoot], 
             at = handle.layout.extra_file(path, beside)
             found[at], names[at] = None, beside
     files.about(leaving)
-    needed = _needed(handle, kept, files)
+    needed = _needed_names(handle, kept, files)
     return {path: size for path, size in found.items() if names[path] not in needed}
 
 
-def _leaving(handle: TableContext, gone: Sequence[GcRoot], kept: Sequence[GcRoot]) -> ManifestEntries:
+def _possibly_unneeded_entries(handle: TableContext, gone: Sequence[GcRoot], kept: Sequence[GcRoot]) -> ManifestEntries:
     """The entries of files that may not be needed any more: what the next snapshot deleted; all, where there is no next one."""
-    after = _by_place([*gone, *kept])
+    after = _snapshots_by_id([*gone, *kept])
     changelogs = {(root.branch, root.snapshot.id) for root in kept if root.kind == "changelog" and is_changelog(handle, root)}
     deltas: list[ManifestFileMeta] = []
     merged: list[ManifestFileMeta] = []  # where the files of a flush are a changelog that stays
@@ -237,11 +237,11 @@ def _leaving(handle: TableContext, gone: Sequence[GcRoot], kept: Sequence[GcRoot
             elif root.kind == "changelog" and is_changelog(handle, root):
                 deltas += manifest_reader.manifest_files(handle, root.snapshot, "delta")
     parts += [part.filter(part.numbers("kind") == DELETE) for part in _read(handle, deltas)]
-    parts += [part.filter((part.numbers("kind") == DELETE) & ~_flushed(part)) for part in _read(handle, merged)]
+    parts += [part.filter((part.numbers("kind") == DELETE) & ~_flush_mask(part)) for part in _read(handle, merged)]
     return columns_of.concat([part.select(_COLUMNS) for part in parts])
 
 
-def _needed(handle: TableContext, kept: Sequence[GcRoot], files: _FileEntries) -> set[str]:
+def _needed_names(handle: TableContext, kept: Sequence[GcRoot], files: _FileEntries) -> set[str]:
     """The names of those files that a kept root needs, and of what lies beside them."""
     starts, steps = _starts(handle, kept)
     whole = [manifest_reader.manifest_files(handle, root.snapshot) for root in starts]
@@ -253,12 +253,12 @@ def _needed(handle: TableContext, kept: Sequence[GcRoot], files: _FileEntries) -
         if root.kind == "changelog" and is_changelog(handle, root):
             with suppress(FileMissing):  # of the time when another producer was set, only the changelog list stayed
                 part = files.of(manifest_reader.manifest_files(handle, root.snapshot, "delta"))
-                parts.append(part.filter(_flushed(part)))
+                parts.append(part.filter(_flush_mask(part)))
     found = columns_of.concat([columns_of.empty(), *parts])
     return {*found.column("file_name").to_pylist(), *found.column("extra_files").flatten().to_pylist()}  # scalar: one a file
 
 
-def _flushed(part: ManifestEntries) -> NDArray[np.bool_]:
+def _flush_mask(part: ManifestEntries) -> NDArray[np.bool_]:
     """Which files a flush made, or nobody knows."""
     found = pc.fill_null(pc.equal(part.column("file_source"), _FLUSH), fill_value=True)
     mask: NDArray[np.bool_] = found.to_numpy(zero_copy_only=False)
@@ -297,10 +297,10 @@ def _changelogs(handle: TableContext, gone: Sequence[GcRoot], kept: Sequence[GcR
 
 def _read_lists(handle: TableContext, some: Sequence[GcRoot]) -> None:
     """Reads all manifest lists that are asked for below, side by side."""
-    manifest_reader.read_lists(handle, [(root.snapshot, which) for root in some for which, _, _ in _held(handle, root)])
+    manifest_reader.read_lists(handle, [(root.snapshot, which) for root in some for which, _, _ in _kept_lists(handle, root)])
 
 
-def _held(handle: TableContext, root: GcRoot) -> list[tuple[Which, str, int | None]]:
+def _kept_lists(handle: TableContext, root: GcRoot) -> list[tuple[Which, str, int | None]]:
     """The manifest lists that a root keeps, each with its name and its size, where that is known."""
     snapshot = root.snapshot
     own: tuple[tuple[Which, str | None, int | None], ...] = (
@@ -319,7 +319,7 @@ def _lists(handle: TableContext, some: Sequence[GcRoot], *, missing_ok: bool, ol
     """Manifest lists and manifests that roots need, by path. The `oldest` snapshots may have lost their changelogs."""
     found: dict[str, int | None] = {}
     for root in some:
-        for which, name, size_bytes in _held(handle, root):
+        for which, name, size_bytes in _kept_lists(handle, root):
             found[name] = size_bytes
             try:
                 for file in manifest_reader.manifest_files(handle, root.snapshot, which):

@@ -40,22 +40,22 @@ def remove(
     """
     paths = {root.path for root in gone}
     kept = [root for root in everything if root.path not in paths]
-    found = _unneeded(handle, gone, kept, stays)
+    found = _find_unreachable(handle, gone, kept, stays)
     if drop is None:
         return found
     drop()
     if not found.paths:
         return found
     known = {root.path: root.snapshot for root in (*kept, *stays)}
-    came = [root for root in roots.every(handle) if known.get(root.path) != root.snapshot]
+    came = [root for root in roots.read_all_roots(handle) if known.get(root.path) != root.snapshot]
     if came:
-        found = _unneeded(handle, gone, [*kept, *came], stays)
+        found = _find_unreachable(handle, gone, [*kept, *came], stays)
     (deletes or handle.storage.delete)(found.paths)
     _clean(handle, found)
     return found
 
 
-def _unneeded(handle: TableContext, gone: Sequence[GcRoot], kept: Sequence[GcRoot], stays: Sequence[GcRoot]) -> UnreachableFiles:
+def _find_unreachable(handle: TableContext, gone: Sequence[GcRoot], kept: Sequence[GcRoot], stays: Sequence[GcRoot]) -> UnreachableFiles:
     """What only those that go need. Raises `Conflict` where another process deletes meanwhile, `Corrupt` where a file is lost that one that stays needs."""
     try:
         return reachable_only_from(handle, gone, [*kept, *stays])

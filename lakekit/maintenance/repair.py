@@ -32,8 +32,8 @@ def repair(handle: TableContext) -> pl.DataFrame:
         (snapshots.ids(handle), layout.latest_hint, layout.earliest_hint),
         (snapshots.changelog_ids(handle), layout.changelog_latest_hint, layout.changelog_earliest_hint),
     ):
-        for path, wanted in ((latest, known[-1] if known else None), (earliest, _unbroken(known))):
-            there, was = _said(handle, path)
+        for path, wanted in ((latest, known[-1] if known else None), (earliest, _first_without_gap(known))):
+            there, was = _read_hint(handle, path)
             if was == wanted and there == (wanted is not None):
                 continue
             if wanted is None:
@@ -44,7 +44,7 @@ def repair(handle: TableContext) -> pl.DataFrame:
     return pl.DataFrame(mended, schema=_SCHEMA, orient="row")
 
 
-def _unbroken(known: Sequence[int]) -> int | None:
+def _first_without_gap(known: Sequence[int]) -> int | None:
     """The first number of the row without gaps that ends with the last."""
     first = known[-1] if known else None
     for number in reversed(known[:-1]):
@@ -54,7 +54,7 @@ def _unbroken(known: Sequence[int]) -> int | None:
     return first
 
 
-def _said(handle: TableContext, path: str) -> tuple[bool, int | None]:
+def _read_hint(handle: TableContext, path: str) -> tuple[bool, int | None]:
     """Whether a hint is there, and what it says."""
     try:
         return True, hint.decode(handle.storage.read(path, 0, 32))

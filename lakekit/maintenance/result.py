@@ -49,8 +49,8 @@ class Expired:
             ids = self.snapshot_ids
             found.append(("snapshots", str(ids[0]) if len(ids) == 1 else f"{ids[0]} to {ids[-1]}"))
         for word, names in (("tags", self.tags), ("branches", self.branches), ("consumers", self.consumers), ("partitions", self.partitions)):
-            more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-            found += [(word, ", ".join(names[:_SHOWN]) + more)] if names else []
+            more = f" and {len(names) - _MAX_SHOWN} more" if len(names) > _MAX_SHOWN else ""
+            found += [(word, ", ".join(names[:_MAX_SHOWN]) + more)] if names else []
         parts = (plural(self.data_file_count, "data file"), plural(self.manifest_file_count, "manifest file"), plural(self.index_file_count, "index file"))
         return [*found, ("files", f"{', '.join(parts)}, {format_size(self.size_bytes)}")]
 
@@ -63,10 +63,10 @@ class Expired:
         return html.card(self._title, self._facts)
 
 
-_SHOWN = 8
+_MAX_SHOWN = 8
 
 
-def expired(table: str, found: UnreachableFiles, *, dry_run: bool, snapshot_ids: tuple[int, ...] = (), tags: tuple[str, ...] = ()) -> Expired:
+def make_expired(table: str, found: UnreachableFiles, *, dry_run: bool, snapshot_ids: tuple[int, ...] = (), tags: tuple[str, ...] = ()) -> Expired:
     """The answer for what went with some roots."""
     return Expired(
         table=table,

@@ -13,7 +13,7 @@ from lakekit.commit.committer import commit_changes_once
 from lakekit.commit.overwrite import Overwrite
 from lakekit.errors import InvalidOption
 from lakekit.maintenance import chosen
-from lakekit.maintenance.arguments import whole
+from lakekit.maintenance.arguments import parse_count
 from lakekit.maintenance.standing_rows import current_rows
 from lakekit.metadata import feature_check, manifest_reader, snapshots
 from lakekit.read import user_expressions
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lakekit.commit.result import Commit
     from lakekit.metadata.table_context import TableContext
 
-STRICT = "commit.strict-mode.last-safe-snapshot"
+STRICT_MODE = "commit.strict-mode.last-safe-snapshot"
 
 
 def check(handle: TableContext, buckets: int) -> None:
@@ -36,7 +36,7 @@ def check(handle: TableContext, buckets: int) -> None:
     held = handle.options.bucket
     if held < 1:
         raise InvalidOption(f"{handle.name} has bucket={held}: its buckets are not counted by an option, and it cannot be rescaled", key="bucket")
-    if whole(buckets, "buckets") < 1:
+    if parse_count(buckets, "buckets") < 1:
         raise InvalidOption(f"{buckets} buckets are none; a table has 1 or more", key="bucket", value=str(buckets))
 
 
@@ -55,7 +55,7 @@ def rescale(handle: TableContext, where: pl.Expr | str | None = None) -> Commit:
     """Writes the rows of the partitions that `where` chooses into as many buckets as the option says. Raises `Conflict`: then nothing changed."""
     latest = snapshots.latest(handle)
     user = handle.new_commit_user()
-    handle = handle.with_options({STRICT: str(latest.id if latest else 0), "write-only": "true"})
+    handle = handle.with_options({STRICT_MODE: str(latest.id if latest else 0), "write-only": "true"})
     partitions = chosen.partitions(handle, (partition for partition, _ in SnapshotBuckets.of(handle, latest).places()), where)
     writers = BucketWriters(handle, commit_user=user, replaces=True)
     try:

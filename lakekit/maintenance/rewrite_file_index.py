@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from lakekit.commit import committer
 from lakekit.data_file.indexing import IndexBuilder, indexes_of
 from lakekit.data_file.paths import data_file_path
-from lakekit.data_file.reader import refused, scan_files
+from lakekit.data_file.reader import scan_files, translate_polars_errors
 from lakekit.errors import CommitStateUnknown, Corrupt, LakekitError
 from lakekit.file_index import container
 from lakekit.maintenance import chosen
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from lakekit.model.table_schema import TableSchema
 
     Contents = dict[str, dict[str, bytes | None]]
-    Place = tuple[str, str]
+    IndexKey = tuple[str, str]
     """The name of a column, or of a key of a map, and the kind of an index of it."""
 
 Identity = tuple[str, bytes | None, tuple[str, ...]]
@@ -70,37 +70,37 @@ def rewrite(handle: TableContext, where: pl.Expr | str | None, *, anew: bool = F
 
     `anew`: also those that files have are made again.
     """
-    found, messages = shares(handle, where), []
+    found, messages = plan_batches(handle, where), []
     try:
         with work(handle.world, "indexing", "files", sum(len(share.files) for share in found)) as under_way:
             for share in found:
-                messages += done(handle, share, under_way.advance, anew=anew)
+                messages += rewrite_batch(handle, share, under_way.advance, anew=anew)
     except BaseException:
         discard(handle, messages)
         raise
     return commit(handle, messages)
 
 
-def due(handle: TableContext, where: pl.Expr | str | None, *, anew: bool = False) -> pl.DataFrame:
+def preview_rewrite(handle: TableContext, where: pl.Expr | str | None, *, anew: bool = False) -> pl.DataFrame:
     """What `rewrite` would do: `path`, `row_count`, indexes `made` and `dropped` of each file that changes. Heads of index files are read, and nothing else."""
     found = []
-    for share in shares(handle, where):
+    for share in plan_batches(handle, where):
         for file in share.files:
             path = data_file_path(handle, share.partition, share.bucket, file)
-            old, should = _contents(handle, file, path), _should(handle, file)
-            has = _places(old)
+            old, should = _contents(handle, file, path), _wanted_indexes(handle, file)
+            has = _index_keys(old)
             made, dropped = should.keys() - (() if anew else has), has - should.keys()
             if made or dropped or old is None:
-                found.append((path, file.row_count, _spelled(made), _spelled(dropped)))
+                found.append((path, file.row_count, _format_indexes(made), _format_indexes(dropped)))
     schema = {"path": pl.String(), "row_count": pl.Int64(), "made": pl.List(pl.String()), "dropped": pl.List(pl.String())}
     return pl.DataFrame(found, schema, orient="row").sort("path")
 
 
-def _spelled(places: Collection[Place]) -> list[str]:
+def _format_indexes(places: Collection[IndexKey]) -> list[str]:
     return sorted(f"{kind}({name})" for name, kind in places)
 
 
-def shares(handle: TableContext, where: pl.Expr | str | None, count: int = 1) -> list[FileBatch]:
+def plan_batches(handle: TableContext, where: pl.Expr | str | None, count: int = 1) -> list[FileBatch]:
     """The files of partitions that satisfy a condition, by bucket; where a bucket weighs more than one of `count` shares of all, it is in several.
 
     What is asked for wrongly is refused before anything is read. Raises as `Table.rewrite_file_index` does.
@@ -124,15 +124,15 @@ def shares(handle: TableContext, where: pl.Expr | str | None, count: int = 1) ->
         number = 0 if count == 1 else filled.get(place, 0) // most_bytes
         filled[place] = filled.get(place, 0) + file.size_bytes
         found.setdefault((*place, number), []).append(file)
-    return [_share(place[:3], files, before) for place, files in found.items()]
+    return [_make_batch(place[:3], files, before) for place, files in found.items()]
 
 
-def _share(place: tuple[bytes, int, int], files: Sequence[DataFileMeta], before: Mapping[str, frozenset[Identity]]) -> FileBatch:
+def _make_batch(place: tuple[bytes, int, int], files: Sequence[DataFileMeta], before: Mapping[str, frozenset[Identity]]) -> FileBatch:
     earlier = (before.get(file.name, frozenset[Identity]()) for file in files)
     return FileBatch(partition=place[0], bucket=place[1], total_buckets=place[2], files=tuple(files), before=frozenset[Identity]().union(*earlier))
 
 
-def done(handle: TableContext, share: FileBatch, told: Callable[[], None] = lambda: None, *, anew: bool = False) -> list[CommitMessage]:
+def rewrite_batch(handle: TableContext, share: FileBatch, told: Callable[[], None] = lambda: None, *, anew: bool = False) -> list[CommitMessage]:
     """A message for the files of a share that change; none without any. Calls `told` after each file. `anew`: as in `rewrite`.
 
     Raises what reading and writing raise: then no new file is left.
@@ -141,7 +141,7 @@ def done(handle: TableContext, share: FileBatch, told: Callable[[], None] = lamb
     made: list[str] = []
     try:
         for old in share.files:
-            new = _indexed(handle, old, data_file_path(handle, share.partition, share.bucket, old), share.before, made, anew=anew)
+            new = _rewrite_entry(handle, old, data_file_path(handle, share.partition, share.bucket, old), share.before, made, anew=anew)
             if new is not None:
                 changed.append((old, new))
             told()
@@ -197,11 +197,11 @@ def _identities(gone: ManifestEntries) -> dict[str, frozenset[Identity]]:
     return {name: frozenset(some) for name, some in found.items()}
 
 
-def _indexed(handle: TableContext, file: DataFileMeta, path: str, before: Collection[Identity], made: list[str], *, anew: bool) -> DataFileMeta | None:
+def _rewrite_entry(handle: TableContext, file: DataFileMeta, path: str, before: Collection[Identity], made: list[str], *, anew: bool) -> DataFileMeta | None:
     """The entry of a file with the indexes that it should have; None: it has them. `before`: what the file may not be any more."""
     written = handle.with_schema(schemas.read(handle, file.schema_id)) if file.schema_id != handle.schema.id else handle
-    old, should = None if anew else _contents(handle, file, path), _should(handle, file)
-    has = _places(old)
+    old, should = None if anew else _contents(handle, file, path), _wanted_indexes(handle, file)
+    has = _index_keys(old)
     if old is not None and has == set(should):
         return None
     kept: Contents = {}
@@ -209,7 +209,7 @@ def _indexed(handle: TableContext, file: DataFileMeta, path: str, before: Collec
         kept.setdefault(name, {})[kind] = (old or {})[name][kind]
     missing = [index for place, index in should.items() if place not in has]
     if missing:
-        for name, kinds in _built(written, file, path, missing).items():
+        for name, kinds in _build_indexes(written, file, path, missing).items():
             kept.setdefault(name, {}).update(kinds)
     others = tuple(name for name in file.extra_files if not name.endswith(INDEX_SUFFIX))
     data = container.encode(kept) if kept else None
@@ -226,16 +226,16 @@ def _indexed(handle: TableContext, file: DataFileMeta, path: str, before: Collec
     return replace(file, embedded_index=None, extra_files=(*others, name))
 
 
-def _should(handle: TableContext, file: DataFileMeta) -> dict[Place, IndexDefinition]:
+def _wanted_indexes(handle: TableContext, file: DataFileMeta) -> dict[IndexKey, IndexDefinition]:
     """The indexes that a file should have."""
-    return {(index.name, index.kind): index for index in _of_that_time(handle, schemas.schema_of_file(handle, file.schema_id))}
+    return {(index.name, index.kind): index for index in _indexes_under_schema(handle, schemas.schema_of_file(handle, file.schema_id))}
 
 
-def _places(contents: Contents | None) -> set[Place]:
+def _index_keys(contents: Contents | None) -> set[IndexKey]:
     return {(name, kind) for name, kinds in (contents or {}).items() for kind in kinds}
 
 
-def _of_that_time(handle: TableContext, written: TableSchema) -> list[IndexDefinition]:
+def _indexes_under_schema(handle: TableContext, written: TableSchema) -> list[IndexDefinition]:
     """The indexes that today's options ask for, in the names of the schema that a file was written with; columns that it lacks have none."""
     today = indexes_of(handle.schema, handle.options)
     if written.id == handle.schema.id:
@@ -263,12 +263,12 @@ def _contents(handle: TableContext, file: DataFileMeta, path: str) -> Contents |
         return None
 
 
-def _built(written: TableContext, file: DataFileMeta, path: str, indexes: Sequence[IndexDefinition]) -> Contents:
+def _build_indexes(written: TableContext, file: DataFileMeta, path: str, indexes: Sequence[IndexDefinition]) -> Contents:
     """Indexes of the rows of a file as they lie, deleted ones included: positions count them all."""
     fields = [written.schema.field(name) for name in dict.fromkeys(index.column for index in indexes)]
     indexing = IndexBuilder(indexes)
     frame = scan_files(written, [file], [path], fields)
-    with refused(written, [path]):
+    with translate_polars_errors(written, [path]):
         for batch in frame.collect_batches(chunk_size=_BATCH_ROWS, maintain_order=True):
             indexing.add(batch)
     return container.decode(indexing.container(), path=path)

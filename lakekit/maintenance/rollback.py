@@ -40,7 +40,7 @@ def rollback(handle: TableContext, to: int | str | datetime | None = None, *, wa
         raise InvalidOption(f"{handle.name} goes back to one state: give a snapshot, a tag or a time, or else a watermark", key="to", value=str(to))
     target = tagging.source(handle, to) if watermark is None else snapshots.before_watermark(handle, watermark)
     check_whole(handle, target)
-    every = roots.of_branch(handle)
+    every = roots.read_branch_roots(handle)
     later = [root for root in every if root.snapshot.id > target.id]
     ids = sorted((root.snapshot.id for root in later if root.kind == "snapshot"), reverse=True)
     names = tuple(root.name for root in later if root.kind == "tag")
@@ -53,7 +53,7 @@ def rollback(handle: TableContext, to: int | str | datetime | None = None, *, wa
         _bring_back(handle, target)
         storage.put(layout.earliest_hint, hint.encode(target.id))
     elif there.snapshot != target:
-        roots.write(handle, there.path, _as_it_is(handle, target).to_json())
+        roots.write(handle, there.path, _without_lost_changelog(handle, target).to_json())
     with suppress(LakekitError):  # a hint is advice
         if ids and ids[-1] != target.id + 1:
             storage.delete([layout.latest_hint])
@@ -100,7 +100,7 @@ def _bring_back(handle: TableContext, target: Snapshot) -> None:
         raise Conflict(f"the tag that kept snapshot {target.id} of {handle.name} was deleted meanwhile. Nothing was changed")
 
 
-def _as_it_is(handle: TableContext, target: Snapshot) -> Snapshot:
+def _without_lost_changelog(handle: TableContext, target: Snapshot) -> Snapshot:
     """A tag's snapshot without the changelog that went when it expired: of the oldest snapshot that is expected, of one among others it is not."""
     name = target.changelog_manifest_list
     if name is None or handle.storage.exists(handle.layout.manifest(name)):

@@ -57,39 +57,39 @@ def check_removable(handle: TableContext) -> None:
     """
     feature_check.check_removable(handle)
     for branch in branches(handle):
-        there = on(handle, branch)
+        there = on_branch(handle, branch)
         if branch != handle.layout.branch and schemas.ids(there):
             feature_check.check_removable(replace(there, schema=schemas.latest(there)))
 
 
-def every(handle: TableContext) -> list[GcRoot]:
+def read_all_roots(handle: TableContext) -> list[GcRoot]:
     """The roots of all branches. Raises what reading them raises, and `Conflict` where one vanished meanwhile, again and again."""
     for attempt in range(ATTEMPTS):
         try:
-            return [root for branch in branches(handle) for root in of_branch(on(handle, branch))]
+            return [root for branch in branches(handle) for root in read_branch_roots(on_branch(handle, branch))]
         except Conflict:
             if attempt == ATTEMPTS - 1:
                 raise
     raise AssertionError
 
 
-def on(handle: TableContext, branch: str) -> TableContext:
+def on_branch(handle: TableContext, branch: str) -> TableContext:
     """The handle with the paths of another branch: enough for its metadata."""
     return handle if handle.layout.branch == branch else replace(handle, layout=handle.layout.on_branch(branch))
 
 
-def of_branch(handle: TableContext) -> list[GcRoot]:
+def read_branch_roots(handle: TableContext) -> list[GcRoot]:
     """The roots of the handle's own branch: snapshots, tags, long-lived changelogs, each by number or name."""
-    return map_io(lambda one: _read(handle, *one), listed(handle), is_remote=handle.storage.is_remote)
+    return map_io(lambda one: _read(handle, *one), list_roots(handle), is_remote=handle.storage.is_remote)
 
 
-def listed(handle: TableContext) -> list[tuple[Kind, str, Stat]]:
+def list_roots(handle: TableContext) -> list[tuple[Kind, str, Stat]]:
     """The files of those roots: of what kind each is, by number or name, and what the listing says of it."""
     layout = handle.layout
     return [
-        *(("snapshot", str(number), seen) for number, seen in metadata_io.listed(handle, layout.snapshot_dir, "snapshot-")),
+        *(("snapshot", str(number), seen) for number, seen in metadata_io.list_numbered(handle, layout.snapshot_dir, "snapshot-")),
         *(("tag", one.name.removeprefix(_TAG), one) for one in handle.storage.list(layout.tag_dir) if one.name.startswith(_TAG) and not one.is_dir),
-        *(("changelog", str(number), seen) for number, seen in metadata_io.listed(handle, layout.changelog_dir, "changelog-")),
+        *(("changelog", str(number), seen) for number, seen in metadata_io.list_numbered(handle, layout.changelog_dir, "changelog-")),
     ]
 
 
@@ -106,7 +106,7 @@ def _read(handle: TableContext, kind: Kind, name: str, seen: Stat) -> GcRoot:
 
 
 def read(handle: TableContext, kind: Kind, name: str, seen: Stat) -> GcRoot:
-    """One of the files that `listed` gives. Raises `Corrupt`, `Unsupported`, and `FileMissing` where it vanished since."""
+    """One of the files that `list_roots` gives. Raises `Corrupt`, `Unsupported`, and `FileMissing` where it vanished since."""
     if kind == "tag":
         snapshot = metadata_io.read_listed(handle, seen, lambda data, path: Tag.from_json(data, name, path)).snapshot
     else:
@@ -122,7 +122,7 @@ def unreadable_root(damaged: Corrupt, what: str, path: str, remedy: str) -> Corr
     return Corrupt(text, path=damaged.path or path, offset=damaged.offset, field=damaged.field)
 
 
-def oldest(some: Iterable[GcRoot]) -> set[str]:
+def oldest_snapshot_paths(some: Iterable[GcRoot]) -> set[str]:
     """The paths of the oldest snapshots, one a branch. Such a one may be a tag's, made a snapshot again by a rollback or a branch: its changelog is gone."""
     found: dict[str, GcRoot] = {}
     for root in some:

@@ -18,7 +18,7 @@ import polars as pl
 import pyarrow as pa
 
 from lakekit.bucket import sort_order
-from lakekit.bucket.compaction import whole
+from lakekit.bucket.compaction import with_strict_reads
 from lakekit.bucket.deletion_vector_writer import BucketDeletionVectors
 from lakekit.bucket.merge_read import KIND
 from lakekit.bucket.restore import SnapshotBuckets
@@ -34,7 +34,7 @@ from lakekit.data_file.rolling_writer import WriteTarget, write_run
 from lakekit.errors import InvalidOption, Unsupported
 from lakekit.maintenance import chosen
 from lakekit.maintenance.append_files import BUCKET
-from lakekit.maintenance.rewrite import STRICT
+from lakekit.maintenance.rewrite import STRICT_MODE
 from lakekit.metadata import snapshots
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.data_file import APPEND_SOURCE
@@ -60,7 +60,7 @@ _ONE_RUN = {"write-only": "true", "write-buffer-spillable": "true", "write-buffe
 
 def ordering(handle: TableContext, order_by: str | Sequence[str], strategy: Strategy) -> SortOrder:
     """What is asked for, checked. Raises `InvalidOption` and, for tables and columns that cannot be sorted, `Unsupported`."""
-    found = sort_order.ordering(handle, (order_by,) if isinstance(order_by, str) else tuple(order_by), strategy)
+    found = sort_order.make_sort_order(handle, (order_by,) if isinstance(order_by, str) else tuple(order_by), strategy)
     options = handle.options
     if options.bucket != NO_BUCKETS:
         raise InvalidOption(
@@ -87,12 +87,12 @@ def ordering(handle: TableContext, order_by: str | Sequence[str], strategy: Stra
 
 def sort(handle: TableContext, standing: SnapshotBuckets, order: SortOrder, partitions: Iterable[bytes]) -> list[CommitMessage]:
     """Messages of whole partitions written anew in order. Raises what reading and writing raise; then no new file is left."""
-    handle, found = whole(handle), []
+    handle, found = with_strict_reads(handle), []
     buckets = [(partition, standing.bucket(partition, BUCKET)) for partition in sorted(partitions)]
     try:
         with work(handle.world, "sorting", "files", sum(len(bucket.files) for _, bucket in buckets)) as under_way:
             for partition, bucket in buckets:
-                found.append(_sorted(handle, partition, bucket, order))
+                found.append(_sort_bucket(handle, partition, bucket, order))
                 under_way.advance(len(bucket.files))
     except BaseException:
         abort.abort(handle, found)
@@ -100,7 +100,7 @@ def sort(handle: TableContext, standing: SnapshotBuckets, order: SortOrder, part
     return found
 
 
-def _sorted(handle: TableContext, partition: bytes, bucket: RestoredBucket, order: SortOrder) -> CommitMessage:
+def _sort_bucket(handle: TableContext, partition: bytes, bucket: RestoredBucket, order: SortOrder) -> CommitMessage:
     vectors = BucketDeletionVectors.restored(handle, partition, BUCKET, bucket.vectors)
     paths = [data_file_path(handle, partition, BUCKET, file) for file in bucket.files]
     rows = SortInput(
@@ -159,19 +159,19 @@ def sort_keys(handle: TableContext, order: SortOrder, where: pl.Expr | str | Non
     """
     job = keys(handle, order, where)
     with work(handle.world, "sorting", "partitions", len(job.partitions)) as under_way:
-        messages = sorted_keys(job, job.partitions, under_way.advance)
+        messages = write_sorted_partitions(job, job.partitions, under_way.advance)
     return job.commit(messages)
 
 
 def keys(handle: TableContext, order: SortOrder, where: pl.Expr | str | None) -> SortedPartitions:
     """What is to be sorted. Raises `InvalidOption` for `where`."""
     latest = snapshots.latest(handle)
-    handle = whole(handle.with_options({**_ONE_RUN, STRICT: str(latest.id if latest else 0)}))
+    handle = with_strict_reads(handle.with_options({**_ONE_RUN, STRICT_MODE: str(latest.id if latest else 0)}))
     wanted = chosen.partitions(handle, (partition for partition, _ in SnapshotBuckets.of(handle, latest).places()), where)
     return SortedPartitions(handle=handle, order=order, commit_user=handle.new_commit_user(), snapshot=latest, partitions=tuple(sorted(wanted)))
 
 
-def sorted_keys(job: SortedPartitions, partitions: Sequence[bytes], told: Callable[[], None] = lambda: None) -> list[CommitMessage]:
+def write_sorted_partitions(job: SortedPartitions, partitions: Sequence[bytes], told: Callable[[], None] = lambda: None) -> list[CommitMessage]:
     """The rows of some partitions in order, in new files. Calls `told` after each. Raises what reading and writing raise: then no new file is left."""
     if job.snapshot is None:
         return []
@@ -179,7 +179,7 @@ def sorted_keys(job: SortedPartitions, partitions: Sequence[bytes], told: Callab
     writers = BucketWriters(job.handle, commit_user=job.commit_user, replaces=True)
     try:
         for partition in partitions:
-            for frame in _merged(job.handle, standing, job.snapshot, partition, job.order).in_order():
+            for frame in _merged_rows(job.handle, standing, job.snapshot, partition, job.order).in_order():
                 writers.write(frame.with_columns(pl.lit(0, pl.Int8).alias(KIND)))
             told()
         return writers.prepare()
@@ -187,9 +187,9 @@ def sorted_keys(job: SortedPartitions, partitions: Sequence[bytes], told: Callab
         writers.drop()
 
 
-def _merged(handle: TableContext, standing: SnapshotBuckets, latest: Snapshot, partition: bytes, order: SortOrder) -> SortInput:
+def _merged_rows(handle: TableContext, standing: SnapshotBuckets, latest: Snapshot, partition: bytes, order: SortOrder) -> SortInput:
     """The rows of one partition as readers see them."""
-    source = lazy.lazy(table_scan.of_today(handle, latest.id)).filter(*_inside(handle, partition))
+    source = lazy.scan_lazily(table_scan.scan_snapshot(handle, latest.id)).filter(*_partition_conditions(handle, partition))
     files = [file for place in standing.places() if place[0] == partition for file in standing.bucket(*place).files]
     return SortInput(
         handle=handle,
@@ -204,7 +204,7 @@ def _columns_of(source: pl.LazyFrame) -> Callable[[Sequence[Field]], pl.LazyFram
     return lambda fields: source.select([col(field.name) for field in fields])
 
 
-def _inside(handle: TableContext, partition: bytes) -> list[pl.Expr]:
+def _partition_conditions(handle: TableContext, partition: bytes) -> list[pl.Expr]:
     """What is true of the rows of a partition."""
     values = partition_frame(handle, pa.array([partition], pa.binary()))
     return [col(column.name).is_null() if column.null_count() else col(column.name) == pl.lit(column) for column in values.get_columns()]

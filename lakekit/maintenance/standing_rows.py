@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from lakekit.metadata.table_context import TableContext
     from lakekit.model.snapshot import Snapshot
 
-_NOT_HERE = ("scan.ignore-lost-files", "scan.ignore-corrupt-files", "lakekit.timestamp-unit", "scan.bucket")
+_LOSSY_READ_OPTIONS = ("scan.ignore-lost-files", "scan.ignore-corrupt-files", "lakekit.timestamp-unit", "scan.bucket")
 """Options of readers that would lose rows, or parts of them, for good."""
 
 
 def current_rows(handle: TableContext, snapshot: Snapshot | None, where: pl.Expr | None = None) -> pl.LazyFrame:
     """The merged rows of a snapshot in the columns of the handle's schema, those of which `where` is true. Raises what planning a read raises."""
     check_readable(handle.all_options, f"table {handle.name}")
-    given = {key: None for key in _NOT_HERE if key in handle.all_options}
+    given = {key: None for key in _LOSSY_READ_OPTIONS if key in handle.all_options}
     handle = handle.with_options(given) if given else handle
     schema = handle.schema
     asked = ScanFilter()
     if where is not None:
         filters = lazy.filters_of(where, polars_schema(schema.fields))
         asked = lazy.condition_of(filters, schema)[0]
-    found = lazy_frames.merged([planner.plan_read(handle, Position(snapshot=snapshot), asked)], schema.fields)
-    return found if where is None else lazy.filtered(found, where, polars_schema(schema.fields))
+    found = lazy_frames.scan_merged([planner.plan_read(handle, Position(snapshot=snapshot), asked)], schema.fields)
+    return found if where is None else lazy.filter_rows(found, where, polars_schema(schema.fields))

@@ -17,12 +17,12 @@ from lakekit.storage.protocol import FileMissing
 if TYPE_CHECKING:
     from lakekit.storage.protocol import Storage
 
-CREATED, MODIFIED = "creationTime", "modificationTime"
+CREATION_TIME, MODIFICATION_TIME = "creationTime", "modificationTime"
 
 
 def write(storage: Storage, path: str, now_ms: int) -> None:
     """Writes the file, or tells an old one the time."""
     created = now_ms
     with suppress(FileMissing, Corrupt):
-        created = json_codec.whole(CREATED, json_codec.loads(storage.read(path), path).get(CREATED))
-    storage.put(path, json_codec.dumps({CREATED: created, MODIFIED: now_ms}))
+        created = json_codec.integer(CREATION_TIME, json_codec.loads(storage.read(path), path).get(CREATION_TIME))
+    storage.put(path, json_codec.dumps({CREATION_TIME: created, MODIFICATION_TIME: now_ms}))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from lakekit.errors import Conflict, Corrupt, InvalidOption, SnapshotNotFound, TagAlreadyExists
 from lakekit.maintenance import removal, roots, success_file
 from lakekit.maintenance.reachability import UnreachableFiles
-from lakekit.maintenance.result import Expired, expired
+from lakekit.maintenance.result import Expired, make_expired
 from lakekit.metadata import snapshots, tags
 from lakekit.model.table_paths import flaw
 from lakekit.model.tag import Tag
@@ -64,7 +64,7 @@ def create(
     while True:
         tries -= 1
         lives_ms = handle.options.tag_default_time_retained_ms if retain_ms is None else retain_ms
-        tag = _tag(handle, name, _asked(handle, at, since_ms, watermark), lives_ms)
+        tag = _tag(handle, name, _find_snapshot(handle, at, since_ms, watermark), lives_ms)
         _refuse_second(handle, tag)
         try:
             return put(handle, tag, if_not_exists=if_not_exists)
@@ -75,14 +75,14 @@ def create(
 
 def put(handle: TableContext, tag: Tag, *, if_not_exists: bool = False) -> Tag:
     """Writes a new tag. Its snapshot may expire at this moment: then the tag goes again. Raises `TagAlreadyExists`, `SnapshotNotFound`."""
-    keep, path = keepers(handle, tag.snapshot), handle.layout.tag(tag.name)
+    keep, path = referencing_paths(handle, tag.snapshot), handle.layout.tag(tag.name)
     if not handle.storage.put_if_absent(path, tag.to_json()):
         if if_not_exists:
             return tags.read(handle, tag.name)
         raise _exists(handle, tag.name)
     if not any(map(handle.storage.exists, keep)):
         handle.storage.delete([path])
-        raise _expired_meanwhile(handle, tag)
+        raise _snapshot_expired(handle, tag)
     if handle.options.tag_create_success_file:
         success_file.write(handle.storage, success_path(handle, tag.name), handle.world.now_ms())
     return tag
@@ -97,8 +97,8 @@ def replace(handle: TableContext, name: str, *, at: int | str | datetime | None 
     check_name(name)
     old = tags.read(handle, name)
     tag = _tag(handle, name, source(handle, at), retain_ms)
-    keep, path = keepers(handle, tag.snapshot), handle.layout.tag(name)
-    everything = roots.every(handle)
+    keep, path = referencing_paths(handle, tag.snapshot), handle.layout.tag(name)
+    everything = roots.read_all_roots(handle)
     gone = [root for root in everything if root.path == path and root.snapshot != tag.snapshot]
     new = roots.GcRoot(kind="tag", branch=handle.layout.branch, name=name, path=path, snapshot=tag.snapshot)
 
@@ -106,10 +106,10 @@ def replace(handle: TableContext, name: str, *, at: int | str | datetime | None 
         roots.write(handle, path, tag.to_json())
         if not any(map(handle.storage.exists, keep)):
             roots.write(handle, path, old.to_json())
-            raise _expired_meanwhile(handle, tag)
+            raise _snapshot_expired(handle, tag)
 
     found = removal.remove(handle, gone, everything, None if dry_run else drop, stays=[new])
-    return expired(handle.name, found, dry_run=dry_run)
+    return make_expired(handle.name, found, dry_run=dry_run)
 
 
 def rename(handle: TableContext, name: str, new: str) -> None:
@@ -133,11 +133,11 @@ def delete(handle: TableContext, names: Sequence[str], *, dry_run: bool = False)
         _drop(handle, [name for name in names if name not in readable])
     found = UnreachableFiles()
     if readable:
-        everything = roots.every(handle)
+        everything = roots.read_all_roots(handle)
         paths = {handle.layout.tag(name) for name in readable}
         gone = [root for root in everything if root.path in paths]
         found = removal.remove(handle, gone, everything, None if dry_run else partial(_drop, handle, readable))
-    return expired(handle.name, found, dry_run=dry_run, tags=tuple(names))
+    return make_expired(handle.name, found, dry_run=dry_run, tags=tuple(names))
 
 
 def _is_readable(handle: TableContext, name: str) -> bool:
@@ -187,13 +187,13 @@ def source(handle: TableContext, at: int | str | datetime | None) -> Snapshot:
     return found
 
 
-def _asked(handle: TableContext, at: int | str | datetime | None, since_ms: int | None, watermark: int | None) -> Snapshot:
+def _find_snapshot(handle: TableContext, at: int | str | datetime | None, since_ms: int | None, watermark: int | None) -> Snapshot:
     if since_ms is not None:
-        return _since(handle, since_ms)
-    return source(handle, at) if watermark is None else _as_far_as(handle, watermark)
+        return _first_snapshot_since(handle, since_ms)
+    return source(handle, at) if watermark is None else _first_snapshot_at_watermark(handle, watermark)
 
 
-def _since(handle: TableContext, time_ms: int) -> Snapshot:
+def _first_snapshot_since(handle: TableContext, time_ms: int) -> Snapshot:
     """The first snapshot made at or after a time. Raises `SnapshotNotFound`."""
     found = snapshots.first_since(handle, time_ms)
     kept = next((tag.snapshot for tag in tags.all(handle) if tag.snapshot.time_millis >= time_ms), None)
@@ -205,7 +205,7 @@ def _since(handle: TableContext, time_ms: int) -> Snapshot:
     return found
 
 
-def _as_far_as(handle: TableContext, watermark: int) -> Snapshot:
+def _first_snapshot_at_watermark(handle: TableContext, watermark: int) -> Snapshot:
     """The first snapshot whose watermark is at least that. Raises `SnapshotNotFound`."""
     marks = ((tag.snapshot, tag.snapshot.watermark_or_none) for tag in tags.all(handle))
     kept = next(((snapshot, mark) for snapshot, mark in marks if mark is not None and mark >= watermark), None)
@@ -240,13 +240,13 @@ def _refuse_second(handle: TableContext, tag: Tag) -> None:
         )
 
 
-def keepers(handle: TableContext, snapshot: Snapshot) -> list[str]:
+def referencing_paths(handle: TableContext, snapshot: Snapshot) -> list[str]:
     """The files that keep a snapshot: its own, and those of its tags."""
     own = [handle.layout.snapshot(snapshot.id)] if snapshots.find(handle, snapshot.id) == snapshot else []
     return [*own, *(handle.layout.tag(tag.name) for tag in tags.all(handle) if tag.snapshot == snapshot)]
 
 
-def _expired_meanwhile(handle: TableContext, tag: Tag) -> SnapshotNotFound:
+def _snapshot_expired(handle: TableContext, tag: Tag) -> SnapshotNotFound:
     return SnapshotNotFound(
         f"snapshot {tag.snapshot.id} of {handle.name} expired while tag {tag.name!r} was made. Nothing was changed. {snapshots.describe_range(handle)}",
         name=str(tag.snapshot.id),

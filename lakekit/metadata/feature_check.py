@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakekit.options.features import FEATURES, SWITCHED_OFF, refuse, unreadable
+from lakekit.options.features import FEATURES, OFF_TEXTS, find_read_refusal, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -31,7 +31,7 @@ _ICEBERG_DO = (
     "Readers of Iceberg would meet files that are gone, or old rows. Change it with the Java engine, "
     f"or, where nobody reads it as Iceberg any more, take the option away: t.alter(lk.reset_option({ICEBERG!r}))"
 )
-_LAYOUT, _SHREDDED = ".map.storage-layout", "type.map.shared-shredding"
+_LAYOUT, _SHREDDING_FEATURE = ".map.storage-layout", "type.map.shared-shredding"
 
 
 def check_writable(handle: TableContext) -> None:
@@ -39,7 +39,7 @@ def check_writable(handle: TableContext) -> None:
 
     Raises: `Unsupported`, naming the feature.
     """
-    refusal = _unreadable(handle) or next(_unwritable(handle), None)
+    refusal = _find_read_refusal(handle) or next(_find_write_refusals(handle), None)
     if refusal is not None:
         raise refusal
 
@@ -49,15 +49,15 @@ def check_removable(handle: TableContext) -> None:
 
     Raises: `Unsupported`, naming the feature.
     """
-    refusal = _unreadable(handle) or next((_refusal(handle, key) for key, _ in _switched_on(handle.schema.options) if key == ICEBERG), None)
+    refusal = _find_read_refusal(handle) or next((_refusal(handle, key) for key, _ in _enabled_options(handle.schema.options) if key == ICEBERG), None)
     if refusal is not None:
         raise refusal
 
 
-def _unreadable(handle: TableContext) -> Unsupported | None:
+def _find_read_refusal(handle: TableContext) -> Unsupported | None:
     """The refusal of a table that cannot be read as its stored options and its types say."""
     where = f"table {handle.name}"
-    refusal = unreadable(handle.schema.options, where, instead=_DO) or unreadable(handle.all_options, where, instead=_DO)
+    refusal = find_read_refusal(handle.schema.options, where, instead=_DO) or find_read_refusal(handle.all_options, where, instead=_DO)
     return refusal or next(_unreadable_types(handle.schema), None)
 
 
@@ -77,25 +77,25 @@ def _roots(t: DataType) -> Iterator[str]:
         yield from _roots(part)
 
 
-def _unwritable(handle: TableContext) -> Iterator[Unsupported]:
+def _find_write_refusals(handle: TableContext) -> Iterator[Unsupported]:
     """The refusals of options that only writing has to obey."""
-    for key, text in _switched_on(handle.all_options):
+    for key, text in _enabled_options(handle.all_options):
         feature = FEATURES.get(f"option.{key}")
         if feature is not None and feature.write == "refused":
             yield _refusal(handle, key)
         if key.startswith("fields.") and key.endswith(_LAYOUT):
             column = key.removeprefix("fields.").removesuffix(_LAYOUT)
             if text == "shared-shredding":
-                yield refuse(_SHREDDED, f"column {column} of table {handle.name}", instead=_DO)
+                yield refuse(_SHREDDING_FEATURE, f"column {column} of table {handle.name}", instead=_DO)
 
 
 def _refusal(handle: TableContext, key: str) -> Unsupported:
     return refuse(f"option.{key}", f"table {handle.name}", instead=_ICEBERG_DO if key == ICEBERG else _DO)
 
 
-def _switched_on(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _enabled_options(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """The options that are set to something other than off, each as its key and its text in lower case."""
     for key, value in options.items():
         text = value.strip().lower()
-        if text not in SWITCHED_OFF:
+        if text not in OFF_TEXTS:
             yield key, text

@@ -58,15 +58,15 @@ class NoLock:
         """There is nothing to lose."""
 
 
-_FREE = NoLock()
+_NO_LOCK = NoLock()
 
 
 def catalog_lock(place: CatalogedTable) -> AbstractContextManager[HeldLock]:
     """The lock of a table, where its catalog has one."""
-    return nullcontext(_FREE) if place.keeper is None else place.keeper.locked(place.layout.branch)
+    return nullcontext(_NO_LOCK) if place.keeper is None else place.keeper.locked(place.layout.branch)
 
 
-def held(claim: HeldLock) -> Callable[[], None] | None:
+def lock_check(claim: HeldLock) -> Callable[[], None] | None:
     """What asks whether the lock is still ours; None where none is held."""
     return None if isinstance(claim, NoLock) else claim.check
 

@@ -26,7 +26,7 @@ from lakekit.progress import work
 from lakekit.storage.local import LocalStorage
 from lakekit.storage.memory import MemoryStorage
 from lakekit.storage.protocol import FileMissing
-from lakekit.world import map_io, one_by_one, parallel_map
+from lakekit.world import map_io, map_sequentially, parallel_map
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -52,7 +52,7 @@ _SHARED_BYTES = 8
 """What one takes in every further list that names it."""
 _LIST, _INDEX, _ENTRIES = "list", "index", "entries"
 """What a metadata file was decoded as."""
-_ASKED, _STANDING, _LIVE, _ASKED_BYTES = "asked", "standing", "live", 200
+_PARTLY_READ, _LIVE_MASK, _LIVE_ENTRIES, _MARK_BYTES = "asked", "standing", "live", 200
 """The marks of a manifest of which some partitions were asked for, of manifests of which is known what is live, and of it; and about what a mark takes."""
 
 
@@ -144,17 +144,17 @@ def read_live_entries(
     files = files if keep_manifest is None else [file for file in files if keep_manifest(file)]
     try:
         if keep_entries is None and keep_partitions is None:
-            return _live(place, files, columns)
+            return _live_entries(place, files, columns)
         found = read_entries(place, files, columns=columns) if keep_partitions is None else _read_where(place, files, keep_partitions, columns)
         if keep_entries is not None:
             found = found.filter(keep_entries(found))
         return columns_of.live_entries([found])
     except Corrupt as wrong:
-        path = _contradicting(place, files) if wrong.path is None else None
+        path = _find_contradiction(place, files) if wrong.path is None else None
         raise wrong if path is None else wrong.at(path) from None
 
 
-def _contradicting(place: MetadataLocation, files: Sequence[ManifestFileMeta]) -> str | None:
+def _find_contradiction(place: MetadataLocation, files: Sequence[ManifestFileMeta]) -> str | None:
     """The path of the first manifest that adds what one before it added, or it itself did; None: none does."""
     parts: list[ManifestEntries] = []
     for file, part in zip(files, read_each(place, files), strict=True):
@@ -166,12 +166,12 @@ def _contradicting(place: MetadataLocation, files: Sequence[ManifestFileMeta]) -
     return None
 
 
-def _live(place: MetadataLocation, files: Sequence[ManifestFileMeta], columns: Sequence[str] | None) -> ManifestEntries:
+def _live_entries(place: MetadataLocation, files: Sequence[ManifestFileMeta], columns: Sequence[str] | None) -> ManifestEntries:
     """The live entries of some manifests. The last that were asked for are kept where they are a copy: every read of a snapshot asks for them again.
 
     Where they are all that the manifests hold, which lie on the shelf themselves, only that is kept.
     """
-    shelf, key = place.world.decoded, (_LIVE, place.storage, place.layout.manifest_dir)
+    shelf, key = place.world.decoded, (_LIVE_ENTRIES, place.storage, place.layout.manifest_dir)
     names = tuple(file.name for file in files)
     known: tuple[tuple[str, ...], ManifestEntries | ref[Any]] | None = shelf.get(key) if columns is None else None
     if known is not None and known[0] == names:
@@ -181,23 +181,23 @@ def _live(place: MetadataLocation, files: Sequence[ManifestFileMeta], columns: S
         if first is not None and first.whole.table is known[1]():
             return first.whole
     found = read_entries(place, files, columns=columns)
-    live = found.filter(_standing(place, files, found))
+    live = found.filter(_live_mask(place, files, found))
     if columns is not None or not names:
         return live
     if live is found:
-        shelf.put({key: (names, ref(found.table))}, _ASKED_BYTES + _SHARED_BYTES * len(names))
+        shelf.put({key: (names, ref(found.table))}, _MARK_BYTES + _SHARED_BYTES * len(names))
     elif (weight := live.table.nbytes + _SHARED_BYTES * len(names)) < shelf.budget_bytes // 4:
         shelf.put({key: (names, live)}, weight)
     return live
 
 
-def _standing(place: MetadataLocation, files: Sequence[ManifestFileMeta], found: ManifestEntries) -> NDArray[np.bool_]:
+def _live_mask(place: MetadataLocation, files: Sequence[ManifestFileMeta], found: ManifestEntries) -> NDArray[np.bool_]:
     """Which of all entries of those manifests are live; kept as what is live is."""
-    key = (_STANDING, place.storage, *(place.layout.manifest(file.name) for file in files))
+    key = (_LIVE_MASK, place.storage, *(place.layout.manifest(file.name) for file in files))
     kept: NDArray[np.bool_] | None = place.world.decoded.get(key)
     if kept is None:
         kept = columns_of.live_mask(found)
-        place.world.decoded.put({key: kept}, len(kept) + _ASKED_BYTES * len(key))
+        place.world.decoded.put({key: kept}, len(kept) + _MARK_BYTES * len(key))
     return kept
 
 
@@ -208,7 +208,7 @@ def read_entries(place: MetadataLocation, files: Sequence[ManifestFileMeta], *, 
     """
     pieces = _pieces(place, files)
     if columns is None:
-        return _whole(place, files, pieces)
+        return _concat_pieces(place, files, pieces)
     wanted = tuple(columns)
     return columns_of.concat([run.whole.slice(run.start, run.end).select(wanted) for run in _runs(pieces)])  # selected first: putting together copies
 
@@ -229,8 +229,8 @@ def _pieces(place: MetadataLocation, files: Sequence[ManifestFileMeta]) -> list[
         else:
             pieces[file.name] = piece
     if missing:
-        with _planning(place, len(missing)) as under_way:
-            for group in _together(missing):
+        with _report_planning(place, len(missing)) as under_way:
+            for group in _group_by_size(missing):
                 pieces |= _decode(place, group, under_way)
     return [pieces[file.name] for file in files]
 
@@ -260,12 +260,12 @@ def _read_where(place: MetadataLocation, files: Sequence[ManifestFileMeta], keep
     """The entries of some partitions. Manifests that nobody asked for before are decoded in part and not kept; the second time they are worth more."""
     shelf = place.world.decoded
     paths = [(place.layout.manifest(file.name), file) for file in files]
-    if any(shelf.get(_cache_key(place, _ENTRIES, file.name)) is not None or shelf.get(_cache_key(place, _ASKED, file.name)) for file in files):
+    if any(shelf.get(_cache_key(place, _ENTRIES, file.name)) is not None or shelf.get(_cache_key(place, _PARTLY_READ, file.name)) for file in files):
         found = read_entries(place, files, columns=columns)
         return found.filter(keep(found.column("partition"))) if len(found) else found
-    shelf.put({_cache_key(place, _ASKED, file.name): True for file in files}, _ASKED_BYTES * len(paths))
-    with _planning(place, len(paths)) as under_way:
-        parts = [entry_files.decode_where(_read_all(place, group, under_way), keep) for group in _together(paths)]
+    shelf.put({_cache_key(place, _PARTLY_READ, file.name): True for file in files}, _MARK_BYTES * len(paths))
+    with _report_planning(place, len(paths)) as under_way:
+        parts = [entry_files.decode_where(_read_all(place, group, under_way), keep) for group in _group_by_size(paths)]
     found = columns_of.concat([columns_of.empty(), *parts])
     return found if columns is None else found.select(columns)
 
@@ -314,7 +314,7 @@ def _keep(place: MetadataLocation, names: Sequence[str], whole: ManifestEntries,
     return pieces
 
 
-def _together(files: list[tuple[str, ManifestFileMeta]]) -> list[list[tuple[str, ManifestFileMeta]]]:
+def _group_by_size(files: list[tuple[str, ManifestFileMeta]]) -> list[list[tuple[str, ManifestFileMeta]]]:
     """Manifests in groups that are read and decoded at once."""
     groups: list[list[tuple[str, ManifestFileMeta]]] = []
     left = 0
@@ -327,7 +327,7 @@ def _together(files: list[tuple[str, ManifestFileMeta]]) -> list[list[tuple[str,
     return groups
 
 
-def _planning(place: MetadataLocation, total: int) -> Work:
+def _report_planning(place: MetadataLocation, total: int) -> Work:
     """The reading of so many manifests, for whoever watches."""
     return work(place.world, "planning", "manifests", total, beside="files")
 
@@ -341,11 +341,11 @@ def _read_all(place: MetadataLocation, files: list[tuple[str, ManifestFileMeta]]
         under_way.advance(1, one[1].num_added_files + one[1].num_deleted_files)
 
     if isinstance(place.storage, (LocalStorage, MemoryStorage)):
-        return one_by_one(read, files, after=tell)  # handing a file of some kilobytes to a thread costs more than reading it
+        return map_sequentially(read, files, after=tell)  # handing a file of some kilobytes to a thread costs more than reading it
     return parallel_map(read, files, after=tell, waiting=place.storage.is_remote)
 
 
-def _whole(place: MetadataLocation, files: Sequence[ManifestFileMeta], pieces: Sequence[_EntrySlice | _LazySlice]) -> ManifestEntries:
+def _concat_pieces(place: MetadataLocation, files: Sequence[ManifestFileMeta], pieces: Sequence[_EntrySlice | _LazySlice]) -> ManifestEntries:
     """The entries of all pieces.
 
     Putting them together copies them, embedded indexes too: they are kept so for the next read, unless most of what they came from was not asked for.
@@ -399,10 +399,13 @@ def _read(place: MetadataLocation, name: str, path: str, size_bytes: int | None,
         ) from None
     if size_bytes is not None and len(data) != size_bytes:
         raise Corrupt(
-            f"{name} is {_spaced(len(data))} bytes, {owner} says {_spaced(size_bytes)}. Nothing was read", path=path, offset=len(data), field="_FILE_SIZE"
+            f"{name} is {_format_thousands(len(data))} bytes, {owner} says {_format_thousands(size_bytes)}. Nothing was read",
+            path=path,
+            offset=len(data),
+            field="_FILE_SIZE",
         )
     return data
 
 
-def _spaced(number: int) -> str:
+def _format_thousands(number: int) -> str:
     return f"{number:,}".replace(",", " ")

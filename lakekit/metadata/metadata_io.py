@@ -85,7 +85,7 @@ def numbers(place: MetadataLocation, directory: str, prefix: str) -> list[int]:
     return sorted(number for number in (_number(name, prefix) for name in names) if number is not None)
 
 
-def listed(place: MetadataLocation, directory: str, prefix: str) -> list[tuple[int, Stat]]:
+def list_numbered(place: MetadataLocation, directory: str, prefix: str) -> list[tuple[int, Stat]]:
     """As `numbers`, with what the listing says of each file."""
     found = [(_number(one.name, prefix), one) for one in place.storage.list(directory) if not one.is_dir]
     return sorted(((number, one) for number, one in found if number is not None), key=lambda pair: pair[0])

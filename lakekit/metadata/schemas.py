@@ -8,7 +8,7 @@ from lakekit.errors import BranchNotFound, Corrupt, TableNotFound
 from lakekit.metadata import metadata_io
 from lakekit.model.table_paths import MAIN
 from lakekit.model.table_schema import TableSchema
-from lakekit.storage import confined
+from lakekit.storage import confine
 from lakekit.storage.protocol import FileMissing, OutsideRoot
 from lakekit.world import parallel_map
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from lakekit.storage.protocol import Stat
     from lakekit.types import Field
 
-_SHOWN = 12
-_LOOKED_AT = 200
+_MAX_SHOWN = 12
+_MAX_LISTED = 200
 _NUMBER_BYTES = 300
 """About what one kept number takes."""
 _YOUNG_MS = 20
@@ -57,7 +57,7 @@ def read(place: MetadataLocation, schema_id: int, *, seen: Stat | None = None) -
     """The schema of that number, `seen` where it was just listed. Raises `Corrupt` when the table refers to one that is not there."""
     path = place.layout.schema(schema_id)
     try:
-        found = _on_disk(place, path) if seen is None else metadata_io.read_listed(place, seen, TableSchema.from_json)
+        found = _read_cached(place, path) if seen is None else metadata_io.read_listed(place, seen, TableSchema.from_json)
     except FileMissing:
         there = ", ".join(map(str, ids(place))) or "none"
         raise Corrupt(f"{place.name} refers to schema {schema_id}, which is not there; schemas are {there}", path=path, field="schemaId") from None
@@ -66,7 +66,7 @@ def read(place: MetadataLocation, schema_id: int, *, seen: Stat | None = None) -
     return found
 
 
-def _on_disk(place: MetadataLocation, path: str) -> TableSchema:
+def _read_cached(place: MetadataLocation, path: str) -> TableSchema:
     """What a file says. One of a disk is not read again while it is as it was, unless it is so young that a clock may not tell it from another yet."""
     seen = None if place.storage.is_remote else place.storage.stat(path)
     if seen is None or seen.tag is None:
@@ -92,13 +92,13 @@ def is_same_table(handle: TableContext) -> bool:
     Raises `TableNotFound` where there is no table any more.
     """
     mine = handle.schema
-    listed = dict(metadata_io.listed(handle, handle.layout.schema_dir, handle.layout.schema_prefix)) if handle.storage.is_remote else {}
+    listed = dict(metadata_io.list_numbered(handle, handle.layout.schema_dir, handle.layout.schema_prefix)) if handle.storage.is_remote else {}
     try:
         now = read(handle, mine.id, seen=listed.get(mine.id))
     except Corrupt:
         known = ids(handle)
         if not known:
-            raise missing(handle, handle.layout.root) from None
+            raise table_not_found(handle, handle.layout.root) from None
         if mine.id in known:
             raise
         return False
@@ -109,16 +109,16 @@ def latest(place: MetadataLocation, *, asked: str | None = None) -> TableSchema:
     """The schema of the highest number. Raises `TableNotFound` (or `BranchNotFound`) saying what is there instead; `asked` is the location as given."""
     if not place.storage.is_remote and (known := newest_id(place)) is not None:  # a disk is asked for the file in any case: its number is enough
         return read(place, known)
-    found = metadata_io.listed(place, place.layout.schema_dir, place.layout.schema_prefix)
+    found = metadata_io.list_numbered(place, place.layout.schema_dir, place.layout.schema_prefix)
     if not found:
-        raise missing(place, asked or place.layout.root)
+        raise table_not_found(place, asked or place.layout.root)
     newest, seen = found[-1]
     return read(place, newest, seen=seen)
 
 
 def all(place: MetadataLocation) -> list[TableSchema]:  # noqa: A001 - schemas.all(handle) reads as meant
     """Every schema, by number."""
-    known = metadata_io.listed(place, place.layout.schema_dir, place.layout.schema_prefix)
+    known = metadata_io.list_numbered(place, place.layout.schema_dir, place.layout.schema_prefix)
     return parallel_map(lambda pair: read(place, pair[0], seen=pair[1]), known, waiting=place.storage.is_remote)
 
 
@@ -155,17 +155,17 @@ def _had_types(handle: TableContext, fields: Sequence[Field]) -> bool:
 # ---- when there is none ----------------------------------------------------------------------------------------------------------------------
 
 
-def missing(place: MetadataLocation, asked: str) -> TableNotFound | BranchNotFound:
+def table_not_found(place: MetadataLocation, asked: str) -> TableNotFound | BranchNotFound:
     """The error of a location without schema, with what the location looks like instead."""
     layout, storage = place.layout, place.storage
     if layout.branch != MAIN and metadata_io.numbers(place, f"{layout.root}/schema", "schema-"):
         from_list = [one.name.removeprefix("branch-") for one in storage.list(layout.branches_dir) if one.is_dir and one.name.startswith("branch-")]
         there = f"its branches are {', '.join(from_list)}" if from_list else "it has no branches"
         return BranchNotFound(f"{place.name} has no branch {layout.branch!r}; {there}", name=layout.branch)
-    return TableNotFound(f'no Paimon table at "{asked}": {_why(place)}', name=asked)
+    return TableNotFound(f'no Paimon table at "{asked}": {_describe_location(place)}', name=asked)
 
 
-def _why(place: MetadataLocation) -> str:
+def _describe_location(place: MetadataLocation) -> str:
     layout, storage = place.layout, place.storage
     found = storage.stat(layout.root)
     if found is None:
@@ -175,17 +175,17 @@ def _why(place: MetadataLocation) -> str:
     inside = storage.list(layout.root)
     if any(one.name == "schema" and one.is_dir for one in inside):
         return "its schema/ folder holds no file schema-0, schema-1, …"
-    return "it has no schema/ folder" + _instead(place, inside)
+    return "it has no schema/ folder" + _describe_folder(place, inside)
 
 
-def _instead(place: MetadataLocation, inside: list[Stat]) -> str:
+def _describe_folder(place: MetadataLocation, inside: list[Stat]) -> str:
     parent, _, own = place.layout.root.rpartition("/")
-    tables = [one.name for one in inside[:_LOOKED_AT] if one.is_dir and _is_table(place, one.path)]
+    tables = [one.name for one in inside[:_MAX_LISTED] if one.is_dir and _is_table(place, one.path)]
     if tables:
-        return f". It looks like a database; its tables are {_some(tables)}"
+        return f". It looks like a database; its tables are {_join_names(tables)}"
     databases = [one.name.removesuffix(".db") for one in inside if one.is_dir and one.name.endswith(".db")]
     if databases:
-        return f". It looks like a warehouse; its databases are {_some(databases)}"
+        return f". It looks like a warehouse; its databases are {_join_names(databases)}"
     if _is_table(place, parent):
         return f'. It is the {own} folder of the table "{parent}"'
     return ""
@@ -194,12 +194,12 @@ def _instead(place: MetadataLocation, inside: list[Stat]) -> str:
 def _is_table(place: MetadataLocation, directory: str) -> bool:
     """Whether a table lies in a folder in or above the one that is no table."""
     try:
-        listed = confined(place.storage, directory).list(f"{directory}/schema")
+        listed = confine(place.storage, directory).list(f"{directory}/schema")
     except OutsideRoot:
         return False
     return any(not one.is_dir and one.name.removeprefix("schema-").isdecimal() for one in listed if one.name.startswith("schema-"))
 
 
-def _some(names: list[str]) -> str:
-    more = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+def _join_names(names: list[str]) -> str:
+    more = len(names) - _MAX_SHOWN
+    return ", ".join(names[:_MAX_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _ATTEMPTS = 5
-_SHOWN = 8
+_MAX_SHOWN = 8
 _STEPS = 256
 _KNOWN_BYTES = 2_000
-AT_ONCE = 16
+MAX_CONCURRENT = 16
 """Snapshots that are asked for at once over a network, at most."""
 
 
@@ -50,7 +50,7 @@ def changelog_ids(place: MetadataLocation) -> list[int]:
 def latest_id(place: MetadataLocation) -> int | None:
     """The newest snapshot's number; None while there is none."""
     advice = _advice(place)
-    if advice and not _there(place, advice + 1) and _there(place, advice):
+    if advice and not _exists(place, advice + 1) and _exists(place, advice):
         return advice
     found = ids(place)
     return found[-1] if found else None
@@ -62,7 +62,7 @@ def earliest_id(place: MetadataLocation) -> int | None:
     return found[0] if found else None
 
 
-def _there(place: MetadataLocation, snapshot_id: int) -> bool:
+def _exists(place: MetadataLocation, snapshot_id: int) -> bool:
     return place.storage.exists(place.layout.snapshot(snapshot_id))
 
 
@@ -95,7 +95,7 @@ def read(place: MetadataLocation, snapshot_id: int) -> Snapshot:
     """The snapshot of that number. Raises `SnapshotNotFound` naming those that remain and the tags that keep one."""
     found = find(place, snapshot_id) if 0 <= snapshot_id < 2**63 else None
     if found is None:
-        raise missing(place, snapshot_id)
+        raise snapshot_not_found(place, snapshot_id)
     return found
 
 
@@ -113,17 +113,17 @@ def latest(place: MetadataLocation) -> Snapshot | None:
     """The newest snapshot; None while there is none. On a disk neither hint nor snapshot is read again while both files are those that were read last."""
     hint_tag = _hint_tag(place)
     known: _HintedSnapshot | None = None if hint_tag is None else place.world.decoded.get(_hinted_key(place))
-    if known is not None and known.hint_tag == hint_tag and _is_still(place, known.snapshot, known.tag) and not _there(place, known.snapshot.id + 1):
+    if known is not None and known.hint_tag == hint_tag and _is_still(place, known.snapshot, known.tag) and not _exists(place, known.snapshot.id + 1):
         return known.snapshot
     advice = _advice(place)
-    if advice and not _there(place, advice + 1):
+    if advice and not _exists(place, advice + 1):
         seen = None if hint_tag is None else place.storage.stat(place.layout.snapshot(advice))
         found = find(place, advice)
         if found is not None:
             if hint_tag is not None and seen is not None and seen.tag is not None:
                 place.world.decoded.put({_hinted_key(place): _HintedSnapshot(found, seen.tag, hint_tag)}, _KNOWN_BYTES)
             return found
-    return _at_end(place, -1)
+    return _read_first_or_last(place, -1)
 
 
 class _HintedSnapshot(NamedTuple):
@@ -148,7 +148,7 @@ def _hint_tag(place: MetadataLocation) -> str | None:
     return None
 
 
-def newest(place: MetadataLocation, known: int = 0) -> Snapshot | None:
+def latest_from_known(place: MetadataLocation, known: int = 0) -> Snapshot | None:
     """What `latest` finds, from the last snapshot that this process made, or from `known`, which was there: looking forward costs least.
 
     Over a network more and more are asked for at once, because each one that is there makes a further one more likely.
@@ -158,11 +158,11 @@ def newest(place: MetadataLocation, known: int = 0) -> Snapshot | None:
         return latest(place)
     width = 1
     for _ in range(_STEPS):
-        later = _after(place, found.id, width)
+        later = _next_snapshots(place, found.id, width)
         found = later[-1] if later else found
         if len(later) < width:
             return found
-        width = min(2 * width, AT_ONCE) if place.storage.is_remote else 1
+        width = min(2 * width, MAX_CONCURRENT) if place.storage.is_remote else 1
     return latest(place)
 
 
@@ -170,12 +170,12 @@ def _later_of_known(place: MetadataLocation, known: int) -> Snapshot | None:
     """The last snapshot that this process made, or that of the number `known`, where it is the later one."""
     kept: tuple[Snapshot, str] | None = place.world.decoded.get(_newest_key(place))
     found = find(place, known) if known > (0 if kept is None else kept[0].id) else None
-    return _remembered(place) if found is None else found
+    return _cached_newest(place) if found is None else found
 
 
-def _after(place: MetadataLocation, snapshot_id: int, width: int) -> list[Snapshot]:
+def _next_snapshots(place: MetadataLocation, snapshot_id: int, width: int) -> list[Snapshot]:
     """The snapshots that follow a number, as many as `width`, until one is not there."""
-    if not place.storage.is_remote and not _there(place, snapshot_id + 1):
+    if not place.storage.is_remote and not _exists(place, snapshot_id + 1):
         return []  # on a disk a look is cheaper than an error
     found = find_all(place, range(snapshot_id + 1, snapshot_id + 1 + width))
     return list(takewhile(lambda one: one is not None, found))  # type: ignore[arg-type] # what is None is left out
@@ -188,14 +188,14 @@ def find_all(place: MetadataLocation, numbers: Sequence[int]) -> list[Snapshot |
 
 def with_latest(place: MetadataLocation, look: Callable[[Snapshot | None], T]) -> T:
     """What `look` finds in the newest snapshot; in the one after it, where that one expired while it was looked at. Raises what `look` raises."""
-    snapshot = newest(place)
+    snapshot = latest_from_known(place)
     for _ in range(_ATTEMPTS):
         try:
             return look(snapshot)
         except FileMissing:
             if not has_expired(place, snapshot):
                 raise
-            snapshot = newest(place)
+            snapshot = latest_from_known(place)
     return look(snapshot)
 
 
@@ -204,7 +204,7 @@ def has_expired(place: MetadataLocation, snapshot: Snapshot | None) -> bool:
     return snapshot is not None and find(place, snapshot.id) != snapshot
 
 
-def _remembered(place: MetadataLocation) -> Snapshot | None:
+def _cached_newest(place: MetadataLocation) -> Snapshot | None:
     """The last snapshot that this process made, if its file is still the one it made."""
     kept: tuple[Snapshot, str] | None = place.world.decoded.get(_newest_key(place))
     return kept[0] if kept is not None and _is_still(place, *kept) else None
@@ -230,13 +230,13 @@ def _newest_key(place: MetadataLocation) -> tuple[object, ...]:
 
 def earliest(place: MetadataLocation) -> Snapshot | None:
     """The oldest snapshot; None while there is none."""
-    return _at_end(place, 0)
+    return _read_first_or_last(place, 0)
 
 
-def _at_end(place: MetadataLocation, end: int) -> Snapshot | None:
+def _read_first_or_last(place: MetadataLocation, end: int) -> Snapshot | None:
     number = 0
     for _ in range(_ATTEMPTS):
-        known = metadata_io.listed(place, place.layout.snapshot_dir, "snapshot-")
+        known = metadata_io.list_numbered(place, place.layout.snapshot_dir, "snapshot-")
         if not known:
             return None
         number, seen = known[end]
@@ -248,7 +248,7 @@ def _at_end(place: MetadataLocation, end: int) -> Snapshot | None:
 
 def all(place: MetadataLocation) -> list[Snapshot]:  # noqa: A001 - snapshots.all(handle) reads as meant
     """Every snapshot, by number; those that expire meanwhile are left out."""
-    known = metadata_io.listed(place, place.layout.snapshot_dir, "snapshot-")
+    known = metadata_io.list_numbered(place, place.layout.snapshot_dir, "snapshot-")
     return [found for found in parallel_map(lambda pair: find(place, pair[0], seen=pair[1]), known, waiting=place.storage.is_remote) if found is not None]
 
 
@@ -257,17 +257,17 @@ def all(place: MetadataLocation) -> list[Snapshot]:  # noqa: A001 - snapshots.al
 
 def at_time(place: MetadataLocation, time_ms: int) -> Snapshot | None:
     """The newest snapshot made at or before that time; None when all are younger or there is none."""
-    return _last(place, lambda snapshot: snapshot.time_millis <= time_ms)
+    return _bisect_newest(place, lambda snapshot: snapshot.time_millis <= time_ms)
 
 
 def change_at_time(place: MetadataLocation, time_ms: int) -> Snapshot | None:
     """The same, or where no snapshot is as old, the newest expired one of which a long-lived changelog tells."""
-    return at_time(place, time_ms) or _last(place, lambda snapshot: snapshot.time_millis <= time_ms, changelog_ids, find_changelog)
+    return at_time(place, time_ms) or _bisect_newest(place, lambda snapshot: snapshot.time_millis <= time_ms, changelog_ids, find_changelog)
 
 
 def first_since(place: MetadataLocation, time_ms: int) -> Snapshot | None:
     """The oldest snapshot made at or after that time; None when all are older or there is none."""
-    before = _last(place, lambda snapshot: snapshot.time_millis < time_ms)
+    before = _bisect_newest(place, lambda snapshot: snapshot.time_millis < time_ms)
     later = [number for number in ids(place) if before is None or number > before.id]
     return find(place, later[0]) if later else None
 
@@ -302,7 +302,7 @@ def before_watermark(place: MetadataLocation, watermark: int) -> Snapshot:
         else:
             found, low = (found if reached is None else known[at]), middle + 1
     if found is None:
-        marks = [mark for number in known[:_SHOWN] if (one := find(place, number)) is not None and (mark := one.watermark_or_none) is not None]
+        marks = [mark for number in known[:_MAX_SHOWN] if (one := find(place, number)) is not None and (mark := one.watermark_or_none) is not None]
         has = f"its first watermark is {marks[0]}" if marks else "its first snapshots have none"
         raise SnapshotNotFound(f"{place.name} has no snapshot with a watermark of {watermark} or earlier; {has}", name=str(watermark))
     return read(place, found)
@@ -317,7 +317,7 @@ def _watermark(place: MetadataLocation, known: list[int], at: int, low: int) -> 
     return at, None
 
 
-def _last(
+def _bisect_newest(
     place: MetadataLocation,
     holds: Callable[[Snapshot], bool],
     numbers: Callable[[MetadataLocation], list[int]] = ids,
@@ -367,7 +367,7 @@ def describe_range(place: MetadataLocation) -> str:
     return f"snapshot {known[0]} remains" if len(known) == 1 else f"snapshots {known[0]} to {known[-1]} remain"
 
 
-def missing(place: MetadataLocation, snapshot_id: int) -> SnapshotNotFound:
+def snapshot_not_found(place: MetadataLocation, snapshot_id: int) -> SnapshotNotFound:
     """The error of a snapshot that is not there: which remain, and which tags keep one."""
     known = ids(place)
     if not known:
@@ -375,15 +375,15 @@ def missing(place: MetadataLocation, snapshot_id: int) -> SnapshotNotFound:
     gone = f"is gone: {describe_range(place)}" if snapshot_id < known[-1] else f"does not exist: {describe_range(place)}"
     if snapshot_id < 1:
         gone = f"does not exist: ids begin at 1 and {describe_range(place)}"
-    return SnapshotNotFound(f"snapshot {snapshot_id} of {place.name} {gone}.{_kept(place)}", name=str(snapshot_id))
+    return SnapshotNotFound(f"snapshot {snapshot_id} of {place.name} {gone}.{_describe_tags(place)}", name=str(snapshot_id))
 
 
-def _kept(place: MetadataLocation) -> str:
+def _describe_tags(place: MetadataLocation) -> str:
     try:
         shown = [f"{tag.name} ({tag.snapshot.id})" for tag in tags.all(place)]
     except LakekitError:
         shown = tags.names(place)
     if not shown:
         return ""
-    more = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
-    return f" A tag keeps one: tags are {', '.join(shown[:_SHOWN])}{more}"
+    more = f" and {len(shown) - _MAX_SHOWN} more" if len(shown) > _MAX_SHOWN else ""
+    return f" A tag keeps one: tags are {', '.join(shown[:_MAX_SHOWN])}{more}"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from lakekit.model.snapshot import Snapshot
 
 
-def of(place: MetadataLocation, snapshot: Snapshot) -> Statistics | None:
+def read_statistics(place: MetadataLocation, snapshot: Snapshot) -> Statistics | None:
     """What the snapshot knows about its columns; None when it was never analysed. Raises `FileMissing` when the file it names is gone."""
     if snapshot.statistics is None:
         return None

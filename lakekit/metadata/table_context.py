@@ -19,7 +19,7 @@ from lakekit.model.table_paths import MAIN, TablePaths, is_plain
 from lakekit.options import renaming
 from lakekit.options.frozendict import EMPTY, FrozenDict
 from lakekit.options.table_options import TableOptions
-from lakekit.world import REAL
+from lakekit.world import REAL_RUNTIME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +38,7 @@ class TableLocation:
     name: str
     storage: Storage
     layout: TablePaths
-    world: Runtime = REAL
+    world: Runtime = REAL_RUNTIME
     keeper: CatalogEnvironment | None = field(default=None, compare=False, repr=False)
 
 
@@ -55,7 +55,7 @@ class TableContext:
     layout: TablePaths
     storage: Storage
     dynamic: Mapping[str, Any] = EMPTY
-    world: Runtime = REAL
+    world: Runtime = REAL_RUNTIME
     newest_schema_id: int = 0
     keeper: CatalogEnvironment | None = field(default=None, compare=False, repr=False)
 
@@ -117,7 +117,7 @@ class TableContext:
     def with_schema(self, schema: TableSchema) -> TableContext:
         """The same table with other columns: a newer schema brings its options, an older one is read with today's, which name its columns as it does."""
         if schema.id < self.newest_schema_id:
-            own, given = (renaming.of_schema(options, self.schema.fields, schema.fields) for options in (self.schema.options, self.options.given))
+            own, given = (renaming.translate_options(options, self.schema.fields, schema.fields) for options in (self.schema.options, self.options.given))
             options = self.options if given is self.options.given else TableOptions.parse(given, kind=self.kind)
             return replace(self, schema=replace(schema, options=FrozenDict(own)), options=options)
         return load_context(self.ground, schema, self.dynamic)
@@ -132,7 +132,7 @@ class TableContext:
         is_same = by_id.keys() == {field.id for field in mine}
         names = [by_id[field.id] for field in mine] if is_same else schema.names
         fields = tuple(replace(field, name=name) for field, name in zip(mine, names, strict=True))
-        own, given = (renaming.of_schema(options, mine, fields) for options in (self.schema.options, self.options.given))
+        own, given = (renaming.translate_options(options, mine, fields) for options in (self.schema.options, self.options.given))
         called = replace(schema, id=-1 - self.schema.id, fields=fields, options=FrozenDict(own))
         return replace(self, schema=called, options=self.options if given is self.options.given else TableOptions.parse(given, kind=self.kind))
 
@@ -162,7 +162,7 @@ def open_context(
     storage_options: Mapping[str, Any] | None = None,
     storage: Storage | None = None,
     name: str | None = None,
-    world: Runtime = REAL,
+    world: Runtime = REAL_RUNTIME,
     keeper: CatalogEnvironment | None = None,
     locations: Locations = Locations(),  # noqa: B008 - frozen
 ) -> TableContext:
@@ -178,7 +178,7 @@ def open_context(
         storage, root = storages.open(path, storage_options)
     else:
         root = asked.rstrip("/")
-        storage = storages.confined(storage, root)
+        storage = storages.confine(storage, root)
     name = name or name_of(root)
     layout = _branch_layout(name, TablePaths(root=root, locations=locations), branch or str(dynamic.get("branch") or MAIN))
     ground = TableLocation(name=name, storage=storage, layout=layout, world=world, keeper=keeper)
@@ -232,7 +232,7 @@ def _layout(layout: TablePaths, options: TableOptions, dynamic: Mapping[str, Any
 
 def _storage(storage: Storage, layout: TablePaths) -> Storage:
     """The storage for the table's folder, and for the places on the same disk that are allowed to it."""
-    return storages.confined_too(storage, [location for location in layout.locations.folders if location.startswith("/")])
+    return storages.add_roots(storage, [location for location in layout.locations.folders if location.startswith("/")])
 
 
 def _branch_layout(name: str, layout: TablePaths, branch: str) -> TablePaths:

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from lakekit.metadata.metadata_io import MetadataLocation
     from lakekit.storage.protocol import Stat
 
-_SHOWN = 12
+_MAX_SHOWN = 12
 
 
 def names(place: MetadataLocation) -> list[str]:
     """The names of all tags, sorted."""
-    return [name for name, _ in _listed(place)]
+    return [name for name, _ in _list_tag_files(place)]
 
 
-def _listed(place: MetadataLocation) -> list[tuple[str, Stat]]:
+def _list_tag_files(place: MetadataLocation) -> list[tuple[str, Stat]]:
     """As `names`, with what the listing says of each tag's file."""
     listed = place.storage.list(place.layout.tag_dir)
     return [(one.name.removeprefix("tag-"), one) for one in listed if one.name.startswith("tag-") and not one.is_dir and one.name != "tag-"]
@@ -41,13 +41,13 @@ def read(place: MetadataLocation, name: str) -> Tag:
     """The tag of that name. Raises `TagNotFound` naming those there are."""
     found = find(place, name)
     if found is None:
-        raise missing(place, name)
+        raise tag_not_found(place, name)
     return found
 
 
 def all(place: MetadataLocation) -> list[Tag]:  # noqa: A001 - tags.all(handle) reads as meant
     """Every tag, by snapshot and name; those deleted meanwhile are left out."""
-    found = [tag for tag in parallel_map(lambda one: _find_listed(place, *one), _listed(place), waiting=place.storage.is_remote) if tag is not None]
+    found = [tag for tag in parallel_map(lambda one: _find_listed(place, *one), _list_tag_files(place), waiting=place.storage.is_remote) if tag is not None]
     return sorted(found, key=lambda tag: (tag.snapshot.id, tag.name))
 
 
@@ -59,9 +59,9 @@ def _find_listed(place: MetadataLocation, name: str, seen: Stat) -> Tag | None:
     return None
 
 
-def missing(place: MetadataLocation, name: str) -> TagNotFound:
+def tag_not_found(place: MetadataLocation, name: str) -> TagNotFound:
     """The error of a tag that is not there."""
     known = names(place)
-    more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
-    there = f"its tags are {', '.join(known[:_SHOWN])}{more}" if known else "it has no tags"
+    more = f" and {len(known) - _MAX_SHOWN} more" if len(known) > _MAX_SHOWN else ""
+    there = f"its tags are {', '.join(known[:_MAX_SHOWN])}{more}" if known else "it has no tags"
     return TagNotFound(f"{place.name} has no tag {name!r}; {there}", name=name)

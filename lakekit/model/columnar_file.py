@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ORC_MAGIC = b"ORC"
 PARQUET_MAGIC = b"PAR1"
-_SHOWN = 200
+_MAX_SHOWN = 200
 
 
 def read_table(data: bytes, *, limits: Limits, path: str | None = None) -> pa.Table:
@@ -36,24 +36,24 @@ def read_table(data: bytes, *, limits: Limits, path: str | None = None) -> pa.Ta
         raise
     except (pa.ArrowException, OSError, ValueError, MemoryError, OverflowError) as error:
         kind = "ORC" if data.startswith(ORC_MAGIC) else "Parquet"
-        raise Corrupt(f"{where}not a readable {kind} file of {len(data)} bytes: {str(error)[:_SHOWN]}", path=path, offset=0, field="footer") from None
+        raise Corrupt(f"{where}not a readable {kind} file of {len(data)} bytes: {str(error)[:_MAX_SHOWN]}", path=path, offset=0, field="footer") from None
 
 
 def _read_orc(data: bytes, limits: Limits, where: str, path: str | None) -> pa.Table:
     orc_bounds.check(path or "an ORC file", data)  # Arrow allocates by what its streams say
     file = orc.ORCFile(pa.BufferReader(data))
     _allow(file.nrows, 0, len(data), limits, where, path)
-    return _whole(file.read())
+    return _validate(file.read())
 
 
 def _read_parquet(data: bytes, limits: Limits, where: str, path: str | None) -> pa.Table:
     file = parquet.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
     groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
     _allow(file.metadata.num_rows, sum(group.total_byte_size for group in groups), len(data), limits, where, path)
-    return _whole(file.read(use_threads=False))
+    return _validate(file.read(use_threads=False))
 
 
-def _whole(table: pa.Table) -> pa.Table:
+def _validate(table: pa.Table) -> pa.Table:
     """The table, if its offsets and texts hold together: readers of both formats take any bytes for UTF-8."""
     table.validate(full=True)
     return table
@@ -75,5 +75,5 @@ def write_table(table: pa.Table, kind: str, compression: str = "zstd") -> bytes:
         else:
             parquet.write_table(table, sink, compression=compression, store_schema=False, write_page_checksum=True)
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise Unsupported(f"{kind} files cannot be compressed by {compression!r}: {str(error)[:_SHOWN]}", feature=f"{kind}.codec.{compression}") from None
+        raise Unsupported(f"{kind} files cannot be compressed by {compression!r}: {str(error)[:_MAX_SHOWN]}", feature=f"{kind}.codec.{compression}") from None
     return sink.getvalue().to_pybytes()

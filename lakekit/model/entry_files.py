@@ -21,7 +21,7 @@ from lakekit.errors import Corrupt
 from lakekit.model import manifest_entries, metadata_records, record_schemas
 from lakekit.model.manifest_entries import SCHEMA, ManifestEntries
 from lakekit.model.manifests import stats_record
-from lakekit.model.metadata_records import wrong
+from lakekit.model.metadata_records import invalid_field
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -58,7 +58,7 @@ _FILE = {
     "_WRITE_COLS": "write_cols",
 }
 _STATS = {"_MIN_VALUES": "min", "_MAX_VALUES": "max", "_NULL_COUNTS": "null_counts"}
-_KNOWN = frozenset(name for name, _ in record_schemas.FILE)
+_KNOWN_FIELDS = frozenset(name for name, _ in record_schemas.FILE)
 _AVRO = b"avro"
 """The metadata of an extra column: its declaration in the manifest it came from."""
 
@@ -80,7 +80,7 @@ def decode(manifests: Sequence[ManifestBytes]) -> tuple[ManifestEntries, list[in
     counts = [0] * len(manifests)
     columnar = [place for place, manifest in enumerate(manifests) if metadata_records.is_columnar(manifest.data)]
     for place in columnar:
-        part = _columnar(manifests[place])
+        part = _decode_columnar(manifests[place])
         counts[place] = len(part)
         found.append(([place], part))
     others = sorted({*range(len(manifests))}.difference(columnar)) if columnar else range(len(manifests))
@@ -88,7 +88,7 @@ def decode(manifests: Sequence[ManifestBytes]) -> tuple[ManifestEntries, list[in
         counts[place] = container.count
         if container.blocks:
             groups.setdefault(id(container.schema), []).append((place, container))
-    found += [([place for place, _ in group], _decode_together([container for _, container in group])) for group in groups.values()]
+    found += [([place for place, _ in group], _decode_batches([container for _, container in group])) for group in groups.values()]
     if len(found) < 2:
         return (found[0][1] if found else manifest_entries.empty()), counts
     ordered = manifest_entries.concat([part for _, part in found])
@@ -103,13 +103,13 @@ def decode_where(manifests: Sequence[ManifestBytes], keep: Keep) -> ManifestEntr
         containers = [container for container in avro_small.open_containers(manifests) if container.blocks]
         if len({id(container.schema) for container in containers}) == 1:
             with suppress(Corrupt):  # what is wrong, and where, is for the whole to say
-                found = _decode_together(containers, keep)
+                found = _decode_batches(containers, keep)
     if found is None:
         found, _ = decode(manifests)
     return found.filter(keep(found.column("partition"))) if len(found) else found
 
 
-def _decode_together(containers: list[Container], keep: Keep | None = None) -> ManifestEntries:
+def _decode_batches(containers: list[Container], keep: Keep | None = None) -> ManifestEntries:
     """Avro manifests of one schema, a bounded number of bytes at a time."""
     return manifest_entries.concat([_decode_avro(some, keep) for some in avro_columns.batches(containers)])
 
@@ -124,7 +124,7 @@ def _decode_avro(containers: list[Container], keep: Keep | None) -> ManifestEntr
     return _table(found, None if file is None else file.value, _EntryOrigin(containers))
 
 
-def _columnar(manifest: ManifestBytes) -> ManifestEntries:
+def _decode_columnar(manifest: ManifestBytes) -> ManifestEntries:
     table = metadata_records.table(manifest.data, manifest.path).combine_chunks()
     found = {name: manifest_entries.one_piece(table.column(name)) for name in table.column_names}
     return _table(found, None, _EntryOrigin([], manifest.path))
@@ -157,9 +157,9 @@ class _EntryOrigin:
         for container in self.containers:
             for block in container.blocks:
                 if row < block.count:
-                    return avro_columns.in_block(Corrupt(f"{why}, in record {row}", field=field), container, block)
+                    return avro_columns.with_block_offset(Corrupt(f"{why}, in record {row}", field=field), container, block)
                 row -= block.count
-        return wrong(why, field, self.path)
+        return invalid_field(why, field, self.path)
 
 
 def _table(found: Mapping[str, pa.Array], file_type: AvroNode | None, where: _EntryOrigin) -> ManifestEntries:
@@ -180,7 +180,7 @@ def _table(found: Mapping[str, pa.Array], file_type: AvroNode | None, where: _En
     _check(found.get("_VERSION"), columns, where)
     fields, arrays = list(SCHEMA), [columns[name] for name in SCHEMA.names]
     for name, part in zip(file_type.names, file_type.parts, strict=True) if file_type is not None else ():
-        if name not in _KNOWN and metadata_records.may_be_kept(part) and inner[name].null_count < size:
+        if name not in _KNOWN_FIELDS and metadata_records.may_be_kept(part) and inner[name].null_count < size:
             fields.append(pa.field(name, inner[name].type, metadata={_AVRO: json.dumps(part.declared).encode()}))
             arrays.append(inner[name])
     return ManifestEntries(pa.Table.from_arrays(arrays, schema=pa.schema(fields)))
@@ -196,7 +196,7 @@ def _column(found: pa.Array | None, name: str, ours: str, size: int, where: _Ent
         raise where.wrong(f"{name} is null", name, int(np.flatnonzero(found.is_null().to_numpy(zero_copy_only=False))[0]))
     if found.type == field.type:
         return found
-    if _kin(found.type) != _kin(field.type) and not pa.types.is_null(found.type):
+    if _type_family(found.type) != _type_family(field.type) and not pa.types.is_null(found.type):
         raise where.wrong(f"{name} is {found.type}, {field.type} wanted", name)
     try:
         return found.cast(field.type)
@@ -204,12 +204,12 @@ def _column(found: pa.Array | None, name: str, ours: str, size: int, where: _Ent
         raise where.wrong(f"{name} is {found.type}, {field.type} wanted: {str(error)[:120]}", name) from None
 
 
-def _kin(t: pa.DataType) -> str:
+def _type_family(t: pa.DataType) -> str:
     """Types whose values may stand for each other: numbers of another width, times by their milliseconds. Text is never read as a number."""
     if pa.types.is_integer(t) or pa.types.is_timestamp(t):
         return "number"
     if pa.types.is_list(t):
-        return f"list of {_kin(t.value_type)}"
+        return f"list of {_type_family(t.value_type)}"
     return str(t)
 
 
@@ -254,13 +254,13 @@ def records(found: ManifestEntries, added: Sequence[str] = ()) -> Iterator[dict[
 
 def encode_rows(rows: Sequence[Row], **how: Any) -> bytes:
     """A few entries, given as facts, as one manifest. `how`: see `metadata_file.write`."""
-    return metadata_records.write(_ENTRY, map(_of_row, rows), **how)
+    return metadata_records.write(_ENTRY, map(_record_of_row, rows), **how)
 
 
 _ENTRY = record_schemas.entry()
 
 
-def _of_row(row: Row) -> dict[str, Any]:
+def _record_of_row(row: Row) -> dict[str, Any]:
     kind, partition, bucket, total_buckets, file = row
     record = {
         "_FILE_NAME": file.name,

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 from lakekit.model import metadata_records, record_schemas
 from lakekit.model.index_file import ADD, DELETE, DELETION_VECTORS, DeletionRange, GlobalIndex, IndexManifestEntry
 from lakekit.model.manifests import extra_fields
-from lakekit.model.metadata_records import count, value, wrong
+from lakekit.model.metadata_records import count, invalid_field, value
 from lakekit.model.table_paths import checked_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 VERSION = 1
-_KNOWN = frozenset(name for name, _ in record_schemas.index_entry())
+_KNOWN_FIELDS = frozenset(name for name, _ in record_schemas.index_entry())
 
 
 def decode(data: bytes, *, path: str | None = None) -> list[IndexManifestEntry]:
@@ -41,7 +41,7 @@ def decode(data: bytes, *, path: str | None = None) -> list[IndexManifestEntry]:
             ranges=tuple(_range(part, path) for part in value(row, "_DELETIONS_VECTORS_RANGES", list, path, default=()) if part is not None),
             external_path=value(row, "_EXTERNAL_PATH", str, path, default=None),
             global_index=_global_index(value(row, "_GLOBAL_INDEX", dict, path, default=None), path),
-            extra=found.others(row, _KNOWN),
+            extra=found.others(row, _KNOWN_FIELDS),
         )
 
     return found.facts(fact)
@@ -50,13 +50,13 @@ def decode(data: bytes, *, path: str | None = None) -> list[IndexManifestEntry]:
 def _kind(row: dict[str, Any], path: str | None) -> int:
     found: int = value(row, "_KIND", int, path)
     if found not in {ADD, DELETE}:
-        raise wrong(f"_KIND is {found}", "_KIND", path)
+        raise invalid_field(f"_KIND is {found}", "_KIND", path)
     return found
 
 
 def _range(row: object, path: str | None) -> DeletionRange:
     if not isinstance(row, dict):
-        raise wrong("_DELETIONS_VECTORS_RANGES holds something else than records", "_DELETIONS_VECTORS_RANGES", path)
+        raise invalid_field("_DELETIONS_VECTORS_RANGES holds something else than records", "_DELETIONS_VECTORS_RANGES", path)
     return DeletionRange(
         file_name=value(row, "f0", str, path),
         offset=count(row, "f1", path),
@@ -70,7 +70,7 @@ def _global_index(row: dict[str, Any] | None, path: str | None) -> GlobalIndex |
         return None
     extra = value(row, "_EXTRA_FIELD_IDS", list, path, default=None)
     if extra is not None and not all(isinstance(number, int) for number in extra):
-        raise wrong("_EXTRA_FIELD_IDS holds something else than numbers", "_EXTRA_FIELD_IDS", path)
+        raise invalid_field("_EXTRA_FIELD_IDS holds something else than numbers", "_EXTRA_FIELD_IDS", path)
     return GlobalIndex(
         row_range_start=value(row, "_ROW_RANGE_START", int, path),
         row_range_end=value(row, "_ROW_RANGE_END", int, path),

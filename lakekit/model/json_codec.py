@@ -124,15 +124,15 @@ def _at(path: str | None, what: str) -> str:
 # ---- what a member may hold ----------------------------------------------------------------------------------------------------------------
 
 
-def wrong(name: str, wanted: str, value: object) -> Corrupt:
+def invalid_member(name: str, wanted: str, value: object) -> Corrupt:
     """The error of a member that holds something else."""
     return Corrupt(f"member {name!r} wants {wanted}, found {kind(value)}", field=name)
 
 
-def whole(name: str, value: Any, *, low: int = -_LONG, high: int = _LONG - 1) -> int:
+def integer(name: str, value: Any, *, low: int = -_LONG, high: int = _LONG - 1) -> int:
     """A whole number of 64 bits, or within the bounds given."""
     if not isinstance(value, int) or isinstance(value, bool):
-        raise wrong(name, "a whole number", value)
+        raise invalid_member(name, "a whole number", value)
     if not low <= value <= high:
         raise Corrupt(f"member {name!r} is {str(value)[:40]}, outside {low} to {high}", field=name)
     return value
@@ -140,36 +140,36 @@ def whole(name: str, value: Any, *, low: int = -_LONG, high: int = _LONG - 1) ->
 
 def count(name: str, value: Any) -> int:
     """A whole number of 64 bits that is not negative."""
-    return whole(name, value, low=0)
+    return integer(name, value, low=0)
 
 
-def small(name: str, value: Any) -> int:
+def int32(name: str, value: Any) -> int:
     """A whole number of 32 bits."""
-    return whole(name, value, low=-(2**31), high=2**31 - 1)
+    return integer(name, value, low=-(2**31), high=2**31 - 1)
 
 
 def text(name: str, value: Any) -> str:
     """A text."""
     if not isinstance(value, str):
-        raise wrong(name, "a text", value)
+        raise invalid_member(name, "a text", value)
     return value
 
 
 def texts(name: str, value: Any) -> tuple[str, ...]:
     """A list of texts."""
     if not isinstance(value, list):
-        raise wrong(name, "a list of texts", value)
+        raise invalid_member(name, "a list of texts", value)
     return tuple(text(name, part) for part in value)
 
 
 def text_map(name: str, value: Any) -> FrozenDict[str, str]:
     """An object of texts."""
     if not isinstance(value, dict):
-        raise wrong(name, "an object of texts", value)
+        raise invalid_member(name, "an object of texts", value)
     return FrozenDict({key: text(f"{name}.{key}", part) for key, part in value.items()})
 
 
-def anything(name: str, value: Any) -> Any:  # noqa: ARG001 - same signature as its siblings
+def any_value(name: str, value: Any) -> Any:  # noqa: ARG001 - same signature as its siblings
     """Any JSON value, frozen."""
     return freeze(value)
 
@@ -275,7 +275,7 @@ def _print(value: Any, indent: str, out: list[str]) -> None:
             return
         inner = indent + "  "
         for i, (name, part) in enumerate(value.items()):
-            out.append(("{\n" if i == 0 else ",\n") + f"{inner}{quoted(name)} : ")
+            out.append(("{\n" if i == 0 else ",\n") + f"{inner}{quote_text(name)} : ")
             _print(part, inner, out)
         out.append(f"\n{indent}}}")
     elif isinstance(value, (list, tuple)):
@@ -295,12 +295,12 @@ def scalar(value: Any) -> str:
         case bool():
             return "true" if value else "false"
         case str():
-            return quoted(value)
+            return quote_text(value)
         case Decimal() if -64 < value.adjusted() < 64 and int(value.as_tuple().exponent) > -64:
             return format(value, "f")
     return str(value)
 
 
-def quoted(value: str) -> str:
+def quote_text(value: str) -> str:
     """A JSON text."""
     return '"' + value.translate(_ESCAPES) + '"'

@@ -21,12 +21,12 @@ from urllib.parse import unquote, urlsplit
 from lakekit import storage as storages
 from lakekit.errors import InvalidOption, LakekitError, LocationNotAllowed
 from lakekit.storage.confinement import LinkFreeRoot
-from lakekit.storage.object_store_options import SPELLED
+from lakekit.storage.object_store_options import SCHEME_ALIASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-ALLOWED = "lakekit.allowed-locations"
+ALLOWED_LOCATIONS = "lakekit.allowed-locations"
 """Locations with commas between them that tables may use; never read from a table's schema."""
 EXTERNAL_PATHS = "data-file.external-paths"
 FORMAT_TABLE_PATH = "path"
@@ -104,7 +104,7 @@ def not_allowed(location: str, *, table: str, option: str) -> LocationNotAllowed
     return LocationNotAllowed(
         f"table {table} names the location {shown!a} by its option {option}, and a table's own word is not enough, "
         "also where lk.create or ALTER TABLE wrote it: nothing there is read, written, listed, deleted or called. "
-        f"To trust the table with it, pass options={{{ALLOWED!r}: {given!r}}} to lk.open, or to lk.connect for all tables",
+        f"To trust the table with it, pass options={{{ALLOWED_LOCATIONS!r}: {given!r}}} to lk.open, or to lk.connect for all tables",
         location=shown,
         option=option,
     )
@@ -116,13 +116,13 @@ def named_locations(options: Mapping[str, Any]) -> tuple[str, ...]:
     Those of the allow list raise `InvalidOption` where they are none; what other options name wrongly is left out, and so allowed to nobody.
     """
     found: list[str] = []
-    for text in _split(options.get(ALLOWED)):
+    for text in _split(options.get(ALLOWED_LOCATIONS)):
         location = _normalize_named(text)
         if not location:
             raise InvalidOption(
-                f"{ALLOWED} holds {_without_query(text)[:200]!a}, which is no location: give folders or URLs such as "
+                f"{ALLOWED_LOCATIONS} holds {_without_query(text)[:200]!a}, which is no location: give folders or URLs such as "
                 "/data/in, s3://bucket/in or https://host/path, with commas between them",
-                key=ALLOWED,
+                key=ALLOWED_LOCATIONS,
                 value=None,
             )
         found += location
@@ -137,7 +137,7 @@ def named_locations(options: Mapping[str, Any]) -> tuple[str, ...]:
 def options_of(allowed: Iterable[str]) -> dict[str, str] | None:
     """Return the option of `lk.open` and `lk.connect` that allows some locations; None for none."""
     text = ",".join(allowed)
-    return {ALLOWED: text} if text else None
+    return {ALLOWED_LOCATIONS: text} if text else None
 
 
 def _split(value: object) -> list[str]:
@@ -178,7 +178,7 @@ def normalize_location(location: str) -> str | None:
         return _normalize_web(location)
     authority, _, path = rest.lstrip("/").partition("/")
     parts = _plain_parts(path)
-    return None if not authority or parts is None else "/".join([f"{SPELLED.get(kind, kind)}://{authority}", *parts])
+    return None if not authority or parts is None else "/".join([f"{SCHEME_ALIASES.get(kind, kind)}://{authority}", *parts])
 
 
 _base = lru_cache(maxsize=256)(normalize_location)
@@ -217,7 +217,7 @@ def is_at_or_below(location: str, base: str) -> bool:
 
 def check_not_in_hint(keys: Iterable[str], where: str) -> None:
     """Raise `InvalidOption` for options of a hint in a query that name places: a stored query must not widen what its reader may touch."""
-    lowered = {key.lower() for key in (*LOCATION_OPTIONS, ALLOWED)}
+    lowered = {key.lower() for key in (*LOCATION_OPTIONS, ALLOWED_LOCATIONS)}
     for key in keys:
         if key.strip().lower() in lowered:
             raise InvalidOption(

@@ -136,9 +136,9 @@ class ManifestEntries:
 
     def files_to_read(self, *, counted: bool = False) -> list[DataFileMeta]:
         """The facts that reading rows needs, of all files: nothing of keys, bounds and indexes, which planning has looked at. `counted`: null counts too."""
-        columns = [_listed(self.column(name)) for name in _READ_COLUMNS]
+        columns = [_to_list(self.column(name)) for name in _READ_COLUMNS]
         nothing = [None] * len(self)
-        counts, covered = [self.column(name).to_pylist() for name in _COUNTED] if counted else (nothing, nothing)  # scalar: one a file
+        counts, covered = [self.column(name).to_pylist() for name in _NULL_COUNT_COLUMNS] if counted else (nothing, nothing)  # scalar: one a file
         return [
             DataFileMeta(
                 name=name,
@@ -177,10 +177,10 @@ _READ_COLUMNS = (
     "delete_row_count",
     "external_path",
 )
-_COUNTED = ("value_null_counts", "value_stats_cols")
+_NULL_COUNT_COLUMNS = ("value_null_counts", "value_stats_cols")
 
 
-def _listed(column: pa.Array) -> list[Any]:
+def _to_list(column: pa.Array) -> list[Any]:
     """The values of a column, one a file: numpy makes a list of numbers in a tenth of Arrow's time."""
     if column.null_count == len(column):
         return [None] * len(column)
@@ -306,7 +306,7 @@ def live_mask(entries: ManifestEntries) -> Mask:
     size = int(group.max()) + 1 if len(group) else 0
     added = np.bincount(group[kinds == ADD], minlength=size)
     if (added > 1).any():
-        raise _twice(entries, group, int(np.flatnonzero(added > 1)[0]))
+        raise _duplicate_file(entries, group, int(np.flatnonzero(added > 1)[0]))
     deleted = np.bincount(group[kinds == DELETE], minlength=size) > 0
     found: Mask = (kinds == ADD) & ~deleted[group]
     return found
@@ -328,7 +328,7 @@ def merge(parts: Sequence[ManifestEntries], group: Ints | None = None) -> Manife
     rank = np.arange(len(order)) - np.repeat(starts, sizes)
     again = (rank % 2 == 1) & (kinds[order] == ADD)
     if again.any():
-        raise _twice(entries, group, int(group[order[again]].min()))
+        raise _duplicate_file(entries, group, int(group[order[again]].min()))
     kept = np.zeros(len(order), bool)
     kept[order[(starts + sizes - 1)[sizes % 2 == 1]]] = True
     return entries.filter(kept)
@@ -336,7 +336,7 @@ def merge(parts: Sequence[ManifestEntries], group: Ints | None = None) -> Manife
 
 _IDENTITY = ("partition", "bucket", "level", "embedded_index", "external_path")
 """Members of the identity besides the name and the extra files."""
-FOLDED = ("kind", "file_name", "extra_files", *_IDENTITY)
+LIVENESS_COLUMNS = ("kind", "file_name", "extra_files", *_IDENTITY)
 """The columns that tell which files are live."""
 
 
@@ -382,6 +382,6 @@ def _codes(column: pa.Array) -> Ints:
     return found
 
 
-def _twice(entries: ManifestEntries, group: Ints, number: int) -> Corrupt:
+def _duplicate_file(entries: ManifestEntries, group: Ints, number: int) -> Corrupt:
     name = entries.table.column("file_name")[int(np.flatnonzero(group == number)[0])].as_py()
     return Corrupt(f"file {name[:120]!a} is added twice; the manifests of this snapshot contradict each other", field="_FILE_NAME")

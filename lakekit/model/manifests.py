@@ -24,7 +24,7 @@ from lakekit.codec.avro_schema import record_of
 from lakekit.errors import Corrupt, Unsupported
 from lakekit.model import metadata_records, record_schemas
 from lakekit.model.data_file import Stats
-from lakekit.model.metadata_records import ExtraField, count, value, wrong
+from lakekit.model.metadata_records import ExtraField, count, invalid_field, value
 from lakekit.model.table_paths import checked_name
 from lakekit.types import first_duplicate
 
@@ -37,8 +37,8 @@ VERSION = 2
 _FREE_RECORDS = 1 << 14
 _LEAST_RECORD_BYTES = 8
 """A list of any size may name so many manifests; of further ones each takes so many bytes of it."""
-_KNOWN = frozenset(name for name, _ in record_schemas.LIST)
-_OWN = avro_schema.parse(record_schemas.text(record_schemas.LIST))
+_KNOWN_FIELDS = frozenset(name for name, _ in record_schemas.LIST)
+_CURRENT_SCHEMA = avro_schema.parse(record_schemas.text(record_schemas.LIST))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +74,9 @@ def decode_list(data: bytes, *, path: str | None = None) -> list[ManifestFileMet
     """The manifests that a list names, in order. Raises `Corrupt`, `LimitExceeded`, or `Unsupported` for another version."""
     found = metadata_records.records(data, path, max_records=_max_records(len(data)))
     metadata_records.check_version(found.facts(lambda row: value(row, "_VERSION", int, path)), VERSION, "manifest list", path)
-    files = found.facts(lambda row: _fact(row, found.others(row, _KNOWN), path))
+    files = found.facts(lambda row: _fact(row, found.others(row, _KNOWN_FIELDS), path))
     if (twice := first_duplicate(file.name for file in files)) is not None:
-        raise wrong(f"_FILE_NAME {twice} occurs twice: its entries would count twice", "_FILE_NAME", path)
+        raise invalid_field(f"_FILE_NAME {twice} occurs twice: its entries would count twice", "_FILE_NAME", path)
     return files
 
 
@@ -113,12 +113,12 @@ def decode_lists(lists: Sequence[tuple[str | None, bytes]]) -> list[list[Manifes
     places = [place for place, (_, data) in enumerate(lists) if not metadata_records.is_columnar(data)]
     for place, container in zip(places, avro_small.open_containers([lists[place] for place in places]), strict=True):
         metadata_records.check_count(container.count, _max_records(len(lists[place][1])), lists[place][0])
-        if container.blocks and _KNOWN.issuperset(record_of(container.schema).names):
+        if container.blocks and _KNOWN_FIELDS.issuperset(record_of(container.schema).names):
             groups.setdefault(id(container.schema), []).append((place, container))
     for group in groups.values():
         runs = _Runs()
         parts = [(place, [part for block in container.blocks for part in runs.of(block)]) for place, container in group]
-        facts = _together(group[0][1], runs.blocks)
+        facts = _decode_runs(group[0][1], runs.blocks)
         if facts is not None:
             for place, numbers in parts:
                 files = list(chain.from_iterable([facts[number] for number in numbers]))
@@ -148,7 +148,7 @@ class _Runs:
                 break
         else:
             found = [self._number(block.data, block.count, block.offset)]
-        self._earlier = [(block, found), *self._earlier[: _TRIED - 1]]
+        self._earlier = [(block, found), *self._earlier[: _MAX_EARLIER - 1]]
         return found
 
     def _number(self, data: bytes, count: int, offset: int) -> int:
@@ -159,10 +159,10 @@ class _Runs:
         return known
 
 
-_TRIED = 4
+_MAX_EARLIER = 4
 
 
-def _together(of: Container, blocks: Sequence[Block]) -> list[list[ManifestFileMeta]] | None:
+def _decode_runs(of: Container, blocks: Sequence[Block]) -> list[list[ManifestFileMeta]] | None:
     """The facts of some runs of records that are of a container's kind; None where anything is not as it should be: what, is for each list to say alone."""
     found: list[list[ManifestFileMeta]] = []
     with suppress(Corrupt, Unsupported, KeyError, pa.ArrowException):
@@ -180,14 +180,14 @@ def _together(of: Container, blocks: Sequence[Block]) -> list[list[ManifestFileM
     return None
 
 
-_USUAL = [(name, avro_columns.arrow_type(part)) for name, part in zip(_OWN.names, _OWN.parts, strict=True)]
+_USUAL_COLUMNS = [(name, avro_columns.arrow_type(part)) for name, part in zip(_CURRENT_SCHEMA.names, _CURRENT_SCHEMA.parts, strict=True)]
 _COUNTS = ("_FILE_SIZE", "_NUM_ADDED_FILES", "_NUM_DELETED_FILES", "_SCHEMA_ID")
 _BOUNDS = {name: name.lower().removeprefix("_") for name in ("_MIN_BUCKET", "_MAX_BUCKET", "_MIN_LEVEL", "_MAX_LEVEL", "_MIN_ROW_ID", "_MAX_ROW_ID")}
 
 
 def _facts(table: pa.Table) -> list[ManifestFileMeta]:
     """What many records say; those of today's schema a column at a time. Raises `Corrupt`, `Unsupported`."""
-    if [(part.name, part.type) for part in table.schema] != _USUAL:
+    if [(part.name, part.type) for part in table.schema] != _USUAL_COLUMNS:
         rows = table.to_pylist()
         metadata_records.check_version([value(row, "_VERSION", int, None) for row in rows], VERSION, "manifest list", None)
         return [_fact(row, (), None) for row in rows]
@@ -219,7 +219,7 @@ def stats(row: dict[str, Any], field: str, path: str | None) -> Stats:
     """The SimpleStats record in a field."""
     nulls = value(row, "_NULL_COUNTS", list, path, default=None)
     if nulls is not None and not all(number is None or isinstance(number, int) for number in nulls):
-        raise wrong(f"{field}._NULL_COUNTS holds something else than numbers", field, path)
+        raise invalid_field(f"{field}._NULL_COUNTS holds something else than numbers", field, path)
     return Stats(
         min_values=value(row, "_MIN_VALUES", bytes, path),
         max_values=value(row, "_MAX_VALUES", bytes, path),
@@ -241,7 +241,7 @@ def encode_list(files: Sequence[ManifestFileMeta], **how: Any) -> bytes:
     added = extra_fields(file.extra for file in files)
     if not added and how.get("kind", "avro") == "avro" and "sync" not in how:
         return metadata_records.write_encoded(
-            record_schemas.LIST, map(_encoded, files), codec=how.get("codec", "zstandard"), level=how.get("level", ZSTD_LEVEL)
+            record_schemas.LIST, map(_encode_file, files), codec=how.get("codec", "zstandard"), level=how.get("level", ZSTD_LEVEL)
         )
     fields = (*record_schemas.LIST, *((name, json.loads(declared)) for name, declared in added.items()))
     rows = (dict.fromkeys(added) | record(file) | {e.name: e.value for e in file.extra if e.declared == added[e.name]} for file in files)
@@ -249,7 +249,7 @@ def encode_list(files: Sequence[ManifestFileMeta], **how: Any) -> bytes:
 
 
 @lru_cache(maxsize=4096)
-def _encoded(file: ManifestFileMeta) -> bytes:
+def _encode_file(file: ManifestFileMeta) -> bytes:
     """The record of a manifest: every list of a table repeats most of those in the one before."""
     return metadata_records.encode_record(record_schemas.LIST, record(file))
 

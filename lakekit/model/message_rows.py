@@ -65,14 +65,14 @@ def write_file(file: DataFileMeta) -> bytes:
     values += [file.min_sequence_number, file.max_sequence_number, file.schema_id, file.level, file.extra_files]
     values += [None if file.creation_time_ms is None else Instant(file.creation_time_ms, 0), file.delete_row_count, file.embedded_index, file.source]
     values += [file.value_stats_cols, file.external_path, file.first_row_id, file.write_cols]
-    return _prefixed(binary_row.encode(values, FILE_TYPES))
+    return _with_length(binary_row.encode(values, FILE_TYPES))
 
 
 def read_file(cursor: Cursor, shape: MessageVersion) -> DataFileMeta:
     """The data file at the cursor. Raises `Corrupt`."""
     at = cursor.tell + 4
     row = cursor.raw(cursor.i32be("file length"), "file")
-    found = [*_decoded(cursor, at, row, FILE_TYPES[: shape.file_fields], FILE_NAMES), *[None] * 8]
+    found = [*_decode_row(cursor, at, row, FILE_TYPES[: shape.file_fields], FILE_NAMES), *[None] * 8]
     needed = [found[i] for i in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)]
     if any(value is None for value in needed) or None in found[11] or None in (found[16] or []) or None in (found[19] or []):
         raise cursor.wrong("a required field is null", "file", at=at)
@@ -101,7 +101,7 @@ def read_file(cursor: Cursor, shape: MessageVersion) -> DataFileMeta:
     )
 
 
-def _decoded(cursor: Cursor, at: int, row: bytes, types: Sequence[Any], names: Sequence[str]) -> tuple[Any, ...]:
+def _decode_row(cursor: Cursor, at: int, row: bytes, types: Sequence[Any], names: Sequence[str]) -> tuple[Any, ...]:
     try:
         if cursor.marks is None:
             return binary_row.decode(row, types)
@@ -139,14 +139,14 @@ def write_index(index: IndexFileMeta) -> bytes:
         rows = (covers.row_range_start, covers.row_range_end, covers.index_field_id, extra, covers.index_meta)
     listed = ranges if ranges or index.index_type == DELETION_VECTORS else None
     values = (index.index_type, index.file_name, index.file_size_bytes, index.row_count, listed, index.external_path, rows)
-    return _prefixed(binary_row.encode(values, INDEX_TYPES[4]))
+    return _with_length(binary_row.encode(values, INDEX_TYPES[4]))
 
 
 def read_index(cursor: Cursor, shape: MessageVersion) -> IndexFileMeta:
     """The index file at the cursor. Raises `Corrupt`."""
     at = cursor.tell + 4
     row = cursor.raw(cursor.i32be("index length"), "index")
-    found = [*_decoded(cursor, at, row, INDEX_TYPES[shape.index_version], INDEX_NAMES), None, None]
+    found = [*_decode_row(cursor, at, row, INDEX_TYPES[shape.index_version], INDEX_NAMES), None, None]
     covers = found[6]
     ranges = [(*item, None)[:4] if item is not None else (None,) for item in found[4] or []]
     required = [*found[:4], *(value for item in ranges for value in item[:3]), *(covers[:3] if covers is not None else ())]
@@ -171,7 +171,7 @@ def _global_index(found: tuple[Any, ...]) -> GlobalIndex:
 # ---- lists and partitions -----------------------------------------------------------------------------------------------------------------------
 
 
-def _prefixed(row: bytes) -> bytes:
+def _with_length(row: bytes) -> bytes:
     return len(row).to_bytes(4, "big") + row
 
 
@@ -191,7 +191,7 @@ def read_list(cursor: Cursor, read: Callable[[Cursor, MessageVersion], T], shape
 
 def write_partition(partition: bytes) -> bytes:
     """A serialized row (with arity) in a stream: its length in front."""
-    return _prefixed(partition)
+    return _with_length(partition)
 
 
 def read_partition(cursor: Cursor) -> bytes:

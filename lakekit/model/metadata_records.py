@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-_REQUIRED = object()
+_NO_DEFAULT = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,12 +134,12 @@ def write(
         compression = _COMPRESSIONS.get(codec, (codec, codec))[kind == "parquet"]
         return columnar_file.write_table(pa.Table.from_pylist(list(rows), record_schemas.arrow(fields)), kind, compression)
     text, put = _writer(fields)
-    return avro_container.write(text, (_encoded(put, row) for row in rows), codec=codec, level=level, sync=sync)
+    return avro_container.write(text, (_encode_row(put, row) for row in rows), codec=codec, level=level, sync=sync)
 
 
 def encode_record(fields: Fields, row: dict[str, Any]) -> bytes:
     """One record as it stands in an Avro file."""
-    return _encoded(_writer(fields)[1], row)
+    return _encode_row(_writer(fields)[1], row)
 
 
 def write_encoded(fields: Fields, rows: Iterable[bytes], *, codec: str, level: int) -> bytes:
@@ -150,18 +150,18 @@ def write_encoded(fields: Fields, rows: Iterable[bytes], *, codec: str, level: i
 def _writer(fields: Fields) -> tuple[bytes, Write]:
     """The text of a schema, and what encodes a record of it; kept for the schemas that are always the same."""
     try:
-        return _kept_writer(fields)
+        return _cached_writer(fields)
     except TypeError:  # declarations of newer writers are dicts
-        return _kept_writer.__wrapped__(fields)
+        return _cached_writer.__wrapped__(fields)
 
 
 @lru_cache(maxsize=16)
-def _kept_writer(fields: Fields) -> tuple[bytes, Write]:
+def _cached_writer(fields: Fields) -> tuple[bytes, Write]:
     text = record_schemas.text(fields)
     return text, avro_values.writer(avro_schema.parse(text))
 
 
-def _encoded(put: Write, row: dict[str, Any]) -> bytes:
+def _encode_row(put: Write, row: dict[str, Any]) -> bytes:
     out = bytearray()
     put(out, row)
     return bytes(out)
@@ -170,15 +170,15 @@ def _encoded(put: Write, row: dict[str, Any]) -> bytes:
 # ---- one field of one record -----------------------------------------------------------------------------------------------------------------------------
 
 
-def value(row: dict[str, Any], name: str, kind: type, path: str | None, *, default: Any = _REQUIRED) -> Any:
+def value(row: dict[str, Any], name: str, kind: type, path: str | None, *, default: Any = _NO_DEFAULT) -> Any:
     """A field's value, of that type; `default`, if given, where it is null or not there."""
     found = row.get(name)
     if found is None:
-        if default is _REQUIRED:
-            raise wrong(f"{name} is {'null' if name in row else 'not there'}", name, path)
+        if default is _NO_DEFAULT:
+            raise invalid_field(f"{name} is {'null' if name in row else 'not there'}", name, path)
         return default
     if not isinstance(found, kind) or (isinstance(found, bool) and kind is int):
-        raise wrong(f"{name} is of type {type(found).__name__}, {kind.__name__} wanted", name, path)
+        raise invalid_field(f"{name} is of type {type(found).__name__}, {kind.__name__} wanted", name, path)
     return found
 
 
@@ -186,11 +186,11 @@ def count(row: dict[str, Any], name: str, path: str | None) -> int:
     """A number that cannot be negative."""
     found: int = value(row, name, int, path)
     if found < 0:
-        raise wrong(f"{name} is {found}", name, path)
+        raise invalid_field(f"{name} is {found}", name, path)
     return found
 
 
-def wrong(why: str, field: str, path: str | None) -> Corrupt:
+def invalid_field(why: str, field: str, path: str | None) -> Corrupt:
     """The error for what a field says."""
     found = Corrupt(why, field=field)
     return found if path is None else found.at(path)

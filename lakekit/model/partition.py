@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 DEFAULT_NAME = "__DEFAULT_PARTITION__"
-_ESCAPED = frozenset([*range(0x20), 0x7F, *b"\"#%'*/:=?\\{}[]^"])
-_ESCAPES = {code: f"%{code:02X}" for code in _ESCAPED}
+_ESCAPED_BYTES = frozenset([*range(0x20), 0x7F, *b"\"#%'*/:=?\\{}[]^"])
+_ESCAPES = {code: f"%{code:02X}" for code in _ESCAPED_BYTES}
 _HEX = re.compile("%([0-9a-fA-F]{2})")
 BLANK = "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2008\u2009\u200a\u2028\u2029\u205f\u3000"
 """What Java calls white space."""
 _BLANK = frozenset(BLANK)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY_MS = 86_400_000
-_WIDE = Context(prec=200)
+_WIDE_CONTEXT = Context(prec=200)
 _RANGES = {"TINYINT": 7, "SMALLINT": 15, "INT": 31, "BIGINT": 63}
 
 
@@ -93,7 +93,7 @@ def print_value(value: Any, t: DataType, *, legacy: bool = True) -> str:
         case "DOUBLE":
             return java_double(value)
         case "DECIMAL":
-            return format(value.quantize(Decimal(1).scaleb(-(t.scale or 0)), context=_WIDE), "f")
+            return format(value.quantize(Decimal(1).scaleb(-(t.scale or 0)), context=_WIDE_CONTEXT), "f")
         case "DATE":
             return str(value) if legacy else iso_date(value)
         case "TIME":
@@ -103,7 +103,7 @@ def print_value(value: Any, t: DataType, *, legacy: bool = True) -> str:
         case root if root in STRINGS:
             return str(value)
         case root if root in TIMESTAMPS:
-            return iso_timestamp(value) if legacy else sql_timestamp(_local(value) if root == "TIMESTAMP_LTZ" else value, _digits(t))
+            return iso_timestamp(value) if legacy else sql_timestamp(_to_local_clock(value) if root == "TIMESTAMP_LTZ" else value, _digits(t))
         case root if root in BINARIES and not legacy:
             return bytes(value).decode("utf-8", "replace")
         case root if root in BINARIES:
@@ -183,7 +183,7 @@ def sql_time(millis: int, precision: int) -> str:
     return found
 
 
-def _local(value: Instant) -> Instant:
+def _to_local_clock(value: Instant) -> Instant:
     """An instant as the wall clock of this process, as the reference prints it."""
     try:
         here = (_EPOCH + timedelta(milliseconds=value.millis)).astimezone()
@@ -251,7 +251,7 @@ def _parsers(t: DataType) -> Any:
         case root if root in STRINGS:
             return str
         case root if root in INTEGERS:
-            return lambda text: _whole(text, _RANGES[root])
+            return lambda text: _integer(text, _RANGES[root])
         case "BOOLEAN":
             return lambda text: {"true": True, "false": False}.get(text.lower())
         case "FLOAT":
@@ -261,9 +261,9 @@ def _parsers(t: DataType) -> Any:
         case "DECIMAL":
             return lambda text: _decimal(text, t.precision or 10, t.scale or 0)
         case "DATE":
-            return lambda text: _whole(text, 31) if _WHOLE.fullmatch(text) else _date(text)
+            return lambda text: _integer(text, 31) if _INTEGER.fullmatch(text) else _date(text)
         case "TIME":
-            return lambda text: _whole(text, 31) if _WHOLE.fullmatch(text) else _time(text)[0]
+            return lambda text: _integer(text, 31) if _INTEGER.fullmatch(text) else _time(text)[0]
         case root if root in TIMESTAMPS:
             return _timestamp
         case root if root in BINARIES:
@@ -271,14 +271,14 @@ def _parsers(t: DataType) -> Any:
     raise Unsupported(f"a partition column of type {t} has no text", feature=f"partition.{t.root.lower()}")
 
 
-_WHOLE = re.compile(r"[+-]?[0-9]{1,20}")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
 _DATE = re.compile(r"([+-]?[0-9]{4,9})-([0-9]{2})-([0-9]{2})")
 _TIME = re.compile(r"([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?")
 _REAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,5})?")
 
 
-def _whole(text: str, bits: int) -> int | None:
-    if not _WHOLE.fullmatch(text):
+def _integer(text: str, bits: int) -> int | None:
+    if not _INTEGER.fullmatch(text):
         return None
     found = int(text)
     return found if -(1 << bits) <= found < 1 << bits else None
@@ -295,7 +295,7 @@ def _decimal(text: str, precision: int, scale: int) -> Decimal | None:
     number = Decimal(text)
     if number.adjusted() > 40 or number.adjusted() < -80:
         return Decimal(0).scaleb(-scale) if not number else None
-    found = Decimal(format(number, "f")).quantize(Decimal(1).scaleb(-scale), context=_WIDE)
+    found = Decimal(format(number, "f")).quantize(Decimal(1).scaleb(-scale), context=_WIDE_CONTEXT)
     return found if len(found.as_tuple().digits) <= precision and found == number else None
 
 

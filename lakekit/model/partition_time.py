@@ -52,10 +52,10 @@ def time_ms(names: Sequence[str], texts: Sequence[str], *, pattern: str | None, 
         return None
     if not {"y", "M", "d"} <= parts.keys():
         return None
-    return _counted(parts, parts.get("S", 0) // 1_000_000, lenient=formatter is None)
+    return _to_millis(parts, parts.get("S", 0) // 1_000_000, lenient=formatter is None)
 
 
-def _counted(parts: dict[str, int], millis: int, *, lenient: bool) -> int | None:
+def _to_millis(parts: dict[str, int], millis: int, *, lenient: bool) -> int | None:
     year, month, day = parts["y"], parts["M"], parts["d"]
     if lenient:
         year, month = year + (month - 1) // 12, (month - 1) % 12 + 1
@@ -82,7 +82,7 @@ def _expression(formatter: str) -> re.Pattern[str]:
     pieces, open_parts, end, has_year = list[str](), list[str](), 0, False
     for found in _PARTS.finditer(formatter):
         if found.start() != end:
-            raise _unreadable(formatter, formatter[end])
+            raise _unsupported_formatter(formatter, formatter[end])
         end = found.end()
         if has_year and found.group(2) is None:  # a year takes all digits that there are, but for those of the letters right behind it
             pieces.append("(?!\\d)")
@@ -93,8 +93,8 @@ def _expression(formatter: str) -> re.Pattern[str]:
             continue
         if found.group() == "]":
             if not open_parts:
-                raise _unreadable(formatter, "]")
-            pieces.append(_closed(open_parts.pop()))
+                raise _unsupported_formatter(formatter, "]")
+            pieces.append(_close_group(open_parts.pop()))
             continue
         letter = found.group(2)
         if letter is None:
@@ -104,15 +104,15 @@ def _expression(formatter: str) -> re.Pattern[str]:
         count = len(found.group())
         name = "yy" if count == 2 and letter in "yu" else letter
         if letter not in "yuMdHmsS" or (name == "M" and count > 2):
-            raise _unreadable(formatter, found.group())
+            raise _unsupported_formatter(formatter, found.group())
         has_year = has_year or name in ("y", "u")
         pieces.append(f"(?P<{name}_{len(pieces)}>{_digits(name, count)})")
     if end != len(formatter):
-        raise _unreadable(formatter, formatter[end])
-    return re.compile("".join([*pieces, *map(_closed, reversed(open_parts))]), re.ASCII)  # a part that is not closed ends with the formatter
+        raise _unsupported_formatter(formatter, formatter[end])
+    return re.compile("".join([*pieces, *map(_close_group, reversed(open_parts))]), re.ASCII)  # a part that is not closed ends with the formatter
 
 
-def _closed(part: str) -> str:
+def _close_group(part: str) -> str:
     """The end of a part that may be missing: what it took, looking ahead, is not taken back for what follows."""
     return f")?))(?P={part})"  # the quantifier `?+` means the same, and does something else in Python 3.11.2
 
@@ -126,7 +126,7 @@ def _digits(name: str, count: int) -> str:
     return f"{longer}{sign}\\d{{{count}}}" if count > 1 else f"{sign}\\d{{1,10}}"
 
 
-def _unreadable(formatter: str, what: str) -> InvalidOption:
+def _unsupported_formatter(formatter: str, what: str) -> InvalidOption:
     return InvalidOption(
         f"lakekit does not read {what!r} in the option partition.timestamp-formatter={formatter!r}; it reads y u M d H m s S, quoted text and [optional parts]",
         key="partition.timestamp-formatter",

@@ -114,14 +114,14 @@ def arrow(fields: Fields) -> pa.Schema:
 
 
 _ARROW = {"int": pa.int32(), "long": pa.int64(), "bytes": pa.binary(), "string": pa.string()}
-_TINY = frozenset({"_KIND", "_FILE_SOURCE"})
+_TINYINT_FIELDS = frozenset({"_KIND", "_FILE_SOURCE"})
 """TINYINT: a type of their own in ORC and Parquet, an int in Avro."""
 
 
 def _arrow_field(name: str, t: Any) -> pa.Field:
     nullable = isinstance(t, (tuple, list)) and t[0] == "null"
     inner = t[1] if nullable and isinstance(t, tuple) else t
-    return pa.field(name, pa.int8() if name in _TINY else _arrow(inner), nullable)
+    return pa.field(name, pa.int8() if name in _TINYINT_FIELDS else _arrow(inner), nullable)
 
 
 def _arrow(t: Any) -> pa.DataType:

@@ -16,7 +16,7 @@ class RowKind(IntEnum):
     @property
     def short(self) -> str:
         """`+I`, `-U`, `+U` or `-D`."""
-        return SHORT[self]
+        return KIND_TEXTS[self]
 
     @property
     def retracts(self) -> bool:
@@ -24,7 +24,7 @@ class RowKind(IntEnum):
         return self in (RowKind.UPDATE_BEFORE, RowKind.DELETE)
 
 
-SHORT = ("+I", "-U", "+U", "-D")
+KIND_TEXTS = ("+I", "-U", "+U", "-D")
 """The text of each kind, at its byte's place."""
-KIND_OF = {text: RowKind(byte) for byte, text in enumerate(SHORT)}
+KIND_OF = {text: RowKind(byte) for byte, text in enumerate(KIND_TEXTS)}
 """The kind of each text."""

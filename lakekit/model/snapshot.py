@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit.errors import Unsupported
 from lakekit.model import json_codec
-from lakekit.model.json_codec import anything, count, member, small, text, text_map, whole
+from lakekit.model.json_codec import any_value, count, int32, integer, member, text, text_map
 from lakekit.model.table_paths import checked_name
 from lakekit.options.frozendict import EMPTY
 
@@ -49,7 +49,7 @@ def file_name(name: str, value: Any) -> str:
 class Snapshot:
     """One committed state of a table. Counts are physical rows: several versions of a key count each."""
 
-    version: int = member("version", small, default=1)
+    version: int = member("version", int32, default=1)
     uuid: str | None = member("uuid", text, default=None)
     id: int = member("id", count)
     schema_id: int = member("schemaId", count)
@@ -62,17 +62,17 @@ class Snapshot:
     index_manifest: str | None = member("indexManifest", file_name, default=None)
     commit_user: str = member("commitUser", text)
     writer_version: str | None = member("writerVersion", text, default=None)
-    commit_identifier: int = member("commitIdentifier", whole)
+    commit_identifier: int = member("commitIdentifier", integer)
     commit_kind: str = member("commitKind", text)
-    time_millis: int = member("timeMillis", whole)
-    log_offsets: Mapping[str, int] | None = member("logOffsets", anything, default=None)
-    total_record_count: int | None = member("totalRecordCount", whole, default=None)
-    delta_record_count: int | None = member("deltaRecordCount", whole, default=None)
-    changelog_record_count: int | None = member("changelogRecordCount", whole, default=None)
-    watermark: int | None = member("watermark", whole, default=None)
+    time_millis: int = member("timeMillis", integer)
+    log_offsets: Mapping[str, int] | None = member("logOffsets", any_value, default=None)
+    total_record_count: int | None = member("totalRecordCount", integer, default=None)
+    delta_record_count: int | None = member("deltaRecordCount", integer, default=None)
+    changelog_record_count: int | None = member("changelogRecordCount", integer, default=None)
+    watermark: int | None = member("watermark", integer, default=None)
     statistics: str | None = member("statistics", file_name, default=None)
     properties: Mapping[str, str] | None = member("properties", text_map, default=None)
-    next_row_id: int | None = member("nextRowId", whole, default=None)
+    next_row_id: int | None = member("nextRowId", integer, default=None)
     operation: str | None = member("operation", text, default=None)
     extra: Mapping[str, Any] = json_codec.extra_member()
     nulls: tuple[str, ...] = json_codec.nulls_member()
@@ -80,7 +80,7 @@ class Snapshot:
     @staticmethod
     def from_json(data: bytes, path: str | None = None) -> Snapshot:
         """The snapshot a file holds. Raises `Corrupt`, or `Unsupported` for a version or commit kind lakekit does not know."""
-        return _kept(data, path) if len(data) <= _KEPT_BYTES else _from_json(data, path)
+        return _from_json_cached(data, path) if len(data) <= _KEPT_BYTES else _from_json(data, path)
 
     def to_json(self) -> bytes:
         """The file's bytes, as the reference prints them."""
@@ -104,7 +104,7 @@ def _from_json(data: bytes, path: str | None) -> Snapshot:
     return from_members(json_codec.loads(data, path), path)
 
 
-_kept = lru_cache(32)(_from_json)
+_from_json_cached = lru_cache(32)(_from_json)
 
 
 def from_members(members: Mapping[str, Any], path: str | None = None) -> Snapshot:

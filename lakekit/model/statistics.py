@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakekit.model import json_codec
-from lakekit.model.json_codec import member, small, text, whole
+from lakekit.model.json_codec import int32, integer, member, text
 from lakekit.options.frozendict import EMPTY, FrozenDict
 
 if TYPE_CHECKING:
@@ -20,7 +20,19 @@ if TYPE_CHECKING:
 
     from lakekit.types import DataType
 
-_FIXED = {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "BIGINT": 8, "FLOAT": 4, "DOUBLE": 8, "DATE": 4, "TIME": 4, "TIMESTAMP": 8, "TIMESTAMP_LTZ": 8}
+_FIXED_WIDTHS = {
+    "BOOLEAN": 1,
+    "TINYINT": 1,
+    "SMALLINT": 2,
+    "INT": 4,
+    "BIGINT": 8,
+    "FLOAT": 4,
+    "DOUBLE": 8,
+    "DATE": 4,
+    "TIME": 4,
+    "TIMESTAMP": 8,
+    "TIMESTAMP_LTZ": 8,
+}
 _LONG_DECIMAL = 18
 """Digits that eight bytes hold."""
 
@@ -29,31 +41,31 @@ def fixed_length_bytes(t: DataType) -> int:
     """Bytes of a value of a type, as statistics count them; 0 for a type whose values differ."""
     if t.root == "DECIMAL":
         return 8 if (t.precision or 0) <= _LONG_DECIMAL else 16
-    return _FIXED.get(t.root, 0)
+    return _FIXED_WIDTHS.get(t.root, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnStatistics:
     """What ANALYZE found in one column; lengths are in bytes."""
 
-    column_id: int = member("colId", small)
-    distinct_count: int | None = member("distinctCount", whole, default=None)
+    column_id: int = member("colId", int32)
+    distinct_count: int | None = member("distinctCount", integer, default=None)
     min: str | None = member("min", text, default=None)
     max: str | None = member("max", text, default=None)
-    null_count: int | None = member("nullCount", whole, default=None)
-    avg_length_bytes: int | None = member("avgLen", whole, default=None)
-    max_length_bytes: int | None = member("maxLen", whole, default=None)
+    null_count: int | None = member("nullCount", integer, default=None)
+    avg_length_bytes: int | None = member("avgLen", integer, default=None)
+    max_length_bytes: int | None = member("maxLen", integer, default=None)
     extra: Mapping[str, Any] = json_codec.extra_member()
     nulls: tuple[str, ...] = json_codec.nulls_member()
 
 
 def _columns(name: str, value: Any) -> FrozenDict[str, ColumnStatistics]:
     if not isinstance(value, dict):
-        raise json_codec.wrong(name, "an object of columns", value)
+        raise json_codec.invalid_member(name, "an object of columns", value)
     found = {}
     for column, members in value.items():
         if not isinstance(members, dict):
-            raise json_codec.wrong(f"{name}.{column}", "an object", members)
+            raise json_codec.invalid_member(f"{name}.{column}", "an object", members)
         found[column] = json_codec.decode(ColumnStatistics, members)
     return FrozenDict(found)
 
@@ -66,10 +78,10 @@ def _columns_to_json(columns: Mapping[str, ColumnStatistics]) -> dict[str, Any]:
 class Statistics:
     """What ANALYZE found of a snapshot; sizes are in bytes."""
 
-    snapshot_id: int = member("snapshotId", whole)
-    schema_id: int = member("schemaId", whole)
-    merged_record_count: int | None = member("mergedRecordCount", whole, default=None)
-    merged_record_size_bytes: int | None = member("mergedRecordSize", whole, default=None)
+    snapshot_id: int = member("snapshotId", integer)
+    schema_id: int = member("schemaId", integer)
+    merged_record_count: int | None = member("mergedRecordCount", integer, default=None)
+    merged_record_size_bytes: int | None = member("mergedRecordSize", integer, default=None)
     columns: Mapping[str, ColumnStatistics] = member("colStats", _columns, default=EMPTY, put=_columns_to_json)
     extra: Mapping[str, Any] = json_codec.extra_member()
     nulls: tuple[str, ...] = json_codec.nulls_member()

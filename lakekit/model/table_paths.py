@@ -21,14 +21,14 @@ POSTPONE_BUCKET = -2
 MAX_NAME_BYTES = 255
 _METADATA = frozenset({"schema", "_schema", "snapshot", "changelog", "tag", "branch", "consumer", "manifest", "statistics"})
 """Folders of a table that hold neither data nor indexes."""
-_SHOWN = 80
+_MAX_SHOWN = 80
 
 
 def checked_name(name: str, *, path: str | None = None, field: str = "file name") -> str:
     """The name itself when it is one plain file name; else `Corrupt`: it is empty, too long, `.`, `..`, or holds a separator or a control character."""
     if is_plain(name):
         return name
-    shown = ascii(name if len(name) <= _SHOWN else name[:_SHOWN] + "…")
+    shown = ascii(name if len(name) <= _MAX_SHOWN else name[:_MAX_SHOWN] + "…")
     where = "" if path is None else f"{path}: "
     raise Corrupt(f"{where}{field} {shown} is not a plain file name: nothing outside its directory is opened", path=path, field=field)
 

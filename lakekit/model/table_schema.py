@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit.errors import ColumnNotFound, Corrupt, Unsupported
 from lakekit.model import json_codec
-from lakekit.model.json_codec import count, member, small, text, text_map, texts
+from lakekit.model.json_codec import count, int32, member, text, text_map, texts
 from lakekit.options.features import refuse
 from lakekit.options.frozendict import FrozenDict
 from lakekit.types import DataType, Field, field_from_json, field_to_json, first_duplicate
@@ -39,7 +39,7 @@ SYSTEM_FIELD_ID_START = 1073741823
 
 def _fields(name: str, value: Any) -> tuple[Field, ...]:
     if not isinstance(value, list):
-        raise json_codec.wrong(name, "a list of fields", value)
+        raise json_codec.invalid_member(name, "a list of fields", value)
     return tuple(field_from_json(part) for part in value)
 
 
@@ -51,10 +51,10 @@ def _fields_to_json(fields: tuple[Field, ...]) -> list[dict[str, Any]]:
 class TableSchema:
     """Columns, keys and options of a table, as one schema file says them; `options` already follow the rules for old versions."""
 
-    version: int = member("version", small, default=1)
+    version: int = member("version", int32, default=1)
     id: int = member("id", count)
     fields: tuple[Field, ...] = member("fields", _fields, put=_fields_to_json)
-    highest_field_id: int = member("highestFieldId", small)
+    highest_field_id: int = member("highestFieldId", int32)
     partition_keys: tuple[str, ...] = member("partitionKeys", texts, default=())
     primary_keys: tuple[str, ...] = member("primaryKeys", texts, default=())
     options: Mapping[str, str] = member("options", text_map, default=FrozenDict())
@@ -65,7 +65,7 @@ class TableSchema:
     @staticmethod
     def from_json(data: bytes, path: str | None = None) -> TableSchema:
         """The schema a file holds. Raises `Corrupt`, `LimitExceeded`, or `Unsupported` for a version or a type lakekit does not know."""
-        return _decoded(bytes(data), path)
+        return _decode_schema(bytes(data), path)
 
     def to_json(self) -> bytes:
         """The file's bytes, as the reference prints them."""
@@ -125,7 +125,7 @@ class TableSchema:
 
 
 @lru_cache(maxsize=1024)
-def _decoded(data: bytes, path: str | None) -> TableSchema:
+def _decode_schema(data: bytes, path: str | None) -> TableSchema:
     members = json_codec.loads(data, path)
     found = json_codec.decode(TableSchema, members, path)
     if found.version > CURRENT_VERSION:
@@ -140,10 +140,10 @@ def _decoded(data: bytes, path: str | None) -> TableSchema:
         _check(found)
     except Corrupt as damaged:
         raise (damaged.at(path) if path else damaged) from None
-    return replace(found, options=_completed(found.version, found.options))
+    return replace(found, options=_add_old_defaults(found.version, found.options))
 
 
-def _completed(version: int, options: Mapping[str, str]) -> Mapping[str, str]:
+def _add_old_defaults(version: int, options: Mapping[str, str]) -> Mapping[str, str]:
     """What was the default when old schemas were written and is not any more (FORMAT 2.1)."""
     added = {}
     if version <= 1 and "bucket" not in options:

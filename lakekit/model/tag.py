@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit.errors import Corrupt
 from lakekit.model import json_codec
-from lakekit.model.json_codec import wrong
+from lakekit.model.json_codec import invalid_member
 from lakekit.model.partition import civil, epoch_day
 from lakekit.model.snapshot import Snapshot, from_members
 from lakekit.options.option import read_iso_duration_ns
@@ -77,10 +77,10 @@ def _time(name: str, value: Any) -> Instant:
             raise Corrupt(f"member {name!r} is {value[:60]!r}, which is no ISO date and time", field=name)
         parts = [int(part or 0) for part in found.groups()[:6]] + [int((found.group(7) or "").ljust(9, "0"))]
     elif isinstance(value, list) and 5 <= len(value) <= 7:
-        parts = [json_codec.whole(name, part, low=-999_999_999, high=999_999_999) for part in value]
+        parts = [json_codec.integer(name, part, low=-999_999_999, high=999_999_999) for part in value]
         parts += [0] * (7 - len(parts))
     else:
-        raise wrong(name, "a date and time as a list of 5 to 7 numbers or as text", value)
+        raise invalid_member(name, "a date and time as a list of 5 to 7 numbers or as text", value)
     year, month, day, hour, minute, second, nano = parts
     if not (1 <= month <= 12 and 1 <= day <= 31 and 0 <= hour <= 23 and 0 <= minute <= 59 and 0 <= second <= 59 and nano >= 0):
         raise Corrupt(f"member {name!r} is no date and time: {parts}", field=name)
@@ -117,7 +117,7 @@ def _duration_ns(name: str, value: Any) -> int:
             raise Corrupt(f"member {name!r} is beyond 64 bits", field=name)
         found = int(value * _SECOND_NS)
     else:
-        raise wrong(name, "seconds or an ISO duration", value)
+        raise invalid_member(name, "seconds or an ISO duration", value)
     if not -(2**63) <= found // _SECOND_NS < 2**63:
         raise Corrupt(f"member {name!r} is beyond 64 bits", field=name)
     return found

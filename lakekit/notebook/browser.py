@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import ipywidgets
 import traitlets
 
-from lakekit.draw.humanize import printable
-from lakekit.draw.shapes import above
+from lakekit.draw.humanize import escape_controls
+from lakekit.draw.shapes import stack_vertically
 from lakekit.inspection import html_page, manifest_tree, timeline
-from lakekit.inspection.standing import standing_of
+from lakekit.inspection.standing import locate_file
 from lakekit.notebook.levels import Levels
 from lakekit.notebook.manifests import Manifests
 from lakekit.notebook.panels import Timeline
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _ENTRIES = 1000
 """Entries of a manifest that can be chosen from."""
-_NONE = ("–", "")
+_NO_FILE = ("–", "")
 
 
 class Browser(PictureWidget):
@@ -63,7 +63,7 @@ class Browser(PictureWidget):
         wide = ipywidgets.Layout(width="auto", max_width="60em")
         self._box = ipywidgets.Text(description="filter", placeholder="a condition in SQL, such as id > 100", continuous_update=False, layout=wide)
         self._box.tooltip = "which manifests and which files would a scan with this condition read?"
-        self._entries = ipywidgets.Dropdown(options=[_NONE], description="file", layout=ipywidgets.Layout(width="auto", max_width="60em", display="none"))
+        self._entries = ipywidgets.Dropdown(options=[_NO_FILE], description="file", layout=ipywidgets.Layout(width="auto", max_width="60em", display="none"))
         self._entries.tooltip = "the data files of the chosen manifest; choose one to see it among the levels"
         for view in (self.manifests, self.levels):
             _hide_filter(view)
@@ -81,7 +81,7 @@ class Browser(PictureWidget):
 
     def drawing(self) -> Drawing:
         """The three pictures, one below another."""
-        return above(above(self.timeline.drawing(), self.manifests.drawing()), self.levels.drawing())
+        return stack_vertically(stack_vertically(self.timeline.drawing(), self.manifests.drawing()), self.levels.drawing())
 
     def as_html(self) -> str:
         """The tables of the three views."""
@@ -184,7 +184,7 @@ class Browser(PictureWidget):
 
     def _standing(self, name: str) -> FileLocation | None:
         try:
-            return standing_of(self.table, self.at, name)
+            return locate_file(self.table, self.at, name)
         except timeline.REFUSED:  # the views say why this snapshot cannot be read
             return None
 
@@ -207,10 +207,10 @@ class Browser(PictureWidget):
         self._places.clear()
         names: list[tuple[str, str]] = []
         for kind, partition, bucket, level, name in self._of_manifest():
-            names.append((printable(f"{kind} L{level} {name}"), name))
+            names.append((escape_controls(f"{kind} L{level} {name}"), name))
             self._places[name] = (partition, bucket)
         with self._entries.hold_sync():
-            self._entries.options = [_NONE, *names]
+            self._entries.options = [_NO_FILE, *names]
             self._entries.value = self.levels.selected if self.levels.selected in self._places else ""
             self._entries.layout.display = "" if names else "none"
 

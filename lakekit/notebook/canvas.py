@@ -17,7 +17,7 @@ import ipywidgets
 import traitlets
 
 from lakekit.draw.color import css
-from lakekit.draw.humanize import printable
+from lakekit.draw.humanize import escape_controls
 from lakekit.draw.shapes import Marker, Rect, TextShape
 
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from lakekit.draw.shapes import Shape
 
 _NUMBERS = count()
-_FAINT = 0.35
-_NARROWEST = 815
+_FAINT_OPACITY = 0.35
+_MIN_WIDTH_PX = 815
 """Pixels below which words would stand on words: a narrower page gets a scroll bar instead."""
-_LIGHT = "66"
+_LIGHT_ALPHA = "66"
 """The opacity of what is deleted, as CSS writes it behind a colour."""
 
 
@@ -77,13 +77,13 @@ class Canvas(ipywidgets.Box):
         same = [(spot.key, spot.name, spot.hint) for spot in spots] == [(spot.key, spot.name, spot.hint) for spot in self._spots]
         self._spots = tuple(spots)
         wanted = self.chosen if any(spot.key == self.chosen for spot in spots) else ""
-        self._sheet.value = f"<style>{self._style(height)}</style>{''.join(map(_behind, behind))}"
+        self._sheet.value = f"<style>{self._style(height)}</style>{''.join(map(_shape_html, behind))}"
         if not same:
             self._quiet = True
             try:
                 with self._pick.hold_sync():  # one message, whatever the front end knew before
-                    self._pick.options = [(printable(spot.name), spot.key) for spot in spots]
-                    self._pick.tooltips = [printable(spot.hint) for spot in spots]
+                    self._pick.options = [(escape_controls(spot.name), spot.key) for spot in spots]
+                    self._pick.tooltips = [escape_controls(spot.hint) for spot in spots]
                     self._pick.value = wanted or None
             finally:
                 self._quiet = False
@@ -100,7 +100,7 @@ class Canvas(ipywidgets.Box):
     def _style(self, height: float) -> str:
         c = f".{self.css_class}"
         rules = [
-            f"{c}{{position:relative;width:100%;min-width:{_NARROWEST}px;height:{height:.0f}px;margin:0;overflow:visible}}",
+            f"{c}{{position:relative;width:100%;min-width:{_MIN_WIDTH_PX}px;height:{height:.0f}px;margin:0;overflow:visible}}",
             f"{c}{{font:12px ui-monospace,monospace;color:{css('text')}}}",
             f"{c}>*,{c} .widget-html-content{{position:static!important;width:100%;margin:0;overflow:visible}}",
             f"{c} .widget-label{{display:none}}",
@@ -116,26 +116,26 @@ class Canvas(ipywidgets.Box):
 
 def _place(spot: CanvasBox) -> str:
     if spot.sign:
-        return _signed(spot)
+        return _marker_style(spot)
     place = f"left:{spot.left * 100:.3f}%;width:max(3px,calc({spot.width * 100:.3f}% - 1px));top:{spot.top:.1f}px;height:{spot.height:.1f}px"
     color = css(spot.color)
     if spot.gone > 0 and color.startswith("#"):
-        color = f"linear-gradient({color}{_LIGHT} max(2px,{min(spot.gone, 1) * 100:.1f}%),{color} 0)"
+        color = f"linear-gradient({color}{_LIGHT_ALPHA} max(2px,{min(spot.gone, 1) * 100:.1f}%),{color} 0)"
     looks = {
         "": f"background:{color}",
         "added": f"background:{color};box-shadow:0 0 0 2px {css('added')}!important",
         "removed": f"background:transparent;border:1.5px dashed {css('removed')}!important",
         "lit": f"background:{color};box-shadow:0 0 0 3px {css('probe')}!important;z-index:1",
-        "dim": f"background:{color};opacity:{_FAINT}",
+        "dim": f"background:{color};opacity:{_FAINT_OPACITY}",
     }
     return f"{place};border-radius:{spot.round:g}px;{looks[spot.look]}"
 
 
-def _signed(spot: CanvasBox) -> str:
+def _marker_style(spot: CanvasBox) -> str:
     """A sign's place and paint. Nothing is clipped: the outline of the chosen one goes around it."""
     side = spot.height
     place = f"left:calc({(spot.left + spot.width / 2) * 100:.3f}% - {side / 2:.1f}px);width:{side:.1f}px;top:{spot.top:.1f}px;height:{side:.1f}px"
-    looks = {"dim": f";opacity:{_FAINT}", "lit": f";box-shadow:0 0 0 3px {css('probe')}!important;z-index:1"}
+    looks = {"dim": f";opacity:{_FAINT_OPACITY}", "lit": f";box-shadow:0 0 0 3px {css('probe')}!important;z-index:1"}
     return f"{place};{_paint(spot.sign, css(spot.color), side)}{looks.get(spot.look, '')}"
 
 
@@ -148,20 +148,20 @@ def _paint(sign: str, color: str, side: float) -> str:
     return f"background:{color};{looks.get(sign, 'border-radius:1px')}"
 
 
-def _behind(shape: Shape) -> str:
+def _shape_html(shape: Shape) -> str:
     """Words, signs and lines of the stage; x and widths are shares of its width."""
     if isinstance(shape, Marker):
         place = f"left:calc({shape.x * 100:.3f}% - {shape.size / 2:.1f}px);top:{shape.y - shape.size / 2:.1f}px"
         look = f"{place};width:{shape.size:.1f}px;height:{shape.size:.1f}px;{_paint(shape.sign, css(shape.color), shape.size)}"
-        return f"<i style='{look};opacity:{_FAINT if shape.faint else 1}'></i>"
+        return f"<i style='{look};opacity:{_FAINT_OPACITY if shape.faint else 1}'></i>"
     if isinstance(shape, TextShape):
         shift = {"start": "0", "middle": "-50%", "end": "-100%"}[shape.anchor]
         look = f"left:{shape.x * 100:.3f}%;top:{shape.y - 7:.1f}px;transform:translateX({shift});color:{css(shape.color)};font-size:{shape.size:g}px"
-        return f"<i style='{look}{';font-weight:600' if shape.bold else ''}'>{escape(printable(shape.text))}</i>"
+        return f"<i style='{look}{';font-weight:600' if shape.bold else ''}'>{escape(escape_controls(shape.text))}</i>"
     if isinstance(shape, Rect):
         look = f"left:{shape.x * 100:.3f}%;top:{shape.y:.1f}px;width:{shape.width * 100:.3f}%;height:{shape.height:.1f}px"
         paint = f"border:1px solid {css(shape.color)}" if shape.outline else f"background:{css(shape.color)}"
-        return f"<i style='{look};{paint};opacity:{_FAINT if shape.faint else 1}'></i>"
+        return f"<i style='{look};{paint};opacity:{_FAINT_OPACITY if shape.faint else 1}'></i>"
     width = f"calc({abs(shape.to_x - shape.x) * 100:.3f}% + {shape.thickness:g}px)"
     height = f"{abs(shape.to_y - shape.y) + shape.thickness:.1f}px"
     look = f"left:{min(shape.x, shape.to_x) * 100:.3f}%;top:{min(shape.y, shape.to_y):.1f}px;width:{width};height:{height}"

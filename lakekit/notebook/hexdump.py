@@ -10,7 +10,7 @@ import traitlets
 
 from lakekit.draw import hexdump as draw, html
 from lakekit.draw.color import css
-from lakekit.draw.humanize import cut, format_count, printable
+from lakekit.draw.humanize import escape_controls, format_count, truncate
 from lakekit.draw.shapes import TextShape
 from lakekit.notebook.canvas import Canvas, CanvasBox
 from lakekit.notebook.pictured import PictureWidget
@@ -26,7 +26,7 @@ PAGE = 512
 """Bytes that are shown at once."""
 LINE = 32
 _LEFT, _HEIGHT = 0.09, 24
-_SHOWN = 120
+_OPTION_WIDTH = 120
 
 
 class Cells(Canvas):
@@ -36,8 +36,8 @@ class Cells(Canvas):
         """Shows the page that begins at `start`."""
         page = data[start : start + PAGE]
         self.start, self.frame = start, chosen
-        self.marks = draw.overlapping(marks, start, start + len(page))
-        hints = [printable(draw.said(mark)) for mark in self.marks for _ in range(max(start, mark.offset), min(start + len(page), mark.end))]
+        self.marks = draw.find_overlapping(marks, start, start + len(page))
+        hints = [escape_controls(draw.format_span(mark)) for mark in self.marks for _ in range(max(start, mark.offset), min(start + len(page), mark.end))]
         spots = [
             CanvasBox(key=str(start + at), name=f"{byte:02x}", hint=f"byte {format_count(start + at)}: {hint}", left=0, width=0, top=0, height=0, color="text")
             for at, (byte, hint) in enumerate(zip(page, hints, strict=True))
@@ -50,18 +50,21 @@ class Cells(Canvas):
         c = f".{self.css_class}"
         share = (1 - _LEFT) / LINE * 100
         look = f"width:{share - 0.2:.2f}%;height:21px;font:12px/17px ui-monospace,monospace;color:{css('text')};background:transparent"
-        rules = [super()._style(height).partition(f"{c} button:nth-of-type(")[0], f"{c} button{{{look};border-bottom:3px solid {draw.QUIET};border-radius:0}}"]
+        rules = [
+            super()._style(height).partition(f"{c} button:nth-of-type(")[0],
+            f"{c} button{{{look};border-bottom:3px solid {draw.QUIET_COLOR};border-radius:0}}",
+        ]
         rules += [f"{c} button:nth-of-type({LINE}n+{at + 1}){{left:{_LEFT * 100 + at * share:.2f}%}}" for at in range(LINE)]
-        rules += [f"{_some(c, at, at + LINE)}{{top:{at // LINE * _HEIGHT}px}}" for at in range(0, len(self._spots), LINE)]
+        rules += [f"{_button_selector(c, at, at + LINE)}{{top:{at // LINE * _HEIGHT}px}}" for at in range(0, len(self._spots), LINE)]
         for mark in self.marks:
             low, high = max(mark.offset - self.start, 0), min(mark.end - self.start, len(self._spots))
-            rules.append(f"{_some(c, low, high)}{{border-color:{draw.color(mark.field)}}}")
+            rules.append(f"{_button_selector(c, low, high)}{{border-color:{draw.color(mark.field)}}}")
             if mark == self.frame:
-                rules.append(f"{_some(c, low, high)}{{font-weight:700;box-shadow:0 -2px 0 0 {css('text')}!important}}")
+                rules.append(f"{_button_selector(c, low, high)}{{font-weight:700;box-shadow:0 -2px 0 0 {css('text')}!important}}")
         return "".join(rules)
 
 
-def _some(css_class: str, low: int, high: int) -> str:
+def _button_selector(css_class: str, low: int, high: int) -> str:
     """The buttons number `low` to `high` - 1, counted from 0."""
     return f"{css_class} button:nth-of-type(n+{low + 1}):nth-of-type(-n+{high})"
 
@@ -161,12 +164,12 @@ class Bytes(PictureWidget):
         shown, mark = self.shown, self.mark
         self._quiet = True
         try:
-            told = f"<div><b>{escape(printable(shown.told))}</b></div>" if shown.told else ""
+            told = f"<div><b>{escape(escape_controls(shown.told))}</b></div>" if shown.told else ""
             self._heading.value = f"<b>{escape(shown.title)}</b>{told}"
             self._cells.fill(shown.data, shown.found, self.page, mark)
             here = str(self.offset) if mark is not None else ""
             self._cells.chosen = here if self.page <= self.offset < self.page + PAGE else ""
-            options = [(cut(f"{one.offset:08x}  {draw.said(one)}", _SHOWN), one.offset) for one in self._cells.marks]
+            options = [(truncate(f"{one.offset:08x}  {draw.format_span(one)}", _OPTION_WIDTH), one.offset) for one in self._cells.marks]
             with self._list.hold_sync():
                 self._list.options = options
                 self._list.value = mark.offset if mark is not None and mark in self._cells.marks else None

@@ -20,8 +20,8 @@ import ipywidgets
 import traitlets
 
 from lakekit.draw import color, html, levels
-from lakekit.draw.humanize import brief, format_size, plural, printable
-from lakekit.draw.level_layout import NOTHING, NOWHERE, LevelQuery, detail
+from lakekit.draw.humanize import abbreviate_name, escape_controls, format_size, plural
+from lakekit.draw.level_layout import EMPTY_QUERY, EMPTY_STATE, LevelQuery, detail
 from lakekit.errors import NotFound
 from lakekit.inspection import levels as picture, timeline
 from lakekit.inspection.levels import BucketLocation
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from lakekit.read.explain import Explain
     from lakekit.table import Table
 
-_KEPT = 64
+_CACHED_SNAPSHOTS = 64
 """Snapshots whose files are remembered."""
-_OFFERED = 1000
+_MAX_PARTITIONS = 1000
 """Partitions a box offers; others are set from Python."""
 _ROWS = 10
-_WANTED = {"at": "the number of a snapshot", "partition": "the path of a partition, as t.files() tells it", "bucket": "the number of a bucket"}
-_PLAIN = "font-family:ui-monospace,monospace;font-size:12px;line-height:1.5;white-space:pre-wrap;overflow-wrap:anywhere"
+_ARGUMENTS = {"at": "the number of a snapshot", "partition": "the path of a partition, as t.files() tells it", "bucket": "the number of a bucket"}
+_MONOSPACE_STYLE = "font-family:ui-monospace,monospace;font-size:12px;line-height:1.5;white-space:pre-wrap;overflow-wrap:anywhere"
 
 
 class Levels(PictureWidget):
@@ -68,7 +68,7 @@ class Levels(PictureWidget):
     def __init__(self, table: Table, *, at: int | None = None, partition: str | None = None, bucket: int | None = None) -> None:
         for name, value, kind in (("at", at, int), ("partition", partition, str), ("bucket", bucket, int)):
             if value is not None and (isinstance(value, bool) or not isinstance(value, kind)):
-                msg = f"{name}= of Levels is {_WANTED[name]}, not {value!r}"
+                msg = f"{name}= of Levels is {_ARGUMENTS[name]}, not {value!r}"
                 raise TypeError(msg)
         self.table = table
         handle = table.handle()
@@ -80,7 +80,7 @@ class Levels(PictureWidget):
         self._ats: dict[int, int | str] = {}
         self._quiet = False
         self._states: tuple[BucketState, ...] = ()
-        self._asked = NOTHING
+        self._asked = EMPTY_QUERY
         self._title = ""
         self._found = levels.picture("", ())
         self._explain: Explain | None = None
@@ -211,13 +211,13 @@ class Levels(PictureWidget):
         """What the controls offer, and what they show: the traits as they are."""
         numbers = sorted({*self._kinds, self.at, *([self.compare_to] if self.compare_to else [])} - {0})
         there = self._places()
-        partitions = list(dict.fromkeys(place.partition for place in there))[:_OFFERED]
+        partitions = list(dict.fromkeys(place.partition for place in there))[:_MAX_PARTITIONS]
         buckets = [place.bucket for place in there if place.partition == self.partition]
         with self._still():
-            _offers(self._slider, [(str(number), number) for number in numbers] or [("none", 0)], self.at)
-            _offers(self._partition, [(printable(one), one) for one in _with(partitions, self.partition)], self.partition)
-            _offers(self._bucket, [(str(one), one) for one in _with(buckets, self.bucket)], self.bucket)
-            _offers(self._compare_with, [("nothing", 0), *((f"snapshot {number}", number) for number in numbers)], self.compare_to)
+            _set_options(self._slider, [(str(number), number) for number in numbers] or [("none", 0)], self.at)
+            _set_options(self._partition, [(escape_controls(one), one) for one in _include_chosen(partitions, self.partition)], self.partition)
+            _set_options(self._bucket, [(str(one), one) for one in _include_chosen(buckets, self.bucket)], self.bucket)
+            _set_options(self._compare_with, [("nothing", 0), *((f"snapshot {number}", number) for number in numbers)], self.compare_to)
             self._probe.value, self._filter.value = self.probe, self.filter
             order = sorted(self._kinds)
             if self.at in self._kinds and self._play.min <= (at := order.index(self.at)) <= self._play.max:
@@ -237,13 +237,13 @@ class Levels(PictureWidget):
 
     def _places(self) -> list[BucketLocation]:
         files = self._files.get(self.at)
-        return [] if files is None else picture.places(files)
+        return [] if files is None else picture.list_buckets(files)
 
     def _first(self, partition: str | None, bucket: int | None) -> BucketLocation:
         """The bucket to begin with: the first one that fits what was asked for."""
         there: list[BucketLocation] = []
         with suppress(*timeline.REFUSED):  # told when the picture is drawn
-            there = picture.places(self._read(self.at))
+            there = picture.list_buckets(self._read(self.at))
         fits = [one for one in there if partition in (None, one.partition) and bucket in (None, one.bucket)]
         return fits[0] if fits else BucketLocation(partition=partition or "", bucket=bucket or 0)
 
@@ -280,21 +280,21 @@ class Levels(PictureWidget):
     def _read(self, snapshot_id: int) -> pl.DataFrame:
         """The files of a snapshot, read once."""
         if snapshot_id not in self._files:
-            if len(self._files) >= _KEPT:
+            if len(self._files) >= _CACHED_SNAPSHOTS:
                 self._files.clear()
                 self._changes.clear()
-            self._files[snapshot_id] = picture.every_file(self.table, snapshot_id)
+            self._files[snapshot_id] = picture.read_live_files(self.table, snapshot_id)
         return self._files[snapshot_id]
 
     def _changed(self, snapshot_id: int) -> picture.SnapshotChanges:
         if snapshot_id not in self._changes:
-            self._changes[snapshot_id] = picture.changed(self.table, snapshot_id)
+            self._changes[snapshot_id] = picture.read_snapshot_changes(self.table, snapshot_id)
         return self._changes[snapshot_id]
 
     def _draw(self) -> None:
         """Reads what is asked for and shows it; what goes wrong is shown too."""
         troubles: list[Exception] = []
-        self._states, self._asked, self._explain = (), NOTHING, None
+        self._states, self._asked, self._explain = (), EMPTY_QUERY, None
         try:
             self._states = self._read_states()
         except timeline.REFUSED as error:
@@ -304,15 +304,21 @@ class Levels(PictureWidget):
                 self._ask()
             except timeline.REFUSED as error:
                 troubles.append(error)
-        shown = self._states[-1] if self._states else NOWHERE
+        shown = self._states[-1] if self._states else EMPTY_STATE
         total = f"{plural(len(shown.files), 'file')} · {format_size(sum(file.size_bytes for file in shown.files))}"
-        parts = [brief(timeline.called(self.table)), brief(self.partition), f"bucket {self.bucket}", total, f"snapshot {self.at}" if self.at else "no snapshot"]
+        parts = [
+            abbreviate_name(timeline.display_name(self.table)),
+            abbreviate_name(self.partition),
+            f"bucket {self.bucket}",
+            total,
+            f"snapshot {self.at}" if self.at else "no snapshot",
+        ]
         self._title = " · ".join(filter(None, parts))
         self._found = levels.picture(self._title, self._states, key_names=self._key_names, is_append=self._is_append, asked=self._asked)
         self.set_trait("lit", tuple(file.name for file in shown.files if file.name in (shown.lit or ())))
         self._offer()
-        self._stage.show([_spot(box) for box in self._found.boxes], height=self._found.height, behind=self._found.marks)
-        self._said.value = "".join(f'<p role="alert">{escape(printable(timeline.first_line(error)))}</p>' for error in troubles) + self._funnel()
+        self._stage.show([_to_canvas_box(box) for box in self._found.boxes], height=self._found.height, behind=self._found.marks)
+        self._said.value = "".join(f'<p role="alert">{escape(escape_controls(timeline.first_line(error)))}</p>' for error in troubles) + self._funnel()
         self._choose()
 
     def _funnel(self) -> str:
@@ -400,13 +406,13 @@ class Levels(PictureWidget):
         at = self._at_of(home) if home else None
         bucket = picture.bucket_code(self.table, self._place, at, self._schema.partition_fields, self._default_name)
         self.set_trait("code", picture.file_code(self.table, self.selected, at) if self.selected else bucket)
-        self._detail.value = f'<div style="{_PLAIN}">{escape(self._told(box))}\n{escape(printable(self.code))}</div>'
+        self._detail.value = f'<div style="{_MONOSPACE_STYLE}">{escape(self._told(box))}\n{escape(escape_controls(self.code))}</div>'
 
     def _told(self, box: levels.LevelBox | None) -> str:
         if not self.selected:
             return "no file chosen"
         if box is None:
-            return f"{printable(self.selected)} is not in this bucket at snapshot {self.at}"
+            return f"{escape_controls(self.selected)} is not in this bucket at snapshot {self.at}"
         file: LevelFile = next(file for file in box.files if file.name == self.selected)
         beside = "" if len(box.files) == 1 else f"  one of {plural(len(box.files), 'file')} in this box"
         return "\n".join(filter(None, (detail(file, is_append=self._is_append) + beside, self._gone())))
@@ -415,12 +421,12 @@ class Levels(PictureWidget):
         try:
             rows = self.frame().head(_ROWS).collect()
         except timeline.REFUSED as error:
-            self._rows.value = f'<p role="alert">{escape(printable(timeline.first_line(error)))}</p>'
+            self._rows.value = f'<p role="alert">{escape(escape_controls(timeline.first_line(error)))}</p>'
         else:
             self._rows.value = html.table(rows.columns, rows.rows(), title=f"first rows of {self.selected}")
 
 
-def _spot(box: levels.LevelBox) -> CanvasBox:
+def _to_canvas_box(box: levels.LevelBox) -> CanvasBox:
     return CanvasBox(
         key=box.key,
         name=box.name,
@@ -436,12 +442,12 @@ def _spot(box: levels.LevelBox) -> CanvasBox:
     )
 
 
-def _with(offered: list[Any], chosen: Any) -> list[Any]:
+def _include_chosen(offered: list[Any], chosen: Any) -> list[Any]:
     """What is chosen is always offered."""
     return offered if chosen in offered else [*offered, chosen]
 
 
-def _offers(widget: Any, options: list[tuple[str, Any]], value: Any) -> None:
+def _set_options(widget: Any, options: list[tuple[str, Any]], value: Any) -> None:
     """Gives a chooser its options, where they are others, and its value."""
     if list(widget.options) != options:
         widget.options = options

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lakekit.inspection.manifest_tree import TreeFilter
     from lakekit.table.table import Table
 
-_CLEAR = "#00000000"
+_TRANSPARENT = "#00000000"
 _INSET = 0.027
 
 
@@ -83,13 +83,13 @@ class Manifests(PictureWidget):
         said, self._where = "", None
         try:
             if self.at:
-                self._where = manifest_tree.where_of(self.table, self.at, self.filter)
+                self._where = manifest_tree.parse_tree_filter(self.table, self.at, self.filter)
         except timeline.REFUSED as error:
             said = timeline.first_line(error)
         try:
             self.tree = manifest_tree.tree(self.table, self.at, self._where)
         except timeline.REFUSED as error:
-            said, self.tree = timeline.first_line(error), manifests.ManifestTree(table=timeline.called(self.table), snapshot_id=0, lists=())
+            said, self.tree = timeline.first_line(error), manifests.ManifestTree(table=timeline.display_name(self.table), snapshot_id=0, lists=())
         self._said.value = f'<p role="alert">{escape(said)}</p>' if said else ""
         if self.selected and self.tree.manifest(self.selected) is None and self.tree.index(self.selected) is None:
             self.selected = ""
@@ -99,10 +99,12 @@ class Manifests(PictureWidget):
     def _draw(self) -> None:
         """Shows the tree, and below it what is chosen."""
         self._placed = manifests.place(self.tree, shown=self._shown, selected=self.selected)
-        told = manifests.told(self.tree)
+        told = manifests.describe_filter(self.tree)
         self._heading.value = f"<b>{escape(manifests.title(self.tree))}</b>" + (f"<div>{escape(told)}</div>" if told else "")
         spots = [
-            CanvasBox(key=row.key, name=row.cells[0][1], hint=row.hint, left=_INSET, width=1 - _INSET, top=row.top + 1, height=manifests.ROW - 2, color=_CLEAR)
+            CanvasBox(
+                key=row.key, name=row.cells[0][1], hint=row.hint, left=_INSET, width=1 - _INSET, top=row.top + 1, height=manifests.ROW - 2, color=_TRANSPARENT
+            )
             for row in self._placed.rows
             if row.key
         ]
@@ -112,7 +114,7 @@ class Manifests(PictureWidget):
 
     def _tell(self) -> None:
         """The chosen manifest's entries and the code that reads them."""
-        opened = timeline.opening(self.table)
+        opened = timeline.format_open_call(self.table)
         at = timeline.at_of(self.table, self.at) if self.at else 0
         self._entries, self._total, said = (), 0, ""
         if self.tree.manifest(self.selected) is not None:
@@ -136,9 +138,9 @@ class Manifests(PictureWidget):
 
     def _chosen(self, change: dict[str, Any]) -> None:
         key = str(change["new"])
-        if not key.startswith(manifests.MORE):
+        if not key.startswith(manifests.MORE_PREFIX):
             self.selected = key
             return
-        which = key.removeprefix(manifests.MORE)
+        which = key.removeprefix(manifests.MORE_PREFIX)
         self._shown[which] = self._shown.get(which, manifests.FIRST) * 4
         self._draw()

@@ -94,8 +94,11 @@ class Timeline(PictureWidget):
 
     def _place(self) -> None:
         """Draws the marks where they belong now."""
-        self._placed = timeline.place(self.history, by_time=self.by_time)
-        behind = [*timeline.in_shares(timeline.legend(self.history, y=8)), *timeline.moved(timeline.behind(self.history, self._placed), _LEGEND)]
+        self._placed = timeline.lay_out(self.history, by_time=self.by_time)
+        behind = [
+            *timeline.scale_to_shares(timeline.legend(self.history, y=8)),
+            *timeline.move_down(timeline.background_shapes(self.history, self._placed), _LEGEND),
+        ]
         signs = timeline.signs(self.history, self._placed)
         spots = [
             CanvasBox(
@@ -121,7 +124,7 @@ class Timeline(PictureWidget):
         at = next((at for at, one in enumerate(self.history.marks) if one.id == self.selected), None)
         group = None if at is None else self._placed.group_of(at)
         self._stage.chosen = "" if group is None else str(self.history.marks[group.members[-1]].id)
-        self.code = history.reading(self.table, mark)
+        self.code = history.format_read_call(self.table, mark)
         if mark is None:
             said = f"<p>There is no snapshot {self.selected}.</p>" if self.selected else ""
             self._detail.value = f"{said}<p>{escape(self._placed.said)}</p>"

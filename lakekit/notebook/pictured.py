@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
-from lakekit.draw.humanize import printable
+from lakekit.draw.humanize import escape_controls
 from lakekit.draw.png import png
 
 if TYPE_CHECKING:
@@ -64,5 +64,5 @@ class PictureWidget(ipywidgets.VBox):
         """The PNG in base64, and the HTML that begins with it; both of one drawing."""
         drawing = self.drawing()
         code = base64.b64encode(png(drawing)).decode()
-        alt = escape(printable(drawing.told))
+        alt = escape(escape_controls(drawing.told))
         return code, f'<img alt="{alt}" width="{drawing.width:.0f}" src="data:image/png;base64,{code}">{self.as_html()}'

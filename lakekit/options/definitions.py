@@ -23,7 +23,7 @@ SCAN_MODES = (
 TARGET_FILE_SIZE_BYTES = {"key": 128 * _MB, "append": 256 * _MB}
 
 # Keys of the reference that lakekit does not use: known, so that they may be given.
-ELSEWHERE = frozenset(
+IGNORED_KEYS = frozenset(
     """
     auto-create batch-scan-mode blob-as-descriptor blob-compaction.enabled blob-descriptor.source-table blob-external-storage-field
     blob-external-storage-path blob-view.resolve.enabled blob-write-null-on-fetch-failure blob-write-null-on-missing-file blob.copy-buffer-size

@@ -82,7 +82,7 @@ OBJECTS = "object-table"
 """Engines up to 1.2 stored an object table's listing as an append table, which reads like one; later ones store nothing."""
 
 
-def unreadable(options: Mapping[str, str], where: str, *, instead: str | None = None) -> Unsupported | None:
+def find_read_refusal(options: Mapping[str, str], where: str, *, instead: str | None = None) -> Unsupported | None:
     """The refusal of a table whose options say that its files mean something lakekit does not read; None where they say nothing of the kind."""
     for key in _SWITCHES:
         if options.get(key, "false").strip().lower() == "true":
@@ -98,13 +98,13 @@ def unreadable(options: Mapping[str, str], where: str, *, instead: str | None = 
 
 
 def check_readable(options: Mapping[str, str], where: str) -> None:
-    """Raises the refusal of `unreadable`, where there is one."""
-    refused = unreadable(options, where)
+    """Raises the refusal of `find_read_refusal`, where there is one."""
+    refused = find_read_refusal(options, where)
     if refused is not None:
         raise refused
 
 
-SWITCHED_OFF = ("", "false", "disabled")
+OFF_TEXTS = ("", "false", "disabled")
 """Texts of options that switch nothing on."""
 
 
@@ -116,5 +116,5 @@ def check_supported(options: Mapping[str, str]) -> None:
     for key, text in options.items():
         feature = FEATURES.get(f"option.{key}")
         refused = feature is not None and feature.read != "yes" and "refused" in (feature.read, feature.write)
-        if refused and text.strip().lower() not in SWITCHED_OFF:
+        if refused and text.strip().lower() not in OFF_TEXTS:
             raise refuse(f"option.{key}", f"{key}={text!r}", instead="Leave the option out; lk.features() lists what lakekit does with each")

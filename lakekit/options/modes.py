@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lakekit.options.table_options import TableOptions
 
-ONE_WAY = {"ignore-delete": "ignore_delete", "ignore-update-before": "ignore_update_before"}
+ONE_WAY_OPTIONS = {"ignore-delete": "ignore_delete", "ignore-update-before": "ignore_update_before"}
 """Attributes of options that are switched on and never off."""
 
 
@@ -33,6 +33,6 @@ def immutable_reason(before: TableOptions, key: str, value: object) -> str | Non
             "sys.compact(table => 'db.t'); ALTER TABLE db.t SET ('deletion-vectors.modifiable' = 'true'); ALTER TABLE db.t SET "
             f"('deletion-vectors.enabled' = '{str(value).lower()}')"
         )
-    if key in ONE_WAY and getattr(before, ONE_WAY[key]) and not value:
+    if key in ONE_WAY_OPTIONS and getattr(before, ONE_WAY_OPTIONS[key]) and not value:
         return f"Cannot change {key} from true to false. Rows that it left out are gone; make a new table"
     return None

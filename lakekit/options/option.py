@@ -73,7 +73,7 @@ class Option:
         try:
             return self.read(text)
         except ValueError as wrong:
-            allowed = ", ".join(self.choices) if self.choices else _ALLOWED[self.type]
+            allowed = ", ".join(self.choices) if self.choices else _ALLOWED_TEXTS[self.type]
             shown = text if len(text) <= 100 else text[:100] + "…"
             raise InvalidOption(f"option {key or self.key!r} is {shown!r}; allowed: {allowed}", key=key or self.key, value=text) from wrong
 
@@ -85,7 +85,7 @@ class Option:
         return None
 
 
-_ALLOWED = {
+_ALLOWED_TEXTS = {
     "boolean": "true, false",
     "integer": "a whole number of 32 bits",
     "long": "a whole number of 64 bits",
@@ -102,7 +102,7 @@ _ALLOWED = {
 # ---- texts -> values -----------------------------------------------------------------------------------------------------------------------
 
 
-def _known(values: Mapping[str, T], word: str) -> T:
+def _look_up(values: Mapping[str, T], word: str) -> T:
     """The value of a word; every reader raises `ValueError` and nothing else for a text that means nothing."""
     if word not in values:
         raise ValueError(word)
@@ -111,7 +111,7 @@ def _known(values: Mapping[str, T], word: str) -> T:
 
 def read_boolean(text: str) -> bool:
     """`true` or `false`, in any case."""
-    return _known({"true": True, "false": False}, text.strip().lower())
+    return _look_up({"true": True, "false": False}, text.strip().lower())
 
 
 def read_integer(text: str, bound: int = _INT) -> int:
@@ -143,7 +143,7 @@ def read_size(text: str) -> int:
     found = _SIZE.fullmatch(text)
     if found is None:
         raise ValueError(text)
-    size = int(found.group(1)) * _known(_SIZES, found.group(2).lower() or "b")
+    size = int(found.group(1)) * _look_up(_SIZES, found.group(2).lower() or "b")
     if size > INFINITE:
         raise ValueError(text)
     return size
@@ -153,7 +153,7 @@ def read_duration(text: str) -> int:
     """Milliseconds: a number and a unit, no unit is milliseconds; or ISO 8601 such as `PT1H30M`. Parts of a millisecond are dropped."""
     found = _DURATION.fullmatch(text)
     if found is not None:
-        millis = int(found.group(1)) * _known(_DURATIONS_NS, found.group(2).lower() or "ms") // 1_000_000
+        millis = int(found.group(1)) * _look_up(_DURATIONS_NS, found.group(2).lower() or "ms") // 1_000_000
     else:
         millis = read_iso_duration_ns(text.strip()) // 1_000_000
     if not -INFINITE <= millis <= INFINITE:
@@ -190,7 +190,7 @@ def read_levels(text: str) -> dict[int, str]:
     return found
 
 
-def spelled(text: str) -> str:
+def normalize_choice(text: str) -> str:
     """A choice without what spelling may vary: case, and `_` for `-`."""
     return text.strip().lower().replace("_", "-")
 
@@ -252,8 +252,8 @@ def levels(key: str, words: str) -> Any:
 
 def choice(key: str, default: str | None, words: str, choices: str, *older: str, fixed: bool = False) -> Any:
     """One of a few words, which are given with blanks between them."""
-    allowed = {spelled(word): word for word in choices.split()}
-    read = lambda text: _known(allowed, spelled(text))  # noqa: E731 - it is the option's reader
+    allowed = {normalize_choice(word): word for word in choices.split()}
+    read = lambda text: _look_up(allowed, normalize_choice(text))  # noqa: E731 - it is the option's reader
     return _field(Option(key=key, type="choice", read=read, default=default, words=words, choices=tuple(allowed.values()), older=older, fixed=fixed))
 
 
@@ -262,7 +262,7 @@ def options_of(cls: type) -> dict[str, Option]:
     return {part.name: part.metadata["option"] for part in fields(cls) if "option" in part.metadata}
 
 
-def nearest(key: str, known: Iterable[str]) -> str | None:
+def nearest_key(key: str, known: Iterable[str]) -> str | None:
     """The known key that a mistyped one most likely means."""
     found = difflib.get_close_matches(key.lower(), list(known), n=1, cutoff=0.6)
     return found[0] if found else None

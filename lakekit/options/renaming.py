@@ -35,22 +35,22 @@ _LISTS = (
 _PREFIX = "fields."
 
 
-def renamed(options: Mapping[str, str], old: str, new: str) -> dict[str, str]:
+def rename_column(options: Mapping[str, str], old: str, new: str) -> dict[str, str]:
     """The options with column `old` called `new`."""
-    return dict(_renamed(key, value, old, new) for key, value in options.items())
+    return dict(_rename_in_option(key, value, old, new) for key, value in options.items())
 
 
 def rename_columns(options: Mapping[str, str], names: Mapping[str, str]) -> Mapping[str, str]:
     """The options with several columns called otherwise at once: they may exchange their names."""
     between = {old: f"\x00{at}" for at, old in enumerate(names)}
     for old, middle in between.items():
-        options = renamed(options, old, middle)
+        options = rename_column(options, old, middle)
     for old, middle in between.items():
-        options = renamed(options, middle, names[old])
+        options = rename_column(options, middle, names[old])
     return options
 
 
-def of_schema(options: Mapping[str, str], today: Sequence[Field], then: Sequence[Field]) -> Mapping[str, str]:
+def translate_options(options: Mapping[str, str], today: Sequence[Field], then: Sequence[Field]) -> Mapping[str, str]:
     """Return the options of a schema in the words of another: what they say of a column follows it to the name it has there, by its id.
 
     A column that is not there is left out of lists, and options of it alone are left out whole. Of the name of such a column the options say what they
@@ -60,62 +60,62 @@ def of_schema(options: Mapping[str, str], today: Sequence[Field], then: Sequence
     lost = {field.name for field in then if field.id not in ids_today}
     names = {field.name: by_id.get(field.id, field.name if field.name in lost else INTERNAL_PREFIX + field.name) for field in today}
     changed = {name: other for name, other in names.items() if name != other}
-    return _without(rename_columns(options, changed), {name for name in changed.values() if is_internal(name)}) if changed else options
+    return _drop_absent(rename_columns(options, changed), {name for name in changed.values() if is_internal(name)}) if changed else options
 
 
-def _without(options: Mapping[str, str], absent: Collection[str]) -> Mapping[str, str]:
+def _drop_absent(options: Mapping[str, str], absent: Collection[str]) -> Mapping[str, str]:
     """Return the options without what they say of columns that are not there; `bucket-key` stays, which no table lives without."""
     found: dict[str, str] = {}
     for key, value in options.items():
-        kept = (key, value) if key == "bucket-key" or not any(name in key or name in value for name in absent) else _told(key, value, absent)
+        kept = (key, value) if key == "bucket-key" or not any(name in key or name in value for name in absent) else _drop_from_option(key, value, absent)
         if kept is not None:
             found[kept[0]] = kept[1]
     return found
 
 
-def _told(key: str, value: str, absent: Collection[str]) -> tuple[str, str] | None:
+def _drop_from_option(key: str, value: str, absent: Collection[str]) -> tuple[str, str] | None:
     """Return an option without columns that are not there; None where it says nothing then."""
     columns, _, option = key[len(_PREFIX) :].rpartition(".") if key.startswith(_PREFIX) else ("", "", "")
     if option == SEQUENCE_GROUP:
-        ordering, protected = (_present(text, absent) for text in (columns, value))
+        ordering, protected = (_drop_from_list(text, absent) for text in (columns, value))
         return (f"{_PREFIX}{ordering}.{option}", protected) if ordering and protected else None
     if any(name in key for name in absent):
         return None
-    listed = _present(value, absent)
+    listed = _drop_from_list(value, absent)
     return (key, listed) if listed else None
 
 
-def _present(text: str, absent: Collection[str]) -> str:
+def _drop_from_list(text: str, absent: Collection[str]) -> str:
     return ",".join(name for name in text.split(",") if name.strip(" ").partition("[")[0] not in absent)
 
 
-def _renamed(key: str, value: str, old: str, new: str) -> tuple[str, str]:
+def _rename_in_option(key: str, value: str, old: str, new: str) -> tuple[str, str]:
     if key in _LISTS:
-        return key, _in_list(value, old, new)
+        return key, _rename_in_list(value, old, new)
     if key.startswith(_PREFIX) and "." in key[len(_PREFIX) :]:
         columns, _, option = key[len(_PREFIX) :].rpartition(".")
         if option == SEQUENCE_GROUP:
-            return f"{_PREFIX}{_in_list(columns, old, new)}.{option}", _in_list(value, old, new)
+            return f"{_PREFIX}{_rename_in_list(columns, old, new)}.{option}", _rename_in_list(value, old, new)
         if option in FIELD_KEYS and columns == old:
             return f"{_PREFIX}{new}.{option}", value
     if key.startswith("file-index."):
-        return _of_index(key, value, old, new)
+        return _rename_in_index(key, value, old, new)
     return key, value
 
 
-def _of_index(key: str, value: str, old: str, new: str) -> tuple[str, str]:
+def _rename_in_index(key: str, value: str, old: str, new: str) -> tuple[str, str]:
     _, kind, *rest = key.split(".", 2)
     if rest == ["columns"]:
-        return key, ",".join(_of_map(name.strip(), old, new) for name in value.split(","))
+        return key, ",".join(_rename_map_key(name.strip(), old, new) for name in value.split(","))
     column, _, option = rest[0].rpartition(".") if rest else ("", "", "")
-    return (f"file-index.{kind}.{_of_map(column, old, new)}.{option}", value) if column else (key, value)
+    return (f"file-index.{kind}.{_rename_map_key(column, old, new)}.{option}", value) if column else (key, value)
 
 
-def _of_map(name: str, old: str, new: str) -> str:
+def _rename_map_key(name: str, old: str, new: str) -> str:
     """`m[key]` names one key of a map column."""
     column, bracket, key = name.partition("[")
     return new + bracket + key if column == old else name
 
 
-def _in_list(text: str, old: str, new: str) -> str:
+def _rename_in_list(text: str, old: str, new: str) -> str:
     return ",".join(new if name.strip() == old else name for name in text.split(","))

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lakekit.errors import InvalidOption
 from lakekit.options import modes
-from lakekit.options.definitions import ELSEWHERE, FIELD_OPTIONS, NO_FIELD_OPTIONS, SEQUENCE_GROUP, TARGET_FILE_SIZE_BYTES, DeclaredOptions, FieldOptions
+from lakekit.options.definitions import FIELD_OPTIONS, IGNORED_KEYS, NO_FIELD_OPTIONS, SEQUENCE_GROUP, TARGET_FILE_SIZE_BYTES, DeclaredOptions, FieldOptions
 from lakekit.options.features import check_supported
 from lakekit.options.frozendict import EMPTY, FrozenDict
-from lakekit.options.option import Option, nearest, options_of, read_names
+from lakekit.options.option import Option, nearest_key, options_of, read_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +48,7 @@ class TableOptions(DeclaredOptions):
     @staticmethod
     def parse(given: Mapping[str, str], *, kind: Literal["key", "append"] = "append") -> TableOptions:
         """The options that a mapping gives. Texts that mean nothing raise `InvalidOption` when their option is asked for."""
-        return _parsed(FrozenDict(given), kind)
+        return _parse_options(FrozenDict(given), kind)
 
     def changed(self, dynamic: Mapping[str, Any]) -> TableOptions:
         """These options with a caller's put over them, each checked at once; a value of None takes an option away.
@@ -59,7 +59,7 @@ class TableOptions(DeclaredOptions):
         given = dict(self.given)
         for key, value in normalize_keys(dynamic).items():
             own = own_key(key)
-            for same in (own, *(old for old, now in OLDER.items() if now == own)):
+            for same in (own, *(old for old, now in OLDER_KEYS.items() if now == own)):
                 given.pop(same, None)
             if value is None:
                 check_known(own, "None")
@@ -106,7 +106,7 @@ class TableOptions(DeclaredOptions):
         return f"TableOptions({dict(self.given)!r}, kind={self.kind!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _parsed, (self.given, self.kind)
+        return _parse_options, (self.given, self.kind)
 
     # ---- what follows from several options
 
@@ -177,12 +177,12 @@ OPTIONS: dict[str, Option] = options_of(TableOptions)
 """Every option by attribute."""
 BY_KEY: dict[str, tuple[str, Option]] = {option.key: (name, option) for name, option in OPTIONS.items()}
 """Every option by its own key, with its attribute."""
-OLDER: dict[str, str] = {old: option.key for option in OPTIONS.values() for old in option.older if old not in BY_KEY}
+OLDER_KEYS: dict[str, str] = {old: option.key for option in OPTIONS.values() for old in option.older if old not in BY_KEY}
 """Keys of older releases and what they are called now."""
 
 
 @lru_cache(maxsize=256)
-def _parsed(given: FrozenDict[str, str], kind: Literal["key", "append"]) -> TableOptions:
+def _parse_options(given: FrozenDict[str, str], kind: Literal["key", "append"]) -> TableOptions:
     values: dict[str, Any] = {}
     unreadable: dict[str, InvalidOption] = {}
     for name, option in OPTIONS.items():
@@ -217,13 +217,13 @@ def normalize_keys(options: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def own_key(key: str) -> str:
     """What an option is called now."""
-    return OLDER.get(key, key)
+    return OLDER_KEYS.get(key, key)
 
 
 def check_known(key: str, shown: str) -> None:
     """Raises `InvalidOption` for a key nobody knows, naming the nearest."""
     if not is_known(key):
-        near = nearest(key, [*BY_KEY, *OLDER])
+        near = nearest_key(key, [*BY_KEY, *OLDER_KEYS])
         raise InvalidOption(f"no option is called {key!r}" + (f"; did you mean {near!r}?" if near else "; lk.options() lists them"), key=key, value=shown)
 
 
@@ -242,7 +242,7 @@ def spell(key: str, value: object) -> str:
 
 def is_known(key: str) -> bool:
     """Whether lakekit or the reference has an option of that key."""
-    return key in BY_KEY or key in OLDER or key in ELSEWHERE or _column_key(key) is not None or (key.startswith("file-index.") and key.count(".") >= 2)
+    return key in BY_KEY or key in OLDER_KEYS or key in IGNORED_KEYS or _column_key(key) is not None or (key.startswith("file-index.") and key.count(".") >= 2)
 
 
 def _column_key(key: str) -> tuple[str, str] | None:
@@ -291,7 +291,7 @@ def _file_indexes(given: Mapping[str, str]) -> Mapping[str, Mapping[str, Mapping
     return FrozenDict({kind: FrozenDict(columns) for kind, columns in found.items()})
 
 
-def listing() -> Iterator[dict[str, Any]]:
+def list_options() -> Iterator[dict[str, Any]]:
     """Every option as a row: key, type, default, fixed, choices, older keys, words."""
     for prefix, options in (("", OPTIONS), ("fields.<column>.", FIELD_OPTIONS)):
         for option in options.values():

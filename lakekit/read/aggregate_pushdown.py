@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from lakekit import world
 from lakekit.codec import roaring
-from lakekit.codec.arrow_values import scaled
+from lakekit.codec.arrow_values import from_unscaled
 from lakekit.data_file import deletion_vector_reader, row_kinds
 from lakekit.data_file.paths import data_file_paths
 from lakekit.errors import Corrupt
@@ -37,9 +37,9 @@ from lakekit.predicate import TRUE, Leaf, columns, conjunction, restrict
 from lakekit.progress import work
 from lakekit.read import beside, damage, file_index_pruning, lazy, lazy_frames, totals
 from lakekit.read.condition import parse_exact
-from lakekit.read.planner import ANYWHERE, Step
+from lakekit.read.planner import NO_FILTER, Step
 from lakekit.read.spelled import pyarrow_text
-from lakekit.read.user_expressions import check_aggregates, computed
+from lakekit.read.user_expressions import check_aggregates, translate_compute_errors
 from lakekit.types import INTEGERS, TIMESTAMPS
 
 if TYPE_CHECKING:
@@ -60,15 +60,15 @@ if TYPE_CHECKING:
 
 _EMPTY = ColumnTotals(0, 0, None, None)
 _KINDS = ("sum", "min", "max", "count", "null_count", "len")
-_SUMMED = (*INTEGERS, "DECIMAL")
+_SUMMABLE_ROOTS = (*INTEGERS, "DECIMAL")
 _MS_NS = 1_000_000
-_PROMISE = f"file-index.{bsi.NAME}.columns"
+_BSI_COLUMNS_OPTION = f"file-index.{bsi.NAME}.columns"
 _MAX_ROWS = 2**63 - 1
 _MAX_COUNT = (1 << 32) - 1
 """The greatest count that Polars' own type of counts holds, unless it was built for more."""
 _FEW_ROWS, _FEW_FILES = 8192, 32
 """Rows of smaller files are decoded about as fast as an index answers for them, which matters where there are more files."""
-_PLACED = ("partition", "bucket", "file_name", "external_path")
+_PATH_COLUMNS = ("partition", "bucket", "file_name", "external_path")
 """Columns that say where a file lies."""
 
 
@@ -82,7 +82,7 @@ class AggregateRequest:
 
     def of(self, name: str) -> pl.Expr:
         """It as an expression, under another name."""
-        return (pl.len() if self.column is None else _applied(pl.col(self.column), self.kind)).alias(name)
+        return (pl.len() if self.column is None else _apply_aggregate(pl.col(self.column), self.kind)).alias(name)
 
 
 class FileAggregate(NamedTuple):
@@ -107,25 +107,25 @@ class AggregateResult(NamedTuple):
 def aggregate(scan: TableScan, aggregates: Sequence[pl.Expr], where: pl.Expr | None) -> pl.DataFrame:
     """The aggregates of the rows that satisfy a condition, as Polars computes them. Raises `Corrupt`, and what reading raises."""
     world.refuse_fork()
-    found = answer(scan, aggregates, where)
+    found = answer_from_indexes(scan, aggregates, where)
     if found.understood is None or not found.parts:
-        return _computed(scan, found, where, aggregates)
+        return _compute_aggregates(scan, found, where, aggregates)
     said = pl.DataFrame([_series(str(at), found.wanted[one.name], _summary(one, found.parts)) for at, one in enumerate(found.understood)])
     if any(len(plan.chosen) for plan in found.plans):
-        read = _computed(scan, found, where, [one.of(str(at)) for at, one in enumerate(found.understood)])
+        read = _compute_aggregates(scan, found, where, [one.of(str(at)) for at, one in enumerate(found.understood)])
         said = pl.concat([said, read.cast({pl.get_index_type(): pl.UInt64})])
-    totals = said.select(_together(pl.col(str(at)), one.kind).alias(one.name) for at, one in enumerate(found.understood))
+    totals = said.select(_combine_partials(pl.col(str(at)), one.kind).alias(one.name) for at, one in enumerate(found.understood))
     return totals.select(_narrow_count(column) for column in totals.get_columns())
 
 
-def _computed(scan: TableScan, found: AggregateResult, where: pl.Expr | None, aggregates: Sequence[pl.Expr]) -> pl.DataFrame:
+def _compute_aggregates(scan: TableScan, found: AggregateResult, where: pl.Expr | None, aggregates: Sequence[pl.Expr]) -> pl.DataFrame:
     """The aggregates of the rows that no index answered for. Raises `SchemaMismatch` where the condition is what Polars cannot compute."""
     try:
-        with damage.named(lambda: found.plans):
+        with damage.translate_read_errors(lambda: found.plans):
             return _rows(scan, found, where).select(aggregates).collect()
     except pl.exceptions.PolarsError:
         if where is not None:
-            with computed(scan.handle.name, f"where={where}"):
+            with translate_compute_errors(scan.handle.name, f"where={where}"):
                 _rows(scan, found, where).select(pl.len()).collect()
         raise
 
@@ -138,17 +138,17 @@ def _narrow_count(column: pl.Series) -> pl.Series:
 
 def _rows(scan: TableScan, found: AggregateResult, where: pl.Expr | None) -> pl.LazyFrame:
     """The rows that no index answered for."""
-    rows = lazy_frames.merged(found.plans, scan.fields)
-    return rows if where is None else lazy.filtered(rows, where, scan.schema())
+    rows = lazy_frames.scan_merged(found.plans, scan.fields)
+    return rows if where is None else lazy.filter_rows(rows, where, scan.schema())
 
 
-def answer(scan: TableScan, aggregates: Sequence[pl.Expr], where: pl.Expr | None) -> AggregateResult:
+def answer_from_indexes(scan: TableScan, aggregates: Sequence[pl.Expr], where: pl.Expr | None) -> AggregateResult:
     """What file indexes say of the aggregates, each file a part, and the plans without those files: their funnels tell how many went."""
     check_aggregates(aggregates, scan.schema(), scan.handle.name)
     filters, is_whole = ([], True) if where is None else lazy.all_filters_of(where, scan.schema())
-    condition, decided = (ANYWHERE, list[int]()) if where is None else lazy.condition_of(filters, scan.handle.schema)
+    condition, decided = (NO_FILTER, list[int]()) if where is None else lazy.condition_of(filters, scan.handle.schema)
     plans = scan.plans(condition)
-    schema, understood = _understood(scan, aggregates)
+    schema, understood = _parse_aggregates(scan, aggregates)
     said = [parse_exact(pyarrow_text(one)) for at, one in enumerate(filters) if at not in decided]
     certain = [one for one in said if one is not None]
     if understood is None or not is_whole or len(certain) < len(said) or not _may_answer(scan.handle):
@@ -156,8 +156,8 @@ def answer(scan: TableScan, aggregates: Sequence[pl.Expr], where: pl.Expr | None
     wanted = {one.column: False for one in understood if one.column is not None}
     wanted |= {one.column: True for one in understood if one.column is not None and one.kind in ("min", "max")}
     parts: list[FileAggregate] = []
-    with damage.named(lambda: plans):
-        left = [_answered(plan, wanted, conjunction(certain), parts) for plan in plans]
+    with damage.translate_read_errors(lambda: plans):
+        left = [_remove_answered_files(plan, wanted, conjunction(certain), parts) for plan in plans]
     return AggregateResult(understood, schema, tuple(parts), tuple(left))
 
 
@@ -169,7 +169,7 @@ def _may_answer(handle: TableContext) -> bool:
 # ---- what is asked ------------------------------------------------------------------------------------------------------------------------------------
 
 
-def _understood(scan: TableScan, aggregates: Sequence[pl.Expr]) -> tuple[pl.Schema, tuple[AggregateRequest, ...] | None]:
+def _parse_aggregates(scan: TableScan, aggregates: Sequence[pl.Expr]) -> tuple[pl.Schema, tuple[AggregateRequest, ...] | None]:
     """The types of the aggregates, and they one by one; None where indexes may not know one of them. Polars' own error for a column that is not there."""
     empty = pl.LazyFrame(schema=scan.schema())
     wanted = empty.select(aggregates).collect_schema()  # two of one name raise here
@@ -183,18 +183,18 @@ def _understood(scan: TableScan, aggregates: Sequence[pl.Expr]) -> tuple[pl.Sche
         parts = plain.meta.pop()
         if len(parts) != 1 or not parts[0].meta.is_column_selection():
             return wanted, None
-        kind = next((kind for kind in _KINDS if plain.meta.eq(_applied(parts[0], kind))), None)
+        kind = next((kind for kind in _KINDS if plain.meta.eq(_apply_aggregate(parts[0], kind))), None)
         if kind is None:
             return wanted, None
         for column in empty.select(parts[0]).collect_schema().names():
             t = scan.handle.schema.field(column).type
-            if t.root not in (_SUMMED if kind == "sum" else bsi.TYPES) or not exact.is_told(t):
+            if t.root not in (_SUMMABLE_ROOTS if kind == "sum" else bsi.TYPES) or not exact.is_exact_type(t):
                 return wanted, None
             found.append(AggregateRequest(name=names[len(found)], kind=kind, column=column))
     return wanted, tuple(found)
 
 
-def _applied(column: pl.Expr, kind: str) -> pl.Expr:
+def _apply_aggregate(column: pl.Expr, kind: str) -> pl.Expr:
     match kind:
         case "sum":
             return column.sum()
@@ -212,14 +212,14 @@ def _applied(column: pl.Expr, kind: str) -> pl.Expr:
 # ---- what indexes say ---------------------------------------------------------------------------------------------------------------------------------
 
 
-def _answered(plan: Plan, wanted: Mapping[str, bool], certain: Predicate, parts: list[FileAggregate]) -> Plan:
+def _remove_answered_files(plan: Plan, wanted: Mapping[str, bool], certain: Predicate, parts: list[FileAggregate]) -> Plan:
     """The plan without the files whose indexes say it all; what they say goes to `parts`. `wanted`: columns, and whether their bounds are."""
     entries, alone = plan.entries, plan.raw
     if plan.rule is not None:
         alone = alone[~row_kinds.may_retract(plan.handle, entries, alone, looks_far=True)]
     is_asked = bool(wanted) or certain != TRUE
-    able = file_index_pruning.indexed(plan.handle.world, entries, alone) if is_asked else alone
-    able = able if certain == TRUE else _worth_asking(plan, able)
+    able = file_index_pruning.select_indexed(plan.handle.world, entries, alone) if is_asked else alone
+    able = able if certain == TRUE else _select_worth_probing(plan, able)
     if not len(able):
         return plan
     known = _by_index(plan, able, wanted, certain, parts) if is_asked else _by_row_count(plan, able, parts)
@@ -231,7 +231,7 @@ def _answered(plan: Plan, wanted: Mapping[str, bool], certain: Predicate, parts:
     return replace(plan, raw=left, steps=(*plan.steps, Step("files", count, count - len(known), named)))
 
 
-def _worth_asking(plan: Plan, able: Ints) -> Ints:
+def _select_worth_probing(plan: Plan, able: Ints) -> Ints:
     """The files whose indexes decide a condition sooner than their rows: not many small ones on a disk. What is said of whole files is remembered."""
     small = plan.entries.numbers("row_count")[able] < _FEW_ROWS
     return able if plan.handle.storage.is_remote or np.count_nonzero(small) <= _FEW_FILES else able[~small]
@@ -252,17 +252,17 @@ def _by_row_count(plan: Plan, able: Ints, parts: list[FileAggregate]) -> Ints:
 def _by_index(plan: Plan, able: Ints, wanted: Mapping[str, bool], certain: Predicate, parts: list[FileAggregate]) -> Ints:
     """Asks indexes, but for what they said of whole files before; gives the places of those that answer."""
     handle, entries = plan.handle, plan.entries
-    paths = data_file_paths(handle, entries.select(_PLACED).take(able))
-    able, paths = _hopeful(plan, able, paths, wanted)
+    paths = data_file_paths(handle, entries.select(_PATH_COLUMNS).take(able))
+    able, paths = _select_possibly_indexed(plan, able, paths, wanted)
     whole = ~_deleted_of(plan, able) if certain == TRUE else np.zeros(len(able), bool)
-    known, figures = totals.recalled(handle, wanted, paths, whole)
+    known, figures = totals.get_cached_totals(handle, wanted, paths, whole)
     if known.any():
         parts.append(FileAggregate(sum(entries.numbers("row_count")[able[known]].tolist()), figures))  # scalar: one a file
     asked = np.flatnonzero(~known)
     if not len(asked):
         return able
     with work(handle.world, "reading", "file indexes", len(asked)) as under_way:
-        one = _teller(plan, able[asked], [paths[nth] for nth in asked], wanted, certain, keeps=not whole[asked].all())
+        one = _make_index_reader(plan, able[asked], [paths[nth] for nth in asked], wanted, certain, keeps=not whole[asked].all())
         said = world.map_io(one, range(len(asked)), is_remote=handle.storage.is_remote, after=lambda _: under_way.advance())
     parts += [part for part in said if part is not None]
     answered = np.array([part is not None for part in said])
@@ -271,15 +271,15 @@ def _by_index(plan: Plan, able: Ints, wanted: Mapping[str, bool], certain: Predi
     return np.concatenate([able[known], able[asked[answered]]])
 
 
-def _hopeful(plan: Plan, able: Ints, paths: list[str], wanted: Mapping[str, bool]) -> tuple[Ints, list[str]]:
+def _select_possibly_indexed(plan: Plan, able: Ints, paths: list[str], wanted: Mapping[str, bool]) -> tuple[Ints, list[str]]:
     """Those files, and their paths, that may have an index for all columns: where no option says so, it is looked for once, in the heads of their indexes."""
     handle, entries = plan.handle, plan.entries
     if not wanted:
         return able, paths
-    lacks = totals.unable(handle, wanted, paths)
+    lacks = totals.mask_unindexed(handle, wanted, paths)
     ids = entries.numbers("schema_id")[able]
-    then = {number: _then(handle, number) for number in np.unique(ids).tolist()}  # scalar: few schemas
-    promised = [number for number, one in then.items() if _PROMISE in one.schema.options or _PROMISE in handle.all_options]
+    then = {number: _resolve_file_schema(handle, number) for number in np.unique(ids).tolist()}  # scalar: few schemas
+    promised = [number for number, one in then.items() if _BSI_COLUMNS_OPTION in one.schema.options or _BSI_COLUMNS_OPTION in handle.all_options]
     doubtful = np.flatnonzero(~lacks & ~np.isin(ids, promised))
     files = dict(zip(doubtful.tolist(), entries.files(able[doubtful]), strict=True)) if len(doubtful) else {}  # scalar: one a file
 
@@ -289,7 +289,7 @@ def _hopeful(plan: Plan, able: Ints, paths: list[str], wanted: Mapping[str, bool
 
     found = np.array(world.map_io(has, files, is_remote=handle.storage.is_remote), bool)
     lacking = doubtful[~found]
-    totals.remember_unable(handle, wanted, [paths[nth] for nth in lacking.tolist()])  # scalar: one a file
+    totals.remember_unindexed(handle, wanted, [paths[nth] for nth in lacking.tolist()])  # scalar: one a file
     lacks[lacking] = True
     return able[~lacks], [path for path, without in zip(paths, lacks.tolist(), strict=True) if not without]  # scalar: one a file
 
@@ -328,41 +328,41 @@ class _FileSchema(NamedTuple):
     names: Mapping[str, str]
 
 
-def _teller(
+def _make_index_reader(
     plan: Plan, places: Ints, paths: Sequence[str], wanted: Mapping[str, bool], certain: Predicate, *, keeps: bool
 ) -> Callable[[int], FileAggregate | None]:
     """Asks the index of the file at the n-th of those places: what it says; None where it does not say it all. `keeps` them in memory for who asks again."""
     handle, entries = plan.handle, plan.entries
     names, ids, counts = (entries.column(name).take(pa.array(places)).to_pylist() for name in ("file_name", "schema_id", "row_count"))  # scalar: one a file
     files = [_FileIndexes(*one) for one in zip(names, paths, ids, counts, _vectors(plan, places), strict=True)]
-    then = {number: _then(handle, number) for number in set(ids)}
-    held = _held(plan, places) if keeps else {}
+    then = {number: _resolve_file_schema(handle, number) for number in set(ids)}
+    held = _find_cached_indexes(plan, places) if keeps else {}
     rest = [nth for nth in range(len(places)) if nth not in held]
     alone = dict(zip(rest, entries.files(places[rest]), strict=True)) if rest else {}
 
     def said(nth: int) -> FileAggregate | None:
         file = files[nth]
         written = then[file.schema_id]
-        if not all(name in written.names and _is_kept(file.name, handle, name) for name in {*wanted, *columns(certain)}):
+        if not all(name in written.names and _has_exact_index_values(file.name, handle, name) for name in {*wanted, *columns(certain)}):
             return None
         if nth in held:
             with suppress(Corrupt):  # it is read again, and said where it is
-                return _said(IndexedFile(held[nth], written.types, file.row_count, None), written.names, wanted, certain, file.deleted)
+                return _aggregate_from_indexes(IndexedFile(held[nth], written.types, file.row_count, None), written.names, wanted, certain, file.deleted)
         own = alone[nth] if nth in alone else entries.file(int(places[nth]))
         try:
-            index = file_index_pruning.opened(handle, file.path, own, written.schema)
-            return None if index is None else _said(index, written.names, wanted, certain, file.deleted)
+            index = file_index_pruning.open_indexes(handle, file.path, own, written.schema)
+            return None if index is None else _aggregate_from_indexes(index, written.names, wanted, certain, file.deleted)
         except Corrupt as damaged:
-            raise beside.advised(damaged) from None
+            raise beside.add_advice(damaged) from None
 
     return said
 
 
-def _held(plan: Plan, places: Ints) -> dict[int, memoryview]:
+def _find_cached_indexes(plan: Plan, places: Ints) -> dict[int, memoryview]:
     """The bytes of indexes that are in memory, by which of the places they are of."""
     found = {}
     order = np.argsort(places)
-    for lot in file_index_pruning.lots(plan.handle, plan.entries, places[order]):
+    for lot in file_index_pruning.load_index_batches(plan.handle, plan.entries, places[order]):
         at = np.searchsorted(lot.places, places)
         mine = np.flatnonzero((at < len(lot.places)) & (lot.places[np.minimum(at, len(lot.places) - 1)] == places))
         for nth, begin, end in zip(mine.tolist(), lot.begins[at[mine]].tolist(), lot.ends[at[mine]].tolist(), strict=True):  # scalar: one a file
@@ -370,30 +370,32 @@ def _held(plan: Plan, places: Ints) -> dict[int, memoryview]:
     return found
 
 
-def _then(handle: TableContext, schema_id: int) -> _FileSchema:
+def _resolve_file_schema(handle: TableContext, schema_id: int) -> _FileSchema:
     written = schemas.schema_of_file(handle, schema_id)
-    return _FileSchema(written, written.types, file_index_pruning.names_then(handle.schema, written))
+    return _FileSchema(written, written.types, file_index_pruning.map_column_names(handle.schema, written))
 
 
-def _said(index: IndexedFile, then: Mapping[str, str], wanted: Mapping[str, bool], certain: Predicate, deleted: BitMap | None) -> FileAggregate | None:
+def _aggregate_from_indexes(
+    index: IndexedFile, then: Mapping[str, str], wanted: Mapping[str, bool], certain: Predicate, deleted: BitMap | None
+) -> FileAggregate | None:
     """What one file's indexes say; None where they do not say it all."""
     if not all(exact.sums(index.contents, then[name]) for name in wanted):
         return None  # before rows are looked for in vain
     left = None if deleted is None else roaring.rows(index.row_count) - deleted  # scalar: a set
     if certain != TRUE:
-        matching = exact.chosen(index, restrict(certain, lambda leaf: Leaf(then[leaf.column], leaf.op, leaf.literals)))
+        matching = exact.select_rows(index, restrict(certain, lambda leaf: Leaf(then[leaf.column], leaf.op, leaf.literals)))
         if matching is None:
             return None
         left = matching if left is None else left & matching
-    return _figures(index, {name: then[name] for name in wanted}, wanted, left)
+    return _read_column_totals(index, {name: then[name] for name in wanted}, wanted, left)
 
 
-def _is_kept(file_name: str, handle: TableContext, column: str) -> bool:
+def _has_exact_index_values(file_name: str, handle: TableContext, column: str) -> bool:
     """Whether a file gives back the values that its index was made of: timestamps before 1970 or the calendar's reform come other from ORC."""
     return format_of(file_name) != "orc" or handle.schema.field(column).type.root not in TIMESTAMPS
 
 
-def _figures(index: IndexedFile, then: Mapping[str, str], wanted: Mapping[str, bool], rows: BitMap | None) -> FileAggregate | None:
+def _read_column_totals(index: IndexedFile, then: Mapping[str, str], wanted: Mapping[str, bool], rows: BitMap | None) -> FileAggregate | None:
     found: dict[str, ColumnTotals] = {}
     for name, bounded in wanted.items():
         one = _EMPTY if rows is not None and not rows else exact.figures(index, then[name], rows, bounded=bounded)
@@ -426,7 +428,7 @@ def _summary(asked: AggregateRequest, parts: Sequence[FileAggregate]) -> int | N
 def _series(name: str, dtype: pl.DataType, value: int | None) -> pl.Series:
     """A key as a value of its column's type; a sum that its type cannot hold wraps, as Polars' does."""
     if isinstance(dtype, pl.Decimal):
-        return pl.Series(name, [None if value is None else scaled(value, dtype.scale)], dtype)
+        return pl.Series(name, [None if value is None else from_unscaled(value, dtype.scale)], dtype)
     if dtype == pl.get_index_type():
         return pl.Series(name, [value], pl.UInt64)
     if dtype == pl.Time():
@@ -437,5 +439,5 @@ def _series(name: str, dtype: pl.DataType, value: int | None) -> pl.Series:
     return pl.Series(name, [value], pl.Int32 if bits == 32 else pl.Int64).cast(dtype)
 
 
-def _together(column: pl.Expr, kind: str) -> pl.Expr:
-    return _applied(column, kind if kind in ("min", "max") else "sum")
+def _combine_partials(column: pl.Expr, kind: str) -> pl.Expr:
+    return _apply_aggregate(column, kind if kind in ("min", "max") else "sum")

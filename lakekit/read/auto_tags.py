@@ -57,7 +57,7 @@ def _shape(handle: TableContext) -> str:
     return (_DAYS if options.tag_creation_period == "daily" else _HOURS)[options.tag_period_formatter]
 
 
-def previous(handle: TableContext, name: str) -> str | None:
+def find_previous_tag(handle: TableContext, name: str) -> str | None:
     """The automatic tag before `name`; None when there is none, or no tag of that name.
 
     Raises `InvalidOption` for a name that automatic tags do not have.

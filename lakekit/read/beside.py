@@ -21,7 +21,7 @@ import numpy as np
 from lakekit import world
 from lakekit.data_file.paths import data_file_paths
 from lakekit.model.data_file import index_file_of
-from lakekit.read.derived import kept
+from lakekit.read.derived import get_or_compute
 from lakekit.storage.protocol import FileMissing
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_AT_ONCE = 64
+_READ_BATCH_SIZE = 64
 """So many files are read before it is asked whether more would fit."""
 _MOST_STRETCHES = 8
 """More of them are joined: each costs a look of its own."""
@@ -43,7 +43,7 @@ _FACT_BYTES = 300
 _NUMBERS = count()
 
 
-INSIDE = -1
+EMBEDDED_BATCH = -1
 """The number of the lot that lies in the entries."""
 
 
@@ -59,7 +59,7 @@ class IndexBuffer:
 class IndexBatch(NamedTuple):
     """Indexes that lie in one stretch of bytes: that of the file at `places[i]` among the entries is `data[begins[i]:ends[i]]`. Places ascend.
 
-    A lot of the same `number` is the same one; that of the entries themselves is `INSIDE`.
+    A lot of the same `number` is the same one; that of the entries themselves is `EMBEDDED_BATCH`.
     """
 
     number: int
@@ -69,14 +69,16 @@ class IndexBatch(NamedTuple):
     ends: NDArray[np.int64]
 
 
-def made_of(lot_number: int, schema_id: int, what: Hashable) -> Hashable:
+def batch_cache_key(lot_number: int, schema_id: int, what: Hashable) -> Hashable:
     """How it is remembered what was made of all indexes of a lot that are of files of a schema."""
     return "indexes", lot_number, schema_id, what
 
 
-def again(handle: TableContext, entries: ManifestEntries, lot: IndexBatch, schema_id: int, what: Hashable, make: Callable[[], T]) -> T | None:
+def get_or_compute_for_batch(
+    handle: TableContext, entries: ManifestEntries, lot: IndexBatch, schema_id: int, what: Hashable, make: Callable[[], T]
+) -> T | None:
     """What was made of all indexes of a lot that are of files of a schema, or is made now to be kept (`derived.kept`)."""
-    return kept(handle.world, entries, made_of(lot.number, schema_id, what), make)
+    return get_or_compute(handle.world, entries, batch_cache_key(lot.number, schema_id, what), make)
 
 
 class _CachedBatch(NamedTuple):
@@ -102,15 +104,15 @@ def read(handle: TableContext, path: str, length: int | None = None) -> bytes:
     try:
         return handle.storage.read(path, 0, length)
     except FileMissing:
-        raise lost(path) from None
+        raise make_file_missing(path) from None
 
 
-def lost(path: str) -> FileMissing:
+def make_file_missing(path: str) -> FileMissing:
     """The error of an index file that is not there."""
     return FileMissing(f"{path}, the index of a data file, is not there. {ADVICE}", path=path)
 
 
-def advised(damaged: Corrupt) -> Corrupt:
+def add_advice(damaged: Corrupt) -> Corrupt:
     """What is wrong with an index, and what to do."""
     return type(damaged)(f"{damaged.message}. {ADVICE}", path=damaged.path, offset=damaged.offset, field=damaged.field)
 
@@ -119,21 +121,21 @@ Span = tuple[IndexBuffer, int, int]
 """Where an index lies."""
 
 
-def held(handle: TableContext, entries: ManifestEntries, places: NDArray[np.int64], *, every: bool) -> list[IndexBatch]:
+def load_batches(handle: TableContext, entries: ManifestEntries, places: NDArray[np.int64], *, every: bool) -> list[IndexBatch]:
     """The indexes of the files at those places, as far as they fit in memory; of files that have none beside them there is none.
 
     `every`: they are all that the entries have, and are asked for again. Raises `FileMissing`.
     """
     if not every:
-        return [lot for one in _made(handle, entries, places) if (lot := one.lot()) is not None]
-    make = partial(_made, handle, entries, places)
-    lots = [one.lot() for one in kept(handle.world, entries, "beside", make, at_once=True)]
+        return [lot for one in _build_cached_batches(handle, entries, places) if (lot := one.lot()) is not None]
+    make = partial(_build_cached_batches, handle, entries, places)
+    lots = [one.lot() for one in get_or_compute(handle.world, entries, "beside", make, at_once=True)]
     if None in lots:  # forgotten meanwhile
         lots = [one.lot() for one in make()]
     return [lot for lot in lots if lot is not None]
 
 
-def _made(handle: TableContext, entries: ManifestEntries, places: NDArray[np.int64]) -> tuple[_CachedBatch, ...]:
+def _build_cached_batches(handle: TableContext, entries: ManifestEntries, places: NDArray[np.int64]) -> tuple[_CachedBatch, ...]:
     """The lots of some places, which the shelf remembers from here on as far as they fit."""
     at, paths = index_paths(handle, entries, places)
     spans = _spans(handle, paths)
@@ -182,14 +184,14 @@ def _spans(handle: TableContext, paths: Sequence[str]) -> list[Span | None]:
     known = [span for span in found.values() if span is not None]
     if len({id(span[0]) for span in known}) > _MOST_STRETCHES:
         data = [stretch.data[begin:end] for stretch, begin, end in known]
-        found |= _joined(handle, [path for path, span in found.items() if span is not None], data)
+        found |= _cache_concatenated(handle, [path for path, span in found.items() if span is not None], data)
     return [found[path] for path in paths]
 
 
 def _read(handle: TableContext, paths: Sequence[str], room: int) -> dict[str, Span]:
     """The first of those files, as many as there is room for."""
     if handle.storage.is_remote:
-        return _joined(handle, *_fetched(handle, paths, room))
+        return _cache_concatenated(handle, *_fetch_remote(handle, paths, room))
     sizes = np.array([_size(handle, path) for path in paths], np.int64)
     ends = np.cumsum(sizes)
     fitting = int(np.searchsorted(ends, room, side="right"))
@@ -202,21 +204,21 @@ def _read(handle: TableContext, paths: Sequence[str], room: int) -> dict[str, Sp
         return len(data)
 
     lengths = world.map_io(fill, range(fitting), is_remote=False)
-    return _shelved(handle, paths[:fitting], whole, (ends - sizes)[:fitting], lengths)
+    return _cache_buffer(handle, paths[:fitting], whole, (ends - sizes)[:fitting], lengths)
 
 
 def _size(handle: TableContext, path: str) -> int:
     try:
         return handle.storage.size(path)
     except FileMissing:
-        raise lost(path) from None
+        raise make_file_missing(path) from None
 
 
-def _fetched(handle: TableContext, paths: Sequence[str], room: int) -> tuple[list[str], list[bytes]]:
+def _fetch_remote(handle: TableContext, paths: Sequence[str], room: int) -> tuple[list[str], list[bytes]]:
     """The same over a network, where asking how big a file is costs a request."""
     data: list[bytes] = []
     while len(data) < len(paths):
-        some = world.map_io(partial(read, handle), paths[len(data) : len(data) + _AT_ONCE], is_remote=True)
+        some = world.map_io(partial(read, handle), paths[len(data) : len(data) + _READ_BATCH_SIZE], is_remote=True)
         room -= sum(map(len, some))
         if room < 0:
             break
@@ -224,14 +226,14 @@ def _fetched(handle: TableContext, paths: Sequence[str], room: int) -> tuple[lis
     return list(paths[: len(data)]), data
 
 
-def _joined(handle: TableContext, paths: Sequence[str], data: Sequence[bytes | NDArray[np.uint8]]) -> dict[str, Span]:
+def _cache_concatenated(handle: TableContext, paths: Sequence[str], data: Sequence[bytes | NDArray[np.uint8]]) -> dict[str, Span]:
     """Some indexes as one stretch, on the shelf from here on."""
     lengths = [len(one) for one in data]
     whole = np.concatenate([np.zeros(0, np.uint8), *(np.frombuffer(one, np.uint8) for one in data)])
-    return _shelved(handle, paths, whole, np.cumsum(lengths, dtype=np.int64) - lengths, lengths)
+    return _cache_buffer(handle, paths, whole, np.cumsum(lengths, dtype=np.int64) - lengths, lengths)
 
 
-def _shelved(handle: TableContext, paths: Sequence[str], data: NDArray[np.uint8], begins: NDArray[np.int64], lengths: Sequence[int]) -> dict[str, Span]:
+def _cache_buffer(handle: TableContext, paths: Sequence[str], data: NDArray[np.uint8], begins: NDArray[np.int64], lengths: Sequence[int]) -> dict[str, Span]:
     if not len(paths):
         return {}
     stretch = IndexBuffer(data)

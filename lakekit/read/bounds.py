@@ -19,7 +19,7 @@ from lakekit.codec.binary_columns import nulls_of
 from lakekit.metadata import schemas
 from lakekit.predicate import columns
 from lakekit.read import pruning
-from lakekit.read.derived import kept
+from lakekit.read.derived import get_or_compute
 from lakekit.read.pruning import PruningStatistics
 from lakekit.types import BINARIES, INTEGERS
 from lakekit.types.arrow import to_arrow
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     Mask = NDArray[np.bool_]
 
-UNKNOWN = -1
+UNKNOWN_COUNT = -1
 
 
 def keep_manifests(handle: TableContext, listed: Sequence[ManifestFileMeta], predicate: Predicate) -> Mask:
@@ -48,17 +48,20 @@ def keep_manifests(handle: TableContext, listed: Sequence[ManifestFileMeta], pre
     counts = pa.array([m.partition_stats.null_counts for m in listed], pa.list_(pa.int64()))
     rows = np.array([m.num_added_files + m.num_deleted_files for m in listed], np.int64)
     wanted = set(columns(predicate))
-    known = _decoded([f for f in fields if f.name in wanted], fields, (low, high, counts), rows)
+    known = _decode_bounds([f for f in fields if f.name in wanted], fields, (low, high, counts), rows)
     return pruning.may_match(predicate, known.get, len(listed))
 
 
-def keep(handle: TableContext, entries: ManifestEntries, predicate: Predicate, which: str) -> Mask:
+def may_match_files(handle: TableContext, entries: ManifestEntries, predicate: Predicate, which: str) -> Mask:
     """Files whose key (`which` "key") or value (`which` "value") statistics may hold a match."""
     wanted = set(columns(predicate))
     fields = tuple(f for f in handle.schema.fields if f.name in wanted)
     key = tuple(handle.schema.trimmed_primary_keys) if which == "key" else ()
-    known = kept(handle.world, entries, ("bounds", which, fields, key), partial(_of, handle, entries, fields, which))
-    found = [(rows, pruning.may_match(predicate, bounds.get, len(rows))) for rows, bounds in (_of(handle, entries, fields, which) if known is None else known)]
+    known = get_or_compute(handle.world, entries, ("bounds", which, fields, key), partial(_collect_bounds, handle, entries, fields, which))
+    found = [
+        (rows, pruning.may_match(predicate, bounds.get, len(rows)))
+        for rows, bounds in (_collect_bounds(handle, entries, fields, which) if known is None else known)
+    ]
     if len(found) == 1 and len(found[0][0]) == len(entries):  # mostly all files are alike
         return found[0][1]
     mask = np.ones(len(entries), bool)
@@ -67,22 +70,24 @@ def keep(handle: TableContext, entries: ManifestEntries, predicate: Predicate, w
     return mask
 
 
-def _of(handle: TableContext, entries: ManifestEntries, fields: Sequence[Field], which: str) -> list[tuple[NDArray[np.int64], dict[str, PruningStatistics]]]:
+def _collect_bounds(
+    handle: TableContext, entries: ManifestEntries, fields: Sequence[Field], which: str
+) -> list[tuple[NDArray[np.int64], dict[str, PruningStatistics]]]:
     """The bounds of some columns, of files that are alike and their indices."""
     found = []
-    for rows, written, present in _alike(handle, entries, which):
+    for rows, written, present in _group_by_stats_columns(handle, entries, which):
         some = entries.take(rows) if len(rows) < len(entries) else entries
         count = some.numbers("row_count").copy()  # no buffer of the entries: it may be kept longer than they are
         stored = some.column(f"{which}_min"), some.column(f"{which}_max"), some.column(f"{which}_null_counts")
-        known = _decoded(fields, written, stored, count)
+        known = _decode_bounds(fields, written, stored, count)
         for field in fields:
             if field.name not in known and which == "value" and field.id not in present:
-                known[field.name] = _absent(field, count)
+                known[field.name] = _missing_column_statistics(field, count)
         found.append((rows, known))
     return found
 
 
-def _alike(handle: TableContext, entries: ManifestEntries, which: str) -> list[tuple[NDArray[np.int64], list[Field], frozenset[int]]]:
+def _group_by_stats_columns(handle: TableContext, entries: ManifestEntries, which: str) -> list[tuple[NDArray[np.int64], list[Field], frozenset[int]]]:
     """Entries whose statistics cover the same columns: (their indices, those columns as written, ids of all columns of the file's schema)."""
     if which == "key":
         key = [handle.schema.field(name) for name in handle.schema.trimmed_primary_keys]
@@ -112,7 +117,7 @@ def _codes_of_lists(lists: pa.ListArray) -> NDArray[np.int64]:
     return pc.dictionary_encode(joined).indices.to_numpy()
 
 
-def _decoded(
+def _decode_bounds(
     fields: Sequence[Field], written: Sequence[Field], stored: tuple[pa.Array, pa.Array, pa.Array], rows: NDArray[np.int64]
 ) -> dict[str, PruningStatistics]:
     """Bounds of the fields that the statistics cover, from the minima, maxima and null counts of the columns as written."""
@@ -126,14 +131,14 @@ def _decoded(
     nulls = _null_counts(counts, len(written), only)
     found = {}
     for (field, i), smallest, largest, absent in zip(chosen, lows, highs, nulls, strict=True):
-        low, high = _ascending(smallest, largest)
+        low, high = _null_reversed_bounds(smallest, largest)
         known = PruningStatistics(type=written[i].type, low=low, high=high, nulls=absent, rows=rows)
         if (lifted := _lift(known, field.type)) is not None:
             found[field.name] = lifted
     return found
 
 
-def _ascending(low: pa.Array, high: pa.Array) -> tuple[pa.Array, pa.Array]:
+def _null_reversed_bounds(low: pa.Array, high: pa.Array) -> tuple[pa.Array, pa.Array]:
     """The bounds, null where the smallest comes behind the greatest: they are none, and would leave out rows."""
     if low.null_count == len(low) or high.null_count == len(high) or pa.types.is_nested(low.type):
         return low, high
@@ -148,12 +153,12 @@ def _null_counts(counts: pa.Array, width: int, only: Sequence[int]) -> NDArray[n
     """Null counts of the columns whose numbers `only` names, by file; unknown where a file does not list `width` columns."""
     if isinstance(counts, pa.ChunkedArray):
         counts = counts.combine_chunks()
-    found = np.full((len(only), len(counts)), UNKNOWN, np.int64)
+    found = np.full((len(only), len(counts)), UNKNOWN_COUNT, np.int64)
     if not width or not len(counts):
         return found
     offsets, flat = counts.offsets.to_numpy(), counts.values  # a step of Arrow costs more than all of numpy's
     whole = np.flatnonzero((np.diff(offsets) == width) & ~nulls_of(counts))
-    numbers = (flat.fill_null(UNKNOWN) if flat.null_count else flat).to_numpy(zero_copy_only=False)
+    numbers = (flat.fill_null(UNKNOWN_COUNT) if flat.null_count else flat).to_numpy(zero_copy_only=False)
     found[:, whole] = numbers[offsets[whole] + np.array(only, np.int64)[:, None]]
     return found
 
@@ -164,14 +169,14 @@ def _lift(known: PruningStatistics, t: DataType) -> PruningStatistics | None:
     if old.root in ("FLOAT", "DOUBLE"):
         known = replace(known, low=_without_nan(known.low), high=_without_nan(known.high))
     if t.root == "CHAR" and old.root == "CHAR":
-        known = _unpadded(known)
+        known = _trim_char_bounds(known)
     if old.as_nullable() == t.as_nullable():
         return known
     if old.root in INTEGERS and t.root in INTEGERS and INTEGERS.index(old.root) <= INTEGERS.index(t.root):
         return replace(known, type=t, low=known.low.cast(to_arrow(t)), high=known.high.cast(to_arrow(t)))
     longer = (old.length or 0) <= (t.length or 0)
     if longer and ((old.root in ("CHAR", "VARCHAR") and t.root == "VARCHAR") or (old.root in BINARIES and t.root == "VARBINARY")):
-        return replace(_unpadded(known) if old.root == "CHAR" else known, type=t)
+        return replace(_trim_char_bounds(known) if old.root == "CHAR" else known, type=t)
     return None
 
 
@@ -180,18 +185,18 @@ def _without_nan(bound: pa.Array) -> pa.Array:
     return pc.if_else(pc.is_nan(bound), pa.scalar(None, bound.type), bound)
 
 
-def _unpadded(known: PruningStatistics) -> PruningStatistics:
+def _trim_char_bounds(known: PruningStatistics) -> PruningStatistics:
     """ORC pads CHAR with blanks on disk and in its bounds; rows come trimmed. A lower bound with characters below the blank is no bound then."""
     odd = pc.fill_null(pc.match_substring_regex(known.low, "[\\x00-\\x1f]"), False)
     return replace(known, low=pc.if_else(odd, pa.scalar(None, known.low.type), pc.utf8_rtrim(known.low, " ")))
 
 
 @lru_cache(maxsize=64)
-def _nothing(t: DataType, count: int) -> pa.Array:
+def _null_array(t: DataType, count: int) -> pa.Array:
     return pa.nulls(count, to_arrow(t))
 
 
-def _absent(field: Field, rows: NDArray[np.int64]) -> PruningStatistics:
+def _missing_column_statistics(field: Field, rows: NDArray[np.int64]) -> PruningStatistics:
     """A column that a file does not have: null in every row."""
-    empty = _nothing(field.type, len(rows))
+    empty = _null_array(field.type, len(rows))
     return PruningStatistics(type=field.type, low=empty, high=empty, nulls=rows, rows=rows)

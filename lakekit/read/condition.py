@@ -43,7 +43,7 @@ class _NotUnderstood(Exception):
 def predicate_of(text: str | None) -> Predicate:
     """The predicate a filter's pyarrow text stands for; `TRUE` for what it does not say."""
     try:
-        node = _parsed(text)
+        node = _parse_expression(text)
         return TRUE if node is None else _condition(node)
     except RecursionError:
         return TRUE
@@ -52,14 +52,14 @@ def predicate_of(text: str | None) -> Predicate:
 def parse_exact(text: str | None) -> Predicate | None:
     """The predicate that says neither more nor less than a filter's text; None where some of it was not understood."""
     try:
-        node = _parsed(text)
-        found = _condition(node) if node is not None and _certain(node) and not _negates_unsaid(node) else None
+        node = _parse_expression(text)
+        found = _condition(node) if node is not None and _is_fully_understood(node) and not _has_inexact_negation(node) else None
     except RecursionError:
         return None
     return None if found is None or "not in" in operators(found) else found
 
 
-def _negates_unsaid(node: ast.expr) -> bool:
+def _has_inexact_negation(node: ast.expr) -> bool:
     """Whether it negates what has no exact negation: that a text begins so; a set without values, which is written as false and is null of a null."""
     for part in ast.walk(node):
         if isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.Invert):
@@ -69,7 +69,7 @@ def _negates_unsaid(node: ast.expr) -> bool:
     return False
 
 
-def _parsed(text: str | None) -> ast.expr | None:
+def _parse_expression(text: str | None) -> ast.expr | None:
     if text is None or len(text) > _MAX_TEXT:
         return None
     try:
@@ -85,7 +85,7 @@ def _condition(node: ast.expr) -> Predicate:
         case ast.BinOp(left, ast.BitOr(), right):
             return disjunction([_condition(left), _condition(right)])
         case ast.UnaryOp(ast.Invert(), operand):
-            return restrict(negate(_condition(operand)), _or_null) if _certain(operand) else TRUE
+            return restrict(negate(_condition(operand)), _or_null) if _is_fully_understood(operand) else TRUE
     try:
         return _leaf(node)
     except _NotUnderstood:
@@ -97,13 +97,13 @@ def _or_null(leaf: Leaf) -> Predicate:
     return disjunction([leaf, Leaf(leaf.column, "is null")]) if leaf.op == "not in" else leaf
 
 
-def _certain(node: ast.expr) -> bool:
+def _is_fully_understood(node: ast.expr) -> bool:
     """Whether every part of a condition was understood: only then does its negation follow."""
     match node:
         case ast.BinOp(left, ast.BitAnd() | ast.BitOr(), right):
-            return _certain(left) and _certain(right)
+            return _is_fully_understood(left) and _is_fully_understood(right)
         case ast.UnaryOp(ast.Invert(), operand):
-            return _certain(operand)
+            return _is_fully_understood(operand)
     try:
         _leaf(node)
     except _NotUnderstood:
@@ -123,11 +123,11 @@ def _leaf(node: ast.expr) -> Predicate:
             return Leaf(column, "in", tuple(_value(item) for item in items))
         case ast.Call(ast.Attribute(target, "is_null"), []) if (column := _column(target)) is not None:
             return Leaf(column, "is null")
-        case ast.Call(func, [target], [ast.keyword("pattern", pattern)]) if _dotted(func) == "pa.compute.starts_with":
+        case ast.Call(func, [target], [ast.keyword("pattern", pattern)]) if _dotted_name(func) == "pa.compute.starts_with":
             prefix = _value(pattern)
             if (column := _column(target)) is not None and isinstance(prefix, str):
                 return Leaf(column, "starts with", (prefix,))
-        case ast.Call(func, [ast.Constant(bool(value))]) if _dotted(func) == "pa.compute.scalar":
+        case ast.Call(func, [ast.Constant(bool(value))]) if _dotted_name(func) == "pa.compute.scalar":
             return TRUE if value else FALSE
     if (column := _column(node)) is not None:
         return Leaf(column, "=", (True,))
@@ -137,17 +137,17 @@ def _leaf(node: ast.expr) -> Predicate:
 def _column(node: ast.expr) -> str | None:
     """The name in `pa.compute.field('name')`; a path into a struct is no column."""
     match node:
-        case ast.Call(func, [ast.Constant(str(name))], []) if _dotted(func) == "pa.compute.field":
+        case ast.Call(func, [ast.Constant(str(name))], []) if _dotted_name(func) == "pa.compute.field":
             return name
     return None
 
 
-def _dotted(node: ast.expr) -> str:
+def _dotted_name(node: ast.expr) -> str:
     match node:
         case ast.Name(name):
             return name
         case ast.Attribute(target, name):
-            return f"{_dotted(target)}.{name}"
+            return f"{_dotted_name(target)}.{name}"
     return ""
 
 
@@ -162,9 +162,9 @@ def _value(node: ast.expr) -> Any:
             if isinstance(value, (int, float)) and not isinstance(value, bool):
                 return -value
         case ast.Call(ast.Name("to_py_date"), [days]):
-            return _date(_whole(days))
+            return _date(_parse_integer(days))
         case ast.Call(ast.Name("to_py_datetime"), [ticks, ast.Constant(str(unit)), *_zone]) if unit in _UNIT_NS:
-            millis, nanos = divmod(_whole(ticks) * _UNIT_NS[unit], 1_000_000)
+            millis, nanos = divmod(_parse_integer(ticks) * _UNIT_NS[unit], 1_000_000)
             return Instant(millis, nanos)
     raise _NotUnderstood
 
@@ -176,7 +176,7 @@ def _date(days: int) -> date:
         raise _NotUnderstood from None
 
 
-def _whole(node: ast.expr) -> int:
+def _parse_integer(node: ast.expr) -> int:
     value = _value(node)
     if not isinstance(value, int) or isinstance(value, bool) or abs(value) > 2**63:
         raise _NotUnderstood

@@ -10,7 +10,7 @@ from lakekit.data_file.paths import data_file_paths
 from lakekit.data_file.reader import raise_damage
 from lakekit.errors import Corrupt, LakekitError
 from lakekit.format import external_reader
-from lakekit.read.planner import ANYWHERE
+from lakekit.read.planner import NO_FILTER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def named(plans: Callable[[], Sequence[Plan]]) -> Iterator[None]:
+def translate_read_errors(plans: Callable[[], Sequence[Plan]]) -> Iterator[None]:
     """Around a `collect` of ours: an error about a file of some plans, which are made if there is one, becomes lakekit's with the file's path.
 
     Raises `Corrupt`, `FileMissing`, `StorageFailed`; an error about the query stays Polars' own.
@@ -33,7 +33,7 @@ def named(plans: Callable[[], Sequence[Plan]]) -> Iterator[None]:
                 if plan.snapshot is not None:
                     raise with_manifest(plan.handle, plan.snapshot, wrong) from None
         raise
-    except external_reader.FOREIGN as wrong:
+    except external_reader.FOREIGN_FAILURES as wrong:
         external_reader.pass_interrupt(wrong)
         for plan in plans():
             raise_damage(plan.handle, data_file_paths(plan.handle, plan.entries.take(plan.chosen)), wrong)
@@ -41,5 +41,5 @@ def named(plans: Callable[[], Sequence[Plan]]) -> Iterator[None]:
 
 
 def plans_of(source: TableScan) -> Callable[[], Sequence[Plan]]:
-    """The plans of every row of a scan, for `named`."""
-    return lambda: source.plans(ANYWHERE)
+    """The plans of every row of a scan, for `translate_read_errors`."""
+    return lambda: source.plans(NO_FILTER)

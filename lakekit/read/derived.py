@@ -27,12 +27,12 @@ _MARK_BYTES = 400
 
 
 @overload
-def kept(world: Runtime, entries: ManifestEntries, what: Hashable, make: Callable[[], T], *, at_once: Literal[True]) -> T: ...
+def get_or_compute(world: Runtime, entries: ManifestEntries, what: Hashable, make: Callable[[], T], *, at_once: Literal[True]) -> T: ...
 @overload
-def kept(world: Runtime, entries: ManifestEntries, what: Hashable, make: Callable[[], T], *, at_once: bool = False) -> T | None: ...
-def kept(world: Runtime, entries: ManifestEntries, what: Hashable, make: Callable[[], T], *, at_once: bool = False) -> T | None:
+def get_or_compute(world: Runtime, entries: ManifestEntries, what: Hashable, make: Callable[[], T], *, at_once: bool = False) -> T | None: ...
+def get_or_compute(world: Runtime, entries: ManifestEntries, what: Hashable, make: Callable[[], T], *, at_once: bool = False) -> T | None:
     """What `make` made of those entries, or makes now; None the first time. It must be the same every time, and hold no buffer of the entries."""
-    key = (kept, id(entries.table), what)
+    key = (get_or_compute, id(entries.table), what)
     known = world.decoded.get(key)
     if known is not None and known[0]() is not entries.table:
         known = None  # of entries that are gone, and whose number is that of others now
@@ -42,18 +42,18 @@ def kept(world: Runtime, entries: ManifestEntries, what: Hashable, make: Callabl
     if known is not None and known[1]:
         found: T = known[1][0]
     else:
-        keep(world, entries, what, found := make())
+        put_computed(world, entries, what, found := make())
     return found
 
 
-def keep(world: Runtime, entries: ManifestEntries, what: Hashable, found: object) -> None:
+def put_computed(world: Runtime, entries: ManifestEntries, what: Hashable, found: object) -> None:
     """Keeps what was made of those entries, in the place of what was kept so."""
-    world.decoded.put({(kept, id(entries.table), what): (ref(entries.table), (found,))}, _MARK_BYTES + _weight(found))
+    world.decoded.put({(get_or_compute, id(entries.table), what): (ref(entries.table), (found,))}, _MARK_BYTES + _weight(found))
 
 
-def recalled(world: Runtime, entries: ManifestEntries, what: Hashable) -> Any:
+def get_computed(world: Runtime, entries: ManifestEntries, what: Hashable) -> Any:
     """What is kept of those entries; None where nothing is, or is no more."""
-    known = world.decoded.get((kept, id(entries.table), what))
+    known = world.decoded.get((get_or_compute, id(entries.table), what))
     return known[1][0] if known is not None and known[1] and known[0]() is entries.table else None
 
 

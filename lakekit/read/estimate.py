@@ -51,7 +51,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column as statistics say it is: shares of rows, and bounds as `_place` gives them."""
+    """A column as statistics say it is: shares of rows, and bounds as `_to_comparable` gives them."""
 
     type: DataType
     present: float
@@ -60,13 +60,13 @@ class _Column:
     high: float | str | None
 
 
-def of(plan: Plan, fields: Sequence[Field]) -> Estimate:
+def estimate_plan(plan: Plan, fields: Sequence[Field]) -> Estimate:
     """What the columns `fields` of a plan will be. Reads the file of the snapshot's statistics, where it has one."""
     chosen = plan.chosen
     stored, file_bytes = (int(plan.entries.numbers(name)[chosen].sum()) for name in ("row_count", "file_size"))
     found = _statistics(plan)
     said = {} if found is None else {column.column_id: column for column in found.columns.values()}
-    rows = stored if found is None else min(stored, _expected(plan, found, said))
+    rows = stored if found is None else min(stored, _estimate_rows(plan, found, said))
     every = sum(_length(field.type, said.get(field.id)) for field in plan.handle.schema.fields)
     some = sum(_length(field.type, said.get(field.id)) for field in fields)
     # files are compressed: rows are no smaller than their share of them
@@ -78,20 +78,20 @@ def _statistics(plan: Plan) -> Statistics | None:
     if plan.snapshot is None:
         return None
     try:
-        found = statistics.of(plan.handle, plan.snapshot)
+        found = statistics.read_statistics(plan.handle, plan.snapshot)
     except LakekitError:
         return None
     return None if found is None or found.merged_record_count is None else found
 
 
-def _expected(plan: Plan, found: Statistics, said: Mapping[int, ColumnStatistics]) -> int:
+def _estimate_rows(plan: Plan, found: Statistics, said: Mapping[int, ColumnStatistics]) -> int:
     """Rows of the whole table that satisfy the condition; one at least where statistics do not say that there is none."""
-    share = _share(plan.condition.predicate, _columns(plan, found, said).get)
-    rows = (max(0, found.merged_record_count or 0) + _written_since(plan, found)) * share
+    share = _estimate_selectivity(plan.condition.predicate, _columns(plan, found, said).get)
+    rows = (max(0, found.merged_record_count or 0) + _count_rows_since(plan, found)) * share
     return max(1, round(rows)) if rows > 0 else 0
 
 
-def _written_since(plan: Plan, found: Statistics) -> int:
+def _count_rows_since(plan: Plan, found: Statistics) -> int:
     """Rows that the table's files have more than they had then; none where that snapshot is gone."""
     assert plan.snapshot is not None
     try:
@@ -107,14 +107,14 @@ def _columns(plan: Plan, found: Statistics, said: Mapping[int, ColumnStatistics]
     for field in plan.handle.schema.fields:
         if (one := said.get(field.id)) is not None:
             nulls = min(1.0, max(0, one.null_count or 0) / rows)
-            known[field.name] = _Column(field.type, 1 - nulls, one.distinct_count, _bound(one.min, field.type), _bound(one.max, field.type))
+            known[field.name] = _Column(field.type, 1 - nulls, one.distinct_count, _parse_bound(one.min, field.type), _parse_bound(one.max, field.type))
     return known
 
 
 # ---- shares --------------------------------------------------------------------------------------------------------------------------------
 
 
-def _share(predicate: Predicate, known: Callable[[str], _Column | None]) -> float:
+def _estimate_selectivity(predicate: Predicate, known: Callable[[str], _Column | None]) -> float:
     """Which share of the rows satisfies a condition."""
     match predicate:
         case And(parts):
@@ -124,42 +124,42 @@ def _share(predicate: Predicate, known: Callable[[str], _Column | None]) -> floa
                 if isinstance(part, Leaf) and part.op in _RANGES:
                     ranges.setdefault(part.column, []).append(part)
                 else:
-                    share *= _share(part, known)
-            return share * math.prod(_between(known(name), leaves) for name, leaves in ranges.items())
+                    share *= _estimate_selectivity(part, known)
+            return share * math.prod(_range_selectivity(known(name), leaves) for name, leaves in ranges.items())
         case Or(parts):
-            return 1 - math.prod(1 - _share(part, known) for part in parts)
-    return _of_leaf(predicate, known(predicate.column))
+            return 1 - math.prod(1 - _estimate_selectivity(part, known) for part in parts)
+    return _leaf_selectivity(predicate, known(predicate.column))
 
 
-def _of_leaf(leaf: Leaf, column: _Column | None) -> float:
+def _leaf_selectivity(leaf: Leaf, column: _Column | None) -> float:
     """The share of one comparison; all rows of a column of which nothing is known."""
     if column is None:
         return 1.0
     match leaf.op:
         case "=" | "in":
-            return _equal(leaf, column)
+            return _equality_selectivity(leaf, column)
         case "!=" | "not in":
-            return column.present - _equal(leaf, column) if column.distinct else column.present
+            return column.present - _equality_selectivity(leaf, column) if column.distinct else column.present
         case "is null":
             return 1 - column.present
         case "is not null" | "starts with":
             return column.present
-    return _between(column, [leaf])
+    return _range_selectivity(column, [leaf])
 
 
-def _equal(leaf: Leaf, column: _Column) -> float:
+def _equality_selectivity(leaf: Leaf, column: _Column) -> float:
     """The share of rows that are one of some values."""
-    inside = sum(_is_inside(_place(literal(value, column.type)), column) for value in set(leaf.literals))
+    inside = sum(_is_inside(_to_comparable(literal(value, column.type)), column) for value in set(leaf.literals))
     return column.present * min(1.0, inside / column.distinct) if column.distinct else column.present * min(1, inside)
 
 
 def _is_inside(place: float | str | None, column: _Column) -> bool:
     if place is None or column.low is None or column.high is None:
         return True
-    return not _below(place, column.low) and not _below(column.high, place)
+    return not _is_less(place, column.low) and not _is_less(column.high, place)
 
 
-def _between(column: _Column | None, leaves: Sequence[Leaf]) -> float:
+def _range_selectivity(column: _Column | None, leaves: Sequence[Leaf]) -> float:
     """The share of rows within all of some ranges of one column."""
     if column is None:
         return 1.0
@@ -168,14 +168,14 @@ def _between(column: _Column | None, leaves: Sequence[Leaf]) -> float:
         return column.present
     first, last = low, high
     for leaf in leaves:
-        place = _place(literal(leaf.literals[0], column.type))
+        place = _to_comparable(literal(leaf.literals[0], column.type))
         if place is None:
             continue
         if leaf.op in (">", ">="):
-            first = place if _below(first, place) else first
+            first = place if _is_less(first, place) else first
         else:
-            last = place if _below(place, last) else last
-    if _below(last, first):
+            last = place if _is_less(place, last) else last
+    if _is_less(last, first):
         return 0.0
     if isinstance(low, str) or isinstance(high, str) or isinstance(first, str) or isinstance(last, str) or low == high:
         return column.present
@@ -183,13 +183,13 @@ def _between(column: _Column | None, leaves: Sequence[Leaf]) -> float:
     return column.present * min(1.0, max(least, (last - first) / (high - low)))
 
 
-def _below(one: float | str, other: float | str) -> bool:
+def _is_less(one: float | str, other: float | str) -> bool:
     if isinstance(one, str) or isinstance(other, str):
         return isinstance(one, str) and isinstance(other, str) and one < other
     return one < other
 
 
-def _place(value: object) -> float | str | None:
+def _to_comparable(value: object) -> float | str | None:
     """An internal value on the line of its type: texts as they are, all else as numbers."""
     if isinstance(value, Instant):
         return value.millis + value.nanos / 1e6
@@ -199,7 +199,7 @@ def _place(value: object) -> float | str | None:
     return found if math.isfinite(found) else None
 
 
-def _bound(text: str | None, t: DataType) -> float | str | None:
+def _parse_bound(text: str | None, t: DataType) -> float | str | None:
     """A bound of statistics on the line of its type; None where it says nothing there."""
     if text is None or t.root in STRINGS:
         return text

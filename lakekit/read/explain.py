@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from lakekit.draw import cards, html
 from lakekit.draw.humanize import format_size, plural
-from lakekit.predicate import words
+from lakekit.predicate import describe
 from lakekit.read import aggregate_pushdown, estimate, far, lazy
 from lakekit.read.condition import parse_exact
-from lakekit.read.planner import ANYWHERE, Step
+from lakekit.read.planner import NO_FILTER, Step
 from lakekit.read.spelled import pyarrow_text
 from lakekit.read.user_expressions import check_times
 
@@ -57,7 +57,7 @@ class Explain:
 
     @property
     def _title(self) -> str:
-        at = _at(self.snapshot_id) + ("" if self.snapshot_id is None else f" (schema {self.schema_id})")
+        at = _format_snapshot(self.snapshot_id) + ("" if self.snapshot_id is None else f" (schema {self.schema_id})")
         return f"{self.table} {at}" + ("" if self.condition is None else f"     filter  {self.condition}")
 
     @property
@@ -69,7 +69,7 @@ class Explain:
         if self.vector_count:
             found.insert(0, f"deletes  {plural(self.vector_count, 'vector')}, {plural(self.deleted_row_count, 'row')}")
         if self.branches:
-            found.insert(0, "branches " + ", then ".join(f"{name} {_at(snapshot_id)}" for name, snapshot_id in self.branches))
+            found.insert(0, "branches " + ", then ".join(f"{name} {_format_snapshot(snapshot_id)}" for name, snapshot_id in self.branches))
         return found
 
     def __str__(self) -> str:
@@ -89,37 +89,37 @@ def explain(scan: TableScan, expr: pl.Expr | None, aggregates: Sequence[pl.Expr]
         far.check_printable_times(expr, scan.handle.name, "expr")
         check_times(expr, scan.schema(), f"expr={expr} for {scan.handle.name}")
     filters = () if expr is None else lazy.filters_of(expr, scan.schema())
-    said = None if expr is None else _words(expr, filters)
+    said = None if expr is None else _format_filter(expr, filters)
     if aggregates:
-        plans: Sequence[Plan] = aggregate_pushdown.answer(scan, aggregates, expr).plans
-        return _told(scan, plans, [_rows(plan) for plan in plans], said)
-    condition = ANYWHERE if expr is None else lazy.condition_of(filters, scan.handle.schema)[0]
+        plans: Sequence[Plan] = aggregate_pushdown.answer_from_indexes(scan, aggregates, expr).plans
+        return _build_explain(scan, plans, [_rows(plan) for plan in plans], said)
+    condition = NO_FILTER if expr is None else lazy.condition_of(filters, scan.handle.schema)[0]
     plans = scan.plans(condition)
     rows = [_rows(plan) for plan in plans]
-    return _expecting(_told(scan, plans, rows, said), plans, rows, scan)
+    return _add_expected_rows(_build_explain(scan, plans, rows, said), plans, rows, scan)
 
 
-def _expecting(told: Explain, plans: Sequence[Plan], rows: Sequence[Sequence[Step]], scan: TableScan) -> Explain:
+def _add_expected_rows(told: Explain, plans: Sequence[Plan], rows: Sequence[Sequence[Step]], scan: TableScan) -> Explain:
     """The same with the rows that statistics let expect, where every snapshot has some; no more than those that file indexes name."""
     states = [(plan, steps) for plan, steps in zip(plans, rows, strict=True) if plan.snapshot is not None]
-    found = [(estimate.of(plan, scan.fields), steps) for plan, steps in states]
+    found = [(estimate.estimate_plan(plan, scan.fields), steps) for plan, steps in states]
     if not found or any(one.analyzed_snapshot_id is None for one, _ in found):
         return told
     expected = sum(min([one.rows, *(step.after for step in steps)]) for one, steps in found)
     return replace(told, rows_expected=expected, analyzed_snapshot_id=found[0][0].analyzed_snapshot_id)
 
 
-def _words(expr: pl.Expr, filters: Sequence[FilterExpr]) -> str:
+def _format_filter(expr: pl.Expr, filters: Sequence[FilterExpr]) -> str:
     """Return a filter as a person writes it, from its conjuncts as Polars hands them over."""
     said = [parse_exact(pyarrow_text(found)) for found in filters]
     # Polars hands over the last conjunct first
-    parts = [str(found.expr) if one is None else words(one) for one, found in zip(said, filters, strict=True)][::-1]
+    parts = [str(found.expr) if one is None else describe(one) for one, found in zip(said, filters, strict=True)][::-1]
     if len(parts) < 2:
         return parts[0] if parts else str(expr)
     return " & ".join(f"({part})" for part in parts)
 
 
-def _told(scan: TableScan, plans: Sequence[Plan], rows: Sequence[Sequence[Step]], said: str | None) -> Explain:
+def _build_explain(scan: TableScan, plans: Sequence[Plan], rows: Sequence[Sequence[Step]], said: str | None) -> Explain:
     """What the plans of a condition counted, branch after branch, with the `rows` that file indexes name in each."""
     own = next(plan for plan in plans if plan.handle.branch == scan.handle.branch)
     states = [plan for plan in plans if plan.snapshot is not None]
@@ -132,7 +132,9 @@ def _told(scan: TableScan, plans: Sequence[Plan], rows: Sequence[Sequence[Step]]
         schema_id=own.handle.schema.id,
         condition=said,
         steps=tuple(
-            _named(step, plan.handle.branch) if len(plans) > 1 else step for plan, named in zip(plans, rows, strict=True) for step in (*plan.steps, *named)
+            _add_branch_name(step, plan.handle.branch) if len(plans) > 1 else step
+            for plan, named in zip(plans, rows, strict=True)
+            for step in (*plan.steps, *named)
         ),
         files_total=sum(plan.files_total for plan in plans),
         files_read=sum(len(plan.chosen) for plan in plans),
@@ -147,11 +149,11 @@ def _told(scan: TableScan, plans: Sequence[Plan], rows: Sequence[Sequence[Step]]
     )
 
 
-def _at(snapshot_id: int | None) -> str:
+def _format_snapshot(snapshot_id: int | None) -> str:
     return "without snapshot" if snapshot_id is None else f"at snapshot {snapshot_id}"
 
 
-def _named(step: Step, branch: str) -> Step:
+def _add_branch_name(step: Step, branch: str) -> Step:
     return replace(step, what=f"{step.what} of {branch}")
 
 

@@ -14,7 +14,7 @@ import polars as pl
 
 from lakekit.columns import series_field
 from lakekit.errors import ValueOutOfRange
-from lakekit.format.calendar import printable
+from lakekit.format.calendar import is_printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +32,7 @@ def check_printable_times(expr: pl.Expr, table: str, said: str) -> None:
         with suppress(Exception):  # whoever computes it says so; a function of Python raises what it likes
             values = pl.select(part).to_series()
         for one in _times(values):
-            far = one.to_frame("").select((~printable(pl.col(""))).arg_true()).to_series()
+            far = one.to_frame("").select((~is_printable(pl.col(""))).arg_true()).to_series()
             if far.len():
                 count = int(one.to_physical()[int(far[0])])
                 unit = one.dtype.time_unit if isinstance(one.dtype, pl.Datetime) else "days"

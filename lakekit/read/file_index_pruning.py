@@ -16,20 +16,20 @@ from pyroaring import BitMap
 
 from lakekit import world
 from lakekit.codec.binary_columns import binary_buffers, binary_data, nulls_of
-from lakekit.data_file.paths import data_file_path, place_of
+from lakekit.data_file.paths import bucket_id_at, data_file_path
 from lakekit.errors import Corrupt, LakekitError
 from lakekit.file_index import container
 from lakekit.file_index.evaluator import IndexedFile, evaluate as ask
-from lakekit.file_index.together import BatchResult, Containers, forgetful, told
+from lakekit.file_index.together import BatchResult, Containers, evaluate_batch, no_cache
 from lakekit.metadata import schemas
 from lakekit.model.data_file import format_of
 from lakekit.predicate import TRUE, Leaf, columns, literal, restrict
 from lakekit.progress import work
 from lakekit.read import beside, lookup, peek
-from lakekit.read.beside import INSIDE, IndexBatch, again
-from lakekit.read.derived import kept
+from lakekit.read.beside import EMBEDDED_BATCH, IndexBatch, get_or_compute_for_batch
+from lakekit.read.derived import get_or_compute
 from lakekit.read.peek import HEAD_BYTES
-from lakekit.read.pruning import padded
+from lakekit.read.pruning import list_padded
 from lakekit.types import TIMESTAMPS
 
 if TYPE_CHECKING:
@@ -70,73 +70,77 @@ class FileIndexResult(NamedTuple):
         return {**self.hits, **self.later()}
 
 
-_MOST = 2
+_MAJORITY_FACTOR = 2
 """Where so many times as many files have indexes as are asked for, what all of them hold is not worth being kept."""
 _MOST_BLANKS = 16
 """So many blanks at the end of a CHAR are looked for in an index; where there may be more, it is not asked."""
 _REFORM_END_MS = -12_218_428_800_000
 """1582-10-25: ORC gives times from before the reform of the calendar back as others, which are before this one."""
-_NOTHING = FileIndexResult(np.zeros(0, np.int64), {}, dict)
+_EMPTY_RESULT = FileIndexResult(np.zeros(0, np.int64), {}, dict)
 
 
 def evaluate(handle: TableContext, entries: ManifestEntries, alone: NDArray[np.int64], predicate: Predicate) -> FileIndexResult:
     """What the indexes of the files `alone` say of a condition. Raises `Corrupt`, `FileMissing`."""
     if predicate == TRUE or not handle.options.file_index_read_enabled or not len(alone):
-        return _NOTHING
+        return _EMPTY_RESULT
     indexes = _indexes(handle.world, entries)
-    inside, outside = _chosen(indexes.inside, alone, len(entries)), _chosen(indexes.outside, alone, len(entries))
-    written = _written(handle, entries, indexes.schemas, predicate)
+    inside, outside = _select_members(indexes.inside, alone, len(entries)), _select_members(indexes.outside, alone, len(entries))
+    written = _predicates_by_schema(handle, entries, indexes.schemas, predicate)
     if not written or not len(inside) + len(outside):
-        return _NOTHING
-    of_all = _is_most(indexes, len(inside) + len(outside))
-    peeked = _peeked(handle, entries, indexes, outside, written)
+        return _EMPTY_RESULT
+    of_all = _is_majority(indexes, len(inside) + len(outside))
+    peeked = _rule_out_by_peek(handle, entries, indexes, outside, written)
     if len(peeked):
         outside, of_all = np.setdiff1d(outside, peeked, assume_unique=True), False
     asking = _IndexQuery(handle, entries, indexes, written, of_all)
     with work(handle.world, "planning", "file indexes", len(inside) + len(outside)) as under_way:
-        lots = _lots(handle, entries, indexes, (inside, outside), of_all=of_all)
-        told_by = [(lot, at, _together(asking, lot, at)) for lot in lots for at in (_chosen(lot.places, alone, len(entries)),)]
+        lots = _load_index_batches(handle, entries, indexes, (inside, outside), of_all=of_all)
+        told_by = [(lot, at, _evaluate_batch(asking, lot, at)) for lot in lots for at in (_select_members(lot.places, alone, len(entries)),)]
         open_yet = [(lot, at[~(one.dead | one.sure | one.mute)]) for lot, at, one in told_by]
         under_way.advance(sum(len(at) for _, at, _ in told_by) - sum(len(at) for _, at in open_yet))
-        found = _each(asking, open_yet, under_way.advance)
-        found |= _one_by_one(asking, _beyond(asking, outside, lots), under_way.advance)
+        found = _evaluate_each(asking, open_yet, under_way.advance)
+        found |= _evaluate_one_by_one(asking, _find_unbatched(asking, outside, lots), under_way.advance)
     also = [at for at, hit in found.items() if hit is False]
     gone = [at[one.dead] for _, at, one in told_by] + ([np.array(also, np.int64)] if also else []) + ([peeked] if len(peeked) else [])
     sure = [(lot, at[one.sure]) for lot, at, one in told_by if one.sure.any()]
     if of_all and isinstance(predicate, Leaf) and predicate.op in ("=", "in"):
         _remember(asking, lots, predicate)
     return FileIndexResult(
-        np.concatenate([_NOTHING.gone, *gone]) if len(gone) != 1 else gone[0], _positions(found), partial(_later, asking, sure) if sure else dict
+        np.concatenate([_EMPTY_RESULT.gone, *gone]) if len(gone) != 1 else gone[0],
+        _positions(found),
+        partial(_evaluate_deferred, asking, sure) if sure else dict,
     )
 
 
-def _peeked(handle: TableContext, entries: ManifestEntries, indexes: _Indexes, outside: NDArray[np.int64], written: Mapping[int, Written]) -> NDArray[np.int64]:
+def _rule_out_by_peek(
+    handle: TableContext, entries: ManifestEntries, indexes: _Indexes, outside: NDArray[np.int64], written: Mapping[int, SchemaPredicate]
+) -> NDArray[np.int64]:
     """Those whose indexes beside them rule them out by a few bytes, where nobody asked them before."""
     if not len(outside) or not beside.is_first_time(handle, entries, outside):
-        return _NOTHING.gone
+        return _EMPTY_RESULT.gone
     at, paths = beside.index_paths(handle, entries, outside)
     said = {number: (condition, one.types) for number, (one, condition) in written.items()}
-    gone = peek.ruled_out(handle, paths, [said.get(number) for number in indexes.schema_ids[at].tolist()])  # scalar: one a file
+    gone = peek.rule_out_files(handle, paths, [said.get(number) for number in indexes.schema_ids[at].tolist()])  # scalar: one a file
     return at[np.array(gone, bool)]
 
 
-def _beyond(asking: _IndexQuery, outside: NDArray[np.int64], lots: Sequence[IndexBatch]) -> NDArray[np.int64]:
+def _find_unbatched(asking: _IndexQuery, outside: NDArray[np.int64], lots: Sequence[IndexBatch]) -> NDArray[np.int64]:
     """The indexes beside files that no lot holds."""
-    held = [lot.places for lot in lots if lot.number != INSIDE]
+    held = [lot.places for lot in lots if lot.number != EMBEDDED_BATCH]
     if sum(map(len, held)) == len(asking.indexes.outside if asking.of_all else outside):  # mostly there is room for all
-        return _NOTHING.gone
-    return np.setdiff1d(outside, np.concatenate([_NOTHING.gone, *held]), assume_unique=True)
+        return _EMPTY_RESULT.gone
+    return np.setdiff1d(outside, np.concatenate([_EMPTY_RESULT.gone, *held]), assume_unique=True)
 
 
 def _positions(found: Mapping[int, Hit]) -> dict[int, BitMap]:
     return {at: hit for at, hit in found.items() if not isinstance(hit, bool)}
 
 
-def _later(asking: _IndexQuery, sure: list[tuple[IndexBatch, NDArray[np.int64]]]) -> dict[int, BitMap]:
-    return _positions(_each(asking, sure, lambda: None))
+def _evaluate_deferred(asking: _IndexQuery, sure: list[tuple[IndexBatch, NDArray[np.int64]]]) -> dict[int, BitMap]:
+    return _positions(_evaluate_each(asking, sure, lambda: None))
 
 
-Written = tuple["TableSchema", "Predicate"]
+SchemaPredicate = tuple["TableSchema", "Predicate"]
 """The schema that a file was written with, and the condition in its names."""
 
 
@@ -146,14 +150,17 @@ class _IndexQuery(NamedTuple):
     handle: TableContext
     entries: ManifestEntries
     indexes: _Indexes
-    written: Mapping[int, Written]
+    written: Mapping[int, SchemaPredicate]
     of_all: bool
 
 
-def _written(handle: TableContext, entries: ManifestEntries, schema_ids: Iterable[int], predicate: Predicate) -> dict[int, Written]:
+def _predicates_by_schema(handle: TableContext, entries: ManifestEntries, schema_ids: Iterable[int], predicate: Predicate) -> dict[int, SchemaPredicate]:
     """By the id of a schema; those are left out whose files can say nothing."""
     every = {number: schemas.schema_of_file(handle, number) for number in schema_ids}
-    asked = {number: (one, _padded(one, as_written(handle.schema, one, as_read(handle.schema, entries, predicate)))) for number, one in every.items()}
+    asked = {
+        number: (one, _pad_char_literals(one, rename_to_schema(handle.schema, one, relax_lossy_times(handle.schema, entries, predicate))))
+        for number, one in every.items()
+    }
     return {number: (one, condition) for number, (one, condition) in asked.items() if condition != TRUE}
 
 
@@ -173,10 +180,10 @@ class _Indexes(NamedTuple):
 
 
 def _indexes(known: Runtime, entries: ManifestEntries) -> _Indexes:
-    return kept(known, entries, "indexes", partial(_where, entries)) or _where(entries)
+    return get_or_compute(known, entries, "indexes", partial(_locate_indexes, entries)) or _locate_indexes(entries)
 
 
-def _where(entries: ManifestEntries) -> _Indexes:
+def _locate_indexes(entries: ManifestEntries) -> _Indexes:
     embedded = entries.column("embedded_index")  # of all entries: taking some of them copies their indexes
     is_inside = ~nulls_of(embedded)
     extra = pc.fill_null(pc.greater(pc.list_value_length(entries.column("extra_files")), 0), False).to_numpy(zero_copy_only=False)
@@ -187,28 +194,28 @@ def _where(entries: ManifestEntries) -> _Indexes:
     return _Indexes(inside, outside, starts[inside], (starts + lengths)[inside], written, ids, counts)
 
 
-def lots(handle: TableContext, entries: ManifestEntries, places: NDArray[np.int64]) -> list[IndexBatch]:
+def load_index_batches(handle: TableContext, entries: ManifestEntries, places: NDArray[np.int64]) -> list[IndexBatch]:
     """The indexes of the files at some places, as far as they are in memory, or fit into it: what is asked again is read once. Raises `FileMissing`."""
     indexes = _indexes(handle.world, entries)
-    inside, outside = _chosen(indexes.inside, places, len(entries)), _chosen(indexes.outside, places, len(entries))
-    return _lots(handle, entries, indexes, (inside, outside), of_all=_is_most(indexes, len(inside) + len(outside)))
+    inside, outside = _select_members(indexes.inside, places, len(entries)), _select_members(indexes.outside, places, len(entries))
+    return _load_index_batches(handle, entries, indexes, (inside, outside), of_all=_is_majority(indexes, len(inside) + len(outside)))
 
 
-def _is_most(indexes: _Indexes, count: int) -> bool:
+def _is_majority(indexes: _Indexes, count: int) -> bool:
     """Whether so many are most of those that there are."""
-    return _MOST * count >= len(indexes.inside) + len(indexes.outside)
+    return _MAJORITY_FACTOR * count >= len(indexes.inside) + len(indexes.outside)
 
 
-def _lots(
+def _load_index_batches(
     handle: TableContext, entries: ManifestEntries, indexes: _Indexes, asked: tuple[NDArray[np.int64], NDArray[np.int64]], *, of_all: bool
 ) -> list[IndexBatch]:
     """The indexes that are asked for, and where most of all are, the others too: what lies in entries is copied by none of it."""
     inside, outside = asked
-    lots = [IndexBatch(INSIDE, indexes.inside, binary_data(entries.column("embedded_index")), indexes.begins, indexes.ends)] if len(inside) else []
-    return lots + (beside.held(handle, entries, indexes.outside if of_all else outside, every=of_all) if len(outside) else [])
+    lots = [IndexBatch(EMBEDDED_BATCH, indexes.inside, binary_data(entries.column("embedded_index")), indexes.begins, indexes.ends)] if len(inside) else []
+    return lots + (beside.load_batches(handle, entries, indexes.outside if of_all else outside, every=of_all) if len(outside) else [])
 
 
-def _chosen(places: NDArray[np.int64], alone: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+def _select_members(places: NDArray[np.int64], alone: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     """The places that are among `alone`."""
     if len(alone) == count:
         return places
@@ -217,24 +224,24 @@ def _chosen(places: NDArray[np.int64], alone: NDArray[np.int64], count: int) -> 
     return places[mask[places]]
 
 
-def _together(asking: _IndexQuery, lot: IndexBatch, wanted: NDArray[np.int64]) -> BatchResult:
+def _evaluate_batch(asking: _IndexQuery, lot: IndexBatch, wanted: NDArray[np.int64]) -> BatchResult:
     """What indexes say that are looked at together: which of the wanted places have no row, which have some for sure, and of which no more is known."""
     asked = lot.places if asking.of_all else wanted
-    parts = [(mine, _of_schema(asking, lot, number, some)) for number, mine, some in _by_schema(asking, lot, asked)]
-    every = _joined(parts, len(asked))
+    parts = [(mine, _evaluate_schema_batch(asking, lot, number, some)) for number, mine, some in _by_schema(asking, lot, asked)]
+    every = _merge_batch_results(parts, len(asked))
     if len(wanted) == len(asked):
         return every
     at = np.searchsorted(asked, wanted)
     return BatchResult(every.dead[at], every.sure[at], every.mute[at])
 
 
-def _of_schema(asking: _IndexQuery, lot: IndexBatch, schema_id: int, some: Containers) -> BatchResult:
+def _evaluate_schema_batch(asking: _IndexQuery, lot: IndexBatch, schema_id: int, some: Containers) -> BatchResult:
     schema, condition = asking.written[schema_id]
-    memory = partial(again, asking.handle, asking.entries, lot, schema_id) if asking.of_all else forgetful
-    return told(some, condition, schema.types, memory)
+    memory = partial(get_or_compute_for_batch, asking.handle, asking.entries, lot, schema_id) if asking.of_all else no_cache
+    return evaluate_batch(some, condition, schema.types, memory)
 
 
-def _joined(parts: Sequence[tuple[NDArray[np.int64], BatchResult]], count: int) -> BatchResult:
+def _merge_batch_results(parts: Sequence[tuple[NDArray[np.int64], BatchResult]], count: int) -> BatchResult:
     """What was told of each part of `count` files, as one."""
     if len(parts) == 1 and len(parts[0][0]) == count:  # mostly all are of one schema
         return parts[0][1]
@@ -257,20 +264,20 @@ def _by_schema(asking: _IndexQuery, lot: IndexBatch, asked: NDArray[np.int64]) -
             yield number, mine, Containers(lot.data, begins[mine], ends[mine], counts[mine])
 
 
-def _each(asking: _IndexQuery, wanted: Iterable[tuple[IndexBatch, NDArray[np.int64]]], after: Callable[[], object]) -> dict[int, Hit]:
+def _evaluate_each(asking: _IndexQuery, wanted: Iterable[tuple[IndexBatch, NDArray[np.int64]]], after: Callable[[], object]) -> dict[int, Hit]:
     """What the indexes at some places of lots say, asked one by one. Raises `Corrupt`, `FileMissing`."""
     found: dict[int, Hit] = {}
     for lot, places in wanted:
         for number, mine, some in _by_schema(asking, lot, places) if len(places) else ():
             schema, condition = asking.written[number]
-            heard = _left(some, places[mine], condition, schema.types)
-            found |= heard | _one_by_one(asking, np.setdiff1d(places[mine], list(heard)), after)
+            heard = _evaluate_in_memory(some, places[mine], condition, schema.types)
+            found |= heard | _evaluate_one_by_one(asking, np.setdiff1d(places[mine], list(heard)), after)
             for _ in heard:
                 after()
     return found
 
 
-def _one_by_one(asking: _IndexQuery, places: NDArray[np.int64], after: Callable[[], object]) -> dict[int, Hit]:
+def _evaluate_one_by_one(asking: _IndexQuery, places: NDArray[np.int64], after: Callable[[], object]) -> dict[int, Hit]:
     """What indexes say that are read for it. Raises `Corrupt`, `FileMissing`."""
     if not len(places):
         return {}
@@ -280,7 +287,7 @@ def _one_by_one(asking: _IndexQuery, places: NDArray[np.int64], after: Callable[
 
     def one(at: int) -> Hit:
         file = entries.file(at)
-        return _ask(handle, data_file_path(handle, *place_of(entries, at), file), file, *asking.written[file.schema_id])
+        return _ask(handle, data_file_path(handle, *bucket_id_at(entries, at), file), file, *asking.written[file.schema_id])
 
     return dict(zip(left, world.map_io(one, left, is_remote=handle.storage.is_remote, after=lambda _: after()), strict=True))
 
@@ -292,25 +299,25 @@ def _remember(asking: _IndexQuery, lots: Sequence[IndexBatch], leaf: Leaf) -> No
         lookup.remember(handle, entries, leaf.column, lots, asking.indexes.row_counts)
 
 
-def _left(many: Containers, names: NDArray[np.int64], condition: Predicate, types: Mapping[str, DataType]) -> dict[int, Hit]:
+def _evaluate_in_memory(many: Containers, names: NDArray[np.int64], condition: Predicate, types: Mapping[str, DataType]) -> dict[int, Hit]:
     """What indexes say, each under its name; of damaged ones nothing, so that they are asked again by whoever knows their paths."""
     view = many.data.data  # they are looked at in a few places: none is copied
     found: dict[int, Hit] = {}
     columns = [column.tolist() for column in (names, many.begins, many.ends, many.row_counts)]  # scalar: one a file
     for at, begin, end, count in zip(*columns, strict=True):  # scalar: one a file
         with suppress(LakekitError):
-            found[at] = _hit(ask(view[begin:end], condition, types, count))
+            found[at] = _normalize_hit(ask(view[begin:end], condition, types, count))
     return found
 
 
-def _hit(found: Hit) -> Hit:
+def _normalize_hit(found: Hit) -> Hit:
     return False if isinstance(found, BitMap) and not found else found
 
 
-def indexed(known: Runtime, entries: ManifestEntries, alone: NDArray[np.int64]) -> NDArray[np.int64]:
+def select_indexed(known: Runtime, entries: ManifestEntries, alone: NDArray[np.int64]) -> NDArray[np.int64]:
     """Those files that bring an index."""
     indexes = _indexes(known, entries)
-    return _chosen(np.union1d(indexes.inside, indexes.outside), alone, len(entries))
+    return _select_members(np.union1d(indexes.inside, indexes.outside), alone, len(entries))
 
 
 def _ask(handle: TableContext, data_path: str, file: DataFileMeta, written: TableSchema, asked: Predicate) -> Hit:
@@ -318,12 +325,12 @@ def _ask(handle: TableContext, data_path: str, file: DataFileMeta, written: Tabl
     if found is None:
         return True
     try:
-        return _hit(ask(found[1], asked, written.types, file.row_count, path=found[0]))
+        return _normalize_hit(ask(found[1], asked, written.types, file.row_count, path=found[0]))
     except Corrupt as damaged:
-        raise beside.advised(damaged) from None
+        raise beside.add_advice(damaged) from None
 
 
-def opened(handle: TableContext, data_path: str, file: DataFileMeta, written: TableSchema) -> IndexedFile | None:
+def open_indexes(handle: TableContext, data_path: str, file: DataFileMeta, written: TableSchema) -> IndexedFile | None:
     """The indexes of a file that the schema `written` is of, to be asked for more; None where it has none. Raises `Corrupt`, `FileMissing`."""
     found = _container(handle, data_path, file)
     return None if found is None else IndexedFile(found[1], written.types, file.row_count, found[0])
@@ -342,7 +349,7 @@ def contents(handle: TableContext, data_path: str, file: DataFileMeta) -> Mappin
             head = beside.read(handle, path)
         return container.contents(head, path=path)
     except Corrupt as damaged:
-        raise beside.advised(damaged) from None
+        raise beside.add_advice(damaged) from None
 
 
 def _container(handle: TableContext, data_path: str, file: DataFileMeta) -> tuple[str, bytes] | None:
@@ -355,21 +362,21 @@ def _container(handle: TableContext, data_path: str, file: DataFileMeta) -> tupl
     return path, beside.read(handle, path)
 
 
-def as_written(schema: TableSchema, written: TableSchema, predicate: Predicate) -> Predicate:
+def rename_to_schema(schema: TableSchema, written: TableSchema, predicate: Predicate) -> Predicate:
     """The predicate in the names of an older schema; columns that it lacks, or held with another type, say nothing."""
     if schema.id == written.id:
         return predicate
-    then = names_then(schema, written)
+    then = map_column_names(schema, written)
     return restrict(predicate, lambda leaf: Leaf(then[leaf.column], leaf.op, leaf.literals) if leaf.column in then else TRUE)
 
 
-def _padded(written: TableSchema, predicate: Predicate) -> Predicate:
+def _pad_char_literals(written: TableSchema, predicate: Predicate) -> Predicate:
     """The predicate for files whose CHAR values may have had blanks at their ends when they were indexed: rows of ORC files come without them."""
     lengths = {field.name: field.type.length or 1 for field in written.fields if field.type.root == "CHAR"}
     return restrict(predicate, lambda leaf: _with_blanks(leaf, lengths[leaf.column]) if leaf.column in lengths else leaf) if lengths else predicate
 
 
-def as_read(schema: TableSchema, entries: ManifestEntries, predicate: Predicate) -> Predicate:
+def relax_lossy_times(schema: TableSchema, entries: ManifestEntries, predicate: Predicate) -> Predicate:
     """The predicate for indexes and statistics of the files, which know times as the reference was given them: its ORC gives some of them back as others."""
     times = {field.name: field.type for field in schema.fields if field.type.root in TIMESTAMPS}
     if not any(name in times for name in columns(predicate)):
@@ -394,10 +401,10 @@ def _with_blanks(leaf: Leaf, length: int) -> Predicate:
         return TRUE if leaf.op in ("!=", "not in", "<", "<=") else leaf
     if any(not isinstance(text, str) or length - len(text) > _MOST_BLANKS for text in leaf.literals):
         return TRUE
-    return Leaf(leaf.column, "in", tuple(one for text in leaf.literals for one in padded(text, length)))
+    return Leaf(leaf.column, "in", tuple(one for text in leaf.literals for one in list_padded(text, length)))
 
 
-def names_then(schema: TableSchema, written: TableSchema) -> dict[str, str]:
+def map_column_names(schema: TableSchema, written: TableSchema) -> dict[str, str]:
     """What the columns of a schema are called in another one; those are left out that it lacks, or holds with another type."""
     by_id = {field.id: field for field in written.fields}
     pairs = ((field, by_id.get(field.id)) for field in schema.fields)

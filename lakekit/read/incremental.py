@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pyarrow.compute as pc
 
-from lakekit.data_file.entry_damage import manifest_named
+from lakekit.data_file.entry_damage import add_manifest_path
 from lakekit.errors import InvalidOption, SnapshotNotFound
 from lakekit.format.polars_types import polars_schema
 from lakekit.metadata import manifest_reader, schemas, snapshots, tags
@@ -72,11 +72,11 @@ class IncrementalScan:
         return ResolvedSource(f"{start}-{end}@{handle.schema.time_millis}", self._frame, handle.schema)
 
     def _frame(self, condition: ScanFilter, limit: int | None) -> pl.LazyFrame:  # noqa: ARG002 - every row of a change may be a delete
-        with manifest_named(self.handle, lambda: snapshots.read(self.handle, self._ends()[1])):
+        with add_manifest_path(self.handle, lambda: snapshots.read(self.handle, self._ends()[1])):
             plans = self.plans(condition)
             if not plans:
                 return pl.LazyFrame(schema=self.schema())
-            return lazy_frames.changed(self._rows(plans), self.kind_column, self.fields, self._system)
+            return lazy_frames.select_changes(self._rows(plans), self.kind_column, self.fields, self._system)
 
     def plans(self, condition: ScanFilter) -> tuple[Plan, ...]:
         """The plans of a condition: of files whose rows are told as they lie, those of a fallback branch last; for "diff" of what only one state has.
@@ -101,7 +101,7 @@ class IncrementalScan:
         other = None if self.newest_only else table_scan.fallback_of(self.handle)
         if other is None:
             return ()
-        theirs = replace(self, handle=table_scan.paired(self.handle, other))
+        theirs = replace(self, handle=table_scan.align_fallback_branch(self.handle, other))
         known = snapshots.ids(other)
         if not known:
             return ()
@@ -118,14 +118,14 @@ class IncrementalScan:
 
     def _rows(self, plans: Sequence[Plan]) -> pl.LazyFrame:
         if self.mode != "diff":
-            return pl.concat([lazy_frames.unmerged(one, self.fields, self._system) for one in plans])
+            return pl.concat([lazy_frames.scan_raw_rows(one, self.fields, self._system) for one in plans])
         if len(plans) == 1:
-            return lazy_frames.merged(plans, self.fields, system=self._system)
+            return lazy_frames.scan_merged(plans, self.fields, system=self._system)
         return lazy_frames.difference(plans[0], plans[1], self.fields, self._system, keeps_deletes=self.kind_column is not None)
 
     @property
     def _system(self) -> Sequence[str]:
-        return lazy_frames.NUMBERED if self.numbered else lazy_frames.KINDS
+        return lazy_frames.KIND_AND_SEQUENCE if self.numbered else lazy_frames.KINDS
 
     def _ends(self) -> tuple[int, int]:
         """The snapshot ids between which changes lie; equal where there are none."""
@@ -175,7 +175,7 @@ class IncrementalScan:
         for number in range(start + 1, end + 1):
             snapshot = snapshots.find_change(self.handle, number)
             if snapshot is None:
-                raise snapshots.missing(self.handle, number)
+                raise snapshots.snapshot_not_found(self.handle, number)
             wanted = snapshot.changelog_manifest_list is not None and snapshot.commit_kind != "OVERWRITE" if changelog else snapshot.commit_kind == "APPEND"
             if wanted:
                 listed = manifest_reader.manifest_files(self.handle, snapshot, "changelog" if changelog else "delta")
@@ -241,13 +241,13 @@ def changes(handle: TableContext, since: int | str | datetime, until: int | str 
     if kind_column is not None and handle.schema.has(kind_column):
         msg = f"{handle.name} has a column {kind_column!r} of its own; name the kinds otherwise with kind_column="
         raise InvalidOption(msg, key="kind_column", value=kind_column)
-    _forwards(handle, since, until)
+    _check_time_order(handle, since, until)
     found = IncrementalScan(handle=replace(handle), fields=handle.schema.fields, since=since, until=until, mode=mode, kind_column=kind_column)
     found.now()
     return found
 
 
-def _forwards(handle: TableContext, since: int | str | datetime, until: int | str | datetime | None) -> None:
+def _check_time_order(handle: TableContext, since: int | str | datetime, until: int | str | datetime | None) -> None:
     """Raises `InvalidOption` for two times of which the later one comes first, though both may mean one snapshot."""
     ends = [end for end in (since, until) if isinstance(end, (str, datetime)) and not time_travel.names_a_snapshot(handle, end)]
     if len(ends) == 2 and time_travel.time_ms(handle, ends[1]) < time_travel.time_ms(handle, ends[0]):
@@ -255,7 +255,7 @@ def _forwards(handle: TableContext, since: int | str | datetime, until: int | st
         raise InvalidOption(msg, key="until", value=str(until))
 
 
-def between(handle: TableContext, *, kind_column: str | None) -> IncrementalScan:
+def changes_from_options(handle: TableContext, *, kind_column: str | None) -> IncrementalScan:
     """The changes that a table's options mean where `time_travel.means_changes` (ENGINE 6.3).
 
     Two tags mean the difference of their states, unless `incremental-between-tag-to-snapshot` says otherwise; `incremental-to-auto-tag` the difference
@@ -263,17 +263,17 @@ def between(handle: TableContext, *, kind_column: str | None) -> IncrementalScan
     """
     options = handle.options
     mode = options.incremental_between_scan_mode
-    _alone(handle)
+    _check_exclusive_options(handle)
     if options.scan_mode == LATEST_DELTA:
         return replace(changes(handle, 0, None, mode="delta", kind_column=kind_column), newest_only=True)
     if (label := options.incremental_to_auto_tag) is not None:
-        before = auto_tags.previous(handle, label)
+        before = auto_tags.find_previous_tag(handle, label)
         ends = (label, label) if before is None else (before, label)
         return changes(handle, *ends, mode="diff", kind_column=kind_column)
     if (text := options.incremental_between) is None:
-        first, last = (_moment(end) for end in _pair("incremental-between-timestamp", options.incremental_between_timestamp or ""))
+        first, last = (_parse_time(end) for end in _parse_pair("incremental-between-timestamp", options.incremental_between_timestamp or ""))
         return changes(handle, first, last, mode=mode, kind_column=kind_column)
-    ends = _pair("incremental-between", text)
+    ends = _parse_pair("incremental-between", text)
     tagged = [tags.find(handle, end) is not None for end in ends]
     numbers = [time_travel.digits(end) for end in ends]
     if not all(tagged) and None in numbers:
@@ -286,11 +286,11 @@ def between(handle: TableContext, *, kind_column: str | None) -> IncrementalScan
     return changes(handle, numbers[0] or 0, numbers[1] or 0, mode=mode, kind_column=kind_column)
 
 
-def _alone(handle: TableContext) -> None:
+def _check_exclusive_options(handle: TableContext) -> None:
     """Raises `InvalidOption` unless exactly one option says which changes are meant, and none which state."""
     given = handle.all_options
     named = [key for key in (*time_travel.POSITIONS, "scan.version", time_travel.FILES_SINCE) if given.get(key) is not None]
-    ranges = [key for key in time_travel.BETWEEN if given.get(key) is not None]
+    ranges = [key for key in time_travel.INCREMENTAL_KEYS if given.get(key) is not None]
     mode = handle.options.scan_mode
     if mode == LATEST_DELTA and (also := [*named, *ranges]):
         msg = f"scan.mode 'latest-delta' means the newest snapshot alone and {also[0]} something else: set one of them"
@@ -305,11 +305,11 @@ def _alone(handle: TableContext) -> None:
         msg = f"scan.mode {mode!r} reads a state and {ranges[0]} names a range: set one of them"
         raise InvalidOption(msg, key=ranges[0], value=given[ranges[0]])
     if mode == "incremental" and not ranges:
-        msg = f"scan.mode 'incremental' needs one of {', '.join(time_travel.BETWEEN)}"
+        msg = f"scan.mode 'incremental' needs one of {', '.join(time_travel.INCREMENTAL_KEYS)}"
         raise InvalidOption(msg, key="scan.mode", value=mode)
 
 
-def _pair(key: str, text: str) -> tuple[str, str]:
+def _parse_pair(key: str, text: str) -> tuple[str, str]:
     ends = [end.strip() for end in text.split(",")]
     if len(ends) != 2 or not all(ends):
         msg = f"{key} is two ends with a comma between them, not {text!r}"
@@ -317,7 +317,7 @@ def _pair(key: str, text: str) -> tuple[str, str]:
     return ends[0], ends[1]
 
 
-def _moment(text: str) -> datetime | str:
+def _parse_time(text: str) -> datetime | str:
     """A time given in milliseconds, or as a date and time."""
     if not (text.isascii() and text.removeprefix("-").isdecimal()):
         return text

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from lakekit.model.table_schema import TableSchema
     from lakekit.types import Field
 
-_REMEMBERED = 64
+_MAX_CACHED_PLANS = 64
 """Plans kept by a scan: a self join or `collect_all` asks the same question many times."""
-_TOLD_OTHERWISE = ("CHAR", "FLOAT", "DOUBLE", *TIMESTAMPS)
+_INEXACT_ROOTS = ("CHAR", "FLOAT", "DOUBLE", *TIMESTAMPS)
 """Types of which a manifest may hold other values than the rows come with: blanks at the end, zeros of another sign, other units."""
 
 
@@ -98,15 +98,15 @@ class PaimonScan(LazyFrameResolver):
             above, used = [*(found.expr for at, found in enumerate(filters) if at not in applied), *above], list(range(len(filters)))
         if self.shared:
             key = f"{version}#{next(self.times)}"
-            return _filtered_above(frame(condition, limit), above, self.schema()), ResolvedLazyFrameProps(version_key=key, applied_filters=applied)
+            return _apply_filters(frame(condition, limit), above, self.schema()), ResolvedLazyFrameProps(version_key=key, applied_filters=applied)
         props = ResolvedLazyFrameProps(version_key=version, applied_filters=applied)
         if version == existing_resolved_version_key:
             return None, props
         question = (version, _text(filters, used), limit)
         planned = self.plans.get(question)
         if planned is None:
-            planned = _filtered_above(frame(condition, limit), above, self.schema())
-            if len(self.plans) >= _REMEMBERED:
+            planned = _apply_filters(frame(condition, limit), above, self.schema())
+            if len(self.plans) >= _MAX_CACHED_PLANS:
                 self.plans.clear()
             self.plans[question] = planned  # not read again: another thread may clear them
         return planned, props
@@ -129,7 +129,7 @@ class _FilterProbe(LazyFrameResolver):
         return pl.LazyFrame(schema=self.columns), ResolvedLazyFrameProps(version_key="", applied_filters=list(range(len(self.filters))))
 
 
-def lazy(source: ScanSource, *, shared: bool = False) -> pl.LazyFrame:
+def scan_lazily(source: ScanSource, *, shared: bool = False) -> pl.LazyFrame:
     """The LazyFrame of a source. It pickles; every `collect()` asks for the version again. Raises `Unsupported` for a column of a type that is refused.
 
     `shared`: it is given to many who ask, each for the state as it is by then.
@@ -181,9 +181,9 @@ def filter_of_sql(text: str, schema: Mapping[str, pl.DataType]) -> pl.Expr | Non
     return reduce(and_, [found.expr for found in asked.filters])
 
 
-def filtered(frame: pl.LazyFrame, expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> pl.LazyFrame:
+def filter_rows(frame: pl.LazyFrame, expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> pl.LazyFrame:
     """Return the rows that satisfy a condition on columns of a schema: what of it calculates is hidden from bounds of row groups."""
-    return _filtered_above(frame, _separate(expr, schema), schema)
+    return _apply_filters(frame, _split_condition(expr, schema), schema)
 
 
 def shield(frame: pl.LazyFrame, conditions: Iterable[pl.Expr], schema: Mapping[str, pl.DataType]) -> pl.LazyFrame:
@@ -194,14 +194,14 @@ def shield(frame: pl.LazyFrame, conditions: Iterable[pl.Expr], schema: Mapping[s
     """
     if not any(row_groups.may_fail(one, schema) for one in conditions):
         return frame
-    return frame.map_batches(_same, predicate_pushdown=False, slice_pushdown=False, streamable=True)
+    return frame.map_batches(_pass_through, predicate_pushdown=False, slice_pushdown=False, streamable=True)
 
 
-def _same(rows: pl.DataFrame) -> pl.DataFrame:
+def _pass_through(rows: pl.DataFrame) -> pl.DataFrame:
     return rows
 
 
-def _filtered_above(frame: pl.LazyFrame, conditions: Sequence[pl.Expr], schema: Mapping[str, pl.DataType]) -> pl.LazyFrame:
+def _apply_filters(frame: pl.LazyFrame, conditions: Sequence[pl.Expr], schema: Mapping[str, pl.DataType]) -> pl.LazyFrame:
     """The rows that satisfy all conditions; those that may fail are applied last, above all sources."""
     safe, others = list[pl.Expr](), list[pl.Expr]()
     for one in conditions:
@@ -210,7 +210,7 @@ def _filtered_above(frame: pl.LazyFrame, conditions: Sequence[pl.Expr], schema: 
     return shield(below, others, schema).filter(*others) if others else below
 
 
-def _separate(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> list[pl.Expr]:
+def _split_condition(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> list[pl.Expr]:
     """Conditions that together say what one says: of its conjuncts those that calculate are hidden from bounds of row groups, all others are as they were."""
     if row_groups.is_plain(expr):
         return [expr]
@@ -228,7 +228,7 @@ def condition_of(filters: Sequence[FilterExpr], schema: TableSchema) -> tuple[Sc
     for at, found in enumerate(filters):
         said = pyarrow_text(found)
         used = set(found.expr.meta.root_names()) if partition_keys or keys else set[str]()
-        if used and used <= partition_keys and (said is not None or _decides(found.expr, schema.fields_of(used))):
+        if used and used <= partition_keys and (said is not None or _is_decided_by_partition(found.expr, schema.fields_of(used))):
             on_partition.append(found.expr)
             decided.append(at)
         elif used and used <= keys and said is not None:
@@ -237,13 +237,13 @@ def condition_of(filters: Sequence[FilterExpr], schema: TableSchema) -> tuple[Sc
     return ScanFilter(conjunction(predicates), tuple(on_partition), tuple(on_key)), decided
 
 
-def _decides(expr: pl.Expr, fields: Sequence[Field]) -> bool:
+def _is_decided_by_partition(expr: pl.Expr, fields: Sequence[Field]) -> bool:
     """Whether each value is made of its own row alone, by partition columns with the same values in the manifest and in the rows."""
     try:
         is_alone = expr.meta.is_row_separable()
     except pl.exceptions.PolarsError:
         return False  # Polars cannot tell without the columns: a Python function, `list.eval`, `struct.with_fields`
-    return is_alone and all(field.type.root not in _TOLD_OTHERWISE for field in fields)
+    return is_alone and all(field.type.root not in _INEXACT_ROOTS for field in fields)
 
 
 def _text(filters: Sequence[FilterExpr], applied: Sequence[int]) -> tuple[object, ...]:

@@ -17,9 +17,9 @@ from lakekit.data_file.paths import data_file_path, data_file_paths
 from lakekit.data_file.reader import scan_files
 from lakekit.errors import SchemaMismatch
 from lakekit.format.polars_types import polars_schema
-from lakekit.model.row_kind import SHORT
+from lakekit.model.row_kind import KIND_TEXTS
 from lakekit.read import snapshot_diff as differences
-from lakekit.read.derived import kept
+from lakekit.read.derived import get_or_compute
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 KIND: Final = "_VALUE_KIND"
 SEQUENCE: Final = "_SEQUENCE_NUMBER"
 KINDS = (KIND,)
-NUMBERED = (KIND, SEQUENCE)
+KIND_AND_SEQUENCE = (KIND, SEQUENCE)
 FEW_OF, MOST_KEPT = 8, 1 << 14
 """Facts are kept of a state of no more files, of which it is asked for an eighth at most."""
-_NAMES = dict(enumerate(SHORT))
+_NAMES = dict(enumerate(KIND_TEXTS))
 
 
-def merged(plans: Sequence[Plan], fields: Sequence[Field], *, system: Sequence[str] = (), keeps_deletes: bool = False) -> pl.LazyFrame:
+def scan_merged(plans: Sequence[Plan], fields: Sequence[Field], *, system: Sequence[str] = (), keeps_deletes: bool = False) -> pl.LazyFrame:
     """The rows of a table: what needs no merge, then bucket after bucket what does.
 
     `system` may add `_VALUE_KIND` and, to key tables, `_SEQUENCE_NUMBER`; `keeps_deletes` keeps standing deletes.
@@ -52,16 +52,16 @@ def merged(plans: Sequence[Plan], fields: Sequence[Field], *, system: Sequence[s
         vectors, own = _vectors(plan), own_fields(plan, fields)
         parts += _scan_unmerged(plan, own, vectors, system=system, keeps_deletes=keeps_deletes)
         if plan.merged:
-            parts.append(buckets.lazy(tasks(plan, vectors, keeps_deletes=keeps_deletes), own, system=system))
-    return _together(parts, plans[0], fields, system)
+            parts.append(buckets.merge_lazily(tasks(plan, vectors, keeps_deletes=keeps_deletes), own, system=system))
+    return _concat_frames(parts, plans[0], fields, system)
 
 
-def unmerged(plan: Plan, fields: Sequence[Field], system: Sequence[str] = KINDS) -> pl.LazyFrame:
+def scan_raw_rows(plan: Plan, fields: Sequence[Field], system: Sequence[str] = KINDS) -> pl.LazyFrame:
     """Every row of the plan's files as it lies, with `_VALUE_KIND`, of key tables with all of `system`."""
     parts = [] if not len(plan.raw) else [_scan(plan, plan.raw, own_fields(plan, fields), system if plan.rule is not None else [])]
     if plan.rule is None:
         parts = [part.with_columns(pl.lit(0, pl.Int8).alias(KIND)) for part in parts]
-    return _together(parts, plan, fields, system)
+    return _concat_frames(parts, plan, fields, system)
 
 
 def own_fields(plan: Plan, fields: Sequence[Field]) -> Sequence[Field]:
@@ -70,7 +70,7 @@ def own_fields(plan: Plan, fields: Sequence[Field]) -> Sequence[Field]:
     return schema.fields_of(field.name for field in fields) if schema.id < 0 else fields
 
 
-def stored(plan: Plan, fields: Sequence[Field]) -> pl.LazyFrame:
+def scan_stored_versions(plan: Plan, fields: Sequence[Field]) -> pl.LazyFrame:
     """Every stored version: the columns, then `_SEQUENCE_NUMBER`, `_row_kind`, `_level`, `_file`. Append tables store neither sequence nor kind."""
     check_raw(plan.handle, fields)
     system = [SEQUENCE, KIND] if plan.rule is not None else []
@@ -81,19 +81,19 @@ def stored(plan: Plan, fields: Sequence[Field]) -> pl.LazyFrame:
     frame = _scan(plan, plan.raw, fields, [*system, LEVEL, FILE])
     if plan.rule is None:
         frame = frame.with_columns(pl.lit(None, pl.Int64).alias(SEQUENCE), pl.lit(0, pl.Int8).alias(KIND))
-    return frame.select(*cols(names), SEQUENCE, _spelled().alias("_row_kind"), pl.col(LEVEL).alias("_level"), pl.col(FILE).alias("_file"))
+    return frame.select(*cols(names), SEQUENCE, _format_kind().alias("_row_kind"), pl.col(LEVEL).alias("_level"), pl.col(FILE).alias("_file"))
 
 
-RAW = ("_SEQUENCE_NUMBER", "_row_kind", "_level", "_file")
+RAW_COLUMNS = ("_SEQUENCE_NUMBER", "_row_kind", "_level", "_file")
 """The columns that stored versions have behind those of the table."""
 
 
 def check_raw(handle: TableContext, fields: Sequence[Field]) -> None:
     """Raises `SchemaMismatch` where the table has a column called like one that stored versions have beside its columns."""
-    own = next((field.name for field in fields if field.name in RAW), None)
+    own = next((field.name for field in fields if field.name in RAW_COLUMNS), None)
     if own is not None:
         msg = (
-            f"{handle.name} has a column {own!r} of its own, and stored versions of rows carry {', '.join(RAW)} beside the table's columns: "
+            f"{handle.name} has a column {own!r} of its own, and stored versions of rows carry {', '.join(RAW_COLUMNS)} beside the table's columns: "
             f"rename it (t.alter(lk.rename_column({own!r}, …))) to see them, or read the merged rows with t.scan()"
         )
         raise SchemaMismatch(msg, column=own)
@@ -105,36 +105,38 @@ def difference(before: Plan, after: Plan, fields: Sequence[Field], system: Seque
     options = after.handle.options
     # writers agree on the bucket of a key by the default function alone (`hashing.functions_of_writers`)
     is_told_by_key = options.bucket >= 0 and options.bucket_function_type == "default"
-    side = partial(_merged_one if is_told_by_key else _in_buckets, fields=fields, keeps_deletes=keeps_deletes)
+    side = partial(_scan_merged_plan if is_told_by_key else _scan_with_bucket, fields=fields, keeps_deletes=keeps_deletes)
     old, new = side(before), side(after)
     return differences.diff_frames(old, new, after.handle, after.rule).select(cols([*(field.name for field in fields), *system]))
 
 
-def _merged_one(plan: Plan, fields: Sequence[Field], *, keeps_deletes: bool) -> pl.LazyFrame:
-    return merged([plan], fields, system=differences.SYSTEM, keeps_deletes=keeps_deletes)
+def _scan_merged_plan(plan: Plan, fields: Sequence[Field], *, keeps_deletes: bool) -> pl.LazyFrame:
+    return scan_merged([plan], fields, system=differences.SYSTEM, keeps_deletes=keeps_deletes)
 
 
-def _in_buckets(plan: Plan, fields: Sequence[Field], *, keeps_deletes: bool) -> pl.LazyFrame:
+def _scan_with_bucket(plan: Plan, fields: Sequence[Field], *, keeps_deletes: bool) -> pl.LazyFrame:
     """The merged rows with the number of their bucket."""
     numbers = plan.entries.numbers("bucket")
     parts = []
     for number in np.unique(numbers[plan.chosen]).tolist():  # scalar: one a bucket
         one = replace(plan, raw=plan.raw[numbers[plan.raw] == number], merged=tuple(bucket for bucket in plan.merged if bucket.bucket == number))
-        parts.append(_merged_one(one, fields, keeps_deletes=keeps_deletes).with_columns(pl.lit(number, pl.Int32).alias(differences.BUCKET)))
-    return pl.concat(parts) if parts else _merged_one(plan, fields, keeps_deletes=keeps_deletes).with_columns(pl.lit(0, pl.Int32).alias(differences.BUCKET))
+        parts.append(_scan_merged_plan(one, fields, keeps_deletes=keeps_deletes).with_columns(pl.lit(number, pl.Int32).alias(differences.BUCKET)))
+    return (
+        pl.concat(parts) if parts else _scan_merged_plan(plan, fields, keeps_deletes=keeps_deletes).with_columns(pl.lit(0, pl.Int32).alias(differences.BUCKET))
+    )
 
 
-def changed(frame: pl.LazyFrame, kind_column: str | None, fields: Sequence[Field], system: Sequence[str] = KINDS) -> pl.LazyFrame:
+def select_changes(frame: pl.LazyFrame, kind_column: str | None, fields: Sequence[Field], system: Sequence[str] = KINDS) -> pl.LazyFrame:
     """Changes with their kind first; without a name for it only the rows that were added or updated to."""
     if kind_column is not None:
         return kinds_first(frame, kind_column, fields, system)
-    return frame.filter(_stands()).select(col(field.name) for field in fields)
+    return frame.filter(_is_addition()).select(col(field.name) for field in fields)
 
 
 def kinds_first(frame: pl.LazyFrame, kind_column: str, fields: Sequence[Field], system: Sequence[str] = KINDS) -> pl.LazyFrame:
     """`_VALUE_KIND` as text, under its public name, then the rest of `system`, before the columns."""
     names = [*(name for name in system if name != KIND), *(field.name for field in fields)]
-    return frame.select(_spelled().alias(kind_column), *cols(names))
+    return frame.select(_format_kind().alias(kind_column), *cols(names))
 
 
 def deletes_first(frame: pl.LazyFrame, schema: TableSchema, fields: Sequence[Field]) -> pl.LazyFrame:
@@ -190,7 +192,7 @@ def _scan_unmerged(
     if len(other):
         frame = _scan(plan, other, fields, system if KIND in system else [*system, KIND], vectors)
         if not keeps_deletes:
-            frame = frame.filter(_stands())
+            frame = frame.filter(_is_addition())
         parts.append(frame if KIND in system else frame.drop(KIND))
     return parts
 
@@ -200,16 +202,16 @@ def _scan(
 ) -> pl.LazyFrame:
     number = None if plan.snapshot is None else plan.snapshot.id
     # what files may lack, their null counts tell
-    files, paths = _to_read(plan, rows, counted=bool(unheld.asked(plan.handle, fields)))
+    files, paths = _resolve_files(plan, rows, counted=bool(unheld.select_possibly_missing(plan.handle, fields)))
     masks = {} if not vectors and all(_is_filtered(plan, file) for file in files) else plan.hits
     return scan_files(plan.handle, files, paths, fields, system=system, deletions=vectors, row_masks=masks, snapshot_id=number)
 
 
-def _to_read(plan: Plan, rows: NDArray[np.int64], *, counted: bool) -> tuple[Sequence[DataFileMeta], list[str]]:
+def _resolve_files(plan: Plan, rows: NDArray[np.int64], *, counted: bool) -> tuple[Sequence[DataFileMeta], list[str]]:
     """The facts of files, and where they lie. Those of a state that is asked for few of its files, and for others the next time, are kept."""
     handle, entries = plan.handle, plan.entries
     if entries is plan.every and FEW_OF * len(rows) <= len(entries) <= MOST_KEPT:
-        known = kept(handle.world, entries, ("to read", counted), partial(_placed, entries, counted=counted))
+        known = get_or_compute(handle.world, entries, ("to read", counted), partial(_list_file_locations, entries, counted=counted))
         if known is not None:
             chosen = [known[at] for at in rows.tolist()]  # scalar: one a file
             return [file for file, _, _ in chosen], [data_file_path(handle, partition, bucket, file) for file, partition, bucket in chosen]
@@ -217,7 +219,7 @@ def _to_read(plan: Plan, rows: NDArray[np.int64], *, counted: bool) -> tuple[Seq
     return some.files_to_read(counted=counted), data_file_paths(handle, some)
 
 
-def _placed(entries: ManifestEntries, *, counted: bool) -> list[tuple[DataFileMeta, bytes, int]]:
+def _list_file_locations(entries: ManifestEntries, *, counted: bool) -> list[tuple[DataFileMeta, bytes, int]]:
     """The fact of each file, its partition and bucket."""
     places = entries.column("partition").to_pylist(), entries.column("bucket").to_pylist()  # scalar: one a file
     return list(zip(entries.files_to_read(counted=counted), *places, strict=True))  # scalar: one a file
@@ -236,7 +238,7 @@ def _vectors(plan: Plan) -> Mapping[str, NDArray[np.unsignedinteger]]:
     return deletion_vector_reader.load(plan.handle, {name: plan.vectors[name] for name in names if name in plan.vectors})
 
 
-def _together(parts: list[pl.LazyFrame], plan: Plan, fields: Sequence[Field], system: Sequence[str]) -> pl.LazyFrame:
+def _concat_frames(parts: list[pl.LazyFrame], plan: Plan, fields: Sequence[Field], system: Sequence[str]) -> pl.LazyFrame:
     if not parts:
         return pl.LazyFrame(schema=_schema(plan, fields) | {name: buckets.SYSTEM[name] for name in system})
     return parts[0] if len(parts) == 1 else pl.concat(parts)
@@ -251,16 +253,16 @@ def _schema(plan: Plan, fields: Sequence[Field]) -> dict[str, pl.DataType]:
     return dict(polars_schema(fields, timestamp_unit=plan.handle.options.lakekit_timestamp_unit))
 
 
-def _stands() -> pl.Expr:
+def _is_addition() -> pl.Expr:
     """+I and +U; -U and -D take away."""
     return pl.col(KIND) & 1 == 0
 
 
-def _spelled() -> pl.Expr:
+def _format_kind() -> pl.Expr:
     """The kind as text; a number that is no kind raises `Corrupt`."""
-    return pl.col(KIND).map_batches(_spell, return_dtype=pl.String, is_elementwise=True)
+    return pl.col(KIND).map_batches(_format_kinds, return_dtype=pl.String, is_elementwise=True)
 
 
-def _spell(kinds: pl.Series) -> pl.Series:
+def _format_kinds(kinds: pl.Series) -> pl.Series:
     buckets.check_kinds(kinds)
     return kinds.replace_strict(_NAMES, return_dtype=pl.String)

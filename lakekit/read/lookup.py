@@ -23,8 +23,8 @@ from lakekit.file_index.container import Payloads
 from lakekit.file_index.together import Containers
 from lakekit.predicate import Leaf
 from lakekit.read import bounds, select
-from lakekit.read.beside import INSIDE, again, made_of
-from lakekit.read.derived import keep, recalled
+from lakekit.read.beside import EMBEDDED_BATCH, batch_cache_key, get_or_compute_for_batch
+from lakekit.read.derived import get_computed, put_computed
 from lakekit.types import TIMESTAMPS
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     Mask = NDArray[np.bool_]
 
-_OTHERWISE = {*TIMESTAMPS, "CHAR"}
+_UNSUPPORTED_ROOTS = {*TIMESTAMPS, "CHAR"}
 """What rows give back of those may be another value than was indexed (`file_index_pruning.as_read`)."""
 
 
@@ -63,34 +63,34 @@ class _FilterBatch(NamedTuple):
     shapes: Any
 
 
-def owners(handle: TableContext, entries: ManifestEntries, condition: ScanFilter) -> Mask | None:
+def files_containing(handle: TableContext, entries: ManifestEntries, condition: ScanFilter) -> Mask | None:
     """The files that may have a row of a condition."""
     leaf = condition.predicate
     if not isinstance(leaf, Leaf) or leaf.op not in ("=", "in") or condition.on_partition or not handle.options.file_index_read_enabled:
         return None
     t = handle.schema.types.get(leaf.column)
-    known: tuple[_CachedValues | _FilterBatch, ...] | None = recalled(handle.world, entries, _fact(handle.schema.id, leaf.column))
+    known: tuple[_CachedValues | _FilterBatch, ...] | None = get_computed(handle.world, entries, _cache_key(handle.schema.id, leaf.column))
     if t is None or known is None or values.few_keys(leaf, t) is None:
         return None
     there = np.zeros(len(entries), bool)
     for one in known:  # scalar: few stretches of bytes
-        mine = _filtered(entries, one, leaf, t) if isinstance(one, _FilterBatch) else _listed(handle, entries, one, leaf, t)
+        mine = _match_bloom_filters(entries, one, leaf, t) if isinstance(one, _FilterBatch) else _match_cached_values(handle, entries, one, leaf, t)
         if mine is None:
             return None  # forgotten meanwhile
         there[one.places] = mine
     if any(isinstance(one, _FilterBatch) for one in known):
-        there &= bounds.keep(handle, entries, leaf, "value")
+        there &= bounds.may_match_files(handle, entries, leaf, "value")
         of_buckets = select.in_buckets(handle, entries, leaf)  # filters of other buckets may seem to have it
         there = there if of_buckets is None else there & of_buckets
     return there
 
 
-def _listed(handle: TableContext, entries: ManifestEntries, known: _CachedValues, leaf: Leaf, t: DataType) -> Mask | None:
-    listed: values.IndexValues | None = recalled(handle.world, entries, known.what)
-    return None if listed is None else values.among(listed, t, leaf)[1]
+def _match_cached_values(handle: TableContext, entries: ManifestEntries, known: _CachedValues, leaf: Leaf, t: DataType) -> Mask | None:
+    listed: values.IndexValues | None = get_computed(handle.world, entries, known.what)
+    return None if listed is None else values.match_values(listed, t, leaf)[1]
 
 
-def _filtered(entries: ManifestEntries, known: _FilterBatch, leaf: Leaf, t: DataType) -> Mask | None:
+def _match_bloom_filters(entries: ManifestEntries, known: _FilterBatch, leaf: Leaf, t: DataType) -> Mask | None:
     data = binary_data(entries.column("embedded_index")) if known.data is None else known.data()
     if data is None:
         return None
@@ -101,28 +101,28 @@ def _filtered(entries: ManifestEntries, known: _FilterBatch, leaf: Leaf, t: Data
 def remember(handle: TableContext, entries: ManifestEntries, column: str, lots: Sequence[IndexBatch], row_counts: NDArray[np.int64]) -> None:
     """Keeps what tells of a column of all entries, whose indexes are those of the lots, and whose files have so many rows."""
     t = handle.schema.types[column]
-    if t.root in _OTHERWISE:
+    if t.root in _UNSUPPORTED_ROOTS:
         return
     found = []
     for lot in lots:
-        if (one := _of_lot(handle, entries, column, t, lot, row_counts[lot.places])) is None:
+        if (one := _summarize_batch(handle, entries, column, t, lot, row_counts[lot.places])) is None:
             return
         found.append(one)
-    keep(handle.world, entries, _fact(handle.schema.id, column), tuple(found))
+    put_computed(handle.world, entries, _cache_key(handle.schema.id, column), tuple(found))
 
 
-def _of_lot(
+def _summarize_batch(
     handle: TableContext, entries: ManifestEntries, column: str, t: DataType, lot: IndexBatch, row_counts: NDArray[np.int64]
 ) -> _CachedValues | _FilterBatch | None:
-    memory = partial(again, handle, entries, lot, handle.schema.id)
+    memory = partial(get_or_compute_for_batch, handle, entries, lot, handle.schema.id)
     many = Containers(lot.data, lot.begins, lot.ends, row_counts)
-    if (listed := together.listed(many, column, t, memory)) is not None:
-        return _CachedValues(lot.places, made_of(lot.number, handle.schema.id, listed))
+    if (listed := together.find_listed_key(many, column, t, memory)) is not None:
+        return _CachedValues(lot.places, batch_cache_key(lot.number, handle.schema.id, listed))
     if (filters := together.filters(many, column, t, memory)) is not None:
         index, payloads, shapes = filters
-        return _FilterBatch(lot.places, index, None if lot.number == INSIDE else ref(lot.data), payloads.begins, payloads.ends, row_counts, shapes)
+        return _FilterBatch(lot.places, index, None if lot.number == EMBEDDED_BATCH else ref(lot.data), payloads.begins, payloads.ends, row_counts, shapes)
     return None
 
 
-def _fact(schema_id: int, column: str) -> Hashable:
+def _cache_key(schema_id: int, column: str) -> Hashable:
     return "lookup", schema_id, column

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from lakekit import world
 from lakekit.errors import LakekitError
 from lakekit.file_index import container
-from lakekit.file_index.evaluator import part
+from lakekit.file_index.evaluator import load_index
 from lakekit.predicate import Leaf, conjuncts
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ HEAD_BYTES = 4096
 """So many bytes of an index file hold its head, but where very many columns have indexes."""
 
 
-def ruled_out(handle: TableContext, paths: Sequence[str], asked: Sequence[tuple[Predicate, Mapping[str, DataType]] | None]) -> list[bool]:
+def rule_out_files(handle: TableContext, paths: Sequence[str], asked: Sequence[tuple[Predicate, Mapping[str, DataType]] | None]) -> list[bool]:
     """Which of some index files say, by a few bytes each, that no row satisfies a condition, in the names of its file and with the types of its columns.
 
     All False where files are small or far away: a request for a few bytes takes as long as one for all.
@@ -63,7 +63,7 @@ def _is_ruled_out(handle: TableContext, path: str, asked: tuple[Predicate, Mappi
         contents = container.contents(head) if leaves else {}
         for leaf, t in leaves:
             for kind, place in contents.get(leaf.column, {}).items():
-                index: Any = part(kind)
+                index: Any = load_index(kind)
                 if place is None or not hasattr(index, "peek") or t.root not in index.TYPES:
                     continue
                 if not index.peek(_reader(handle, path, head, place.start), place.length, t, leaf):

@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 POSTPONE_BUCKET = -2
-CHOOSING = ("deduplicate", "first-row")
+ROW_SELECTING_ENGINES = ("deduplicate", "first-row")
 """Engines that choose a row as it is; the others build rows from many."""
-ANYWHERE = ScanFilter()
+NO_FILTER = ScanFilter()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Plan:
     raw: NDArray[np.int64]
     merged: tuple[MergedBucket, ...] = ()
     rule: MergeSpec | None = None
-    condition: ScanFilter = ANYWHERE
+    condition: ScanFilter = NO_FILTER
     asked: Callable[[], Mapping[str, BitMap]] = dict
     vectors: Mapping[str, IndexManifestEntry] = field(default_factory=dict)
     steps: tuple[Step, ...] = ()
@@ -127,7 +127,7 @@ class PruningFunnel:
 def plan_read(
     handle: TableContext,
     position: Position,
-    condition: ScanFilter = ANYWHERE,
+    condition: ScanFilter = NO_FILTER,
     *,
     limit: int | None = None,
     without: frozenset[bytes] = frozenset(),
@@ -149,7 +149,7 @@ def plan_read(
         return Plan(handle=handle, snapshot=None, entries=manifest_reader.no_entries(), raw=np.zeros(0, np.int64), rule=rule)
     listed = manifest_reader.manifest_files(handle, snapshot)
     kept = _keep_manifests(handle, listed, condition)
-    keep = _asked_once(partial(_in_partition, handle, condition)) if condition.on_partition else None
+    keep = _memoize_partition_filter(partial(_in_partition, handle, condition)) if condition.on_partition else None
     funnel = PruningFunnel(manifest_reader.read_live_entries(handle, kept, keep_partitions=keep))
     every = funnel.entries if keep is None and len(kept) == len(listed) else None
     if len(kept) < len(listed):
@@ -157,7 +157,7 @@ def plan_read(
     if keep is not None:
         funnel.steps.append(Step("files", _file_count(listed), len(funnel.entries), "partition"))  # of the kept ones some delete what others added
         condition = replace(condition, on_partition=())
-    funnel.step("not visible before compaction", _visible(handle, funnel.entries, hides_level_zero=hides_level_zero))
+    funnel.step("not visible before compaction", _visible_mask(handle, funnel.entries, hides_level_zero=hides_level_zero))
     funnel.step("scan.bucket", _in_bucket(handle, funnel.entries))
     if levels is not None:
         funnel.step(f"levels from {levels.start}", _in_levels(funnel.entries, levels))
@@ -166,7 +166,7 @@ def plan_read(
     if without:
         funnel.step("partitions of the other branch", ~_in_partitions(funnel.entries, without))
     if position.created_since_ms is not None:
-        funnel.step("creation time", _created_since(funnel.entries, position.created_since_ms))
+        funnel.step("creation time", _mask_created_since(funnel.entries, position.created_since_ms))
     plan = plan_entries(handle, snapshot, funnel, rule, condition, limit, counted=counted)
     return replace(plan, files_total=_file_count(listed), every=every)
 
@@ -184,7 +184,7 @@ def plan_entries(
     """The plan over given live entries: pruning, sections, file indexes."""
     index = manifest_reader.index_entries(handle, snapshot)
     vectors = {r.file_name: entry for entry in index if entry.index_type == "DELETION_VECTORS" for r in entry.ranges or ()}
-    owned = None if counted or rule is not None else lookup.owners(handle, funnel.entries, condition)
+    owned = None if counted or rule is not None else lookup.files_containing(handle, funnel.entries, condition)
     if owned is None:
         _prune_places(handle, funnel, index, condition)
         if rule is not None:
@@ -198,7 +198,7 @@ def plan_entries(
         asked = partial(_positions, handle, funnel.entries, raw, condition.predicate)
         funnel.steps.append(Step("files", len(owned), len(raw), "file index"))
     if limit is not None and rule is None and not vectors:
-        raw = _enough(funnel.entries, raw, limit)
+        raw = _limit_files(funnel.entries, raw, limit)
     return Plan(
         handle=handle,
         snapshot=snapshot,
@@ -217,8 +217,8 @@ def plan_raw_files(handle: TableContext, position: Position, condition: ScanFilt
     """Every file of a position as it lies, hidden ones too: pruned by partition and key, never merged."""
     if position.snapshot is None:
         return Plan(handle=handle, snapshot=None, entries=manifest_reader.no_entries(), raw=np.zeros(0, np.int64))
-    funnel = PruningFunnel(live(handle, position.snapshot))
-    return _unmerged(handle, position.snapshot, funnel, rule_of(handle), condition)
+    funnel = PruningFunnel(load_live_entries(handle, position.snapshot))
+    return _plan_unmerged(handle, position.snapshot, funnel, rule_of(handle), condition)
 
 
 def plan_change(
@@ -234,9 +234,9 @@ def plan_change(
     """Files that commits added, as they lie; what batch reads hide stays hidden where `hides_level_zero` and `hides_postponed` say so."""
     funnel = PruningFunnel(entries)
     if created_since_ms is not None:
-        funnel.step("creation time", _created_since(funnel.entries, created_since_ms))
-    funnel.step("not visible before compaction", _visible(handle, funnel.entries, hides_level_zero=hides_level_zero, hides_postponed=hides_postponed))
-    return _unmerged(handle, snapshot, funnel, rule_of(handle), condition)
+        funnel.step("creation time", _mask_created_since(funnel.entries, created_since_ms))
+    funnel.step("not visible before compaction", _visible_mask(handle, funnel.entries, hides_level_zero=hides_level_zero, hides_postponed=hides_postponed))
+    return _plan_unmerged(handle, snapshot, funnel, rule_of(handle), condition)
 
 
 def plan_difference(handle: TableContext, before: Position, after: Position, condition: ScanFilter) -> tuple[Plan, Plan]:
@@ -245,10 +245,10 @@ def plan_difference(handle: TableContext, before: Position, after: Position, con
     A file that compaction moved to another level is two: both states have its rows, and versions of the same keys in other files are merged with them.
     """
     states = (before, after)
-    sides = [manifest_reader.no_entries() if state.snapshot is None else _seen(handle, live(handle, state.snapshot)) for state in states]
+    sides = [manifest_reader.no_entries() if state.snapshot is None else _filter_visible(handle, load_live_entries(handle, state.snapshot)) for state in states]
     names = [pc.binary_join_element_wise(side.column("file_name"), side.column("level").cast(pa.string()), "@") for side in sides]
     rule = rule_of(handle)
-    on_key = ScanFilter(_only(condition.predicate, {*handle.schema.partition_keys, *handle.schema.trimmed_primary_keys}), condition.on_partition)
+    on_key = ScanFilter(_select_conjuncts(condition.predicate, {*handle.schema.partition_keys, *handle.schema.trimmed_primary_keys}), condition.on_partition)
     plans = []
     for state, side, mine, other in zip(states, sides, names, reversed(names), strict=True):
         if state.snapshot is None:
@@ -264,7 +264,7 @@ def rule_of(handle: TableContext) -> MergeSpec | None:
     return rules.merge_spec_from_options(handle.schema, handle.all_options, table=handle.name) if handle.schema.primary_keys else None
 
 
-def live(handle: TableContext, snapshot: Snapshot) -> ManifestEntries:
+def load_live_entries(handle: TableContext, snapshot: Snapshot) -> ManifestEntries:
     """Every live entry of a snapshot."""
     return manifest_reader.read_live_entries(handle, snapshot)
 
@@ -273,13 +273,13 @@ def partitions_of(handle: TableContext, position: Position, *, levels: range | N
     """The serialized partitions that a position has visible files in, or files of those levels."""
     if position.snapshot is None:
         return frozenset()
-    entries = made_since(_seen(handle, live(handle, position.snapshot)), position)
+    entries = filter_created_since(_filter_visible(handle, load_live_entries(handle, position.snapshot)), position)
     if levels is not None:
         entries = entries.filter(_in_levels(entries, levels))
     return frozenset(entries.column("partition").unique().to_pylist())  # scalar: one a partition
 
 
-def _unmerged(handle: TableContext, snapshot: Snapshot, funnel: PruningFunnel, rule: MergeSpec | None, condition: ScanFilter) -> Plan:
+def _plan_unmerged(handle: TableContext, snapshot: Snapshot, funnel: PruningFunnel, rule: MergeSpec | None, condition: ScanFilter) -> Plan:
     funnel.step("scan.bucket", _in_bucket(handle, funnel.entries))
     _prune_places(handle, funnel, [], condition)
     if rule is not None:
@@ -295,7 +295,7 @@ def _in_partitions(entries: ManifestEntries, partitions: frozenset[bytes]) -> Ma
 # ---- visibility -----------------------------------------------------------------------------------------------------------------------------------
 
 
-def _visible(handle: TableContext, entries: ManifestEntries, *, hides_level_zero: bool = True, hides_postponed: bool = True) -> Mask | None:
+def _visible_mask(handle: TableContext, entries: ManifestEntries, *, hides_level_zero: bool = True, hides_postponed: bool = True) -> Mask | None:
     """Postponed files not while the table postpones; level 0 not under first-row, nor where deletion vectors wait for compaction (ENGINE 2.10)."""
     hides_postponed = hides_postponed and handle.options.bucket == POSTPONE_BUCKET
     hides_level_zero = hides_level_zero and bool(handle.schema.primary_keys) and sections.hides_level_zero(handle)
@@ -327,20 +327,20 @@ def _in_last_level(entries: ManifestEntries, least: int) -> Mask:
     return mask
 
 
-def _seen(handle: TableContext, entries: ManifestEntries) -> ManifestEntries:
-    for step in (_visible, _in_bucket):
+def _filter_visible(handle: TableContext, entries: ManifestEntries) -> ManifestEntries:
+    for step in (_visible_mask, _in_bucket):
         mask = step(handle, entries)
         entries = entries if mask is None else entries.filter(mask)
     return entries
 
 
-def made_since(entries: ManifestEntries, position: Position) -> ManifestEntries:
+def filter_created_since(entries: ManifestEntries, position: Position) -> ManifestEntries:
     """The entries of files that were made when a position begins to look at them, or later."""
     since = position.created_since_ms
-    return entries if since is None else entries.filter(_created_since(entries, since))
+    return entries if since is None else entries.filter(_mask_created_since(entries, since))
 
 
-def _created_since(entries: ManifestEntries, time_ms: int) -> Mask:
+def _mask_created_since(entries: ManifestEntries, time_ms: int) -> Mask:
     made = entries.column("creation_time").cast(pa.int64())
     return np.asarray(pc.fill_null(pc.greater_equal(made, world.wall_clock_ms(time_ms)), True))
 
@@ -350,7 +350,7 @@ def _created_since(entries: ManifestEntries, time_ms: int) -> Mask:
 
 def _keep_manifests(handle: TableContext, listed: list[ManifestFileMeta], condition: ScanFilter) -> list[ManifestFileMeta]:
     """Manifests whose partition ranges may hold what is asked."""
-    wanted = _only(condition.predicate, set(handle.schema.partition_keys))
+    wanted = _select_conjuncts(condition.predicate, set(handle.schema.partition_keys))
     if wanted == TRUE:
         return listed
     kept = bounds.keep_manifests(handle, listed, wanted)
@@ -373,7 +373,7 @@ def _in_partition(handle: TableContext, condition: ScanFilter, rows: pa.BinaryAr
     return chosen[encoded.indices.to_numpy()]
 
 
-def _asked_once(keep: Callable[[pa.BinaryArray], Mask]) -> Callable[[pa.BinaryArray], Mask]:
+def _memoize_partition_filter(keep: Callable[[pa.BinaryArray], Mask]) -> Callable[[pa.BinaryArray], Mask]:
     """The same mask over serialized partitions, for whom it was asked of before told from memory: a question of Polars costs more than all of them."""
     asked: list[tuple[pa.BinaryArray, pa.BinaryArray]] = []
 
@@ -409,25 +409,25 @@ def _prune_places(handle: TableContext, funnel: PruningFunnel, index: list[Index
 # ---- keys and values -------------------------------------------------------------------------------------------------------------------------------
 
 
-def _only(predicate: Predicate, names: set[str]) -> Predicate:
+def _select_conjuncts(predicate: Predicate, names: set[str]) -> Predicate:
     """The conjuncts that use only those columns."""
     return conjunction([part for part in conjuncts(predicate) if (used := set(columns(part))) and used <= names])
 
 
-def _without(predicate: Predicate, names: set[str]) -> Predicate:
+def _drop_conjuncts(predicate: Predicate, names: set[str]) -> Predicate:
     """The conjuncts that use any other column."""
     return conjunction([part for part in conjuncts(predicate) if not set(columns(part)) <= names])
 
 
-def _named(predicate: Predicate) -> str:
+def _format_columns(predicate: Predicate) -> str:
     return ", ".join(sorted(set(columns(predicate))))
 
 
 def _prune_keys(handle: TableContext, funnel: PruningFunnel, rule: MergeSpec, condition: ScanFilter) -> None:
     """By key range: every version of a key shares the key, so any file may go."""
-    on_key = _only(condition.predicate, set(rule.key))
+    on_key = _select_conjuncts(condition.predicate, set(rule.key))
     if on_key != TRUE and len(funnel.entries):
-        funnel.step(f"keys {_named(on_key)}", bounds.keep(handle, funnel.entries, on_key, "key"))
+        funnel.step(f"keys {_format_columns(on_key)}", bounds.may_match_files(handle, funnel.entries, on_key, "key"))
 
 
 def _prune_values(handle: TableContext, funnel: PruningFunnel, rule: MergeSpec | None, condition: ScanFilter) -> Callable[[], Mapping[str, BitMap]]:
@@ -435,17 +435,17 @@ def _prune_values(handle: TableContext, funnel: PruningFunnel, rule: MergeSpec |
     if condition.predicate == TRUE or not len(funnel.entries):
         return dict
     decided = set(handle.schema.partition_keys) | (set(rule.key) if rule is not None else set())
-    on_value, entries = _without(condition.predicate, decided), funnel.entries
+    on_value, entries = _drop_conjuncts(condition.predicate, decided), funnel.entries
     told: list[tuple[str, Mask | None]] = []
     alone = None if funnel.groups is None else funnel.groups.number < 0
     if on_value != TRUE:
-        fit = bounds.keep(handle, entries, file_index_pruning.as_read(handle.schema, entries, on_value), "value")
+        fit = bounds.may_match_files(handle, entries, file_index_pruning.relax_lossy_times(handle.schema, entries, on_value), "value")
         if rule is not None and funnel.groups is not None:
-            fit = _whole_sections(fit, funnel.groups.number, chooses=rule.engine in CHOOSING)
-        told.append((f"values {_named(on_value)}", fit))
+            fit = _whole_sections(fit, funnel.groups.number, chooses=rule.engine in ROW_SELECTING_ENGINES)
+        told.append((f"values {_format_columns(on_value)}", fit))
         alone = fit if alone is None else fit & alone
     asked = np.arange(len(entries)) if alone is None else np.flatnonzero(alone)
-    found = file_index_pruning.evaluate(handle, entries, asked, _without(condition.predicate, set(handle.schema.partition_keys)))
+    found = file_index_pruning.evaluate(handle, entries, asked, _drop_conjuncts(condition.predicate, set(handle.schema.partition_keys)))
     if found.says_something:
         there = np.ones(len(entries), bool)
         there[found.gone] = False
@@ -475,7 +475,7 @@ def _whole_sections(fit: Mask, groups: NDArray[np.int64], *, chooses: bool) -> M
     return kept
 
 
-def _enough(entries: ManifestEntries, raw: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
+def _limit_files(entries: ManifestEntries, raw: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
     """The first files that hold `limit` rows together."""
     before = np.cumsum(entries.numbers("row_count")[raw]) - entries.numbers("row_count")[raw]
     return raw[before < limit]

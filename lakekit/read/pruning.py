@@ -77,11 +77,11 @@ def may_match(predicate: Predicate, bounds: Callable[[str], PruningStatistics | 
             return mask
         case Leaf(column):
             known = bounds(column)
-            return np.ones(count, bool) if known is None else keep_leaf(predicate, known)
+            return np.ones(count, bool) if known is None else may_match_leaf(predicate, known)
     return np.ones(count, bool)
 
 
-def keep_leaf(leaf: Leaf, known: PruningStatistics) -> Mask:
+def may_match_leaf(leaf: Leaf, known: PruningStatistics) -> Mask:
     """`may_match` for one comparison."""
     match leaf.op:
         case "is null":
@@ -176,7 +176,7 @@ def as_mask(verdict: pa.Array) -> Mask:
     return np.asarray(pc.fill_null(verdict, True).to_numpy(zero_copy_only=False), dtype=bool)
 
 
-def padded(text: str, length: int) -> list[str]:
+def list_padded(text: str, length: int) -> list[str]:
     """What a CHAR of that length may have been hashed or indexed as, where it is read as this text: rows of ORC files lose the blanks at its end."""
     return [text + " " * more for more in range(max(0, length - len(text)) + 1)]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lakekit.codec import binary_row
-from lakekit.data_file.paths import place_of
+from lakekit.data_file.paths import bucket_id_at
 from lakekit.errors import Corrupt
 from lakekit.lsm import sorted_runs
 
@@ -99,7 +99,7 @@ def buckets(entries: ManifestEntries, group: SectionGroups) -> tuple[MergedBucke
     ordered = np.logical_and.reduceat(group.in_order[group.number[inside]], starts)
     found = []
     for files, in_order in zip(np.split(inside, starts[1:]), ordered, strict=True):
-        partition, bucket = place_of(entries, int(files[0]))
+        partition, bucket = bucket_id_at(entries, int(files[0]))
         found.append(MergedBucket(partition=partition, bucket=bucket, files=tuple(int(one) for one in files), in_order=bool(in_order)))
     return tuple(found)
 

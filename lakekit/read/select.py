@@ -16,7 +16,7 @@ from lakekit.codec.hashing import buckets, functions_of_writers, hash_columns, i
 from lakekit.data_file.paths import partition_path
 from lakekit.metadata import schemas
 from lakekit.predicate import Leaf, Predicate, conjuncts
-from lakekit.read.pruning import as_scalar, padded
+from lakekit.read.pruning import as_scalar, list_padded
 from lakekit.types.arrow import to_arrow
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def _named_keys(predicate: Predicate, key: Sequence[Field]) -> list[pa.Array] | 
         if found is None or field.type.root in ("FLOAT", "DOUBLE"):  # 0.0 equals -0.0, their hashes differ
             return None
         if field.type.root == "CHAR":
-            found = [pa.scalar(one, pa.string()) for text in found for one in padded(text.as_py(), field.type.length or 1)]  # scalar: literals of a filter
+            found = [pa.scalar(one, pa.string()) for text in found for one in list_padded(text.as_py(), field.type.length or 1)]  # scalar: literals of a filter
         count *= len(found)
         if count > MAX_COMBINATIONS:
             return None

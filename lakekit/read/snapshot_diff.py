@@ -25,7 +25,7 @@ import polars as pl
 from lakekit.codec import hashing
 from lakekit.columns import AFTER, BEFORE, GROUP, PLACE, ROW, col, cols, internal
 from lakekit.lsm import age
-from lakekit.lsm.changelog import in_order
+from lakekit.lsm.changelog import sort_map_entries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,24 +50,24 @@ def diff_frames(before: pl.LazyFrame, after: pl.LazyFrame, handle: TableContext,
     if BUCKET in after.collect_schema():
         key.append(BUCKET)
     others = [name for name in handle.schema.names if name not in key] + list(SYSTEM)
-    old = before.with_columns(pl.lit(True).alias(BEFORE)).rename({name: _before(name) for name in others})
+    old = before.with_columns(pl.lit(True).alias(BEFORE)).rename({name: _before_name(name) for name in others})
     joined = after.with_columns(pl.lit(True).alias(AFTER)).join(old, on=cols(key), how="full", nulls_equal=True, coalesce=True)
     schema = after.collect_schema()
-    return joined.map_batches(partial(_told, handle=handle, rule=rule, names=schema.names()), schema=schema)
+    return joined.map_batches(partial(_select_changes, handle=handle, rule=rule, names=schema.names()), schema=schema)
 
 
-def _before(name: str) -> str:
+def _before_name(name: str) -> str:
     """Return the name of a column of the state before, beside that of the state after."""
     return internal("before", name)
 
 
-def _told(joined: pl.DataFrame, *, handle: TableContext, rule: MergeSpec, names: Sequence[str]) -> pl.DataFrame:
+def _select_changes(joined: pl.DataFrame, *, handle: TableContext, rule: MergeSpec, names: Sequence[str]) -> pl.DataFrame:
     there, was = joined[AFTER].is_not_null().to_numpy(), joined[BEFORE].is_not_null().to_numpy()
-    gone = ~there & ~_retracts(joined[_before(KIND)])
-    found = joined.filter(pl.Series((there & ~was) | gone | _changed(joined, there & was, handle, rule)))
+    gone = ~there & ~_retracts(joined[_before_name(KIND)])
+    found = joined.filter(pl.Series((there & ~was) | gone | _mask_changed(joined, there & was, handle, rule)))
     is_there, both = pl.col(AFTER).is_not_null(), set(joined.columns)
-    columns = [pl.when(is_there).then(col(name)).otherwise(col(_before(name))).alias(name) if _before(name) in both else col(name) for name in names]
-    kind = pl.when(is_there).then(col(_before(KIND))).otherwise(pl.lit(_DELETE, pl.Int8)).alias(_before(KIND))
+    columns = [pl.when(is_there).then(col(name)).otherwise(col(_before_name(name))).alias(name) if _before_name(name) in both else col(name) for name in names]
+    kind = pl.when(is_there).then(col(_before_name(KIND))).otherwise(pl.lit(_DELETE, pl.Int8)).alias(_before_name(KIND))
     return found.with_columns(kind).select(columns)
 
 
@@ -75,18 +75,18 @@ def _retracts(kinds: pl.Series) -> Mask:
     return (kinds.fill_null(0).to_numpy() & 1).astype(bool)
 
 
-def _changed(joined: pl.DataFrame, both: Mask, handle: TableContext, rule: MergeSpec) -> Mask:
+def _mask_changed(joined: pl.DataFrame, both: Mask, handle: TableContext, rule: MergeSpec) -> Mask:
     """The keys of both states whose values differ, or of which one is a delete, and whose row of `after` comes second."""
     types, both_states = handle.schema.types, set(joined.columns)
-    values = [name for name in handle.schema.names if _before(name) in both_states]
-    unlike = [in_order(col(name), types[name]).ne_missing(in_order(col(_before(name)), types[name])) for name in values]
+    values = [name for name in handle.schema.names if _before_name(name) in both_states]
+    unlike = [sort_map_entries(col(name), types[name]).ne_missing(sort_map_entries(col(_before_name(name)), types[name])) for name in values]
     mask = joined.select(pl.any_horizontal(*unlike) if unlike else pl.lit(value=False)).to_series().to_numpy() & both
-    mask |= both & (_retracts(joined[KIND]) != _retracts(joined[_before(KIND)]))
+    mask |= both & (_retracts(joined[KIND]) != _retracts(joined[_before_name(KIND)]))
     if not mask.any():
         return mask
     order = _order(joined, both, rule)
     if (mask & (order == 0)).any():
-        order = _settled(joined, both, order, handle, rule)
+        order = _break_ties(joined, both, order, handle, rule)
     found: Mask = mask & (order > 0)
     return found
 
@@ -95,7 +95,7 @@ def _order(joined: pl.DataFrame, both: Mask, rule: MergeSpec) -> NDArray[np.int8
     """Whether `after` comes second (1) or first (-1) by sequence fields and numbers, 0 for equal ones; of keys that both states have."""
     names = [*rule.sequence_fields, SEQUENCE]
     pairs = joined.filter(pl.Series(both))
-    older = [col(_before(name) if _before(name) in pairs.columns else name).alias(name) for name in names]
+    older = [col(_before_name(name) if _before_name(name) in pairs.columns else name).alias(name) for name in names]
     sides = [pairs.select(older), pairs.select(cols(names))]
     found, count = np.zeros(len(pairs), np.int8), len(pairs)
     for rank in reversed(age.ranks(pl.concat(sides), rule)):
@@ -105,12 +105,12 @@ def _order(joined: pl.DataFrame, both: Mask, rule: MergeSpec) -> NDArray[np.int8
     return order
 
 
-def _settled(joined: pl.DataFrame, both: Mask, order: NDArray[np.int8], handle: TableContext, rule: MergeSpec) -> NDArray[np.int8]:
+def _break_ties(joined: pl.DataFrame, both: Mask, order: NDArray[np.int8], handle: TableContext, rule: MergeSpec) -> NDArray[np.int8]:
     """The order with every tie settled as the reference's tree of two leaves does: the leaf that did not move last comes first.
 
     A lone row's leaf moves last, of a pair the leaf that came first; at the start of a bucket that of `before`.
     """
-    where = _places(joined, handle)
+    where = _bucket_ids(joined, handle)
     partition = cols(handle.schema.partition_keys)
     at = joined.select(*partition, where.alias(PLACE), *cols(rule.key)).with_row_index(ROW)
     rows = at.sort(cols(at.columns[1:]))[ROW].to_numpy()
@@ -131,7 +131,7 @@ def _settled(joined: pl.DataFrame, both: Mask, order: NDArray[np.int8], handle: 
     return settled
 
 
-def _places(joined: pl.DataFrame, handle: TableContext) -> pl.Series:
+def _bucket_ids(joined: pl.DataFrame, handle: TableContext) -> pl.Series:
     """The bucket of each key, which it has with it or which the key says."""
     if BUCKET in joined.columns:
         return joined[BUCKET]

@@ -30,7 +30,7 @@ _OPERATORS: Mapping[str, Callable[[pl.Expr, pl.Expr], pl.Expr]] = {
     "&": operator.and_,
     "|": operator.or_,
 }
-_DEEPEST = 64
+_MAX_DEPTH = 64
 
 
 def pyarrow_text(found: FilterExpr) -> str | None:
@@ -40,7 +40,7 @@ def pyarrow_text(found: FilterExpr) -> str | None:
 
 def pyarrow_text_of_expr(expr: pl.Expr, depth: int = 0) -> str | None:
     """An expression of columns, texts, whole numbers and truths as Polars would spell it; None for any other."""
-    if depth > _DEEPEST:
+    if depth > _MAX_DEPTH:
         return None
     if expr.meta.is_literal():
         return _literal(expr)
@@ -49,32 +49,32 @@ def pyarrow_text_of_expr(expr: pl.Expr, depth: int = 0) -> str | None:
     parts = expr.meta.pop()
     texts = [pyarrow_text_of_expr(part, depth + 1) for part in parts]
     if len(parts) == 1 and texts[0] is not None:
-        return _of_one(expr, parts[0], texts[0])
+        return _format_unary(expr, parts[0], texts[0])
     if len(parts) == 2 and texts[0] is not None and texts[1] is not None:
-        return _of_two(expr, parts[1], parts[0], texts[1], texts[0])  # the last one comes first
+        return _format_binary(expr, parts[1], parts[0], texts[1], texts[0])  # the last one comes first
     return None
 
 
-def _of_one(expr: pl.Expr, part: pl.Expr, text: str) -> str | None:
-    if _same(expr, lambda: ~part):
+def _format_unary(expr: pl.Expr, part: pl.Expr, text: str) -> str | None:
+    if _is_same(expr, lambda: ~part):
         return f"~({text})"
-    if _same(expr, part.is_null):
+    if _is_same(expr, part.is_null):
         return f"({text}).is_null()"
-    return f"~(({text}).is_null())" if _same(expr, part.is_not_null) else None
+    return f"~(({text}).is_null())" if _is_same(expr, part.is_not_null) else None
 
 
-def _of_two(expr: pl.Expr, left: pl.Expr, right: pl.Expr, one: str, other: str) -> str | None:
+def _format_binary(expr: pl.Expr, left: pl.Expr, right: pl.Expr, one: str, other: str) -> str | None:
     for sign, of in _OPERATORS.items():
-        if _same(expr, lambda of=of: of(left, right)):  # type: ignore[misc] # bound now
+        if _is_same(expr, lambda of=of: of(left, right)):  # type: ignore[misc] # bound now
             return f"({one} {sign} {other})"
-    if other.startswith("[") and _same(expr, lambda: left.is_in(right)):
+    if other.startswith("[") and _is_same(expr, lambda: left.is_in(right)):
         return f"({one}).isin({other})"
-    if _same(expr, lambda: left.str.starts_with(right)):
+    if _is_same(expr, lambda: left.str.starts_with(right)):
         return f"pa.compute.starts_with({one}, pattern={other})"
     return None
 
 
-def _same(expr: pl.Expr, other: Callable[[], pl.Expr]) -> bool:
+def _is_same(expr: pl.Expr, other: Callable[[], pl.Expr]) -> bool:
     try:
         return expr.meta.eq(other())
     except (TypeError, pl.exceptions.PolarsError):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from lakekit.data_file.entry_damage import manifest_named
+from lakekit.data_file.entry_damage import add_manifest_path
 from lakekit.draw import cards, html
 from lakekit.draw.timeline import moment
 from lakekit.errors import InvalidOption, SchemaChanged, SnapshotNotFound
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 KIND_COLUMN: Final = "_row_kind"
 STATE = "FULL"
 """The kind of a change that is a whole state."""
-_MERGED = {"partial-update": "Partial update", "aggregation": "Pre-aggregate", "first-row": "First row"}
-_UNTOLD = (
+_ENGINE_TITLES = {"partial-update": "Partial update", "aggregation": "Pre-aggregate", "first-row": "First row"}
+_CHANGELOG_HINTS = (
     ("its rows are parts of rows until they are merged", "'lookup' or 'full-compaction', or to 'input' to be told the rows as they came"),
     ("rows that an earlier one hides would be told too", "'lookup', the only one that first-row goes with"),
 )
@@ -130,7 +130,7 @@ class TableStream:
         return lazy.ResolvedSource(str(self.snapshot.id), self._frame, self.handle.schema)
 
     def _frame(self, condition: ScanFilter, limit: int | None) -> pl.LazyFrame:  # noqa: ARG002 - rows are merged first, and those of a change may be deletes
-        with manifest_named(self.handle, lambda: self.snapshot):
+        with add_manifest_path(self.handle, lambda: self.snapshot):
             return self._rows(condition)
 
     @abstractmethod
@@ -156,18 +156,18 @@ class SnapshotState(TableStream):
 
     def _rows(self, condition: ScanFilter) -> pl.LazyFrame:
         merged, lying = self.plans(condition)
-        rows = lazy_frames.merged([merged], self.fields).with_columns(pl.lit(0, pl.Int8).alias(lazy_frames.KIND))
+        rows = lazy_frames.scan_merged([merged], self.fields).with_columns(pl.lit(0, pl.Int8).alias(lazy_frames.KIND))
         if lying is not None:
-            rows = pl.concat([rows, lazy_frames.unmerged(lying, self.fields)])
+            rows = pl.concat([rows, lazy_frames.scan_raw_rows(lying, self.fields)])
         return lazy_frames.kinds_first(rows, KIND_COLUMN, self.fields)
 
     def plans(self, condition: ScanFilter) -> tuple[Plan, Plan | None]:
         """The plan of the rows that stand, and that of postponed rows, which are told as they lie; None where none are told."""
-        levels, last = _told_levels(self.handle)
+        levels, last = _initial_levels(self.handle)
         merged = planner.plan_read(self.handle, self.position, condition, levels=levels, last_level=last, hides_level_zero=False)
         if self.handle.options.bucket != _POSTPONE or self._hides_postponed:
             return merged, None
-        entries = planner.live(self.handle, self.snapshot)
+        entries = planner.load_live_entries(self.handle, self.snapshot)
         postponed = entries.filter(entries.numbers("bucket") == _POSTPONE)
         return merged, self._lying(postponed, condition, created_since_ms=self.position.created_since_ms)
 
@@ -188,11 +188,11 @@ class StreamBatch(TableStream):
     def _rows(self, condition: ScanFilter) -> pl.LazyFrame:
         lying = self.plan(condition)
         if lying is not None:
-            rows = lazy_frames.unmerged(lying, self.fields)
+            rows = lazy_frames.scan_raw_rows(lying, self.fields)
         else:
             kinds = self.entries.numbers("kind")
             before = snapshots.find(self.handle, self.snapshot.id - 1) or self.snapshot
-            rows = pl.concat([_reversed(self._merged(kinds == DELETE, before, condition)), self._merged(kinds == ADD, self.snapshot, condition)])
+            rows = pl.concat([_invert_kinds(self._merged(kinds == DELETE, before, condition)), self._merged(kinds == ADD, self.snapshot, condition)])
         return lazy_frames.kinds_first(lazy_frames.deletes_first(rows, self.handle.schema, self.fields), KIND_COLUMN, self.fields)
 
     def plan(self, condition: ScanFilter) -> Plan | None:
@@ -208,16 +208,16 @@ class StreamBatch(TableStream):
         if snapshot.index_manifest is not None and snapshots.find(self.handle, snapshot.id) is None:
             snapshot = replace(snapshot, index_manifest=None)  # a long-lived changelog keeps files of rows alone
         found = planner.plan_entries(self.handle, snapshot, planner.PruningFunnel(self.entries.filter(chosen)), planner.rule_of(self.handle), condition)
-        return lazy_frames.merged([found], self.fields, system=lazy_frames.KINDS)
+        return lazy_frames.scan_merged([found], self.fields, system=lazy_frames.KINDS)
 
 
-def _reversed(frame: pl.LazyFrame) -> pl.LazyFrame:
+def _invert_kinds(frame: pl.LazyFrame) -> pl.LazyFrame:
     """What stood is taken away, and what took away stands again."""
     kind = pl.col(lazy_frames.KIND)
     return frame.with_columns(pl.when(kind & 1 == 0).then(pl.lit(3, pl.Int8)).otherwise(pl.lit(0, pl.Int8)).alias(lazy_frames.KIND))
 
 
-def _told_levels(handle: TableContext) -> tuple[range | None, int | None]:
+def _initial_levels(handle: TableContext) -> tuple[range | None, int | None]:
     """The levels that the first state shows, or the least that the last one of each bucket is, which may be a higher one: the table may have had more.
 
     Rows of lower ones come later, as the changelog of the compaction that lifts them.
@@ -282,10 +282,12 @@ def stream(
 def _check_engine(handle: TableContext) -> None:
     """Raises `InvalidOption` where rows as they were written would be told as if they were whole (`TableScanUtils`)."""
     engine = handle.options.merge_engine
-    if handle.schema.primary_keys and engine in _MERGED and handle.options.changelog_producer == "none":
-        why, producers = _UNTOLD[engine == "first-row"]
-        msg = f"{_MERGED[engine]} continuous reading is not supported: {handle.name} keeps no changelog, and {why}. Set changelog-producer to {producers}; \
+    if handle.schema.primary_keys and engine in _ENGINE_TITLES and handle.options.changelog_producer == "none":
+        why, producers = _CHANGELOG_HINTS[engine == "first-row"]
+        msg = (
+            f"{_ENGINE_TITLES[engine]} continuous reading is not supported: {handle.name} keeps no changelog, and {why}. Set changelog-producer to {producers}; \
 t.scan() and t.changes(mode='diff') read states"
+        )
         raise InvalidOption(msg, key="changelog-producer", value="none")
     if handle.options.streaming_read_overwrite:
         _check_overwrites(handle)
@@ -378,7 +380,7 @@ class StreamCursor:
         consumer = self.place.consumer
         found = None
         if consumer is not None and not self.handle.options.consumer_ignore_progress:
-            found = stream_start.of_consumer(self.handle, consumer)
+            found = stream_start.start_of_consumer(self.handle, consumer)
         if found is not None:
             self.place.next_id = found.next_id
             return found
@@ -446,7 +448,7 @@ Begin anew with start=, keep snapshots longer (snapshot.time-retained), {kept}"
         if told is None or told.id != number - 1:
             return
         now = snapshots.find_change(self.handle, told.id)
-        if now is not None and made(now) != made(told):
+        if now is not None and snapshot_identity(now) != snapshot_identity(told):
             self._check_table()
             where = "told" if self.passed else "begins behind"
             anew = "" if self.place.consumer is None else f", or with t.reset_consumer({self.place.consumer!r})"
@@ -476,7 +478,7 @@ forward to a branch. Begin anew with start={anew}"
         """The handle with this stream's columns, and options as new as the snapshot. Raises `SchemaChanged`; `InvalidOption` where it may be told no more."""
         self._check_table()
         if snapshot.schema_id > self.handle.newest_schema_id:
-            self.handle = table_scan.today(self.handle, self.fields, "follow()")
+            self.handle = table_scan.refresh_options(self.handle, self.fields, "follow()")
             _check_engine(self.handle)
         return self.handle
 
@@ -494,11 +496,11 @@ forward to a branch; call t.follow() again"
             kind=kind,
             watermark=snapshot.watermark_or_none,
             time_ms=snapshot.time_millis,
-            frame=lazy.lazy(source),
+            frame=lazy.scan_lazily(source),
             _place=self.place,
         )
 
 
-def made(snapshot: Snapshot) -> tuple[str, int, str, int]:
+def snapshot_identity(snapshot: Snapshot) -> tuple[str, int, str, int]:
     """By which commit, and when, a snapshot was made: what tells it from another of its number."""
     return snapshot.commit_user, snapshot.commit_identifier, snapshot.commit_kind, snapshot.time_millis

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lakekit.metadata.table_context import TableContext
     from lakekit.model.snapshot import Snapshot
 
-STREAMED = (
+STREAM_MODES = (
     "latest-full",
     "latest",
     "compacted-full",
@@ -43,7 +43,7 @@ STREAMED = (
     "from-file-creation-time",
 )
 
-_NEEDED = {
+_REQUIRED_OPTIONS = {
     "from-timestamp": ("scan.timestamp-millis", "scan.timestamp"),
     "from-creation-timestamp": ("scan.creation-time-millis",),
     "from-file-creation-time": ("scan.file-creation-time-millis",),
@@ -74,7 +74,7 @@ def with_start(handle: TableContext, start: str | int | datetime | None) -> Tabl
         handle = handle.with_options({**cleared, "scan.mode": "from-timestamp", "scan.timestamp-millis": str(time_travel.time_ms(handle, start))})
     elif start is not None:
         if start not in SCAN_MODES.split():
-            msg = f"start is one of {', '.join(STREAMED)}, a snapshot id or a datetime, not {start!r}"
+            msg = f"start is one of {', '.join(STREAM_MODES)}, a snapshot id or a datetime, not {start!r}"
             raise InvalidOption(msg, key="scan.mode", value=start)
         handle = handle.with_options({"scan.mode": start})
     _check(handle)
@@ -83,16 +83,16 @@ def with_start(handle: TableContext, start: str | int | datetime | None) -> Tabl
 
 def _check(handle: TableContext) -> None:
     mode, found = time_travel.scan_mode_of(handle)
-    if time_travel.means_changes(handle) or mode not in STREAMED:
-        also = next((key for key in time_travel.BETWEEN if handle.all_options.get(key) is not None), "scan.mode")
-        msg = f"{also} {handle.all_options.get(also)!r} is not something a stream begins with; those are {', '.join(STREAMED)}. t.changes() reads ranges"
+    if time_travel.means_changes(handle) or mode not in STREAM_MODES:
+        also = next((key for key in time_travel.INCREMENTAL_KEYS if handle.all_options.get(key) is not None), "scan.mode")
+        msg = f"{also} {handle.all_options.get(also)!r} is not something a stream begins with; those are {', '.join(STREAM_MODES)}. t.changes() reads ranges"
         raise InvalidOption(msg, key=also, value=str(handle.all_options.get(also)))
     if mode.startswith("from-snapshot"):
         other = next((key for key in ("scan.tag-name", "scan.watermark", "scan.version") if key in found), None)
         if other is not None or "scan.snapshot-id" not in found:
             msg = f"a stream with scan.mode {mode!r} begins at a scan.snapshot-id, and not at {other or 'nothing'}: Cannot scan from tag in streaming mode."
             raise InvalidOption(msg, key=other or "scan.snapshot-id", value=found.get(other or ""))
-    needed = _NEEDED.get(mode, ())
+    needed = _REQUIRED_OPTIONS.get(mode, ())
     if needed and not found.keys() & set(needed):
         msg = f"a stream with scan.mode {mode!r} begins at a time: set {' or '.join(needed)}, or give start= a datetime"
         raise InvalidOption(msg, key=needed[0])
@@ -103,10 +103,10 @@ def _check(handle: TableContext) -> None:
         time_travel.millis(found)
 
 
-def of_consumer(handle: TableContext, consumer: str) -> Start | None:
+def start_of_consumer(handle: TableContext, consumer: str) -> Start | None:
     """Where a consumer goes on; None for one that has no place yet. Snapshots that expired before it came to them are passed over, with a warning."""
     found = consumers.find(handle, consumer)
-    return None if found is None else Start(next_id=_there(handle, found.next_snapshot, f"consumer {consumer!r}"))
+    return None if found is None else Start(next_id=_clamp_to_oldest(handle, found.next_snapshot, f"consumer {consumer!r}"))
 
 
 def begin(handle: TableContext, *, newest_at_call: int | None) -> Start | None:
@@ -119,19 +119,19 @@ def begin(handle: TableContext, *, newest_at_call: int | None) -> Start | None:
         return None
     match mode:
         case "from-snapshot":
-            return Start(next_id=_there(handle, time_travel.whole_number(found, "scan.snapshot-id"), "the stream"))
+            return Start(next_id=_clamp_to_oldest(handle, time_travel.whole_number(found, "scan.snapshot-id"), "the stream"))
         case "from-timestamp":
-            return Start(next_id=_since(handle, time_travel.millis(found), newest.id))
+            return Start(next_id=_first_change_since(handle, time_travel.millis(found), newest.id))
         case "from-creation-timestamp":
-            return _since_creation(handle, time_travel.whole_number(found, "scan.creation-time-millis"), newest)
-    return _after(_state(handle, mode, found))
+            return _start_since_creation(handle, time_travel.whole_number(found, "scan.creation-time-millis"), newest)
+    return _start_after(_state(handle, mode, found))
 
 
 def _state(handle: TableContext, mode: str, found: Mapping[str, str]) -> Position:
     """The state that is read first. Its columns are today's: a stream goes on with them."""
     match mode:
         case "compacted-full":
-            return Position(snapshot=time_travel.compacted(handle))
+            return Position(snapshot=time_travel.find_latest_compacted(handle))
         case "from-snapshot-full":
             oldest = snapshots.earliest_id(handle) or 1
             return Position(snapshot=snapshots.read(handle, max(oldest, time_travel.whole_number(found, "scan.snapshot-id"))))
@@ -140,11 +140,11 @@ def _state(handle: TableContext, mode: str, found: Mapping[str, str]) -> Positio
     return Position(snapshot=snapshots.latest(handle))
 
 
-def _after(position: Position) -> Start | None:
+def _start_after(position: Position) -> Start | None:
     return None if position.snapshot is None else Start(state=position, next_id=position.snapshot.id + 1)
 
 
-def _since_creation(handle: TableContext, time_ms: int, newest: Snapshot) -> Start:
+def _start_since_creation(handle: TableContext, time_ms: int, newest: Snapshot) -> Start:
     """What comes after the last snapshot, or long-lived changelog, before a time; without one the files made since, and what follows the newest snapshot."""
     earlier = snapshots.change_at_time(handle, time_ms - 1)
     if earlier is not None and earlier.id < newest.id:
@@ -152,7 +152,7 @@ def _since_creation(handle: TableContext, time_ms: int, newest: Snapshot) -> Sta
     return Start(state=Position(snapshot=newest, created_since_ms=time_ms), next_id=newest.id + 1)
 
 
-def _since(handle: TableContext, time_ms: int, newest_id: int) -> int:
+def _first_change_since(handle: TableContext, time_ms: int, newest_id: int) -> int:
     """The first snapshot, or long-lived changelog, at a time or later; the one that comes next where all are older."""
     for number in snapshots.changelog_ids(handle):
         kept = snapshots.find_changelog(handle, number)
@@ -162,7 +162,7 @@ def _since(handle: TableContext, time_ms: int, newest_id: int) -> int:
     return newest_id + 1 if found is None else found.id
 
 
-def _there(handle: TableContext, wanted: int, who: str) -> int:
+def _clamp_to_oldest(handle: TableContext, wanted: int, who: str) -> int:
     """That snapshot, or the oldest whose changes are still there."""
     oldest = oldest_change(handle)
     if oldest is None or wanted >= oldest:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lakekit.storage.protocol import Storage
 
 
-_KEPT = ("location", "name", "branch_name", "dynamic", "storage_options", "storage", "keeper", "locations")
+_CARRIED_FIELDS = ("location", "name", "branch_name", "dynamic", "storage_options", "storage", "keeper", "locations")
 """What a pickled table takes along."""
 _MOST_SCANS = 64
 """So many scans share a frame: Polars may keep something of every question it is asked."""
@@ -78,7 +78,7 @@ class TableCore:
         return found
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in _KEPT}
+        return {name: getattr(self, name) for name in _CARRIED_FIELDS}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():

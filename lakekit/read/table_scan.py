@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lakekit.data_file.entry_damage import manifest_named
+from lakekit.data_file.entry_damage import add_manifest_path
 from lakekit.errors import BranchNotFound, InvalidOption, SchemaChanged, SchemaMismatch
 from lakekit.format.polars_types import known_schema
 from lakekit.metadata import schemas, snapshots
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lakekit.read.planner import Plan
     from lakekit.read.time_travel import Position
 
-RAW = tuple(Field(name, parse(text)) for name, text in zip(lazy_frames.RAW, ("BIGINT", "STRING", "INT", "STRING"), strict=True))
+RAW_FIELDS = tuple(Field(name, parse(text)) for name, text in zip(lazy_frames.RAW_COLUMNS, ("BIGINT", "STRING", "INT", "STRING"), strict=True))
 """What `scan(raw=True)` adds to the columns of a table."""
 
 
@@ -51,7 +51,7 @@ class TableScan:
         """Columns and types of the frame."""
         unit = self.handle.options.lakekit_timestamp_unit
         kind = {} if self.kind_column is None else lazy_frames.kind_schema(self.kind_column, numbered=self.numbered)
-        return {**kind, **known_schema((*self.fields, *RAW) if self.raw else self.fields, unit)}
+        return {**kind, **known_schema((*self.fields, *RAW_FIELDS) if self.raw else self.fields, unit)}
 
     def now(self) -> ResolvedSource:
         """Snapshot and schema that a read would see now, and its rows."""
@@ -67,24 +67,24 @@ class TableScan:
 
     def _frame(self, position: Position, schema_id: int, condition: ScanFilter, limit: int | None) -> pl.LazyFrame:
         handle = self._handle(position, schema_id)
-        with manifest_named(handle, lambda: position.snapshot):
+        with add_manifest_path(handle, lambda: position.snapshot):
             return self._frame_of(handle, position, condition, limit)
 
     def _frame_of(self, handle: TableContext, position: Position, condition: ScanFilter, limit: int | None) -> pl.LazyFrame:
         if self.raw:
-            return lazy_frames.stored(planner.plan_raw_files(handle, position, condition), self.fields)
+            return lazy_frames.scan_stored_versions(planner.plan_raw_files(handle, position, condition), self.fields)
         plans = self._plans(handle, position, condition, limit)
         if self.kind_column is None:
-            return lazy_frames.merged(plans, self.fields)
-        system = lazy_frames.NUMBERED if self.numbered else lazy_frames.KINDS
-        found = lazy_frames.merged(plans, self.fields, system=system, keeps_deletes=self.keeps_deletes)
+            return lazy_frames.scan_merged(plans, self.fields)
+        system = lazy_frames.KIND_AND_SEQUENCE if self.numbered else lazy_frames.KINDS
+        found = lazy_frames.scan_merged(plans, self.fields, system=system, keeps_deletes=self.keeps_deletes)
         return lazy_frames.kinds_first(found, self.kind_column, self.fields, system)
 
     def plans(self, condition: ScanFilter) -> list[Plan]:
         """The plans of a condition, for `explain`: one for each branch that is read, in the order of their rows."""
         position = time_travel.locate(self.handle, self.at)
         handle = self._handle(position, self._schema_id(position))
-        with manifest_named(handle, lambda: position.snapshot):
+        with add_manifest_path(handle, lambda: position.snapshot):
             return self._plans(handle, position, condition, None, counted=True)
 
     def _plans(self, handle: TableContext, position: Position, condition: ScanFilter, limit: int | None, *, counted: bool = False) -> list[Plan]:
@@ -106,17 +106,17 @@ class TableScan:
             return position.schema_id
         newest = schemas.newest_id(self.handle)
         if newest is None:
-            raise schemas.missing(self.handle, self.handle.root)
+            raise schemas.table_not_found(self.handle, self.handle.root)
         return newest
 
     def _handle(self, position: Position, schema_id: int) -> TableContext:
         """The handle with this scan's columns and today's options. Raises `SchemaChanged` where those columns are no more what they were."""
         if position.schema_id is not None or schema_id == self.handle.newest_schema_id:
             return self.handle
-        return today(self.handle, self.fields, "scan()")
+        return refresh_options(self.handle, self.fields, "scan()")
 
 
-def today(handle: TableContext, fields: Sequence[Field], asked: str) -> TableContext:
+def refresh_options(handle: TableContext, fields: Sequence[Field], asked: str) -> TableContext:
     """The handle with its columns and today's options. Raises `SchemaChanged` where the `fields` of what was `asked` are no more what they were."""
     newest = schemas.latest(handle)
     found = {field.id: field for field in newest.fields}
@@ -140,11 +140,11 @@ def fallback_position(handle: TableContext, position: Position, at: int | str | 
     if other is None:
         return None
     named = position.snapshot is not None and time_travel.names_a_snapshot(handle, at)
-    there = _at_the_time(other, position) if named else time_travel.locate(other, at)
-    return paired(handle, time_travel.schema_of(other, there)), there
+    there = _align_fallback_position(other, position) if named else time_travel.locate(other, at)
+    return align_fallback_branch(handle, time_travel.schema_of(other, there)), there
 
 
-def _at_the_time(other: TableContext, position: Position) -> Position:
+def _align_fallback_position(other: TableContext, position: Position) -> Position:
     """The position of the fallback branch at the time of a snapshot of this one."""
     assert position.snapshot is not None
     found = snapshots.at_time(other, position.snapshot.time_millis)
@@ -161,7 +161,7 @@ def fallback_of(handle: TableContext) -> TableContext | None:
         return None
 
 
-def paired(handle: TableContext, other: TableContext) -> TableContext:
+def align_fallback_branch(handle: TableContext, other: TableContext) -> TableContext:
     """The other branch with its columns called as they are here. Raises `SchemaMismatch` unless both have columns of the same types, one by one."""
     types = [[field.type.as_nullable() for field in one.schema.fields] for one in (handle, other)]  # ids of parts of ROWs count, as in the reference
     if types[0] != types[1]:
@@ -176,7 +176,7 @@ def scan(handle: TableContext, at: int | str | datetime | None = None, *, raw: b
     """A scan of a table: its columns are those of the schema in force at the position. Raises `Unsupported`, `InvalidOption`."""
     check_readable(handle.all_options, f"table {handle.name}")
     if at is None and time_travel.means_changes(handle):
-        key = next((key for key in time_travel.BETWEEN if key in handle.all_options), "scan.mode")
+        key = next((key for key in time_travel.INCREMENTAL_KEYS if key in handle.all_options), "scan.mode")
         msg = f"{key} asks for what changed in {handle.name}, and a state was asked for: give at=, or read changes with t.scan() or t.changes()"
         raise InvalidOption(msg, key=key, value=handle.all_options[key])
     position = time_travel.EMPTY_TABLE if at is None and time_travel.means_newest(handle) else time_travel.locate(handle, at)
@@ -188,7 +188,7 @@ def scan(handle: TableContext, at: int | str | datetime | None = None, *, raw: b
     return TableScan(handle=handle, fields=handle.schema.fields, at=at, raw=raw)
 
 
-def of_today(handle: TableContext, snapshot_id: int) -> TableScan:
+def scan_snapshot(handle: TableContext, snapshot_id: int) -> TableScan:
     """A scan of a snapshot with the columns of the handle: rows that are written anew, or told of, are those of today's schema, not of the snapshot's."""
     check_readable(handle.all_options, f"table {handle.name}")
     return TableScan(handle=handle, fields=handle.schema.fields, at=snapshot_id)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Schema = Mapping[str, pl.DataType]
 
-_MAKES_TIMES = (b"Date", b"date", b"Time", b"Duration", b"duration", b"Temporal", b"Strptime")
+_TIME_MARKERS = (b"Date", b"date", b"Time", b"Duration", b"duration", b"Temporal", b"Strptime")
 """What the bytes of an expression have in them that makes times of other values, or has times as constants."""
 _OPERATORS: tuple[Callable[[pl.Expr, pl.Expr], pl.Expr], ...] = (
     operator.eq,
@@ -40,7 +40,7 @@ _OPERATORS: tuple[Callable[[pl.Expr, pl.Expr], pl.Expr], ...] = (
     pl.Expr.eq_missing,
     pl.Expr.ne_missing,
 )
-_BRING_TOGETHER = frozenset(
+_COMPARING_FUNCTIONS = frozenset(
     {
         "is_in",
         "is_between",
@@ -71,7 +71,7 @@ _BRING_TOGETHER = frozenset(
     }
 )
 """Functions, as Polars writes them, that compare their inputs or bring them to one type."""
-_BRING_SOME_TOGETHER: Mapping[str, tuple[tuple[int, int], ...]] = {
+_COMPARED_ARGUMENTS: Mapping[str, tuple[tuple[int, int], ...]] = {
     "replace_strict": ((0, 1), (2, 3)),
     "shift_and_fill": ((0, 2),),
     "extend_constant": ((0, 1),),
@@ -91,8 +91,8 @@ def refuse_numbers(expr: pl.Expr, schema: Schema, said: str) -> None:
     if not _may_have_times(expr, schema):
         return
     for part, parts, types in _pairs(expr, schema):
-        if (found := _met(part, parts, types)) is not None:
-            raise refused(said, found, str(part))
+        if (found := _compared_time_kind(part, parts, types)) is not None:
+            raise make_time_mismatch(said, found, str(part))
 
 
 def refuse_leaf(leaf: Leaf, schema: Schema, said: str) -> None:
@@ -102,18 +102,18 @@ def refuse_leaf(leaf: Leaf, schema: Schema, said: str) -> None:
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         kind = type(dtype) if dtype is not None and dtype.is_temporal() else pl.Date if isinstance(value, date) else pl.Datetime
         if dtype is not None and ((is_number and dtype.is_temporal()) or (isinstance(value, (date, Instant)) and dtype.is_numeric())):
-            raise refused(said, kind, f"{leaf.column} {leaf.op} {value}")
+            raise make_time_mismatch(said, kind, f"{leaf.column} {leaf.op} {value}")
 
 
-def refused(said: str, kind: type[pl.DataType], what: str) -> SchemaMismatch:
+def make_time_mismatch(said: str, kind: type[pl.DataType], what: str) -> SchemaMismatch:
     """Return the error for a comparison of a kind of time with a number."""
     return SchemaMismatch(
-        f"{said} compares {_WORDS[kind]} with a number: {_short(what)}. A number is no day and no time of one: write {_WRITE[kind]}; "
+        f"{said} compares {_WORDS[kind]} with a number: {_shorten(what)}. A number is no day and no time of one: write {_WRITE[kind]}; "
         "a cast, as in pl.col(…).cast(pl.Int64), says the count of units since 1970"
     )
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) < 200 else f"{text[:200]}…"
 
 
@@ -124,7 +124,7 @@ def _may_have_times(expr: pl.Expr, schema: Schema) -> bool:
         said = expr.meta.serialize(format="binary")
     except Exception:  # noqa: BLE001 - a function of Python that does not pickle raises what it likes
         return True
-    return any(word in said for word in _MAKES_TIMES)
+    return any(word in said for word in _TIME_MARKERS)
 
 
 def _has_times(dtype: pl.DataType) -> bool:
@@ -140,7 +140,7 @@ def _has_times(dtype: pl.DataType) -> bool:
 
 def _pairs(expr: pl.Expr, schema: Schema) -> Iterator[tuple[pl.Expr, list[pl.Expr], list[pl.DataType | None]]]:
     """Each part of an expression that is made of two parts or more, with those and their types. None: a type that Polars does not tell."""
-    has_places = _has_place(expr)
+    has_places = _has_element_reference(expr)
     wholes = list[tuple[pl.Expr, list[pl.Expr], tuple[pl.Expr, ...]]]()
     waiting: list[tuple[pl.Expr, tuple[pl.Expr, ...]]] = [(expr, ())]
     while waiting:
@@ -149,7 +149,7 @@ def _pairs(expr: pl.Expr, schema: Schema) -> Iterator[tuple[pl.Expr, list[pl.Exp
         if len(parts) > 1 and not _is_junction(part, parts):
             wholes.append((part, parts, around))
         for one in parts:
-            beside = tuple(other for other in parts if other is not one) if has_places and _has_place(one) else ()
+            beside = tuple(other for other in parts if other is not one) if has_places and _has_element_reference(one) else ()
             waiting.append((one, (*beside, *around)))
     types = iter(_types([one for _, parts, _ in wholes for one in parts], schema))
     for part, parts, around in wholes:
@@ -162,7 +162,7 @@ def _is_junction(part: pl.Expr, parts: list[pl.Expr]) -> bool:
     return len(parts) == 2 and any(part.meta.eq(of(parts[1], parts[0])) for of in (operator.and_, operator.or_))
 
 
-def _has_place(expr: pl.Expr) -> bool:
+def _has_element_reference(expr: pl.Expr) -> bool:
     """Whether it is about the elements of a list, or the parts of a struct, that another expression gives."""
     text = str(expr)
     return "element()" in text or "field([" in text
@@ -195,15 +195,15 @@ def _type_among(part: pl.Expr, around: tuple[pl.Expr, ...], schema: Schema) -> p
 # ---- what meets -----------------------------------------------------------------------------------------------------------------------------------------
 
 
-def _met(part: pl.Expr, parts: list[pl.Expr], types: list[pl.DataType | None]) -> type[pl.DataType] | None:
+def _compared_time_kind(part: pl.Expr, parts: list[pl.Expr], types: list[pl.DataType | None]) -> type[pl.DataType] | None:
     """The kind of time that meets a number in a part; None where none does."""
-    mixed = {(at, to): found for at, to in combinations(range(len(types)), 2) if (found := _mixed(types[-1 - at], types[-1 - to])) is not None}
+    mixed = {(at, to): found for at, to in combinations(range(len(types)), 2) if (found := _mixed_time_kind(types[-1 - at], types[-1 - to])) is not None}
     if not mixed:
         return None
     name = _function(part, parts[-1])
-    if name is not None and name in _BRING_SOME_TOGETHER:
-        return next((mixed[pair] for pair in _BRING_SOME_TOGETHER[name] if pair in mixed), None)
-    is_met = name in _BRING_TOGETHER or _is_operator(part, parts[::-1]) or _is_of_sql(part)
+    if name is not None and name in _COMPARED_ARGUMENTS:
+        return next((mixed[pair] for pair in _COMPARED_ARGUMENTS[name] if pair in mixed), None)
+    is_met = name in _COMPARING_FUNCTIONS or _is_operator(part, parts[::-1]) or _is_of_sql(part)
     return next(iter(mixed.values())) if is_met else None
 
 
@@ -234,7 +234,7 @@ def _is_of_sql(part: pl.Expr) -> bool:
     return False
 
 
-def _mixed(one: pl.DataType | None, other: pl.DataType | None) -> type[pl.DataType] | None:
+def _mixed_time_kind(one: pl.DataType | None, other: pl.DataType | None) -> type[pl.DataType] | None:
     """A kind of time in one type where the other has a number, inside lists and structs too."""
     while isinstance(one, pl.List | pl.Array) or isinstance(other, pl.List | pl.Array):
         one = one.inner if isinstance(one, pl.List | pl.Array) else one  # type: ignore[assignment]
@@ -243,7 +243,7 @@ def _mixed(one: pl.DataType | None, other: pl.DataType | None) -> type[pl.DataTy
         return None
     if isinstance(one, pl.Struct) and isinstance(other, pl.Struct):
         both = zip(one.fields, other.fields, strict=False)
-        return next((found for mine, theirs in both if (found := _mixed(mine.dtype, theirs.dtype)) is not None), None)  # type: ignore[arg-type]
+        return next((found for mine, theirs in both if (found := _mixed_time_kind(mine.dtype, theirs.dtype)) is not None), None)  # type: ignore[arg-type]
     if one.is_numeric() and other.is_temporal():
         one, other = other, one
     return type(one) if one.is_temporal() and other.is_numeric() else None

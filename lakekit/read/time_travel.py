@@ -28,12 +28,12 @@ POSITIONS = ("scan.snapshot-id", "scan.tag-name", "scan.watermark", "scan.timest
 """Options that each name one position: only one of them may be set."""
 FILES_SINCE = "scan.file-creation-time-millis"
 """The option that asks for the rows of files made since a time."""
-_OTHER = ("scan.mode", "scan.version", "scan.creation-time-millis", FILES_SINCE)
-NEWEST = ("latest", "latest-full", "compacted-full")
-SCAN_KEYS = (*POSITIONS, *_OTHER)
-BETWEEN = ("incremental-between", "incremental-between-timestamp", "incremental-to-auto-tag")
+_OTHER_SCAN_KEYS = ("scan.mode", "scan.version", "scan.creation-time-millis", FILES_SINCE)
+LATEST_MODES = ("latest", "latest-full", "compacted-full")
+SCAN_KEYS = (*POSITIONS, *_OTHER_SCAN_KEYS)
+INCREMENTAL_KEYS = ("incremental-between", "incremental-between-timestamp", "incremental-to-auto-tag")
 """Options that each name a range of changes."""
-CHANGES = ("incremental", "latest-delta")
+INCREMENTAL_MODES = ("incremental", "latest-delta")
 """Scan modes that read changes and not a state."""
 
 
@@ -48,7 +48,7 @@ class Position:
 
 def means_changes(handle: TableContext) -> bool:
     """Whether the table's options ask for what changed and not for a state (ENGINE 6.1)."""
-    return handle.options.scan_mode in CHANGES or any(handle.all_options.get(key) is not None for key in BETWEEN)
+    return handle.options.scan_mode in INCREMENTAL_MODES or any(handle.all_options.get(key) is not None for key in INCREMENTAL_KEYS)
 
 
 EMPTY_TABLE = Position(snapshot=None)
@@ -74,7 +74,7 @@ def names_a_snapshot(handle: TableContext, at: int | str | datetime | None) -> b
 def locate(handle: TableContext, at: int | str | datetime | None = None) -> Position:
     """The position that `at`, or else the table's options, mean. Raises `SnapshotNotFound`, `TagNotFound` or `InvalidOption`."""
     if at is not None:
-        return at_snapshot(_at(handle, at))
+        return at_snapshot(_resolve_at(handle, at))
     return _by_mode(handle, *scan_mode_of(handle))
 
 
@@ -87,7 +87,7 @@ def scan_mode_of(handle: TableContext) -> tuple[str, dict[str, str]]:
         raise InvalidOption(msg, key=named[1], value=found[named[1]])
     mode = _mode(handle.options.scan_mode, found)
     other = named[0] if named else None
-    if other is not None and mode in NEWEST:
+    if other is not None and mode in LATEST_MODES:
         msg = f"scan.mode {mode!r} reads the newest snapshot and {other} names another: set one of them"
         raise InvalidOption(msg, key=other, value=found[other])
     if other is not None and mode == "from-creation-timestamp":
@@ -118,15 +118,15 @@ def _by_mode(handle: TableContext, mode: str, found: dict[str, str]) -> Position
         case "latest-full" | "latest":
             return Position(snapshot=snapshots.latest(handle))
         case "compacted-full":
-            return Position(snapshot=compacted(handle))
+            return Position(snapshot=find_latest_compacted(handle))
         case "from-timestamp":
-            return at_snapshot(_before(handle, millis(found)))
+            return at_snapshot(_read_at_time(handle, millis(found)))
         case "from-snapshot" | "from-snapshot-full":
-            return at_snapshot(_named(handle, found, mode))
+            return at_snapshot(_read_from_options(handle, found, mode))
         case "from-file-creation-time":
             return Position(snapshot=snapshots.latest(handle), created_since_ms=whole_number(found, FILES_SINCE))
         case "from-creation-timestamp":
-            return since_creation(handle, whole_number(found, "scan.creation-time-millis"))
+            return position_since_creation(handle, whole_number(found, "scan.creation-time-millis"))
     msg = f"scan.mode {mode!r} is not one a batch read knows: latest-full, latest, compacted-full, from-timestamp, from-snapshot, from-snapshot-full, \
 from-file-creation-time, from-creation-timestamp; changes are what t.scan() and t.changes() read"
     raise InvalidOption(msg, key="scan.mode", value=mode)
@@ -137,19 +137,19 @@ def at_snapshot(snapshot: Snapshot) -> Position:
     return Position(snapshot=snapshot, schema_id=snapshot.schema_id)
 
 
-def _at(handle: TableContext, at: int | str | datetime) -> Snapshot:
+def _resolve_at(handle: TableContext, at: int | str | datetime) -> Snapshot:
     if isinstance(at, bool) or not isinstance(at, (int, str, datetime)):
         msg = f"at= takes a snapshot id, a tag, an ISO time or a datetime, not {type(at).__name__}"
         raise TypeError(msg)
     if isinstance(at, int):
         return snapshots.read(handle, at)
     if isinstance(at, datetime):
-        return _before(handle, time_ms(handle, at))
+        return _read_at_time(handle, time_ms(handle, at))
     if (tag := tags.find(handle, at)) is not None:
         return tag.snapshot
     if (number := digits(at)) is not None:
         return snapshots.read(handle, number)
-    return _before(handle, time_ms(handle, at))
+    return _read_at_time(handle, time_ms(handle, at))
 
 
 def digits(text: str) -> int | None:
@@ -162,7 +162,7 @@ def time_ms(handle: TableContext, at: str | datetime) -> int:
     try:
         return _millis(at if isinstance(at, datetime) else datetime.fromisoformat(at))
     except ValueError:
-        raise tags.missing(handle, str(at)) from None
+        raise tags.tag_not_found(handle, str(at)) from None
 
 
 def _millis(time: datetime) -> int:
@@ -173,7 +173,7 @@ def _millis(time: datetime) -> int:
         return int(time.replace(tzinfo=UTC).timestamp() * 1000)
 
 
-def _before(handle: TableContext, time_ms: int) -> Snapshot:
+def _read_at_time(handle: TableContext, time_ms: int) -> Snapshot:
     """The newest snapshot at or before a time."""
     found = snapshots.at_time(handle, time_ms)
     if found is None:
@@ -182,7 +182,7 @@ def _before(handle: TableContext, time_ms: int) -> Snapshot:
     return found
 
 
-def _named(handle: TableContext, found: dict[str, str], mode: str) -> Snapshot:
+def _read_from_options(handle: TableContext, found: dict[str, str], mode: str) -> Snapshot:
     if "scan.version" in found:
         return _version(handle, found["scan.version"])
     if "scan.snapshot-id" in found:
@@ -203,10 +203,10 @@ def _version(handle: TableContext, version: str) -> Snapshot:
         return snapshots.at_watermark(handle, watermark)
     if (snapshot_id := digits(version)) is not None:
         return snapshots.read(handle, snapshot_id)
-    raise tags.missing(handle, version)
+    raise tags.tag_not_found(handle, version)
 
 
-def compacted(handle: TableContext) -> Snapshot | None:
+def find_latest_compacted(handle: TableContext) -> Snapshot | None:
     """The newest COMPACT snapshot, of a full compaction where those come at regular commits; else the newest snapshot."""
     every = handle.options.full_compaction_delta_commits
     if every is None and handle.options.changelog_producer == "full-compaction":
@@ -218,7 +218,7 @@ def compacted(handle: TableContext) -> Snapshot | None:
     return snapshots.latest(handle)
 
 
-def since_creation(handle: TableContext, time_ms: int) -> Position:
+def position_since_creation(handle: TableContext, time_ms: int) -> Position:
     """The first snapshot after the last one before a time, else the newest with only the files made since; both with the newest schema, as the reference.
 
     The last one may have expired, where a long-lived changelog tells of it. Raises `SnapshotNotFound` where only changelogs tell of the first one too.

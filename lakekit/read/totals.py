@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Mask = NDArray[np.bool_]
 
-_MOST = 1 << 16
+_MAX_PATHS = 1 << 16
 """Of so many files of a column is remembered what was not asked for last."""
 _LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1
-_HALF = 32
+_HALF_BITS = 32
 _MARK_BYTES = 400
 """About what the object takes beside what it holds."""
 
@@ -43,7 +43,7 @@ class _CachedTotals(NamedTuple):
     bounded: Mask
 
 
-def recalled(handle: TableContext, wanted: Mapping[str, bool], paths: Sequence[str], whole: Mask) -> tuple[Mask, dict[str, ColumnTotals]]:
+def get_cached_totals(handle: TableContext, wanted: Mapping[str, bool], paths: Sequence[str], whole: Mask) -> tuple[Mask, dict[str, ColumnTotals]]:
     """Of which of the `whole` files all of those columns are known, and what the columns come to there. `wanted`: columns, and whether their bounds are."""
     there = whole.copy()
     found: dict[str, tuple[_CachedTotals, Ints]] = {}
@@ -55,12 +55,12 @@ def recalled(handle: TableContext, wanted: Mapping[str, bool], paths: Sequence[s
         at = pc.fill_null(pc.index_in(asked, known.paths), -1).to_numpy().astype(np.int64)
         there &= (at >= 0) & (known.bounded[at] | (not bounded))
         found[name] = known, at
-    return there, {name: _together(known, at[there], bounded=wanted[name]) for name, (known, at) in found.items()}
+    return there, {name: _sum_totals(known, at[there], bounded=wanted[name]) for name, (known, at) in found.items()}
 
 
-def _together(known: _CachedTotals, at: Ints, *, bounded: bool) -> ColumnTotals:
+def _sum_totals(known: _CachedTotals, at: Ints, *, bounded: bool) -> ColumnTotals:
     counts, totals, leasts, greatests = known.numbers[:, at]
-    total = (int((totals >> _HALF).sum()) << _HALF) + int((totals & ((1 << _HALF) - 1)).sum())  # in halves: the sum may be beyond 64 bits
+    total = (int((totals >> _HALF_BITS).sum()) << _HALF_BITS) + int((totals & ((1 << _HALF_BITS) - 1)).sum())  # in halves: the sum may be beyond 64 bits
     some = counts > 0
     if not bounded or not some.any():
         return ColumnTotals(int(counts.sum()), total, None, None)
@@ -77,33 +77,33 @@ def remember(handle: TableContext, wanted: Mapping[str, bool], paths: Sequence[s
         more = _CachedTotals(pa.array(figures, pa.string()), np.array(rows, np.int64).T, np.full(len(rows), bounded))
         before: _CachedTotals | None = handle.world.decoded.get(_key(handle, name))
         if before is not None:
-            more = _added(before, more, paths)
+            more = _merge_totals(before, more, paths)
         weight = more.paths.nbytes + more.numbers.nbytes + more.bounded.nbytes + _MARK_BYTES
         handle.world.decoded.put({_key(handle, name): more}, weight)
 
 
-def unable(handle: TableContext, wanted: Mapping[str, bool], paths: Sequence[str]) -> Mask:
+def mask_unindexed(handle: TableContext, wanted: Mapping[str, bool], paths: Sequence[str]) -> Mask:
     """Which of the files are known to have no index that could say what those columns come to."""
-    known: frozenset[str] = handle.world.decoded.get(_unable_key(handle, wanted)) or frozenset()
+    known: frozenset[str] = handle.world.decoded.get(_unindexed_key(handle, wanted)) or frozenset()
     return np.array([path in known for path in paths], bool)  # scalar: one a file
 
 
-def remember_unable(handle: TableContext, wanted: Mapping[str, bool], paths: Sequence[str]) -> None:
+def remember_unindexed(handle: TableContext, wanted: Mapping[str, bool], paths: Sequence[str]) -> None:
     """Keeps that those files have none."""
     if not paths:
         return
-    known: frozenset[str] = handle.world.decoded.get(_unable_key(handle, wanted)) or frozenset()
-    more = known.union(paths) if len(known) + len(paths) <= _MOST else frozenset(paths)
-    handle.world.decoded.put({_unable_key(handle, wanted): more}, _MARK_BYTES + sum(map(len, more)) + _MARK_BYTES // 4 * len(more))
+    known: frozenset[str] = handle.world.decoded.get(_unindexed_key(handle, wanted)) or frozenset()
+    more = known.union(paths) if len(known) + len(paths) <= _MAX_PATHS else frozenset(paths)
+    handle.world.decoded.put({_unindexed_key(handle, wanted): more}, _MARK_BYTES + sum(map(len, more)) + _MARK_BYTES // 4 * len(more))
 
 
-def _unable_key(handle: TableContext, wanted: Mapping[str, bool]) -> Hashable:
+def _unindexed_key(handle: TableContext, wanted: Mapping[str, bool]) -> Hashable:
     return "unable", *(_key(handle, name) for name in sorted(wanted))
 
 
-def _added(before: _CachedTotals, more: _CachedTotals, paths: Sequence[str]) -> _CachedTotals:
+def _merge_totals(before: _CachedTotals, more: _CachedTotals, paths: Sequence[str]) -> _CachedTotals:
     stays = pc.invert(pc.is_in(before.paths, more.paths))
-    if len(before.paths) + len(more.paths) > _MOST:
+    if len(before.paths) + len(more.paths) > _MAX_PATHS:
         stays = pc.and_(stays, pc.is_in(before.paths, pa.array(paths, pa.string())))
     kept = stays.to_numpy(zero_copy_only=False)
     numbers = np.concatenate([before.numbers[:, kept], more.numbers], axis=1)

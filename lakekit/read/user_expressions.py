@@ -39,10 +39,10 @@ def condition(where: pl.Expr | str, handle: TableContext, *, said: str = "where"
     Raises `ColumnNotFound`, `SchemaMismatch`, and `TypeError` for what is neither expression nor text.
     """
     schema = polars_schema(handle.schema.fields)
-    return checked(parsed(where, handle.name, said, schema), schema, handle.name, said)
+    return check_condition(parse_expression(where, handle.name, said, schema), schema, handle.name, said)
 
 
-def fitted(expr: pl.Expr, said: object, schema: Mapping[str, pl.DataType]) -> pl.Expr:
+def fit_condition(expr: pl.Expr, said: object, schema: Mapping[str, pl.DataType]) -> pl.Expr:
     """A condition; where an SQL text said it that compares dates and times with texts, it compares them with what the texts say, as SQL does."""
     if isinstance(said, str):
         with suppress(pl.exceptions.PolarsError):
@@ -62,8 +62,8 @@ def _fits(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> bool:
     return True
 
 
-def parsed(given: pl.Expr | str, table: str, said: str, schema: Mapping[str, pl.DataType] | None = None) -> pl.Expr:
-    """An expression, or what a SQL text means; a condition on columns of a `schema` as `fitted` has it. Raises `SchemaMismatch`, `TypeError`."""
+def parse_expression(given: pl.Expr | str, table: str, said: str, schema: Mapping[str, pl.DataType] | None = None) -> pl.Expr:
+    """An expression, or what a SQL text means; a condition on columns of a `schema` as `fit_condition` has it. Raises `SchemaMismatch`, `TypeError`."""
     if isinstance(given, pl.Expr):
         return given
     if isinstance(given, bool):
@@ -75,15 +75,15 @@ def parsed(given: pl.Expr | str, table: str, said: str, schema: Mapping[str, pl.
         expr = pl.sql_expr(given)
     except (pl.exceptions.PolarsError, UnicodeEncodeError) as wrong:  # half a surrogate pair is no text to Polars
         raise SchemaMismatch(f"{said}={given!r} for {table} is no SQL: {wrong}") from None
-    return expr if schema is None else fitted(expand.name_exactly(expr, schema), given, schema)
+    return expr if schema is None else fit_condition(expand.name_exactly(expr, schema), given, schema)
 
 
-def checked(expr: pl.Expr, schema: Mapping[str, pl.DataType], table: str, said: str) -> pl.Expr:
+def check_condition(expr: pl.Expr, schema: Mapping[str, pl.DataType], table: str, said: str) -> pl.Expr:
     """An expression over the columns of a schema by their names that is a condition. Raises where it is none.
 
     A bare NULL never holds, and to Polars is no condition: it becomes one.
     """
-    expr, found = typed(expr, schema, table, said)
+    expr, found = resolve_expression(expr, schema, table, said)
     if found not in (pl.Boolean(), pl.Null()):
         raise SchemaMismatch(f"{said}={format_expression(expr)} for {table} is {found}, and a condition is true or false. Compare it with something")
     try:
@@ -94,7 +94,7 @@ def checked(expr: pl.Expr, schema: Mapping[str, pl.DataType], table: str, said: 
     return expr
 
 
-def typed(expr: pl.Expr, schema: Mapping[str, pl.DataType], table: str, said: str) -> tuple[pl.Expr, pl.DataType]:
+def resolve_expression(expr: pl.Expr, schema: Mapping[str, pl.DataType], table: str, said: str) -> tuple[pl.Expr, pl.DataType]:
     """An expression with the columns of a schema that it chooses by their names, and its type.
 
     Raises `ColumnNotFound`, `SchemaMismatch`; `ValueOutOfRange` for constants as `far` has them.
@@ -102,7 +102,7 @@ def typed(expr: pl.Expr, schema: Mapping[str, pl.DataType], table: str, said: st
     far.check_printable_times(expr, table, said)
     for name in expand.used_columns(expr, schema):
         if name not in schema:
-            raise unknown(name, list(schema), table, said)
+            raise make_column_not_found(name, list(schema), table, said)
     try:
         found = expand.expand(expr, schema)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as wrong:  # of `struct.field("*")` in a part Polars panics
@@ -203,7 +203,7 @@ def non_elementwise_reason(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> 
     return MANY_ROWS
 
 
-def unknown(name: str, known: list[str], table: str, said: str) -> ColumnNotFound:
+def make_column_not_found(name: str, known: list[str], table: str, said: str) -> ColumnNotFound:
     """The error for a column that is not there."""
     near = get_close_matches(name, known, 1, 0.6)
     hint = f" Did you mean {near[0]!r}?" if near else f" A text is written {chr(39)}{name}{chr(39)} in SQL, or pl.lit({name!r})"
@@ -211,7 +211,7 @@ def unknown(name: str, known: list[str], table: str, said: str) -> ColumnNotFoun
 
 
 @contextmanager
-def computed(table: str, said: str = "the change") -> Iterator[None]:
+def translate_compute_errors(table: str, said: str = "the change") -> Iterator[None]:
     """Around the running of a caller's expressions: what Polars says of a value that it cannot compute becomes `SchemaMismatch`."""
     try:
         yield

@@ -13,7 +13,7 @@ from lakekit.errors import SchemaMismatch
 from lakekit.format.polars_types import polars_schema
 from lakekit.read import lazy, user_expressions
 from lakekit.read.condition import ScanFilter, parse_exact
-from lakekit.read.planner import ANYWHERE
+from lakekit.read.planner import NO_FILTER
 from lakekit.read.spelled import pyarrow_text
 from lakekit.table.open_create import open as open_table
 from lakekit.table.read_methods import check_one_position
@@ -39,7 +39,7 @@ class RowFilter:
     """Which rows: the condition itself, what planning understands of it, and what each conjunct says that partitions do not decide; None: not understood."""
 
     where: pl.Expr | None = None
-    condition: ScanFilter = ANYWHERE
+    condition: ScanFilter = NO_FILTER
     said: tuple[Predicate | None, ...] = ()
 
 
@@ -70,7 +70,7 @@ def columns_of(fields: Sequence[Field], names: Sequence[str] | None, table: str)
     by_name = {field.name: field for field in fields}
     for name in names:
         if name not in by_name:
-            raise user_expressions.unknown(name, list(by_name), table, "columns=")
+            raise user_expressions.make_column_not_found(name, list(by_name), table, "columns=")
     if (twice := first_duplicate(names)) is not None:
         raise SchemaMismatch(f"columns= of a read of {table} names {twice} twice", column=twice)
     return tuple(by_name[name] for name in names)
@@ -91,7 +91,7 @@ def rows_of(handle: TableContext, where: pl.Expr | str | None) -> RowFilter:
     return RowFilter(where=expr, condition=condition, said=tuple(said) if whole else (None,))
 
 
-def needed(handle: TableContext, out: Sequence[Field], rows: RowFilter) -> tuple[Field, ...]:
+def columns_to_read(handle: TableContext, out: Sequence[Field], rows: RowFilter) -> tuple[Field, ...]:
     """The columns to read: those that are given out, and those that the condition uses."""
     used = [] if rows.where is None else rows.where.meta.root_names()
     names = {field.name for field in out}

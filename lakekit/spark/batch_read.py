@@ -77,26 +77,26 @@ def read(
         return _system(spark, table, columns, where, at=at, options=options)
     if isinstance(table, FormatTable):
         found = table.scan(at, options={**(options or {}), **MICROSECONDS})
-        return _one_task(spark, found, table, columns, where)
+        return _scan_in_one_task(spark, found, table, columns, where)
     handle = asked.handle_of(table, at, options)
     if at is None and time_travel.means_changes(handle):
-        return told(spark, changing.between(handle, kind_column=None), columns, where)
-    return _state(spark, scans.scan(handle, at), columns, where)
+        return read_changes(spark, changing.changes_from_options(handle, kind_column=None), columns, where)
+    return _read_state(spark, scans.scan(handle, at), columns, where)
 
 
-def _state(spark: SparkSession, scan: TableScan, columns: Sequence[str] | None, where: pl.Expr | str | None) -> DataFrame:
+def _read_state(spark: SparkSession, scan: TableScan, columns: Sequence[str] | None, where: pl.Expr | str | None) -> DataFrame:
     """The rows of a scan, with their kinds where it has them."""
     rows = asked.rows_of(scan.handle, where)
     out = asked.columns_of(scan.fields, columns, scan.handle.name)
-    found = [frame for plan, what in work_of_state(scan, out, rows) for frame in _planned(spark, plan, what, rows)]
-    return together(spark, found, with_kind(scan.kind_column, out, numbered=scan.numbered))
+    found = [frame for plan, what in work_of_state(scan, out, rows) for frame in _plan_frames(spark, plan, what, rows)]
+    return union_frames(spark, found, with_kind(scan.kind_column, out, numbered=scan.numbered))
 
 
 def work_of_state(scan: TableScan, out: Sequence[Field], rows: RowFilter) -> Iterator[tuple[Plan, ReadJob]]:
     """The plans of a scan, and what tasks of each have in common."""
     what = job.ReadJob(
         handle=scan.handle,
-        fields=asked.needed(scan.handle, out, rows),
+        fields=asked.columns_to_read(scan.handle, out, rows),
         out=with_kind(scan.kind_column, out, numbered=scan.numbered),
         where=rows.where,
         on_key=rows.condition.on_key,
@@ -108,10 +108,10 @@ def work_of_state(scan: TableScan, out: Sequence[Field], rows: RowFilter) -> Ite
         yield plan, replace(what, handle=plan.handle)
 
 
-def _planned(spark: SparkSession, plan: Plan, what: ReadJob, rows: RowFilter) -> list[DataFrame]:
+def _plan_frames(spark: SparkSession, plan: Plan, what: ReadJob, rows: RowFilter) -> list[DataFrame]:
     """The frames of a plan: Spark's own, and one of tasks."""
     found, own = [], lazy_frames.own_fields(plan, what.fields)
-    mask = np.zeros(len(plan.raw), bool) if what.kind_column is not None else native_parquet.alone(plan, own)
+    mask = np.zeros(len(plan.raw), bool) if what.kind_column is not None else native_parquet.native_read_mask(plan, own)
     condition = conditions.column_of(rows.said, {field.name: field.type for field in what.fields}) if rows.said and mask.any() else None
     if rows.said and condition is None:
         mask[:] = False  # Spark cannot say it
@@ -121,14 +121,14 @@ def _planned(spark: SparkSession, plan: Plan, what: ReadJob, rows: RowFilter) ->
     return [*found, *run(spark, tasks.plan_tasks(plan, apart.raw, session.slots(spark)), what, [apart])]
 
 
-def told(spark: SparkSession, source: IncrementalScan, columns: Sequence[str] | None = None, where: pl.Expr | str | None = None) -> DataFrame:
+def read_changes(spark: SparkSession, source: IncrementalScan, columns: Sequence[str] | None = None, where: pl.Expr | str | None = None) -> DataFrame:
     """The rows of changes, with their kinds where the source has them."""
     rows = asked.rows_of(source.handle, where)
     out = asked.columns_of(source.fields, columns, source.handle.name)
     plans = source.plans(rows.condition)
     works = works_of_changes(source, plans, out, rows, session.slots(spark))
     found = [frame for what, tasks, parts in works for frame in run(spark, tasks, what, parts)]
-    return together(spark, found, with_kind(source.kind_column, out, numbered=source.numbered))
+    return union_frames(spark, found, with_kind(source.kind_column, out, numbered=source.numbered))
 
 
 def works_of_changes(
@@ -137,7 +137,7 @@ def works_of_changes(
     """Return the jobs that read the plans of changes, each with its tasks and its plans: one a branch, or one that compares two states."""
     compares = source.mode == "diff" and len(plans) > 1
     # comparing two states compares all their columns
-    fields = source.fields if compares else asked.needed(source.handle, out, rows)
+    fields = source.fields if compares else asked.columns_to_read(source.handle, out, rows)
     given = with_kind(source.kind_column, out, numbered=source.numbered)
     what = job.ReadJob(handle=source.handle, fields=tuple(fields), out=given, where=rows.where, kind_column=source.kind_column, numbered=source.numbered)
     if compares:
@@ -157,13 +157,13 @@ def run(spark: SparkSession, tasks: Sequence[bytes], what: ReadJob, plans: Seque
     """The frame of the tasks of some plans, by which Spark is told how big it is; none without tasks."""
     if not tasks:
         return []
-    size_bytes = sum(estimate.of(plan, what.out).size_bytes for plan in plans)
+    size_bytes = sum(estimate.estimate_plan(plan, what.out).size_bytes for plan in plans)
     return [session.run(spark, tasks, partial(job.rows, what), spark_schema(what.out), size_bytes=size_bytes)]
 
 
-def together(spark: SparkSession, found: Sequence[DataFrame], out: Sequence[Field]) -> DataFrame:
+def union_frames(spark: SparkSession, found: Sequence[DataFrame], out: Sequence[Field]) -> DataFrame:
     """The frames below each other."""
-    return reduce(lambda left, right: left.unionAll(right), found) if found else session.nothing(spark, spark_schema(out))
+    return reduce(lambda left, right: left.unionAll(right), found) if found else session.empty_frame(spark, spark_schema(out))
 
 
 # ---- what has no splits --------------------------------------------------------------------------------------------------------------------
@@ -185,37 +185,39 @@ def _system(
         raise Unsupported(msg, feature="spark.read")
     if name in ("audit_log", "ro"):
         source = (data.audit_source if name == "audit_log" else data.ro_source)(handle, at)
-        return told(spark, source, columns, where) if isinstance(source, changing.IncrementalScan) else _state(spark, source, columns, where)
+        return read_changes(spark, source, columns, where) if isinstance(source, changing.IncrementalScan) else _read_state(spark, source, columns, where)
     found = registry.system(handle, name, at).collect()
     fields = read_fields([Field(column, paimon_type(dtype, column)) for column, dtype in found.schema.items()])
     out = asked.columns_of(fields, columns, f"{system.table.name}${name}")
-    chosen = _chosen(found.lazy(), out, where, f"{system.table.name}${name}").collect()
+    chosen = _filter_and_select(found.lazy(), out, where, f"{system.table.name}${name}").collect()
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, arrow_schema(out)) as writer:
         writer.write_batch(to_batch(chosen, out))
     sent = sink.getvalue().to_pybytes()
-    return session.run(spark, [sent], _sent, spark_schema(out), size_bytes=len(sent))
+    return session.run(spark, [sent], _stream_batches, spark_schema(out), size_bytes=len(sent))
 
 
-def _sent(data: bytes) -> Iterator[pa.RecordBatch]:
+def _stream_batches(data: bytes) -> Iterator[pa.RecordBatch]:
     """Rows that were collected in the driver."""
     yield from pa.ipc.open_stream(data)
 
 
-def _one_task(spark: SparkSession, found: pl.LazyFrame, table: FormatTable, columns: Sequence[str] | None, where: pl.Expr | str | None) -> DataFrame:
+def _scan_in_one_task(spark: SparkSession, found: pl.LazyFrame, table: FormatTable, columns: Sequence[str] | None, where: pl.Expr | str | None) -> DataFrame:
     """The rows of a format table, which one task collects."""
     out = read_fields(asked.columns_of(table.schema.fields, columns, table.name))
     size_bytes = int(table.files()["size_bytes"].sum())
-    return session.run(spark, [b""], partial(_collected, _chosen(found, out, where, table.name), out), spark_schema(out), size_bytes=size_bytes)
+    return session.run(
+        spark, [b""], partial(_collect_batches, _filter_and_select(found, out, where, table.name), out), spark_schema(out), size_bytes=size_bytes
+    )
 
 
-def _chosen(found: pl.LazyFrame, out: Sequence[Field], where: pl.Expr | str | None, table: str) -> pl.LazyFrame:
+def _filter_and_select(found: pl.LazyFrame, out: Sequence[Field], where: pl.Expr | str | None, table: str) -> pl.LazyFrame:
     if where is not None:
         schema = found.collect_schema()
-        found = found.filter(rows_said.checked(rows_said.parsed(where, table, "where", schema), schema, table, "where"))
+        found = found.filter(rows_said.check_condition(rows_said.parse_expression(where, table, "where", schema), schema, table, "where"))
     return found.select(col(field.name) for field in out)
 
 
-def _collected(found: pl.LazyFrame, out: Sequence[Field], task: bytes) -> Iterator[pa.RecordBatch]:  # noqa: ARG001 - there is one task
+def _collect_batches(found: pl.LazyFrame, out: Sequence[Field], task: bytes) -> Iterator[pa.RecordBatch]:  # noqa: ARG001 - there is one task
     for frame in found.collect_batches(chunk_size=job.BATCH_ROWS, maintain_order=True):
         yield to_batch(frame, out)

@@ -32,7 +32,7 @@ from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.spark import asked, hashed, session, types, write_task
 from lakekit.spark.write_task import TASK, WriteJob
 from lakekit.table.table import Table
-from lakekit.table.table_writer import replaced
+from lakekit.table.table_writer import resolve_overwrite
 from lakekit.write import row_conversion
 from lakekit.write.shares import WriteParallelism
 
@@ -83,7 +83,7 @@ def write(
     overwrite = check(handle, df.schema, mode=mode, partition=partition, row_kind=row_kind)
     number = BATCH_IDENTIFIER if identifier is None else identifier
     if commit_user is not None:
-        done = publishing.known(handle, commit_user=commit_user, identifier=number)
+        done = publishing.find_commit(handle, commit_user=commit_user, identifier=number)
         if done is not None:
             return done
     is_batch = identifier is None
@@ -97,8 +97,8 @@ def write(
         columns=tuple(df.columns),
         cut=WriteParallelism.of(handle, parallelism=session.slots(spark), most=_shuffle_partitions(spark), batch=is_batch),
     )
-    messages = collected(handle, _spread(df.toDF(*write_task.plain(len(df.columns))), job).collect())
-    done = committed(handle, messages, job.commit_user, identifier=number, overwrite=overwrite, is_new_user=commit_user is None)
+    messages = collected(handle, _write_in_tasks(df.toDF(*write_task.positional_names(len(df.columns))), job).collect())
+    done = commit_messages(handle, messages, job.commit_user, identifier=number, overwrite=overwrite, is_new_user=commit_user is None)
     interval = handle.options.full_compaction_interval
     if identifier is not None and interval > 1 and identifier % interval == 0:  # buckets of earlier commits, of which no task had rows
         compact_job(job, messages, identifier=identifier)
@@ -120,7 +120,7 @@ commit_user='…', identifier=number)) writes each of its batches, or df.writeSt
 
 def collected(handle: TableContext, answers: Iterable[Any]) -> list[CommitMessage]:
     """The messages of a job's tasks, of their answers row by row. Raises what a task said of a value; then the files of all others are deleted."""
-    messages, wrong = write_task.understood(answers)
+    messages, wrong = write_task.decode_answers(answers)
     if wrong is not None:
         with suppress(LakekitError):  # what cannot be deleted is left to the cleaning of orphans
             abort.abort(handle, messages)
@@ -128,11 +128,13 @@ def collected(handle: TableContext, answers: Iterable[Any]) -> list[CommitMessag
     return messages
 
 
-def committed(
+def commit_messages(
     handle: TableContext, messages: Sequence[CommitMessage], commit_user: str, *, identifier: int, overwrite: Overwrite | None = None, is_new_user: bool
 ) -> Commit:
     """Commits the messages of a job, which nobody else has: where that fails their files go, but for those that a commit may have."""
-    return after_commit.after(handle, _publish(handle, messages, commit_user, identifier=identifier, overwrite=overwrite, is_new_user=is_new_user), messages)
+    return after_commit.maintain_after_commit(
+        handle, _publish(handle, messages, commit_user, identifier=identifier, overwrite=overwrite, is_new_user=is_new_user), messages
+    )
 
 
 def _publish(
@@ -149,11 +151,11 @@ def _publish(
 def commit_job(job: WriteJob, messages: Sequence[CommitMessage], *, identifier: int, overwrite: Overwrite | None = None, is_new_user: bool) -> Commit:
     """Commit the messages of a job whose tasks only added files; then compact and look after the table as its own options say.
 
-    Raises: as `committed`, and as `compact_job`.
+    Raises: as `commit_messages`, and as `compact_job`.
     """
     done = _publish(job.handle, messages, job.commit_user, identifier=identifier, overwrite=overwrite, is_new_user=is_new_user)
     compact_job(job, messages, identifier=identifier)
-    return after_commit.after(job.table or job.handle, done, messages)
+    return after_commit.maintain_after_commit(job.table or job.handle, done, messages)
 
 
 def compact_job(job: WriteJob, messages: Sequence[CommitMessage], *, identifier: int) -> None:
@@ -203,7 +205,7 @@ def check(handle: TableContext, schema: StructType, *, mode: str, partition: Map
         raise InvalidOption(f"{handle.name} has no primary key, so there is nothing to upsert by: mode='append' adds rows", key="primary-key")
     if row_kind is not None and handle.kind == "append":
         raise InvalidOption(f"{handle.name} has no primary key: its rows have no kinds, leave row_kind={row_kind!r} out", key="row_kind", value=row_kind)
-    overwrite = replaced(handle, None if mode != "overwrite" else True if partition is None else partition)
+    overwrite = resolve_overwrite(handle, None if mode != "overwrite" else True if partition is None else partition)
     feature_check.check_writable(handle)
     shape.allowed_external_roots(handle)
     _check_columns(schema, handle, row_kind)
@@ -217,7 +219,7 @@ def _check_columns(schema: StructType, handle: TableContext, row_kind: str | Non
         for field in schema
     ]
     nothing = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in arrow], schema=pa.schema(arrow))
-    for _ in row_conversion.batches(write_task.lifted(nothing, handle), handle, row_kind=row_kind, remedies=write_task.IN_SPARK):
+    for _ in row_conversion.batches(write_task.convert_times(nothing, handle), handle, row_kind=row_kind, remedies=write_task.SPARK_HINTS):
         pass  # no row, only checks
 
 
@@ -228,7 +230,7 @@ def _shuffle_partitions(spark: SparkSession) -> int:
 # ---- rows to their tasks --------------------------------------------------------------------------------------------------------------------
 
 
-def _spread(df: DataFrame, job: WriteJob, *, is_exact: bool | None = None) -> DataFrame:
+def _write_in_tasks(df: DataFrame, job: WriteJob, *, is_exact: bool | None = None) -> DataFrame:
     """The answers of the tasks of a write: rows of one bucket in one task. `is_exact`: whether Spark can be told the partition of a row, as from 4.1 on."""
     cut = job.cut
     if cut is None:
@@ -236,14 +238,14 @@ def _spread(df: DataFrame, job: WriteJob, *, is_exact: bool | None = None) -> Da
     elif cut.tasks == 1:
         sent = df.repartition(1).withColumn(TASK, functions.lit(0))
     elif is_exact or (is_exact is None and hasattr(df, "repartitionById")):
-        sent = _numbered(df, job).repartitionById(cut.tasks, TASK)
+        sent = _add_task_column(df, job).repartitionById(cut.tasks, TASK)
     else:
         job = replace(job, signs=write_task.signs(cut.tasks))
-        sent = _numbered(df, job).repartition(cut.tasks, TASK)
-    return sent.mapInArrow(partial(write_task.written, job), write_task.ANSWER)
+        sent = _add_task_column(df, job).repartition(cut.tasks, TASK)
+    return sent.mapInArrow(partial(write_task.write_rows, job), write_task.ANSWER)
 
 
-def _numbered(df: DataFrame, job: WriteJob) -> DataFrame:
+def _add_task_column(df: DataFrame, job: WriteJob) -> DataFrame:
     """The rows with the column of their task. Spark itself tells it where it can; else only the columns that decide go to Python, as from 4.1 on."""
     assert job.cut is not None
     types_of = {field.name: field.dataType for field in df.schema}
@@ -253,13 +255,13 @@ def _numbered(df: DataFrame, job: WriteJob) -> DataFrame:
         return df.withColumn(TASK, found if job.signs is None else functions.get(functions.lit(list(job.signs)), found))
     names = [name for name, own in zip(df.columns, job.columns or df.columns, strict=True) if own in job.tasks.names]
     if names and hasattr(functions, "arrow_udf"):
-        return df.withColumn(TASK, functions.arrow_udf(_numbering(job), spark_types.IntegerType())(functions.struct(*names)))
+        return df.withColumn(TASK, functions.arrow_udf(_make_task_function(job), spark_types.IntegerType())(functions.struct(*names)))
     schema = spark_types.StructType([*df.schema.fields, spark_types.StructField(TASK, spark_types.IntegerType())])
-    return df.mapInArrow(partial(write_task.numbered, job), schema)
+    return df.mapInArrow(partial(write_task.add_task_column, job), schema)
 
 
-def _numbering(job: WriteJob) -> Callable[[pa.Array], pa.Array]:
+def _make_task_function(job: WriteJob) -> Callable[[pa.Array], pa.Array]:
     def numbers(rows: pa.Array) -> pa.Array:
-        return write_task.number(job, pa.RecordBatch.from_struct_array(rows))
+        return write_task.compute_task_numbers(job, pa.RecordBatch.from_struct_array(rows))
 
     return numbers

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from lakekit.metadata.table_context import TableContext
     from lakekit.spark.pieces import Work
     from lakekit.table.table import Table
-    from lakekit.write.table_writers import Place
+    from lakekit.write.table_writers import BucketId
 
 
 TASK_BYTES = 128 << 20
@@ -65,26 +65,26 @@ def compact(
     """
     session.check(spark)
     handle = handle_of(table_or_path)
-    job = caring.asked(handle, full=full, where=where, order_by=order_by, strategy=strategy)
+    job = caring.compact_request(handle, full=full, where=where, order_by=order_by, strategy=strategy)
     if job.order is not None and handle.kind == "key":
         if rewrite.waits_for_compaction(job.handle):
             compact(spark, table_or_path, full=True, where=where)
-        return after_commit.after(job.handle, _sort_keys(spark, sort_compact.keys(job.handle, job.order, where)))
+        return after_commit.maintain_after_commit(job.handle, _sort_keys(spark, sort_compact.keys(job.handle, job.order, where)))
     newest = snapshots.latest(job.handle)
     standing = SnapshotBuckets.of(job.handle, newest)
-    tasks = [] if newest is None else list(_tasks(job, standing, caring.places(job, standing, where), session.slots(spark)))
+    tasks = [] if newest is None else list(_tasks(job, standing, caring.due_buckets(job, standing, where), session.slots(spark)))
     sent = replace(job, handle=replace(job.handle, keeper=None))  # a catalog may hold connections, and tasks commit nothing
-    messages = _made(spark, job.handle, tasks, partial(_compacted, sent))
-    return after_commit.after(job.handle, commit_changes_once(job.handle, messages, commit_user=job.commit_user))
+    messages = _run_tasks(spark, job.handle, tasks, partial(_compact_task, sent))
+    return after_commit.maintain_after_commit(job.handle, commit_changes_once(job.handle, messages, commit_user=job.commit_user))
 
 
 def _sort_keys(spark: SparkSession, job: SortedPartitions) -> Commit:
     """Sorts a partition of a key table a task: its buckets fill one after the other, as they do in one process."""
     sent = replace(job, handle=replace(job.handle, keeper=None), partitions=())
-    return job.commit(_made(spark, job.handle, job.partitions, partial(_sorted, sent)))
+    return job.commit(_run_tasks(spark, job.handle, job.partitions, partial(_sort_partition, sent)))
 
 
-def _made(spark: SparkSession, handle: TableContext, tasks: Sequence[bytes], work: Work) -> list[CommitMessage]:
+def _run_tasks(spark: SparkSession, handle: TableContext, tasks: Sequence[bytes], work: Work) -> list[CommitMessage]:
     """The messages of all tasks. Raises what one of them met; then the files of the others are deleted."""
     answers, wrong = pieces.answers(spark, tasks, work)
     messages = [CommitMessage.from_bytes(data) for data in answers]
@@ -95,12 +95,12 @@ def _made(spark: SparkSession, handle: TableContext, tasks: Sequence[bytes], wor
     return messages
 
 
-def _sorted(job: SortedPartitions, partition: bytes) -> Iterator[bytes]:
+def _sort_partition(job: SortedPartitions, partition: bytes) -> Iterator[bytes]:
     """The messages of a task."""
-    return _given(job.handle, sort_compact.sorted_keys(job, [partition]))
+    return _yield_messages(job.handle, sort_compact.write_sorted_partitions(job, [partition]))
 
 
-def _given(handle: TableContext, messages: Sequence[CommitMessage]) -> Iterator[bytes]:
+def _yield_messages(handle: TableContext, messages: Sequence[CommitMessage]) -> Iterator[bytes]:
     """Messages as bytes. Where nobody takes them their files are deleted."""
     try:
         yield from (message.to_bytes() for message in messages)
@@ -110,29 +110,29 @@ def _given(handle: TableContext, messages: Sequence[CommitMessage]) -> Iterator[
         raise
 
 
-def _tasks(job: CompactRequest, standing: SnapshotBuckets, places: Sequence[Place], slots: int) -> Iterator[bytes]:
+def _tasks(job: CompactRequest, standing: SnapshotBuckets, places: Sequence[BucketId], slots: int) -> Iterator[bytes]:
     """What each task is told: places of that snapshot, and of append tables which part of how many."""
     assert standing.snapshot is not None
     snapshot_id = standing.snapshot.id
     if not job.goes_by_partition:
-        yield from (_told(snapshot_id, some) for some in shared({place: standing.size_bytes(*place) for place in places}, slots))
+        yield from (_encode_task(snapshot_id, some) for some in balance_tasks({place: standing.size_bytes(*place) for place in places}, slots))
         return
     if job.order is None and not job.handle.has_buckets:
         if job.handle.options.clustering_incremental:  # looks at partitions that nobody named, too
-            yield _told(snapshot_id, places)
+            yield _encode_task(snapshot_id, places)
             return
         for place in sorted(places):
             count = append_files.part_count(job.handle, standing.bucket(*place), full=job.full)
-            yield from (_told(snapshot_id, [place], (number, count)) for number in range(count))
+            yield from (_encode_task(snapshot_id, [place], (number, count)) for number in range(count))
         return
     for partition in sorted({partition for partition, _ in places}):
-        yield _told(snapshot_id, [place for place in places if place[0] == partition])
+        yield _encode_task(snapshot_id, [place for place in places if place[0] == partition])
 
 
-def shared(sizes: Mapping[Place, int], slots: int) -> list[list[Place]]:
+def balance_tasks(sizes: Mapping[BucketId, int], slots: int) -> list[list[BucketId]]:
     """Places in tasks of about the same size in bytes: the biggest first, each to the task that has least. The biggest task comes first."""
     count = min(len(sizes), max(1, slots, -(-sum(sizes.values()) // TASK_BYTES)))
-    tasks: list[tuple[int, int, list[Place]]] = [(0, number, []) for number in range(count)]
+    tasks: list[tuple[int, int, list[BucketId]]] = [(0, number, []) for number in range(count)]
     for place in sorted(sizes, key=lambda place: (-sizes[place], place)):
         size_bytes, number, some = tasks[0]
         some.append(place)
@@ -140,14 +140,14 @@ def shared(sizes: Mapping[Place, int], slots: int) -> list[list[Place]]:
     return [sorted(some) for _, _, some in sorted(tasks, key=lambda task: (-task[0], task[1]))]
 
 
-def _told(snapshot_id: int, places: Sequence[Place], share: tuple[int, int] = (0, 1)) -> bytes:
+def _encode_task(snapshot_id: int, places: Sequence[BucketId], share: tuple[int, int] = (0, 1)) -> bytes:
     return json.dumps({"snapshot": snapshot_id, "places": [(partition.hex(), bucket) for partition, bucket in places], "share": share}).encode()
 
 
-def _compacted(job: CompactRequest, task: bytes) -> Iterator[bytes]:
+def _compact_task(job: CompactRequest, task: bytes) -> Iterator[bytes]:
     """The messages of a task. Raises what compacting raises; then no file of it is left."""
     told = json.loads(task)
     standing = SnapshotBuckets.of(job.handle, snapshots.read(job.handle, told["snapshot"]))
     places = [(bytes.fromhex(partition), bucket) for partition, bucket in told["places"]]
     number, count = told["share"]
-    return _given(job.handle, caring.messages(job, standing, places, share=(number, count)))
+    return _yield_messages(job.handle, caring.messages(job, standing, places, share=(number, count)))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as sql
 
 from lakekit.predicate import And, Leaf, Or
-from lakekit.sql.tokenizer import quoted
+from lakekit.sql.tokenizer import quote_identifier
 from lakekit.types import INTEGERS, STRINGS, TIMESTAMPS, Instant
 
 if TYPE_CHECKING:
@@ -47,19 +47,19 @@ class _NotTheSame(Exception):
 def column_of(predicates: Iterable[Predicate | None], types: Mapping[str, DataType]) -> Column | None:
     """All of some predicates as one condition of Spark; None where it cannot say one of them, or one is None: not understood."""
     try:
-        return reduce(and_, [_said(predicate, types) for predicate in predicates], sql.lit(True))
+        return reduce(and_, [_to_column(predicate, types) for predicate in predicates], sql.lit(True))
     except _NotTheSame:
         return None
 
 
-def _said(predicate: Predicate | None, types: Mapping[str, DataType]) -> Column:
+def _to_column(predicate: Predicate | None, types: Mapping[str, DataType]) -> Column:
     match predicate:
         case And(parts):
-            return reduce(and_, [_said(part, types) for part in parts], sql.lit(True))
+            return reduce(and_, [_to_column(part, types) for part in parts], sql.lit(True))
         case Or(parts):
-            return reduce(or_, [_said(part, types) for part in parts], sql.lit(False))
+            return reduce(or_, [_to_column(part, types) for part in parts], sql.lit(False))
         case Leaf(name, op, literals) if name in types:
-            return _leaf(sql.col(quoted(name)), op, literals, types[name])
+            return _leaf(sql.col(quote_identifier(name)), op, literals, types[name])
     raise _NotTheSame
 
 

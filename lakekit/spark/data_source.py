@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from lakekit.types import Field
 
 NAME = "lakekit"
-OWN = ("path", "branch", "filter", "row_kind", "partition", "partitionoverwritemode", "checkpointlocation")
+SOURCE_OPTIONS = ("path", "branch", "filter", "row_kind", "partition", "partitionoverwritemode", "checkpointlocation")
 """Options that are no options of a table, in lower case: Spark does not keep the case of any."""
 RESERVED = ("comment", "external", "is_managed_location", "location", "owner", "provider", "serialization.format")
 """What Spark itself says of an entry of its catalog, among the options."""
@@ -82,7 +82,7 @@ class PaimonDataSource(DataSource):
         if not path:
             raise InvalidOption("no path: format('lakekit').load('warehouse/shop.db/orders')", key="path")
         stores = {key[len(STORAGE) :]: value for key, value in options.items() if key.lower().startswith(STORAGE)}
-        found = open_table(path, branch=options.pop("branch", None), options=given(options), storage_options=stores or None)
+        found = open_table(path, branch=options.pop("branch", None), options=table_options(options), storage_options=stores or None)
         if isinstance(found, FormatTable):
             raise Unsupported(f"{found.name} is a format table: Spark reads such folders itself, and ls.read too", feature="spark.source")
         return found
@@ -141,9 +141,9 @@ def _streams() -> Any:
         ) from missing
 
 
-def given(options: Mapping[str, str]) -> dict[str, str]:
+def table_options(options: Mapping[str, str]) -> dict[str, str]:
     """The options of the table among those of a source."""
-    return {key: value for key, value in options.items() if key.lower() not in (*OWN, *RESERVED) and not key.lower().startswith((STORAGE, STREAM))}
+    return {key: value for key, value in options.items() if key.lower() not in (*SOURCE_OPTIONS, *RESERVED) and not key.lower().startswith((STORAGE, STREAM))}
 
 
 def spec(text: str) -> dict[str, str]:
@@ -168,7 +168,7 @@ class BatchReader(DataSourceReader):
         self.jobs: list[job.ReadJob] = []
         self.tasks: list[tuple[int, bytes]] = []
         if time_travel.means_changes(handle):
-            self._changes(changing.between(handle, kind_column=kind_column), schema, where)
+            self._changes(changing.changes_from_options(handle, kind_column=kind_column), schema, where)
             return
         scan = replace(scans.scan(handle), kind_column=kind_column)
         rows = asked.rows_of(scan.handle, where)
@@ -251,7 +251,7 @@ class TaskAnswers(WriterCommitMessage):
 
 def answer(job: write_task.WriteJob, batches: Iterator[pa.RecordBatch]) -> TaskAnswers:
     """Writes the rows of a task."""
-    return TaskAnswers(tuple(row for batch in write_task.written(job, batches) for row in batch.to_pylist()))  # scalar: one a bucket
+    return TaskAnswers(tuple(row for batch in write_task.write_rows(job, batches) for row in batch.to_pylist()))  # scalar: one a bucket
 
 
 def answers(written: Sequence[WriterCommitMessage | None]) -> list[dict[str, Any]]:
@@ -262,7 +262,7 @@ def answers(written: Sequence[WriterCommitMessage | None]) -> list[dict[str, Any
 def drop(handle: TableContext, written: Sequence[WriterCommitMessage | None]) -> None:
     """Deletes the files of tasks whose rows nobody will commit. Spark calls it after a commit that failed as well: what a snapshot may name stays."""
     with suppress(LakekitError):  # what cannot be deleted is left to the cleaning of orphans
-        abort.abort(handle, write_task.understood(answers(written))[0])
+        abort.abort(handle, write_task.decode_answers(answers(written))[0])
 
 
 class BatchWriter(DataSourceArrowWriter):

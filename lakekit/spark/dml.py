@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from lakekit.commit.result import Commit
     from lakekit.dml.row_change import RowChangeSpec
     from lakekit.table.table import Table
-    from lakekit.write.table_writers import Place
+    from lakekit.write.table_writers import BucketId
 
 _TASKS_A_SLOT = 4
 
@@ -46,47 +46,47 @@ def delete(spark: SparkSession, table_or_path: Table | str | PathLike[str], wher
     `where` is read as `t.delete` reads it, whatever the session's zone: a moment without one is of UTC.
     """
     session.check(spark)
-    return _done(spark, deleting.statement(handle_of(table_or_path), where))
+    return _run_change(spark, deleting.statement(handle_of(table_or_path), where))
 
 
 def update(spark: SparkSession, table_or_path: Table | str | PathLike[str], set: Mapping[str, Any], /, *, where: pl.Expr | str) -> Commit:  # noqa: A002 - as in SQL
     """`t.update` by Spark tasks, in one commit. Raises what it raises, and what Spark raises where a task failed too often."""
     session.check(spark)
-    return _done(spark, updating.statement(handle_of(table_or_path), set, where))
+    return _run_change(spark, updating.statement(handle_of(table_or_path), set, where))
 
 
-def _done(spark: SparkSession, said: RowChangeSpec) -> Commit:
+def _run_change(spark: SparkSession, said: RowChangeSpec) -> Commit:
     handle = said.handle
     is_still = said.replaces is not None or said.found.snapshot is None or said.found.always(said.where) is False
     places = [] if is_still else said.found.places(said.where)
     if not places:
         changed = said.commit()
-        return after_commit.after(handle, changed.commit, changed.messages)
+        return after_commit.maintain_after_commit(handle, changed.commit, changed.messages)
     tasks = [json.dumps([(partition.hex(), bucket) for partition, bucket in some]).encode() for some in _parts(said, places, session.slots(spark))]
     found = replace(said.found, handle=replace(said.found.handle, keeper=None))
     sent = replace(said, handle=replace(handle, keeper=None), found=found)  # a catalog may hold connections, and tasks commit nothing
-    messages = collected(handle, session.run(spark, tasks, partial(_filled, sent), write_task.ANSWER).collect())
-    return after_commit.after(handle, commit_changes_once(handle, messages, commit_user=handle.new_commit_user()), messages)
+    messages = collected(handle, session.run(spark, tasks, partial(_run_change_task, sent), write_task.ANSWER).collect())
+    return after_commit.maintain_after_commit(handle, commit_changes_once(handle, messages, commit_user=handle.new_commit_user()), messages)
 
 
-def _parts(said: RowChangeSpec, places: Sequence[Place], slots: int) -> list[list[Place]]:
+def _parts(said: RowChangeSpec, places: Sequence[BucketId], slots: int) -> list[list[BucketId]]:
     """The places of each task: a few tasks a slot, each of which plans the table anew."""
     if not said.by_place or said.handle.schema.cross_partition:
         return [list(places)]
-    together: dict[object, list[Place]] = {}
+    together: dict[object, list[BucketId]] = {}
     for place in places:
         together.setdefault(place if said.handle.has_buckets else place[0], []).append(place)
     wanted = min(len(together), max(1, slots) * _TASKS_A_SLOT)
     return [[place for some in list(together.values())[at::wanted] for place in some] for at in range(wanted)]
 
 
-def _filled(said: RowChangeSpec, task: bytes) -> Iterator[pa.RecordBatch]:
+def _run_change_task(said: RowChangeSpec, task: bytes) -> Iterator[pa.RecordBatch]:
     """One task. Raises what the statement raises in these places; then no file of it is left."""
     some = frozenset((bytes.fromhex(partition), bucket) for partition, bucket in json.loads(task))
     try:
         with RowChange.of(said.handle, only_adds=said.only_adds) as change:
             said.fill(change, replace(said.found, some=some))
-            answers = write_task.answered(change.prepare())
-    except write_task.ANSWERED as wrong:
-        answers = write_task.refused(wrong)
-    yield from write_task.given(said.handle, answers)
+            answers = write_task.encode_messages(change.prepare())
+    except write_task.REPORTED_ERRORS as wrong:
+        answers = write_task.encode_failure(wrong)
+    yield from write_task.yield_answers(said.handle, answers)

@@ -38,26 +38,26 @@ _WIDTHS = {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "DATE": 4, "BIGI
 _INLINE_BYTES = 7
 """Of a text that stands in its field."""
 _INLINE = 0x80
-_NOTHING = "0" * 16
+_ZERO_WORD = "0" * 16
 
 
 def task(handle: TableContext, cut: WriteParallelism, columns: Typed) -> Column | None:
     """The number of a row's task; None where Spark cannot tell it."""
     options, keys, partitions = handle.options, bucket_fields(handle), handle.schema.partition_fields
-    if options.bucket <= 0 or max(len(keys), len(partitions)) > _MOST_FIELDS or not all(_is_told(field, columns) for field in (*keys, *partitions)):
+    if options.bucket <= 0 or max(len(keys), len(partitions)) > _MOST_FIELDS or not all(_is_hashable(field, columns) for field in (*keys, *partitions)):
         return None
     match options.bucket_function_type:
         case "default":
             bucket = sql.abs(row_hash(keys, columns) % options.bucket)
         case "mod":
-            bucket = sql.pmod(sql.coalesce(_whole(keys[0].type, columns[keys[0].name][0]), sql.lit(0)), sql.lit(options.bucket))
+            bucket = sql.pmod(sql.coalesce(_cast_to_bigint(keys[0].type, columns[keys[0].name][0]), sql.lit(0)), sql.lit(options.bucket))
         case _:
             return None
     first = sql.abs(row_hash(partitions, columns).cast("bigint")) if partitions else sql.lit(abs(hashing.hash_bytes(binary_row.EMPTY)))
     return ((first + bucket) % cut.tasks).cast("int")
 
 
-def _is_told(field: Field, columns: Typed) -> bool:
+def _is_hashable(field: Field, columns: Typed) -> bool:
     """Whether a column's values are written as they come, and their bytes made here."""
     is_alike = field.name in columns and columns[field.name][1] == spark_type(field.type)
     return is_alike and field.default is None and (field.type.root == "VARCHAR" or field.type.root in _WIDTHS)
@@ -78,8 +78,8 @@ def row_hash(fields: Sequence[Field], columns: Typed) -> Column:
             tails.append(tail)
         else:
             head = _number(field.type, column)
-        heads.append(sql.coalesce(head, sql.lit(_NOTHING)))
-    first = _little(reduce(Column.bitwiseOR, nulls)) if nulls else sql.lit(_NOTHING)
+        heads.append(sql.coalesce(head, sql.lit(_ZERO_WORD)))
+    first = _little_endian_hex(reduce(Column.bitwiseOR, nulls)) if nulls else sql.lit(_ZERO_WORD)
     return sql.hash(sql.unhex(sql.concat(first, *heads, *tails)))
 
 
@@ -89,11 +89,11 @@ def _bigint(value: int) -> Column:
 
 def _number(t: DataType, column: Column) -> Column:
     """The 16 digits of a number's field."""
-    width, whole = _WIDTHS[t.root], _whole(t, column)
-    return _little(whole if width == 8 else whole.bitwiseAND((1 << 8 * width) - 1))
+    width, whole = _WIDTHS[t.root], _cast_to_bigint(t, column)
+    return _little_endian_hex(whole if width == 8 else whole.bitwiseAND((1 << 8 * width) - 1))
 
 
-def _whole(t: DataType, column: Column) -> Column:
+def _cast_to_bigint(t: DataType, column: Column) -> Column:
     return (sql.unix_date(column) if t.root == "DATE" else column.cast("int") if t.root == "BOOLEAN" else column).cast("bigint")
 
 
@@ -103,12 +103,12 @@ def _text(column: Column, end: Column) -> tuple[Column, Column, Column]:
     is_inline = column.isNull() | (size <= _INLINE_BYTES)
     inline = sql.concat(sql.rpad(digits, 2 * _INLINE_BYTES, "0"), sql.lpad(sql.hex(size + _INLINE), 2, "0"))
     padded = sql.when(is_inline, _bigint(0)).otherwise(sql.shiftleft(sql.shiftright(size + 7, 3), 3))
-    head = sql.when(is_inline, inline).otherwise(_little(sql.shiftleft(end, 32) + size))
+    head = sql.when(is_inline, inline).otherwise(_little_endian_hex(sql.shiftleft(end, 32) + size))
     tail = sql.when(is_inline, sql.lit("")).otherwise(sql.rpad(digits, (padded * 2).cast("int"), sql.lit("0")))
     return head, tail, end + padded
 
 
-def _little(number: Column) -> Column:
+def _little_endian_hex(number: Column) -> Column:
     """The 8 bytes of a BIGINT, the lowest first, as digits."""
     parts = [sql.shiftleft(sql.shiftright(number, 8 * at).bitwiseAND(0xFF), 56 - 8 * at) for at in range(8)]
     return sql.lpad(sql.hex(reduce(Column.bitwiseOR, parts)), 16, "0")

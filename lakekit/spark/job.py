@@ -65,23 +65,23 @@ class ReadJob:
         """The system columns that are read."""
         if self.kind_column is None and self.how == "state":
             return ()
-        return lazy_frames.NUMBERED if self.numbered else lazy_frames.KINDS
+        return lazy_frames.KIND_AND_SEQUENCE if self.numbered else lazy_frames.KINDS
 
 
 def rows(job: ReadJob, data: bytes) -> Iterator[pa.RecordBatch]:
     """The rows of a task, given as its bytes."""
-    for frame in found(job, data):
+    for frame in read_frames(job, data):
         for part in frame.iter_slices(BATCH_ROWS):
             yield to_batch(part, job.out)
 
 
-def found(job: ReadJob, data: bytes) -> Iterator[pl.DataFrame]:
+def read_frames(job: ReadJob, data: bytes) -> Iterator[pl.DataFrame]:
     """The same rows as the table has them."""
     task = decode(data)
     if task.slices > 1:
         yield _slice(job, task)
     else:
-        with damage.named(lambda: [_plan(job, task.pieces)]):
+        with damage.translate_read_errors(lambda: [_plan(job, task.pieces)]):
             yield from _frame(job, task).collect_batches(chunk_size=BATCH_ROWS, maintain_order=True)
 
 
@@ -90,21 +90,21 @@ def _frame(job: ReadJob, task: ReadTask) -> pl.LazyFrame:
     plan = _plan(job, [piece for piece in task.pieces if not piece.before])
     match job.how:
         case "state":
-            found = lazy_frames.merged([plan], job.fields, system=job.system, keeps_deletes=job.keeps_deletes)
+            found = lazy_frames.scan_merged([plan], job.fields, system=job.system, keeps_deletes=job.keeps_deletes)
         case "written":
-            found = lazy_frames.unmerged(plan, job.fields, job.system)
+            found = lazy_frames.scan_raw_rows(plan, job.fields, job.system)
         case "difference":
             earlier = _plan(job, [piece for piece in task.pieces if piece.before])
             found = lazy_frames.difference(earlier, plan, job.fields, job.system, keeps_deletes=job.kind_column is not None)
-    return _given(job, found)
+    return _filter_and_project(job, found)
 
 
-def _given(job: ReadJob, found: pl.LazyFrame) -> pl.LazyFrame:
+def _filter_and_project(job: ReadJob, found: pl.LazyFrame) -> pl.LazyFrame:
     """The wanted columns of the wanted rows."""
     if job.kind_column is not None or job.how != "state":
-        found = lazy_frames.changed(found, job.kind_column, job.fields, job.system)
+        found = lazy_frames.select_changes(found, job.kind_column, job.fields, job.system)
     if job.where is not None:
-        found = lazy.filtered(found, job.where, polars_schema(job.fields, timestamp_unit="us"))
+        found = lazy.filter_rows(found, job.where, polars_schema(job.fields, timestamp_unit="us"))
     return found.select(col(field.name) for field in job.out)
 
 
@@ -112,7 +112,7 @@ def _slice(job: ReadJob, task: ReadTask) -> pl.DataFrame:
     """The rows of one slice of a merge."""
     plan = _plan(job, task.pieces)
     merges = lazy_frames.tasks(plan, deletion_vector_reader.load(plan.handle, plan.vectors), keeps_deletes=job.keeps_deletes)
-    pieces = cut(merges[0], task.slices) if merges else []
+    pieces = split_merge(merges[0], task.slices) if merges else []
     if task.slice >= len(pieces):
         raise Corrupt(f"a task of a read asks for slice {task.slice}, and its files are cut into {len(pieces)}", field="slice")
     names = [*(field.name for field in job.fields), *job.system]
@@ -120,10 +120,10 @@ def _slice(job: ReadJob, task: ReadTask) -> pl.DataFrame:
     if where is not None:
         where = None if row_groups.may_fail(where, polars_schema(job.fields)) else row_groups.hide_calculated(where)
     found = buckets.rows(pieces[task.slice], names, where)
-    return _given(job, found.lazy()).collect()
+    return _filter_and_project(job, found.lazy()).collect()
 
 
-def cut(merge: MergeTask, count: int) -> list[MergeTask]:
+def split_merge(merge: MergeTask, count: int) -> list[MergeTask]:
     """A merge in `count` slices of its key, or fewer where its files do not tell where to cut: the same ones in every process."""
     size_bytes = -(-slices.decoded_bytes(merge) // count)
     return slices.split_by_key_range(replace(merge, handle=merge.handle.with_options({"lakekit.merge-memory": f"{max(1, size_bytes)} b"})))

@@ -31,7 +31,7 @@ from lakekit.model.commit_message import CommitMessage
 from lakekit.spark import asked, batch_read, job, pieces, session, tasks as cut
 from lakekit.spark.asked import RowFilter
 from lakekit.spark.batch_write import handle_of
-from lakekit.table.format_tables import ObjectTable, refreshed
+from lakekit.table.format_tables import ObjectTable, commit_listing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -60,8 +60,8 @@ def rewrite_file_index(spark: SparkSession, table_or_path: Table | str | PathLik
     session.check(spark)
     handle = handle_of(table_or_path)
     count = pieces.TASKS_A_SLOT * session.slots(spark)
-    tasks = [_told(some) for some in pieces.parts(file_indexes.shares(handle, where, count), count)]
-    answers, wrong = pieces.answers(spark, tasks, partial(_indexed, replace(handle, keeper=None), anew=anew))
+    tasks = [_encode_batches(some) for some in pieces.parts(file_indexes.plan_batches(handle, where, count), count)]
+    answers, wrong = pieces.answers(spark, tasks, partial(_rewrite_indexes, replace(handle, keeper=None), anew=anew))
     messages = [CommitMessage.from_bytes(data) for data in answers]
     if wrong is not None:
         file_indexes.discard(handle, messages)
@@ -69,7 +69,7 @@ def rewrite_file_index(spark: SparkSession, table_or_path: Table | str | PathLik
     return file_indexes.commit(handle, messages)
 
 
-def _told(shares: Sequence[FileBatch]) -> bytes:
+def _encode_batches(shares: Sequence[FileBatch]) -> bytes:
     """Shares as a task is told them: a message with their files, and what these were at other times."""
     told = []
     for share in shares:
@@ -79,7 +79,7 @@ def _told(shares: Sequence[FileBatch]) -> bytes:
     return json.dumps(told).encode()
 
 
-def _understood(piece: bytes) -> Iterator[FileBatch]:
+def _decode_batches(piece: bytes) -> Iterator[FileBatch]:
     for data, before in json.loads(piece):
         message = CommitMessage.from_bytes(b64decode(data))
         yield FileBatch(
@@ -91,12 +91,12 @@ def _understood(piece: bytes) -> Iterator[FileBatch]:
         )
 
 
-def _indexed(handle: TableContext, piece: bytes, *, anew: bool) -> Iterator[bytes]:
+def _rewrite_indexes(handle: TableContext, piece: bytes, *, anew: bool) -> Iterator[bytes]:
     """The messages of a task. What it made is deleted where it fails, and where nobody takes the messages."""
     messages: list[CommitMessage] = []
     try:
-        for share in _understood(piece):
-            messages += file_indexes.done(handle, share, anew=anew)
+        for share in _decode_batches(piece):
+            messages += file_indexes.rewrite_batch(handle, share, anew=anew)
         for message in messages:
             yield message.to_bytes()
     except BaseException:
@@ -113,26 +113,26 @@ def analyze(spark: SparkSession, table_or_path: Table | str | PathLike[str], *, 
     Raises what it raises, and what Spark raises where a task failed too often: then there is no such snapshot.
     """
     session.check(spark)
-    return analyzing.analyze(handle_of(table_or_path), columns, partial(_looked, spark))
+    return analyzing.analyze(handle_of(table_or_path), columns, partial(_run_analyze_tasks, spark))
 
 
-def _looked(spark: SparkSession, source: TableScan, fields: Sequence[Field]) -> list[pl.DataFrame]:
+def _run_analyze_tasks(spark: SparkSession, source: TableScan, fields: Sequence[Field]) -> list[pl.DataFrame]:
     """What the rows of each task look like."""
     names, parts = analyzing.read_names(source, fields), []
     out = [field for field in source.fields if field.name in names]
     for plan, what in batch_read.work_of_state(source, out, RowFilter()):
         sent = replace(what, handle=replace(what.handle, keeper=None))
         tasks = cut.plan_tasks(plan, plan.raw, session.slots(spark))
-        answers, wrong = pieces.answers(spark, tasks, partial(_seen, sent, tuple(fields)))
+        answers, wrong = pieces.answers(spark, tasks, partial(_analyze_task, sent, tuple(fields)))
         if wrong is not None:
             raise wrong
         parts += [pl.read_ipc_stream(data) for data in answers]
     return parts
 
 
-def _seen(what: ReadJob, fields: Sequence[Field], task: bytes) -> Iterator[bytes]:
+def _analyze_task(what: ReadJob, fields: Sequence[Field], task: bytes) -> Iterator[bytes]:
     data = BytesIO()
-    analyzing.seen(what.handle, fields, job.found(what, task)).write_ipc_stream(data, compression="zstd")
+    analyzing.summarize_frames(what.handle, fields, job.read_frames(what, task)).write_ipc_stream(data, compression="zstd")
     yield data.getvalue()
 
 
@@ -176,7 +176,7 @@ def expire_snapshots(
     session.check(spark)
     handle = handle_of(table_or_path)
     since = before_ms(older_than, "older_than", handle.world.now_ms())
-    how = expire.given(expire.of_snapshots(handle), retain_max=retain_max, retain_min=retain_min, older_than_ms=since, max_deletes=max_deletes)
+    how = expire.override_limits(expire.snapshot_limits(handle), retain_max=retain_max, retain_min=retain_min, older_than_ms=since, max_deletes=max_deletes)
     return expire.expire_snapshots(handle, how, dry_run=dry_run, deletes=pieces.deletes(spark, handle.storage))
 
 
@@ -194,5 +194,5 @@ def refresh(spark: SparkSession, table_or_path: Table | str | PathLike[str]) -> 
     if not isinstance(table, ObjectTable):
         raise InvalidOption(f"{table.name} is no object table: there is no listing to refresh, and what is read of it is new with each read", key="table")
     handle = table.handle()
-    storage, _, _ = object_table.place(handle)
-    return refreshed(table, object_table.listed(handle, pieces.lists(spark, storage)))
+    storage, _, _ = object_table.objects_location(handle)
+    return commit_listing(table, object_table.list_objects(handle, pieces.lists(spark, storage)))

@@ -6,7 +6,7 @@
     merged    letters of a group  ->  `dml.merge` on its places of the table, with these rows as the source
 
 A letter is a frame in the bytes of Arrow, so that no value passes through Spark's types: a timestamp of nanoseconds is compared as one. Two rows match by the
-same expression in `met` and in `merged`, and the rows of a group match no target row elsewhere, or `merged` has been told of that row in every group of it.
+same expression in `send_matches` and in `merge_groups`, and the rows of a group match no target row elsewhere, or `merge_groups` has been told of that row in every group of it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lakekit.dml import merge as merging, merge_plan as plans
 from lakekit.dml.merge_plan import SOURCE_ROW
 from lakekit.dml.row_change import RowChange
 from lakekit.errors import MergeConflict, SchemaMismatch, ValueOutOfRange
-from lakekit.read.user_expressions import SOURCE, computed
+from lakekit.read.user_expressions import SOURCE, translate_compute_errors
 from lakekit.spark import write_task
 from lakekit.types import parse
 from lakekit.write import input_frames, partitions, row_conversion
@@ -49,7 +49,7 @@ FROM_SOURCE = -1
 """What letters with rows of the source are of; others are of the group whose target rows they tell."""
 _LETTER = pa.schema([pa.field(TO, pa.int32()), pa.field(OF, pa.int32()), pa.field(DATA, pa.binary())])
 
-_ANSWERED = (*write_task.ANSWERED, MergeConflict)
+_REPORTED_ERRORS = (*write_task.REPORTED_ERRORS, MergeConflict)
 _ADDRESSES = {"Int64": "BIGINT", "String": "STRING", "Date": "DATE", "Boolean": "BOOLEAN"}
 """Kinds of values that rows are addressed by, and the type they are hashed as."""
 
@@ -131,7 +131,7 @@ class MergeJob:
     def rows(self, batch: pa.RecordBatch) -> pl.DataFrame:
         """Rows of the source, as Spark has them, under their long names."""
         arrays = [array if array.type == field.type else array.cast(field.type) for array, field in zip(batch.columns, self.arrow, strict=True)]
-        named = write_task.lifted(pa.RecordBatch.from_arrays(arrays, names=list(self.columns)), self.handle)
+        named = write_task.convert_times(pa.RecordBatch.from_arrays(arrays, names=list(self.columns)), self.handle)
         frame = pl.concat(list(input_frames.open_input(named, self.handle).pieces(self.handle)))
         return frame.rename(lambda name: f"{SOURCE}{name}")
 
@@ -147,10 +147,10 @@ class MergeJob:
             return np.arange(frame.height, dtype=np.int32) % self.groups.count
         if not self.deciding:
             return np.zeros(frame.height, np.int32)
-        some = row_conversion.some(frame, self.handle, self.deciding)
+        some = row_conversion.convert_columns(frame, self.handle, self.deciding)
         if self.groups.cut is not None:
             return self.tasks.place(some)
-        found = partitions.of(some, self.handle)
+        found = partitions.encode_partitions(some, self.handle)
         return np.array([self.groups.of_place(row, 0) for row in found.rows], np.int32)[found.codes]  # scalar: one a partition
 
 
@@ -164,17 +164,17 @@ def _kind(dtype: pl.DataType) -> str:
 def _letters(frame: pl.DataFrame, numbers: NDArray[np.int32], of: int) -> pa.RecordBatch:
     """The rows for each address as a letter."""
     there = np.unique(numbers).tolist()
-    data = [_packed(frame.filter(pl.Series(numbers == number))) for number in there]  # scalar: one a letter
+    data = [_to_ipc_bytes(frame.filter(pl.Series(numbers == number))) for number in there]  # scalar: one a letter
     return pa.RecordBatch.from_arrays([pa.array(there, pa.int32()), pa.array([of] * len(there), pa.int32()), pa.array(data, pa.binary())], schema=_LETTER)
 
 
-def _packed(frame: pl.DataFrame) -> bytes:
+def _to_ipc_bytes(frame: pl.DataFrame) -> bytes:
     out = io.BytesIO()
     frame.write_ipc_stream(out)
     return out.getvalue()
 
 
-def _opened(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pl.DataFrame, list[tuple[int, pl.DataFrame]]]]:
+def _read_letters(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pl.DataFrame, list[tuple[int, pl.DataFrame]]]]:
     """The letters of a task by address: all rows of the source, and the target rows of groups."""
     held: dict[int, list[tuple[int, bytes | None]]] = {}
     for batch in batches:
@@ -186,7 +186,7 @@ def _opened(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[
         yield to, pl.concat([job.plan.source.drop(SOURCE_ROW), *theirs]), [(of, frame) for of, frame in frames if of != FROM_SOURCE]
 
 
-def _addressed(job: MergeJob, frame: pl.DataFrame, names: Sequence[str]) -> NDArray[np.int32]:
+def _hash_addresses(job: MergeJob, frame: pl.DataFrame, names: Sequence[str]) -> NDArray[np.int32]:
     """The address of each row by the values that it is matched by."""
     if not names:
         return np.zeros(frame.height, np.int32)
@@ -199,17 +199,19 @@ def _addressed(job: MergeJob, frame: pl.DataFrame, names: Sequence[str]) -> NDAr
 # ---- what each stage does ---------------------------------------------------------------------------------------------------------------------
 
 
-def sent(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def send_source_rows(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Rows of the source as letters to their groups where they tell them, else to the address where they meet target rows."""
     for batch in batches:
         if not batch.num_rows:
             continue
         frame = job.rows(batch)
-        numbers = _addressed(job, frame, [other for _, other in job.addresses]) if job.direct is None else _known(job, frame, dict(job.direct))
+        numbers = (
+            _hash_addresses(job, frame, [other for _, other in job.addresses]) if job.direct is None else _destination_groups(job, frame, dict(job.direct))
+        )
         yield _letters(frame, numbers, FROM_SOURCE)
 
 
-def _known(job: MergeJob, frame: pl.DataFrame, columns: dict[str, str]) -> NDArray[np.int32]:
+def _destination_groups(job: MergeJob, frame: pl.DataFrame, columns: dict[str, str]) -> NDArray[np.int32]:
     """The groups of rows that tell them; a row with a null where the table takes none matches nothing, and goes anywhere."""
     numbers = np.zeros(frame.height, np.int32)
     if not columns:
@@ -221,39 +223,39 @@ def _known(job: MergeJob, frame: pl.DataFrame, columns: dict[str, str]) -> NDArr
     return numbers
 
 
-def told(job: MergeJob, task: bytes) -> Iterator[pa.RecordBatch]:
+def send_target_rows(job: MergeJob, task: bytes) -> Iterator[pa.RecordBatch]:
     """The target rows of a group as letters. Raises what reading raises."""
     number, names = int(task), [mine for mine, _ in job.addresses]
     near = plans.target_columns_used(job.plan, job.handle)
     for batch in job.group(number).batches(near, lambda rows: rows.select(cols(job.compared))):
         frame = batch.unique(maintain_order=True)
         if frame.height:
-            yield _letters(frame, _addressed(job, frame, names), number)
+            yield _letters(frame, _hash_addresses(job, frame, names), number)
 
 
-def met(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def send_matches(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Rows of the source as letters to the groups where they match, or, if nowhere, where they are inserted."""
-    for _, rows, targets in _opened(job, batches):
+    for _, rows, targets in _read_letters(job, batches):
         if not rows.height:
             continue
         source = rows.with_row_index(SOURCE_ROW)
         groups = [frame.with_columns(pl.lit(of, pl.Int32).alias(GROUP)) for of, frame in targets]
         matched = pl.Series(SOURCE_ROW, [], source.schema[SOURCE_ROW])
         if groups:
-            with computed(job.handle.name):
+            with translate_compute_errors(job.handle.name):
                 pairs = pl.concat(groups).lazy().join_where(source.lazy(), job.plan.on).select(GROUP, SOURCE_ROW).unique().collect()
             matched = pairs[SOURCE_ROW].unique()
             found = pairs.join(source, on=SOURCE_ROW, maintain_order="right")
             yield _letters(found.select(cols(rows.columns)), found[GROUP].to_numpy(), FROM_SOURCE)
-        yield from _inserted(job, source.filter(~pl.col(SOURCE_ROW).is_in(matched.implode())))
+        yield from _send_inserts(job, source.filter(~pl.col(SOURCE_ROW).is_in(matched.implode())))
 
 
-def _inserted(job: MergeJob, rest: pl.DataFrame) -> Iterator[pa.RecordBatch]:
+def _send_inserts(job: MergeJob, rest: pl.DataFrame) -> Iterator[pa.RecordBatch]:
     """Letters of rows that match nothing, to the groups of the rows that they become."""
     if not rest.height or not job.plan.not_matched:
         return
-    with computed(job.handle.name):
-        found = merging.chosen(rest, job.plan.not_matched)
+    with translate_compute_errors(job.handle.name):
+        found = merging.split_by_action(rest, job.plan.not_matched)
         made = [rows.select(one.columns) for one, rows in found]
     for (_, rows), new in zip(found, made, strict=True):
         try:
@@ -263,14 +265,14 @@ def _inserted(job: MergeJob, rest: pl.DataFrame) -> Iterator[pa.RecordBatch]:
         yield _letters(rows.select(col(name) for name in job.plan.source.columns if name != SOURCE_ROW), numbers, FROM_SOURCE)
 
 
-def merged(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def merge_groups(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Merges the groups of a task, and answers messages for one commit. Raises what merging raises; then no file of it is left."""
-    for number, rows, _ in _opened(job, batches):
+    for number, rows, _ in _read_letters(job, batches):
         share = None if job.groups.cut is None else WriteShard(cut=job.groups.cut, task=number)
         try:
             with RowChange.of(job.handle, only_adds=job.handle.kind == "append", share=share) as change:
                 merging.fill(change, plans.source_frame(job.plan, job.handle, rows), job.group(number))
-                answers = write_task.answered(change.prepare())
-        except _ANSWERED as wrong:
-            answers = write_task.refused(wrong)
-        yield from write_task.given(job.handle, answers)
+                answers = write_task.encode_messages(change.prepare())
+        except _REPORTED_ERRORS as wrong:
+            answers = write_task.encode_failure(wrong)
+        yield from write_task.yield_answers(job.handle, answers)

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from lakekit.table.table import Table
 
 _TASKS_A_SLOT = 4
-_TAKEN = {"TINYINT", "SMALLINT", "INT", "BIGINT", "VARCHAR", "DATE", "BOOLEAN"}
+_DIRECT_TYPES = {"TINYINT", "SMALLINT", "INT", "BIGINT", "VARCHAR", "DATE", "BOOLEAN"}
 
 
 def merge(
@@ -70,10 +70,10 @@ def merge(
     handle = handle_of(table_or_path)
     feature_check.check_writable(handle)
     arrow = pa.schema([pa.field(field.name, _arrow(field)) for field in source.schema])
-    nothing = write_task.lifted(pa.RecordBatch.from_arrays([pa.array([], field.type) for field in arrow], schema=arrow), handle)
-    job = _job(spark, handle, merging.checked(handle, nothing, clauses, on), source.columns, arrow)
+    nothing = write_task.convert_times(pa.RecordBatch.from_arrays([pa.array([], field.type) for field in arrow], schema=arrow), handle)
+    job = _job(spark, handle, merging.plan_merge(handle, nothing, clauses, on), source.columns, arrow)
     messages = collected(handle, _answers(spark, job, source).collect())
-    return after_commit.after(handle, publishing.commit_changes_once(handle, messages, commit_user=handle.new_commit_user()), messages)
+    return after_commit.maintain_after_commit(handle, publishing.commit_changes_once(handle, messages, commit_user=handle.new_commit_user()), messages)
 
 
 def _arrow(field: spark_types.StructField) -> pa.DataType:
@@ -102,10 +102,10 @@ def _job(spark: SparkSession, handle: TableContext, plan: MergePlan, columns: Se
         addressed=1,
     )
     job = replace(job, addressed=wanted if job.addresses else 1)
-    return replace(job, direct=_direct(job))
+    return replace(job, direct=_direct_columns(job))
 
 
-def _direct(job: MergeJob) -> tuple[tuple[str, str], ...] | None:
+def _direct_columns(job: MergeJob) -> tuple[tuple[str, str], ...] | None:
     """The source column for each column that decides a row's group, where matching rows agree in it and inserted rows take it; None where they do not.
 
     Only of types whose every value the table takes as it is: what a column does not take matches nothing, and could not be sent anywhere.
@@ -115,7 +115,7 @@ def _direct(job: MergeJob) -> tuple[tuple[str, str], ...] | None:
     found = []
     for name in job.deciding:
         other, t = equal.get(name), job.handle.schema.field(name).type
-        if other is None or theirs[other] != job.found.schema[name] or t.root not in _TAKEN or t.length not in (None, MAX_LENGTH):
+        if other is None or theirs[other] != job.found.schema[name] or t.root not in _DIRECT_TYPES or t.length not in (None, MAX_LENGTH):
             return None
         for one in job.plan.not_matched:
             given = next((expr for expr in one.columns if expr.meta.output_name() == name), None)
@@ -128,19 +128,19 @@ def _direct(job: MergeJob) -> tuple[tuple[str, str], ...] | None:
 def _answers(spark: SparkSession, job: MergeJob, source: DataFrame) -> DataFrame:
     """The answers of the tasks that merge."""
     count = job.groups.count
-    letters = source.toDF(*write_task.plain(len(job.columns))).mapInArrow(partial(merge_task.sent, job), LETTER)
+    letters = source.toDF(*write_task.positional_names(len(job.columns))).mapInArrow(partial(merge_task.send_source_rows, job), LETTER)
     if job.direct is None:
         if job.found.snapshot is not None:
             tasks = [str(number).encode() for number in range(count) if job.groups.by_file or job.places[number]]
-            letters = letters.unionAll(session.run(spark, tasks, partial(merge_task.told, job), LETTER))
-        letters = _spread(letters, job.addressed).mapInArrow(partial(merge_task.met, job), LETTER)
+            letters = letters.unionAll(session.run(spark, tasks, partial(merge_task.send_target_rows, job), LETTER))
+        letters = _repartition_letters(letters, job.addressed).mapInArrow(partial(merge_task.send_matches, job), LETTER)
     if job.plan.not_matched_by_source:  # groups that no row of the source is for have work, too
         each = functions.col("id").cast("int").alias(TO), functions.lit(FROM_SOURCE).alias(OF), functions.lit(None).cast("binary").alias(merge_task.DATA)
         letters = letters.unionAll(spark.range(0, count, 1, 1).select(*each))
-    return _spread(letters, count).mapInArrow(partial(merge_task.merged, job), write_task.ANSWER)
+    return _repartition_letters(letters, count).mapInArrow(partial(merge_task.merge_groups, job), write_task.ANSWER)
 
 
-def _spread(letters: DataFrame, count: int) -> DataFrame:
+def _repartition_letters(letters: DataFrame, count: int) -> DataFrame:
     """Letters of one address in one task; a task may have several addresses where Spark cannot be told the partition of a row, as from 4.1 on."""
     if count == 1:
         return letters.repartition(1)

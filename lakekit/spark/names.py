@@ -23,8 +23,8 @@ from lakekit import storage
 from lakekit.errors import InvalidOption, LakekitError, TableAlreadyExists
 from lakekit.model.locations import check_not_in_hint
 from lakekit.spark import session
-from lakekit.spark.data_source import PaimonDataSource, given
-from lakekit.sql.tokenizer import quoted
+from lakekit.spark.data_source import PaimonDataSource, table_options
+from lakekit.sql.tokenizer import quote_identifier
 from lakekit.table.format_tables import FormatTable
 from lakekit.world import warn_user
 
@@ -65,7 +65,7 @@ def attach(spark: SparkSession, catalog: Catalog, *, database: str | None = None
         except LakekitError as wrong:
             warn_user(f"{name} is not attached: {wrong}")
             continue
-        _check_apart(spark, table, row[0])
+        _check_outside_database(spark, table, row[0])
         _attach(spark, source, catalog, *row)
         attached[name.lower()] = name
     return list(attached.values())
@@ -94,7 +94,7 @@ def _forget(spark: SparkSession, catalog: Catalog, database: str | None, there: 
         name = key.removeprefix(_SETTING)
         if name == key or name in there or warehouse != _place(catalog) or database not in (None, name.partition(".")[0]):
             continue
-        spark.sql(f"DROP TABLE IF EXISTS {'.'.join(map(quoted, name.split('.')))}")
+        spark.sql(f"DROP TABLE IF EXISTS {'.'.join(map(quote_identifier, name.split('.')))}")
         spark.conf.unset(key)
 
 
@@ -102,13 +102,13 @@ def _place(catalog: Catalog) -> str:
     return f"{catalog.metastore} {catalog.warehouse}"
 
 
-def _check_apart(spark: SparkSession, table: Table, database: str) -> None:
+def _check_outside_database(spark: SparkSession, table: Table, database: str) -> None:
     """Raises `InvalidOption` where the session keeps its database around the table: Spark deletes its folder, and an entry's, with what it is of."""
     if spark.catalog.databaseExists(database):
         place = spark.catalog.getDatabase(database).locationUri
     else:
         place = f"{spark.conf.get('spark.sql.warehouse.dir')}/{database}.db"
-    if f"{_spelled(table.location)}/".lower().startswith(f"{_spelled(place)}/".lower()):
+    if f"{_normalize_location(table.location)}/".lower().startswith(f"{_normalize_location(place)}/".lower()):
         raise InvalidOption(
             f"the session keeps database {database} in {place}, where {table.name} lies: a database, or an entry of it, that is dropped would take along "
             "the lake's files. Make the session with another spark.sql.warehouse.dir",
@@ -117,7 +117,7 @@ def _check_apart(spark: SparkSession, table: Table, database: str) -> None:
         )
 
 
-def _spelled(location: str) -> str:
+def _normalize_location(location: str) -> str:
     """A place as one text, whoever names it."""
     if location.startswith("file:") or ":/" not in location:
         return os.path.realpath(storage.open(location)[1])
@@ -125,10 +125,10 @@ def _spelled(location: str) -> str:
 
 
 def _attach(spark: SparkSession, source: type[PaimonDataSource], catalog: Catalog, database: str, name: str) -> None:
-    where = f"{quoted(database)}.{quoted(name)}"
+    where = f"{quote_identifier(database)}.{quote_identifier(name)}"
     spark.dataSource.register(source)
-    spark.sql(f"CREATE DATABASE IF NOT EXISTS {quoted(database)}")
-    _free(spark, where, f"{database}.{name}")
+    spark.sql(f"CREATE DATABASE IF NOT EXISTS {quote_identifier(database)}")
+    _drop_own_entry(spark, where, f"{database}.{name}")
     spark.sql(f"CREATE TABLE {where} USING {source.name()}")
     spark.conf.set(f"{_SETTING}{database}.{name}".lower(), _place(catalog))
 
@@ -144,7 +144,7 @@ def source_of(table: Table) -> type[PaimonDataSource]:
             return called
 
         def table(self) -> Table:
-            options = given(dict(self.options))
+            options = table_options(dict(self.options))
             check_not_in_hint(options, "the query, by WITH,")
             branch = self.options.get("branch")
             found = table.with_options(options) if options else table
@@ -153,7 +153,7 @@ def source_of(table: Table) -> type[PaimonDataSource]:
     return TableSource
 
 
-def _free(spark: SparkSession, where: str, name: str) -> None:
+def _drop_own_entry(spark: SparkSession, where: str, name: str) -> None:
     """Takes an entry of an earlier call away. Raises `TableAlreadyExists` for one that is somebody else's.
 
     Spark does not tell the source of an entry: the session's settings remember those made here, and of one that an earlier session left in a lasting catalog

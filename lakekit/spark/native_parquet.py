@@ -31,11 +31,11 @@ from pyspark.sql import functions as sql
 from lakekit.data_file import row_kinds, unheld
 from lakekit.data_file.paths import data_file_paths, partition_values
 from lakekit.data_file.reader import SEQUENCE_NUMBER, VALUE_KIND
-from lakekit.data_file.schema_evolution import same
+from lakekit.data_file.schema_evolution import is_same_type
 from lakekit.errors import Unsupported
 from lakekit.metadata import schemas
 from lakekit.spark.types import read_fields, spark_schema, spark_type
-from lakekit.sql.tokenizer import quoted
+from lakekit.sql.tokenizer import quote_identifier
 from lakekit.types import INTEGERS, STRINGS, TIMESTAMPS, Field
 
 if TYPE_CHECKING:
@@ -50,18 +50,18 @@ if TYPE_CHECKING:
 
     Mask = NDArray[np.bool_]
 
-ALIKE = frozenset("BOOLEAN TINYINT SMALLINT INT BIGINT FLOAT DOUBLE DECIMAL CHAR VARCHAR BINARY VARBINARY DATE ARRAY MAP ROW".split())  # noqa: SIM905
+NATIVE_TYPES = frozenset("BOOLEAN TINYINT SMALLINT INT BIGINT FLOAT DOUBLE DECIMAL CHAR VARCHAR BINARY VARBINARY DATE ARRAY MAP ROW".split())  # noqa: SIM905
 """Types whose Parquet form Spark reads as lakekit does, beside timestamps up to microseconds."""
 PLAIN_PARTITIONS = frozenset({*STRINGS, *INTEGERS})
 """Types of partition columns whose folder names Spark reads back to the value."""
-HIDDEN = r"^[_.]"
+HIDDEN_NAME = r"^[_.]"
 """Names of files that Spark passes over."""
 PATTERN = frozenset("{}[]*?\\")
 """Signs that make a path a pattern to Spark."""
 LISTED_AT_ONCE = 32
 """Above so many files Spark lists them in a job of its own, of 10 000 tasks unless told otherwise."""
 _LISTING, _FEW_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism", 64
-_READING = {
+_READ_OPTIONS = {
     "mergeSchema": "false",
     "datetimeRebaseMode": "CORRECTED",  # days before 1582 are days of the calendar of today in every file of Paimon's
     "int96RebaseMode": "CORRECTED",
@@ -78,20 +78,20 @@ class LiftedColumn:
     have: Field | None
 
 
-def alone(plan: Plan, fields: Sequence[Field]) -> Mask:
+def native_read_mask(plan: Plan, fields: Sequence[Field]) -> Mask:
     """Which of the plan's files without a merge Spark may read, for those columns: a mask over `plan.raw`."""
     handle, count = plan.handle, len(plan.raw)
     mode = handle.options.spark_read_native
     if not count or mode == "off" or not _opens(handle, mode) or not _names_differ(handle):
         return np.zeros(count, bool)
     some = plan.entries.take(plan.raw)
-    mask = ~np.asarray(pc.match_substring_regex(some.column("file_name"), HIDDEN)) & np.asarray(pc.ends_with(some.column("file_name"), ".parquet"))
+    mask = ~np.asarray(pc.match_substring_regex(some.column("file_name"), HIDDEN_NAME)) & np.asarray(pc.ends_with(some.column("file_name"), ".parquet"))
     if plan.vectors:
         mask &= ~np.asarray(pc.is_in(some.column("file_name"), pa.array(list(plan.vectors), pa.string())))
     if plan.rule is not None:
         mask &= ~row_kinds.may_retract(handle, plan.entries, plan.raw, looks_far=True)
-    if lacking := unheld.asked(handle, fields):  # what they lack only lakekit fills in
-        mask &= ~np.array(unheld.doubtful(handle, some.files_to_read(counted=True), data_file_paths(handle, some), lacking), bool)
+    if lacking := unheld.select_possibly_missing(handle, fields):  # what they lack only lakekit fills in
+        mask &= ~np.array(unheld.may_lack_columns(handle, some.files_to_read(counted=True), data_file_paths(handle, some), lacking), bool)
     numbers = some.numbers("schema_id")
     mask[mask] = np.array([PATTERN.isdisjoint(path) for path in data_file_paths(handle, some.filter(mask))], bool)  # scalar: one a file
     for number in np.unique(numbers[mask]).tolist():  # scalar: one a schema
@@ -125,25 +125,25 @@ def lifts(handle: TableContext, schema_id: int, fields: Sequence[Field]) -> tupl
     schema = schemas.schema_of_file(handle, schema_id)
     by_id, names = {field.id: field for field in schema.fields}, [field.name.lower() for field in schema.fields]
     found = [LiftedColumn(want=want, have=by_id.get(want.id)) for want in fields]
-    if len(set(names)) < len(names) or not all(_liftable(lift) for lift in found):
+    if len(set(names)) < len(names) or not all(_is_liftable(lift) for lift in found):
         return None
     return tuple(found)
 
 
-def _liftable(lift: LiftedColumn) -> bool:
+def _is_liftable(lift: LiftedColumn) -> bool:
     want, have = lift.want.type, None if lift.have is None else lift.have.type
     if have is None:
-        return _alike(want)
-    return _alike(have) and (same(have, want) or _widens(have, want))
+        return _is_native(want)
+    return _is_native(have) and (is_same_type(have, want) or _is_widening(have, want))
 
 
-def _alike(t: DataType) -> bool:
+def _is_native(t: DataType) -> bool:
     if t.root in TIMESTAMPS:
         return (t.precision or 0) <= 6
-    return t.root in ALIKE and all(_alike(part) for part in t.parts)
+    return t.root in NATIVE_TYPES and all(_is_native(part) for part in t.parts)
 
 
-def _widens(have: DataType, want: DataType) -> bool:
+def _is_widening(have: DataType, want: DataType) -> bool:
     """Whether every value of one type is a value of the other, to Spark's cast and to Paimon's."""
     if have.root in INTEGERS and want.root in INTEGERS:
         return INTEGERS.index(have.root) <= INTEGERS.index(want.root)
@@ -165,10 +165,10 @@ def _timestamps_as_said(plan: Plan, at: int, schema_id: int, fields: Sequence[Fi
     except (OSError, pa.ArrowException):
         return False  # lakekit says what is wrong with it
     columns = [leaves.column(number) for number in range(len(leaves))]
-    return all(_is_said(field, leaf) for field in held for leaf in columns if leaf.path == field.name or leaf.path.startswith(field.name + "."))
+    return all(_has_same_zone(field, leaf) for field in held for leaf in columns if leaf.path == field.name or leaf.path.startswith(field.name + "."))
 
 
-def _is_said(field: Field, leaf: Any) -> bool:
+def _has_same_zone(field: Field, leaf: Any) -> bool:
     """Whether a leaf of a file's column is none of a timestamp, or of one with the zone that the column's type has."""
     zones = {part.root == "TIMESTAMP_LTZ" for part in _leaves(field.type) if part.root in TIMESTAMPS}
     if leaf.physical_type == "INT96":
@@ -189,7 +189,7 @@ def _leaves(t: DataType) -> Iterator[DataType]:
 def frames(spark: SparkSession, plan: Plan, mask: Mask, fields: Sequence[Field], out: Sequence[Field], condition: Column | None) -> list[DataFrame]:
     """The files of `plan.raw` that the mask names, filtered over `fields`, with the columns `out`: one frame a schema, one more where folders mean null."""
     some = plan.entries.take(plan.raw[mask])
-    paths = np.array([_spoken(plan.handle, path) for path in data_file_paths(plan.handle, some)], object)
+    paths = np.array([_to_hadoop_path(plan.handle, path) for path in data_file_paths(plan.handle, some)], object)
     schema_ids, in_folders = some.numbers("schema_id"), _in_folders(plan.handle, some.column("partition"), paths)
     found = []
     for schema_id in np.unique(schema_ids).tolist():  # scalar: one a schema
@@ -201,22 +201,22 @@ def frames(spark: SparkSession, plan: Plan, mask: Mask, fields: Sequence[Field],
                 frame = _frame(spark, chosen, made, plan.handle if of_folders else None)
                 rows = frame if condition is None else frame.filter(condition)
                 asked = [field.name for field in out]
-                found.append(rows if asked == [field.name for field in fields] else rows.selectExpr(*map(quoted, asked)))
+                found.append(rows if asked == [field.name for field in fields] else rows.selectExpr(*map(quote_identifier, asked)))
     return found
 
 
 def _frame(spark: SparkSession, paths: list[str], made: Sequence[LiftedColumn], table: TableContext | None) -> DataFrame:
     held = {lift.have.name: lift.have for lift in made if lift.have is not None}
-    reader = spark.read.options(**_READING)
+    reader = spark.read.options(**_READ_OPTIONS)
     if table is not None:
-        reader = reader.option("basePath", _spoken(table, table.root))
+        reader = reader.option("basePath", _to_hadoop_path(table, table.root))
         held |= {field.name: field for field in table.schema.partition_fields}  # else Spark guesses their types
     # columns that the files lack are not asked for: another one may have had that name
-    with _listed_fast(spark, len(paths)):
+    with _limit_listing_tasks(spark, len(paths)):
         frame = reader.schema(spark_schema(read_fields(tuple(held.values())))).parquet(*paths)
     # a Column costs calls into the JVM, which a small read would notice; texts go there all at once
     texts = [_text(lift) for lift in made]
-    if table is None and texts == [quoted(name) for name in held]:
+    if table is None and texts == [quote_identifier(name) for name in held]:
         return frame
     known = [text for text in texts if text is not None]
     if len(known) == len(texts):
@@ -227,11 +227,11 @@ def _frame(spark: SparkSession, paths: list[str], made: Sequence[LiftedColumn], 
 
 def _text(lift: LiftedColumn) -> str | None:
     """A wanted column in Spark's SQL; None where that is a null of a type with parts, whose names SQL may not take."""
-    name = quoted(lift.want.name)
+    name = quote_identifier(lift.want.name)
     if lift.have is None:
         return None if lift.want.type.parts else f"CAST(NULL AS {spark_type(lift.want.type).simpleString()}) AS {name}"
-    found = quoted(lift.have.name)
-    if not same(lift.have.type, lift.want.type):
+    found = quote_identifier(lift.have.name)
+    if not is_same_type(lift.have.type, lift.want.type):
         return f"CAST({found} AS {spark_type(lift.want.type).simpleString()}) AS {name}"
     return found if lift.have.name == lift.want.name else f"{found} AS {name}"
 
@@ -241,7 +241,7 @@ def _nulls(field: Field) -> Column:
 
 
 @contextmanager
-def _listed_fast(spark: SparkSession, count: int) -> Iterator[None]:
+def _limit_listing_tasks(spark: SparkSession, count: int) -> Iterator[None]:
     """Around the making of a frame of many files: Spark looks at them in few tasks, unless the session says how many."""
     before = spark.conf.get(_LISTING) if count > LISTED_AT_ONCE else None
     if before is None or not before.isdecimal() or int(before) <= _FEW_TASKS:
@@ -262,7 +262,7 @@ def _in_folders(handle: TableContext, partitions: pa.BinaryArray, paths: NDArray
         return np.zeros(len(paths), bool)
     encoded = partitions.dictionary_encode()
     plain = np.array([_is_plain(handle, row) for row in encoded.dictionary.to_pylist()], bool)  # scalar: one a partition
-    root = _spoken(handle, handle.root).rstrip("/") + "/"
+    root = _to_hadoop_path(handle, handle.root).rstrip("/") + "/"
     below = np.array([path.startswith(root) for path in paths], bool)  # scalar: one a file
     mask: Mask = plain[encoded.indices.to_numpy()] & below
     return mask
@@ -274,7 +274,7 @@ def _is_plain(handle: TableContext, partition: bytes) -> bool:
     return all(value is not None and str(value).strip() and str(value) != nothing for value in values)
 
 
-def _spoken(handle: TableContext, path: str) -> str:
+def _to_hadoop_path(handle: TableContext, path: str) -> str:
     """A path as Hadoop's file systems spell it."""
     if not handle.storage.is_remote:
         return path

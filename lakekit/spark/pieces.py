@@ -45,7 +45,7 @@ def answers(spark: SparkSession, pieces: Sequence[bytes], work: Work) -> tuple[l
     """
     found: list[bytes] = []
     wrong: LakekitError | None = None
-    for row in session.run(spark, pieces, partial(_answered, work), write_task.ANSWER).collect() if pieces else []:  # scalar: some a task
+    for row in session.run(spark, pieces, partial(_run_piece, work), write_task.ANSWER).collect() if pieces else []:  # scalar: some a task
         if row["wrong"] is None:
             found.append(bytes(row["message"]))
         else:
@@ -53,12 +53,12 @@ def answers(spark: SparkSession, pieces: Sequence[bytes], work: Work) -> tuple[l
     return found, wrong
 
 
-def _answered(work: Work, piece: bytes) -> Iterator[pa.RecordBatch]:
+def _run_piece(work: Work, piece: bytes) -> Iterator[pa.RecordBatch]:
     try:
         for data in work(piece):
             yield pa.record_batch([pa.array([data], pa.binary()), pa.array([None], pa.string())], schema=_SCHEMA)
     except LakekitError as wrong:
-        yield from write_task.refused(wrong)
+        yield from write_task.encode_failure(wrong)
 
 
 def parts(some: Sequence[A], count: int) -> Iterator[Sequence[A]]:
@@ -77,7 +77,7 @@ def lists(spark: SparkSession, storage: Storage) -> Callable[[Sequence[str]], li
         if len(directories) <= FEW_DIRECTORIES:
             return [storage.list(one) for one in directories]
         pieces = [json.dumps(part).encode() for part in parts(directories, TASKS_A_SLOT * session.slots(spark))]
-        found, wrong = answers(spark, pieces, partial(_listed, storage))
+        found, wrong = answers(spark, pieces, partial(_list_directories, storage))
         if wrong is not None:
             raise wrong
         told = {directory: some for data in found for directory, some in json.loads(data).items()}
@@ -86,7 +86,7 @@ def lists(spark: SparkSession, storage: Storage) -> Callable[[Sequence[str]], li
     return listed
 
 
-def _listed(storage: Storage, piece: bytes) -> Iterator[bytes]:
+def _list_directories(storage: Storage, piece: bytes) -> Iterator[bytes]:
     for directory in json.loads(piece):
         yield json.dumps({directory: [(one.path, one.size_bytes, one.modified_ms, one.is_dir) for one in storage.list(directory)]}).encode()
 
@@ -99,13 +99,13 @@ def deletes(spark: SparkSession, storage: Storage) -> Callable[[Sequence[str]], 
             storage.delete(paths)
             return
         pieces = [json.dumps(part).encode() for part in parts(paths, TASKS_A_SLOT * session.slots(spark))]
-        _, wrong = answers(spark, pieces, partial(_deleted, storage))
+        _, wrong = answers(spark, pieces, partial(_delete_paths, storage))
         if wrong is not None:
             raise wrong
 
     return deleted
 
 
-def _deleted(storage: Storage, piece: bytes) -> Iterator[bytes]:
+def _delete_paths(storage: Storage, piece: bytes) -> Iterator[bytes]:
     storage.delete(json.loads(piece))
     yield b""

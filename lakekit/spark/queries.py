@@ -18,10 +18,10 @@ from lakekit.errors import InvalidOption, NotFound, TableNotFound, Unsupported
 from lakekit.format.polars_types import paimon_type
 from lakekit.spark import batch_read, types
 from lakekit.sql import expressions
-from lakekit.sql.backend import only
+from lakekit.sql.backend import single_column
 from lakekit.sql.excerpt import excerpt
 from lakekit.sql.expressions import exp
-from lakekit.sql.tokenizer import TokenStream, quoted, single_statement
+from lakekit.sql.tokenizer import TokenStream, quote_identifier, single_statement
 from lakekit.types import Field
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Node = Any
     """A node of sqlglot's tree."""
 
-BETWEEN = {
+INCREMENTAL_FUNCTIONS = {
     "paimon_incremental_query": "incremental-between",
     "paimon_incremental_between_timestamp": "incremental-between-timestamp",
     "paimon_incremental_to_auto_tag": "incremental-to-auto-tag",
@@ -45,13 +45,13 @@ BETWEEN = {
 def query(spark: SparkSession, asked: Statement, text: str) -> DataFrame:
     """The rows of a query. Raises `InvalidOption` for what is none, and what Spark says of it."""
     text = single_statement(text)
-    tree = expressions.parsed(text, "query", reads_texts=False)
+    tree = expressions.parse_tree(text, "query", reads_texts=False)
     if not isinstance(tree, (exp.Query, exp.Values)):
         raise InvalidOption(f"no query that lakekit understands: {excerpt(text)}", key="sql")
     there = _Named(spark, asked, text)
     own = {one.alias_or_name.lower() for one in tree.find_all(exp.CTE)}
     for node in tree.find_all(exp.Table):
-        if isinstance(node.this, exp.Anonymous) and node.this.name.lower() in BETWEEN:
+        if isinstance(node.this, exp.Anonymous) and node.this.name.lower() in INCREMENTAL_FUNCTIONS:
             there.between(node)
         elif isinstance(node.this, exp.Identifier) and node.find_ancestor(exp.Hint) is None and not (node.args.get("db") is None and node.name.lower() in own):
             there.replace(node)
@@ -68,7 +68,7 @@ def values(spark: SparkSession, asked: Statement, text: str, most: int) -> pl.Se
     except AnalysisException as wrong:
         msg = f"{text} is computed once, before any row is looked at, and Spark says: {str(wrong).splitlines()[0]} A MERGE compares row by row"
         raise Unsupported(msg, feature="spark.sql") from None
-    column = only(found, text, most)
+    column = single_column(found, text, most)
     return column.dt.convert_time_zone("UTC") if isinstance(column.dtype, pl.Datetime) and column.dtype.time_zone else column
 
 
@@ -89,12 +89,12 @@ class _Named:
             raise InvalidOption(f"{node.sql('spark')} has three parts; a table of the catalog given is called database.table", key="sql")
         parts = [one.name for one in (node.args.get("db"), node.this) if one is not None]
         spark = self.spark
-        if len(parts) == 1 and spark.catalog.tableExists(quoted(parts[0])):
+        if len(parts) == 1 and spark.catalog.tableExists(quote_identifier(parts[0])):
             return
         try:
             table: Any = self.asked.found(self.asked.full(parts))  # one of the catalog's own among them
         except NotFound:
-            if spark.catalog.tableExists(".".join(map(quoted, parts))):
+            if spark.catalog.tableExists(".".join(map(quote_identifier, parts))):
                 return
             if len(parts) > 1:
                 raise
@@ -106,7 +106,7 @@ class _Named:
         self.frames[key] = self._rows(table, at)
         words = TokenStream.of(self.text)
         words.skip(end)
-        alias = "" if node.alias or words.is_next("TABLESAMPLE") else f" AS {quoted(parts[-1])}"
+        alias = "" if node.alias or words.is_next("TABLESAMPLE") else f" AS {quote_identifier(parts[-1])}"
         self.spans.append((_start(first), end, f"{{{key}}}{alias}"))
         if len(parts) > 1:
             self.databases.add((parts[0].lower(), parts[1].lower()))
@@ -115,21 +115,27 @@ class _Named:
         """Puts the changes of a table in the place of a function that names them. Raises `InvalidOption` for other arguments than it takes."""
         name, start = node.this.name.lower(), int(node.this.meta["start"])
         given = [one.name for one in node.this.expressions if isinstance(one, exp.Literal)]
-        if len(given) != len(node.this.expressions) or len(given) != (2 if BETWEEN[name].endswith("tag") else 3):
-            ends = "tag" if BETWEEN[name].endswith("tag") else "first time', 'last time" if BETWEEN[name].endswith("timestamp") else "since', 'until"
+        if len(given) != len(node.this.expressions) or len(given) != (2 if INCREMENTAL_FUNCTIONS[name].endswith("tag") else 3):
+            ends = (
+                "tag"
+                if INCREMENTAL_FUNCTIONS[name].endswith("tag")
+                else "first time', 'last time"
+                if INCREMENTAL_FUNCTIONS[name].endswith("timestamp")
+                else "since', 'until"
+            )
             raise InvalidOption(f"{node.this.sql('spark')}: write {name}('database.table', '{ends}')", key="sql")
-        if BETWEEN[name].endswith("timestamp"):
+        if INCREMENTAL_FUNCTIONS[name].endswith("timestamp"):
             given[1:] = [one if one.isdecimal() else str(int(self.asked.moment(one).timestamp() * 1000)) for one in given[1:]]
         table = self.asked.table(self.asked.full(given[0].split(".", 1)))
         key = f"lakekit_{len(self.frames)}"
-        self.frames[key] = batch_read.read(self.spark, table, options={BETWEEN[name]: ",".join(given[1:])})
+        self.frames[key] = batch_read.read(self.spark, table, options={INCREMENTAL_FUNCTIONS[name]: ",".join(given[1:])})
         words = TokenStream.of(self.text)
         words.skip(start)
         self.spans.append((start, words.call().end, f"{{{key}}}{'' if node.alias else f' AS {name}'}"))
 
     def _rows(self, table: Any, at: int | str | datetime | None) -> DataFrame:
         if isinstance(table, GlobalTable):
-            return _collected(self.spark, table)
+            return _read_global_table(self.spark, table)
         if isinstance(table, View):
             return query(self.spark, self.asked, table.dialects.get("spark", table.query)).toDF(*(field.name for field in table.fields))
         return batch_read.read(self.spark, table, at=at)
@@ -168,12 +174,12 @@ class _Named:
             return self.spark.sql(self.text)
         pieces, at = [], 0
         for start, end, put in sorted(self.spans):
-            pieces += [_plain(self.text[at:start]), put]
+            pieces += [_escape_braces(self.text[at:start]), put]
             at = end
-        return self.spark.sql("".join([*pieces, _plain(self.text[at:])]), **self.frames)
+        return self.spark.sql("".join([*pieces, _escape_braces(self.text[at:])]), **self.frames)
 
 
-def _collected(spark: SparkSession, table: GlobalTable) -> DataFrame:
+def _read_global_table(spark: SparkSession, table: GlobalTable) -> DataFrame:
     """A table of the catalog itself, whose rows the driver knows."""
     found = table.scan().collect()
     fields = types.read_fields([Field(name, paimon_type(dtype, name)) for name, dtype in found.schema.items()])
@@ -184,6 +190,6 @@ def _start(identifier: Node) -> int:
     return int(identifier.meta["start"])
 
 
-def _plain(text: str) -> str:
+def _escape_braces(text: str) -> str:
     """Text in which PySpark finds no place for a frame."""
     return text.replace("{", "{{").replace("}", "}}")

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     Function = Callable[[bytes], Iterable[pa.RecordBatch]]
 
-OLDEST = (4, 0)
+OLDEST_SPARK = (4, 0)
 """The first PySpark whose Python functions take and give Arrow as this package needs it."""
 CLOSURE_BYTES = 4 << 20
 """How many bytes of tasks one frame carries: every Python process that works for the frame decodes them all."""
@@ -63,7 +63,7 @@ def run(spark: SparkSession, tasks: Sequence[bytes], function: Function, schema:
     """
     check(spark)
     if not tasks:
-        return nothing(spark, schema)
+        return empty_frame(spark, schema)
     each = 1 if size_bytes <= SMALL_BYTES else max(1, min(size_bytes, MOST_BYTES) // (_NUMBER_BYTES * len(tasks)))
     frames = [_numbers(spark, len(part), each).mapInArrow(partial(_run, function, part, each), schema) for part in _parts(tasks)]
     return reduce(lambda left, right: left.unionAll(right), frames)
@@ -75,7 +75,7 @@ def _numbers(spark: SparkSession, count: int, each: int) -> DataFrame:
     return numbers if each == 1 else numbers.filter(f"id % {each} = 0")
 
 
-def nothing(spark: SparkSession, schema: StructType) -> DataFrame:
+def empty_frame(spark: SparkSession, schema: StructType) -> DataFrame:
     """No rows of that schema."""
     return spark.range(0).select(*(lit(None).cast(field.dataType).alias(field.name) for field in schema))
 
@@ -92,13 +92,13 @@ def _parts(tasks: Sequence[bytes]) -> Iterator[tuple[bytes, ...]]:
 
 
 def _run(function: Function, tasks: Sequence[bytes], each: int, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    settle()
+    freeze_imports()
     for batch in numbers:
         for number in batch.column(0).to_pylist():  # scalar: one a task
             yield from function(tasks[number // each])
 
 
-def settle() -> None:
+def freeze_imports() -> None:
     """Once in each process of tasks: what is imported by now is never garbage. PySpark collects garbage after every task, 60 ms of looking at modules."""
     if not gc.get_freeze_count() and TaskContext.get() is not None:
         gc.freeze()
@@ -136,7 +136,7 @@ is made, or make it with ls.start()"
 
 def _same_versions(version: str, whose: str) -> None:
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
-    if numbers < OLDEST:
+    if numbers < OLDEST_SPARK:
         msg = f"{whose} is {version}; lakekit.spark needs 4.0 to 4.3: pip install 'lakekit[spark]'"
         raise Unsupported(msg, feature="spark")
 
@@ -179,7 +179,7 @@ def start(master: str | None = None, *, config: Mapping[str, Any] | None = None)
         builder = builder.config(key, value)
     is_new = SparkSession.getActiveSession() is None
     try:
-        return _by_count(builder.getOrCreate()) if is_new else builder.getOrCreate()
+        return _bound_batch_rows(builder.getOrCreate()) if is_new else builder.getOrCreate()
     except PySparkException as wrong:
         if wrong.getCondition() != "JAVA_GATEWAY_EXITED":
             raise
@@ -187,7 +187,7 @@ def start(master: str | None = None, *, config: Mapping[str, Any] | None = None)
         raise Unsupported(msg, feature="spark") from wrong
 
 
-def _by_count(spark: SparkSession) -> SparkSession:
+def _bound_batch_rows(spark: SparkSession) -> SparkSession:
     """The new session, whose Arrow batches end at some rows where it is local, unless its configuration says otherwise.
 
     From 4.1 on Spark bounds them by bytes too, and adds up the bytes of all columns again for every row: a third of the time in which rows become Arrow.

@@ -11,7 +11,7 @@ from pyspark.sql import functions, types as spark_types
 
 from lakekit.errors import InvalidOption
 from lakekit.spark import batch_write, compaction, dml, maintenance, merging, queries, session, types
-from lakekit.sql.tokenizer import quoted
+from lakekit.sql.tokenizer import quote_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lakekit.table.table import Table
     from lakekit.types import DataType, Field
 
-_TOLD = {"string": spark_types.StringType(), "long": spark_types.LongType(), "int": spark_types.IntegerType(), "boolean": spark_types.BooleanType()}
+_RESULT_TYPES = {"string": spark_types.StringType(), "long": spark_types.LongType(), "int": spark_types.IntegerType(), "boolean": spark_types.BooleanType()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class SparkBackend:
     def stored(self, rows: DataFrame, wanted: Sequence[Field | None], constants: Mapping[Field, Any]) -> DataFrame:
         columns = [one.name if to is None else to.name for one, to in zip(rows.schema, wanted, strict=True)]
         rows = rows.toDF(*columns)
-        rows = rows.select(*(_stored(column, to) for column, to in zip(rows.schema, wanted, strict=True)))
+        rows = rows.select(*(_store_column(column, to) for column, to in zip(rows.schema, wanted, strict=True)))
         for key, value in constants.items():
             rows = rows.withColumn(key.name, functions.lit(value).cast(types.spark_type(key.type)))
         return rows
@@ -114,22 +114,22 @@ class SparkBackend:
 
     def told(self, answer: ResultRows) -> DataFrame:
         """An answer of few rows, which Spark has without a job."""
-        schema = spark_types.StructType([spark_types.StructField(name, _TOLD[kind]) for name, kind in answer.kinds.items()])
+        schema = spark_types.StructType([spark_types.StructField(name, _RESULT_TYPES[kind]) for name, kind in answer.kinds.items()])
         if not schema.fields:
-            return session.nothing(self.spark, schema)
+            return session.empty_frame(self.spark, schema)
         columns = list(zip(*answer.rows, strict=True)) or [()] * len(schema.fields)
         wanted = types.arrow_schema(types.paimon_fields(schema))
         arrays = [pa.array(column, field.type) for column, field in zip(columns, wanted, strict=True)]
         return self.spark.createDataFrame(pa.Table.from_arrays(arrays, names=schema.names), schema)
 
 
-def _stored(column: spark_types.StructField, wanted: Field | None) -> Any:
+def _store_column(column: spark_types.StructField, wanted: Field | None) -> Any:
     """A column as the table takes it, where SQL gives a type of its own to what is written: decimals for numbers with a point, days for moments.
 
     Fields of a ROW without names of their own are `col1`, `col2`, … to SQL. All else stays as it is: `ls.write` casts where
     no value changes, and says what does not fit.
     """
-    found = functions.col(quoted(column.name))
+    found = functions.col(quote_identifier(column.name))
     if wanted is None:
         return found
     to, given = types.spark_type(wanted.type), column.dataType
@@ -137,11 +137,11 @@ def _stored(column: spark_types.StructField, wanted: Field | None) -> Any:
     is_fraction = isinstance(given, spark_types.DecimalType) and isinstance(to, (spark_types.DoubleType, spark_types.FloatType))
     is_moment = isinstance(given, moments) and isinstance(to, moments[1:]) and type(given) is not type(to)
     is_text = isinstance(to, spark_types.StringType) and isinstance(given, (spark_types.NumericType, spark_types.BooleanType, *moments))
-    typed = to if is_fraction or is_moment or is_text or _is_unnamed(given, to) else _typed(given, to)
+    typed = to if is_fraction or is_moment or is_text or _is_unnamed(given, to) else _fill_void_types(given, to)
     return found if typed == given else found.cast(typed).alias(column.name)
 
 
-def _typed(given: spark_types.DataType, to: spark_types.DataType) -> spark_types.DataType:
+def _fill_void_types(given: spark_types.DataType, to: spark_types.DataType) -> spark_types.DataType:
     """A type in whose parts no void is: `array()` and `named_struct('a', NULL)` have no types of their own there, and get the table's."""
     match given, to:
         case spark_types.ArrayType(), spark_types.ArrayType():
@@ -156,7 +156,7 @@ def _typed(given: spark_types.DataType, to: spark_types.DataType) -> spark_types
 
 
 def _part(given: spark_types.DataType, to: spark_types.DataType) -> spark_types.DataType:
-    return to if isinstance(given, spark_types.NullType) else _typed(given, to)
+    return to if isinstance(given, spark_types.NullType) else _fill_void_types(given, to)
 
 
 def _is_unnamed(given: spark_types.DataType, to: spark_types.DataType) -> bool:

@@ -38,7 +38,7 @@ from lakekit.errors import Corrupt, InvalidOption, SnapshotNotFound
 from lakekit.metadata import snapshots
 from lakekit.model.manifest_entries import ADD
 from lakekit.read import stream as following, table_scan as scans
-from lakekit.read.planner import ANYWHERE
+from lakekit.read.planner import NO_FILTER
 from lakekit.read.time_travel import Position
 from lakekit.spark import asked, batch_read, batch_write, data_source, job, session, tasks as cut, types
 from lakekit.storage.protocol import FileMissing
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
 LIMITS = {"maxfilespertrigger": ReadMaxFiles, "maxrowspertrigger": ReadMaxRows, "maxbytespertrigger": ReadMaxBytes}
 """Options that end a batch early, after `read.stream.`, in lower case as Spark hands options over."""
-_NOWHERE = -1
+_NO_SNAPSHOT = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +96,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
         """Before everything."""
-        return {"snapshot": _NOWHERE, "first": 0, "state": 0}
+        return {"snapshot": _NO_SNAPSHOT, "first": 0, "state": 0}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """What the options say of the size of a batch."""
@@ -108,7 +108,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
         """How far the next batch goes: as far as snapshots are there and the limit lets it; at least one."""
-        if start["snapshot"] == _NOWHERE:
+        if start["snapshot"] == _NO_SNAPSHOT:
             begun = self.stream.begin()
             if begun is None:
                 return start
@@ -122,19 +122,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _offset(self, snapshot_id: int, *, first: int, state: int) -> Offset:
         found = snapshots.find_change(self.stream.handle, snapshot_id) if snapshot_id > 0 else None
-        return {"snapshot": snapshot_id, "first": first, "state": state} | ({} if found is None else {"made": _made(found)})
+        return {"snapshot": snapshot_id, "first": first, "state": state} | ({} if found is None else {"made": _snapshot_fingerprint(found)})
 
     def _check(self, told: Offset) -> None:
         """Raises `SnapshotNotFound` where another snapshot has the number of the one that was told: rows of the one that is gone would stand for ever."""
         now = snapshots.find_change(self.stream.handle, told["snapshot"]) if "made" in told else None
-        if now is not None and _made(now) != told["made"]:
+        if now is not None and _snapshot_fingerprint(now) != told["made"]:
             msg = f"the stream of {self.stream.handle.name} told snapshot {now.id}, and another one has its number now: the table was rolled back, made anew, \
 or moved forward to a branch. Begin anew with another checkpoint"
             raise SnapshotNotFound(msg, name=str(now.id))
 
     def _reached(self, first: int, limit: ReadLimit) -> int:
         """The last snapshot of a batch that begins with `first`; the one before it where there is none yet."""
-        room = None if isinstance(limit, ReadAllAvailable) else _most(limit)
+        room = None if isinstance(limit, ReadAllAvailable) else _limit_value(limit)
         number = first
         while self.newest_id is None or number <= self.newest_id:
             snapshot = self.stream.next(number)
@@ -142,7 +142,7 @@ or moved forward to a branch. Begin anew with another checkpoint"
                 break
             if room is not None:
                 found = self.stream.brought(snapshot)
-                room -= 0 if found is None else _measured(found, limit)
+                room -= 0 if found is None else _measure_batch(found, limit)
                 if room < 0 and number > first:
                     break
             number += 1
@@ -155,14 +155,14 @@ or moved forward to a branch. Begin anew with another checkpoint"
         if start["snapshot"] == end["snapshot"]:
             return []
         self._check(end)  # of a batch that is done again
-        begins = start["snapshot"] == _NOWHERE
+        begins = start["snapshot"] == _NO_SNAPSHOT
         found = [(part,) for part in self._state(end["snapshot"])] if begins and end["state"] else []
         told: list[tuple[StreamBatch, Plan | None]] = []
         for number in range(end["first"] if begins else start["snapshot"] + 1, end["snapshot"] + 1):
             snapshot = self.stream.next(number)
             brought = None if snapshot is None else self.stream.brought(snapshot)
             if brought is not None:
-                told.append((brought, brought.plan(ANYWHERE)))
+                told.append((brought, brought.plan(NO_FILTER)))
         return [InputPartition(parts) for parts in (*found, *self._told_by(told))]
 
     def _state(self, number: int) -> list[StreamPartition]:
@@ -170,7 +170,7 @@ or moved forward to a branch. Begin anew with another checkpoint"
         snapshot = snapshots.read(handle, number)
         created = handle.options.scan_file_creation_time_millis if handle.options.scan_mode == "from-file-creation-time" else None
         state = self.stream.state(Position(snapshot=snapshot, created_since_ms=created), snapshot)
-        merged, lying = state.plans(ANYWHERE)
+        merged, lying = state.plans(NO_FILTER)
         parts = [
             StreamPartition(snapshot_id=number, schema_id=snapshot.schema_id, is_state=True, task=task)
             for task in cut.plan_tasks(merged, merged.raw, session.SLOTS)
@@ -216,16 +216,16 @@ or moved forward to a branch. Begin anew with another checkpoint"
     def _rows(self, part: StreamPartition) -> Iterator[pa.RecordBatch]:
         handle = self.stream.handle
         if part.schema_id > handle.newest_schema_id:
-            handle = scans.today(handle, self.stream.fields, "follow()")
+            handle = scans.refresh_options(handle, self.stream.fields, "follow()")
         given = batch_read.with_kind(self.kind_column, self.out, numbered=False)
         if part.task is None:
             yield from self._told(handle, part, given)
             return
-        fields = asked.needed(handle, self.out, asked.RowFilter(where=self.where))
+        fields = asked.columns_to_read(handle, self.out, asked.RowFilter(where=self.where))
         plain = types.read_fields(self.out)
         if part.is_state:
             what = job.ReadJob(handle=handle, fields=fields, out=plain, where=self.where)
-            yield from (batch if self.kind_column is None else _with_kind(batch, given) for batch in job.rows(what, part.task))
+            yield from (batch if self.kind_column is None else _add_kind_column(batch, given) for batch in job.rows(what, part.task))
         else:
             yield from job.rows(job.ReadJob(handle=handle, fields=fields, out=given, where=self.where, how="written", kind_column=self.kind_column), part.task)
 
@@ -236,7 +236,7 @@ or moved forward to a branch. Begin anew with another checkpoint"
         if found is None:
             return
         kind = pl.col(following.KIND_COLUMN)
-        rows = found.now().frame(ANYWHERE, None)
+        rows = found.now().frame(NO_FILTER, None)
         rows = rows.filter(kind.is_in(["+I", "+U"])) if self.kind_column is None else rows.rename({following.KIND_COLUMN: self.kind_column})
         if self.where is not None:
             rows = rows.filter(self.where)
@@ -248,9 +248,9 @@ or moved forward to a branch. Begin anew with another checkpoint"
         self.stream.place.reach(end["snapshot"] + 1)
 
 
-def _made(snapshot: Snapshot) -> str:
+def _snapshot_fingerprint(snapshot: Snapshot) -> str:
     """What tells a snapshot from another of its number, in few letters."""
-    return sha256(repr(following.made(snapshot)).encode()).hexdigest()[:16]
+    return sha256(repr(following.snapshot_identity(snapshot)).encode()).hexdigest()[:16]
 
 
 def _parts(found: StreamBatch, tasks: Sequence[bytes | None]) -> list[StreamPartition]:
@@ -273,7 +273,7 @@ def limit_of(options: Mapping[str, str]) -> ReadLimit:
     return ReadAllAvailable()
 
 
-def _most(limit: ReadLimit) -> int:
+def _limit_value(limit: ReadLimit) -> int:
     match limit:
         case ReadMaxFiles():
             return int(limit.max_files)
@@ -284,7 +284,7 @@ def _most(limit: ReadLimit) -> int:
     return 1 << 62
 
 
-def _measured(found: StreamBatch, limit: ReadLimit) -> int:
+def _measure_batch(found: StreamBatch, limit: ReadLimit) -> int:
     """How much a snapshot brings, in what the limit counts."""
     entries = found.entries.filter(found.entries.numbers("kind") == ADD)
     match limit:
@@ -295,7 +295,7 @@ def _measured(found: StreamBatch, limit: ReadLimit) -> int:
     return len(entries)
 
 
-def _with_kind(batch: pa.RecordBatch, given: Sequence[Field]) -> pa.RecordBatch:
+def _add_kind_column(batch: pa.RecordBatch, given: Sequence[Field]) -> pa.RecordBatch:
     """Rows of a state, all of which are new to a stream."""
     kinds = pa.repeat(pa.scalar("+I"), batch.num_rows)
     return pa.RecordBatch.from_arrays([kinds, *batch.columns], schema=types.arrow_schema(given))
@@ -318,7 +318,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         """Commits a batch; one that was committed before is there, and what was written again goes. Either ends compacted where readers need it."""
         handle = self.job.handle
         found = batch_write.collected(handle, data_source.answers(messages))
-        if publishing.known(handle, commit_user=self.job.commit_user, identifier=batchId) is not None:
+        if publishing.find_commit(handle, commit_user=self.job.commit_user, identifier=batchId) is not None:
             abandoned.abort(handle, found)
             batch_write.compact_job(self.job, found, identifier=batchId)  # its process may have ended between the commit and the compaction
             return

@@ -21,7 +21,7 @@ from lakekit.data_file.paths import every_path
 from lakekit.model.split import DeletionFile, Split
 from lakekit.options.frozendict import FrozenDict
 from lakekit.read import lazy_frames, sections
-from lakekit.spark.job import cut
+from lakekit.spark.job import split_merge
 from lakekit.spark.task import ReadTask, SplitPiece, encode
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-AT_ONCE = 4096
+FILES_AT_ONCE = 4096
 """Files that become facts at once: one by one the columns would be asked anew for each split, all together a million would have to be held."""
 
 
@@ -52,8 +52,8 @@ def plan_tasks(plan: Plan, raw: Ints, slots: int) -> list[bytes]:
     """The tasks of a plan's files `raw`, which are indices into its entries, and of its merges. `slots`: how many tasks may run at once."""
     files = _PlanFiles(plan)
     size_bytes = _task_bytes(plan, raw, slots)
-    sized = [*_alone(plan, files, raw, size_bytes), *_merged(plan, files, size_bytes)]
-    return [encode(task) for task in _packed(sized, size_bytes)]
+    sized = [*_split_raw_files(plan, files, raw, size_bytes), *_size_merged_pieces(plan, files, size_bytes)]
+    return [encode(task) for task in _pack_pieces(sized, size_bytes)]
 
 
 def differences(before: Plan, after: Plan) -> list[bytes]:
@@ -61,7 +61,7 @@ def differences(before: Plan, after: Plan) -> list[bytes]:
     sides: dict[tuple[bytes, int], list[SplitPiece]] = {}
     for plan in (before, after):
         files = _PlanFiles(plan)
-        for piece in (*(one.piece for one in _alone(plan, files, plan.raw, 1 << 62)), *_whole(plan, files)):
+        for piece in (*(one.piece for one in _split_raw_files(plan, files, plan.raw, 1 << 62)), *_split_merged_buckets(plan, files)):
             place = (piece.split.partition, piece.split.bucket)
             sides.setdefault(place, []).append(SplitPiece(split=piece.split, in_order=piece.in_order, before=plan is before))
     return [encode(ReadTask(pieces=tuple(pieces))) for pieces in sides.values()]
@@ -69,7 +69,7 @@ def differences(before: Plan, after: Plan) -> list[bytes]:
 
 def buckets(plan: Plan) -> dict[tuple[bytes, int], bytes]:
     """A task for each (partition, bucket) of a plan's files as they lie, in their order."""
-    pieces = [one.piece for one in _alone(plan, _PlanFiles(plan), plan.raw, 1 << 62)]
+    pieces = [one.piece for one in _split_raw_files(plan, _PlanFiles(plan), plan.raw, 1 << 62)]
     return {(piece.split.partition, piece.split.bucket): encode(ReadTask(pieces=(piece,))) for piece in pieces}
 
 
@@ -82,7 +82,7 @@ def _task_bytes(plan: Plan, raw: Ints, slots: int) -> int:
     return int(max(1, min(options.source_split_target_size_bytes, max(open_bytes, total // max(1, slots)))))
 
 
-def _packed(sized: Iterable[SizedPiece], size_bytes: int) -> Iterator[ReadTask]:
+def _pack_pieces(sized: Iterable[SizedPiece], size_bytes: int) -> Iterator[ReadTask]:
     """Neighbours together until they weigh enough; slices apart."""
     pieces: list[SplitPiece] = []
     weight = 0
@@ -120,8 +120,8 @@ class _PlanFiles:
 
     def facts(self, order: Sequence[int]) -> Iterator[DataFileMeta]:
         """The files of these indices."""
-        for first in range(0, len(order), AT_ONCE):  # scalar: some thousand files each
-            yield from self.entries.files(list(order[first : first + AT_ONCE]))
+        for first in range(0, len(order), FILES_AT_ONCE):  # scalar: some thousand files each
+            yield from self.entries.files(list(order[first : first + FILES_AT_ONCE]))
 
     def split(self, indices: Sequence[int], facts: Iterator[DataFileMeta], *, raw: bool) -> Split:
         """A split of files of one bucket, which `facts` gives next."""
@@ -143,7 +143,7 @@ class _PlanFiles:
         return {file.name: self.vectors[file.name] for file in files if file.name in self.vectors}
 
 
-def _alone(plan: Plan, files: _PlanFiles, raw: Ints, size_bytes: int) -> Iterator[SizedPiece]:
+def _split_raw_files(plan: Plan, files: _PlanFiles, raw: Ints, size_bytes: int) -> Iterator[SizedPiece]:
     """Files that need no merge: neighbours of a bucket in a split, up to a task's weight."""
     weights = plan.entries.numbers("file_size") + plan.handle.options.source_split_open_file_cost_bytes
     raw = raw[np.argsort(sections.bucket_ids(plan.entries)[raw], kind="stable")]
@@ -162,18 +162,18 @@ def _alone(plan: Plan, files: _PlanFiles, raw: Ints, size_bytes: int) -> Iterato
         yield SizedPiece(piece=SplitPiece(split=files.split(some, facts, raw=True)), weight_bytes=weight)
 
 
-def _whole(plan: Plan, files: _PlanFiles) -> Iterator[SplitPiece]:
+def _split_merged_buckets(plan: Plan, files: _PlanFiles) -> Iterator[SplitPiece]:
     """The files of each bucket that are merged."""
     facts = files.facts(list(chain.from_iterable(bucket.files for bucket in plan.merged)))
     for bucket in plan.merged:
         yield SplitPiece(split=files.split(bucket.files, facts, raw=False), in_order=bucket.in_order)
 
 
-def _merged(plan: Plan, files: _PlanFiles, size_bytes: int) -> Iterator[SizedPiece]:
+def _size_merged_pieces(plan: Plan, files: _PlanFiles, size_bytes: int) -> Iterator[SizedPiece]:
     """The merges, and in how many slices each is to be made: of what a task should weigh, and of what fits its memory."""
     options = plan.handle.options
-    for piece, merge in zip(_whole(plan, files), lazy_frames.tasks(plan, {}), strict=True):
+    for piece, merge in zip(_split_merged_buckets(plan, files), lazy_frames.tasks(plan, {}), strict=True):
         weight = piece.split.size_bytes + options.source_split_open_file_cost_bytes * len(merge.files)
         wanted = max(-(-piece.split.size_bytes // size_bytes), -(-slices.decoded_bytes(merge) // max(1, options.lakekit_merge_memory_bytes)))
-        made = len(cut(merge, wanted)) if wanted > 1 else 1
+        made = len(split_merge(merge, wanted)) if wanted > 1 else 1
         yield SizedPiece(piece=piece, weight_bytes=weight, slices=wanted, made=made)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 DIGITS = 6
 """Of a second, in Spark's timestamps."""
-_SIMPLE: dict[str, spark.DataType] = {
+_SPARK_TYPES: dict[str, spark.DataType] = {
     "BOOLEAN": spark.BooleanType(),
     "TINYINT": spark.ByteType(),
     "SMALLINT": spark.ShortType(),
@@ -51,7 +51,7 @@ _SIMPLE: dict[str, spark.DataType] = {
     "TIMESTAMP_LTZ": spark.TimestampType(),
     "VARIANT": spark.VariantType(),
 }
-_BACK: dict[type[spark.DataType], DataType] = {
+_PAIMON_TYPES: dict[type[spark.DataType], DataType] = {
     spark.BooleanType: DataType(root="BOOLEAN"),
     spark.ByteType: DataType(root="TINYINT"),
     spark.ShortType: DataType(root="SMALLINT"),
@@ -66,7 +66,7 @@ _BACK: dict[type[spark.DataType], DataType] = {
     spark.TimestampType: DataType(root="TIMESTAMP_LTZ", precision=DIGITS),
     spark.VariantType: DataType(root="VARIANT"),
 }
-_FORM = ArrowTarget(format_name="Spark", count_times=True)
+_ARROW_TARGET = ArrowTarget(format_name="Spark", count_times=True)
 _VARIANT = pa.struct([pa.field("value", pa.binary(), nullable=False), pa.field("metadata", pa.binary(), nullable=False, metadata={"variant": "true"})])
 """PySpark knows a variant among structs by this mark."""
 
@@ -87,8 +87,8 @@ def spark_type(t: DataType) -> spark.DataType:
             return spark.MapType(spark_type(part(t.element)), spark.IntegerType(), valueContainsNull=False)
         case "ROW":
             return spark_schema(t.fields)
-        case root if root in _SIMPLE:
-            return _SIMPLE[root]
+        case root if root in _SPARK_TYPES:
+            return _SPARK_TYPES[root]
     msg = f"type {t} is not supported by lakekit"
     raise Unsupported(msg, feature=f"type.{t.root.lower()}")
 
@@ -122,8 +122,8 @@ def paimon_type(t: spark.DataType, column: str = "") -> DataType:
             return DataType(root="MAP", key=paimon_type(t.keyType, column).not_null(), value=value)
         case spark.StructType():
             return DataType(root="ROW", fields=paimon_fields(t))
-    if type(t) in _BACK:
-        return _BACK[type(t)]
+    if type(t) in _PAIMON_TYPES:
+        return _PAIMON_TYPES[type(t)]
     of = f"column {column}" if column else "a column"
     raise SchemaMismatch(f"no Paimon type holds {of} of Spark type {t.simpleString()}; cast it", column=column or None)
 
@@ -197,7 +197,7 @@ def to_batch(frame: pl.DataFrame, fields: Sequence[Field]) -> pa.RecordBatch:
     """
     schema = arrow_schema(fields)
     columns = [
-        _as(series_to_arrow(column, replace_type(field, _held(field.type)), _FORM), wanted.type)
+        _relabel_type(series_to_arrow(column, replace_type(field, _with_spark_precision(field.type)), _ARROW_TARGET), wanted.type)
         for column, field, wanted in zip(frame.iter_columns(), fields, schema, strict=True)
     ]
     if not columns:
@@ -205,15 +205,15 @@ def to_batch(frame: pl.DataFrame, fields: Sequence[Field]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _as(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _relabel_type(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     """The same buffers under a type that differs in marks alone, as that of a variant does."""
     return array if array.type.equals(wanted, check_metadata=True) else array.cast(wanted)
 
 
 @lru_cache(maxsize=1024)
-def _held(t: DataType) -> DataType:
+def _with_spark_precision(t: DataType) -> DataType:
     """The type with timestamps of Spark's digits, at every depth."""
     if t.root in TIMESTAMPS:
         return replace(t, precision=DIGITS)
-    element, key, value = (None if inside is None else _held(inside) for inside in (t.element, t.key, t.value))
-    return replace(t, element=element, key=key, value=value, fields=tuple(replace_type(field, _held(field.type)) for field in t.fields))
+    element, key, value = (None if inside is None else _with_spark_precision(inside) for inside in (t.element, t.key, t.value))
+    return replace(t, element=element, key=key, value=value, fields=tuple(replace_type(field, _with_spark_precision(field.type)) for field in t.fields))

@@ -45,9 +45,9 @@ TASK: Final = internal("task")
 GATHERED_BYTES = 32 << 20
 """Batches are put together until they take so much."""
 ANSWER = spark.StructType([spark.StructField("message", spark.BinaryType()), spark.StructField("wrong", spark.StringType())])
-ANSWERED = (Corrupt, FileMissing, InvalidOption, NotFound, SchemaMismatch, Unsupported, ValueOutOfRange)
+REPORTED_ERRORS = (Corrupt, FileMissing, InvalidOption, NotFound, SchemaMismatch, Unsupported, ValueOutOfRange)
 """What is answered and not raised: the next attempt would meet it again. Another `StorageFailed` it may not meet."""
-IN_SPARK = ErrorHints(cast=" in Spark", cut="date_trunc('MILLISECOND', …)", grow=", or add it to the table with t.alter")
+SPARK_HINTS = ErrorHints(cast=" in Spark", cut="date_trunc('MILLISECOND', …)", grow=", or add it to the table with t.alter")
 """Writes of Spark have no `cast=` and no `merge_schema=`, and its times are finer than milliseconds only."""
 _ANSWER = pa.schema([pa.field("message", pa.binary()), pa.field("wrong", pa.string())])
 
@@ -59,7 +59,7 @@ class WriteJob:
     `table`: the table with its own options, where those of `handle` keep tasks from compacting. `identifier`: the number of the commit among its user's,
     where it is known before the tasks.
 
-    `columns`: the names of the frame's columns, where Spark has them under those of `plain`; it finds no column of a function whose name has a dot.
+    `columns`: the names of the frame's columns, where Spark has them under those of `positional_names`; it finds no column of a function whose name has a dot.
     """
 
     handle: TableContext
@@ -83,7 +83,7 @@ class WriteJob:
         return {field.name: getattr(self, field.name) for field in fields(self)}  # every process finds out for itself what it needs of the table
 
 
-def plain(count: int) -> list[str]:
+def positional_names(count: int) -> list[str]:
     """Names of columns that Spark finds whatever they are called, by their place."""
     return [internal(str(at)) for at in range(count)]
 
@@ -101,15 +101,15 @@ def signs(count: int) -> tuple[int, ...]:
 # ---- which task -----------------------------------------------------------------------------------------------------------------------------
 
 
-def number(job: WriteJob, batch: pa.RecordBatch) -> pa.Array:
+def compute_task_numbers(job: WriteJob, batch: pa.RecordBatch) -> pa.Array:
     """The task of each row, told by some of its columns: its number, or its sign.
 
     A row whose values do not fit may go anywhere: the task that meets it says what is wrong with it.
     """
     handle = job.handle
     try:
-        pieces = row_conversion.open_input(_lifted(job, batch), handle).pieces(handle)
-        frames = [row_conversion.some(frame, handle, job.tasks.names) for frame in pieces]
+        pieces = row_conversion.open_input(_to_table_columns(job, batch), handle).pieces(handle)
+        frames = [row_conversion.convert_columns(frame, handle, job.tasks.names) for frame in pieces]
         numbers = [job.tasks.place(frame) for frame in frames]
     except (ValueOutOfRange, SchemaMismatch):
         return pa.array([0] * batch.num_rows if job.signs is None else [job.signs[0]] * batch.num_rows, pa.int32())
@@ -117,21 +117,21 @@ def number(job: WriteJob, batch: pa.RecordBatch) -> pa.Array:
     return found if job.signs is None else pa.array(job.signs, pa.int32()).take(found)
 
 
-def numbered(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def add_task_column(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The batches with the column that says which task their rows belong to."""
     for batch in batches:
-        yield pa.RecordBatch.from_arrays([*batch.columns, number(job, batch)], [*batch.schema.names, TASK])
+        yield pa.RecordBatch.from_arrays([*batch.columns, compute_task_numbers(job, batch)], [*batch.schema.names, TASK])
 
 
-def _lifted(job: WriteJob, batch: pa.RecordBatch) -> pa.RecordBatch:
+def _to_table_columns(job: WriteJob, batch: pa.RecordBatch) -> pa.RecordBatch:
     """The columns as the table has them, under their own names."""
     if job.columns is not None:
-        own = dict(zip(plain(len(job.columns)), job.columns, strict=True))
+        own = dict(zip(positional_names(len(job.columns)), job.columns, strict=True))
         batch = batch.rename_columns([own[name] for name in batch.schema.names])
-    return lifted(batch, job.handle)
+    return convert_times(batch, job.handle)
 
 
-def lifted(batch: pa.RecordBatch, handle: TableContext) -> pa.RecordBatch:
+def convert_times(batch: pa.RecordBatch, handle: TableContext) -> pa.RecordBatch:
     """Columns as Spark has them as the table has them: a TIME is a number of milliseconds there."""
     for at, field in enumerate(batch.schema):
         if pa.types.is_int32(field.type) and handle.schema.has(field.name) and handle.schema.field(field.name).type.root == "TIME":
@@ -142,9 +142,9 @@ def lifted(batch: pa.RecordBatch, handle: TableContext) -> pa.RecordBatch:
 # ---- its rows -------------------------------------------------------------------------------------------------------------------------------
 
 
-def written(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def write_rows(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Writes the rows of a task, and answers as the module says. Raises what writing raises; then no file of this attempt is left."""
-    session.settle()
+    session.freeze_imports()
     waiting = (batch for batch in batches if batch.num_rows)
     first = next(waiting, None)
     if first is None:
@@ -154,16 +154,16 @@ def written(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
         for frame in _frames(job, chain([first], waiting)):
             writers.write(frame)
         messages = writers.prepare(identifier=job.identifier)
-    except ANSWERED as wrong:
-        answer = refused(wrong)
+    except REPORTED_ERRORS as wrong:
+        answer = encode_failure(wrong)
     else:
         answer = [_answer(message) for message in messages]
     finally:
         writers.drop()
-    yield from given(job.handle, answer)
+    yield from yield_answers(job.handle, answer)
 
 
-def given(handle: TableContext, answers: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def yield_answers(handle: TableContext, answers: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Gives answers away. Where they are not taken, the files of their messages are deleted: nobody will know of them."""
     try:
         yield from answers
@@ -181,11 +181,11 @@ def _share(job: WriteJob, first: pa.RecordBatch) -> WriteShard | None:
 
 
 def _frames(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
-    rows = (_lifted(job, batch) for batch in _gathered(batches if job.cut is None else _of_one_task(batches)))
-    return row_conversion.batches(rows, job.handle, row_kind=job.row_kind, remedies=IN_SPARK)
+    rows = (_to_table_columns(job, batch) for batch in _combine_batches(batches if job.cut is None else _check_one_task(batches)))
+    return row_conversion.batches(rows, job.handle, row_kind=job.row_kind, remedies=SPARK_HINTS)
 
 
-def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _combine_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same rows in fewer batches: to look at every column of one takes its time, and Spark's batches are small."""
     waiting: list[pa.RecordBatch] = []
     rows = size_bytes = 0
@@ -199,7 +199,7 @@ def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
 
 
-def _of_one_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _check_one_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The batches without the column of their task. Raises `Unsupported` where Spark brought rows of two together: a key could come to lie in two buckets."""
     own: int | None = None
     for batch in batches:
@@ -216,15 +216,15 @@ def _of_one_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _answer(message: CommitMessage | None = None, *, wrong: LakekitError | None = None) -> pa.RecordBatch:
     data = None if message is None else message.to_bytes()
-    return pa.record_batch([pa.array([data], pa.binary()), pa.array([None if wrong is None else _told(wrong)], pa.string())], schema=_ANSWER)
+    return pa.record_batch([pa.array([data], pa.binary()), pa.array([None if wrong is None else _failure_to_json(wrong)], pa.string())], schema=_ANSWER)
 
 
-def answered(messages: Iterable[CommitMessage]) -> list[pa.RecordBatch]:
+def encode_messages(messages: Iterable[CommitMessage]) -> list[pa.RecordBatch]:
     """Messages as answers of a task."""
     return [_answer(message) for message in messages]
 
 
-def refused(wrong: LakekitError) -> list[pa.RecordBatch]:
+def encode_failure(wrong: LakekitError) -> list[pa.RecordBatch]:
     """What is wrong as the answer of a task."""
     return [_answer(wrong=wrong)]
 
@@ -233,12 +233,12 @@ def _messages(batch: pa.RecordBatch) -> list[CommitMessage]:
     return [CommitMessage.from_bytes(data) for data in batch.column("message").to_pylist() if data is not None]  # scalar: one a bucket
 
 
-def _told(wrong: LakekitError) -> str:
+def _failure_to_json(wrong: LakekitError) -> str:
     name = next(one.__name__ for one in type(wrong).__mro__ if hasattr(errors, one.__name__))
     return json.dumps({"error": name, "message": wrong.message, "fields": {name: getattr(wrong, name) for name in wrong.names}}, default=str)
 
 
-def understood(rows: Iterable[Any]) -> tuple[list[CommitMessage], LakekitError | None]:
+def decode_answers(rows: Iterable[Any]) -> tuple[list[CommitMessage], LakekitError | None]:
     """The messages of all tasks, and what was wrong with a value in one of them, if anything was."""
     messages: list[CommitMessage] = []
     wrong: LakekitError | None = None

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     """A node of sqlglot's tree."""
 
 
-def assigned(node: Node, scope: Scope, dtype: pl.DataType) -> pl.Expr:
+def build_assigned_value(node: Node, scope: Scope, dtype: pl.DataType) -> pl.Expr:
     """The value of a tree for a column of a type, as Spark stores it: a moment of the column's kind, a DECIMAL rounded half up, a number as text."""
     plain = node.this if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and expressions.type_of(node) in ("DATE", "TIMESTAMP") else None
     if plain is not None and plain.is_string and isinstance(dtype, pl.Datetime):
@@ -37,7 +37,7 @@ def assigned(node: Node, scope: Scope, dtype: pl.DataType) -> pl.Expr:
     return found.cast(pl.String) if isinstance(dtype, pl.String) and have.is_integer() else found
 
 
-def place(node: Node, target: Side) -> tuple[str, Path]:
+def resolve_column_path(node: Node, target: Side) -> tuple[str, Path]:
     """The column that is named, and the field within it. Raises `ColumnNotFound`."""
     try:
         return Scope(sides=(target,)).column(node), ()

@@ -47,7 +47,7 @@ class ResultRows:
         return dict(one.split() for one in self.columns.split(",")) if self.columns else {}
 
 
-def only(found: pl.DataFrame, text: str, most: int) -> pl.Series:
+def single_column(found: pl.DataFrame, text: str, most: int) -> pl.Series:
     """The only column of a query's rows. Raises `SchemaMismatch` for several, `Unsupported` for more rows than `most`."""
     if found.width != 1:
         raise SchemaMismatch(f"{text} gives {found.width} columns, where one is wanted")

@@ -18,7 +18,7 @@ from lakekit.errors import InvalidOption, Unsupported
 from lakekit.format.polars_types import polars_schema
 from lakekit.options.features import find
 from lakekit.sql.backend import ResultRows
-from lakekit.sql.expressions import Scope, Side, expression, parsed
+from lakekit.sql.expressions import Scope, Side, expression, parse_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -100,7 +100,7 @@ def procedure(takes: str, gives: str = _RESULT) -> Callable[[Callable[..., Seque
 # ---- a call -----------------------------------------------------------------------------------------------------------------------------------
 
 
-def called(asked: Statement) -> ResultRows:
+def call_procedure(asked: Statement) -> ResultRows:
     """Does what stands after CALL.
 
     Raises `Unsupported` for a procedure that is not there, `InvalidOption` for its arguments, and what the procedure raises.
@@ -139,17 +139,17 @@ def _arguments(name: str, found: Procedure, words: TokenStream) -> dict[str, Any
             said = f"number {len(given) + 1}"
             parameter = found.parameters[len(given)] if len(given) < len(found.parameters) else None
         if parameter is None:
-            raise InvalidOption(f"sys.{name} takes no argument {said}; it takes {_shown(found)}", key=said)
+            raise InvalidOption(f"sys.{name} takes no argument {said}; it takes {_format_parameters(found)}", key=said)
         if parameter.name in given:
             raise InvalidOption(f"sys.{name}: argument {parameter.name} is given twice", key=parameter.name)
         given[parameter.name] = _value(name, parameter, words)
     words.end()
     if missing := [one.name for one in found.parameters if one.required and given.get(one.name) is None]:
-        raise InvalidOption(f"sys.{name} needs {', '.join(missing)}; it takes {_shown(found)}", key=missing[0])
+        raise InvalidOption(f"sys.{name} needs {', '.join(missing)}; it takes {_format_parameters(found)}", key=missing[0])
     return {one.name: given.get(one.name) for one in found.parameters}
 
 
-def _shown(found: Procedure) -> str:
+def _format_parameters(found: Procedure) -> str:
     return ", ".join(f"{one.name} {one.kind}{'' if one.required else ' (optional)'}" for one in found.parameters)
 
 
@@ -198,10 +198,10 @@ def rows_of(table: Table, partitions: str | None, where: str | None) -> pl.Expr 
         raise InvalidOption("partitions and where cannot be given at once: leave one out", key="partitions", value=partitions)
     if where is not None:
         side = Side(called=(table.name.lower().rpartition(".")[2],), columns=dict(polars_schema(table.handle().schema.fields)))
-        return expression(parsed(where, "condition"), Scope(sides=(side,)))
+        return expression(parse_tree(where, "condition"), Scope(sides=(side,)))
     if partitions is None:
         return None
-    wanted = [{name: _unquoted(value) for name, value in one.items()} for one in partitions_of(partitions)]
+    wanted = [{name: _unquote(value) for name, value in one.items()} for one in partitions_of(partitions)]
     names = sorted({name for one in wanted for name in one})
     if not wanted or not set(names) <= set(table.partition_keys):
         raise InvalidOption(f"partitions {partitions!r}: {table.name} is partitioned by {', '.join(table.partition_keys) or 'nothing'}", key="partitions")
@@ -209,11 +209,11 @@ def rows_of(table: Table, partitions: str | None, where: str | None) -> pl.Expr 
     return pl.any_horizontal(*chosen)
 
 
-def _unquoted(value: str) -> str:
+def _unquote(value: str) -> str:
     """A value as it is; in quotes, as SQL writes a text, what is between them."""
     return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"" else value
 
 
-def did() -> Sequence[Row]:
+def success_rows() -> Sequence[Row]:
     """The answer of a procedure that tells nothing but that it was done."""
     return [(True,)]

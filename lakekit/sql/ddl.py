@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from lakekit.types import DataType
 
 _USING = ("paimon", "lakekit")
-_MORE = (("PRECISION",), ("WITH", "LOCAL", "TIME", "ZONE"), ("WITHOUT", "TIME", "ZONE"))
+_TYPE_SUFFIXES = (("PRECISION",), ("WITH", "LOCAL", "TIME", "ZONE"), ("WITHOUT", "TIME", "ZONE"))
 """Words of a type behind its parentheses."""
-_WITHOUT = ("FUNCTION", "CATALOG", "INDEX")
+_UNSUPPORTED_OBJECTS = ("FUNCTION", "CATALOG", "INDEX")
 _OPEN, _CLOSE = ("(", "<"), (")", ">")
 
 
@@ -46,7 +46,7 @@ class CreateTableClause:
     options: dict[str, str]
 
 
-def defined(asked: Statement) -> CreateTableClause:
+def parse_table_definition(asked: Statement) -> CreateTableClause:
     """What follows the name in CREATE TABLE: columns in parentheses, where there are some, and more."""
     fields, keys = _fields(asked) if asked.words.is_next("(") else ([], [])
     partition_keys, comment, options = table_words(asked, fields)
@@ -77,7 +77,7 @@ def refuse_others(words: TokenStream, does: str) -> None:
         what = next((one for one in ("TEMPORARY", "GLOBAL", "VIEW") if words.is_next(one)), "TABLE")
         msg = f"CREATE OR REPLACE {what} is not done: DROP comes first" + (", or INSERT OVERWRITE keeps the table" if what == "TABLE" else "")
         raise Unsupported(msg, feature="catalog.sql")
-    found = next((one for one in (*_WITHOUT, *(["EXTERNAL"] if does == "CREATE" else [])) if words.is_next(one)), None)
+    found = next((one for one in (*_UNSUPPORTED_OBJECTS, *(["EXTERNAL"] if does == "CREATE" else [])) if words.is_next(one)), None)
     if found is not None:
         raise Unsupported(f"{does} {found} is not done: a catalog has tables, views and databases", feature="catalog.sql")
 
@@ -248,7 +248,7 @@ def _type(asked: Statement) -> DataType:
         depth += (word.said in _OPEN) - (word.said in _CLOSE)
         end = word.end
         words.at += 1
-    for more in _MORE:
+    for more in _TYPE_SUFFIXES:
         if words.is_next(*more):
             end = words.end_of(len(more))
             words.accept(*more)
@@ -326,18 +326,18 @@ def _path(words: TokenStream) -> str:
     return ".".join(words.names("a column"))
 
 
-def _added(asked: Statement, table: Table) -> list[TableChange]:  # noqa: ARG001 - as its kind
+def _parse_add_columns(asked: Statement, table: Table) -> list[TableChange]:  # noqa: ARG001 - as its kind
     words = asked.words
     in_parentheses = words.accept("(")
-    found = [_one_added(asked)]
+    found = [_parse_added_column(asked)]
     while words.accept(","):
-        found.append(_one_added(asked))
+        found.append(_parse_added_column(asked))
     if in_parentheses:
         words.expect(")")
     return found
 
 
-def _one_added(asked: Statement) -> TableChange:
+def _parse_added_column(asked: Statement) -> TableChange:
     name = _path(asked.words)
     t, comment, default, place = _column(asked)
     if place.pop("key", False):
@@ -347,7 +347,7 @@ def _one_added(asked: Statement) -> TableChange:
     return changes.add_column(name, t, comment=comment, **place)
 
 
-def _dropped(asked: Statement, table: Table) -> list[TableChange]:
+def _parse_drop_columns(asked: Statement, table: Table) -> list[TableChange]:
     words = asked.words
     is_lenient, in_parentheses = words.accept("IF", "EXISTS"), words.accept("(")
     paths = [_path(words)]
@@ -359,21 +359,21 @@ def _dropped(asked: Statement, table: Table) -> list[TableChange]:
     return [changes.drop_column(path) for path in paths if not is_lenient or "." in path or there.has(path)]
 
 
-def _renamed(asked: Statement, table: Table) -> list[TableChange]:  # noqa: ARG001 - as its kind
+def _parse_rename_column(asked: Statement, table: Table) -> list[TableChange]:  # noqa: ARG001 - as its kind
     old = _path(asked.words)
     asked.words.expect("TO")
     return [changes.rename_column(old, asked.words.name())]
 
 
-def _altered(asked: Statement, table: Table) -> list[TableChange]:  # noqa: ARG001 - as its kind
+def _parse_alter_columns(asked: Statement, table: Table) -> list[TableChange]:  # noqa: ARG001 - as its kind
     """ALTER COLUMN c TYPE t, COMMENT 'x', FIRST, AFTER d, SET or DROP NOT NULL, SET or DROP DEFAULT; of several columns with commas between them."""
-    found = _one_altered(asked)
+    found = _parse_altered_column(asked)
     while asked.words.accept(","):
-        found += _one_altered(asked)
+        found += _parse_altered_column(asked)
     return found
 
 
-def _one_altered(asked: Statement) -> list[TableChange]:
+def _parse_altered_column(asked: Statement) -> list[TableChange]:
     words, name = asked.words, _path(asked.words)
     if words.accept("TYPE"):
         return [changes.update_type(name, _type(asked))]
@@ -394,14 +394,14 @@ def _one_altered(asked: Statement) -> list[TableChange]:
     raise words.wrong("TYPE, COMMENT, FIRST, AFTER, SET or DROP NOT NULL, SET or DROP DEFAULT")
 
 
-def _set(asked: Statement, table: Table) -> list[TableChange]:  # noqa: ARG001 - as its kind
+def _parse_set_properties(asked: Statement, table: Table) -> list[TableChange]:  # noqa: ARG001 - as its kind
     if not asked.words.is_next("("):
         raise asked.words.wrong("TBLPROPERTIES (…), or keys and values in parentheses")
     found = properties(asked.words)
     return [changes.set_comment(value) if key == "comment" else changes.set_option(key, value) for key, value in found.items()]
 
 
-def _unset(asked: Statement, table: Table) -> list[TableChange]:
+def _parse_unset_properties(asked: Statement, table: Table) -> list[TableChange]:
     words = asked.words
     is_lenient = words.accept("IF", "EXISTS")
     words.expect("(")
@@ -416,19 +416,19 @@ def _unset(asked: Statement, table: Table) -> list[TableChange]:
 
 
 _ALTERS: tuple[tuple[tuple[str, ...], Callable[[Statement, Table], list[TableChange]]], ...] = (
-    (("ADD", "COLUMNS"), _added),
-    (("ADD", "COLUMN"), _added),
-    (("DROP", "COLUMNS"), _dropped),
-    (("DROP", "COLUMN"), _dropped),
-    (("RENAME", "COLUMN"), _renamed),
-    (("ALTER", "COLUMN"), _altered),
-    (("ALTER",), _altered),
-    (("CHANGE", "COLUMN"), _altered),
-    (("CHANGE",), _altered),
-    (("SET", "TBLPROPERTIES"), _set),
-    (("UNSET", "TBLPROPERTIES"), _unset),
-    (("SET",), _set),
-    (("RESET",), _unset),
+    (("ADD", "COLUMNS"), _parse_add_columns),
+    (("ADD", "COLUMN"), _parse_add_columns),
+    (("DROP", "COLUMNS"), _parse_drop_columns),
+    (("DROP", "COLUMN"), _parse_drop_columns),
+    (("RENAME", "COLUMN"), _parse_rename_column),
+    (("ALTER", "COLUMN"), _parse_alter_columns),
+    (("ALTER",), _parse_alter_columns),
+    (("CHANGE", "COLUMN"), _parse_alter_columns),
+    (("CHANGE",), _parse_alter_columns),
+    (("SET", "TBLPROPERTIES"), _parse_set_properties),
+    (("UNSET", "TBLPROPERTIES"), _parse_unset_properties),
+    (("SET",), _parse_set_properties),
+    (("RESET",), _parse_unset_properties),
 )
 
 

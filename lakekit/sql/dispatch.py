@@ -39,7 +39,7 @@ def is_query(asked: Statement) -> bool:
 
 
 _STATEMENTS: dict[str, Callable[[Statement], ResultRows]] = {
-    "CALL": calls.called,
+    "CALL": calls.call_procedure,
     "INSERT": inserts.insert,
     "DELETE": dml.delete,
     "UPDATE": dml.update,

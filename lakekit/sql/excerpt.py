@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from lakekit.catalog.uris import hidden
+from lakekit.catalog.uris import redact_uri
 from lakekit.options.secrets import HIDDEN, NAME_PATTERN
 
 _AROUND, _WHOLE = 60, 240
@@ -49,7 +49,7 @@ def _mask(text: str) -> str:
     spans = [found.span(found.lastgroup or 0) for found in _BEHIND_SECRET.finditer(text)]
     for found in _TEXT.finditer(text):
         inside = found[0][1:].rstrip("'\"")
-        if hidden(inside) not in (inside, HIDDEN):
+        if redact_uri(inside) not in (inside, HIDDEN):
             spans.append(found.span())
     if _CATALOG.match(text):
         spans += [found.span("said") for found in _BEHIND_KEY.finditer(text) if found["key"].lower() not in _OPEN_KEYS]

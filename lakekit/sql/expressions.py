@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     Node = Any
     """A node of sqlglot's tree."""
 
-_COMPARED: Mapping[Any, Callable[[Any, Any], Any]] = {exp.EQ: eq, exp.NEQ: ne, exp.GT: gt, exp.GTE: ge, exp.LT: lt, exp.LTE: le}
-_COMPUTED: Mapping[Any, str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "DIV"}
-_DIVIDES = frozenset({"/", "%", "DIV"})
+_COMPARISONS: Mapping[Any, Callable[[Any, Any], Any]] = {exp.EQ: eq, exp.NEQ: ne, exp.GT: gt, exp.GTE: ge, exp.LT: lt, exp.LTE: le}
+_ARITHMETIC_SIGNS: Mapping[Any, str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "DIV"}
+_DIVISIONS = frozenset({"/", "%", "DIV"})
 _CAST: Mapping[str, pl.DataType] = {
     "BIGINT": pl.Int64(),
     "INT": pl.Int32(),
@@ -54,7 +54,7 @@ _CAST: Mapping[str, pl.DataType] = {
 }
 _PARTS = 3
 """Of the name of a column: database, table, column."""
-_HIDDEN = frozenset({"safe", "typed", "coalesce", "_type", "quoted", "is_string", "include", "nested"})
+_IGNORED_ARGS = frozenset({"safe", "typed", "coalesce", "_type", "quoted", "is_string", "include", "nested"})
 """What sqlglot notes of a node that says nothing about its meaning here."""
 
 
@@ -100,7 +100,7 @@ class Scope:
         return found[0]
 
 
-def parsed(text: str, what: str, *, reads_texts: bool = True) -> Node:
+def parse_tree(text: str, what: str, *, reads_texts: bool = True) -> Node:
     """The tree of a statement or an expression. Raises `InvalidOption` for what is none, and for a backslash in a text, where `reads_texts`.
 
     sqlglot takes a doubled quote for the end of a text and the beginning of another, as Spark did before version 4.
@@ -133,7 +133,7 @@ def _failure_of(wrong: SqlglotError) -> str:
 def expression(node: Node, scope: Scope) -> pl.Expr:
     """The Polars expression of a tree. Raises `Unsupported` for what is not computed here, `ColumnNotFound`, `SchemaMismatch`."""
     try:
-        return _made(node, scope)
+        return _build_expression(node, scope)
     except (Unsupported, SchemaMismatch, ColumnNotFound) as wrong:
         if scope.ask is None or not _is_constant(node):
             raise
@@ -151,25 +151,25 @@ def _is_constant(node: Node) -> bool:
     """Whether the door knows the value without a row: no column outside of subqueries, no zero to divide by, and the same whenever it is asked."""
     if any(one.find_ancestor(exp.Query) is None for one in node.find_all(exp.Column, exp.Div, exp.Mod, exp.IntDiv)):
         return False
-    return next(node.find_all(*_UNSTEADY), None) is None
+    return next(node.find_all(*_NOT_CONSTANT), None) is None
 
 
-def _made(node: Node, scope: Scope) -> pl.Expr:
+def _build_expression(node: Node, scope: Scope) -> pl.Expr:
     kind = type(node)
-    if kind in _COMPARED:
-        left, right = _two(node.this, node.expression, scope)
-        return _COMPARED[kind](left, right)
-    if kind in _COMPUTED:
-        return _computed(node, scope)
-    if kind not in _KNOWN:
-        raise refused(node)
-    reads, takes = _KNOWN[kind]
-    if any(value for key, value in node.args.items() if key not in takes and key not in _HIDDEN):
-        raise refused(node)
+    if kind in _COMPARISONS:
+        left, right = _comparable_pair(node.this, node.expression, scope)
+        return _COMPARISONS[kind](left, right)
+    if kind in _ARITHMETIC_SIGNS:
+        return _build_arithmetic(node, scope)
+    if kind not in _NODE_BUILDERS:
+        raise unsupported_node(node)
+    reads, takes = _NODE_BUILDERS[kind]
+    if any(value for key, value in node.args.items() if key not in takes and key not in _IGNORED_ARGS):
+        raise unsupported_node(node)
     return reads(node, scope)
 
 
-def refused(node: Node) -> Unsupported:
+def unsupported_node(node: Node) -> Unsupported:
     """The error for what is not computed here."""
     msg = (
         f"{node.sql('spark')} is not computed in DELETE, UPDATE and MERGE: columns, literals, + - * / % DIV, comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, "
@@ -202,19 +202,19 @@ def _value(node: Node) -> str | int | float | Decimal:
     return value
 
 
-def _two(left: Node, right: Node, scope: Scope) -> tuple[pl.Expr, pl.Expr]:
+def _comparable_pair(left: Node, right: Node, scope: Scope) -> tuple[pl.Expr, pl.Expr]:
     """Two values to compare: a literal is read as the other's type, as Spark does with texts that are days or moments."""
-    one, other = _beside(left, right, scope), _beside(right, left, scope)
+    one, other = _build_operand(left, right, scope), _build_operand(right, left, scope)
     dtypes = _dtype(one, left, scope), _dtype(other, right, scope)
     if all(dtype.is_numeric() for dtype in dtypes):
-        pair = numeric_promotion.alike(TypedNumber(expr=one, dtype=dtypes[0]), TypedNumber(expr=other, dtype=dtypes[1]))
+        pair = numeric_promotion.promote_operands(TypedNumber(expr=one, dtype=dtypes[0]), TypedNumber(expr=other, dtype=dtypes[1]))
         return pair[0].expr, pair[1].expr
     if all(isinstance(dtype, (pl.Date, pl.Datetime)) for dtype in dtypes):
-        return _at(left, one, dtypes, scope), _at(right, other, dtypes[::-1], scope)
+        return _align_datetime(left, one, dtypes, scope), _align_datetime(right, other, dtypes[::-1], scope)
     return one, other
 
 
-def _at(node: Node, found: pl.Expr, dtypes: Sequence[pl.DataType], scope: Scope) -> pl.Expr:
+def _align_datetime(node: Node, found: pl.Expr, dtypes: Sequence[pl.DataType], scope: Scope) -> pl.Expr:
     """A day or a moment, of the first type, beside one of the second: a day begins in the session's zone, where a moment without a zone is one too."""
     own, other = dtypes
     if isinstance(own, pl.Date) and isinstance(other, pl.Datetime):
@@ -227,7 +227,7 @@ def _at(node: Node, found: pl.Expr, dtypes: Sequence[pl.DataType], scope: Scope)
     return found.dt.convert_time_zone(scope.zone).dt.replace_time_zone(None)
 
 
-def _beside(node: Node, other: Node, scope: Scope) -> pl.Expr:
+def _build_operand(node: Node, other: Node, scope: Scope) -> pl.Expr:
     plain = node.this if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and type_of(node) in ("DATE", "TIMESTAMP") else node
     if not isinstance(plain, exp.Literal) or isinstance(other, exp.Literal):
         return expression(node, scope)
@@ -300,7 +300,7 @@ def _part(name: str, fields: list[str], scope: Scope) -> pl.Expr | None:
     return found
 
 
-def _computed(node: Node, scope: Scope) -> pl.Expr:
+def _build_arithmetic(node: Node, scope: Scope) -> pl.Expr:
     sides = [node.this, node.expression]
     dtypes = [dtype_of(side, scope) for side in sides]
     for side, dtype in zip(sides, dtypes, strict=True):
@@ -308,21 +308,21 @@ def _computed(node: Node, scope: Scope) -> pl.Expr:
             raise SchemaMismatch(f"{node.sql('spark')} computes with {side.sql('spark')}, which is {dtype} and no number")
     if any(isinstance(dtype, pl.Null) for dtype in dtypes):
         return pl.lit(None, next((dtype for dtype in dtypes if not isinstance(dtype, pl.Null)), pl.Null()))
-    sign = _COMPUTED[type(node)]
-    if sign in _DIVIDES and not _is_no_zero(node.expression):
+    sign = _ARITHMETIC_SIGNS[type(node)]
+    if sign in _DIVISIONS and not _is_no_zero(node.expression):
         divisor = node.expression.sql("spark")
         msg = f"{node.sql('spark')}: Spark fails where {divisor} is zero; divide by a number, or by NULLIF({divisor}, 0)"
         raise Unsupported(msg, feature="catalog.sql")
-    found = numeric_promotion.computed(sign, *(_number(side, dtype, scope) for side, dtype in zip(sides, dtypes, strict=True)))
+    found = numeric_promotion.compute_arithmetic(sign, *(_number(side, dtype, scope) for side, dtype in zip(sides, dtypes, strict=True)))
     if found is None:
-        raise refused(node)
+        raise unsupported_node(node)
     return found.expr
 
 
 def _number(node: Node, dtype: pl.DataType, scope: Scope) -> TypedNumber:
     found = expression(node, scope)
     if isinstance(node, exp.Literal) and dtype.is_integer():  # of as many digits as it is written with, beside a DECIMAL
-        small = next(small for small, digits in _SMALL if len(str(node.this)) <= digits)
+        small = next(small for small, digits in _INTEGER_DIGITS if len(str(node.this)) <= digits)
         return TypedNumber(expr=found.cast(small), dtype=small)
     return TypedNumber(expr=found, dtype=dtype)
 
@@ -339,7 +339,7 @@ def _is_no_zero(node: Node) -> bool:
     return isinstance(node, exp.Literal) and not node.is_string and float(str(node.this)) > 0 and float(str(node.this)) >= least
 
 
-def _wide(node: Node, scope: Scope) -> pl.Expr:
+def _widen_integer(node: Node, scope: Scope) -> pl.Expr:
     found = expression(node, scope)
     return found.cast(pl.Int64) if dtype_of(node, scope).is_integer() else found
 
@@ -349,7 +349,7 @@ def _neg(node: Node, scope: Scope) -> pl.Expr:
         value = _value(node.this)
         assert not isinstance(value, str)
         return numeric_promotion.decimal(-value).expr if isinstance(value, Decimal) else pl.lit(-value)
-    return -_wide(node.this, scope)
+    return -_widen_integer(node.this, scope)
 
 
 def _is(node: Node, scope: Scope) -> pl.Expr:
@@ -358,21 +358,21 @@ def _is(node: Node, scope: Scope) -> pl.Expr:
         return found.is_null()
     if isinstance(node.expression, exp.Boolean):
         return found.eq_missing(pl.lit(bool(node.expression.this)))
-    raise refused(node)
+    raise unsupported_node(node)
 
 
 def _in(node: Node, scope: Scope) -> pl.Expr:
     if node.args.get("query") is not None:
-        return _among(node, scope)
+        return _build_in_subquery(node, scope)
     if not node.expressions:
-        raise refused(node)
-    return reduce(or_, [eq(*_two(node.this, one, scope)) for one in node.expressions])
+        raise unsupported_node(node)
+    return reduce(or_, [eq(*_comparable_pair(node.this, one, scope)) for one in node.expressions])
 
 
-def _among(node: Node, scope: Scope) -> pl.Expr:
+def _build_in_subquery(node: Node, scope: Scope) -> pl.Expr:
     """Whether a value is among those of a subquery, of which one that is null leaves it open."""
     if scope.ask is None:
-        raise refused(node)
+        raise unsupported_node(node)
     values, dtype = scope.ask(node.args["query"].this.sql("spark")), dtype_of(node.this, scope)
     found, known = expression(node.this, scope), values.drop_nulls().unique()
     if dtype.is_integer() and known.dtype.is_integer():
@@ -391,13 +391,13 @@ def _among(node: Node, scope: Scope) -> pl.Expr:
 
 
 def _between(node: Node, scope: Scope) -> pl.Expr:
-    low, high = _two(node.this, node.args["low"], scope), _two(node.this, node.args["high"], scope)
+    low, high = _comparable_pair(node.this, node.args["low"], scope), _comparable_pair(node.this, node.args["high"], scope)
     return ge(*low) & le(*high)
 
 
 def _like(node: Node, scope: Scope) -> pl.Expr:
     if not isinstance(node.expression, exp.Literal) or "\\" in node.expression.this:
-        raise refused(node)
+        raise unsupported_node(node)
     pattern = "".join({"%": ".*", "_": "."}.get(sign, re.escape(sign)) for sign in str(node.expression.this))
     return _text(node.this, scope).str.contains(f"(?s)^{pattern}$")
 
@@ -413,7 +413,7 @@ def _case(node: Node, scope: Scope) -> pl.Expr:
     default, subject = node.args.get("default"), node.args.get("this")
     found = pl.lit(None) if default is None else expression(default, scope)
     for one in reversed(node.args["ifs"]):
-        is_so = expression(one.this, scope) if subject is None else eq(*_two(subject, one.this, scope))
+        is_so = expression(one.this, scope) if subject is None else eq(*_comparable_pair(subject, one.this, scope))
         found = pl.when(is_so).then(expression(one.args["true"], scope)).otherwise(found)
     return found
 
@@ -435,13 +435,13 @@ def _cast(node: Node, scope: Scope) -> pl.Expr:
     if isinstance(literal, exp.Literal) and literal.is_string and to in ("DATE", "TIMESTAMP"):
         kind: pl.DataType = pl.Date() if to == "DATE" else pl.Datetime("us")
         return pl.lit(moment(str(literal.this), kind, scope), kind)
-    found, dtype, wanted = expression(node.this, scope), dtype_of(node.this, scope), _wanted(node.args["to"], to)
-    if wanted is None or not (isinstance(dtype, pl.Null) or dtype == wanted or numeric_promotion.casts(dtype, wanted)):
-        raise refused(node)
+    found, dtype, wanted = expression(node.this, scope), dtype_of(node.this, scope), _cast_target(node.args["to"], to)
+    if wanted is None or not (isinstance(dtype, pl.Null) or dtype == wanted or numeric_promotion.is_same_cast(dtype, wanted)):
+        raise unsupported_node(node)
     return found.cast(wanted, strict=True)
 
 
-def _wanted(to: Node, name: str) -> pl.DataType | None:
+def _cast_target(to: Node, name: str) -> pl.DataType | None:
     """The type that a CAST names; None for one that is not made here."""
     sizes = [int(str(one.this.this)) for one in to.expressions]
     if name == "DECIMAL":
@@ -460,41 +460,41 @@ def _coalesce(node: Node, scope: Scope) -> pl.Expr:
 
 
 def _nullif(node: Node, scope: Scope) -> pl.Expr:
-    return pl.when(eq(*_two(node.this, node.expression, scope))).then(None).otherwise(expression(node.this, scope))
+    return pl.when(eq(*_comparable_pair(node.this, node.expression, scope))).then(None).otherwise(expression(node.this, scope))
 
 
-_SMALL: Sequence[tuple[pl.DataType, int]] = ((pl.Int8(), 2), (pl.Int16(), 4), (pl.Int32(), 9), (pl.Int64(), 99))
+_INTEGER_DIGITS: Sequence[tuple[pl.DataType, int]] = ((pl.Int8(), 2), (pl.Int16(), 4), (pl.Int32(), 9), (pl.Int64(), 99))
 """Types of whole numbers, each with the digits that always fit."""
-_UNSTEADY = (exp.Rand, exp.Randn, exp.Uuid, exp.Anonymous, exp.Star)
+_NOT_CONSTANT = (exp.Rand, exp.Randn, exp.Uuid, exp.Anonymous, exp.Star)
 """What is another value each time, or may be, as a function that is not known may."""
-_ONE = frozenset({"this"})
-_BOTH = frozenset({"this", "expression"})
-_KNOWN: dict[Any, tuple[Callable[[Any, Scope], pl.Expr], frozenset[str]]] = {
+_UNARY_ARGS = frozenset({"this"})
+_BINARY_ARGS = frozenset({"this", "expression"})
+_NODE_BUILDERS: dict[Any, tuple[Callable[[Any, Scope], pl.Expr], frozenset[str]]] = {
     exp.Column: (_column, frozenset({"this", "table", "db", "catalog"})),
-    exp.Literal: (_literal, _ONE),
-    exp.Boolean: (lambda node, _: pl.lit(bool(node.this)), _ONE),
+    exp.Literal: (_literal, _UNARY_ARGS),
+    exp.Boolean: (lambda node, _: pl.lit(bool(node.this)), _UNARY_ARGS),
     exp.Null: (lambda _, __: pl.lit(None), frozenset()),
-    exp.Paren: (lambda node, scope: expression(node.this, scope), _ONE),
-    exp.Neg: (_neg, _ONE),
-    exp.Not: (lambda node, scope: ~expression(node.this, scope), _ONE),
-    exp.And: (lambda node, scope: and_(expression(node.this, scope), expression(node.expression, scope)), _BOTH),
-    exp.Or: (lambda node, scope: or_(expression(node.this, scope), expression(node.expression, scope)), _BOTH),
-    exp.NullSafeEQ: (lambda node, scope: pl.Expr.eq_missing(*_two(node.this, node.expression, scope)), _BOTH),
-    exp.Is: (_is, _BOTH),
+    exp.Paren: (lambda node, scope: expression(node.this, scope), _UNARY_ARGS),
+    exp.Neg: (_neg, _UNARY_ARGS),
+    exp.Not: (lambda node, scope: ~expression(node.this, scope), _UNARY_ARGS),
+    exp.And: (lambda node, scope: and_(expression(node.this, scope), expression(node.expression, scope)), _BINARY_ARGS),
+    exp.Or: (lambda node, scope: or_(expression(node.this, scope), expression(node.expression, scope)), _BINARY_ARGS),
+    exp.NullSafeEQ: (lambda node, scope: pl.Expr.eq_missing(*_comparable_pair(node.this, node.expression, scope)), _BINARY_ARGS),
+    exp.Is: (_is, _BINARY_ARGS),
     exp.In: (_in, frozenset({"this", "expressions", "query"})),
     exp.Between: (_between, frozenset({"this", "low", "high"})),
-    exp.Like: (_like, _BOTH),
+    exp.Like: (_like, _BINARY_ARGS),
     exp.Case: (_case, frozenset({"this", "ifs", "default"})),
     exp.If: (_if, frozenset({"this", "true", "false"})),
     exp.Cast: (_cast, frozenset({"this", "to"})),
     exp.TryCast: (_cast, frozenset({"this", "to"})),
-    exp.Nullif: (_nullif, _BOTH),
+    exp.Nullif: (_nullif, _BINARY_ARGS),
     exp.Coalesce: (_coalesce, frozenset({"this", "expressions"})),
     exp.Concat: (_concat, frozenset({"expressions"})),
-    exp.DPipe: (_concat, _BOTH),
-    exp.Upper: (lambda node, scope: _text(node.this, scope).str.to_uppercase(), _ONE),
-    exp.Lower: (lambda node, scope: _text(node.this, scope).str.to_lowercase(), _ONE),
-    exp.Length: (lambda node, scope: _text(node.this, scope).str.len_chars().cast(pl.Int32), _ONE),
-    exp.Abs: (lambda node, scope: _wide(node.this, scope).abs(), _ONE),
+    exp.DPipe: (_concat, _BINARY_ARGS),
+    exp.Upper: (lambda node, scope: _text(node.this, scope).str.to_uppercase(), _UNARY_ARGS),
+    exp.Lower: (lambda node, scope: _text(node.this, scope).str.to_lowercase(), _UNARY_ARGS),
+    exp.Length: (lambda node, scope: _text(node.this, scope).str.len_chars().cast(pl.Int32), _UNARY_ARGS),
+    exp.Abs: (lambda node, scope: _widen_integer(node.this, scope).abs(), _UNARY_ARGS),
 }
 """By kind of node: what reads it, and which parts of it that takes; others are refused."""

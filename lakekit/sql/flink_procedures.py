@@ -15,8 +15,8 @@ import lakekit.ddl.schema_changes as changes
 from lakekit.errors import InvalidOption, Unsupported
 from lakekit.metadata import tags
 from lakekit.sql import dml
-from lakekit.sql.calls import did, partitions_of, procedure
-from lakekit.sql.tokenizer import TokenStream, quoted
+from lakekit.sql.calls import partitions_of, procedure, success_rows
+from lakekit.sql.tokenizer import TokenStream, quote_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -60,7 +60,7 @@ def _expire_changelogs(
 @procedure("table string")
 def _repair_earliest_snapshot(call: Call, *, table: str) -> Sequence[Row]:
     call.table(table).repair()
-    return did()
+    return success_rows()
 
 
 @procedure(
@@ -89,19 +89,19 @@ def _clone(
         raise InvalidOption(f"parallelism {parallelism}; it is 1 or more", key="parallelism", value=str(parallelism))
     source = call.full(table) if database is None else f"{database}.{table}"
     call.catalog.clone(source, f"{target_database or source.partition('.')[0]}.{target_table}")
-    return did()
+    return success_rows()
 
 
 @procedure("table string, partitions string")
 def _drop_partition(call: Call, *, table: str, partitions: str) -> Sequence[Row]:
     call.table(table).drop_partitions(partitions_of(partitions))
-    return did()
+    return success_rows()
 
 
 @procedure("table string, column string, default_value string")
 def _alter_column_default_value(call: Call, *, table: str, column: str, default_value: str) -> Sequence[Row]:
     call.table(table).alter(changes.update_default(column, default_value))
-    return did()
+    return success_rows()
 
 
 @procedure(
@@ -117,25 +117,25 @@ def _merge_into(call: Call, *, target_table: str, target_alias: str | None, sour
     name = call.full(target_table)
     columns = call.table(name).handle().schema.names
     whens = [
-        _when("MATCHED", given, "matched_upsert", _update),
-        _when("MATCHED", given, "matched_delete", _delete),
-        _when("NOT MATCHED", given, "not_matched_insert", lambda text: f"INSERT {'*' if text.strip() == '*' else _values(columns, text)}"),
-        _when("NOT MATCHED BY SOURCE", given, "not_matched_by_source_upsert", _update),
-        _when("NOT MATCHED BY SOURCE", given, "not_matched_by_source_delete", _delete),
+        _build_when_clause("MATCHED", given, "matched_upsert", _update),
+        _build_when_clause("MATCHED", given, "matched_delete", _delete),
+        _build_when_clause("NOT MATCHED", given, "not_matched_insert", lambda text: f"INSERT {'*' if text.strip() == '*' else _values(columns, text)}"),
+        _build_when_clause("NOT MATCHED BY SOURCE", given, "not_matched_by_source_upsert", _update),
+        _build_when_clause("NOT MATCHED BY SOURCE", given, "not_matched_by_source_delete", _delete),
     ]
     if not any(whens):
         raise InvalidOption("sys.merge_into needs something to do, such as matched_upsert_setting or not_matched_insert_values", key="matched_upsert_setting")
-    target = ".".join(quoted(part) for part in name.split(".")) + (f" AS {quoted(target_alias)}" if target_alias else "")
-    source = ".".join(quoted(part) for part in source_table.split("."))
+    target = ".".join(quote_identifier(part) for part in name.split(".")) + (f" AS {quote_identifier(target_alias)}" if target_alias else "")
+    source = ".".join(quote_identifier(part) for part in source_table.split("."))
     text = f"INTO {target} USING {source} ON {merge_condition} {' '.join(when for when in whens if when)}"
     dml.merge(replace(call.asked, words=TokenStream.of(text)))
-    return did()
+    return success_rows()
 
 
 _BODIES = ("_setting", "_values")
 
 
-def _when(kind: str, given: Mapping[str, str], clause: str, action: Callable[[str], str]) -> str | None:
+def _build_when_clause(kind: str, given: Mapping[str, str], clause: str, action: Callable[[str], str]) -> str | None:
     """One WHEN of a MERGE by the arguments of a clause: `clause`_condition and what it sets; None where it is not asked for."""
     condition = given.get(f"{clause}_condition")
     body = next((given[clause + end] for end in _BODIES if clause + end in given), None)
@@ -147,7 +147,7 @@ def _when(kind: str, given: Mapping[str, str], clause: str, action: Callable[[st
 
 
 def _values(columns: Sequence[str], text: str) -> str:
-    return f"({', '.join(map(quoted, columns))}) VALUES ({text})"
+    return f"({', '.join(map(quote_identifier, columns))}) VALUES ({text})"
 
 
 def _update(text: str) -> str:

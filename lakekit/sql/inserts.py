@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit.errors import SchemaMismatch, Unsupported
 from lakekit.sql.ddl import names
-from lakekit.sql.dml import done
+from lakekit.sql.dml import commit_result
 from lakekit.sql.tokenizer import TokenStream
 from lakekit.table.format_tables import FormatTable
 from lakekit.types import INTEGERS, STRINGS
@@ -40,19 +40,19 @@ def insert(asked: Statement) -> ResultRows:
     if not by_name and words.is_next("(") and not any(words.is_next("(", word) for word in ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")):
         columns = names(words)
     schema = schema_of(table)
-    wanted = [_own(schema.fields, one) for one in columns or [n for n in schema.names if n not in partition]]
+    wanted = [_find_field(schema.fields, one) for one in columns or [n for n in schema.names if n not in partition]]
     if columns is not None and None in wanted:
         raise SchemaMismatch(f"INSERT INTO {name} names {columns[wanted.index(None)]!r}; its columns are {', '.join(schema.names)}")
-    rows = asked.door.query(asked, _without_default(words.rest) if words.is_next("VALUES") else words.rest)
+    rows = asked.door.query(asked, _replace_default_with_null(words.rest) if words.is_next("VALUES") else words.rest)
     given = asked.door.names(rows)
     if by_name:
-        wanted = [_own(schema.fields, one) for one in given]
+        wanted = [_find_field(schema.fields, one) for one in given]
     elif len(given) != len(wanted):
         into = ", ".join(one.name for one in wanted if one is not None)
         raise SchemaMismatch(f"INSERT INTO {name} takes {len(wanted)} columns ({into}), and the query gives {len(given)} ({', '.join(given)})")
     constants = {schema.field(key): value for key, value in partition.items()}
     stored = asked.door.stored(rows, wanted, constants)
-    return done(asked.door.write(stored, table, mode=mode, partition=partition or None if mode == "overwrite" else None))
+    return commit_result(asked.door.write(stored, table, mode=mode, partition=partition or None if mode == "overwrite" else None))
 
 
 def schema_of(table: Table) -> TableSchema:
@@ -60,13 +60,13 @@ def schema_of(table: Table) -> TableSchema:
     return (table.facts() if isinstance(table, FormatTable) else table.handle()).schema
 
 
-def _own(fields: Sequence[Field], said: str) -> Field | None:
+def _find_field(fields: Sequence[Field], said: str) -> Field | None:
     """The column of a name, in whatever case it is written, as Spark takes names; None where there is none, or several."""
     found = [one for one in fields if one.name == said] or [one for one in fields if one.name.lower() == said.lower()]
     return found[0] if len(found) == 1 else None
 
 
-def _without_default(text: str) -> str:
+def _replace_default_with_null(text: str) -> str:
     """VALUES with NULL where DEFAULT stands for a column's value: a row without a value gets the default when it is written."""
     words, pieces, at = TokenStream.of(text), [], 0
     before = ""
@@ -85,7 +85,7 @@ def _partition(words: TokenStream, table: Table) -> dict[str, Any]:
     words.expect("(")
     while True:
         said = words.name("a partition column")
-        own = _own(schema_of(table).partition_fields, said)
+        own = _find_field(schema_of(table).partition_fields, said)
         if own is None:
             raise SchemaMismatch(f"PARTITION ({said}): {table.name} is partitioned by {', '.join(table.partition_keys) or 'nothing'}", column=said)
         key = own.name

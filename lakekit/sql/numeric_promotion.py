@@ -64,7 +64,7 @@ def decimal(value: Decimal) -> TypedNumber:
     return TypedNumber(expr=pl.lit(value, dtype), dtype=dtype)
 
 
-def alike(left: TypedNumber, right: TypedNumber) -> tuple[TypedNumber, TypedNumber]:
+def promote_operands(left: TypedNumber, right: TypedNumber) -> tuple[TypedNumber, TypedNumber]:
     """Two numbers to compare, as the type that Spark compares them as."""
     if left.is_float or right.is_float:
         return (left, right) if left.dtype == right.dtype else (left.to(pl.Float64()), right.to(pl.Float64()))
@@ -73,11 +73,11 @@ def alike(left: TypedNumber, right: TypedNumber) -> tuple[TypedNumber, TypedNumb
     return left, right
 
 
-def computed(sign: str, left: TypedNumber, right: TypedNumber) -> TypedNumber | None:
+def compute_arithmetic(sign: str, left: TypedNumber, right: TypedNumber) -> TypedNumber | None:
     """`left sign right`, of + - * / % DIV; the right side of the last three is no zero. None: Spark computes it otherwise than is done here."""
     if sign in ("+", "-", "*", "/") and (left.is_float or right.is_float or (sign == "/" and not left.is_decimal and not right.is_decimal)):
-        one, other = (side.to(pl.Float64()) for side in (left, right)) if sign == "/" else alike(left, right)
-        return TypedNumber(expr=_said(sign, one.expr, other.expr), dtype=one.dtype)
+        one, other = (side.to(pl.Float64()) for side in (left, right)) if sign == "/" else promote_operands(left, right)
+        return TypedNumber(expr=_apply_operator(sign, one.expr, other.expr), dtype=one.dtype)
     if left.is_decimal or right.is_decimal:
         return _decimals(sign, _as_decimal(left), _as_decimal(right))
     if left.is_float or right.is_float:
@@ -87,7 +87,7 @@ def computed(sign: str, left: TypedNumber, right: TypedNumber) -> TypedNumber | 
         rest = one.expr % other.expr.abs()  # of the sign of the right side, to Polars
         rest = pl.when((rest != 0) & (one.expr < 0)).then(rest - other.expr.abs()).otherwise(rest)
         return TypedNumber(expr=rest if sign == "%" else (one.expr - rest).floordiv(other.expr), dtype=pl.Int64())
-    return TypedNumber(expr=_said(sign, one.expr, other.expr), dtype=pl.Int64())
+    return TypedNumber(expr=_apply_operator(sign, one.expr, other.expr), dtype=pl.Int64())
 
 
 def _decimals(sign: str, left: TypedNumber, right: TypedNumber) -> TypedNumber | None:
@@ -107,10 +107,10 @@ def _decimals(sign: str, left: TypedNumber, right: TypedNumber) -> TypedNumber |
     # Polars gives a product and a quotient as many digits after the point as the side that has more of them
     widened = left.expr.cast(pl.Decimal(MOST_DIGITS, after))
     dtype = pl.Decimal(total, after)
-    return TypedNumber(expr=_said(sign, widened, right.expr).cast(dtype), dtype=dtype)
+    return TypedNumber(expr=_apply_operator(sign, widened, right.expr).cast(dtype), dtype=dtype)
 
 
-def _said(sign: str, left: pl.Expr, right: pl.Expr) -> pl.Expr:
+def _apply_operator(sign: str, left: pl.Expr, right: pl.Expr) -> pl.Expr:
     match sign:
         case "+":
             return left + right
@@ -125,7 +125,7 @@ def _as_decimal(number: TypedNumber) -> TypedNumber:
     return number if number.is_decimal else number.to(pl.Decimal(number.digits[0], 0))
 
 
-def casts(dtype: pl.DataType, wanted: pl.DataType) -> bool:
+def is_same_cast(dtype: pl.DataType, wanted: pl.DataType) -> bool:
     """Whether Spark's CAST and Polars' make the same of every value, or fail."""
     if isinstance(wanted, pl.String):
         return dtype.is_integer()

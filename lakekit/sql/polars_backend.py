@@ -23,7 +23,7 @@ from lakekit.errors import ColumnNotFound, DatabaseNotFound, InvalidOption, Sche
 from lakekit.format.polars_types import paimon_type, polars_type
 from lakekit.model.locations import check_not_in_hint
 from lakekit.sql import ddl, dispatch, expressions
-from lakekit.sql.backend import ResultRows, Statement, only
+from lakekit.sql.backend import ResultRows, Statement, single_column
 from lakekit.sql.excerpt import excerpt, without_secrets
 from lakekit.sql.expressions import exp
 from lakekit.sql.tokenizer import TokenStream, single_statement, statements, strip_hints
@@ -47,11 +47,11 @@ if TYPE_CHECKING:
     Node = Any
     """A node of sqlglot's tree."""
 
-_TOLD = {"string": pl.String(), "long": pl.Int64(), "int": pl.Int32(), "boolean": pl.Boolean()}
+_RESULT_TYPES = {"string": pl.String(), "long": pl.Int64(), "int": pl.Int32(), "boolean": pl.Boolean()}
 _KIND = "paimon"
-_NAMED = "named"
+_RENAMED = "named"
 """The word before names that are patterns, in queries that Polars' SQL computes."""
-_IN_STATEMENT = ErrorHints(cast=" with CAST(… AS …) in the statement", cut="date_trunc('{unit}', …)", grow=", or add it with ALTER TABLE … ADD COLUMN")
+_HINTS = ErrorHints(cast=" with CAST(… AS …) in the statement", cut="date_trunc('{unit}', …)", grow=", or add it with ALTER TABLE … ADD COLUMN")
 """What errors about rows of a statement advise."""
 _STORAGES = ("s3.", "s3a.", "fs.", "gs.", "gcs.", "azure.", "oss.")
 """How keys begin that are for the storage, among those of CREATE CATALOG."""
@@ -69,15 +69,15 @@ def sql(catalog: Catalog, text: str) -> pl.LazyFrame | pl.DataFrame:
         if words.accept("USE", "CATALOG"):
             catalog, door, found = door.catalog(words), replace(door, database=None), ResultRows()
         elif words.accept("USE"):
-            door, found = replace(door, database=_used(catalog, words)), ResultRows()
+            door, found = replace(door, database=_parse_use(catalog, words)), ResultRows()
         elif words.accept("CREATE", "CATALOG"):
-            found = _connected(door, words)
+            found = _create_catalog(door, words)
         else:
             found = dispatch.execute(Statement(door=door, catalog=catalog, words=words))
     if isinstance(found, pl.LazyFrame):
         return found if len(read) == 1 else _collect(found)
     assert isinstance(found, ResultRows)
-    return _told(found)
+    return _result_frame(found)
 
 
 def query(catalog: Catalog, text: str, database: str) -> pl.LazyFrame:
@@ -88,7 +88,7 @@ def query(catalog: Catalog, text: str, database: str) -> pl.LazyFrame:
     return asked.door.query(asked, asked.words.rest)
 
 
-def _used(catalog: Catalog, words: TokenStream) -> str:
+def _parse_use(catalog: Catalog, words: TokenStream) -> str:
     """What follows USE: the database of names of one part, from here on. Raises `DatabaseNotFound`."""
     words.accept("DATABASE")
     name = words.name("a database")
@@ -98,7 +98,7 @@ def _used(catalog: Catalog, words: TokenStream) -> str:
     return name
 
 
-def _connected(door: PolarsBackend, words: TokenStream) -> ResultRows:
+def _create_catalog(door: PolarsBackend, words: TokenStream) -> ResultRows:
     """What follows CREATE CATALOG: another catalog, known by its name in the statements that follow. Raises what `lk.connect` raises."""
     name = words.name("a catalog")
     words.expect("WITH")
@@ -117,14 +117,14 @@ def _collect(rows: pl.LazyFrame) -> pl.DataFrame:
         return rows.collect()
 
 
-def _without_patterns(rows: pl.LazyFrame) -> pl.LazyFrame:
+def _rename_pattern_columns(rows: pl.LazyFrame) -> pl.LazyFrame:
     """Return the rows with columns called `*` or `^…$` under other names: Polars' SQL takes the names of identifiers for patterns."""
     names = [name for name in rows.collect_schema().names() if is_pattern(name)]
-    return rows.rename({name: internal(_NAMED, name) for name in names}) if names else rows
+    return rows.rename({name: internal(_RENAMED, name) for name in names}) if names else rows
 
 
-def _told(answer: ResultRows) -> pl.DataFrame:
-    return pl.DataFrame(list(answer.rows), schema={name: _TOLD[kind] for name, kind in answer.kinds.items()}, orient="row")
+def _result_frame(answer: ResultRows) -> pl.DataFrame:
+    return pl.DataFrame(list(answer.rows), schema={name: _RESULT_TYPES[kind] for name, kind in answer.kinds.items()}, orient="row")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class PolarsBackend:
     def query(self, asked: Statement, text: str) -> pl.LazyFrame:
         """The rows of a query. Raises what the catalog raises, `InvalidOption` for what Polars does not know, `ColumnNotFound`, `SchemaMismatch`."""
         plain, hints = strip_hints(single_statement(text))
-        tree = expressions.parsed(plain, "query", reads_texts=False)
+        tree = expressions.parse_tree(plain, "query", reads_texts=False)
         if not isinstance(tree, (exp.Query, exp.Values)):
             raise InvalidOption(f"no query that lakekit understands: {excerpt(text)}", key="sql")
         own = {one.alias_or_name.lower() for one in tree.find_all(exp.CTE)}
@@ -165,7 +165,7 @@ class PolarsBackend:
         for node in list(tree.find_all(exp.Table)):
             if isinstance(node.this, exp.Identifier) and not (node.args.get("db") is None and node.name.lower() in own):
                 key = f"lakekit_{len(frames)}"
-                frames[key] = _without_patterns(self._scan(asked, node, _options(plain, hints, node)))
+                frames[key] = _rename_pattern_columns(self._scan(asked, node, _options(plain, hints, node)))
                 named.add((node.text("db").lower(), node.name.lower()))
                 _name(node, key)
         if hints:
@@ -174,22 +174,22 @@ class PolarsBackend:
             if (column.text("db").lower(), column.text("table").lower()) in named:
                 column.set("db", None)  # the table goes by its own name here
         for cast in list(tree.find_all(exp.Cast)):
-            _say_moment(cast)
+            _rewrite_timestamp_literal(cast)
         for identifier in tree.find_all(exp.Identifier):
             if is_pattern(identifier.name):
-                identifier.set("this", internal(_NAMED, identifier.name))
+                identifier.set("this", internal(_RENAMED, identifier.name))
         if isinstance(tree, exp.Values):
             tree = _rows(tree)
         try:
             found = pl.SQLContext(frames=frames).execute(tree.sql(_POLARS))
             found.collect_schema()
         except pl.exceptions.ColumnNotFoundError as wrong:
-            raise ColumnNotFound(f"{without_secrets(_first(wrong))}, in: {excerpt(text)}", name=without_secrets(_first(wrong))) from None
+            raise ColumnNotFound(f"{without_secrets(_first_line(wrong))}, in: {excerpt(text)}", name=without_secrets(_first_line(wrong))) from None
         except (pl.exceptions.SchemaError, pl.exceptions.InvalidOperationError) as wrong:
-            raise SchemaMismatch(f"{without_secrets(_first(wrong))}, in: {excerpt(text)}") from None
+            raise SchemaMismatch(f"{without_secrets(_first_line(wrong))}, in: {excerpt(text)}") from None
         except pl.exceptions.PolarsError as wrong:
-            raise InvalidOption(f"no query that Polars' SQL computes: {without_secrets(_first(wrong))}. In: {excerpt(text)}", key="sql") from None
-        prefix = internal(_NAMED, "")
+            raise InvalidOption(f"no query that Polars' SQL computes: {without_secrets(_first_line(wrong))}. In: {excerpt(text)}", key="sql") from None
+        prefix = internal(_RENAMED, "")
         hidden = [name for name in found.collect_schema().names() if name.startswith(prefix)]
         return found.rename({name: name.removeprefix(f"{prefix}.") for name in hidden}) if hidden else found
 
@@ -213,8 +213,8 @@ class PolarsBackend:
         try:
             found = _collect(self.query(asked, text).head(most + 1))
         except pl.exceptions.PolarsError as wrong:
-            raise InvalidOption(f"no query that Polars' SQL computes: {without_secrets(_first(wrong))}. In: {excerpt(text)}", key="sql") from None
-        return only(found, text, most)
+            raise InvalidOption(f"no query that Polars' SQL computes: {without_secrets(_first_line(wrong))}. In: {excerpt(text)}", key="sql") from None
+        return single_column(found, text, most)
 
     def names(self, rows: pl.LazyFrame) -> list[str]:
         return rows.collect_schema().names()
@@ -233,7 +233,7 @@ class PolarsBackend:
     def stored(self, rows: pl.LazyFrame, wanted: Sequence[Field | None], constants: Mapping[Field, Any]) -> pl.LazyFrame:
         """Columns as the table takes them, where SQL gives what is written a type of its own; `t.append` casts where no value changes."""
         given = rows.collect_schema()
-        stored = [_stored(name, dtype, field) for (name, dtype), field in zip(given.items(), wanted, strict=True)]
+        stored = [_store_column(name, dtype, field) for (name, dtype), field in zip(given.items(), wanted, strict=True)]
         return rows.select(*stored, *(pl.lit(value).cast(polars_type(field.type)).alias(field.name) for field, value in constants.items()))
 
     def type(self, text: str) -> DataType:
@@ -251,7 +251,7 @@ class PolarsBackend:
     # ---- changes: the methods of tables ---------------------------------------------------------------------------------------------------
 
     def write(self, rows: pl.LazyFrame, table: Table, *, mode: str, partition: Mapping[str, Any] | None) -> Commit:
-        selected = input_frames.open_lazy_frame(rows, remedies=_IN_STATEMENT)
+        selected = input_frames.open_lazy_frame(rows, remedies=_HINTS)
         return table.append(selected) if mode == "append" else table.overwrite(selected, partition=partition)
 
     def delete(self, table: Table, where: pl.Expr | str) -> Commit:
@@ -318,7 +318,7 @@ def _rows(values: Node) -> Node:
     return exp.union(*selects, distinct=False) if len(selects) > 1 else selects[0]
 
 
-def _say_moment(cast: Node) -> None:
+def _rewrite_timestamp_literal(cast: Node) -> None:
     """`TIMESTAMP '…'` as Polars takes it: beside a column as a text, which becomes of that column's type; else as a moment without a zone."""
     if not isinstance(cast.this, exp.Literal) or not cast.this.is_string or not str(cast.args["to"].this.name).startswith("TIMESTAMP"):
         return
@@ -328,7 +328,7 @@ def _say_moment(cast: Node) -> None:
         cast.set("to", exp.DataType.build("TIMESTAMP", dialect=_POLARS))
 
 
-def _stored(name: str, given: pl.DataType, field: Field | None) -> pl.Expr:
+def _store_column(name: str, given: pl.DataType, field: Field | None) -> pl.Expr:
     """A column of a query under the table's name for it: decimals for DOUBLE, days for moments, and whatever has a text for STRING."""
     column = col(name)
     if field is None:
@@ -340,6 +340,6 @@ def _stored(name: str, given: pl.DataType, field: Field | None) -> pl.Expr:
     return (column.cast(to) if is_fraction or is_moment or is_text else column).alias(field.name)
 
 
-def _first(wrong: Exception) -> str:
+def _first_line(wrong: Exception) -> str:
     """What an error of Polars says, without the plan that it shows."""
     return str(wrong).strip().partition("\n")[0]

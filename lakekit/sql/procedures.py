@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit.errors import InvalidOption, TagNotFound, Unsupported
 from lakekit.metadata import tags
-from lakekit.sql.calls import did, options_of, partitions_of, procedure, rows_of, table_options
+from lakekit.sql.calls import options_of, partitions_of, procedure, rows_of, success_rows, table_options
 from lakekit.table.format_tables import ObjectTable
 
 if TYPE_CHECKING:
@@ -59,9 +59,9 @@ def _compact(
     if (order_strategy or "none") == "none":
         if partition_idle_time is not None:
             found.compact(full=full, where=asked, idle=partition_idle_time)
-            return did()
+            return success_rows()
         call.door.compact(found, full=full, where=asked)
-        return did()
+        return success_rows()
     if partition_idle_time is not None:
         raise InvalidOption("partition_idle_time and order_strategy cannot be given at once: leave one out", key="partition_idle_time")
     strategy: Any = order_strategy
@@ -70,9 +70,9 @@ def _compact(
         raise InvalidOption(f"order_strategy {strategy!r} by {order_by!r}: there are 'order', 'zorder' and 'hilbert', by columns", key="order_strategy")
     if found.handle().kind == "key":
         found.compact(where=asked, order_by=columns, strategy=strategy)
-        return did()
+        return success_rows()
     call.door.compact(found, where=asked, order_by=columns, strategy=strategy)
-    return did()
+    return success_rows()
 
 
 @procedure("including_databases string?, including_tables string?, excluding_tables string?, options string?", "result string")
@@ -88,14 +88,14 @@ def _compact_database(
 @procedure("table string, options string?")
 def _compact_manifest(call: Call, *, table: str, options: str | None) -> Sequence[Row]:
     call.table(table, options).compact_manifests()
-    return did()
+    return success_rows()
 
 
 @procedure("table string, bucket_num int?, partitions string?, where string?")
 def _rescale(call: Call, *, table: str, bucket_num: int | None, partitions: str | None, where: str | None) -> Sequence[Row]:
     found = call.table(table)
     found.rescale(found.handle().options.bucket if bucket_num is None else bucket_num, where=rows_of(found, partitions, where))
-    return did()
+    return success_rows()
 
 
 @procedure("table string")
@@ -104,19 +104,19 @@ def _refresh_object_table(call: Call, *, table: str) -> Sequence[Row]:
     if not isinstance(found, ObjectTable):
         raise InvalidOption(f"{found.name} is no object table: what is read of it is new with each read", key="table", value=table)
     call.door.refresh(found)
-    return did()
+    return success_rows()
 
 
 @procedure("table string, where string?", "written_partitions int, written_indexes int")
 def _rewrite_file_index(call: Call, *, table: str, where: str | None) -> Sequence[Row]:
     found = call.table(table)
-    before = _indexed(found)
+    before = _index_state(found)
     call.door.rewrite_file_index(found, where=rows_of(found, None, where))
-    new = _indexed(found) - before
+    new = _index_state(found) - before
     return [(len({partition for partition, *_ in new}), len(new))]
 
 
-def _indexed(table: Table) -> set[tuple[str, ...]]:
+def _index_state(table: Table) -> set[tuple[str, ...]]:
     """The files and what they say of their indexes."""
     rows = table.files().select("partition", "bucket", "file_name", "extra_files", "embedded_index_bytes").rows()  # scalar: one a file
     return {tuple(map(str, row)) for row in rows}
@@ -185,13 +185,13 @@ def _expire_tags(call: Call, *, table: str, older_than: str | None) -> Sequence[
 @procedure("table string, tag string, snapshot long?, time_retained string?")
 def _create_tag(call: Call, *, table: str, tag: str, snapshot: int | None, time_retained: str | None) -> Sequence[Row]:
     call.table(table).create_tag(tag, at=snapshot, retain=time_retained)
-    return did()
+    return success_rows()
 
 
 @procedure("table string, tag string, snapshot long?, time_retained string?")
 def _replace_tag(call: Call, *, table: str, tag: str, snapshot: int | None, time_retained: str | None) -> Sequence[Row]:
     call.table(table).replace_tag(tag, at=snapshot, retain=time_retained)
-    return did()
+    return success_rows()
 
 
 @procedure("table string, tag string, timestamp long?, time_retained string?", "tagName string, snapshot long, commit_time long, watermark string")
@@ -207,83 +207,83 @@ def _create_tag_from_timestamp(call: Call, *, table: str, tag: str, timestamp: i
 @procedure("table string, tag string, target_tag string")
 def _rename_tag(call: Call, *, table: str, tag: str, target_tag: str) -> Sequence[Row]:
     call.table(table).rename_tag(tag, target_tag)
-    return did()
+    return success_rows()
 
 
 @procedure("table string, tag string")
 def _delete_tag(call: Call, *, table: str, tag: str) -> Sequence[Row]:
-    found, names = call.table(table), _listed(tag)
+    found, names = call.table(table), _split_names(tag)
     there = set(found.tags()["tag"])
     if unknown := [name for name in names if name not in there]:
         raise TagNotFound(f"{found.name} has no tag {unknown[0]!r}; its tags are {', '.join(sorted(there)) or 'none'}", name=unknown[0])
     for name in names:
         found.delete_tag(name)
-    return did()
+    return success_rows()
 
 
 @procedure("table string")
 def _trigger_tag_automatic_creation(call: Call, *, table: str) -> Sequence[Row]:
     call.table(table).create_automatic_tags(force=True)
-    return did()
+    return success_rows()
 
 
 @procedure("table string, branch string, tag string?, ignoreIfExists boolean?")
 def _create_branch(call: Call, *, table: str, branch: str, tag: str | None, ignoreIfExists: bool | None) -> Sequence[Row]:  # noqa: N803 - its name
     found = call.table(table)
     if ignoreIfExists and branch in set(found.branches()["branch"]):
-        return did()
+        return success_rows()
     found.create_branch(branch, tag=tag)
-    return did()
+    return success_rows()
 
 
 @procedure("table string, branch string")
 def _delete_branch(call: Call, *, table: str, branch: str) -> Sequence[Row]:
     found = call.table(table)
-    for name in _listed(branch):
+    for name in _split_names(branch):
         found.delete_branch(name)
-    return did()
+    return success_rows()
 
 
 @procedure("table string, from_branch string, to_branch string")
 def _rename_branch(call: Call, *, table: str, from_branch: str, to_branch: str) -> Sequence[Row]:
     call.table(table).rename_branch(from_branch, to_branch)
-    return did()
+    return success_rows()
 
 
 @procedure("table string, branch string")
 def _fast_forward(call: Call, *, table: str, branch: str) -> Sequence[Row]:
     call.table(table).fast_forward(branch)
-    return did()
+    return success_rows()
 
 
-def _listed(text: str) -> list[str]:
+def _split_names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
 # ---- back in time -------------------------------------------------------------------------------------------------------------------------------
 
-_ROLLED = "previous_snapshot_id long, current_snapshot_id long"
+_ROLLBACK_COLUMNS = "previous_snapshot_id long, current_snapshot_id long"
 
 
-@procedure("table string, version string?, snapshot long?, tag string?", _ROLLED)
+@procedure("table string, version string?, snapshot long?, tag string?", _ROLLBACK_COLUMNS)
 def _rollback(call: Call, *, table: str, version: str | None, snapshot: int | None, tag: str | None) -> Sequence[Row]:
     given = [one for one in (version, snapshot, tag) if one is not None]
     if len(given) != 1:
         raise InvalidOption("sys.rollback takes one of version, snapshot and tag", key="version")
-    return _rolled(call.table(table), lambda found: found.rollback(int(version) if version is not None and version.isdecimal() else given[0]))
+    return _run_rollback(call.table(table), lambda found: found.rollback(int(version) if version is not None and version.isdecimal() else given[0]))
 
 
-@procedure("table string, timestamp long", _ROLLED)
+@procedure("table string, timestamp long", _ROLLBACK_COLUMNS)
 def _rollback_to_timestamp(call: Call, *, table: str, timestamp: int) -> Sequence[Row]:
-    return _rolled(call.table(table), lambda found: found.rollback(datetime.fromtimestamp(timestamp / 1000, UTC)))
+    return _run_rollback(call.table(table), lambda found: found.rollback(datetime.fromtimestamp(timestamp / 1000, UTC)))
 
 
-@procedure("table string, watermark long", _ROLLED)
+@procedure("table string, watermark long", _ROLLBACK_COLUMNS)
 def _rollback_to_watermark(call: Call, *, table: str, watermark: int) -> Sequence[Row]:
-    return _rolled(call.table(table), lambda found: found.rollback(watermark=watermark))
+    return _run_rollback(call.table(table), lambda found: found.rollback(watermark=watermark))
 
 
-def _rolled(table: Table, back: Callable[[Table], Expired]) -> Sequence[Row]:
+def _run_rollback(table: Table, back: Callable[[Table], Expired]) -> Sequence[Row]:
     before = table.snapshots()["snapshot_id"].max()
     back(table)
     return [(before, table.snapshots()["snapshot_id"].max())]
@@ -295,7 +295,7 @@ def _rolled(table: Table, back: Callable[[Table], Expired]) -> Sequence[Row]:
 @procedure("table string, consumerId string, nextSnapshotId long?")
 def _reset_consumer(call: Call, *, table: str, consumerId: str, nextSnapshotId: int | None) -> Sequence[Row]:  # noqa: N803 - their names
     call.table(table).reset_consumer(consumerId, next_snapshot=nextSnapshotId)
-    return did()
+    return success_rows()
 
 
 @procedure("table string, includingConsumers string?, excludingConsumers string?")
@@ -305,24 +305,24 @@ def _clear_consumers(call: Call, *, table: str, includingConsumers: str | None, 
         wanted = not includingConsumers or re.fullmatch(includingConsumers, name)
         if wanted and not (excludingConsumers and re.fullmatch(excludingConsumers, name)):
             found.reset_consumer(name)
-    return did()
+    return success_rows()
 
 
 @procedure("table string, partitions string")
 def _mark_partition_done(call: Call, *, table: str, partitions: str) -> Sequence[Row]:
     found = call.table(table)
     found.mark_partition_done(partitions_of(partitions))
-    return did()
+    return success_rows()
 
 
 @procedure("database_or_table string")
 def _repair(call: Call, *, database_or_table: str) -> Sequence[Row]:
-    names = _listed(database_or_table)
+    names = _split_names(database_or_table)
     for name in names:
         call.catalog.repair(name)
     if not names:
         call.catalog.repair()
-    return did()
+    return success_rows()
 
 
 @procedure("source_type string, table string, options string?, target_table string?, delete_origin boolean?, parallelism int?")
@@ -337,7 +337,7 @@ def _migrate_table(
         raise InvalidOption(f"parallelism {parallelism}; it is 1 or more", key="parallelism", value=str(parallelism))
     source = table if "/" in table else call.full(table)
     call.catalog.migrate(source, call.full(target_table), move=bool(delete_origin), options=table_options(options))
-    return did()
+    return success_rows()
 
 
 _SOURCES = ("files", "format-table")

@@ -14,7 +14,7 @@ from lakekit.errors import ColumnNotFound, InvalidOption, Unsupported
 from lakekit.sql.backend import ResultRows
 from lakekit.sql.ddl import partition_of
 from lakekit.sql.inserts import schema_of
-from lakekit.sql.tokenizer import quoted
+from lakekit.sql.tokenizer import quote_identifier
 from lakekit.table.table import Table
 
 if TYPE_CHECKING:
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from lakekit.sql.backend import Statement
     from lakekit.types import Field
 
-_DESCRIBED = "col_name string, data_type string, comment string"
+_DESCRIBE_COLUMNS = "col_name string, data_type string, comment string"
 
 
 def show(asked: Statement) -> ResultRows:
-    """SHOW, of what `_SHOWN` has. Raises `Unsupported` for what it has not."""
+    """SHOW, of what `_SHOW_STATEMENTS` has. Raises `Unsupported` for what it has not."""
     words = asked.words
-    for said, gives in _SHOWN.items():
+    for said, gives in _SHOW_STATEMENTS.items():
         if words.accept(*said.split()):
             return gives(asked)
     first = "" if words.next is None else words.next.said
-    msg = f"SHOW {first}: there are SHOW {', '.join((*_SHOWN, 'VIEWS', 'CREATE VIEW'))}; there are db.`t$tags`, db.`t$branches` and more tables like these"
+    msg = f"SHOW {first}: there are SHOW {', '.join((*_SHOW_STATEMENTS, 'VIEWS', 'CREATE VIEW'))}; there are db.`t$tags`, db.`t$branches` and more tables like these"
     raise Unsupported(msg, feature="catalog.sql")
 
 
@@ -74,14 +74,14 @@ def _properties(asked: Statement) -> ResultRows:
         key = words.string() if words.next is not None and words.next.kind == "text" else ".".join(words.names("a key"))
         words.expect(")")
     words.end()
-    found = _said(table)
+    found = _table_properties(table)
     if key is not None:
         missing = f"Table {table.name} does not have property: {key}"
         found = {key: found.get(key, missing)}
     return ResultRows("key string, value string", sorted(found.items()))
 
 
-def _said(table: Table) -> dict[str, str]:
+def _table_properties(table: Table) -> dict[str, str]:
     """The properties of a table as CREATE TABLE takes them."""
     schema = schema_of(table)
     keys = {"primary-key": ",".join(schema.primary_keys)} if schema.primary_keys else {}
@@ -103,7 +103,7 @@ def _partitions(asked: Statement) -> ResultRows:
     return ResultRows("partition string", [(path,) for path in paths])
 
 
-_SHOWN: Mapping[str, Callable[[Statement], ResultRows]] = {
+_SHOW_STATEMENTS: Mapping[str, Callable[[Statement], ResultRows]] = {
     "DATABASES": _databases,
     "SCHEMAS": _databases,
     "NAMESPACES": _databases,
@@ -147,7 +147,7 @@ def describe(asked: Statement) -> ResultRows:
     words = asked.words
     if words.accept("QUERY") or words.is_next("SELECT") or words.is_next("WITH"):
         fields = asked.door.fields(asked.door.query(asked, words.rest))
-        return ResultRows(_DESCRIBED, [(one.name, asked.door.type_text(one.type), None) for one in fields])
+        return ResultRows(_DESCRIBE_COLUMNS, [(one.name, asked.door.type_text(one.type), None) for one in fields])
     for other in ("DATABASE", "SCHEMA", "NAMESPACE", "FUNCTION"):
         if words.is_next(other) and not words.is_after("."):
             msg = f"DESCRIBE {other}: tables and queries are described; SHOW DATABASES lists databases"
@@ -168,11 +168,11 @@ def describe(asked: Statement) -> ResultRows:
         if schema.partition_keys:
             keys = [row for row in rows if row[0] in schema.partition_keys]
             rows += [("# Partition Information", "", ""), ("# col_name", "data_type", "comment"), *keys]
-        properties = ",".join(f"{key}={value}" for key, value in sorted(_said(table).items()) if key != "comment")
+        properties = ",".join(f"{key}={value}" for key, value in sorted(_table_properties(table).items()) if key != "comment")
         rows += [("", "", ""), ("# Detailed Table Information", "", ""), ("Name", table.name, "")]
         rows += [("Comment", schema.comment, "")] if schema.comment else []
         rows += [("Location", table.location, ""), ("Provider", "paimon", ""), ("Table Properties", f"[{properties}]", "")]
-    return ResultRows(_DESCRIBED, rows)
+    return ResultRows(_DESCRIBE_COLUMNS, rows)
 
 
 def _described_query(asked: Statement, name: str, *, is_more: bool) -> ResultRows:
@@ -181,14 +181,14 @@ def _described_query(asked: Statement, name: str, *, is_more: bool) -> ResultRow
     view = asked.found(name)
     if is_more and isinstance(view, View):
         rows += [("", "", ""), ("# Detailed Table Information", "", ""), ("Name", view.name, ""), ("Type", "VIEW", ""), ("View Text", view.query, "")]
-    return ResultRows(_DESCRIBED, rows)
+    return ResultRows(_DESCRIBE_COLUMNS, rows)
 
 
 def _fields_of_query(asked: Statement, name: str) -> Sequence[Field]:
     view = asked.found(name)
     if isinstance(view, View):
         return view.fields
-    quoted_name = ".".join(map(quoted, name.split(".", 1)))
+    quoted_name = ".".join(map(quote_identifier, name.split(".", 1)))
     return asked.door.fields(asked.door.query(asked, f"SELECT * FROM {quoted_name}"))  # noqa: S608 - a name in backquotes
 
 

@@ -20,8 +20,8 @@ _WORD = re.compile(
     re.DOTALL,
 )
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "0": "\0", "Z": "\x1a"}
-_SHOWN = 60
-_HALF = re.compile("[\ud800-\udfff]")
+_EXCERPT_LENGTH = 60
+_SURROGATE = re.compile("[\ud800-\udfff]")
 """Half of a surrogate pair: what decoding with `surrogateescape` leaves of bytes that are no UTF-8."""
 
 
@@ -41,16 +41,16 @@ class Token:
             return self.said[1:-1].replace("``", "`")
         if self.kind == "text":
             mark = self.said[0]
-            return re.sub(rf"{mark}{mark}|\\(.)", lambda found: mark if found[1] is None else _unescaped(found[1]), self.said[1:-1], flags=re.DOTALL)
+            return re.sub(rf"{mark}{mark}|\\(.)", lambda found: mark if found[1] is None else _unescape(found[1]), self.said[1:-1], flags=re.DOTALL)
         return self.said
 
 
-def _behind(mark: str, found: re.Match[str]) -> str:
+def _escape_doubled_quote(mark: str, found: re.Match[str]) -> str:
     """A doubled quote behind a backslash; what is behind one already as it is."""
     return found[1] or f"\\{mark}"
 
 
-def _unescaped(sign: str) -> str:
+def _unescape(sign: str) -> str:
     return "\\" + sign if sign in "%_" else _ESCAPES.get(sign, sign)
 
 
@@ -68,7 +68,7 @@ class TokenStream:
         if not isinstance(text, str):
             msg = f"a statement of SQL is a text, not {type(text).__name__}"
             raise TypeError(msg)
-        if (half := _HALF.search(text)) is not None:
+        if (half := _SURROGATE.search(text)) is not None:
             msg = f"a statement of SQL is a text, and {half[0]!a} at character {half.start() + 1} is half of one: Polars would write another in its place"
             raise InvalidOption(msg, key="sql")
         words = [Token(str(one.lastgroup), one[0], one.start(), one.end()) for one in _WORD.finditer(text) if one.lastgroup != "blank"]
@@ -113,7 +113,12 @@ class TokenStream:
         pieces, at = [], 0
         for word in self.texts:
             mark = word.said[0]
-            pieces += [self.text[at : word.start], mark, re.sub(rf"(\\.)|{mark}{mark}", partial(_behind, mark), word.said[1:-1], flags=re.DOTALL), mark]
+            pieces += [
+                self.text[at : word.start],
+                mark,
+                re.sub(rf"(\\.)|{mark}{mark}", partial(_escape_doubled_quote, mark), word.said[1:-1], flags=re.DOTALL),
+                mark,
+            ]
             at = word.end
         return "".join([*pieces, self.text[at:]])
 
@@ -202,7 +207,7 @@ class TokenStream:
         word = self.next
         place = len(self.text.rstrip()) if word is None else word.start
         line = self.text.count("\n", 0, place) + 1
-        found = "it ends" if word is None else f"there is {piece(self.text, word.start, min(word.end, word.start + _SHOWN))!r}"
+        found = "it ends" if word is None else f"there is {piece(self.text, word.start, min(word.end, word.start + _EXCERPT_LENGTH))!r}"
         column = place - self.text.rfind("\n", 0, place)
         told = f"line {line}, column {column} wants {wanted}, and {found}. In: {excerpt(self.text, place)}"
         return InvalidOption(f"no statement that lakekit understands: {told}", key="sql")
@@ -225,7 +230,7 @@ def strip_hints(text: str) -> tuple[str, dict[int, str]]:
     for one in _WORD.finditer(text):
         said = one[0]
         if one.lastgroup == "word" and "$" in said:
-            said = quoted(said)
+            said = quote_identifier(said)
         elif one.lastgroup == "blank" and "/*+" in said:
             start = said.index("/*+")
             hints[sum(map(len, pieces)) + start] = said[start + 3 : said.index("*/", start)]
@@ -240,6 +245,6 @@ def single_statement(text: str) -> str:
     return f"SELECT * FROM {words.rest}" if words.accept("TABLE") else text  # noqa: S608 - a part of what is parsed next
 
 
-def quoted(name: str) -> str:
+def quote_identifier(name: str) -> str:
     """A name in backquotes."""
     return "`" + name.replace("`", "``") + "`"

@@ -135,7 +135,7 @@ def alter_materialized(asked: Statement) -> ResultRows:
 # ---- tables of other kinds ------------------------------------------------------------------------------------------------------------------------
 
 
-def made(
+def create_format_or_object_table(
     asked: Statement, name: str, fields: Sequence[Field], properties: dict[str, str], *, partition_keys: Sequence[str], comment: str | None, is_lenient: bool
 ) -> bool:
     """Whether the properties of CREATE TABLE ask for a folder or a listing as a table, which is made then.

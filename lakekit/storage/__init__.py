@@ -8,7 +8,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 
 from lakekit import plugins
 from lakekit.errors import InvalidOption, Unsupported
-from lakekit.storage.local import LocalStorage, absolute
+from lakekit.storage.local import LocalStorage, absolute_path
 from lakekit.storage.object_store_options import SCHEMES
 from lakekit.storage.protocol import SupportsConfinement
 
@@ -37,7 +37,7 @@ NOT_PARTS = frozenset(
 def open(location: str | PathLike, storage_options: Mapping[str, Any] | None = None) -> tuple[Storage, str]:  # noqa: A001 - as lk.open
     """The storage a location asks for, and the location as that storage's path.
 
-    Plain paths, `pathlib.Path` and `file:` URLs (percent-decoded) are local, and their storage is confined to them (`confined`); `s3:`, `gs:`, `az:`, `abfss:`
+    Plain paths, `pathlib.Path` and `file:` URLs (percent-decoded) are local, and their storage is confined to them (`confine`); `s3:`, `gs:`, `az:`, `abfss:`
     and their like are object stores, opened with `storage_options` (`store_options` has their names). Raises `Unsupported` for other schemes and without the
     extra lakekit[cloud], `InvalidOption` for a broken URL or options.
     """
@@ -50,7 +50,7 @@ def open(location: str | PathLike, storage_options: Mapping[str, Any] | None = N
     found = _SCHEME.match(text)
     scheme = "file" if found is None else found.group(1).lower()
     if scheme == "file":
-        path = absolute(text if found is None else _path_of_url(text))
+        path = absolute_path(text if found is None else _path_of_url(text))
         return LocalStorage().confined([path]), path
     if scheme in SCHEMES:
         found_storage: tuple[Storage, str] = plugins.load("storage", "object-store").open(text, storage_options)
@@ -61,15 +61,15 @@ def open(location: str | PathLike, storage_options: Mapping[str, Any] | None = N
     )
 
 
-def confined(storage: Storage, *roots: str) -> Storage:
+def confine(storage: Storage, *roots: str) -> Storage:
     """Return the storage for what lies below these roots alone, where it is one of folders that links could lead out of; others stay as they are.
 
-    A root itself may be a link: the caller or the catalog names it. `confined_too` adds roots.
+    A root itself may be a link: the caller or the catalog names it. `add_roots` adds roots.
     """
     return storage.confined(roots) if isinstance(storage, SupportsConfinement) else storage
 
 
-def confined_too(storage: Storage, roots: Iterable[str]) -> Storage:
+def add_roots(storage: Storage, roots: Iterable[str]) -> Storage:
     """Return the storage for what lies below these roots too, such as the external roots of a table that the caller or the catalog allows."""
     return storage.confined_too(roots) if roots and isinstance(storage, SupportsConfinement) else storage
 

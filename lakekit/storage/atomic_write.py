@@ -30,16 +30,16 @@ def create_exclusive(storage: Storage, path: str, data: bytes, *, held: Callable
         raise
     except LakekitError as failed:
         if held is not None and isinstance(failed, Unsupported) and failed.feature == "storage.conditional-put":
-            return _alone(storage, path, data, held)
+            return _put_under_lock(storage, path, data, held)
         try:
             return storage.read(path) == data
         except FileMissing:
             raise failed from None
         except StorageFailed as unreadable:
-            raise _unknown(path, failed, unreadable) from failed
+            raise _unknown_outcome(path, failed, unreadable) from failed
 
 
-def _alone(storage: Storage, path: str, data: bytes, held: Callable[[], None]) -> bool:
+def _put_under_lock(storage: Storage, path: str, data: bytes, held: Callable[[], None]) -> bool:
     """Whether the file is ours, where nobody else writes it as long as the lock is held."""
     try:
         return storage.read(path) == data
@@ -53,9 +53,9 @@ def _alone(storage: Storage, path: str, data: bytes, held: Callable[[], None]) -
     try:
         return storage.read(path) == data
     except StorageFailed as unreadable:
-        raise _unknown(path, failed or unreadable, unreadable) from failed
+        raise _unknown_outcome(path, failed or unreadable, unreadable) from failed
 
 
-def _unknown(path: str, failed: LakekitError, unreadable: StorageFailed) -> CommitStateUnknown:
+def _unknown_outcome(path: str, failed: LakekitError, unreadable: StorageFailed) -> CommitStateUnknown:
     why = f"{path} could not be created ({failed.message}) and cannot be read ({unreadable.message}). Look whether it is there before trying again"
     return CommitStateUnknown(why)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _PREFIXES = {"s3": ("AWS_",), "gs": ("GOOGLE_", "SERVICE_ACCOUNT"), "azure": ("AZURE_", "IDENTITY_", "MSI_")}
-_OF_ALL = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR")
+_CONNECTION_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR")
 """Variables of the connection, which may be written in small letters too."""
 _NAMES = {
     "s3": {
@@ -91,7 +91,7 @@ class FileVersion:
 def read_variables(kind: str) -> dict[str, str]:
     """The variables that a store of that kind depends on, by their names; empty ones left out."""
     prefixes = _PREFIXES[kind]
-    return {name: text for name, text in os.environ.items() if text and (name.startswith(prefixes) or name.upper() in _OF_ALL)}
+    return {name: text for name, text in os.environ.items() if text and (name.startswith(prefixes) or name.upper() in _CONNECTION_VARIABLES)}
 
 
 def read_file_versions(kind: str, variables: Mapping[str, str]) -> tuple[FileVersion, ...]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from lakekit.errors import StorageFailed
 from lakekit.storage import sync
-from lakekit.storage.local import LocalStorage, created
-from lakekit.storage.local_files import failed, write_all
+from lakekit.storage.local import LocalStorage, create_file
+from lakekit.storage.local_files import storage_failure, write_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -62,12 +62,12 @@ class DeferredSync(LocalStorage):
         for path, data in files:
             self._waiting[path] = None
             try:
-                directory, _, file = self._new(path, created, is_temporary=False)
+                directory, _, file = self._new(path, create_file, is_temporary=False)
                 directory.close()
                 with file:
                     write_all(file, data)
             except (OSError, ValueError) as wrong:
-                raise failed(path, wrong) from wrong
+                raise storage_failure(path, wrong) from wrong
 
     def delete(self, paths: Iterable[str]) -> None:
         gone = list(paths)
@@ -106,11 +106,11 @@ class DeferredSync(LocalStorage):
             except OSError as wrong:
                 if wrong.filename not in paths:
                     raise
-                raise failed(wrong.filename, wrong) from wrong
+                raise storage_failure(wrong.filename, wrong) from wrong
 
     def _sync_names(self, directory: str) -> None:
         try:
             sync.directory_of(directory)
         except OSError as wrong:
             self._lost.update(path for path in self._waiting if path.startswith(directory))
-            raise failed(directory, wrong) from wrong
+            raise storage_failure(directory, wrong) from wrong

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeVar
 from lakekit.errors import CommitStateUnknown, StorageFailed, Unsupported
 from lakekit.storage import sync
 from lakekit.storage.confinement import NOT_FOLLOWED, ParentDirectory, check_file, check_path, is_inside
-from lakekit.storage.local_files import Temporary, early_file, failed, read_all, stat_of, temporary_name, turn_of, write_all
+from lakekit.storage.local_files import Temporary, early_file, read_all, stat_of, storage_failure, temporary_name, turn_of, write_all
 from lakekit.storage.protocol import FileMissing, OutsideRoot
 
 if TYPE_CHECKING:
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=io.FileIO)
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV})
-_CERTAIN = frozenset({errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EMLINK, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
+_CERTAIN_ERRNOS = frozenset({errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EMLINK, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 """Why a link was not made, for sure; of other errors nobody knows when they were met."""
 _NOT_EMPTY = frozenset({errno.ENOTEMPTY, errno.EEXIST})
 
 
-def absolute(path: str) -> str:
+def absolute_path(path: str) -> str:
     """The same place whatever the working directory becomes; `~` is the home directory."""
     try:
         return os.path.abspath(os.path.expanduser(path))  # noqa: PTH100, PTH111 - text in, text out
     except (OSError, ValueError) as wrong:
-        raise failed(path, wrong) from wrong
+        raise storage_failure(path, wrong) from wrong
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class LocalStorage:
                 wanted = max(0, size_bytes - offset) if length is None else max(0, min(length, size_bytes - offset))
                 return read_all(file.fileno(), offset, wanted)
         except (OSError, ValueError) as wrong:
-            raise failed(path, wrong) from wrong
+            raise storage_failure(path, wrong) from wrong
 
     def stat(self, path: str) -> Stat | None:
         try:
@@ -92,7 +92,7 @@ class LocalStorage:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError) as wrong:
-            raise failed(path, wrong) from wrong
+            raise storage_failure(path, wrong) from wrong
         return stat_of(path, found)
 
     def size(self, path: str) -> int:
@@ -117,7 +117,7 @@ class LocalStorage:
         except (FileNotFoundError, NotADirectoryError):
             return []
         except (OSError, ValueError) as wrong:
-            raise failed(directory, wrong) from wrong
+            raise storage_failure(directory, wrong) from wrong
         return sorted(found, key=lambda one: one.path)
 
     def _linked_file(self, entry: os.DirEntry[str]) -> os.stat_result | None:
@@ -148,7 +148,7 @@ class LocalStorage:
         except (FileNotFoundError, NotADirectoryError):
             return []
         except (OSError, ValueError) as wrong:
-            raise failed(directory, wrong) from wrong
+            raise storage_failure(directory, wrong) from wrong
         return found
 
     def links(self, directory: str) -> Sequence[tuple[str, bool]]:
@@ -159,7 +159,7 @@ class LocalStorage:
         except (FileNotFoundError, NotADirectoryError, OutsideRoot):
             return []
         except (OSError, ValueError) as wrong:
-            raise failed(directory, wrong) from wrong
+            raise storage_failure(directory, wrong) from wrong
 
     def entry_kind(self, path: str) -> Literal["folder", "link", "file"] | None:
         """What has that name; None: nothing, or a link stands on the way."""
@@ -169,7 +169,7 @@ class LocalStorage:
         except (FileNotFoundError, NotADirectoryError, OutsideRoot):
             return None
         except (OSError, ValueError) as wrong:
-            raise failed(path, wrong) from wrong
+            raise storage_failure(path, wrong) from wrong
         return "link" if modes.S_ISLNK(mode) else "folder" if modes.S_ISDIR(mode) else "file"
 
     def link_target(self, path: str) -> str | None:
@@ -180,7 +180,7 @@ class LocalStorage:
             with self._parent(path) as directory:
                 return os.readlink(directory.name, dir_fd=directory.handle)
         except (OSError, ValueError) as wrong:
-            raise failed(path, wrong) from wrong
+            raise storage_failure(path, wrong) from wrong
 
     def put(self, path: str, data: bytes) -> None:
         with self._temporary(path, data) as temporary:
@@ -208,8 +208,8 @@ class LocalStorage:
             raise Unsupported(
                 f"the file system of {path} has no hard links ({why.strerror}); nothing else creates a file safely there", feature="storage.hard-links"
             ) from why
-        if why.errno in _CERTAIN:
-            raise failed(path, why) from why
+        if why.errno in _CERTAIN_ERRNOS:
+            raise storage_failure(path, why) from why
         try:
             return self.read(path) == data
         except OutsideRoot:
@@ -235,7 +235,7 @@ class LocalStorage:
                 self._gathered(path) if waits else directory.sync()
             is_done = True
         except (OSError, ValueError) as wrong:
-            raise failed(path, wrong) from wrong
+            raise storage_failure(path, wrong) from wrong
         finally:
             if not is_done and temporary:
                 self._withdraw(path, temporary, number)
@@ -259,7 +259,7 @@ class LocalStorage:
                 for temporary in {one.path.rpartition("/")[0]: one for one in written}.values():
                     temporary.directory.sync()
             except OSError as wrong:
-                raise failed(files[0][0], wrong) from wrong
+                raise storage_failure(files[0][0], wrong) from wrong
 
     def delete(self, paths: Iterable[str]) -> None:
         for _, group in groupby(paths, key=lambda path: path.rpartition("/")[0]):
@@ -273,14 +273,14 @@ class LocalStorage:
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except (OSError, ValueError) as wrong:
-                raise failed(at, wrong) from wrong
+                raise storage_failure(at, wrong) from wrong
 
     def make_directory(self, path: str) -> None:
         try:
             with self._parent(f"{path}/-", is_made=True):
                 pass
         except (OSError, ValueError) as wrong:
-            raise failed(path, wrong) from wrong
+            raise storage_failure(path, wrong) from wrong
 
     def move_directory(self, source: str, target: str) -> None:
         try:
@@ -290,7 +290,7 @@ class LocalStorage:
                 new.sync()
                 old.sync()
         except (OSError, ValueError) as wrong:
-            raise failed(source, wrong) from wrong
+            raise storage_failure(source, wrong) from wrong
 
     def link(self, path: str, to: LocalStorage, target: str) -> bool:
         """A second name for a file: see `lakekit.storage.linked`."""
@@ -306,7 +306,7 @@ class LocalStorage:
         except (OSError, ValueError) as wrong:
             if isinstance(wrong, OSError) and wrong.errno in _NO_LINKS | {errno.EMLINK}:
                 return False
-            raise failed(path, wrong) from wrong
+            raise storage_failure(path, wrong) from wrong
         return True
 
     def remove_directories(self, paths: Iterable[str]) -> None:
@@ -318,14 +318,14 @@ class LocalStorage:
                 continue
             except (OSError, ValueError) as wrong:
                 if not (isinstance(wrong, OSError) and wrong.errno in _NOT_EMPTY):
-                    raise failed(path, wrong) from wrong
+                    raise storage_failure(path, wrong) from wrong
 
     def polars(self, path: str) -> str | None:
         """The path itself, once it is sure that it does not leave the roots. Raises `OutsideRoot`."""
         try:
             check_file(self.roots, path, self._seen)
         except (OSError, ValueError) as wrong:
-            raise failed(path, wrong) from wrong
+            raise storage_failure(path, wrong) from wrong
         return path
 
     @contextmanager
@@ -361,7 +361,7 @@ class LocalStorage:
     def _temporary(self, path: str, data: bytes, *, stays_open: bool = False) -> Iterator[Temporary]:
         """A file beside `path` with that content; if nobody takes it, it is gone when the block ends."""
         try:
-            directory, name, file = self._new(path, created)
+            directory, name, file = self._new(path, create_file)
             with closing(directory):
                 made = Temporary(name, path, file, directory)
                 try:
@@ -375,7 +375,7 @@ class LocalStorage:
                     if not made.is_taken:
                         made.drop()
         except (OSError, ValueError) as wrong:
-            raise failed(path, wrong) from wrong
+            raise storage_failure(path, wrong) from wrong
 
     def _new(self, path: str, make: Callable[[str, Opener | None], F], *, is_temporary: bool = True) -> tuple[ParentDirectory, str, F]:
         """A new file beside `path`, or there, its name in its directory, and the directory, which is open; one that goes meanwhile is made again."""
@@ -394,7 +394,7 @@ class LocalStorage:
         raise AssertionError
 
 
-def created(name: str, opener: Opener | None) -> io.FileIO:
+def create_file(name: str, opener: Opener | None) -> io.FileIO:
     """A new file."""
     return open(name, "xb", 0, opener=opener)
 

@@ -127,7 +127,7 @@ def turn_of(roots: tuple[str, ...], directory: str, deadline: float) -> int | No
     except (OSError, ValueError):
         return None
     try:
-        while not _locked(handle):
+        while not _try_lock(handle):
             if time.monotonic() >= deadline:
                 os.close(handle)
                 return None
@@ -140,7 +140,7 @@ def turn_of(roots: tuple[str, ...], directory: str, deadline: float) -> int | No
     return handle
 
 
-def _locked(handle: int) -> bool:
+def _try_lock(handle: int) -> bool:
     if fcntl is None:
         raise OSError(errno.ENOTSUP, "no locks")
     try:
@@ -150,7 +150,7 @@ def _locked(handle: int) -> bool:
     return True
 
 
-def failed(path: str, wrong: OSError | ValueError) -> StorageFailed:
+def storage_failure(path: str, wrong: OSError | ValueError) -> StorageFailed:
     """The error of what a call to the system said; one of ours stays as it is."""
     if isinstance(wrong, StorageFailed):
         return wrong

@@ -31,7 +31,7 @@ from obstore.store import S3Store, from_url
 from lakekit.errors import CommitStateUnknown, InvalidOption, StorageFailed
 from lakekit.options.frozendict import FrozenDict
 from lakekit.storage import object_store_options, probe, refusal, retry
-from lakekit.storage.object_store_options import SCHEMES, SPELLED, StoreOptions
+from lakekit.storage.object_store_options import SCHEME_ALIASES, SCHEMES, StoreOptions
 from lakekit.storage.protocol import ClaimRefused, FileMissing, Stat
 from lakekit.world import parallel_map
 
@@ -44,13 +44,13 @@ T = TypeVar("T")
 
 PART_BYTES = 8 << 20
 """What one request of a large file moves."""
-FIRST_WAIT, LONGEST_WAIT, PATIENCE = timedelta(milliseconds=100), timedelta(seconds=10), timedelta(minutes=2)
+FIRST_WAIT, LONGEST_WAIT, RETRY_TIMEOUT = timedelta(milliseconds=100), timedelta(seconds=10), timedelta(minutes=2)
 """How long a request waits before it is tried again, at first and at most; how long all tries may take."""
 _WHOLE_BYTES = 2 * PART_BYTES
 _PARTS_AT_ONCE = 4
-_FOREIGN = (refusals.BaseError, OSError, ValueError)
+_FOREIGN_FAILURES = (refusals.BaseError, OSError, ValueError)
 _EXISTS = (refusals.AlreadyExistsError, refusals.PreconditionError)
-SILENCE = "30s"
+READ_TIMEOUT = "30s"
 """How long Polars waits for the next bytes of an answer, where no option says it; obstore waits as long for the whole of one."""
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://|/)([^/]*)(.*)", re.DOTALL)
 
@@ -63,7 +63,7 @@ def open(location: str, options: Mapping[str, Any] | None = None) -> tuple[Objec
     scheme, authority, key = _parts(location)
     given = FrozenDict({key: object_store_options.hold(key, value) for key, value in (options or {}).items() if value is not None})
     parsed = object_store_options.read(scheme, given)
-    spelled = SPELLED.get(scheme, scheme)
+    spelled = SCHEME_ALIASES.get(scheme, scheme)
     root = f"{spelled}://{authority}"
     _connect(root, parsed)
     return ObjectStorage(root, parsed, scheme, given), f"{root}/{key}".rstrip("/")
@@ -156,7 +156,7 @@ class ObjectStorage:
             try:
                 obstore.put(store, key, data, mode="create", use_multipart=False)
             except BaseException as raised:  # noqa: BLE001 - a panic of a foreign library is no Exception
-                wrong = _foreign(raised)
+                wrong = _check_foreign(raised)
             else:
                 return True, None
             failed = self._failed(path, wrong, writes=True)
@@ -202,7 +202,7 @@ class ObjectStorage:
         try:
             yield cast("BinaryIO", _Sink(lambda data: self._ask(path, lambda: file.write(data), writes=True)))
         except BaseException as why:
-            with suppress(*_FOREIGN):
+            with suppress(*_FOREIGN_FAILURES):
                 file.__exit__(type(why), why, why.__traceback__)  # which takes back the parts that are there
             raise
         self._ask(path, lambda: file.__exit__(None, None, None), writes=True)
@@ -221,7 +221,7 @@ class ObjectStorage:
         root = self._root_of(path)
         if self.options.signs_urls or (self.options.by_host and root != self.root):
             return None
-        return f"{_spoken(root)}/{_key(path)}"
+        return f"{_client_url(root)}/{_key(path)}"
 
     def polars_options(self) -> dict[str, Any]:
         now = self._now()
@@ -230,7 +230,7 @@ class ObjectStorage:
         # the variable AWS_ENDPOINT_URL_S3 would win over aws_endpoint_url alone
         told = {**config, **client} if endpoint is None else {**config, **client, "aws_endpoint_url_s3": endpoint}
         if not {"timeout", "read_timeout"} & {*client}:
-            told["read_timeout"] = SILENCE
+            told["read_timeout"] = READ_TIMEOUT
         provider = now.polars_provider()
         if provider is not None:
             told = {name: text for name, text in told.items() if name not in object_store_options.credential_names(now.kind)}
@@ -246,7 +246,7 @@ class ObjectStorage:
         scheme, _, rest = path.partition("://")
         if SCHEMES.get(scheme) != self.options.kind:
             raise StorageFailed(f"{path[:200]!a} is no place in {self.root}", path=path)
-        return f"{SPELLED.get(scheme, scheme)}://{rest.partition('/')[0]}"
+        return f"{SCHEME_ALIASES.get(scheme, scheme)}://{rest.partition('/')[0]}"
 
     def _at(self, path: str) -> tuple[ObjectStore, str]:
         """The store of a path, and its key there."""
@@ -257,7 +257,7 @@ class ObjectStorage:
         return object_store_options.with_credentials(self.options, object_store_options.read(self.scheme, self.given))
 
     def _budget(self) -> retry.Budget:
-        return retry.Budget(left=self.options.max_retries, first_wait=FIRST_WAIT, longest_wait=LONGEST_WAIT, patience=PATIENCE)
+        return retry.Budget(left=self.options.max_retries, first_wait=FIRST_WAIT, longest_wait=LONGEST_WAIT, patience=RETRY_TIMEOUT)
 
     def _head(self, path: str) -> Stat | None:
         store, key = self._at(path)
@@ -280,12 +280,12 @@ class ObjectStorage:
         try:
             return request()
         except BaseException as wrong:  # noqa: BLE001 - a panic of a foreign library is no Exception
-            failed = self._failed(path, _foreign(wrong), writes=writes)
+            failed = self._failed(path, _check_foreign(wrong), writes=writes)
         raise failed  # outside of the block, so that what obstore said does not hang on the error
 
     def _ask_again(self, path: str, request: Callable[[], T], *, writes: bool = False) -> T:
         """The same for a request that may be made twice: one that is lost is made again."""
-        return self._ask(path, lambda: retry.repeat(request, self._budget(), _FOREIGN), writes=writes)
+        return self._ask(path, lambda: retry.repeat(request, self._budget(), _FOREIGN_FAILURES), writes=writes)
 
     def _failed(self, path: str, wrong: BaseException, *, writes: bool = False) -> StorageFailed:
         """What is told of a refusal: the status, the store's own code, what to do; no URL's query, no header, no secret."""
@@ -327,9 +327,9 @@ def _reopen(root: str, scheme: str, given: FrozenDict[str, Any]) -> ObjectStorag
     return ObjectStorage(root, object_store_options.read(scheme, given), scheme, given)
 
 
-def _foreign(wrong: BaseException) -> BaseException:
+def _check_foreign(wrong: BaseException) -> BaseException:
     """What obstore raised, a panic of Rust among it. Raises anything else."""
-    if isinstance(wrong, _FOREIGN) or type(wrong).__name__ == "PanicException":
+    if isinstance(wrong, _FOREIGN_FAILURES) or type(wrong).__name__ == "PanicException":
         return wrong
     raise wrong
 
@@ -339,7 +339,7 @@ def _connect(root: str, options: StoreOptions) -> ObjectStore:
     """The store of a bucket, one for equal options."""
     bucket = root.partition("://")[2]
     config, client = options.for_store(bucket)
-    retries = {"max_retries": options.max_retries, "backoff": {"init_backoff": FIRST_WAIT, "max_backoff": LONGEST_WAIT}, "retry_timeout": PATIENCE}
+    retries = {"max_retries": options.max_retries, "backoff": {"init_backoff": FIRST_WAIT, "max_backoff": LONGEST_WAIT}, "retry_timeout": RETRY_TIMEOUT}
     told: dict[str, Any] = {"client_options": client or None, "retry_config": retries}
     if options.stands_alone:
         told["credential_provider"] = options.s3_provider()
@@ -347,9 +347,9 @@ def _connect(root: str, options: StoreOptions) -> ObjectStore:
         if "AWS_ENDPOINT_URL_S3" in options.shadowed and "aws_endpoint_url" in config:  # which would win over the endpoint
             config["aws_endpoint_url_s3"] = config.pop("aws_endpoint_url")
             return S3Store(bucket, config=cast("Any", config), **told)
-        return from_url(_spoken(root), config=cast("Any", config), **told)
+        return from_url(_client_url(root), config=cast("Any", config), **told)
     except BaseException as wrong:  # noqa: BLE001 - a panic of a foreign library is no Exception
-        text = options.without_secrets(str(_foreign(wrong)).partition("\n")[0][:300])
+        text = options.without_secrets(str(_check_foreign(wrong)).partition("\n")[0][:300])
     raise InvalidOption(f"{root}: these storage options open no store: {text}", key="storage_options", value=None)
 
 
@@ -368,7 +368,7 @@ def _parts(location: str) -> tuple[str, str, str]:
     return scheme, authority, "/".join(pieces)
 
 
-def _spoken(root: str) -> str:
+def _client_url(root: str) -> str:
     """A bucket as obstore and Polars call it."""
     return "s3" + root.removeprefix("oss") if root.startswith("oss://") else root
 

@@ -43,7 +43,7 @@ SCHEMES = {
     "abfss": "azure",
 }
 """Scheme of a URL -> the protocol of its store. OSS is spoken to by its S3-compatible endpoint."""
-SPELLED = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
+SCHEME_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 """Schemes that are another name of one."""
 MAX_RETRIES = 8
 """How often a request is tried again after 5xx, 429, a timeout or a broken connection, each time after a longer wait."""
@@ -69,7 +69,7 @@ _PYTHON = {
     "securityToken": "aws_session_token",
     "region": "aws_region",
 }
-_SAME = {
+_OPTION_ALIASES = {
     "aws_endpoint": "aws_endpoint_url",
     "aws_endpoint_url_s3": "aws_endpoint_url",
     "aws_token": "aws_session_token",
@@ -167,8 +167,8 @@ class StoreOptions:
 
     def for_store(self, bucket: str) -> tuple[dict[str, str], dict[str, str]]:
         """Plain text of `config` and `client` for a bucket: there its name may be part of the endpoint."""
-        config = {key: _plain(value) for key, value in self.config.items()}
-        client = {key: _plain(value) for key, value in self.client.items()}
+        config = {key: _reveal(value) for key, value in self.config.items()}
+        client = {key: _reveal(value) for key, value in self.client.items()}
         endpoint = config.get("aws_endpoint_url")
         if self.path_style is not None:
             config["aws_virtual_hosted_style_request"] = "false" if self.path_style else "true"
@@ -179,7 +179,7 @@ class StoreOptions:
 
     def s3_provider(self) -> Callable[[], dict[str, Any]]:
         """The keys as a function that obstore asks, so that it takes nothing of the environment with them."""
-        found = {name.removeprefix("aws_"): _plain(value) for name, value in self.config.items() if name in _CREDENTIALS["s3"]}
+        found = {name.removeprefix("aws_"): _reveal(value) for name, value in self.config.items() if name in _CREDENTIALS["s3"]}
         return lambda: {"access_key_id": "", "secret_access_key": "", "token": found.pop("session_token", None), **found, "expires_at": None}
 
     def polars_provider(self) -> Callable[[], tuple[dict[str, str], int | None]] | None:
@@ -189,7 +189,7 @@ class StoreOptions:
             return function
         if not self.stands_alone:
             return None
-        found = {name: _plain(value) for name, value in self.config.items() if name in _CREDENTIALS["s3"]}
+        found = {name: _reveal(value) for name, value in self.config.items() if name in _CREDENTIALS["s3"]}
         return lambda: (found, None)
 
     @property
@@ -293,7 +293,7 @@ def with_credentials(options: StoreOptions, now: StoreOptions) -> StoreOptions:
         return found
     told = {_name(options.kind, key): text for key, text in now.source.read().items()}
     place = {name for name in ("aws_endpoint_url", "aws_region") if name in config}
-    return replace(found, config=FrozenDict(config | {name: _held(name, text) for name, text in told.items() if name not in place}))
+    return replace(found, config=FrozenDict(config | {name: _wrap_secret(name, text) for name, text in told.items() if name not in place}))
 
 
 def _completes(name: str, own: list[str]) -> bool:
@@ -372,8 +372,8 @@ def _resolve(scheme: str, found: dict[str, str], spelled: Mapping[str, str]) -> 
         raise InvalidOption(f"storage option max_retries is a number from 0 to 999, found {retries[:40]!r}", key="max_retries", value=retries)
     if (endpoint or "").startswith("http://"):
         found.setdefault("allow_http", "true")
-    client = {key: _held(key, value) for key, value in found.items() if key in _CLIENT}
-    config = {key: _held(key, value) for key, value in found.items() if key not in _CLIENT}
+    client = {key: _wrap_secret(key, value) for key, value in found.items() if key in _CLIENT}
+    config = {key: _wrap_secret(key, value) for key, value in found.items() if key not in _CLIENT}
     return StoreOptions(kind=kind, config=FrozenDict(config), client=FrozenDict(client), path_style=path_style, max_retries=int(retries))
 
 
@@ -390,15 +390,15 @@ def _name(kind: str, key: str) -> str:
         return "azure_storage_account_key" if _AZURE_KEY.fullmatch(low) else _AZURE.get(low, low)
     for prefix in ("fs.s3.", "fs.oss."):
         if key.startswith(prefix):
-            return _PYTHON.get(key.removeprefix(prefix)) or _unknown(key, f"{prefix}{{{', '.join(_PYTHON)}}}")
+            return _PYTHON.get(key.removeprefix(prefix)) or _raise_unknown(key, f"{prefix}{{{', '.join(_PYTHON)}}}")
     java = _JAVA.fullmatch(low)
     if java is not None:
-        return _S3.get(java.group(1)) or _unknown(key, f"s3.{{{', '.join(_S3)}}}")
+        return _S3.get(java.group(1)) or _raise_unknown(key, f"s3.{{{', '.join(_S3)}}}")
     low = low if low.startswith("aws_") else f"aws_{low}"
-    return _SAME.get(low, low)
+    return _OPTION_ALIASES.get(low, low)
 
 
-def _unknown(key: str, known: str) -> str:
+def _raise_unknown(key: str, known: str) -> str:
     raise InvalidOption(f"no storage option is called {key[:100]!a}; there are {known}", key=key, value=None)
 
 
@@ -447,9 +447,9 @@ def hold(key: str, value: Any) -> Any:
     return Secret(value) if isinstance(value, str) and is_secret(key) else value
 
 
-def _held(key: str, text: str) -> str | Secret:
+def _wrap_secret(key: str, text: str) -> str | Secret:
     return Secret(text) if is_secret(key) else text
 
 
-def _plain(value: str | Secret) -> str:
+def _reveal(value: str | Secret) -> str:
     return value.reveal() if isinstance(value, Secret) else value

@@ -18,8 +18,8 @@ from lakekit.world import lock, new_id, run_concurrently
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
 
-_AT_ONCE = 8
-_known: dict[Hashable, str] = {}
+_WRITER_COUNT = 8
+_verdicts: dict[Hashable, str] = {}
 """What was found out of each store: "" of one that keeps its word, else what it did."""
 _guard = lock()
 
@@ -37,12 +37,12 @@ def check_conditional_put(
     `create` says True for created, False for refused, None for an answer that tells neither. `where` is a directory that may be written to. What `read` and
     `create` raise passes, and the next call asks again.
     """
-    found = _known.get(store)
+    found = _verdicts.get(store)
     if found is None:
         with _guard:
-            found = _known.get(store)
+            found = _verdicts.get(store)
             if found is None:
-                found = _known[store] = _asked(where, create, read, delete)
+                found = _verdicts[store] = _probe_store(where, create, read, delete)
     if found:
         raise Unsupported(
             f"{where}: this store {found}, so that two writers would overwrite each other's commits. Nothing was committed. Write through an endpoint with "
@@ -52,30 +52,30 @@ def check_conditional_put(
         )
 
 
-def _asked(where: str, create: Callable[[str, bytes], bool | None], read: Callable[[str], bytes], delete: Callable[[Iterable[str]], None]) -> str:
+def _probe_store(where: str, create: Callable[[str, bytes], bool | None], read: Callable[[str], bytes], delete: Callable[[Iterable[str]], None]) -> str:
     mark = new_id()
-    names = [f"{where}/.lakekit-probe-{mark}-{number}" for number in range(1 + _AT_ONCE)]
+    names = [f"{where}/.lakekit-probe-{mark}-{number}" for number in range(1 + _WRITER_COUNT)]
     try:
-        return _twice(names[0], create, read) or _raced(names[1:], create, read)
+        return _check_overwrite(names[0], create, read) or _check_race(names[1:], create, read)
     finally:
         with suppress(StorageFailed):
             delete(names)
 
 
-def _twice(name: str, create: Callable[[str, bytes], bool | None], read: Callable[[str], bytes]) -> str:
+def _check_overwrite(name: str, create: Callable[[str, bytes], bool | None], read: Callable[[str], bytes]) -> str:
     create(name, b"first")
     if create(name, b"second") or read(name) != b"first":
         return "ignores If-None-Match and overwrites files that are there"
     return ""
 
 
-def _raced(names: list[str], create: Callable[[str, bytes], bool | None], read: Callable[[str], bytes]) -> str:
+def _check_race(names: list[str], create: Callable[[str, bytes], bool | None], read: Callable[[str], bytes]) -> str:
     def one(writer: int) -> list[bool | None]:
         return [create(name, b"%d" % writer) for name in names]
 
-    told = run_concurrently(one, range(_AT_ONCE))
+    told = run_concurrently(one, range(_WRITER_COUNT))
     for at, name in enumerate(names):
-        winners = [writer for writer in range(_AT_ONCE) if told[writer][at]]
+        winners = [writer for writer in range(_WRITER_COUNT) if told[writer][at]]
         if len(winners) > 1 or (winners and read(name) != b"%d" % winners[0]):
-            return f"told {len(winners)} of {_AT_ONCE} writers at once that they created the same file"
+            return f"told {len(winners)} of {_WRITER_COUNT} writers at once that they created the same file"
     return ""

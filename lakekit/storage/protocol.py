@@ -46,7 +46,7 @@ class Stat:
 
 @runtime_checkable
 class SupportsConfinement(Protocol):
-    """A storage that can be confined to folders: `lakekit.storage.confined`."""
+    """A storage that can be confined to folders: `lakekit.storage.confine`."""
 
     def confined(self, roots: Iterable[str]) -> Storage:
         """Return the same storage for what lies below these roots alone, in place of those that it is confined to."""

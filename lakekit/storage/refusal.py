@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _QUERY = re.compile(r"(https?://[^\s?]*)\?\S*")
-_PLACE = re.compile(r"[A-Z]{3,6} (https?://[^/\s?@]{1,200})/")
-_SENT = re.compile(r" - HTTP error: ([^\n?(]{1,200})")
+_ADDRESS = re.compile(r"[A-Z]{3,6} (https?://[^/\s?@]{1,200})/")
+_SEND_FAILURE = re.compile(r" - HTTP error: ([^\n?(]{1,200})")
 _STATUS, _CODE = re.compile(r"status code: (\d{3}[A-Za-z ]*)"), re.compile(r"<Code>([^<]{1,80})</Code>")
-_MESSAGE, _TRIED = re.compile(r"<Message>([^<]{1,200})"), re.compile(r"after (\d+) retries")
+_MESSAGE, _RETRY_COUNT = re.compile(r"<Message>([^<]{1,200})"), re.compile(r"after (\d+) retries")
 _MACHINE = re.compile(r"169\.254\.169\.254|metadata\.google\.internal")
 """Where a machine of a cloud asks for its own credentials: the last place that is looked at."""
 _CREDENTIALS = {
@@ -39,28 +39,28 @@ _HINTS = (
     ("NoSuchBucket", "There is no such bucket there"),
     ("scheme is not allowed", "Give allow_http=true to speak to an endpoint without TLS"),
 )
-_OF_POLARS = re.compile(r"object-store error: .*\(path: ([^\n]+?)\)", re.DOTALL)
+_POLARS_MESSAGE = re.compile(r"object-store error: .*\(path: ([^\n]+?)\)", re.DOTALL)
 
 
 def describe(text: str, kind: str) -> str:
     """What an error of a store's client says, of a store of that kind: one sentence and what to do."""
     if _MACHINE.search(text):
         return f"no credentials were given or found; {_CREDENTIALS[kind]}"
-    status, code, message, tried = (pattern.search(text) for pattern in (_STATUS, _CODE, _MESSAGE, _TRIED))
+    status, code, message, tried = (pattern.search(text) for pattern in (_STATUS, _CODE, _MESSAGE, _RETRY_COUNT))
     if status is not None:
         details = ": ".join(one.group(1) for one in (code, message) if one is not None)
         said = f"the store answers {status.group(1).strip()}" + (f" ({details})" if details else "")
     else:
-        sent, place = _SENT.search(text), _PLACE.search(text)
+        sent, place = _SEND_FAILURE.search(text), _ADDRESS.search(text)
         where = f" at {place.group(1)}" if place is not None else ""
         said = f"the store{where} gives no answer ({sent.group(1).strip()})" if sent is not None else _QUERY.sub(r"\1", text.partition("\n")[0])[:300]
     said += f", after {tried.group(1)} retries" if tried is not None and int(tried.group(1)) else ""
     return said + next((f". {told}" for mark, told in _HINTS if mark in text), "")
 
 
-def of_polars(wrong: OSError) -> StorageFailed | None:
+def failure_from_polars(wrong: OSError) -> StorageFailed | None:
     """What Polars raised about an object in a store, as lakekit's own; None for anything else."""
-    found = _OF_POLARS.match(str(wrong))
+    found = _POLARS_MESSAGE.match(str(wrong))
     if found is None:
         return None
     path = found.group(1)
@@ -80,7 +80,7 @@ def typed_refusals() -> Iterator[None]:
     except LakekitError:
         raise
     except OSError as wrong:
-        failed = of_polars(wrong)
+        failed = failure_from_polars(wrong)
         if failed is None:
             raise
     if failed is not None:  # outside of the block, so that what Polars said does not hang on the error

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
-from lakekit.world import REAL
+from lakekit.world import REAL_RUNTIME
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +21,7 @@ T = TypeVar("T")
 _STATUS, _RETRIES = re.compile(r"status code: (\d{3})"), re.compile(r"after (\d+) retries")
 _PASSING_STATUS = frozenset({408, 409, 425, 429})
 """Answers of 4xx that another try may change."""
-_LOST = re.compile(
+_LOST_CONNECTION = re.compile(
     r"HTTP error|error sending request|error decoding response body|Error getting list response body|connection|timed out|timeout|broken pipe",
     re.IGNORECASE,
 )
@@ -43,7 +43,7 @@ def retry_count(wrong: BaseException) -> int:
 def is_passing(wrong: BaseException) -> bool:
     """Whether another try may go well: the answer was lost, or says so itself."""
     status = status_of(wrong)
-    return (status >= 500 or status in _PASSING_STATUS) if status is not None else _LOST.search(str(wrong)) is not None
+    return (status >= 500 or status in _PASSING_STATUS) if status is not None else _LOST_CONNECTION.search(str(wrong)) is not None
 
 
 @dataclass(slots=True)
@@ -55,16 +55,16 @@ class Budget:
     longest_wait: timedelta
     patience: timedelta
     _turn: int = 0
-    _started_ms: float = field(default_factory=REAL.elapsed_ms)
+    _started_ms: float = field(default_factory=REAL_RUNTIME.elapsed_ms)
 
     def spend(self, wrong: BaseException) -> bool:
         """Takes what a failure has cost, and waits. False where no try is left, or none would help."""
         self.left -= 1 + retry_count(wrong)
-        waited_ms = REAL.elapsed_ms() - self._started_ms
+        waited_ms = REAL_RUNTIME.elapsed_ms() - self._started_ms
         wait_ms = min(self.first_wait.total_seconds() * 1000 * 2**self._turn, self.longest_wait.total_seconds() * 1000)
         if self.left < 0 or not is_passing(wrong) or waited_ms + wait_ms > self.patience.total_seconds() * 1000:
             return False
-        REAL.wait(wait_ms)
+        REAL_RUNTIME.wait(wait_ms)
         self._turn += 1
         return True
 

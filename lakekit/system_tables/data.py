@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 KIND: Final = "rowkind"
 SEQUENCE = "_SEQUENCE_NUMBER"
-BEFORE = "-U"
+UPDATE_BEFORE = "-U"
 
 
 def audit_log(handle: TableContext, at: int | str | datetime | None = None) -> pl.LazyFrame:
@@ -35,14 +35,14 @@ def audit_log(handle: TableContext, at: int | str | datetime | None = None) -> p
 
     With `table-read.sequence-number.enabled` the sequence number of a key table's row follows its kind.
     """
-    return lazy.lazy(audit_source(handle, at))
+    return lazy.scan_lazily(audit_source(handle, at))
 
 
 def audit_source(handle: TableContext, at: int | str | datetime | None = None) -> TableScan | IncrementalScan:
     """What the audit log reads."""
     numbered = bool(handle.schema.primary_keys) and handle.options.table_read_sequence_number_enabled
     if at is None and time_travel.means_changes(handle):
-        return replace(incremental.between(handle, kind_column=KIND), numbered=numbered)
+        return replace(incremental.changes_from_options(handle, kind_column=KIND), numbered=numbered)
     return replace(table_scan.scan(handle, at), kind_column=KIND, numbered=numbered, keeps_deletes=True)
 
 
@@ -52,16 +52,16 @@ def binlog(handle: TableContext, at: int | str | datetime | None = None) -> pl.L
     Among the changes that options ask for an update is one row: `[before, after]`, the kind of the latter and the sequence number of the former.
     """
     source = audit_source(handle, at)
-    found = lazy.lazy(source)
+    found = lazy.scan_lazily(source)
     columns = [(name, dtype) for name, dtype in found.collect_schema().items() if name not in (KIND, SEQUENCE)]
     if isinstance(source, incremental.IncrementalScan) and source.mode != "diff" and handle.schema.primary_keys:
         listed = dict(columns)
         schema = {name: pl.List(dtype) if name in listed else dtype for name, dtype in found.collect_schema().items()}
-        packed = partial(_packed, keys=handle.schema.primary_keys)
+        packed = partial(_pack_updates, keys=handle.schema.primary_keys)
         return found.map_batches(packed, predicate_pushdown=False, projection_pushdown=False, slice_pushdown=False, schema=schema)
     return found.select(
         cs.by_name(KIND, SEQUENCE, require_all=False),
-        *(col(name).map_batches(_wrapped, return_dtype=pl.List(dtype), is_elementwise=True) for name, dtype in columns),
+        *(col(name).map_batches(_wrap_in_lists, return_dtype=pl.List(dtype), is_elementwise=True) for name, dtype in columns),
     )
 
 
@@ -77,41 +77,41 @@ def show_changes(name: str, frame: pl.LazyFrame, handle: TableContext) -> pl.Laz
     columns = [(column, dtype) for column, dtype in shown.collect_schema().items() if column != KIND]
     if handle.schema.primary_keys:
         schema = {KIND: pl.String(), **{column: pl.List(dtype) for column, dtype in columns}}
-        packed = partial(_packed, keys=handle.schema.primary_keys)
+        packed = partial(_pack_updates, keys=handle.schema.primary_keys)
         return shown.map_batches(packed, predicate_pushdown=False, projection_pushdown=False, slice_pushdown=False, schema=schema)
-    lists = (col(column).map_batches(_wrapped, return_dtype=pl.List(dtype), is_elementwise=True) for column, dtype in columns)
+    lists = (col(column).map_batches(_wrap_in_lists, return_dtype=pl.List(dtype), is_elementwise=True) for column, dtype in columns)
     return shown.select(col(KIND), *lists)
 
 
-def _wrapped(column: pl.Series) -> pl.Series:
+def _wrap_in_lists(column: pl.Series) -> pl.Series:
     """Each value as a list of itself."""
-    return _listed(column, np.arange(len(column) + 1))
+    return _to_lists(column, np.arange(len(column) + 1))
 
 
-def _listed(column: pl.Series, offsets: NDArray[np.int64]) -> pl.Series:
+def _to_lists(column: pl.Series, offsets: NDArray[np.int64]) -> pl.Series:
     """Neighbours as lists, which begin and end at these offsets."""
     return pl.Series(column.name, pa.LargeListArray.from_arrays(pa.array(offsets), column.rechunk().to_arrow()), dtype=pl.List(column.dtype))
 
 
-def _packed(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+def _pack_updates(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     """Each -U in one row with what comes next, where that is of the same key.
 
     The reference packs it with what comes next of any key (`PackChangelogReader`): of a -U that stands alone it makes an update of one key to another.
     """
     places = np.arange(rows.height)
     alike = rows.select(pl.all_horizontal(key.eq_missing(key.shift(-1)) for key in cols(keys))).to_series().to_numpy()
-    may = (rows.get_column(KIND) == BEFORE).to_numpy() & alike & (places < rows.height - 1)
+    may = (rows.get_column(KIND) == UPDATE_BEFORE).to_numpy() & alike & (places < rows.height - 1)
     first = may & ~np.concatenate([[False], may[:-1]])[: rows.height]
     begins = may & ((places - np.maximum.accumulate(np.where(first, places, 0))) % 2 == 0)  # of several in a row every second is the other half
     starts = places[~np.concatenate([[False], begins[:-1]])[: rows.height]]
     offsets = np.append(starts, rows.height)
     told = {KIND: offsets[1:] - 1, SEQUENCE: starts}
-    return pl.DataFrame([column[told[column.name]] if column.name in told else _listed(column, offsets) for column in rows])
+    return pl.DataFrame([column[told[column.name]] if column.name in told else _to_lists(column, offsets) for column in rows])
 
 
 def ro(handle: TableContext, at: int | str | datetime | None = None) -> pl.LazyFrame:
     """What the highest level holds: fast, and as old as the last full compaction. An append table is read whole."""
-    return lazy.lazy(ro_source(handle, at))
+    return lazy.scan_lazily(ro_source(handle, at))
 
 
 def ro_source(handle: TableContext, at: int | str | datetime | None = None) -> TableScan:

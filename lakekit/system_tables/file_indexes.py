@@ -16,7 +16,7 @@ from lakekit.data_file import paths
 from lakekit.file_index import container as index_container
 from lakekit.read import time_travel
 from lakekit.system_tables import snapshot_tables
-from lakekit.system_tables.frames import live
+from lakekit.system_tables.frames import live_entries
 from lakekit.system_tables.metadata import frame
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _INDEX: dict[str, Any] = {
 def file_indexes(handle: TableContext, at: int | str | datetime | None = None) -> pl.DataFrame:
     """Every index of every live data file of real buckets. `storage_type` is EMBEDDED (in the manifest) or FILE; an empty index holds no value at all."""
     position = time_travel.locate(handle, at)
-    entries = live(handle, position.snapshot)
+    entries = live_entries(handle, position.snapshot)
     inner = pc.is_valid(entries.column("embedded_index"))
     outer = pc.greater(pc.list_value_length(entries.column("extra_files")), 0)
     entries = entries.filter(pc.or_(inner, pc.fill_null(outer, False)).to_numpy(zero_copy_only=False))
@@ -53,7 +53,7 @@ def file_indexes(handle: TableContext, at: int | str | datetime | None = None) -
 
 def _indexes(handle: TableContext, entries: ManifestEntries, i: int) -> Iterator[tuple[Any, ...]]:
     file = entries.file(i)
-    path = paths.data_file_path(handle, *paths.place_of(entries, i), file)
+    path = paths.data_file_path(handle, *paths.bucket_id_at(entries, i), file)
     if file.embedded_index is not None:
         yield from _rows(path, file.embedded_index, None, len(file.embedded_index))
         return

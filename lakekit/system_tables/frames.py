@@ -74,26 +74,26 @@ def files(handle: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
 
     `creation_time` is the writer's wall clock; `source` is APPEND (a flush) or COMPACT; `deleted_row_count` counts rows its deletion vector hides.
     """
-    entries = live(handle, snapshot)
-    found = described(handle, entries, [name for name in FILE if name != "deleted_row_count"])
-    return found.insert_column(FILE.index("deleted_row_count"), _hidden(handle, snapshot, found["file_name"]).alias("deleted_row_count"))
+    entries = live_entries(handle, snapshot)
+    found = describe_entries(handle, entries, [name for name in FILE if name != "deleted_row_count"])
+    return found.insert_column(FILE.index("deleted_row_count"), _deleted_row_counts(handle, snapshot, found["file_name"]).alias("deleted_row_count"))
 
 
-def described(handle: TableContext, entries: ManifestEntries, columns: Sequence[str]) -> pl.DataFrame:
+def describe_entries(handle: TableContext, entries: ManifestEntries, columns: Sequence[str]) -> pl.DataFrame:
     """Manifest entries as a frame, with those columns of `FILE` (but `deleted_row_count`, which no entry knows) and `kind`."""
-    return pl.DataFrame([_described(handle, entries, name).alias(name) for name in columns])
+    return pl.DataFrame([_entry_column(handle, entries, name).alias(name) for name in columns])
 
 
-def _described(handle: TableContext, entries: ManifestEntries, name: str) -> pl.Series:
+def _entry_column(handle: TableContext, entries: ManifestEntries, name: str) -> pl.Series:
     match name:
         case "partition":
             return partition_texts(handle, entries)
         case "min_key" | "max_key":
             return structs(handle.schema.key_fields, entries.column(name))
         case "kind":
-            return _worded(entries.column(name), _KINDS)
+            return _words_of_codes(entries.column(name), _KINDS)
         case "source":
-            return _worded(entries.column("file_source"), _SOURCES)
+            return _words_of_codes(entries.column("file_source"), _SOURCES)
         case "creation_time":
             return pl.Series(entries.column(name)).cast(WALL)
         case "extra_files":
@@ -105,7 +105,7 @@ def _described(handle: TableContext, entries: ManifestEntries, name: str) -> pl.
     return pl.Series(entries.column("file_size" if name == "size_bytes" else name))
 
 
-def _worded(codes: pa.Array, words: pa.StringArray) -> pl.Series:
+def _words_of_codes(codes: pa.Array, words: pa.StringArray) -> pl.Series:
     """The word of each code, null for one without (Arrow asks for less than a query of Polars does, and every listing comes through here)."""
     return pl.Series(words.take(pc.index_in(codes, pa.array(range(len(words)), codes.type))), dtype=pl.String)
 
@@ -115,16 +115,16 @@ def partitions(handle: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
 
     Null and blank text share one directory and stay partitions of their own.
     """
-    entries = live(handle, snapshot)
+    entries = live_entries(handle, snapshot)
     values = structs(handle.schema.partition_fields, entries.column("partition"))
-    return _summed(handle, entries, ["partition"], pl.col("bucket").n_unique().cast(pl.Int64).alias("bucket_count"), values)
+    return _sum_entries(handle, entries, ["partition"], pl.col("bucket").n_unique().cast(pl.Int64).alias("bucket_count"), values)
 
 
 def buckets(handle: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
     """Live data files summed by bucket; `run_count` is the number of sorted runs: each file of level 0, and each deeper level."""
     level_zero = (pl.col("level") == 0).sum()
     runs = (level_zero + pl.col("level").filter(pl.col("level") > 0).n_unique()).cast(pl.Int64).alias("run_count")
-    return _summed(handle, live(handle, snapshot), ["partition", "bucket"], runs, None)
+    return _sum_entries(handle, live_entries(handle, snapshot), ["partition", "bucket"], runs, None)
 
 
 def indexes(handle: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
@@ -157,7 +157,7 @@ def indexes(handle: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
 # ---- parts ----------------------------------------------------------------------------------------------------------------------------------------
 
 
-def live(handle: TableContext, snapshot: Snapshot | None) -> ManifestEntries:
+def live_entries(handle: TableContext, snapshot: Snapshot | None) -> ManifestEntries:
     """The live entries of a snapshot, all of them: what is hidden from reads is shown here."""
     return manifest_files.no_entries() if snapshot is None else manifest_files.read_live_entries(handle, snapshot)
 
@@ -178,7 +178,7 @@ def partition_texts(handle: TableContext, entries: ManifestEntries) -> pl.Series
     return pl.Series("partition", texts, dtype=pl.String).gather(pl.Series(encoded.indices))
 
 
-def _summed(handle: TableContext, entries: ManifestEntries, by: list[str], extra: pl.Expr, values: pl.Series | None) -> pl.DataFrame:
+def _sum_entries(handle: TableContext, entries: ManifestEntries, by: list[str], extra: pl.Expr, values: pl.Series | None) -> pl.DataFrame:
     parts = [partition_texts(handle, entries), pl.Series("row", entries.column("partition"))]
     parts += [pl.Series(name, entries.column(name)) for name in ("bucket", "level", "row_count", "file_size", "creation_time")]
     some = pl.DataFrame(parts)
@@ -194,7 +194,7 @@ def _summed(handle: TableContext, entries: ManifestEntries, by: list[str], extra
     return some.group_by(*cols(by), "row").agg(sums).sort(*cols(by), "row").drop("row")
 
 
-def _hidden(handle: TableContext, snapshot: Snapshot | None, names: pl.Series) -> pl.Series:
+def _deleted_row_counts(handle: TableContext, snapshot: Snapshot | None, names: pl.Series) -> pl.Series:
     found = manifest_files.index_entries(handle, snapshot) if snapshot is not None else []
     counts = {r.file_name: r.cardinality for entry in found for r in entry.ranges or ()}
     if not counts:

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from lakekit.options.features import FEATURES
-from lakekit.options.table_options import listing
+from lakekit.options.table_options import list_options
 
 
 def features() -> pl.DataFrame:
@@ -18,7 +18,7 @@ def features() -> pl.DataFrame:
     Columns: feature, area, read, write, words, specified. `read` and `write` are "yes", "refused" (with `Unsupported`, by this name) or "-" (no matter of
     that side).
     """
-    words = {f"option.{option['key']}": option["words"] for option in listing()}
+    words = {f"option.{option['key']}": option["words"] for option in list_options()}
     rows = [(f.name, f.area, f.read, f.write, f.words or words.get(f.name, ""), f.specified) for f in FEATURES.values()]
     return pl.DataFrame(rows, schema=dict.fromkeys(("feature", "area", "read", "write", "words", "specified"), pl.String), orient="row")
 
@@ -39,22 +39,22 @@ def options() -> pl.DataFrame:
         "older_keys": texts,
         "words": pl.String,
     }
-    return pl.DataFrame(list(listing()), schema=columns)
+    return pl.DataFrame(list(list_options()), schema=columns)
 
 
 def versions() -> pl.DataFrame:
     """What lakekit runs on, one row a package: name, installed version (null: not installed) and what needs it."""
-    rows: list[tuple[str, str | None, str]] = [("python", platform.python_version(), "always"), ("lakekit", _installed("lakekit"), "always")]
+    rows: list[tuple[str, str | None, str]] = [("python", platform.python_version(), "always"), ("lakekit", _installed_version("lakekit"), "always")]
     for requirement in _requirements():
         name, _, condition = requirement.partition(";")
         package = name.split("[")[0].split(">")[0].split("<")[0].split("=")[0].split("!")[0].strip()
         extra = condition.partition("extra ==")[2].strip().strip("'\"")
         if package != "lakekit":
-            rows.append((package, _installed(package), extra or "always"))
+            rows.append((package, _installed_version(package), extra or "always"))
     return pl.DataFrame(rows, schema={"package": pl.String, "version": pl.String, "needed_by": pl.String}, orient="row")
 
 
-def _installed(package: str) -> str | None:
+def _installed_version(package: str) -> str | None:
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

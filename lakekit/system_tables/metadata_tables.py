@@ -78,10 +78,10 @@ def schemas(handle: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG00
     rows = (
         (
             s.id,
-            _compact([field_to_json(f) for f in s.fields]),
-            _compact(list(s.partition_keys)),
-            _compact(list(s.primary_keys)),
-            _compact(dict(s.options)),
+            _to_json([field_to_json(f) for f in s.fields]),
+            _to_json(list(s.partition_keys)),
+            _to_json(list(s.primary_keys)),
+            _to_json(dict(s.options)),
             s.comment,
             wall(s.time_millis),
         )
@@ -92,7 +92,7 @@ def schemas(handle: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG00
     return frame(rows, columns | {"update_time": TIME})
 
 
-def _compact(value: Any) -> str:
+def _to_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -160,7 +160,7 @@ def aggregation_fields(handle: TableContext, at: At = None) -> pl.DataFrame:  # 
 def statistics(handle: TableContext, at: At = None) -> pl.DataFrame:
     """What the last ANALYZE of a snapshot found: one row, or none."""
     snapshot = time_travel.locate(handle, at).snapshot
-    found = None if snapshot is None else statistics_files.of(handle, snapshot)
+    found = None if snapshot is None else statistics_files.read_statistics(handle, snapshot)
     columns = dict.fromkeys(("snapshot_id", "schema_id", "mergedRecordCount", "mergedRecordSize"), pl.Int64) | {"colstat": pl.String}
     if found is None:
         return frame([], columns)

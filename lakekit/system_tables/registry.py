@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING
 
-from lakekit.data_file.entry_damage import manifest_named
+from lakekit.data_file.entry_damage import add_manifest_path
 from lakekit.errors import TableNotFound
 from lakekit.options.features import refuse
 from lakekit.read import time_travel
@@ -45,20 +45,20 @@ TABLES: dict[str, Function] = {
     "table_indexes": snapshot_tables.table_indexes,
     "tags": metadata_tables.tags,
 }
-REFUSED = ("row_tracking",)
+REFUSED_TABLES = ("row_tracking",)
 
 
 def system(handle: TableContext, name: str, at: int | str | datetime | None = None) -> pl.LazyFrame:
     """A system table of a table. Raises `TableNotFound` for a name that Paimon does not have, `Unsupported` for one lakekit refuses."""
     table = TABLES[check(name, handle.name)]
-    with manifest_named(handle, lambda: time_travel.locate(handle, at).snapshot):
+    with add_manifest_path(handle, lambda: time_travel.locate(handle, at).snapshot):
         return table(handle, at).lazy()
 
 
 def check(name: str, table: str) -> str:
     """The name of a system table as it is kept; raises what `system` raises. `table` is for the message."""
     wanted = str(name).lower()
-    if wanted in REFUSED:
+    if wanted in REFUSED_TABLES:
         raise refuse(f"system.{wanted}", table)
     if wanted not in TABLES:
         close = difflib.get_close_matches(wanted, TABLES, 1)

@@ -25,7 +25,7 @@ from lakekit.model import partition as partitions_of
 from lakekit.model.index_file import DELETION_VECTORS, DeletionRange
 from lakekit.model.manifest_entries import ADD, concat
 from lakekit.read import planner, sections, table_scan, time_travel
-from lakekit.system_tables.frames import live
+from lakekit.system_tables.frames import live_entries
 from lakekit.system_tables.metadata import frame
 from lakekit.types import BINARIES, TIMESTAMPS, DataType, Field, Instant
 from lakekit.world import instant_ms
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 TIME = pl.Datetime("ms")
 POSTPONE_BUCKET = -2
 _SOURCES = {0: "APPEND", 1: "COMPACT"}
-_TRACKED = tuple(Field(id=-n, name=name, type=DataType(root="BIGINT")) for n, name in enumerate(("_ROW_ID", "_SEQUENCE_NUMBER"), 1))
+_TRACKING_FIELDS = tuple(Field(id=-n, name=name, type=DataType(root="BIGINT")) for n, name in enumerate(("_ROW_ID", "_SEQUENCE_NUMBER"), 1))
 _FILES: dict[str, Any] = {
     "partition": pl.String,
     "bucket": pl.Int32,
@@ -68,12 +68,12 @@ _FILES: dict[str, Any] = {
 }
 
 
-def _at(handle: TableContext, at: At) -> tuple[TableContext, ManifestEntries]:
+def _live_at(handle: TableContext, at: At) -> tuple[TableContext, ManifestEntries]:
     position = time_travel.locate(handle, at)
-    return time_travel.schema_of(handle, position), live(handle, position.snapshot)
+    return time_travel.schema_of(handle, position), live_entries(handle, position.snapshot)
 
 
-def printed(value: Any, t: DataType) -> str:
+def print_internal(value: Any, t: DataType) -> str:
     """An internal value as the reference prints it; null is `null`, bytes are hexadecimal."""
     if value is None:
         return "null"
@@ -90,7 +90,7 @@ def _row(data: bytes, fields: Sequence[Field]) -> tuple[Any, ...]:
 
 
 def _key(data: bytes, fields: Sequence[Field]) -> str:
-    return f"[{', '.join(printed(value, f.type) for value, f in zip(_row(data, fields), fields, strict=True))}]"
+    return f"[{', '.join(print_internal(value, f.type) for value, f in zip(_row(data, fields), fields, strict=True))}]"
 
 
 def _partition(handle: TableContext, partition: bytes) -> str:
@@ -105,15 +105,15 @@ def _partition(handle: TableContext, partition: bytes) -> str:
 def files(handle: TableContext, at: At = None) -> pl.DataFrame:
     """Every live data file of real buckets, all levels; of an older state only those in partitions that are still there, as the reference does."""
     newest = snapshots.latest(handle)
-    handle, entries = _at(handle, at)
-    entries = _real(handle, entries)
-    entries = entries.filter(np.asarray(pc.is_in(entries.column("partition"), live(handle, newest).column("partition"))))
+    handle, entries = _live_at(handle, at)
+    entries = _without_postponed(handle, entries)
+    entries = entries.filter(np.asarray(pc.is_in(entries.column("partition"), live_entries(handle, newest).column("partition"))))
     found = zip(entries.files(), paths.data_file_paths(handle, entries), range(len(entries)), strict=True)
     return frame((_file(handle, entries, file, path, i) for file, path, i in found), _FILES)
 
 
 def _file(handle: TableContext, entries: ManifestEntries, file: DataFileMeta, path: str, i: int) -> tuple[Any, ...]:
-    partition, bucket = paths.place_of(entries, i)
+    partition, bucket = paths.bucket_id_at(entries, i)
     keys = handle.schema.key_fields
     nulls, low, high = _values(handle, file)
     return (
@@ -147,7 +147,7 @@ def _values(handle: TableContext, file: DataFileMeta) -> tuple[str, str, str]:
     """
     written = schema_files.read(handle, file.schema_id)
     # a compaction of tracked rows writes columns into the file that no schema has (append_row_tracking)
-    own = replace(written, fields=(*written.fields, *_TRACKED))
+    own = replace(written, fields=(*written.fields, *_TRACKING_FIELDS))
     names = file.value_stats_cols if file.value_stats_cols is not None else file.write_cols
     covered = written.fields if names is None else own.fields_of(names)
     stats = _by_id(handle, file.value_stats, covered)
@@ -173,23 +173,23 @@ def _by_id(handle: TableContext, stats: Stats, fields: Sequence[Field]) -> dict[
     found = {}
     for i, field in enumerate(fields):
         want = today.get(field.id, field.type)
-        least, most = (printed(_as_of_today(value, field, want), want) for value in (low[i], high[i]))
+        least, most = (print_internal(_cast_to_today(value, field, want), want) for value in (low[i], high[i]))
         found[field.id] = (nulls[i], least, most)
     return found
 
 
-def _as_of_today(value: Any, field: Field, want: DataType) -> Any:
+def _cast_to_today(value: Any, field: Field, want: DataType) -> Any:
     """An internal value of a column, as one of the type that the column has now."""
-    if value is None or schema_evolution.same(field.type, want):
+    if value is None or schema_evolution.is_same_type(field.type, want):
         return value
     row = binary_row.with_arity(binary_row.encode([value], [field.type]), 1)
     held = binary_row.decode_columns(pa.array([row], pa.binary()), [field.type])[0]
     series = pl.Series(field.name, held).cast(polars_type(field.type))
     made = series.to_frame().select(casts.cast(col(field.name), field.type, want, casts.CastTarget(column=field.name))).to_series()
-    return internal(made, want)
+    return to_internal(made, want)
 
 
-def internal(column: pl.Series, t: DataType) -> Any:
+def to_internal(column: pl.Series, t: DataType) -> Any:
     """The first value of a column as internal value (FORMAT 0.2)."""
     value = column.to_physical()[0] if t.root in (*TIMESTAMPS, "DATE", "TIME") else column[0]
     if value is None or t.root not in (*TIMESTAMPS, "TIME"):
@@ -270,9 +270,9 @@ def partition_sums(handle: TableContext) -> pl.DataFrame:
 def _partitions(handle: TableContext, at: At, *, legacy: bool) -> pl.DataFrame:
     position = time_travel.locate(handle, at)
     handle = time_travel.schema_of(handle, position)
-    entries = planner.made_since(_real(handle, _listed(handle, position)), position)
+    entries = planner.filter_created_since(_without_postponed(handle, _read_all_entries(handle, position)), position)
     if (fallback := table_scan.fallback_position(handle, position, at)) is not None:  # then, and only then, the reference leaves out what a read leaves out
-        stood_in = planner.made_since(_real(handle, _listed(*fallback)), fallback[1])
+        stood_in = planner.filter_created_since(_without_postponed(handle, _read_all_entries(*fallback)), fallback[1])
         entries, other = (_above_hidden(handle, listed) for listed in (entries, stood_in))
         entries, other = (other, entries) if handle.fallback_first else (entries, other)
         known = pc.is_in(other.column("partition"), entries.column("partition"))
@@ -285,17 +285,17 @@ def _partitions(handle: TableContext, at: At, *, legacy: bool) -> pl.DataFrame:
         texts = partitions_of.text(paths.partition_values(handle, data), types, default_name=default, legacy=legacy)
         return "/".join(f"{name}={text}" for name, text in zip(handle.schema.partition_keys, texts, strict=True))
 
-    return _summed(entries, ["partition"], directory)
+    return _sum_entries(entries, ["partition"], directory)
 
 
 def buckets(handle: TableContext, at: At = None) -> pl.DataFrame:
     """Live data files summed by bucket, the postponed one too."""
     position = time_travel.locate(handle, at)
     handle = time_travel.schema_of(handle, position)
-    return _summed(_listed(handle, position), ["partition", "bucket"], lambda data: _partition(handle, data))
+    return _sum_entries(_read_all_entries(handle, position), ["partition", "bucket"], lambda data: _partition(handle, data))
 
 
-def _listed(handle: TableContext, position: time_travel.Position) -> ManifestEntries:
+def _read_all_entries(handle: TableContext, position: time_travel.Position) -> ManifestEntries:
     """The entries of all manifests of a snapshot, of added and of deleted files."""
     if position.snapshot is None:
         return manifest_files.no_entries()
@@ -307,12 +307,12 @@ def _above_hidden(handle: TableContext, entries: ManifestEntries) -> ManifestEnt
     return entries.filter(entries.numbers("level") > 0) if hides else entries
 
 
-def _real(handle: TableContext, entries: ManifestEntries) -> ManifestEntries:
+def _without_postponed(handle: TableContext, entries: ManifestEntries) -> ManifestEntries:
     """Without the postponed files, while the table postpones: with buckets of its own again it shows what is left of them."""
     return entries.filter(entries.numbers("bucket") != POSTPONE_BUCKET) if handle.options.bucket == POSTPONE_BUCKET else entries
 
 
-def _summed(entries: ManifestEntries, by: list[str], text: Callable[[bytes], str]) -> pl.DataFrame:
+def _sum_entries(entries: ManifestEntries, by: list[str], text: Callable[[bytes], str]) -> pl.DataFrame:
     """Sums of live files by partition (and bucket), partitions whose texts are equal apart; the last update is that of any file listed, gone or not."""
     names = ("kind", "partition", "bucket", "row_count", "file_size", "creation_time")
     texts = {data: text(data) for data in entries.column("partition").unique().to_pylist()}

@@ -53,7 +53,7 @@ class Caring(TableCore):
         handle = self.handle()
         rest = None if idle is None else duration_ms(idle, "idle")
         done = compact.compact(handle, full=full, where=where, order_by=order_by, strategy=strategy, idle_ms=rest)
-        return after_commit.after(handle.with_options({"write-only": "false"}), done)
+        return after_commit.maintain_after_commit(handle.with_options({"write-only": "false"}), done)
 
     def compact_manifests(self) -> Commit:
         """Merges small manifests and those with deletions, in one COMPACT snapshot without changes; none is made where there is nothing to merge.
@@ -61,7 +61,7 @@ class Caring(TableCore):
         Rows stay what they are; planning opens fewer files. Raises `RetriesExhausted` where other commits are always faster, `CommitStateUnknown`.
         """
         handle = self.handle()
-        return after_commit.after(handle, manifests.compact(handle))
+        return after_commit.maintain_after_commit(handle, manifests.compact(handle))
 
     def rescale(self, buckets: int, *, where: pl.Expr | str | None = None) -> Commit:
         """Another number of buckets: sets the option, and writes the rows of the partitions that `where` chooses anew, in one commit.
@@ -87,7 +87,7 @@ class Caring(TableCore):
                 if before != buckets and not rewrite.is_used(handle, buckets):
                     schemas.alter(handle, [SetOption(key="bucket", value=str(before))])
             raise
-        return after_commit.after(handle, done)
+        return after_commit.maintain_after_commit(handle, done)
 
     def analyze(self, *, columns: Sequence[str] | None = None) -> Commit:
         """Counts the rows of the newest snapshot and looks at `columns`, all that can have statistics when None, in a snapshot ANALYZE of its own.
@@ -112,7 +112,7 @@ class Caring(TableCore):
         With `dry_run` nothing is made: one row a file that would change, `path`, `row_count`, and the indexes `made` and `dropped`, as `bitmap(city)`.
         """
         if dry_run:
-            return file_indexes.due(self.handle(), where, anew=anew)
+            return file_indexes.preview_rewrite(self.handle(), where, anew=anew)
         return file_indexes.rewrite(self.handle(), where, anew=anew)
 
     def remove_orphans(

@@ -33,7 +33,7 @@ class Changing(TableCore):
         delete, `Conflict` where another commit changed the same files meanwhile.
         """
         handle = self.handle()
-        return _done(handle, deleting.delete(handle, where))
+        return _run_after_commit(handle, deleting.delete(handle, where))
 
     def update(self, set: Mapping[str, Any], /, *, where: pl.Expr | str) -> Commit:  # noqa: A002 - as in SQL
         """Gives columns new values in the rows of which `where` is true: `t.update({"v": pl.col("v") + 1, "s": "upper(s)"}, where="k = 7")`.
@@ -44,7 +44,7 @@ class Changing(TableCore):
         `sequence.field` that falls; `SchemaMismatch` for a column of the primary key or a value of another type, `ValueOutOfRange`, and what `delete` raises.
         """
         handle = self.handle()
-        return _done(handle, updating.update(handle, set, where))
+        return _run_after_commit(handle, updating.update(handle, set, where))
 
     def merge(self, source: object, *clauses: Clause, on: Sequence[str] | pl.Expr | str) -> Commit:
         """Brings the rows of a source in: `t.merge(new, lk.when_matched(update="all"), lk.when_not_matched(), on=["k"])`.
@@ -55,8 +55,8 @@ class Changing(TableCore):
         `when_matched` clause, `ColumnNotFound`, `SchemaMismatch`, `ValueOutOfRange`, `InvalidOption`, and what `delete` raises.
         """
         handle = self.handle()
-        return _done(handle, merging.merge(handle, source, clauses, on))
+        return _run_after_commit(handle, merging.merge(handle, source, clauses, on))
 
 
-def _done(handle: TableContext, changed: RowChangeResult) -> Commit:
-    return after_commit.after(handle, changed.commit, changed.messages)
+def _run_after_commit(handle: TableContext, changed: RowChangeResult) -> Commit:
+    return after_commit.maintain_after_commit(handle, changed.commit, changed.messages)

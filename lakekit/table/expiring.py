@@ -42,7 +42,7 @@ class Expiring(TableCore):
         """
         handle = self.handle()
         since = before_ms(older_than, "older_than", handle.world.now_ms())
-        how = expire.given(expire.of_snapshots(handle), retain_max=retain_max, retain_min=retain_min, older_than_ms=since, max_deletes=max_deletes)
+        how = expire.override_limits(expire.snapshot_limits(handle), retain_max=retain_max, retain_min=retain_min, older_than_ms=since, max_deletes=max_deletes)
         return expire.expire_snapshots(handle, how, dry_run=dry_run)
 
     def expire_changelogs(
@@ -62,7 +62,9 @@ class Expiring(TableCore):
         """
         handle = self.handle()
         since = before_ms(older_than, "older_than", handle.world.now_ms())
-        how = expire.given(expire.of_changelogs(handle), retain_max=retain_max, retain_min=retain_min, older_than_ms=since, max_deletes=max_deletes)
+        how = expire.override_limits(
+            expire.changelog_limits(handle), retain_max=retain_max, retain_min=retain_min, older_than_ms=since, max_deletes=max_deletes
+        )
         return expire.expire_changelogs(handle, how, delete_all=delete_all, dry_run=dry_run)
 
     def expire_tags(self, *, older_than: str | datetime | timedelta | None = None, dry_run: bool = False) -> Expired:

@@ -15,7 +15,7 @@ from lakekit.ddl import schema_writer as schemas
 from lakekit.ddl.columns_given import fields_of
 from lakekit.ddl.defaults import check_default
 from lakekit.ddl.options_given import texts_of
-from lakekit.ddl.table_definition import drafted
+from lakekit.ddl.table_definition import define_table
 from lakekit.errors import InvalidOption, Unsupported
 from lakekit.format_table import kinds, listing, object_table, scan as scans, writer as writes
 from lakekit.metadata import schemas as schema_files
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
     from lakekit.metadata.table_context import TableContext, TableLocation
 
 
-def of_kind(table: Table, others: Mapping[str, Callable[..., Table]] = EMPTY) -> Table:
+def to_table_of_kind(table: Table, others: Mapping[str, Callable[..., Table]] = EMPTY) -> Table:
     """The table as what it is: a `FormatTable`, an `ObjectTable`, what `others` make of their kinds, or itself. Raises what opening raises."""
     kinds_of: Mapping[str, Callable[..., Table]] = {kinds.FORMAT_TABLE: FormatTable, OBJECTS: ObjectTable, **others}
     make = kinds_of.get(str(table.handle().options.type))
-    return table if make is None or type(table) is not Table else remade(table, make)
+    return table if make is None or type(table) is not Table else rebuild_table(table, make)
 
 
-def remade(table: Table, make: Callable[..., Table]) -> Table:
+def rebuild_table(table: Table, make: Callable[..., Table]) -> Table:
     """The same table as one of another class, with what was last seen of it."""
     made = make(**{one.name: getattr(table, one.name) for one in members(table) if one.init})
     made._seen.handle = table._seen.handle  # noqa: SLF001 - the same table
@@ -80,7 +80,7 @@ class FormatTable(Table):
         """
         handle = self.facts()
         scans.check_no_position(handle, True if raw else at)
-        return lazy.lazy(scans.source(handle.with_options(options) if options else handle))
+        return lazy.scan_lazily(scans.source(handle.with_options(options) if options else handle))
 
     def append(self, frame: object, *, cast: bool = False, merge_schema: bool = False) -> Commit:
         """Adds rows as new files, which appear when all are whole. Raises what `Table.append` raises; then nothing was added."""
@@ -154,7 +154,7 @@ class FormatTable(Table):
         """The data files: `partition`, `path`, `size_bytes`, `modified_ms`."""
         handle = self.facts()
         scans.check_no_position(handle, at)
-        level = listing.found(handle)
+        level = listing.list_partitions(handle)
         there = zip(self._texts(handle, level), listing.files(handle, [one.directory for one in level]), strict=True)
         rows = [(text, file.path, file.size_bytes, file.modified_ms) for text, files in there for file in files]
         return pl.DataFrame(rows, schema={"partition": pl.String, "path": pl.String, "size_bytes": pl.Int64, "modified_ms": pl.Int64}, orient="row")
@@ -163,7 +163,7 @@ class FormatTable(Table):
         """The partitions: `partition` (`dt=…/hr=…`), `file_count`, `size_bytes`. A table without partition columns has one, which is empty text."""
         handle = self.facts()
         scans.check_no_position(handle, at)
-        level = listing.found(handle)
+        level = listing.list_partitions(handle)
         there = zip(self._texts(handle, level), listing.files(handle, [one.directory for one in level]), strict=True)
         rows = [(text, len(files), sum(file.size_bytes for file in files)) for text, files in there]
         return pl.DataFrame(rows, schema={"partition": pl.String, "file_count": pl.Int64, "size_bytes": pl.Int64}, orient="row")
@@ -181,11 +181,11 @@ class ObjectTable(Table):
 
     def refresh(self) -> Commit:
         """Lists the location, in a new snapshot; earlier listings are read with `scan(at=…)`. Raises `StorageFailed`, and what a commit raises."""
-        return refreshed(self, object_table.listed(self.handle()))
+        return commit_listing(self, object_table.list_objects(self.handle()))
 
     def open(self, path: str) -> BinaryIO:
         """The bytes of one object, named by its `path` or by where it lies below the location. Raises `NotFound`, `InvalidOption`, `StorageFailed`."""
-        return object_table.opened(self.handle(), path)
+        return object_table.open_object(self.handle(), path)
 
     def _refused(self, *_: Any, **__: Any) -> NoReturn:
         """Refused: rows are listed, not written."""
@@ -194,7 +194,7 @@ class ObjectTable(Table):
     append = upsert = overwrite = writer = delete = update = merge = truncate = _refused
 
 
-def refreshed(table: ObjectTable, frames: Iterable[pl.DataFrame]) -> Commit:
+def commit_listing(table: ObjectTable, frames: Iterable[pl.DataFrame]) -> Commit:
     """Makes a listing the newest snapshot of an object table."""
     with Table.writer(table, overwrite=True) as writer:
         for frame in frames:
@@ -217,33 +217,33 @@ def define_format_table(
 ) -> TableSchema:
     """Writes the definition of a format table, under a hidden name. Raises `TableAlreadyExists`, `InvalidOption`, `SchemaMismatch`, `Unsupported`."""
     if schema_files.ids(ground):
-        raise schemas.exists(ground)
+        raise schemas.table_already_exists(ground)
     given = {**(options or {}), "type": kinds.FORMAT_TABLE, "file.format": format_name.strip().lower()}
     if location is not None:
-        given["path"] = listing.told(ground, location)
+        given["path"] = listing.portable_location(ground, location)
     if "primary-key" in given:
         raise InvalidOption("Cannot define primary-key for format table.", key="primary-key", value=str(given["primary-key"]))
     numbered, highest = assign_ids(fields_of(schema))
     keys = (partition_keys,) if isinstance(partition_keys, str) else tuple(partition_keys or ())
     ours = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in given.items() if key in TEXT_KEYS}
-    draft = drafted(numbered, keys, (), {**texts_of({key: value for key, value in given.items() if key not in ours}), **ours})
+    draft = define_table(numbered, keys, (), {**texts_of({key: value for key, value in given.items() if key not in ours}), **ours})
     for part in draft.fields:
         check_default(part.type, part.default, part.name)
     made = _schema(ground, draft.fields, highest, draft.partition_keys, draft.options, comment)
     TableOptions.parse(made.options)
     kinds.check(given["file.format"], made)
     lines_of(made.options, given["file.format"])
-    schemas.put_first(_hidden(ground), made)
+    schemas.put_first(_with_hidden_schema(ground), made)
     return made
 
 
 def define_object_table(ground: TableLocation, *, location: str, comment: str | None = None) -> TableSchema:
     """Writes the definition of an object table, under a hidden name. Raises `TableAlreadyExists`, `InvalidOption`."""
     if schema_files.ids(ground):
-        raise schemas.exists(ground)
+        raise schemas.table_already_exists(ground)
     numbered, highest = assign_ids(object_table.FIELDS)
-    made = _schema(ground, numbered, highest, (), {"type": OBJECTS, OBJECT_LOCATION: listing.told(ground, location)}, comment)
-    schemas.put_first(_hidden(ground), made)
+    made = _schema(ground, numbered, highest, (), {"type": OBJECTS, OBJECT_LOCATION: listing.portable_location(ground, location)}, comment)
+    schemas.put_first(_with_hidden_schema(ground), made)
     return made
 
 
@@ -261,5 +261,5 @@ def _schema(ground: TableLocation, columns: Any, highest: int, partition_keys: S
     )
 
 
-def _hidden(ground: TableLocation) -> TableLocation:
+def _with_hidden_schema(ground: TableLocation) -> TableLocation:
     return replace(ground, layout=replace(ground.layout, hidden=True))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakekit import plugins
-from lakekit.data_file.entry_damage import manifest_named
+from lakekit.data_file.entry_damage import add_manifest_path
 from lakekit.draw import cards, html
 from lakekit.errors import NotFound
 from lakekit.inspection.summary import health, totals
@@ -15,7 +15,7 @@ from lakekit.read import time_travel
 from lakekit.read.table_core import TableCore
 from lakekit.system_tables import frames, metadata, registry
 from lakekit.table.schema import Schema, columns_html
-from lakekit.table.schema_difference import SchemaDifference, difference
+from lakekit.table.schema_difference import SchemaDifference, diff_schemas
 from lakekit.types import quote
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Looking(TableCore):
         if missing := [number for number in wanted if number not in there]:
             msg = f"{self.name} has no schema {missing[0]}: its schemas are {', '.join(map(str, there[:12]))}{' …' if len(there) > 12 else ''}"
             raise NotFound(msg, name=str(missing[0]))
-        return difference(self.name, schema_files.read(handle, wanted[0]), schema_files.read(handle, wanted[1]))
+        return diff_schemas(self.name, schema_files.read(handle, wanted[0]), schema_files.read(handle, wanted[1]))
 
     def tags(self) -> pl.DataFrame:
         """Every tag, one row each."""
@@ -125,7 +125,7 @@ class Looking(TableCore):
 
     def _listing(self, table: Callable[[TableContext, Snapshot | None], pl.DataFrame], at: int | str | datetime | None) -> pl.DataFrame:
         handle, snapshot = self._at(at)
-        with manifest_named(handle, lambda: snapshot):
+        with add_manifest_path(handle, lambda: snapshot):
             return table(handle, snapshot)
 
     def browse(self) -> Browser:

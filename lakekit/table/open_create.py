@@ -9,7 +9,7 @@ from lakekit.metadata.table_context import name_of
 from lakekit.options.frozendict import FrozenDict
 from lakekit.options.secrets import SecretOptions
 from lakekit.options.table_options import normalize_keys
-from lakekit.table.format_tables import of_kind
+from lakekit.table.format_tables import to_table_of_kind
 from lakekit.table.table import Table
 
 if TYPE_CHECKING:
@@ -35,4 +35,6 @@ def open(  # noqa: A001 - lk.open reads as meant, and is not exported by `*`
     """
     _, root = storages.open(path, storage_options)
     kept = None if storage_options is None else SecretOptions(storage_options)
-    return of_kind(Table(location=root, name=name_of(root), branch_name=branch, dynamic=FrozenDict(normalize_keys(options or {})), storage_options=kept))
+    return to_table_of_kind(
+        Table(location=root, name=name_of(root), branch_name=branch, dynamic=FrozenDict(normalize_keys(options or {})), storage_options=kept)
+    )

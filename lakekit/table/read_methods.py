@@ -44,10 +44,10 @@ class Reading(TableCore):
         """
         handle = self._asked(at, options)
         if at is not None or raw:
-            return lazy.lazy(table_scan.scan(handle, at, raw=raw))
+            return lazy.scan_lazily(table_scan.scan(handle, at, raw=raw))
         if time_travel.means_changes(handle):
-            return lazy.lazy(incremental.between(handle, kind_column=None))
-        return self._of_newest(handle) if time_travel.means_newest(handle) else lazy.lazy(table_scan.scan(handle))
+            return lazy.scan_lazily(incremental.changes_from_options(handle, kind_column=None))
+        return self._of_newest(handle) if time_travel.means_newest(handle) else lazy.scan_lazily(table_scan.scan(handle))
 
     def changes(
         self,
@@ -66,7 +66,7 @@ class Reading(TableCore):
         `sequence.field` or were deleted, it is exact between states that are compacted in full.
         Raises `SnapshotNotFound`, `InvalidOption`.
         """
-        return lazy.lazy(incremental.changes(self._with(options), since, until, mode=mode, kind_column=kind_column))
+        return lazy.scan_lazily(incremental.changes(self._with(options), since, until, mode=mode, kind_column=kind_column))
 
     def follow(
         self,
@@ -147,7 +147,7 @@ class Reading(TableCore):
         """The frame of the newest snapshot, the same one for some scans: what a frame is asked for the first time takes Polars as long as a small file."""
         shared = self._seen.shared
         if shared is None or shared.scans_left < 1 or shared.handle != handle:
-            shared = self._seen.shared = SharedScan(handle, lazy.lazy(table_scan.scan(handle), shared=True))
+            shared = self._seen.shared = SharedScan(handle, lazy.scan_lazily(table_scan.scan(handle), shared=True))
         shared.scans_left -= 1
         return shared.frame
 

@@ -41,7 +41,7 @@ class Schema:
         return pa.schema([to_arrow_field(field) for field in self.fields])
 
     def __repr__(self) -> str:
-        said = [(humanize.printable(field.name), humanize.printable(str(field.type))) for field in self.fields]
+        said = [(humanize.escape_controls(field.name), humanize.escape_controls(str(field.type))) for field in self.fields]
         width = max((humanize.columns_wide(name) for name, _ in said), default=0)
         return "\n".join([f"Schema {self.id}", *(f"  {humanize.pad(name, width)}  {of_type}" for name, of_type in said)])
 

@@ -60,7 +60,7 @@ class SchemaDifference:
 
     @property
     def _rows(self) -> list[tuple[str, str, str | None, str | None]]:
-        return [(found.change, found.what, _shown(found, found.before), _shown(found, found.after)) for found in self.changes]
+        return [(found.change, found.what, _redact_secret(found, found.before), _redact_secret(found, found.after)) for found in self.changes]
 
     def __repr__(self) -> str:
         return f"{self._title}\n{cards.table(_HEAD, self._rows)}" if self.changes else self._title
@@ -69,42 +69,42 @@ class SchemaDifference:
         return html.table(_HEAD, self._rows, title=self._title)
 
 
-def _shown(found: SchemaChange, value: str | None) -> str | None:
+def _redact_secret(found: SchemaChange, value: str | None) -> str | None:
     """A value as pictures show it, which go along with notebooks: of a password or a key of a store they tell that it is there."""
     return HIDDEN if value is not None and found.change == "option" and is_secret(found.what) else value
 
 
-def difference(table: str, older: TableSchema, newer: TableSchema) -> SchemaDifference:
+def diff_schemas(table: str, older: TableSchema, newer: TableSchema) -> SchemaDifference:
     """What is different in the newer of two schemas of a table. Either may be the older one by number."""
-    changes = [*_fields("", older.fields, newer.fields)]
+    changes = [*_diff_fields("", older.fields, newer.fields)]
     changes += [
         SchemaChange(change="keys", what=what, before=", ".join(before) or None, after=", ".join(after) or None)
         for what, before, after in (
             ("primary key", older.primary_keys, newer.primary_keys),
             ("partitioned by", older.partition_keys, newer.partition_keys),
         )
-        if _now(before, older, newer) != after
+        if _current_key_names(before, older, newer) != after
     ]
     if older.comment != newer.comment:
         changes.append(SchemaChange(change="comment", what="table", before=older.comment, after=newer.comment))
-    return SchemaDifference(table=table, older_id=older.id, newer_id=newer.id, changes=(*changes, *_options(older.options, newer.options)))
+    return SchemaDifference(table=table, older_id=older.id, newer_id=newer.id, changes=(*changes, *_diff_options(older.options, newer.options)))
 
 
-def _now(keys: Sequence[str], older: TableSchema, newer: TableSchema) -> tuple[str, ...]:
+def _current_key_names(keys: Sequence[str], older: TableSchema, newer: TableSchema) -> tuple[str, ...]:
     """Key columns by the names that they have in the newer schema: renaming one is no change of the key."""
     names = {field.id: field.name for field in newer.fields}
     ids = {field.name: field.id for field in older.fields}
     return tuple(names.get(ids.get(key, -1), key) for key in keys)
 
 
-def _options(older: Mapping[str, str], newer: Mapping[str, str]) -> Iterator[SchemaChange]:
+def _diff_options(older: Mapping[str, str], newer: Mapping[str, str]) -> Iterator[SchemaChange]:
     for key in sorted({*older, *newer}):
         before, after = older.get(key), newer.get(key)
         if before != after:
             yield SchemaChange(change="option", what=key, before=before, after=after)
 
 
-def _fields(path: str, older: Sequence[Field], newer: Sequence[Field]) -> Iterator[SchemaChange]:
+def _diff_fields(path: str, older: Sequence[Field], newer: Sequence[Field]) -> Iterator[SchemaChange]:
     """The changes of columns, or of a row's fields below `path`: in the newer order, dropped ones last."""
     known = {field.id: field for field in older}
     kept = [field.id for field in newer if field.id in known]
@@ -116,18 +116,18 @@ def _fields(path: str, older: Sequence[Field], newer: Sequence[Field]) -> Iterat
             continue
         if before.name != field.name:
             yield SchemaChange(change="renamed", what=here, before=path + before.name, after=here)
-        yield from _types(here, before.type, field.type)
+        yield from _diff_types(here, before.type, field.type)
         if before.default != field.default:
             yield SchemaChange(change="default", what=here, before=before.default, after=field.default)
         if before.comment != field.comment:
             yield SchemaChange(change="comment", what=here, before=before.comment, after=field.comment)
-    if moved := _moved(order, kept):
+    if moved := _moved_field_ids(order, kept):
         yield from (SchemaChange(change="moved", what=path + field.name, before=None, after=None) for field in newer if field.id in moved)
     ids = {field.id for field in newer}
     yield from (SchemaChange(change="dropped", what=path + field.name, before=str(field.type), after=None) for field in older if field.id not in ids)
 
 
-def _moved(older: Sequence[int], newer: Sequence[int]) -> set[int]:
+def _moved_field_ids(older: Sequence[int], newer: Sequence[int]) -> set[int]:
     """Which of the same ids stand elsewhere among the others: the fewest that explain the new order, all but a longest run in the old one."""
     place = {field_id: at for at, field_id in enumerate(older)}
     ends: list[int] = []  # ends[n]: the smallest place in the old order at which a run of n + 1 ids ends
@@ -144,24 +144,24 @@ def _moved(older: Sequence[int], newer: Sequence[int]) -> set[int]:
     return {*newer} - stay
 
 
-def _types(path: str, before: DataType, after: DataType) -> Iterator[SchemaChange]:
+def _diff_types(path: str, before: DataType, after: DataType) -> Iterator[SchemaChange]:
     """The changes of a type: whether it takes nulls, its width, and the fields of rows inside it."""
     if before.nullable != after.nullable:
         yield SchemaChange(change="nullable" if after.nullable else "not null", what=path, before=str(before), after=str(after))
     if before.root != after.root:
-        yield SchemaChange(change="widened" if _holds(after, before) else "type", what=path, before=str(before), after=str(after))
+        yield SchemaChange(change="widened" if _is_lossless(after, before) else "type", what=path, before=str(before), after=str(after))
     elif before.root == "ROW":
-        yield from _fields(f"{path}.", before.fields, after.fields)
+        yield from _diff_fields(f"{path}.", before.fields, after.fields)
     elif before.is_nested:
         for name in ("element", "key", "value"):
             was, now = getattr(before, name), getattr(after, name)
             if was is not None and now is not None:
-                yield from _types(f"{path}.{name}", was, now)
+                yield from _diff_types(f"{path}.{name}", was, now)
     elif before.as_nullable() != after.as_nullable():
-        yield SchemaChange(change="widened" if _holds(after, before) else "type", what=path, before=str(before), after=str(after))
+        yield SchemaChange(change="widened" if _is_lossless(after, before) else "type", what=path, before=str(before), after=str(after))
 
 
-def _holds(wide: DataType, narrow: DataType) -> bool:
+def _is_lossless(wide: DataType, narrow: DataType) -> bool:
     """Whether every value of one plain type is a value of the other, without loss."""
     if narrow.root in INTEGERS and wide.root in INTEGERS:
         return INTEGERS.index(wide.root) >= INTEGERS.index(narrow.root)
@@ -175,11 +175,11 @@ def _holds(wide: DataType, narrow: DataType) -> bool:
         return True
     for family in (STRINGS, BINARIES):
         if narrow.root in family and wide.root in family:
-            return _room(wide) >= _room(narrow)
+            return _max_length(wide) >= _max_length(narrow)
     alike = narrow.root == wide.root and (narrow.root in TIMESTAMPS or narrow.root == "TIME")
     return alike and (wide.precision or 0) >= (narrow.precision or 0)
 
 
-def _room(t: DataType) -> float:
+def _max_length(t: DataType) -> float:
     """How long a string or how many bytes fit; no end where the type names none."""
     return float("inf") if t.length is None else t.length

@@ -32,7 +32,7 @@ from lakekit.model.commit_message import CommitMessage
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.storage.together import defer_sync, sync_all
 from lakekit.write import row_conversion
-from lakekit.write.table_writers import BucketWriters, Place
+from lakekit.write.table_writers import BucketId, BucketWriters
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -72,11 +72,11 @@ class Writer:
     @staticmethod
     def of(handle: TableContext, *, commit_user: str | None, overwrite: bool | Mapping[str, Any] | None, compact: bool | None, state: bytes | None) -> Writer:
         """See `Table.writer`."""
-        user, last, carried, sequences = (commit_user, None, [], {}) if state is None else _restored(state, commit_user)
-        replaces = replaced(handle, overwrite)
+        user, last, carried, sequences = (commit_user, None, [], {}) if state is None else _decode_state(state, commit_user)
+        replaces = resolve_overwrite(handle, overwrite)
         if compact is not None:
             handle = handle.with_options({"write-only": str(not compact).lower()})
-        name = facts.text("commit_user", user) if user else handle.new_commit_user()
+        name = facts.check_text("commit_user", user) if user else handle.new_commit_user()
         gathered = replace(handle, storage=defer_sync(handle.storage))
         writers = BucketWriters(gathered, commit_user=name, replaces=replaces is not None, batch=user is None, sequences=sequences)
         return Writer(
@@ -122,7 +122,7 @@ class Writer:
         if self.is_counted and identifier is None:
             msg = f"this writer has the commit user {self.commit_user!r}, whose commits are counted: w.commit(identifier=…)"
             raise InvalidOption(msg, key="identifier")
-        number = BATCH_IDENTIFIER if identifier is None else facts.whole("identifier", identifier)
+        number = BATCH_IDENTIFIER if identifier is None else facts.check_integer("identifier", identifier)
         if identifier is not None and self._last is not None and number < self._last:
             msg = f"identifier {number} comes after {self._last}: the identifiers of one commit user must not fall"
             raise InvalidOption(msg, key="identifier", value=str(number))
@@ -137,7 +137,7 @@ class Writer:
             self._writers.reopen()
         if not self.is_counted:
             self.commit_user = self.handle.new_commit_user()
-        return after_commit.after(self.handle, done, messages)
+        return after_commit.maintain_after_commit(self.handle, done, messages)
 
     def abort(self) -> None:
         """Drops what was not prepared or not committed here, files included, and closes the writer."""
@@ -194,7 +194,7 @@ class Writer:
             raise UncommittedRows(msg)
 
 
-def replaced(handle: TableContext, overwrite: bool | Mapping[str, Any] | None) -> Overwrite | None:
+def resolve_overwrite(handle: TableContext, overwrite: bool | Mapping[str, Any] | None) -> Overwrite | None:
     """What an overwrite replaces: True, and a partition of which nothing is said, what `t.overwrite` without a partition does; None where nothing is to be."""
     if overwrite is None or overwrite is False:
         return None
@@ -212,7 +212,7 @@ def partition_spec(given: Any) -> Mapping[str, Any]:
     return given
 
 
-def _restored(state: bytes, commit_user: str | None) -> tuple[str, int | None, list[CommitMessage], dict[Place, int]]:
+def _decode_state(state: bytes, commit_user: str | None) -> tuple[str, int | None, list[CommitMessage], dict[BucketId, int]]:
     cursor = Cursor(state, end=len(state) - _CRC_BYTES)
     if cursor.raw(len(_MAGIC), "magic") != _MAGIC:
         raise cursor.wrong("these bytes are no state of a writer", "magic", at=0)
@@ -227,7 +227,7 @@ def _restored(state: bytes, commit_user: str | None) -> tuple[str, int | None, l
     last = cursor.i64be("last identifier") if cursor.flag("has identifier") else None
     sizes = range(cursor.count("messages", each=4))
     messages = [CommitMessage.from_bytes(cursor.raw(cursor.i32be("message length"), "message")) for _ in sizes]
-    numbers: dict[Place, int] = {}
+    numbers: dict[BucketId, int] = {}
     for _ in range(cursor.count("buckets", each=16) if version != _WITHOUT_NUMBERS else 0):
         partition = cursor.raw(cursor.i32be("partition length"), "partition")
         numbers[partition, cursor.i32be("bucket")] = cursor.i64be("sequence number")

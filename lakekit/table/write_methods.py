@@ -70,7 +70,7 @@ class Writing(TableCore):
     def truncate(self) -> Commit:
         """Removes all rows, in one commit. Snapshots before it still have them."""
         handle = self.handle()
-        return after_commit.after(handle, row_change.replace(handle, Overwrite.whole()))
+        return after_commit.maintain_after_commit(handle, row_change.replace(handle, Overwrite.whole()))
 
     def drop_partitions(self, partitions: Sequence[Mapping[str, Any]]) -> Commit:
         """Removes every partition that matches one of `[{"dt": "2024-03-31"}, …]`; a spec may name some of the partition columns. Raises `ColumnNotFound`."""
@@ -82,7 +82,7 @@ class Writing(TableCore):
             msg = "an empty partition spec matches everything: t.truncate() removes all rows"
             raise InvalidOption(msg, key="partitions")
         handle = self.handle()
-        return after_commit.after(handle, row_change.replace(handle, Overwrite.partitions(specs)))
+        return after_commit.maintain_after_commit(handle, row_change.replace(handle, Overwrite.partitions(specs)))
 
     def writer(
         self,
@@ -125,7 +125,7 @@ class Writing(TableCore):
             check_files=not handle.storage.is_remote,
             check_new=True,
         )
-        return after_commit.after(handle, done, taken)
+        return after_commit.maintain_after_commit(handle, done, taken)
 
     def abort(self, messages: Sequence[CommitMessage]) -> None:
         """Deletes the files of messages that were never handed to a commit. Raises `Conflict` for messages whose commit may have happened."""
@@ -165,7 +165,7 @@ def _grow(table: TableCore, taken: InputFrames, schema: Mapping[str, pl.DataType
         asked = [(AddColumn if isinstance(one, widening.AddedColumn) else UpdateType)(path=one.path, type=one.type) for one in changes]
         try:
             if asked:
-                grown = handle.with_schema(schemas.planned(handle.ground, asked))
+                grown = handle.with_schema(schemas.plan_next_schema(handle.ground, asked))
                 shape.check_columns(grown.schema, grown.options)
                 if taken.is_whole:
                     row_conversion.batches(taken, grown, cast=cast, row_kind=row_kind)

@@ -46,7 +46,7 @@ UNSUPPORTED = 3
 TIMEOUT_S = 60
 KIND = "_row_kind"
 KINDS = frozenset(("+I", "-U", "+U", "-D"))
-_SHOWN = 200
+_MAX_LINE_LENGTH = 200
 
 Rows = list[tuple[str, tuple[Any, ...]]]
 
@@ -65,7 +65,7 @@ class NotThere(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderAdapter:
-    """What reads tables. `answer(path, options)` gives what `told` takes apart; `takes_options`: whether it can be asked with options."""
+    """What reads tables. `answer(path, options)` gives what `encode_answer` takes apart; `takes_options`: whether it can be asked with options."""
 
     name: str
     answer: Callable[[str, dict[str, str]], Any]
@@ -86,13 +86,13 @@ class WriterAdapter:
 def reader_of(said: str | Callable[[str, dict[str, str]], Any]) -> ReaderAdapter:
     """A reader from `package.module:function` or the function. Raises `InvalidOption` where there is none."""
     function = _function(said, "--reader")
-    return ReaderAdapter(name=_name(said), answer=lambda path, options: _asked(function, path, options))
+    return ReaderAdapter(name=_name(said), answer=lambda path, options: _call_adapter(function, path, options))
 
 
 def writer_of(said: str | Callable[[str, dict[str, Any]], None]) -> WriterAdapter:
     """A writer from `package.module:function` or the function. Raises `InvalidOption` where there is none."""
     function = _function(said, "--writer")
-    return WriterAdapter(name=_name(said), play=lambda path, script: _asked(function, path, script))
+    return WriterAdapter(name=_name(said), play=lambda path, script: _call_adapter(function, path, script))
 
 
 def _name(said: Any) -> str:
@@ -118,7 +118,7 @@ def _function(said: Any, flag: str) -> Callable[..., Any]:
     return _function(found, flag)
 
 
-def _asked(function: Callable[..., Any], path: str, given: dict[str, Any]) -> Any:
+def _call_adapter(function: Callable[..., Any], path: str, given: dict[str, Any]) -> Any:
     try:
         found = function(path, given)
         if isinstance(found, pl.LazyFrame):
@@ -137,12 +137,12 @@ def _asked(function: Callable[..., Any], path: str, given: dict[str, Any]) -> An
 
 def reader_command(template: str, *, timeout_s: float = TIMEOUT_S) -> ReaderAdapter:
     """A reader from the command of a program. Raises `InvalidOption` where the program or `{path}` is missing."""
-    words = _words(template, "--reader-command", ("path",))
+    words = _split_command(template, "--reader-command", ("path",))
 
     def answer(path: str, options: dict[str, str]) -> list[dict[str, Any]]:
         with tempfile.TemporaryDirectory(prefix="lakekit-rows-") as folder:
             output = Path(folder, "rows.jsonl")
-            printed = _ran(_filled(words, {"path": path, "options": json.dumps(options), "output": str(output)}), timeout_s)
+            printed = _run_command(_fill_placeholders(words, {"path": path, "options": json.dumps(options), "output": str(output)}), timeout_s)
             if "{output}" not in template:
                 return _lines(printed)
             if not output.is_file():
@@ -154,18 +154,18 @@ def reader_command(template: str, *, timeout_s: float = TIMEOUT_S) -> ReaderAdap
 
 def writer_command(template: str, *, timeout_s: float = TIMEOUT_S) -> WriterAdapter:
     """A writer from the command of a program. Raises `InvalidOption` where the program, `{path}` or `{script}` is missing."""
-    words = _words(template, "--writer-command", ("path", "script"))
+    words = _split_command(template, "--writer-command", ("path", "script"))
 
     def play(path: str, script: dict[str, Any]) -> None:
         with tempfile.TemporaryDirectory(prefix="lakekit-script-") as folder:
             file = Path(folder, "script.json")
             file.write_text(json.dumps(script, ensure_ascii=False), encoding="utf-8")
-            _ran(_filled(words, {"path": path, "script": str(file)}), timeout_s)
+            _run_command(_fill_placeholders(words, {"path": path, "script": str(file)}), timeout_s)
 
     return WriterAdapter(name=words[0], play=play)
 
 
-def _words(template: str, flag: str, needed: Sequence[str]) -> list[str]:
+def _split_command(template: str, flag: str, needed: Sequence[str]) -> list[str]:
     try:
         words = shlex.split(template)
     except ValueError as wrong:
@@ -178,7 +178,7 @@ def _words(template: str, flag: str, needed: Sequence[str]) -> list[str]:
     return words
 
 
-def _filled(words: Sequence[str], values: Mapping[str, str]) -> list[str]:
+def _fill_placeholders(words: Sequence[str], values: Mapping[str, str]) -> list[str]:
     found = []
     for word in words:
         for name, value in values.items():
@@ -187,7 +187,7 @@ def _filled(words: Sequence[str], values: Mapping[str, str]) -> list[str]:
     return found
 
 
-def _ran(command: list[str], timeout_s: float) -> bytes:
+def _run_command(command: list[str], timeout_s: float) -> bytes:
     """What a program printed. Raises `NotThere`, `Refusal` (another exit code than 0) or `Broken` (killed, or too slow: then it is ended with its children)."""
     with subprocess.Popen(  # noqa: S603 - the command is the user's own
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
@@ -226,13 +226,13 @@ def _lines(printed: bytes) -> list[dict[str, Any]]:
 def _line(said: str) -> str:
     """The first line of what was said, cut to a readable length."""
     first = (said.splitlines() or [""])[0]
-    return first if len(first) <= _SHOWN else first[: _SHOWN - 1] + "…"
+    return first if len(first) <= _MAX_LINE_LENGTH else first[: _MAX_LINE_LENGTH - 1] + "…"
 
 
 # ---- rows ----------------------------------------------------------------------------------------------------------------------------------------
 
 
-def told(answer: Any, columns: Sequence[str], types: Sequence[DataType]) -> tuple[Rows, bool]:
+def encode_answer(answer: Any, columns: Sequence[str], types: Sequence[DataType]) -> tuple[Rows, bool]:
     """The rows of an answer in the recording's encoding, and whether it says their kinds. Raises `Broken` where the answer is no such rows."""
     if isinstance(answer, pl.DataFrame):
         answer = answer.to_arrow()
@@ -241,15 +241,15 @@ def told(answer: Any, columns: Sequence[str], types: Sequence[DataType]) -> tupl
     if not isinstance(answer, pa.Table) and hasattr(answer, "__arrow_c_stream__"):
         answer = pa.table(answer)
     if isinstance(answer, pa.Table):
-        return _of_arrow(answer, columns, types)
+        return _encode_arrow(answer, columns, types)
     try:
-        return _of_dicts(answer, columns)
+        return _encode_dicts(answer, columns)
     except TypeError as wrong:
         raise Broken(f"{type(answer).__name__} is no rows: anything Arrow, a Polars frame, or dicts by column") from wrong
 
 
-def _of_arrow(table: pa.Table, columns: Sequence[str], types: Sequence[DataType]) -> tuple[Rows, bool]:
-    _complete(table.column_names, columns)
+def _encode_arrow(table: pa.Table, columns: Sequence[str], types: Sequence[DataType]) -> tuple[Rows, bool]:
+    _check_columns(table.column_names, columns)
     kind = next((name for name in (KIND, "rowkind") if name in table.column_names and name not in columns), None)
     kinds = ["+I"] * table.num_rows if kind is None else table[kind].to_pylist()
     try:
@@ -260,13 +260,13 @@ def _of_arrow(table: pa.Table, columns: Sequence[str], types: Sequence[DataType]
     return [(one, tuple(row)) for one, row in zip(kinds, rows, strict=True)], kind is not None
 
 
-def _of_dicts(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> tuple[Rows, bool]:
+def _encode_dicts(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> tuple[Rows, bool]:
     found: Rows = []
     tells = False
     for row in rows:
         if not isinstance(row, dict):
             raise TypeError
-        _complete(list(row), columns)
+        _check_columns(list(row), columns)
         kind = row.get(KIND, "+I")
         if kind not in KINDS:
             raise Broken(f"{KIND} is {kind!r}, which is none of +I, -U, +U, -D")
@@ -275,6 +275,6 @@ def _of_dicts(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> tuple[R
     return found, tells
 
 
-def _complete(names: Sequence[str], columns: Sequence[str]) -> None:
+def _check_columns(names: Sequence[str], columns: Sequence[str]) -> None:
     if missing := [name for name in columns if name not in names]:
         raise Broken(f"rows without {', '.join(missing)}: they have {', '.join(names) or 'no columns'}")

@@ -56,19 +56,19 @@ def bench(table: Table, *, turns: int = 5) -> list[Line]:
     """Every line of the newest snapshot of a table. Raises what its reads raise."""
     names = table.schema.to_polars().names()
     column = next((name for name in table.primary_keys if name not in table.partition_keys), names[0])
-    plain = _plain(table.files()["file_path"].to_list())
+    plain = _scan_plain_files(table.files()["file_path"].to_list())
     there = [] if plain is None else [name for name in names if name in plain.collect_schema().names()]
     asked: list[tuple[str, Callable[[pl.LazyFrame], pl.LazyFrame]]] = [
         ("scan", lambda frame: frame.select(cols(there)) if there else frame),
         ("columns", lambda frame: frame.select(col(column))),
     ]
-    wanted = _hundredth(table, column)
+    wanted = _selective_condition(table, column)
     if wanted is not None:
         asked.append(("filter", lambda frame: frame.filter(wanted)))
-    found = [_line(table.name, "plan", turns, lambda: _planned(table), None)]
+    found = [_line(table.name, "plan", turns, lambda: _planned_row_count(table), None)]
     for line, ask in asked:
-        theirs = None if plain is None or column not in there else _counting(ask, plain)
-        found.append(_line(table.name, line, turns, _counting(ask, table), theirs))
+        theirs = None if plain is None or column not in there else _row_counter(ask, plain)
+        found.append(_line(table.name, line, turns, _row_counter(ask, table), theirs))
     return found
 
 
@@ -78,26 +78,26 @@ def sized(rows: int, *, turns: int = 5) -> list[Line]:
         return [line for table in made(folder, rows=rows) for line in bench(table, turns=turns)]
 
 
-def _plain(paths: list[str]) -> pl.LazyFrame | None:
+def _scan_plain_files(paths: list[str]) -> pl.LazyFrame | None:
     """The files as Polars reads them by itself; None where they are elsewhere, or not Parquet."""
     if not paths or any("://" in path or not path.endswith(".parquet") for path in paths):
         return None
     return pl.scan_parquet(paths, missing_columns="insert", extra_columns="ignore")
 
 
-def _counting(ask: Callable[[pl.LazyFrame], pl.LazyFrame], source: Table | pl.LazyFrame) -> Callable[[], int]:
+def _row_counter(ask: Callable[[pl.LazyFrame], pl.LazyFrame], source: Table | pl.LazyFrame) -> Callable[[], int]:
     def run() -> int:
         return ask(source if isinstance(source, pl.LazyFrame) else source.scan()).collect().height
 
     return run
 
 
-def _planned(table: Table) -> int:
+def _planned_row_count(table: Table) -> int:
     """How many rows a plan of the whole table comes to."""
     return table.explain().rows_read
 
 
-def _hundredth(table: Table, column: str) -> pl.Expr | None:
+def _selective_condition(table: Table, column: str) -> pl.Expr | None:
     """A condition on about a hundredth of the values of a column, around its middle; None where it has no order or no values."""
     if not table.schema.to_polars()[column].is_numeric():
         return None
@@ -111,9 +111,9 @@ def _line(table: str, line: str, turns: int, ours: Callable[[], int], theirs: Ca
         theirs()
     mine, other = [], []
     for _ in range(turns):
-        mine.append(_timed(ours))
+        mine.append(_measure_run(ours))
         if theirs is not None:
-            other.append(_timed(theirs))
+            other.append(_measure_run(theirs))
     ms = median(wall for wall, _ in mine) * 1000
     if not other:
         return Line(table=table, line=line, rows=rows, ms=ms)
@@ -123,7 +123,7 @@ def _line(table: str, line: str, turns: int, ours: Callable[[], int], theirs: Ca
     return Line(table=table, line=line, rows=rows, ms=ms, polars_ms=polars_ms, ratio=ratio, cpu_ratio=cpu)
 
 
-def _timed(run: Callable[[], int]) -> tuple[float, float]:
+def _measure_run(run: Callable[[], int]) -> tuple[float, float]:
     wall, processor = time.perf_counter(), time.process_time()
     run()
     return time.perf_counter() - wall, time.process_time() - processor

@@ -38,11 +38,11 @@ from lakekit.table.open_create import open as open_table
 from lakekit.testing import adapters, known_scripts, scripts
 from lakekit.testing.adapters import Broken, NotThere, ReaderAdapter, Refusal, WriterAdapter
 from lakekit.testing.damaged import damages
-from lakekit.testing.expectations import apart, load
+from lakekit.testing.expectations import diff_rows, load
 from lakekit.testing.fixtures import fixtures
 from lakekit.testing.golden import broken, checks, comparison as golden
 from lakekit.testing.golden.comparison import Mismatch
-from lakekit.testing.recorded_reads import INCREMENTAL, OTHERWISE, answer, is_difference
+from lakekit.testing.recorded_reads import DIFFERENT_ANSWERS, INCREMENTAL, answer, is_difference
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -54,8 +54,8 @@ KINDS = ("formats", "broken", "tables", "travel", "changes", "system", "damaged"
 """What areas begin with."""
 OURS, READERS, WRITERS = KINDS, ("tables", "travel", "changes", "damaged", "scripts", "drawn"), ("writes", "drawn")
 NAMES = ("area", "case", "outcome", "expected", "found")
-ITSELF = ReaderAdapter(name="lakekit", answer=adapters.reader_of(scripts.read).answer)
-ITS_WRITES = WriterAdapter(name="lakekit", play=adapters.writer_of(scripts.play).play)
+LAKEKIT_READER = ReaderAdapter(name="lakekit", answer=adapters.reader_of(scripts.read).answer)
+LAKEKIT_WRITER = WriterAdapter(name="lakekit", play=adapters.writer_of(scripts.play).play)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +111,7 @@ class ConformanceResult:
 
     def __repr__(self) -> str:
         lines = [f"  {one.outcome:<11} {one.area} · {one.case}: {one.found}" for one in self.outcomes if one.outcome == "failed"]
-        return "\n".join([self.line, *lines[:_SHOWN], *([f"  … {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else [])])
+        return "\n".join([self.line, *lines[:_MAX_SHOWN_LINES], *([f"  … {len(lines) - _MAX_SHOWN_LINES} more"] if len(lines) > _MAX_SHOWN_LINES else [])])
 
     def _repr_html_(self) -> str:
         counted, failed = self.counts(), self.frame("failed")
@@ -119,7 +119,7 @@ class ConformanceResult:
         return first + (html.table(NAMES, failed.rows()) if failed.height else "")
 
 
-_SHOWN = 10
+_MAX_SHOWN_LINES = 10
 
 
 def run(
@@ -152,15 +152,15 @@ def asked(
     """The cases of a run, in their order. Raises as `run` does."""
     itself = reader is None and writer is None
     kinds = OURS if itself else [kind for kind in KINDS if (reader and kind in READERS) or (writer and kind in WRITERS)]
-    reads, writes = (ITSELF, ITS_WRITES) if itself else (reader, writer)
+    reads, writes = (LAKEKIT_READER, LAKEKIT_WRITER) if itself else (reader, writer)
     makers: dict[str, Callable[[], Iterator[ConformanceCase]]] = {
-        "formats": _formats,
-        "broken": _broken,
-        "damaged": lambda: _damaged(reads or ITSELF),
-        "scripts": lambda: _scripts(reads or ITSELF),
-        "writes": lambda: _writes(writes or ITS_WRITES),
-        "drawn": lambda: _drawn(None if itself else reads, writes, drawn, seed),
-        **{kind: lambda kind=kind: _recorded(kind, reads or ITSELF) for kind in ("tables", "travel", "changes", "system")},  # type: ignore[misc]
+        "formats": _format_cases,
+        "broken": _broken_cases,
+        "damaged": lambda: _damaged_cases(reads or LAKEKIT_READER),
+        "scripts": lambda: _script_cases(reads or LAKEKIT_READER),
+        "writes": lambda: _write_cases(writes or LAKEKIT_WRITER),
+        "drawn": lambda: _drawn_cases(None if itself else reads, writes, drawn, seed),
+        **{kind: lambda kind=kind: _recorded_cases(kind, reads or LAKEKIT_READER) for kind in ("tables", "travel", "changes", "system")},  # type: ignore[misc]
     }
     chosen = [one.strip("/") for one in areas]
     for one in chosen:
@@ -209,22 +209,22 @@ def _outcome(case: ConformanceCase) -> Outcome:
 # ---- bytes ---------------------------------------------------------------------------------------------------------------------------------------
 
 
-def _formats() -> Iterator[ConformanceCase]:
+def _format_cases() -> Iterator[ConformanceCase]:
     for name in golden.formats():
         for path in golden.cases(name):
-            if name in checks.REFUSED:
-                yield ConformanceCase(area=f"formats/{name}", name=path.stem, ask=lambda name=name: _not_there(checks.REFUSED[name]))  # type: ignore[misc]
+            if name in checks.UNSUPPORTED_FORMATS:
+                yield ConformanceCase(area=f"formats/{name}", name=path.stem, ask=lambda name=name: _raise_not_there(checks.UNSUPPORTED_FORMATS[name]))  # type: ignore[misc]
             else:
                 yield ConformanceCase(area=f"formats/{name}", name=path.stem, ask=lambda path=path: checks.check(path))  # type: ignore[misc]
 
 
-def _not_there(why: str) -> None:
+def _raise_not_there(why: str) -> None:
     raise NotThere(why)
 
 
-def _broken() -> Iterator[ConformanceCase]:
+def _broken_cases() -> Iterator[ConformanceCase]:
     for path in golden.broken_cases():
-        yield ConformanceCase(area=f"broken/{path.parent.name}", name=path.stem, ask=lambda path=path: broken.refused(*golden.load(path)))  # type: ignore[misc]
+        yield ConformanceCase(area=f"broken/{path.parent.name}", name=path.stem, ask=lambda path=path: broken.check_refusal(*golden.load(path)))  # type: ignore[misc]
 
 
 # ---- golden tables -------------------------------------------------------------------------------------------------------------------------------
@@ -239,19 +239,19 @@ def kind_of(read: Read) -> str:
     return "travel" if read.options or read.branch else "tables"
 
 
-def _recorded(kind: str, reader: ReaderAdapter) -> Iterator[ConformanceCase]:
+def _recorded_cases(kind: str, reader: ReaderAdapter) -> Iterator[ConformanceCase]:
     for path in sorted((fixtures() / "tables").glob("*.json")):
         table = load(path.stem)
         area = f"{kind}/{table.name.partition('_')[0]}"
         for read in table.reads:
-            if kind_of(read) == kind and (reader is ITSELF or (table.name, read.name) not in OTHERWISE):
+            if kind_of(read) == kind and (reader is LAKEKIT_READER or (table.name, read.name) not in DIFFERENT_ANSWERS):
                 yield ConformanceCase(area=area, name=f"{table.name}: {read.name}", ask=lambda table=table, read=read: _read(reader, table, read))  # type: ignore[misc]
 
 
 def _read(reader: ReaderAdapter, table: Table, read: Read) -> None:
-    if reader is ITSELF:
+    if reader is LAKEKIT_READER:
         wrong = answer(table, read)
-        own = OTHERWISE.get((table.name, read.name))
+        own = DIFFERENT_ANSWERS.get((table.name, read.name))
         if wrong is None and own is not None and own.error is Unsupported:
             raise NotThere(own.reason)
         if wrong is not None and wrong.startswith("Unsupported: "):
@@ -277,17 +277,17 @@ def _rows(reader: ReaderAdapter, path: str, read: Read, options: dict[str, str])
         raise NotThere(f"its command has no {{options}}, and this needs {json.dumps(options)}")
     given = reader.answer(path, options)
     if read.error is not None:
-        return adapters.told(given, (), ())
-    return adapters.told(given, read.columns, read.types)
+        return adapters.encode_answer(given, (), ())
+    return adapters.encode_answer(given, read.columns, read.types)
 
 
 def _compare(found: tuple[adapters.Rows, bool], read: Read, *, kinds: bool = False) -> None:
-    wrong = apart(found[0], read, kinds=kinds)
+    wrong = diff_rows(found[0], read, kinds=kinds)
     if wrong is not None:
         raise Mismatch("rows with their kinds" if kinds else "rows", len(read.rows), wrong)
 
 
-def _damaged(reader: ReaderAdapter) -> Iterator[ConformanceCase]:
+def _damaged_cases(reader: ReaderAdapter) -> Iterator[ConformanceCase]:
     for damage in damages():
 
         def ask(damage: Any = damage) -> None:
@@ -296,7 +296,7 @@ def _damaged(reader: ReaderAdapter) -> Iterator[ConformanceCase]:
                     answered = reader.answer(damage.copy(folder), {})
                 except Refusal:
                     return
-            raise Mismatch("a refusal", "an error", f"{len(adapters.told(answered, (), ())[0])} rows")
+            raise Mismatch("a refusal", "an error", f"{len(adapters.encode_answer(answered, (), ())[0])} rows")
 
         yield ConformanceCase(area=f"damaged/{damage.area}", name=damage.name, ask=ask)
 
@@ -304,12 +304,12 @@ def _damaged(reader: ReaderAdapter) -> Iterator[ConformanceCase]:
 # ---- tables made by scripts ----------------------------------------------------------------------------------------------------------------------
 
 
-def _scripts(reader: ReaderAdapter) -> Iterator[ConformanceCase]:
+def _script_cases(reader: ReaderAdapter) -> Iterator[ConformanceCase]:
     for script in known_scripts.scripts():
         yield ConformanceCase(area=f"scripts/{script.area}", name=script.name, ask=lambda script=script: read_one(reader, script))  # type: ignore[misc]
 
 
-def _writes(writer: WriterAdapter) -> Iterator[ConformanceCase]:
+def _write_cases(writer: WriterAdapter) -> Iterator[ConformanceCase]:
     for script in known_scripts.scripts():
         yield ConformanceCase(area=f"writes/{script.area}", name=script.name, ask=lambda script=script: write_one(writer, script))  # type: ignore[misc]
 
@@ -340,10 +340,10 @@ def write_one(writer: WriterAdapter, script: Script) -> None:
         names = table.schema.to_polars().names()
         if names != list(read.columns):
             raise Mismatch("columns", list(read.columns), names)
-        _compare(_rows(ITSELF, f"{folder}/t", read, {}), read)
+        _compare(_rows(LAKEKIT_READER, f"{folder}/t", read, {}), read)
 
 
-def _drawn(reader: ReaderAdapter | None, writer: WriterAdapter | None, count: int, seed: int) -> Iterator[ConformanceCase]:
+def _drawn_cases(reader: ReaderAdapter | None, writer: WriterAdapter | None, count: int, seed: int) -> Iterator[ConformanceCase]:
     if not count:
         return
     for engine in known_scripts.ENGINES:

@@ -35,11 +35,11 @@ class Damage:
         return str(path)
 
 
-def _half(data: bytes) -> bytes:
+def _truncate_to_half(data: bytes) -> bytes:
     return data[: len(data) // 2]
 
 
-def _flipped(data: bytes) -> bytes:
+def _flip_last_bit(data: bytes) -> bytes:
     """Another checksum at the end of the last vector."""
     return data[:-1] + bytes([data[-1] ^ 1])
 
@@ -47,7 +47,7 @@ def _flipped(data: bytes) -> bytes:
 def damages() -> list[Damage]:
     """Every damage, by area."""
 
-    def of(area: str, name: str, table: str, pattern: str, done: Callable[[bytes], bytes] | None = _half) -> Damage:
+    def of(area: str, name: str, table: str, pattern: str, done: Callable[[bytes], bytes] | None = _truncate_to_half) -> Damage:
         return Damage(area=area, name=name, table=table, pattern=pattern, done=done)
 
     return [
@@ -56,14 +56,14 @@ def damages() -> list[Damage]:
         of("manifest_list", "gone", "append_plain", "manifest/manifest-list-*", None),
         of("manifest", "cut short", "append_plain", "manifest/manifest-????????-*"),
         of("manifest", "gone", "append_plain", "manifest/manifest-????????-*", None),
-        *(of("data_file", f"{name} cut short", table, "bucket-*/data-*") for name, table in _OF_FORMATS.items()),
-        *(of("data_file", f"{name} gone", table, "bucket-*/data-*", None) for name, table in _OF_FORMATS.items()),
-        of("deletion_vectors", "another checksum, 32 bits", "vectors_append_32_parquet", "index/index-*", _flipped),
-        of("deletion_vectors", "another checksum, 64 bits", "vectors_append_64_parquet", "index/index-*", _flipped),
+        *(of("data_file", f"{name} cut short", table, "bucket-*/data-*") for name, table in _TABLES_BY_FORMAT.items()),
+        *(of("data_file", f"{name} gone", table, "bucket-*/data-*", None) for name, table in _TABLES_BY_FORMAT.items()),
+        of("deletion_vectors", "another checksum, 32 bits", "vectors_append_32_parquet", "index/index-*", _flip_last_bit),
+        of("deletion_vectors", "another checksum, 64 bits", "vectors_append_64_parquet", "index/index-*", _flip_last_bit),
         of("deletion_vectors", "cut short", "vectors_append_32_parquet", "index/index-*"),
         of("deletion_vectors", "gone", "vectors_append_32_parquet", "index/index-*", None),
         of("deletion_vectors", "index manifest cut short", "vectors_append_32_parquet", "manifest/index-manifest-*"),
     ]
 
 
-_OF_FORMATS = {"Parquet": "append_plain", "ORC": "append_orc", "Avro": "append_avro"}
+_TABLES_BY_FORMAT = {"Parquet": "append_plain", "ORC": "append_orc", "Avro": "append_avro"}

@@ -3,7 +3,7 @@
     for one in DIFFERENCES: print(one.name, one.engine, one.lakekit, one.reason)
 
 Each difference has a test in the repository, `spec_tests/differential/test_differences.py`, that makes the input, asks the
-engine and lakekit, and holds both answers against what stands here. Recorded reads that differ are `testing.recorded_reads.OTHERWISE`.
+engine and lakekit, and holds both answers against what stands here. Recorded reads that differ are `testing.recorded_reads.DIFFERENT_ANSWERS`.
 """
 
 from __future__ import annotations

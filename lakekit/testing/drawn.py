@@ -18,37 +18,37 @@ from lakekit.testing.adapters import KIND
 from lakekit.testing.expectations import rows_of
 from lakekit.testing.known_scripts import ENGINES
 from lakekit.testing.scripts import Script, ScriptStep
-from lakekit.testing.strategies import COMPARABLE, KEYS, ORDERED, field_of, ordered, values
+from lakekit.testing.strategies import COMPARABLE_TYPES, KEYS, SEQUENCE_TYPES, field_of, sequence_values, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lakekit.types import DataType, Field
 
-_ANY = (*COMPARABLE, "BOOLEAN", "ARRAY<INT>", "MAP<INT, STRING>", "ROW<x INT, y STRING>")
-_WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT")
+_VALUE_TYPES = (*COMPARABLE_TYPES, "BOOLEAN", "ARRAY<INT>", "MAP<INT, STRING>", "ROW<x INT, y STRING>")
+_INTEGER_TYPES = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 _FOLDS: dict[str, tuple[str, ...]] = {
-    "sum": _WHOLE,
-    "product": _WHOLE,
-    "max": COMPARABLE,
-    "min": COMPARABLE,
-    "last_value": _ANY,
-    "last_non_null_value": _ANY,
+    "sum": _INTEGER_TYPES,
+    "product": _INTEGER_TYPES,
+    "max": COMPARABLE_TYPES,
+    "min": COMPARABLE_TYPES,
+    "last_value": _VALUE_TYPES,
+    "last_non_null_value": _VALUE_TYPES,
     "bool_and": ("BOOLEAN",),
     "bool_or": ("BOOLEAN",),
     "listagg": ("STRING",),
 }
 """Functions that come to the same however their values are grouped, and the types they take."""
-_SELDOM = st.sampled_from((False, False, True))
+_ONE_IN_THREE = st.sampled_from((False, False, True))
 """What a small case does without."""
 
 
-def encoded(t: DataType, drawn: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+def encode_values(t: DataType, drawn: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     """Values in the encoding of scripts."""
-    return drawn.map(lambda value: _encoded(t, value))
+    return drawn.map(lambda value: _encode_value(t, value))
 
 
-def _encoded(t: DataType, value: Any) -> Any:
+def _encode_value(t: DataType, value: Any) -> Any:
     [(_, (told,))] = rows_of(pl.DataFrame({"c": [value]}, schema={"c": polars_type(t)}), [t])
     return told
 
@@ -64,7 +64,7 @@ def scripts(draw: st.DrawFn, engine: str | None = None) -> Script:
     if keyed and area != "deduplicate":
         options["merge-engine"] = area
     columns = draw(_columns(area, options))
-    part = [field_of("p", "INT NOT NULL")] if draw(_SELDOM) else []
+    part = [field_of("p", "INT NOT NULL")] if draw(_ONE_IN_THREE) else []
     fields = [*part, *keys, *columns]
     primary = tuple(one.name for one in (*part, *keys)) if keyed else ()
     steps = draw(_steps(area, fields, primary, options))
@@ -87,11 +87,11 @@ def _columns(draw: st.DrawFn, area: str, options: dict[str, str]) -> list[Field]
             found.append(field_of(f"f{at}", draw(st.sampled_from(_FOLDS[name]))))
             options[f"fields.f{at}.aggregate-function"] = name
     else:
-        found = [field_of(f"c{at}", text) for at, text in enumerate(draw(st.lists(st.sampled_from(_ANY), min_size=1, max_size=3)))]
-    if area == "deduplicate" and draw(_SELDOM):  # folds of late rows depend on what a flush has put together before
-        found.append(field_of("u", draw(st.sampled_from(ORDERED))))
+        found = [field_of(f"c{at}", text) for at, text in enumerate(draw(st.lists(st.sampled_from(_VALUE_TYPES), min_size=1, max_size=3)))]
+    if area == "deduplicate" and draw(_ONE_IN_THREE):  # folds of late rows depend on what a flush has put together before
+        found.append(field_of("u", draw(st.sampled_from(SEQUENCE_TYPES))))
         options["sequence.field"] = "u"
-    if area == "deduplicate" and draw(_SELDOM):
+    if area == "deduplicate" and draw(_ONE_IN_THREE):
         options["deletion-vectors.enabled"] = "true"
     return found
 
@@ -99,10 +99,10 @@ def _columns(draw: st.DrawFn, area: str, options: dict[str, str]) -> list[Field]
 @st.composite
 def _steps(draw: st.DrawFn, area: str, fields: list[Field], primary: tuple[str, ...], options: dict[str, str]) -> list[ScriptStep]:
     identity = [one for one in fields if one.name in primary]
-    some = st.fixed_dictionaries({one.name: encoded(one.type, values(one.type)) for one in identity})
+    some = st.fixed_dictionaries({one.name: encode_values(one.type, values(one.type)) for one in identity})
     known = draw(st.lists(some, min_size=1, max_size=4))
     kinds = ("+I", "+I", "+U", "-U", "-D") if area == "deduplicate" else ("+I",)
-    rest = {one.name: encoded(one.type, ordered(one.type) if one.name == "u" else values(one.type)) for one in fields if one.name not in primary}
+    rest = {one.name: encode_values(one.type, sequence_values(one.type) if one.name == "u" else values(one.type)) for one in fields if one.name not in primary}
     row = st.builds(lambda key, other, kind: {KIND: kind, **key, **other}, st.sampled_from(known), st.fixed_dictionaries(rest), st.sampled_from(kinds))
     write = st.lists(row, min_size=1, max_size=6).map(lambda rows: ScriptStep(do="write", rows=tuple(rows)))
     able = [write, write, write, st.booleans().map(lambda full: ScriptStep(do="compact", full=full))]

@@ -15,7 +15,7 @@ Values are held as the recording writes them (plain JSON values), which is exact
 
 A name in place of the list of columns (and types), or of rows, is that of an earlier read of the case that has the same.
 
-`rows_of` turns a Polars frame into the same values, `canonical` takes away what has no meaning: the order of map entries, the digits of a float's text.
+`rows_of` turns a Polars frame into the same values, `canonical_value` takes away what has no meaning: the order of map entries, the digits of a float's text.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 FIXTURES = str(fixtures())
-_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_UNITS_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +146,7 @@ def values_of(array: pa.Array, t: DataType, where: str = "") -> list[Any]:
         inner = [f.type for f in t.fields] if t.root == "ROW" else [DataType(root="VARBINARY")] * 2
         parts = [values_of(child, u, f"{where}.{i}") for i, (child, u) in enumerate(zip(array.flatten(), inner, strict=True))]
         return [[p[i] for p in parts] if ok else None for i, ok in enumerate(valid)]
-    found = _plain(array, t, where)
+    found = _scalar_values(array, t, where)
     return [value if ok else None for value, ok in zip(found, valid, strict=True)]
 
 
@@ -164,18 +164,18 @@ def _lists(array: pa.Array, t: DataType, where: str, valid: list[bool]) -> list[
     return [inner[offsets[i] : offsets[i + 1]] if ok else None for i, ok in enumerate(valid)]
 
 
-def _plain(array: pa.Array, t: DataType, where: str) -> list[Any]:
+def _scalar_values(array: pa.Array, t: DataType, where: str) -> list[Any]:
     checks, arrow, root = pa.types, array.type, t.root
     if root in TIMESTAMPS:
         _expect(array, checks.is_timestamp(arrow) and (arrow.tz is not None) == (root == "TIMESTAMP_LTZ"), t, where)
-        nanos = [None if v is None else v * (1_000_000_000 // _PER_SECOND[arrow.unit]) for v in array.cast(pa.int64()).to_pylist()]
+        nanos = [None if v is None else v * (1_000_000_000 // _UNITS_PER_SECOND[arrow.unit]) for v in array.cast(pa.int64()).to_pylist()]
         return [None if v is None else [v // 1_000_000, v % 1_000_000] for v in nanos]
     if root == "DATE":
         _expect(array, checks.is_date32(arrow), t, where)
         return array.cast(pa.int32()).to_pylist()
     if root == "TIME":
         _expect(array, checks.is_time(arrow), t, where)
-        ticks = _PER_SECOND[arrow.unit] // 1000
+        ticks = _UNITS_PER_SECOND[arrow.unit] // 1000
         return [None if v is None else v // ticks for v in array.view(pa.int64() if arrow.bit_width == 64 else pa.int32()).to_pylist()]
     if root in BINARIES:
         _expect(array, checks.is_binary(arrow) or checks.is_large_binary(arrow) or checks.is_binary_view(arrow) or checks.is_fixed_size_binary(arrow), t, where)
@@ -255,7 +255,7 @@ def beyond_polars(read: Read) -> tuple[str, ...]:
     return tuple(found)
 
 
-def without(read: Read, names: Sequence[str]) -> Read:
+def drop_read_columns(read: Read, names: Sequence[str]) -> Read:
     """The same read of the other columns."""
     kept = [i for i, name in enumerate(read.columns) if name not in names]
     rows = tuple((kind, tuple(row[i] for i in kept)) for kind, row in read.rows)
@@ -265,7 +265,7 @@ def without(read: Read, names: Sequence[str]) -> Read:
 # ---- comparing -----------------------------------------------------------------------------------------------------------------------------
 
 
-def canonical(value: Any, t: DataType) -> Any:
+def canonical_value(value: Any, t: DataType) -> Any:
     """`value` of type `t` with everything taken away that has no meaning; equal values have equal canonical forms."""
     if value is None:
         return None
@@ -275,14 +275,14 @@ def canonical(value: Any, t: DataType) -> Any:
         case "DECIMAL":
             return _decimal(value, t.scale or 0)
         case "ARRAY":
-            return [canonical(v, part(t.element)) for v in value]
+            return [canonical_value(v, part(t.element)) for v in value]
         case "MAP" | "MULTISET":
             key = part(t.key) if t.root == "MAP" else part(t.element)
             entry = part(t.value) if t.root == "MAP" else DataType(root="INT")
-            pairs = [[canonical(k, key), canonical(v, entry)] for k, v in value]
+            pairs = [[canonical_value(k, key), canonical_value(v, entry)] for k, v in value]
             return sorted(pairs, key=json.dumps)
         case "ROW":
-            return [canonical(v, f.type) for v, f in zip(value, t.fields, strict=True)]
+            return [canonical_value(v, f.type) for v, f in zip(value, t.fields, strict=True)]
     return value
 
 
@@ -302,20 +302,20 @@ def _decimal(text: str, scale: int) -> str:
     return "0" if unscaled == 0 else f"{sign}{unscaled}"
 
 
-_UNREPEATABLE = {"branches": ("create_time",)}
+_UNREPEATABLE_COLUMNS = {"branches": ("create_time",)}
 """Columns of system tables that tell of the copy that is read: when its files were made."""
-_UNORDERED = {"aggregation_fields": ("function", "function_options")}
+_UNORDERED_COLUMNS = {"aggregation_fields": ("function", "function_options")}
 """Columns of system tables whose text lists what the engine kept in a hash map."""
 _IDENTITY = "{bytes}"
 """What recordings hold where the engine prints an object's identity instead of its bytes."""
 
 
-def comparable(frame: pl.DataFrame, read: Read) -> tuple[pl.DataFrame, Read]:
+def drop_unrepeatable(frame: pl.DataFrame, read: Read) -> tuple[pl.DataFrame, Read]:
     """Both without what no two runs of the engine have alike: times of files, the order of hash maps, identities of objects."""
     identities = {name for name, *values in zip(read.columns, *(row for _, row in read.rows), strict=True) if any(_IDENTITY in str(v) for v in values)}
-    left_out = identities.union(_UNREPEATABLE.get(read.system or "", ()))
-    frame, read = drop_columns(frame, left_out, strict=False), without(read, list(left_out))
-    unordered = [i for i, name in enumerate(read.columns) if name in _UNORDERED.get(read.system or "", ())]
+    left_out = identities.union(_UNREPEATABLE_COLUMNS.get(read.system or "", ()))
+    frame, read = drop_columns(frame, left_out, strict=False), drop_read_columns(read, list(left_out))
+    unordered = [i for i, name in enumerate(read.columns) if name in _UNORDERED_COLUMNS.get(read.system or "", ())]
     if unordered and list(frame.columns) == list(read.columns):
         rows = tuple((kind, tuple(_sorted_list(value) if i in unordered else value for i, value in enumerate(row))) for kind, row in read.rows)
         texts = [pl.Series(frame.columns[i], [_sorted_list(value) for value in frame.to_series(i)], pl.String) for i in unordered]
@@ -331,9 +331,9 @@ def difference(frame: pl.DataFrame, read: Read, *, kind_column: str | None = Non
     """None when `frame` holds the rows of `read` (as many times each; in the same order when `ordered`), else a text that shows where not.
 
     Columns must be the same, in the same order, beside `kind_column`. Without a kind column the recorded kinds do not count: the engine's batch reads
-    tell how a row was last written ("+U"), a frame of rows does not. What no two runs have alike is left out (`comparable`).
+    tell how a row was last written ("+U"), a frame of rows does not. What no two runs have alike is left out (`drop_unrepeatable`).
     """
-    frame, read = comparable(frame, read)
+    frame, read = drop_unrepeatable(frame, read)
     names = [name for name in frame.columns if name != kind_column]
     if names != list(read.columns):
         return f"columns {names}, recorded {list(read.columns)}"
@@ -341,10 +341,10 @@ def difference(frame: pl.DataFrame, read: Read, *, kind_column: str | None = Non
         rows = rows_of(frame, read.types, kind_column=kind_column)
     except TypeError as wrong:
         return str(wrong)
-    return apart(rows, read, kinds=kind_column is not None, ordered=ordered, shown=shown)
+    return diff_rows(rows, read, kinds=kind_column is not None, ordered=ordered, shown=shown)
 
 
-def apart(rows: Sequence[tuple[str, Sequence[Any]]], read: Read, *, kinds: bool, ordered: bool = False, shown: int = 3) -> str | None:
+def diff_rows(rows: Sequence[tuple[str, Sequence[Any]]], read: Read, *, kinds: bool, ordered: bool = False, shown: int = 3) -> str | None:
     """The same of rows in the recording's encoding, as (kind, values); `kinds`: whether kinds count."""
     found = [_key(row if kinds else ("+I", row[1]), read.types) for row in rows]
     wanted = [_key(row if kinds else ("+I", row[1]), read.types) for row in read.rows]
@@ -364,4 +364,4 @@ def apart(rows: Sequence[tuple[str, Sequence[Any]]], read: Read, *, kinds: bool,
 
 def _key(row: tuple[str, Sequence[Any]], types: Sequence[DataType]) -> str:
     kind, values = row
-    return f"{kind} {json.dumps([canonical(v, t) for v, t in zip(values, types, strict=True)], ensure_ascii=False)}"
+    return f"{kind} {json.dumps([canonical_value(v, t) for v, t in zip(values, types, strict=True)], ensure_ascii=False)}"

@@ -10,8 +10,8 @@ from lakekit.testing.scripts import Script, ScriptStep
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-_FULL = ScriptStep(do="compact", full=True)
-_LONG = "longer than sixteen characters, and then "
+_FULL_COMPACTION = ScriptStep(do="compact", full=True)
+_LONG_TEXT = "longer than sixteen characters, and then "
 _K = {"k": "INT NOT NULL"}
 _KV = {**_K, "v": "STRING"}
 ENGINES = ("append", "deduplicate", "partial-update", "aggregation", "first-row")
@@ -26,7 +26,7 @@ EVERY_TYPE: dict[str, tuple[str, list[Any]]] = {
     "f64": ("DOUBLE", ["NaN", "-Infinity", None]),
     "dec5": ("DECIMAL(5, 2)", ["-999.99", "0.01", None]),
     "dec38": ("DECIMAL(38, 10)", ["-9999999999999999999999999999.9999999999", "1.0000000001", None]),
-    "text": ("STRING", ["", f"{_LONG}湖", None]),
+    "text": ("STRING", ["", f"{_LONG_TEXT}湖", None]),
     "char": ("CHAR(3)", ["abc", "xyz", None]),
     "varchar": ("VARCHAR(10)", ["é", "😀", None]),
     "bytes": ("BYTES", ["", "00ff80", None]),
@@ -56,7 +56,7 @@ def _delete(*rows: dict[str, Any]) -> ScriptStep:
     return ScriptStep(do="delete", rows=rows)
 
 
-def _of(area: str, name: str, columns: Mapping[str, str], *steps: ScriptStep, keys: str = "", partitions: str = "", **options: str) -> Script:
+def _build_script(area: str, name: str, columns: Mapping[str, str], *steps: ScriptStep, keys: str = "", partitions: str = "", **options: str) -> Script:
     """A script; names of options are written with _ for - and __ for a dot."""
     said = {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()}
     if area != "append":
@@ -78,18 +78,18 @@ def _append() -> Iterable[Script]:
     columns, rows = _types(keyed=False)
     parts = {"k": "INT", "p": "STRING"}
     for form in ("parquet", "orc", "avro"):
-        yield _of("append", f"every type, {form}", columns, write(*rows), write(rows[2], rows[0]), file__format=form)
-    yield _of("append", "the same row twice", {"k": "INT", "v": "STRING"}, write(*_kv((1, "a"), (1, "a"))), write(*_kv((1, "a"))))
-    yield _of("append", "nulls alone", {"k": "INT", "v": "STRING"}, write({"k": None, "v": None}), write({"k": None, "v": None}))
+        yield _build_script("append", f"every type, {form}", columns, write(*rows), write(rows[2], rows[0]), file__format=form)
+    yield _build_script("append", "the same row twice", {"k": "INT", "v": "STRING"}, write(*_kv((1, "a"), (1, "a"))), write(*_kv((1, "a"))))
+    yield _build_script("append", "nulls alone", {"k": "INT", "v": "STRING"}, write({"k": None, "v": None}), write({"k": None, "v": None}))
     special = ["plain", "a/b=c%", "with blank", "湖", None]
-    yield _of("append", "partitions", parts, write(*({"k": n, "p": p} for n, p in enumerate(special))), partitions="p")
-    texts = [{"k": n, "v": f"{_LONG}{n}"} for n in range(40)]
-    yield _of("append", "buckets of a text", {"k": "INT", "v": "STRING"}, write(*texts), bucket="4", bucket_key="v")
-    yield _of("append", "buckets of numbers", {"k": "INT", "v": "STRING"}, write(*texts), write(*texts[:9]), bucket="3", bucket_key="k")
+    yield _build_script("append", "partitions", parts, write(*({"k": n, "p": p} for n, p in enumerate(special))), partitions="p")
+    texts = [{"k": n, "v": f"{_LONG_TEXT}{n}"} for n in range(40)]
+    yield _build_script("append", "buckets of a text", {"k": "INT", "v": "STRING"}, write(*texts), bucket="4", bucket_key="v")
+    yield _build_script("append", "buckets of numbers", {"k": "INT", "v": "STRING"}, write(*texts), write(*texts[:9]), bucket="3", bucket_key="k")
     many = [write(*texts[at : at + 5]) for at in range(0, 30, 5)]
-    yield _of("append", "compacted", {"k": "INT", "v": "STRING"}, *many, _FULL)
-    yield _of("append", "deleted", {"k": "INT", "v": "STRING"}, write(*texts), _delete({"k": 3}, {"k": 7}))
-    yield _of("append", "deleted, with vectors", {"k": "INT", "v": "STRING"}, write(*texts), _delete({"k": 3}), deletion_vectors__enabled="true")
+    yield _build_script("append", "compacted", {"k": "INT", "v": "STRING"}, *many, _FULL_COMPACTION)
+    yield _build_script("append", "deleted", {"k": "INT", "v": "STRING"}, write(*texts), _delete({"k": 3}, {"k": 7}))
+    yield _build_script("append", "deleted, with vectors", {"k": "INT", "v": "STRING"}, write(*texts), _delete({"k": 3}), deletion_vectors__enabled="true")
 
 
 def _deduplicate() -> Iterable[Script]:
@@ -97,31 +97,31 @@ def _deduplicate() -> Iterable[Script]:
     first = write(*_kv((1, "a"), (2, "b"), (3, None)))
     again = write(*_kv((2, "bb"), (3, "c")), *_kv((1, None), kind="-D"))
     for form in ("parquet", "orc", "avro"):
-        yield _of("deduplicate", f"every type, {form}", columns, write(*rows), write(rows[0]), _FULL, keys="k", file__format=form)
-    yield _of("deduplicate", "written again", _KV, first, write(*_kv((2, "bb"), (4, "d"))), keys="k")
-    yield _of("deduplicate", "deleted", _KV, first, again, keys="k")
-    yield _of("deduplicate", "deleted by key", _KV, first, _delete({"k": 2}, {"k": 9}), keys="k")
-    yield _of("deduplicate", "deleted and back", _KV, first, again, write(*_kv((1, "back"))), keys="k")
-    yield _of("deduplicate", "deleted, compacted", _KV, first, again, _FULL, keys="k")
+        yield _build_script("deduplicate", f"every type, {form}", columns, write(*rows), write(rows[0]), _FULL_COMPACTION, keys="k", file__format=form)
+    yield _build_script("deduplicate", "written again", _KV, first, write(*_kv((2, "bb"), (4, "d"))), keys="k")
+    yield _build_script("deduplicate", "deleted", _KV, first, again, keys="k")
+    yield _build_script("deduplicate", "deleted by key", _KV, first, _delete({"k": 2}, {"k": 9}), keys="k")
+    yield _build_script("deduplicate", "deleted and back", _KV, first, again, write(*_kv((1, "back"))), keys="k")
+    yield _build_script("deduplicate", "deleted, compacted", _KV, first, again, _FULL_COMPACTION, keys="k")
     changes = [*_kv((1, "a"), kind="-U"), *_kv((1, "aa"), kind="+U"), *_kv((2, "b"), kind="-U")]
-    yield _of("deduplicate", "updates", _KV, first, write(*changes), keys="k")
-    yield _of("deduplicate", "null over a value", _KV, first, write(*_kv((1, None))), keys="k")
-    yield _of("deduplicate", "twice in one commit", _KV, write(*_kv((1, "a"), (1, "b"), (2, "x"))), write(*_kv((1, "c"), (1, "d"))), keys="k")
+    yield _build_script("deduplicate", "updates", _KV, first, write(*changes), keys="k")
+    yield _build_script("deduplicate", "null over a value", _KV, first, write(*_kv((1, None))), keys="k")
+    yield _build_script("deduplicate", "twice in one commit", _KV, write(*_kv((1, "a"), (1, "b"), (2, "x"))), write(*_kv((1, "c"), (1, "d"))), keys="k")
     runs = [write(*_kv((n, f"{n}"), (n + 1, f"{n}"), (9 - n, f"{n}"))) for n in range(7)]
-    yield _of("deduplicate", "many runs", _KV, *runs, keys="k")
-    yield _of("deduplicate", "many runs, compacted", _KV, *runs, ScriptStep(do="compact"), _FULL, keys="k")
-    yield _of("deduplicate", "vectors", _KV, first, again, _FULL, keys="k", deletion_vectors__enabled="true")
+    yield _build_script("deduplicate", "many runs", _KV, *runs, keys="k")
+    yield _build_script("deduplicate", "many runs, compacted", _KV, *runs, ScriptStep(do="compact"), _FULL_COMPACTION, keys="k")
+    yield _build_script("deduplicate", "vectors", _KV, first, again, _FULL_COMPACTION, keys="k", deletion_vectors__enabled="true")
     text = {"k": "STRING NOT NULL", "v": "INT"}
-    rows_of_texts = [{"k": f"{_LONG}{n}", "v": n} for n in range(40)]
+    rows_of_texts = [{"k": f"{_LONG_TEXT}{n}", "v": n} for n in range(40)]
     gone = write({KIND: "-D", **rows_of_texts[0]}, rows_of_texts[1] | {"v": -1})
-    yield _of("deduplicate", "buckets of texts", text, write(*rows_of_texts), gone, keys="k", bucket="4")
-    yield _of("deduplicate", "buckets of numbers", _KV, write(*_kv(*((n, "a") for n in range(40)))), write(*_kv((7, "b"))), keys="k", bucket="4")
+    yield _build_script("deduplicate", "buckets of texts", text, write(*rows_of_texts), gone, keys="k", bucket="4")
+    yield _build_script("deduplicate", "buckets of numbers", _KV, write(*_kv(*((n, "a") for n in range(40)))), write(*_kv((7, "b"))), keys="k", bucket="4")
     two = {"a": "DECIMAL(20, 3) NOT NULL", "d": "DATE NOT NULL", "v": "INT"}
     pairs = [{"a": f"{n}.500", "d": 19_000 + n % 3, "v": n} for n in range(12)]
-    yield _of("deduplicate", "keys of two columns", two, write(*pairs), write(pairs[3] | {"v": -3}), keys="a d", bucket="2")
+    yield _build_script("deduplicate", "keys of two columns", two, write(*pairs), write(pairs[3] | {"v": -3}), keys="a d", bucket="2")
     parts = {"p": "STRING NOT NULL", **_KV}
     some = [{"p": p, "k": k, "v": p} for p in ("x", "y") for k in (1, 2)]
-    yield _of("deduplicate", "partitions", parts, write(*some), write({KIND: "-D", **some[0]}), keys="p k", partitions="p")
+    yield _build_script("deduplicate", "partitions", parts, write(*some), write({KIND: "-D", **some[0]}), keys="p k", partitions="p")
 
 
 def _sequences() -> Iterable[Script]:
@@ -132,9 +132,9 @@ def _sequences() -> Iterable[Script]:
 
     steps = (rows((1, 5, "new"), (2, 5, "old")), rows((1, 4, "late"), (2, 6, "newer")), rows((3, None, "none"), (3, 1, "one"), (2, 6, "same")))
     for area in ("deduplicate", "partial-update"):
-        yield _of(area, "late rows", columns, *steps, keys="k", sequence__field="s")
-        yield _of(area, "late rows, compacted", columns, *steps, _FULL, keys="k", sequence__field="s")
-    yield _of("deduplicate", "late rows, descending", columns, *steps, keys="k", sequence__field="s", sequence__field__sort_order="descending")
+        yield _build_script(area, "late rows", columns, *steps, keys="k", sequence__field="s")
+        yield _build_script(area, "late rows, compacted", columns, *steps, _FULL_COMPACTION, keys="k", sequence__field="s")
+    yield _build_script("deduplicate", "late rows, descending", columns, *steps, keys="k", sequence__field="s", sequence__field__sort_order="descending")
 
 
 def _folds() -> Iterable[Script]:
@@ -144,13 +144,13 @@ def _folds() -> Iterable[Script]:
         return write(*({"k": k, "a": a, "b": b, "c": c} for k, a, b, c in found))
 
     steps = (rows((1, 1, "a", None), (2, None, None, 7)), rows((1, None, "b", 5), (2, 2, None, None)), rows((1, 3, None, None), (3, None, None, None)))
-    yield _of("partial-update", "parts", columns, *steps, keys="k")
-    yield _of("partial-update", "parts, compacted", columns, *steps, _FULL, keys="k")
+    yield _build_script("partial-update", "parts", columns, *steps, keys="k")
+    yield _build_script("partial-update", "parts, compacted", columns, *steps, _FULL_COMPACTION, keys="k")
     group = {"fields__c__sequence_group": "a"}
-    yield _of("partial-update", "a group with its sequence", columns, *steps, rows((1, 9, "z", 4), (2, 8, "y", 9)), keys="k", **group)
+    yield _build_script("partial-update", "a group with its sequence", columns, *steps, rows((1, 9, "z", 4), (2, 8, "y", 9)), keys="k", **group)
     folded = {"fields__a__aggregate_function": "sum", "fields__b__aggregate_function": "max", "fields__c__aggregate_function": "last_non_null_value"}
-    yield _of("aggregation", "sum, max, last value", columns, *steps, keys="k", **folded)
-    yield _of("aggregation", "sum, max, last value, compacted", columns, *steps, _FULL, rows((1, 1, "zz", 1)), keys="k", **folded)
+    yield _build_script("aggregation", "sum, max, last value", columns, *steps, keys="k", **folded)
+    yield _build_script("aggregation", "sum, max, last value, compacted", columns, *steps, _FULL_COMPACTION, rows((1, 1, "zz", 1)), keys="k", **folded)
     listed = {"fields__a__aggregate_function": "min", "fields__b__aggregate_function": "listagg", "fields__c__aggregate_function": "first_non_null_value"}
-    yield _of("aggregation", "min, listagg, first value", columns, *steps, keys="k", **listed)
-    yield _of("first-row", "the first stays", columns, *steps, _FULL, keys="k")
+    yield _build_script("aggregation", "min, listagg, first value", columns, *steps, keys="k", **listed)
+    yield _build_script("first-row", "the first stays", columns, *steps, _FULL_COMPACTION, keys="k")

@@ -19,7 +19,7 @@ import pyarrow as pa
 from lakekit.codec import binary_row, hashing
 from lakekit.columns import LEVEL
 from lakekit.lsm.aggregates.pool import hash_order
-from lakekit.types import BINARIES, NESTED, part
+from lakekit.types import BINARIES, NESTED_TYPES, part
 from lakekit.types.arrow import to_arrow
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ Row = dict[str, Any]
 ADD_KINDS = (0, 2)
 DELETE = 3
 _WIDTH = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
-_EXACT = Context(prec=200, rounding=ROUND_HALF_UP)
+_EXACT_CONTEXT = Context(prec=200, rounding=ROUND_HALF_UP)
 
 
 class RefusedRows(Exception):
@@ -45,7 +45,7 @@ def merge(rows: list[Row], rule: MergeSpec) -> list[Row]:
     keys: dict[Any, list[Row]] = {}
     for row in rows:
         keys.setdefault(tuple(row[name] for name in rule.key), []).append(row)
-    found = [_merged(sorted(versions, key=_age(rule)), rule) for versions in keys.values()]
+    found = [_merge_versions(sorted(versions, key=_age(rule)), rule) for versions in keys.values()]
     return [{name: value for name, value in row.items() if name != LEVEL} for row in found if row is not None]
 
 
@@ -67,7 +67,7 @@ def _float_order(value: float) -> tuple[int, float, float]:
     return (1, 0.0, 0.0) if math.isnan(value) else (0, value, math.copysign(1.0, value))
 
 
-def _older(one: Row, other: Row, rule: MergeSpec) -> int:
+def _compare_versions(one: Row, other: Row, rule: MergeSpec) -> int:
     for name in rule.sequence_fields:
         mine, theirs = one[name], other[name]
         found = compare(mine, theirs, as_sequence=True)
@@ -80,7 +80,7 @@ def _older(one: Row, other: Row, rule: MergeSpec) -> int:
 
 def _age(rule: MergeSpec) -> Callable[[Row], Any]:
     def older(one: Row, other: Row) -> int:
-        return _older(one, other, rule)
+        return _compare_versions(one, other, rule)
 
     return cmp_to_key(older)
 
@@ -92,7 +92,7 @@ def _adds(row: Row) -> bool:
 # ---- engines (3) ---------------------------------------------------------------------------------------------------------------------------------
 
 
-def _merged(versions: list[Row], rule: MergeSpec) -> Row | None:
+def _merge_versions(versions: list[Row], rule: MergeSpec) -> Row | None:
     if len(versions) == 1:
         return versions[0]
     if rule.lookup and LEVEL in versions[0]:
@@ -248,10 +248,10 @@ class Accumulator:
         if self.name == "count":
             return (acc or 0) + (value is not None)
         if self.name == "collect" and self.function.distinct and (acc is not None or value is not None):
-            return _distinct(acc or [], value or [], self.type)
+            return _append_distinct(acc or [], value or [], self.type)
         if acc is None or value is None:
             return value if acc is None else acc
-        return _TWO[self.name](self.function, acc, value)
+        return _COMBINERS[self.name](self.function, acc, value)
 
     def agg_reversed(self, acc: Any, value: Any) -> Any:
         """One more value that is older than what is held."""
@@ -274,12 +274,12 @@ class Accumulator:
                 return (acc or 0) - (value is not None)
             case "sum":
                 if acc is None or value is None:
-                    return acc if acc is not None else None if value is None else _negated(self.type, value)
-                return _added(self.type, acc, _raw_negative(self.type, value))
+                    return acc if acc is not None else None if value is None else _negate(self.type, value)
+                return _add(self.type, acc, _raw_negative(self.type, value))
             case "product":
-                return acc if acc is None or value is None else _divided(self.type, acc, value)
+                return acc if acc is None or value is None else _divide(self.type, acc, value)
             case "collect" | "merge_map" | "nested_update":
-                return acc if acc is None or value is None else _RETRACTED[self.name](self.function, acc, value)
+                return acc if acc is None or value is None else _RETRACTIONS[self.name](self.function, acc, value)
         raise RefusedRows(f"Aggregate function '{self.function.name}' does not support retraction")
 
 
@@ -297,46 +297,46 @@ def _float(t: DataType, value: float) -> float:
         return math.copysign(math.inf, value)
 
 
-def _fitting(t: DataType, value: Decimal) -> Decimal | None:
+def _fit_decimal(t: DataType, value: Decimal) -> Decimal | None:
     """Rounded half up to the column's scale; null when it needs too many digits."""
-    found = value.quantize(Decimal(1).scaleb(-(t.scale or 0)), context=_EXACT)
+    found = value.quantize(Decimal(1).scaleb(-(t.scale or 0)), context=_EXACT_CONTEXT)
     found = found or found.copy_abs()
     return found if found.copy_abs() < Decimal(10) ** ((t.precision or 10) - (t.scale or 0)) else None
 
 
-def _added(t: DataType, acc: Any, value: Any) -> Any:
+def _add(t: DataType, acc: Any, value: Any) -> Any:
     if t.root == "DECIMAL":
-        total = _EXACT.add(acc, value)
+        total = _EXACT_CONTEXT.add(acc, value)
         total = total or total.copy_abs()
-        if (t.precision or 10) <= 18 and total.scaleb(t.scale or 0, context=_EXACT).copy_abs() < 2**63:
+        if (t.precision or 10) <= 18 and total.scaleb(t.scale or 0, context=_EXACT_CONTEXT).copy_abs() < 2**63:
             return total
-        return _fitting(t, total)
+        return _fit_decimal(t, total)
     return _wrap(t, acc + value) if t.root in _WIDTH else _float(t, acc + value)
 
 
 def _raw_negative(t: DataType, value: Any) -> Any:
-    return _EXACT.minus(value) if t.root == "DECIMAL" else -value
+    return _EXACT_CONTEXT.minus(value) if t.root == "DECIMAL" else -value
 
 
-def _negated(t: DataType, value: Any) -> Any:
+def _negate(t: DataType, value: Any) -> Any:
     if t.root == "DECIMAL":
-        return _fitting(t, _EXACT.minus(value))
+        return _fit_decimal(t, _EXACT_CONTEXT.minus(value))
     return _wrap(t, -value) if t.root in _WIDTH else -value
 
 
-def _multiplied(t: DataType, acc: Any, value: Any) -> Any:
+def _multiply(t: DataType, acc: Any, value: Any) -> Any:
     if t.root == "DECIMAL":
-        return _fitting(t, _EXACT.multiply(acc, value))
+        return _fit_decimal(t, _EXACT_CONTEXT.multiply(acc, value))
     return _wrap(t, acc * value) if t.root in _WIDTH else _float(t, acc * value)
 
 
-def _divided(t: DataType, acc: Any, value: Any) -> Any:
+def _divide(t: DataType, acc: Any, value: Any) -> Any:
     if t.root == "DECIMAL":
         if not value:
             raise RefusedRows("Division by zero")
         exact = Context(prec=300, traps=[Inexact])
         try:
-            return _fitting(t, exact.divide(acc, value))
+            return _fit_decimal(t, exact.divide(acc, value))
         except Inexact as wrong:
             raise RefusedRows("Non-terminating decimal expansion") from wrong
     if t.root in _WIDTH:
@@ -349,7 +349,7 @@ def _divided(t: DataType, acc: Any, value: Any) -> Any:
     return _float(t, acc / value)
 
 
-def _listed(function: FieldFunction, acc: str, value: str) -> str:
+def _listagg(function: FieldFunction, acc: str, value: str) -> str:
     if not acc or not value:
         return acc or value
     if not function.distinct:
@@ -362,7 +362,7 @@ def _listed(function: FieldFunction, acc: str, value: str) -> str:
     return found
 
 
-def _same(one: Any, other: Any, t: DataType) -> bool:
+def _is_equal(one: Any, other: Any, t: DataType) -> bool:
     """Equality of elements; binary ones are never equal in 1.4.2 (compared by identity)."""
     if t.root in BINARIES:
         return one is None and other is None
@@ -371,11 +371,11 @@ def _same(one: Any, other: Any, t: DataType) -> bool:
     return bool(one == other)
 
 
-def _distinct(acc: list[Any], value: list[Any], t: DataType) -> list[Any]:
+def _append_distinct(acc: list[Any], value: list[Any], t: DataType) -> list[Any]:
     element = part(t.element)
-    found = list(acc) if element.root in NESTED else []
-    for one in value if element.root in NESTED else [*acc, *value]:
-        if not any(_same(one, other, element) for other in found):
+    found = list(acc) if element.root in NESTED_TYPES else []
+    for one in value if element.root in NESTED_TYPES else [*acc, *value]:
+        if not any(_is_equal(one, other, element) for other in found):
             found.append(one)
     return found
 
@@ -406,7 +406,7 @@ def _nested_key(function: FieldFunction, row: Row) -> Any:
     return repr([row[name] for name in function.nested_key])
 
 
-def _nested(function: FieldFunction, acc: list[Any], value: list[Any]) -> list[Any]:
+def _nested_update(function: FieldFunction, acc: list[Any], value: list[Any]) -> list[Any]:
     if len(acc) >= function.count_limit:
         return acc
     rows = [row for row in acc if row is not None] + [row for row in value if row is not None][: function.count_limit - len(acc)]
@@ -433,7 +433,7 @@ def _nested_partial(function: FieldFunction, acc: list[Any], value: list[Any]) -
 def _collect_back(function: FieldFunction, acc: list[Any], value: list[Any]) -> list[Any]:
     gone, kept = list(value), []
     for one in acc:
-        match = next((at for at, other in enumerate(gone) if _same(one, other, part(function.type.element))), None)
+        match = next((at for at, other in enumerate(gone) if _is_equal(one, other, part(function.type.element))), None)
         if match is None:
             kept.append(one)
         else:
@@ -455,18 +455,18 @@ def _nested_back(function: FieldFunction, acc: list[Any], value: list[Any]) -> l
     return [row for key, row in {_nested_key(function, row): row for row in rows}.items() if key not in keys]
 
 
-_TWO: dict[str, Callable[[FieldFunction, Any, Any], Any]] = {
-    "sum": lambda function, acc, value: _added(function.type, acc, value),
-    "product": lambda function, acc, value: _multiplied(function.type, acc, value),
+_COMBINERS: dict[str, Callable[[FieldFunction, Any, Any], Any]] = {
+    "sum": lambda function, acc, value: _add(function.type, acc, value),
+    "product": lambda function, acc, value: _multiply(function.type, acc, value),
     "max": lambda _, acc, value: value if compare(acc, value) < 0 else acc,
     "min": lambda _, acc, value: acc if compare(acc, value) < 0 else value,
     "bool_and": lambda _, acc, value: acc and value,
     "bool_or": lambda _, acc, value: acc or value,
-    "listagg": _listed,
+    "listagg": _listagg,
     "collect": lambda _, acc, value: acc + value,
     "merge_map": _map,
     "merge_map_with_keytime": _timed_map,
-    "nested_update": _nested,
+    "nested_update": _nested_update,
     "nested_partial_update": _nested_partial,
 }
-_RETRACTED: dict[str, Callable[[FieldFunction, Any, Any], Any]] = {"collect": _collect_back, "merge_map": _map_back, "nested_update": _nested_back}
+_RETRACTIONS: dict[str, Callable[[FieldFunction, Any, Any], Any]] = {"collect": _collect_back, "merge_map": _map_back, "nested_update": _nested_back}

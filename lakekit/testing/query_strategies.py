@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 Engine = Literal["in-memory", "streaming"]
 ENGINES: tuple[Engine, ...] = ("in-memory", "streaming")
-_CLOSED: tuple[Literal["both", "left", "right", "none"], ...] = ("both", "left", "right", "none")
-_COMPARED = ("==", "!=", "<", "<=", ">", ">=")
-_SHOWN = 3
+_CLOSED_SIDES: tuple[Literal["both", "left", "right", "none"], ...] = ("both", "left", "right", "none")
+_COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
+_MAX_SHOWN_ROWS = 3
 _NAN, _INFINITY = float("nan"), float("inf")
 _ZERO = re.compile(r"-0\.0(?!\d)")
 
@@ -95,12 +95,12 @@ def difference(query: Query, lazy: pl.LazyFrame, full: pl.DataFrame) -> str | No
     try:
         return _difference(query, lazy, full)
     except pl.exceptions.PanicException as panic:
-        if "decimal precision" in str(panic) and any(_outgrown(column) for column in full):
+        if "decimal precision" in str(panic) and any(_has_excess_digits(column) for column in full):
             return None
         raise
 
 
-def _outgrown(column: pl.Series) -> bool:
+def _has_excess_digits(column: pl.Series) -> bool:
     """Whether a DECIMAL has more digits than its type."""
     dtype = column.dtype
     return isinstance(dtype, pl.Decimal) and bool((column.to_physical().abs() >= 10**dtype.precision).any())
@@ -113,7 +113,7 @@ def _difference(query: Query, lazy: pl.LazyFrame, full: pl.DataFrame) -> str | N
     if found.schema != wanted.schema:
         return f"schema {found.schema}, wanted {wanted.schema}"
     if query.cut is None:
-        return _apart(found, wanted, zeros=query.asks != "distinct")
+        return _diff_frames(found, wanted, zeros=query.asks != "distinct")
     if not query.after and found.height != wanted.height:
         return f"{found.height} rows, wanted {wanted.height}"
     if query.asks != "rows":
@@ -121,11 +121,11 @@ def _difference(query: Query, lazy: pl.LazyFrame, full: pl.DataFrame) -> str | N
     if query.order and not query.after and (sorted_by := [name for name in query.order if name in found.columns]):
         one, other = rows(found.select(cols(sorted_by))), rows(wanted.select(cols(sorted_by)))
         if one != other:
-            return f"in the order of {sorted_by}: {one[:_SHOWN]}, wanted {other[:_SHOWN]}"
-    allowed = Counter(rows(_uncut(here).of(full.lazy())))
+            return f"in the order of {sorted_by}: {one[:_MAX_SHOWN_ROWS]}, wanted {other[:_MAX_SHOWN_ROWS]}"
+    allowed = Counter(rows(_without_cut(here).of(full.lazy())))
     strange = Counter(rows(found)) - allowed
     if strange:
-        return f"{strange.total()} rows that no cut leaves: {list(strange)[:_SHOWN]}"
+        return f"{strange.total()} rows that no cut leaves: {list(strange)[:_MAX_SHOWN_ROWS]}"
     if found.height > query.cut[2]:
         return f"{found.height} rows of a cut to {query.cut[2]}"
     return None
@@ -135,19 +135,19 @@ def _in_memory(query: Query) -> Query:
     return replace(query, engine="in-memory")
 
 
-def _uncut(query: Query) -> Query:
+def _without_cut(query: Query) -> Query:
     return Query(before=query.before, after=query.after, columns=query.columns)
 
 
-def _apart(found: pl.DataFrame, wanted: pl.DataFrame, *, zeros: bool) -> str | None:
+def _diff_frames(found: pl.DataFrame, wanted: pl.DataFrame, *, zeros: bool) -> str | None:
     """`zeros`: whether -0.0 and 0.0 are two; among distinct rows they are one, and either may stand for it."""
     some, other = (Counter(rows(frame) if zeros else [_ZERO.sub("0.0", row) for row in rows(frame)]) for frame in (found, wanted))
     more, less = some - other, other - some
     if not more and not less:
         return None
     return (
-        f"{found.height} rows, wanted {wanted.height}; {more.total()} too many: {list(more.elements())[:_SHOWN]}; "
-        f"{less.total()} missing: {list(less.elements())[:_SHOWN]}"
+        f"{found.height} rows, wanted {wanted.height}; {more.total()} too many: {list(more.elements())[:_MAX_SHOWN_ROWS]}; "
+        f"{less.total()} missing: {list(less.elements())[:_MAX_SHOWN_ROWS]}"
     )
 
 
@@ -170,10 +170,10 @@ def conditions(frame: pl.DataFrame, columns: Sequence[str] | None = None, *, who
     leaf = st.sampled_from(names).flatmap(lambda name: _leaf(frame[name]))
     if whole and (plain := [name for name in names if not (frame[name].dtype.is_nested() or frame[name].dtype.is_decimal())]):
         leaf |= st.sampled_from(plain).map(lambda name: col(name) == col(name).max())
-    return st.recursive(leaf, _grown, max_leaves=4)
+    return st.recursive(leaf, _combine_conditions, max_leaves=4)
 
 
-def _grown(inner: SearchStrategy[pl.Expr]) -> SearchStrategy[pl.Expr]:
+def _combine_conditions(inner: SearchStrategy[pl.Expr]) -> SearchStrategy[pl.Expr]:
     pair = st.tuples(inner, inner)
     return st.one_of(pair.map(lambda two: two[0] & two[1]), pair.map(lambda two: two[0] | two[1]), inner.map(lambda one: ~one))
 
@@ -183,14 +183,14 @@ def _leaf(column: pl.Series) -> SearchStrategy[pl.Expr]:
     of = col(name)
     nulls = st.sampled_from([of.is_null(), of.is_not_null(), ~of.is_null()])
     if isinstance(dtype, pl.Struct) and dtype.fields:
-        inner = st.sampled_from(dtype.fields).flatmap(lambda f: _of_values(series_field(column, f.name), struct_field(of, f.name)))
+        inner = st.sampled_from(dtype.fields).flatmap(lambda f: _value_conditions(series_field(column, f.name), struct_field(of, f.name)))
         return st.one_of(nulls, inner)
     if isinstance(dtype, pl.List):
         return st.one_of(nulls, st.integers(0, 3).map(lambda n: of.list.len() > n))
-    return st.one_of(nulls, _of_values(column, of), _of_values(column, of))
+    return st.one_of(nulls, _value_conditions(column, of), _value_conditions(column, of))
 
 
-def _of_values(column: pl.Series, of: pl.Expr) -> SearchStrategy[pl.Expr]:
+def _value_conditions(column: pl.Series, of: pl.Expr) -> SearchStrategy[pl.Expr]:
     """Conditions on a column (or a part of a struct) of plain values."""
     dtype = column.dtype
     if dtype.is_nested() or dtype == pl.Null:
@@ -199,8 +199,8 @@ def _of_values(column: pl.Series, of: pl.Expr) -> SearchStrategy[pl.Expr]:
         return st.sampled_from([of, ~of, of == True, of != True, of.is_in([True, None])])  # noqa: E712 - Polars' own comparison
     literal = _literals(column)
     found = [
-        st.tuples(st.sampled_from(_COMPARED), literal).map(lambda drawn: _compare(of, drawn[0], drawn[1])),
-        st.tuples(literal, literal, st.sampled_from(_CLOSED)).map(lambda drawn: of.is_between(drawn[0], drawn[1], closed=drawn[2])),
+        st.tuples(st.sampled_from(_COMPARISONS), literal).map(lambda drawn: _compare(of, drawn[0], drawn[1])),
+        st.tuples(literal, literal, st.sampled_from(_CLOSED_SIDES)).map(lambda drawn: of.is_between(drawn[0], drawn[1], closed=drawn[2])),
         _sets(column, of),
         literal.map(of.eq_missing),
         literal.map(of.ne_missing),
@@ -240,16 +240,16 @@ def _literals(column: pl.Series) -> SearchStrategy[pl.Expr]:
     if not len(some):
         return st.just(pl.lit(None, dtype=dtype))
     if isinstance(dtype, pl.Datetime):
-        return st.sampled_from(_beside(some.to_physical().to_list())).map(lambda ticks: pl.lit(ticks, pl.Int64).cast(dtype))
+        return st.sampled_from(_add_neighbours(some.to_physical().to_list())).map(lambda ticks: pl.lit(ticks, pl.Int64).cast(dtype))
     values = some.to_list()
     if dtype.is_integer():
-        beside = pl.Series(_beside(values), dtype=pl.Int64)
+        beside = pl.Series(_add_neighbours(values), dtype=pl.Int64)
         values = beside.cast(dtype, strict=False).drop_nulls().to_list()
     # a sum may outgrow its DECIMAL, as in the reference engine: such a value is no literal of the column's own type
     return st.sampled_from(values).map(lambda value: pl.lit(value, dtype=None if dtype.is_decimal() else dtype))
 
 
-def _beside(values: list[int]) -> list[int]:
+def _add_neighbours(values: list[int]) -> list[int]:
     return sorted({value + step for value in values for step in (-1, 0, 1) if abs(value + step) < 2**63})
 
 
@@ -287,10 +287,10 @@ def _at_least(pair: pl.Series) -> pl.Series:
 
 def queries(frame: pl.DataFrame) -> SearchStrategy[Query]:
     """Queries over the rows of `frame`."""
-    return st.composite(_drawn)(frame)
+    return st.composite(_draw_query)(frame)
 
 
-def _drawn(draw: Callable[[SearchStrategy[Any]], Any], frame: pl.DataFrame) -> Query:
+def _draw_query(draw: Callable[[SearchStrategy[Any]], Any], frame: pl.DataFrame) -> Query:
     names = frame.columns
     before = st.lists(conditions(frame, whole=True), max_size=2).map(tuple)
     after = st.lists(conditions(frame), max_size=2).map(tuple)

@@ -11,7 +11,7 @@ import lakekit as lk
 from lakekit.columns import cols
 from lakekit.errors import LakekitError, Unsupported, ValueOutOfRange
 from lakekit.model.locations import options_of
-from lakekit.testing.expectations import Case, Read, beyond_polars, difference, without
+from lakekit.testing.expectations import Case, Read, beyond_polars, difference, drop_read_columns
 
 KIND: Final = "rowkind"
 INCREMENTAL = "incremental-"
@@ -19,7 +19,7 @@ _DAY_MS = 86_400_000
 
 
 FROM_NOTHING = "changes since 0 are those of the empty table; the engine looks for the file of a snapshot 0"
-KEPT = "the changelogs outlive their snapshots and hold these changes; the engine looks at the snapshots that remain"
+LONG_LIVED_CHANGELOGS = "the changelogs outlive their snapshots and hold these changes; the engine looks at the snapshots that remain"
 BY_OLD_NAMES = "the bucket key has the name that its column had in that snapshot; the engine looks for the name of today"
 BY_OLD_GROUPS = "the sequence group has the columns that it had in that snapshot; the engine looks for those of today"
 CHANGELOG = tuple(row for k in range(1, 5) for row in (("-D", k, f"v{k}"), ("+I", k + 1, f"v{k + 1}")))
@@ -40,7 +40,7 @@ def rows(reason: str, columns: str, *found: tuple[Any, ...]) -> DifferentAnswer:
     return DifferentAnswer(reason=reason, columns=tuple(columns.split()), rows=found)
 
 
-OTHERWISE = {
+DIFFERENT_ANSWERS = {
     ("append_row_tracking", "row_tracking"): DifferentAnswer(reason="row ids are refused by name", error=Unsupported),
     ("changelog_aggregation_full_compaction", "audit_log-changes-0-6-diff"): rows(
         FROM_NOTHING, "rowkind k s m", ("+I", 1, 12, "z"), ("+I", 2, 1, "b"), ("+I", 3, 3, None)
@@ -56,9 +56,9 @@ OTHERWISE = {
     ("history_branches", "branch-from_tag-tag-of_branch"): rows(
         "the tag is the branch's own; the engine looks for it in the main branch", "k v w", (1, "a", None), (2, "branched", None), (4, "d", 44)
     ),
-    ("history_long_lived_changelog_input", "changes-1-5-auto"): rows(KEPT, "rowkind k v", *CHANGELOG),
-    ("history_long_lived_changelog_input", "changes-1-5-changelog"): rows(KEPT, "rowkind k v", *CHANGELOG),
-    ("history_long_lived_changelog_none", "changes-1-5-auto"): rows(KEPT, "rowkind k v", *CHANGELOG),
+    ("history_long_lived_changelog_input", "changes-1-5-auto"): rows(LONG_LIVED_CHANGELOGS, "rowkind k v", *CHANGELOG),
+    ("history_long_lived_changelog_input", "changes-1-5-changelog"): rows(LONG_LIVED_CHANGELOGS, "rowkind k v", *CHANGELOG),
+    ("history_long_lived_changelog_none", "changes-1-5-auto"): rows(LONG_LIVED_CHANGELOGS, "rowkind k v", *CHANGELOG),
     ("history_long_lived_changelog_none", "changes-1-5-changelog"): rows("without a producer there is no changelog to read", "rowkind k v"),
     ("partition_times_legacy", "partitions"): rows(
         "partitions of times are listed; the engine cannot parse the text of TIMESTAMP that it wrote",
@@ -83,16 +83,16 @@ class FrameComparison(Protocol):
 
 
 def answer(case: Case, read: Read, *, differs: FrameComparison = difference) -> str | None:
-    """None when lakekit answers a recorded read as the engine did, or as `OTHERWISE` says, else what is different."""
-    if (own := OTHERWISE.get((case.name, read.name))) is not None:
-        return otherwise(case, read, own)
+    """None when lakekit answers a recorded read as the engine did, or as `DIFFERENT_ANSWERS` says, else what is different."""
+    if (own := DIFFERENT_ANSWERS.get((case.name, read.name))) is not None:
+        return check_different_answer(case, read, own)
     beyond = beyond_polars(read)
     for name in beyond:
-        if (wrong := out_of_range(case, without(read, [other for other in read.columns if other != name]))) is not None:
+        if (wrong := check_out_of_range(case, drop_read_columns(read, [other for other in read.columns if other != name]))) is not None:
             return wrong
-    read = without(read, beyond)
+    read = drop_read_columns(read, beyond)
     try:
-        frame = asked(case, read)
+        frame = run_read(case, read)
     except LakekitError as refused:
         return None if read.error is not None else f"{type(refused).__name__}: {refused}"
     if read.error is not None:
@@ -103,10 +103,10 @@ def answer(case: Case, read: Read, *, differs: FrameComparison = difference) -> 
     return differs(frame, read, kind_column=KIND if kinds else None)
 
 
-def otherwise(case: Case, read: Read, own: DifferentAnswer) -> str | None:
+def check_different_answer(case: Case, read: Read, own: DifferentAnswer) -> str | None:
     """None when lakekit answers as it should, and the engine in another way."""
     try:
-        found = asked(case, read)
+        found = run_read(case, read)
     except LakekitError as refused:
         return None if own.error is type(refused) and read.error is None else f"{type(refused).__name__}: {refused}"
     if read.error is None:
@@ -117,11 +117,11 @@ def otherwise(case: Case, read: Read, own: DifferentAnswer) -> str | None:
     return None if told == sorted(own.rows, key=repr) else f"{told}, not {own.rows}"
 
 
-def out_of_range(case: Case, read: Read) -> str | None:
+def check_out_of_range(case: Case, read: Read) -> str | None:
     """None when the one column of a read, whose values Polars cannot hold, is refused by name; nanoseconds are there when cut to microseconds."""
     [name], [t] = read.columns, read.types
     try:
-        asked(case, read)
+        run_read(case, read)
     except ValueOutOfRange as refused:
         if refused.column != name:
             return f"{name} was asked for, and {refused.column} refused"
@@ -129,14 +129,14 @@ def out_of_range(case: Case, read: Read) -> str | None:
         return f"{name} holds values that Polars has no place for, and was not refused"
     if t.root == "TIME":
         return None
-    found = asked(case, replace(read, options={**read.options, "lakekit.timestamp-unit": "us"}))
+    found = run_read(case, replace(read, options={**read.options, "lakekit.timestamp-unit": "us"}))
     kind_column = KIND if read.system is None and KIND in found.columns else None
-    cuts = ([(kind, tuple(_cut(value, parquet=parquet) for value in row)) for kind, row in read.rows] for parquet in (False, True))
+    cuts = ([(kind, tuple(_truncate_to_micros(value, parquet=parquet) for value in row)) for kind, row in read.rows] for parquet in (False, True))
     wrong = [difference(found, replace(read, rows=tuple(rows)), kind_column=kind_column) for rows in cuts]
     return None if None in wrong else " · ".join(map(str, wrong))
 
 
-def _cut(value: list[int] | None, *, parquet: bool) -> list[int] | None:
+def _truncate_to_micros(value: list[int] | None, *, parquet: bool) -> list[int] | None:
     """A time cut to microseconds. The engine's Parquet holds times before 1970 as a negative time of a day, which loses digits toward zero."""
     if value is None:
         return None
@@ -146,7 +146,7 @@ def _cut(value: list[int] | None, *, parquet: bool) -> list[int] | None:
     return [micros // 1000, micros % 1000 * 1000]
 
 
-def asked(case: Case, read: Read) -> pl.DataFrame:
+def run_read(case: Case, read: Read) -> pl.DataFrame:
     """The frame of a recorded read; of increments with their kinds."""
     table = lk.open(case.path, branch=read.branch, options=options_of(case.allowed))
     options: dict[str, Any] = dict(read.options)

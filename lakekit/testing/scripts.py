@@ -26,7 +26,7 @@ import polars as pl
 from lakekit.columns import col
 from lakekit.format.polars_types import polars_schema
 from lakekit.lsm import rule as rules
-from lakekit.model.row_kind import SHORT
+from lakekit.model.row_kind import KIND_TEXTS
 from lakekit.model.table_schema import TableSchema
 from lakekit.table.creating import create
 from lakekit.table.open_create import open as open_table
@@ -100,7 +100,7 @@ class Script:
         for step in self.steps:
             if step.do == "compact":
                 continue
-            kinds = [SHORT.index("-D" if step.do == "delete" else row[KIND]) for row in step.rows]
+            kinds = [KIND_TEXTS.index("-D" if step.do == "delete" else row[KIND]) for row in step.rows]
             found = frame_of(self.fields, step.rows).to_arrow().to_pylist()
             numbers = range(len(versions), len(versions) + len(found))
             versions += [{**row, "_VALUE_KIND": kind, "_SEQUENCE_NUMBER": at} for row, kind, at in zip(found, kinds, numbers, strict=True)]

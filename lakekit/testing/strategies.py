@@ -60,15 +60,15 @@ class Merging:
 
     def rows(self) -> list[dict[str, Any]]:
         """The rows as the oracle takes them."""
-        return plain(self.frame())
+        return to_dicts(self.frame())
 
 
-def plain(frame: pl.DataFrame) -> list[dict[str, Any]]:
+def to_dicts(frame: pl.DataFrame) -> list[dict[str, Any]]:
     """A frame as dictionaries, by way of Arrow: Polars' own way rounds decimals that are longer than their column."""
     return [dict(row) for row in frame.to_arrow().to_pylist()]
 
 
-def canonical(rows: list[dict[str, Any]], rule: MergeSpec) -> list[str]:
+def canonical_rows(rows: list[dict[str, Any]], rule: MergeSpec) -> list[str]:
     """Rows as texts that are equal where rows are: without regard to their order, nor to that of collections which the reference keeps in hash tables."""
     hashed = ("merge_map", "merge_map_with_keytime", "nested_partial_update")
     loose = {name for name, one in rule.functions.items() if one.name in hashed or one.nested_key or (one.name == "collect" and one.distinct)}
@@ -79,7 +79,7 @@ def canonical(rows: list[dict[str, Any]], rule: MergeSpec) -> list[str]:
 
 # ---- values --------------------------------------------------------------------------------------------------------------------------------------
 
-_EXACT = Context(prec=60)
+_EXACT_CONTEXT = Context(prec=60)
 _BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _TEXTS = ("", "a", "b", "a,b", "b,c", ",a", "a,,b", "é", "\U0001f600", "\uffee", "a;b")
 
@@ -102,7 +102,7 @@ def _values(t: DataType) -> st.SearchStrategy[Any]:
         case "DECIMAL":
             top, scale = 10 ** (t.precision or 10) - 1, t.scale or 0
             numbers = st.one_of(st.integers(-400, 400), st.sampled_from((top, -top, top // 2 + 1)))
-            return numbers.map(lambda n: _EXACT.scaleb(Decimal(max(-top, min(top, n))), -scale))
+            return numbers.map(lambda n: _EXACT_CONTEXT.scaleb(Decimal(max(-top, min(top, n))), -scale))
         case "CHAR" | "VARCHAR":
             return st.sampled_from(_TEXTS)
         case "BINARY" | "VARBINARY":
@@ -126,19 +126,19 @@ def _nested_values(t: DataType) -> st.SearchStrategy[Any]:
 # ---- tables --------------------------------------------------------------------------------------------------------------------------------------
 
 NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL(5, 2)", "DECIMAL(18, 3)", "DECIMAL(20, 2)", "DECIMAL(38, 4)")
-COMPARABLE = (*NUMBERS, "STRING", "BYTES", "DATE", "TIMESTAMP(6)")
-ANY = (*COMPARABLE, "BOOLEAN", "ARRAY<INT>", "ROW<x INT, y STRING>")
-ORDERED = ("INT", "BIGINT", "DATE", "TIMESTAMP(6)", "DOUBLE", "DECIMAL(20, 2)")
+COMPARABLE_TYPES = (*NUMBERS, "STRING", "BYTES", "DATE", "TIMESTAMP(6)")
+VALUE_TYPES = (*COMPARABLE_TYPES, "BOOLEAN", "ARRAY<INT>", "ROW<x INT, y STRING>")
+SEQUENCE_TYPES = ("INT", "BIGINT", "DATE", "TIMESTAMP(6)", "DOUBLE", "DECIMAL(20, 2)")
 _ROWS = "ARRAY<ROW<i INT, s STRING, v DOUBLE>>"
 TYPES_OF: dict[str, tuple[str, ...]] = {
     "sum": NUMBERS,
     "product": NUMBERS,
-    "max": COMPARABLE,
-    "min": COMPARABLE,
-    "last_value": ANY,
-    "last_non_null_value": ANY,
-    "first_value": ANY,
-    "first_non_null_value": ANY,
+    "max": COMPARABLE_TYPES,
+    "min": COMPARABLE_TYPES,
+    "last_value": VALUE_TYPES,
+    "last_non_null_value": VALUE_TYPES,
+    "first_value": VALUE_TYPES,
+    "first_non_null_value": VALUE_TYPES,
     "first_not_null_value": ("INT",),
     "bool_and": ("BOOLEAN",),
     "bool_or": ("BOOLEAN",),
@@ -159,7 +159,7 @@ def field_of(name: str, text: str) -> Field:
     return Field(name, parse(text))
 
 
-def ordered(t: DataType) -> st.SearchStrategy[Any]:
+def sequence_values(t: DataType) -> st.SearchStrategy[Any]:
     """Values that sequences are made of: NaN has no place in an order."""
     return values(t).filter(lambda one: one == one)  # noqa: PLR0124 - what NaN is not
 
@@ -189,9 +189,9 @@ def merges(draw: st.DrawFn, engine: str | None = None, retractions: bool | None 
     options = {"merge-engine": chosen}
     key_types = draw(st.sampled_from(KEYS))
     keys = [field_of(f"k{number}", f"{text} NOT NULL") for number, text in enumerate(key_types)]
-    columns = draw({"partial-update": _partial_update, "aggregation": _aggregation}.get(chosen, _chosen)(options))
+    columns = draw({"partial-update": _partial_update, "aggregation": _aggregation}.get(chosen, _value_fields)(options))
     if chosen != "first-row" and draw(st.integers(0, 3)) == 0:
-        columns.append(field_of("u", draw(st.sampled_from(ORDERED))))
+        columns.append(field_of("u", draw(st.sampled_from(SEQUENCE_TYPES))))
         options["sequence.field"] = "u"
         options["sequence.field.sort-order"] = draw(st.sampled_from(("ascending", "descending")))
     if chosen != "first-row" and draw(st.integers(0, 3)) == 0:
@@ -213,16 +213,16 @@ def _versions(draw: st.DrawFn, fields: tuple[Field, ...], keys: int, takes: bool
         if level and (which, level) in seen:
             level = 0
         seen.add((which, level))
-        rest = [draw(ordered(one.type) if one.name[0] in "su" else values(one.type)) for one in fields[keys:]]
+        rest = [draw(sequence_values(one.type) if one.name[0] in "su" else values(one.type)) for one in fields[keys:]]
         found.append((draw(kinds), number, level, (*known[which], *rest)))
     return tuple(found)
 
 
 @st.composite
-def _chosen(draw: st.DrawFn, options: dict[str, str]) -> list[Field]:
+def _value_fields(draw: st.DrawFn, options: dict[str, str]) -> list[Field]:
     if draw(st.booleans()):
         options["ignore-delete"] = "true"
-    return [field_of("a", draw(st.sampled_from(ANY)))]
+    return [field_of("a", draw(st.sampled_from(VALUE_TYPES)))]
 
 
 @st.composite
@@ -245,7 +245,7 @@ def _partial_update(draw: st.DrawFn, options: dict[str, str]) -> list[Field]:
             options[option] = "true"
         if draw(st.booleans()):
             options["fields.default-aggregate-function"] = "last_non_null_value"
-        return [field_of("a", draw(st.sampled_from(ANY))), field_of("b", "INT"), field_of("c", "STRING")]
+        return [field_of("a", draw(st.sampled_from(VALUE_TYPES))), field_of("b", "INT"), field_of("c", "STRING")]
     return draw(_groups(options))
 
 
@@ -254,10 +254,10 @@ def _groups(draw: st.DrawFn, options: dict[str, str]) -> list[Field]:
     found = [field_of("free", "INT")]
     sequences = []
     for number in range(draw(st.integers(1, 2))):
-        columns = [field_of(f"s{number}{letter}", draw(st.sampled_from(ORDERED))) for letter in "xy"[: draw(st.integers(1, 2))]]
+        columns = [field_of(f"s{number}{letter}", draw(st.sampled_from(SEQUENCE_TYPES))) for letter in "xy"[: draw(st.integers(1, 2))]]
         names = draw(st.lists(st.sampled_from(("", *FUNCTIONS)), min_size=1, max_size=3))
         protected = [
-            draw(functions(name, options, column=f"p{number}{at}")) if name else field_of(f"p{number}{at}", draw(st.sampled_from(ANY)))
+            draw(functions(name, options, column=f"p{number}{at}")) if name else field_of(f"p{number}{at}", draw(st.sampled_from(VALUE_TYPES)))
             for at, name in enumerate(names)
         ]
         options[f"fields.{','.join(one.name for one in columns)}.sequence-group"] = ",".join(one.name for one in protected)

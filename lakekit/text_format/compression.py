@@ -30,12 +30,12 @@ EXTENSIONS = {"gzip": "gz", "bzip2": "bz2", "deflate": "deflate", "snappy": "sna
 PIECE_BYTES = 8 << 20
 _BLOCK_BYTES = 256 << 10
 _MOST_BLOCK_BYTES = 64 << 20
-_BLOCKED = {"snappy": "snappy", "lz4": "lz4_raw"}
+_BLOCK_CODECS = {"snappy": "snappy", "lz4": "lz4_raw"}
 _GZIP = 31
 """What tells zlib to read and write gzip's header."""
 
 
-def known(compression: str) -> str:
+def normalize_compression(compression: str) -> str:
     """The name of a compression as Hadoop spells it. Raises `InvalidOption` naming those there are."""
     found = compression.strip().lower()
     if found not in EXTENSIONS:
@@ -57,9 +57,9 @@ class Sink(Protocol):
         """Writes what is left; the file below stays open."""
 
 
-def compressed(file: BinaryIO, compression: str) -> Sink:
+def open_compressed(file: BinaryIO, compression: str) -> Sink:
     """A sink that compresses into a file."""
-    match known(compression):
+    match normalize_compression(compression):
         case "none":
             return _DecompressStream(file, _PlainSink())
         case "gzip":
@@ -71,7 +71,7 @@ def compressed(file: BinaryIO, compression: str) -> Sink:
         case "zstd":
             return _Zstandard(file)
         case blocked:
-            return _BlockStream(file, pa.Codec(_BLOCKED[blocked]))
+            return _BlockStream(file, pa.Codec(_BLOCK_CODECS[blocked]))
 
 
 class _PlainSink:
@@ -143,7 +143,7 @@ class _BlockStream:
 def pieces(storage: Storage, path: str, size_bytes: int) -> Iterator[bytes]:
     """The text of a file in pieces of some megabytes. Raises `Corrupt` with the path for bytes that no codec of its name made."""
     ending = path.rpartition("/")[2].rpartition(".")[2].lower()
-    raw = _raw(storage, path, size_bytes)
+    raw = _read_raw(storage, path, size_bytes)
     try:
         match ending:
             case "gz":
@@ -155,7 +155,7 @@ def pieces(storage: Storage, path: str, size_bytes: int) -> Iterator[bytes]:
             case "zst":
                 yield from _zstandard(storage.read(path))
             case "snappy" | "lz4":
-                yield from _unblocked(storage.read(path), pa.Codec(_BLOCKED[ending]))
+                yield from _read_blocks(storage.read(path), pa.Codec(_BLOCK_CODECS[ending]))
             case _:
                 yield from raw
     except (zlib.error, EOFError, OSError, ValueError, pa.ArrowException) as wrong:
@@ -166,7 +166,7 @@ def pieces(storage: Storage, path: str, size_bytes: int) -> Iterator[bytes]:
         raise Corrupt(f"{path}: its {ending} data cannot be decompressed: {str(wrong)[:200]}", path=path, field="compression") from wrong
 
 
-def _raw(storage: Storage, path: str, size_bytes: int) -> Iterator[bytes]:
+def _read_raw(storage: Storage, path: str, size_bytes: int) -> Iterator[bytes]:
     for start in range(0, size_bytes, PIECE_BYTES):
         yield storage.read(path, start, min(PIECE_BYTES, size_bytes - start))
 
@@ -200,7 +200,7 @@ def _zstandard(data: bytes) -> Iterator[bytes]:
             yield found
 
 
-def _unblocked(data: bytes, codec: pa.Codec) -> Iterator[bytes]:
+def _read_blocks(data: bytes, codec: pa.Codec) -> Iterator[bytes]:
     at = 0
     while at < len(data):
         left, at = _length(data, at), at + 4

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def check_types(fields: Sequence[Field]) -> None:
     """Raises `Unsupported` for a column that is no plain value."""
     for field in fields:
-        if field.type.root not in values.PLAIN:
+        if field.type.root not in values.PLAIN_TYPES:
             raise refuse_type(field.type, "csv")
 
 
@@ -46,7 +46,7 @@ def parsed(lines: pl.Series, fields: Sequence[Field], names: Sequence[str], how:
     wrong = pl.repeat(value=False, n=len(lines), eager=True)
     for field, cell in zip(fields[:count], quoting.cells(lines, count, how), strict=True):
         texts = cell.alias("t").to_frame().select(pl.when(pl.col("t") != how.null_literal).then(pl.col("t"))).to_series()
-        column, bad = values.parsed(texts, field.type, how, field.name)
+        column, bad = values.parse_values(texts, field.type, how, field.name)
         bad = bad.fill_null(value=False)
         if how.mode == "failfast" and bad.any():
             raise Corrupt(f"column {field.name} is {field.type}, but a row holds {texts.filter(bad)[0][:80]!r}", field=field.name)
@@ -59,7 +59,7 @@ def parsed(lines: pl.Series, fields: Sequence[Field], names: Sequence[str], how:
 
 def printed(frame: pl.DataFrame, fields: Sequence[Field], how: TextOptions) -> pl.Series:
     """The lines of some rows. Raises `ValueOutOfRange` for a value that holds a line end."""
-    texts = frame.select(values.printed(col(field.name), field.type, how).alias(field.name) for field in fields)
+    texts = frame.select(values.print_values(col(field.name), field.type, how).alias(field.name) for field in fields)
     ends = ["\n", "\r"] if how.ends_anyhow else [how.line_end]
     blanks = len(fields) == 1 or how.delimiter in BLANK
     for column in texts:
@@ -70,17 +70,17 @@ def printed(frame: pl.DataFrame, fields: Sequence[Field], how: TextOptions) -> p
                 "Take it out, or choose file.format json or parquet",
                 column=column.name,
             )
-    cells = [_quoted(column, how, blanks=blanks).fill_null(how.null_literal) for column in texts]
+    cells = [_quote_cells(column, how, blanks=blanks).fill_null(how.null_literal) for column in texts]
     return pl.select(pl.concat_str(cells, separator=how.delimiter)).to_series()
 
 
 def header(fields: Sequence[Field], how: TextOptions) -> str:
     """The line of names that the option csv.include-header asks for."""
     names = pl.DataFrame({field.name: [field.name] for field in fields})
-    return str(pl.select(pl.concat_str([_quoted(name, how, blanks=False) for name in names], separator=how.delimiter)).item())
+    return str(pl.select(pl.concat_str([_quote_cells(name, how, blanks=False) for name in names], separator=how.delimiter)).item())
 
 
-def _quoted(column: pl.Series, how: TextOptions, *, blanks: bool) -> pl.Series:
+def _quote_cells(column: pl.Series, how: TextOptions, *, blanks: bool) -> pl.Series:
     """Texts as they stand in a file. `blanks`: a line of them could be all blank, which would make it a row of nulls."""
     if how.quote == "\0":
         return column

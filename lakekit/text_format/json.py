@@ -48,7 +48,7 @@ def _check(t: DataType) -> None:
     if t.root == "MAP" and part(t.key).root not in _KEYS:
         raise refuse_type(t, "json")
     inner = [part(t.element)] if t.root == "ARRAY" else [part(t.value)] if t.root == "MAP" else [f.type for f in t.fields]
-    if t.root not in values.PLAIN and t.root not in ("ARRAY", "MAP", "ROW"):
+    if t.root not in values.PLAIN_TYPES and t.root not in ("ARRAY", "MAP", "ROW"):
         raise refuse_type(t, "json")
     for one in inner:
         _check(one)
@@ -62,40 +62,40 @@ def parsed(lines: pl.Series, fields: Sequence[Field], names: Sequence[str], how:
     wanted = {field.name: field.type for field in fields if field.name in names}
     row = DataType(root="ROW", fields=tuple(Field(name, t) for name, t in wanted.items()))
     told = lines.filter(lines.str.strip_chars() != "null")
-    found = _decoded(told, row, how)
+    found = _decode_lines(told, row, how)
     if not wanted:
         return pl.DataFrame(height=len(found))
     cells = found.struct.unnest()
     return cells.select(_values(col(name), wanted[name], how, name).alias(name) for name in names)
 
 
-def _held(t: DataType) -> pl.DataType:
+def _text_dtype(t: DataType) -> pl.DataType:
     """What a value is before its texts are parsed."""
     match t.root:
         case "ARRAY":
-            return pl.List(_held(part(t.element)))
+            return pl.List(_text_dtype(part(t.element)))
         case "MAP":
-            return pl.List(pl.Struct({"key": pl.String, "value": _held(part(t.value))}))
+            return pl.List(pl.Struct({"key": pl.String, "value": _text_dtype(part(t.value))}))
         case "ROW":
-            return pl.Struct({f.name: _held(f.type) for f in t.fields} or {_NOTHING: pl.String})
+            return pl.Struct({f.name: _text_dtype(f.type) for f in t.fields} or {_NOTHING: pl.String})
     return pl.String()
 
 
-def _decoded(lines: pl.Series, row: DataType, how: TextOptions) -> pl.Series:
+def _decode_lines(lines: pl.Series, row: DataType, how: TextOptions) -> pl.Series:
     """The objects of some lines, every plain value in them a text."""
     if not row.holds(_MAPS) and not (lines.str.strip_chars() == "").any():
         with suppress(pl.exceptions.PolarsError):  # something in it is not as it should be: looked at line by line
-            found = lines.str.json_decode(_held(row))
+            found = lines.str.json_decode(_text_dtype(row))
             if not found.null_count():
                 return found
-    made = [_told(line, row, how) for line in lines.to_list()]  # scalar: objects with keys of their own, and lines with mistakes
-    return pl.Series("line", [one for one in made if one is not None], _held(row), strict=True)
+    made = [_parse_line(line, row, how) for line in lines.to_list()]  # scalar: objects with keys of their own, and lines with mistakes
+    return pl.Series("line", [one for one in made if one is not None], _text_dtype(row), strict=True)
 
 
-def _told(line: str, row: DataType, how: TextOptions) -> Any:
+def _parse_line(line: str, row: DataType, how: TextOptions) -> Any:
     """One line as the object it says; None where mistakes are passed over and it says none."""
     try:
-        found = _plain(json.loads(line, parse_int=str, parse_float=str, parse_constant=str), row, how)
+        found = _values_to_texts(json.loads(line, parse_int=str, parse_float=str, parse_constant=str), row, how)
     except (ValueError, RecursionError) as wrong:
         if how.ignores_errors:
             return None
@@ -103,8 +103,8 @@ def _told(line: str, row: DataType, how: TextOptions) -> Any:
     return found
 
 
-def _plain(value: Any, t: DataType, how: TextOptions) -> Any:
-    """A value of JSON in the shape of `_held`."""
+def _values_to_texts(value: Any, t: DataType, how: TextOptions) -> Any:
+    """A value of JSON in the shape of `_text_dtype`."""
     if value is None:
         return None
     expected = {"ARRAY": list, "MAP": dict, "ROW": dict}.get(t.root)
@@ -115,11 +115,11 @@ def _plain(value: Any, t: DataType, how: TextOptions) -> Any:
         raise ValueError(msg)
     match t.root:
         case "ARRAY":
-            return [_plain(one, part(t.element), how) for one in value]
+            return [_values_to_texts(one, part(t.element), how) for one in value]
         case "MAP":
-            return [{"key": key, "value": _plain(one, part(t.value), how)} for key, one in value.items()]
+            return [{"key": key, "value": _values_to_texts(one, part(t.value), how)} for key, one in value.items()]
         case "ROW":
-            return {f.name: _plain(value.get(f.name), f.type, how) for f in t.fields}
+            return {f.name: _values_to_texts(value.get(f.name), f.type, how) for f in t.fields}
     if isinstance(value, bool):
         return "true" if value else "false"
     return value if isinstance(value, str) else ""
@@ -130,13 +130,13 @@ def _values(column: pl.Expr, t: DataType, how: TextOptions, name: str) -> pl.Exp
 
     def leaf(one: pl.Expr, of: DataType) -> pl.Expr:
         dtype = polars_type(of, timestamp_unit=how.timestamp_unit)
-        return one.map_batches(partial(_parsed, t=of, how=how, name=name), return_dtype=dtype, is_elementwise=True)
+        return one.map_batches(partial(_parse_texts, t=of, how=how, name=name), return_dtype=dtype, is_elementwise=True)
 
     return external_reader.map_leaves(column, t, leaf) if t.root in ("ARRAY", "MAP", "ROW") else leaf(column, t)  # type: ignore[return-value] # leaf changes each
 
 
-def _parsed(texts: pl.Series, *, t: DataType, how: TextOptions, name: str) -> pl.Series:
-    found, bad = values.parsed(texts, t, how, name)
+def _parse_texts(texts: pl.Series, *, t: DataType, how: TextOptions, name: str) -> pl.Series:
+    found, bad = values.parse_values(texts, t, how, name)
     bad = bad.fill_null(value=False)
     if bad.any() and not how.ignores_errors:
         raise Corrupt(f"column {name} is {t}, but a line holds {texts.filter(bad)[0][:80]!r}", field=name)
@@ -167,19 +167,19 @@ def _text(column: pl.Expr, t: DataType, how: TextOptions) -> pl.Expr:
     """A value as JSON."""
     match t.root:
         case "ARRAY":
-            found = _joined("[", column.list.eval(_text(pl.element(), part(t.element), how)), "]")
+            found = _join_items("[", column.list.eval(_text(pl.element(), part(t.element), how)), "]")
         case "MAP":
             key, value = pl.element().struct.field("key"), pl.element().struct.field("value")
             pair = pl.concat_str(_text(key, part(t.key), how), pl.lit(":"), _text(value, part(t.value), how))
-            found = _joined("{", column.list.eval(pair), "}")
+            found = _join_items("{", column.list.eval(pair), "}")
         case "ROW":
             found = _object(((f.name, struct_field(column, f.name), f.type) for f in t.fields), how)
         case _:
-            return pl.struct(values.printed(column, t, how).alias("x")).struct.json_encode().str.slice(5).str.head(-1)
+            return pl.struct(values.print_values(column, t, how).alias("x")).struct.json_encode().str.slice(5).str.head(-1)
     return pl.when(column.is_not_null()).then(found).otherwise(pl.lit("null"))
 
 
-def _joined(before: str, texts: pl.Expr, after: str) -> pl.Expr:
+def _join_items(before: str, texts: pl.Expr, after: str) -> pl.Expr:
     return pl.concat_str(pl.lit(before), texts.list.join(","), pl.lit(after))
 
 

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from lakekit.errors import InvalidOption
-from lakekit.options.option import read_boolean, spelled
+from lakekit.options.option import normalize_choice, read_boolean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,7 +70,7 @@ def _lines_of(given: tuple[tuple[str, str], ...], format_name: str, zone: str, t
         delimiter=_character(options, ("csv.field-delimiter", "field-delimiter", "seq"), ","),
         quote=_character(options, ("csv.quote-character", "quote"), '"'),
         escape=_character(options, ("csv.escape-character", "escape"), "\\"),
-        null_literal=_found(options, ("csv.null-literal", "nullvalue"), "")[1],
+        null_literal=_find_option(options, ("csv.null-literal", "nullvalue"), "")[1],
         header=_flag(options, ("csv.include-header", "header")),
         mode=_one_of(options, ("csv.mode", "mode"), "permissive", _MODES),
         zone=zone,
@@ -109,12 +109,12 @@ KEYS = frozenset(
 """The options of text formats by all their names."""
 
 
-def _found(options: Mapping[str, str], keys: tuple[str, ...], default: str) -> tuple[str, str]:
+def _find_option(options: Mapping[str, str], keys: tuple[str, ...], default: str) -> tuple[str, str]:
     return next(((key, options[key]) for key in keys if key in options), (keys[0], default))
 
 
 def _text(options: Mapping[str, str], keys: tuple[str, ...], default: str) -> str:
-    key, text = _found(options, keys, default)
+    key, text = _find_option(options, keys, default)
     if not text:
         raise InvalidOption(f"option {key!r} is empty: a line needs an end", key=key, value=text)
     return text
@@ -122,14 +122,14 @@ def _text(options: Mapping[str, str], keys: tuple[str, ...], default: str) -> st
 
 def _character(options: Mapping[str, str], keys: tuple[str, ...], default: str) -> str:
     """One character: Java writes all of a longer text, and reads its first character alone."""
-    key, text = _found(options, keys, default)
+    key, text = _find_option(options, keys, default)
     if len(text) != 1 or ord(text) > 0xFFFF:
         raise InvalidOption(f"option {key!r} is {text[:100]!r}; it is one character", key=key, value=text)
     return text
 
 
 def _flag(options: Mapping[str, str], keys: tuple[str, ...]) -> bool:
-    key, text = _found(options, keys, "false")
+    key, text = _find_option(options, keys, "false")
     try:
         return read_boolean(text)
     except ValueError:
@@ -137,7 +137,7 @@ def _flag(options: Mapping[str, str], keys: tuple[str, ...]) -> bool:
 
 
 def _one_of(options: Mapping[str, str], keys: tuple[str, ...], default: str, allowed: tuple[str, ...]) -> str:
-    key, text = _found(options, keys, default)
-    if spelled(text) not in allowed:
+    key, text = _find_option(options, keys, default)
+    if normalize_choice(text) not in allowed:
         raise InvalidOption(f"option {key!r} is {text[:100]!r}; allowed: {', '.join(allowed)}", key=key, value=text)
-    return spelled(text)
+    return normalize_choice(text)

@@ -34,12 +34,12 @@ def cells(lines: pl.Series, count: int, how: TextOptions) -> list[pl.Series]:
     found = plain.str.split_exact(how.delimiter, count).struct.unnest().get_columns()[:count]
     if marked.any():
         at = marked.arg_true()
-        some = _marked(lines.gather(at), count, how)
+        some = _split_quoted(lines.gather(at), count, how)
         found = [whole.scatter(at, part) for whole, part in zip(found, some, strict=True)]
     return found
 
 
-def _marked(lines: pl.Series, count: int, how: TextOptions) -> list[pl.Series]:
+def _split_quoted(lines: pl.Series, count: int, how: TextOptions) -> list[pl.Series]:
     """Texts of lines that hold quotes or escapes."""
     if "\0" in (how.quote, how.escape):
         return _columns([_by_sign(line, count, how) for line in lines.to_list()], count)  # scalar: quotes without escapes have no pattern

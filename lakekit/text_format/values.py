@@ -21,33 +21,33 @@ if TYPE_CHECKING:
     from lakekit.text_format.options import TextOptions
     from lakekit.types import DataType
 
-PLAIN = frozenset({*STRINGS, *INTEGERS, "BOOLEAN", "FLOAT", "DOUBLE", "DECIMAL", "DATE", "TIME", *TIMESTAMPS, "BINARY", "VARBINARY"})
+PLAIN_TYPES = frozenset({*STRINGS, *INTEGERS, "BOOLEAN", "FLOAT", "DOUBLE", "DECIMAL", "DATE", "TIME", *TIMESTAMPS, "BINARY", "VARBINARY"})
 """Types of which one text is one value."""
 _PLAIN_NUMBER = r"^-?[0-9]+(?:\.[0-9]+)?(?:E-?[0-9]+)?$"
 _BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 
 
-def parsed(texts: pl.Series, t: DataType, how: TextOptions, column: str) -> tuple[pl.Series, pl.Series]:
+def parse_values(texts: pl.Series, t: DataType, how: TextOptions, column: str) -> tuple[pl.Series, pl.Series]:
     """The values of some texts, and a mask of those that are none; values that are none are null. A DECIMAL that does not fit is null, and no mistake."""
     dtype = polars_type(t, timestamp_unit=how.timestamp_unit)
     if t.root in STRINGS:
-        return texts, _never(texts)
+        return texts, _false_mask(texts)
     if t.root in INTEGERS:
         limit = 1 << (_BITS[t.root] - 1)
         whole = texts.str.extract(r"^\+?(-?\d+)$", 1).cast(pl.Int64, strict=False)
         made = whole.to_frame("n").select(pl.when(pl.col("n").is_between(-limit, limit - 1)).then(pl.col("n"))).to_series().cast(dtype)
     elif t.root == "BOOLEAN":
-        return texts.str.to_lowercase() == "true", _never(texts)
+        return texts.str.to_lowercase() == "true", _false_mask(texts)
     elif t.root in ("FLOAT", "DOUBLE"):
         plain = texts.str.contains(_PLAIN_NUMBER).all()  # most files hold nothing else, and need no closer look
         made = texts.cast(dtype, strict=False) if plain else text_casts.floats(texts, want=t)
     elif t.root in BINARIES:
         made = _bytes(texts)
     elif t.root == "DECIMAL":
-        made = text_casts.tolerant(t, column=column)(texts)
+        made = text_casts.tolerant_parser(t, column=column)(texts)
         return made.cast(dtype), (~text_casts.is_decimal(texts)).fill_null(value=False)
     else:
-        made = text_casts.tolerant(t, column=column, timestamp_unit=how.timestamp_unit, zone=how.zone)(texts)
+        made = text_casts.tolerant_parser(t, column=column, timestamp_unit=how.timestamp_unit, zone=how.zone)(texts)
     return made.cast(dtype), made.is_null() & texts.is_not_null()
 
 
@@ -61,12 +61,12 @@ def _bytes(texts: pl.Series) -> pl.Series:
     return decoded.to_series().alias(texts.name)
 
 
-def _never(texts: pl.Series) -> pl.Series:
+def _false_mask(texts: pl.Series) -> pl.Series:
     return pl.repeat(value=False, n=len(texts), eager=True)
 
 
-def printed(column: pl.Expr, t: DataType, how: TextOptions) -> pl.Expr:
+def print_values(column: pl.Expr, t: DataType, how: TextOptions) -> pl.Expr:
     """Values as texts."""
     if t.root in BINARIES:
         return column.bin.encode("base64")
-    return casts.printed(column, t, how.zone)
+    return casts.to_java_text(column, t, how.zone)

@@ -97,7 +97,7 @@ class DataType:
     @property
     def is_nested(self) -> bool:
         """Whether values have parts: ARRAY, MULTISET, MAP, ROW."""
-        return self.root in NESTED
+        return self.root in NESTED_TYPES
 
     @property
     def parts(self) -> tuple[DataType, ...]:
@@ -153,9 +153,9 @@ ROOTS: dict[str, TypeRoot] = {
     "VARIANT": TypeRoot(""),
     "BLOB": TypeRoot(""),
 }
-NESTED = frozenset({"ARRAY", "MULTISET", "MAP", "ROW"})
+NESTED_TYPES = frozenset({"ARRAY", "MULTISET", "MAP", "ROW"})
 MAPS = frozenset({"MULTISET", "MAP"})
-REFUSED = frozenset({"VECTOR", "GEOMETRY", "GEOGRAPHY"})
+REFUSED_TYPES = frozenset({"VECTOR", "GEOMETRY", "GEOGRAPHY"})
 INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 STRINGS = frozenset({"CHAR", "VARCHAR"})
 BINARIES = frozenset({"BINARY", "VARBINARY", "BLOB"})
@@ -296,15 +296,15 @@ def _root(tokens: _Tokens, depth: int) -> DataType:
             return DataType(root="MAP", key=key, value=value)
         case "ROW":
             return DataType(root="ROW", fields=_row_fields(tokens, depth))
-        case _ if word in REFUSED:
+        case _ if word in REFUSED_TYPES:
             msg = f"type {word} is not supported by lakekit"
             raise Unsupported(msg, feature=f"type.{word.lower()}")
         case _ if word in ROOTS:
-            return _simple(tokens, word)
+            return _primitive_type(tokens, word)
     raise tokens.wrong(f"no type is called {word!r}")
 
 
-def _simple(tokens: _Tokens, word: str) -> DataType:
+def _primitive_type(tokens: _Tokens, word: str) -> DataType:
     root = ROOTS[word]
     numbers = _numbers(tokens) if root.arguments and tokens.peek() == "(" else []
     first = numbers[0] if numbers else root.default

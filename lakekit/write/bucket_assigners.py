@@ -56,10 +56,10 @@ class FixedBuckets:
         """Every row in the bucket of its bucket key."""
         options, fields = self.handle.options, bucket_fields(self.handle)
         if options.bucket == 1 and options.bucket_function_type == "default":  # which leaves nothing to hash for; the others look at types too
-            return RoutedRows(frame, partitions.of(frame, self.handle), np.zeros(frame.height, np.int32))
+            return RoutedRows(frame, partitions.encode_partitions(frame, self.handle), np.zeros(frame.height, np.int32))
         columns, types = key_columns(frame, fields)
         found = hashing.buckets(options.bucket_function_type, columns, types, options.bucket)
-        return RoutedRows(frame, partitions.of(frame, self.handle), found)
+        return RoutedRows(frame, partitions.encode_partitions(frame, self.handle), found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class OneBucket:
 
     def place(self, frame: pl.DataFrame) -> RoutedRows:
         """Every row in that bucket."""
-        return RoutedRows(frame, partitions.of(frame, self.handle), np.full(frame.height, self.bucket, np.int32))
+        return RoutedRows(frame, partitions.encode_partitions(frame, self.handle), np.full(frame.height, self.bucket, np.int32))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,7 @@ class PostponedFixedBuckets:
     def place(self, frame: pl.DataFrame) -> RoutedRows:
         """Every row in the bucket that its key has among those of its partition."""
         columns, types = key_columns(frame, bucket_fields(self.handle))
-        found = partitions.of(frame, self.handle)
+        found = partitions.encode_partitions(frame, self.handle)
         totals = np.array([self.count(partition) for partition in found.rows], np.int64)[found.codes]
         placed = np.zeros(frame.height, np.int32)
         for total in np.unique(totals):

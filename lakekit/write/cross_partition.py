@@ -27,7 +27,7 @@ from lakekit.bucket.merge_read import KIND, MergeTask
 from lakekit.codec import binary_row
 from lakekit.columns import KEY, PLACE, cols
 from lakekit.data_file import deletion_vector_reader
-from lakekit.data_file.paths import data_file_paths, place_of
+from lakekit.data_file.paths import bucket_id_at, data_file_paths
 from lakekit.errors import ValueOutOfRange
 from lakekit.format.polars_types import polars_schema
 from lakekit.lsm import rule as rules
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-NOWHERE = -1
+NOT_FOUND = -1
 
 _MOST_CHUNKS = 64
 
@@ -85,7 +85,7 @@ class KeyLocationIndex:
 
     def find(self, keys: pl.DataFrame) -> Ints:
         """Where each of some distinct keys stands in this map, -1 where it does not."""
-        found = np.full(keys.height, NOWHERE, np.int64)
+        found = np.full(keys.height, NOT_FOUND, np.int64)
         if len(self.partition) and keys.height:
             mine, asked = self.keys.with_row_index(PLACE), keys.with_row_index(KEY)
             both = mine.join(asked, on=cols(keys.columns), how="inner", nulls_equal=True)
@@ -111,7 +111,7 @@ class KeyLocationIndex:
         for number in np.unique(numbers):
             rows = np.flatnonzero(numbers == number)
             at = 0
-            for bucket, count in _room(self.counts.setdefault(int(number), {}), len(rows), target):
+            for bucket, count in _allocate_buckets(self.counts.setdefault(int(number), {}), len(rows), target):
                 found[rows[at : at + count]] = bucket
                 at += count
         return found
@@ -122,7 +122,7 @@ class KeyLocationIndex:
             self.counts[int(place) >> 16][int(place) & 0xFFFF] -= int(count)
 
 
-def _room(counts: dict[int, int], wanted: int, target: int) -> Iterator[tuple[int, int]]:
+def _allocate_buckets(counts: dict[int, int], wanted: int, target: int) -> Iterator[tuple[int, int]]:
     """Buckets from the lowest on, and how many keys go into each."""
     for bucket in range(MOST_BUCKETS):
         if not wanted:
@@ -157,12 +157,12 @@ class CrossPartition:
         """The rows to write instead, and their places."""
         if self.places is None:
             newest = snapshots.latest(self.handle) if self.loads else None
-            self.places = bootstrapped(self.handle, newest)
+            self.places = bootstrap_index(self.handle, newest)
             self.known_at = (0 if newest is None else newest.id) if self.loads else None
         schema = self.handle.schema
-        number = self.places.numbered(partitions.of(frame, self.handle), frame.select(cols(schema.partition_keys)))
-        distinct, codes = partitions.numbered(frame.select(cols(schema.primary_keys)))
-        keys = partitions.compared(distinct)
+        number = self.places.numbered(partitions.encode_partitions(frame, self.handle), frame.select(cols(schema.partition_keys)))
+        distinct, codes = partitions.number_distinct_rows(frame.select(cols(schema.primary_keys)))
+        keys = partitions.to_comparable_columns(distinct)
         at = self.places.find(keys)
         now_ms = self.handle.world.now_ms()
         if self.engine == "deduplicate":
@@ -172,7 +172,7 @@ class CrossPartition:
     def _before(self, at: Ints, now_ms: int) -> tuple[Ints, Ints]:
         """Partition and bucket of keys before these rows; nowhere when they are new, or were last seen too long ago."""
         assert self.places is not None
-        partition, bucket = np.full(len(at), NOWHERE, np.int64), np.full(len(at), NOWHERE, np.int64)
+        partition, bucket = np.full(len(at), NOT_FOUND, np.int64), np.full(len(at), NOT_FOUND, np.int64)
         ttl_ms = self.handle.options.cross_partition_upsert_index_ttl_ms
         there = np.flatnonzero(at >= 0)
         if ttl_ms is not None:
@@ -187,17 +187,17 @@ class CrossPartition:
         order = np.argsort(codes, kind="stable")  # the rows of a key, one after the other
         code, target = codes[order], number[order]
         opens = np.append(True, code[1:] != code[:-1])
-        came_from = np.where(opens, partition[code], np.append(NOWHERE, target[:-1]))
+        came_from = np.where(opens, partition[code], np.append(NOT_FOUND, target[:-1]))
         enters = came_from != target
-        moves = enters & (came_from != NOWHERE)
-        chosen = np.full(len(order), NOWHERE, np.int64)
+        moves = enters & (came_from != NOT_FOUND)
+        chosen = np.full(len(order), NOT_FOUND, np.int64)
         arriving = np.flatnonzero(enters)[np.argsort(order[enters], kind="stable")]
         chosen[arriving] = self.places.enter(target[arriving], self.target)
         # a row that stays is where the last one that entered went, or where the key was
         entered = np.maximum.accumulate(np.where(enters, np.arange(len(order)), -1))
         start = np.maximum.accumulate(np.where(opens, np.arange(len(order)), 0))
         chosen = np.where(entered >= start, chosen[np.maximum(entered, 0)], bucket[code])
-        left = np.where(opens, bucket[code], np.append(NOWHERE, chosen[:-1]))
+        left = np.where(opens, bucket[code], np.append(NOT_FOUND, chosen[:-1]))
         self.places.leave(came_from[moves], left[moves])
         last = np.append(opens[1:], True)
         self.places.put(at, keys, target[last], chosen[last], now_ms)
@@ -218,7 +218,7 @@ class CrossPartition:
         """
         assert self.places is not None
         partition, bucket = self._before(at, now_ms)
-        new = np.flatnonzero(partition == NOWHERE)
+        new = np.flatnonzero(partition == NOT_FOUND)
         first = np.unique(codes, return_index=True)[1]
         partition[new] = number[first[new]]
         bucket[new] = self.places.enter(partition[new], self.target)
@@ -247,30 +247,36 @@ class CrossPartition:
 # ---- the keys that are there -----------------------------------------------------------------------------------------------------------------
 
 
-def _nothing(handle: TableContext) -> KeyLocationIndex:
+def _empty_index(handle: TableContext) -> KeyLocationIndex:
     frame = pl.DataFrame(schema=polars_schema(handle.schema.fields))
     keys, columns = frame.select(cols(handle.schema.primary_keys)), frame.select(cols(handle.schema.partition_keys))
-    return KeyLocationIndex(keys=partitions.compared(keys), columns=columns)
+    return KeyLocationIndex(keys=partitions.to_comparable_columns(keys), columns=columns)
 
 
-def bootstrapped(handle: TableContext, snapshot: Snapshot | None) -> KeyLocationIndex:
+def bootstrap_index(handle: TableContext, snapshot: Snapshot | None) -> KeyLocationIndex:
     """Where the keys of a snapshot lie; buckets whose files are all older than `cross-partition-upsert.index-ttl` are left out."""
-    places, now_ms = _nothing(handle), handle.world.now_ms()
+    places, now_ms = _empty_index(handle), handle.world.now_ms()
     if snapshot is None:
         return places
     fields = handle.schema.fields_of(handle.schema.primary_keys)
     parallelism = min(max(1, handle.options.cross_partition_upsert_bootstrap_parallelism), world.core_count())
 
     def keys_of(one: tuple[bytes, int, MergeTask]) -> tuple[bytes, int, pl.DataFrame]:
-        return one[0], one[1], bucket_rows.lazy([one[2]], fields).collect()
+        return one[0], one[1], bucket_rows.merge_lazily([one[2]], fields).collect()
 
     for partition, bucket, frame in world.map_prefetch(keys_of, _buckets(handle, snapshot, now_ms), parallelism):
         number = places.numbers.get(partition)
         if number is None:
             number = int(places.numbered(Partitions((partition,), np.zeros(1, np.int64)), _values(handle, partition, places.columns))[0])
         count = frame.height
-        nowhere = np.full(count, NOWHERE, np.int64)
-        places.put(nowhere, partitions.compared(frame.cast(polars_schema(fields))), np.full(count, number, np.int64), np.full(count, bucket, np.int64), now_ms)
+        nowhere = np.full(count, NOT_FOUND, np.int64)
+        places.put(
+            nowhere,
+            partitions.to_comparable_columns(frame.cast(polars_schema(fields))),
+            np.full(count, number, np.int64),
+            np.full(count, bucket, np.int64),
+            now_ms,
+        )
         places.counts.setdefault(number, {})[bucket] = count
     return places
 
@@ -286,7 +292,7 @@ def _buckets(handle: TableContext, snapshot: Snapshot, now_ms: int) -> Iterator[
     ttl_ms = handle.options.cross_partition_upsert_index_ttl_ms
     oldest_ms = None if ttl_ms is None else world.wall_clock_ms(now_ms) - ttl_ms
     paths = data_file_paths(handle, entries)
-    for (partition, bucket), rows in _grouped(entries).items():
+    for (partition, bucket), rows in _group_by_bucket(entries).items():
         files = entries.files(rows)
         if oldest_ms is not None and all(file.creation_time_ms is not None and file.creation_time_ms < oldest_ms for file in files):
             continue
@@ -306,10 +312,10 @@ def _buckets(handle: TableContext, snapshot: Snapshot, now_ms: int) -> Iterator[
         )
 
 
-def _grouped(entries: ManifestEntries) -> dict[tuple[bytes, int], list[int]]:
+def _group_by_bucket(entries: ManifestEntries) -> dict[tuple[bytes, int], list[int]]:
     found: dict[tuple[bytes, int], list[int]] = {}
     for i in range(len(entries)):
-        found.setdefault(place_of(entries, i), []).append(i)
+        found.setdefault(bucket_id_at(entries, i), []).append(i)
     return found
 
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from lakekit.errors import SchemaMismatch, ValueOutOfRange
 from lakekit.types import BINARIES, INTEGERS, MAX_LENGTH, STRINGS, TIMESTAMPS, DataType, Field, part
-from lakekit.write.spot import ValueLocation, short
+from lakekit.write.spot import ValueLocation, format_value
 
 if TYPE_CHECKING:
     from lakekit.metadata.table_context import TableContext
@@ -58,15 +58,15 @@ def array(values: Sequence[Any], t: DataType, spot: ValueLocation) -> pa.Array:
     match t.root:
         case "ARRAY":
             _check(values, t, spot, (list, tuple, np.ndarray, pl.Series), "a list")
-            return _listed(values, lambda flat, place: array(flat, part(t.element), spot.inner("element", place)))
+            return _list_array(values, lambda flat, place: array(flat, part(t.element), spot.inner("element", place)))
         case "MAP" | "MULTISET":
-            return _mapped(values, t, spot)
+            return _map_array(values, t, spot)
         case "ROW" | "VARIANT":
             return _structs(values, _VARIANT if t.root == "VARIANT" else t.fields, t, spot)
-    return _simple(values, t, spot)
+    return _scalar_array(values, t, spot)
 
 
-def _simple(values: Sequence[Any], t: DataType, spot: ValueLocation) -> pa.Array:
+def _scalar_array(values: Sequence[Any], t: DataType, spot: ValueLocation) -> pa.Array:
     match t.root:
         case "BOOLEAN":
             _check(values, t, spot, (bool, np.bool_), "a bool")
@@ -107,7 +107,7 @@ def _instants(values: Sequence[Any], t: DataType, spot: ValueLocation) -> pa.Arr
     for i, value in enumerate(values):
         if value is not None and (value.tzinfo is not None) != zoned:
             asks = "a datetime with a zone (tzinfo), which says what instant it is" if zoned else "a datetime without a zone"
-            raise _refused(values, i, t, spot, asks)
+            raise _make_mismatch(values, i, t, spot, asks)
     fine = any(getattr(value, "nanosecond", 0) for value in values if value is not None)
     return _arrow(values, pa.timestamp("ns" if fine else "us", "UTC" if zoned else None), t, spot)
 
@@ -116,13 +116,13 @@ def _check(values: Sequence[Any], t: DataType, spot: ValueLocation, takes: Any, 
     """Every value but None is of a class that the type takes: looked at by class, not by value."""
     wrong = {kind for kind in set(map(type, values)) - {type(None)} if not issubclass(kind, takes) or issubclass(kind, refuses or ())}
     if wrong:
-        raise _refused(values, next(i for i, value in enumerate(values) if type(value) in wrong), t, spot, asks)
+        raise _make_mismatch(values, next(i for i, value in enumerate(values) if type(value) in wrong), t, spot, asks)
 
 
-def _refused(values: Sequence[Any], at: int, t: DataType, spot: ValueLocation, asks: str) -> SchemaMismatch:
+def _make_mismatch(values: Sequence[Any], at: int, t: DataType, spot: ValueLocation, asks: str) -> SchemaMismatch:
     found = values[at]
     return SchemaMismatch(
-        f"row {spot.row_of(at)}: column {spot.path} of {spot.table} holds {short(found)}, a {type(found).__name__}; {t.as_nullable()} takes {asks}",
+        f"row {spot.row_of(at)}: column {spot.path} of {spot.table} holds {format_value(found)}, a {type(found).__name__}; {t.as_nullable()} takes {asks}",
         column=spot.column,
     )
 
@@ -133,7 +133,7 @@ def _arrow(values: Sequence[Any], arrow: pa.DataType, t: DataType, spot: ValueLo
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, ValueError) as wrong:
         at = next((i for i, value in enumerate(values) if _fails(value, arrow)), 0)
         raise ValueOutOfRange(
-            f"row {spot.row_of(at)}: column {spot.path} of {spot.table} holds {short(values[at])}, which is no {t.as_nullable()}: {wrong}. Correct the value",
+            f"row {spot.row_of(at)}: column {spot.path} of {spot.table} holds {format_value(values[at])}, which is no {t.as_nullable()}: {wrong}. Correct the value",
             column=spot.column,
         ) from None
 
@@ -149,7 +149,7 @@ def _fails(value: Any, arrow: pa.DataType) -> bool:
 # ---- values with parts -----------------------------------------------------------------------------------------------------------------------
 
 
-def _listed(values: Sequence[Any], inner: Any) -> pa.Array:
+def _list_array(values: Sequence[Any], inner: Any) -> pa.Array:
     lengths = np.array([0 if value is None else len(value) for value in values], np.int64)
     ends = np.cumsum(lengths)
     flat = list(chain.from_iterable(value for value in values if value is not None))
@@ -157,13 +157,13 @@ def _listed(values: Sequence[Any], inner: Any) -> pa.Array:
     return pa.LargeListArray.from_arrays(pa.array(np.append(0, ends), pa.int64()), made, mask=_mask(values))
 
 
-def _mapped(values: Sequence[Any], t: DataType, spot: ValueLocation) -> pa.Array:
+def _map_array(values: Sequence[Any], t: DataType, spot: ValueLocation) -> pa.Array:
     """A dict, or pairs; of pairs as {"key": …, "value": …} too, which is how Polars gives them."""
     _check(values, t, spot, (Mapping, list, tuple), "a dict, or a list of pairs")
     pairs = [None if value is None else _pairs(value) for value in values]
     bad = next((i for i, value in enumerate(pairs) if value is not None and not all(isinstance(pair, tuple) and len(pair) == 2 for pair in value)), None)
     if bad is not None:
-        raise _refused(values, bad, t, spot, "a dict, or a list of pairs")
+        raise _make_mismatch(values, bad, t, spot, "a dict, or a list of pairs")
     key, value = (part(t.element), DataType(root="INT")) if t.root == "MULTISET" else (part(t.key), part(t.value))
 
     def entries(flat: list[tuple[Any, Any]], place: Any) -> pa.Array:
@@ -171,7 +171,7 @@ def _mapped(values: Sequence[Any], t: DataType, spot: ValueLocation) -> pa.Array
         rest = array([pair[1] for pair in flat], value, spot.inner("value", place))
         return pa.StructArray.from_arrays([keys, rest], ["key", "value"])
 
-    return _listed(pairs, entries)
+    return _list_array(pairs, entries)
 
 
 def _pairs(value: Any) -> list[Any]:
@@ -185,7 +185,7 @@ def _structs(values: Sequence[Any], fields: Sequence[Field], t: DataType, spot: 
     known = {field.name for field in fields}
     bad = next((i for i, value in enumerate(values) if value is not None and not known.issuperset(value)), None)
     if bad is not None:
-        raise _refused(values, bad, t, spot, f"a dict of {', '.join(field.name for field in fields)}")
+        raise _make_mismatch(values, bad, t, spot, f"a dict of {', '.join(field.name for field in fields)}")
     columns = [array([None if value is None else value.get(field.name) for value in values], field.type, spot.inner(field.name)) for field in fields]
     return pa.StructArray.from_arrays(columns, [field.name for field in fields], mask=_mask(values))
 

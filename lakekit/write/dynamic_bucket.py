@@ -28,7 +28,7 @@ from lakekit.metadata import manifest_reader, snapshots
 from lakekit.model.index_file import HASH, IndexFileMeta
 from lakekit.write import partitions
 from lakekit.write.bucket_assigners import RoutedRows, key_columns
-from lakekit.write.key_hashes import UNKNOWN, KeyHashes
+from lakekit.write.key_hashes import UNKNOWN_BUCKET, KeyHashes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 MOST_BUCKETS = 32767
 """No bucket has this number or a greater one: an index holds buckets as two bytes."""
-NEVER = -(2**63)
+NO_IDENTIFIER = -(2**63)
 _HASH_BYTES = 4
 
 
@@ -138,16 +138,16 @@ class PartitionHashIndex:
     assigners: dict[int, AssignerBuckets] = field(default_factory=dict)
     changed: set[int] = field(default_factory=set)
     touched: bool = True
-    last_identifier: int = NEVER
+    last_identifier: int = NO_IDENTIFIER
     owner: int | None = None
 
     def assign(self, hashes: Ints, rule: AssignmentRule) -> Ints:
         """The bucket of each key, in order; new keys are put somewhere."""
         self.touched = True
-        order, starts = _grouped(hashes)
+        order, starts = _group_by_hash(hashes)
         distinct = hashes[order[starts]]
         found = self.known.find(distinct)
-        new = np.flatnonzero(found == UNKNOWN)
+        new = np.flatnonzero(found == UNKNOWN_BUCKET)
         if len(new):
             arriving = new[np.argsort(order[starts[new]])]
             found[arriving] = self._place(distinct[arriving], rule)
@@ -160,7 +160,7 @@ class PartitionHashIndex:
     def _place(self, hashes: Ints, rule: AssignmentRule) -> NDArray[np.int16]:
         """Buckets of new keys, in the order they arrive."""
         owners = rule.owners(self.partition, hashes) if self.owner is None else np.full(len(hashes), self.owner, np.int32)
-        found = np.full(len(hashes), UNKNOWN, np.int16)
+        found = np.full(len(hashes), UNKNOWN_BUCKET, np.int16)
         for number in np.unique(owners):
             rows = np.flatnonzero(owners == number)
             assigner = self._assigner(int(number), rule)
@@ -231,7 +231,7 @@ class DynamicBuckets:
     def _hashed(self, frame: pl.DataFrame) -> tuple[Partitions, Ints]:
         """The partition and the key's hash of every row; the indexes of those partitions are loaded."""
         columns, types = key_columns(frame, self.handle.schema.key_fields)
-        found = partitions.of(frame, self.handle)
+        found = partitions.encode_partitions(frame, self.handle)
         self._load([partition for partition in found.rows if partition not in self.indexes])
         return found, hashing.hash_columns(columns, types)
 
@@ -297,7 +297,7 @@ class DynamicBuckets:
             index.touched = False
 
 
-def _grouped(hashes: Ints) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+def _group_by_hash(hashes: Ints) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     """The rows by hash, those of one hash in the order they came, and where each hash begins. Numbers that hold both are sorted in a fraction of an argsort."""
     both = hashes.astype(np.int64) << 32
     both |= np.arange(len(hashes), dtype=np.uint32)

@@ -22,7 +22,7 @@ from lakekit.format.polars_types import polars_schema
 from lakekit.storage.refusal import typed_refusals
 from lakekit.types import first_duplicate
 from lakekit.write import dicts
-from lakekit.write.spot import short
+from lakekit.write.spot import format_value
 
 if TYPE_CHECKING:
     from lakekit.metadata.table_context import TableContext
@@ -31,9 +31,11 @@ if TYPE_CHECKING:
 BATCH_ROWS = 131_072
 _DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 """How long a day is, in each unit of Arrow's times."""
-_TAKES = "lakekit takes a Polars DataFrame or LazyFrame, anything with an Arrow stream (pyarrow, pandas, DuckDB), an iterator of those, or a list of dicts"
+_ACCEPTED_INPUTS = (
+    "lakekit takes a Polars DataFrame or LazyFrame, anything with an Arrow stream (pyarrow, pandas, DuckDB), an iterator of those, or a list of dicts"
+)
 
-_NOTHING = object()
+_EXHAUSTED = object()
 """What an iterator gives that is at its end."""
 
 
@@ -62,19 +64,19 @@ def open_input(data: object, handle: TableContext, *, batch_rows: int = BATCH_RO
         case Mapping() | str() | bytes() | pl.Series():
             raise _no_frame(data, handle)
     if isinstance(data, Sequence) and all(isinstance(item, Mapping) for item in data):
-        return _of_dicts(list(data), handle)
+        return _open_dicts(list(data), handle)
     if hasattr(data, "__arrow_c_stream__"):
-        return _of_stream(data, handle)
+        return _open_stream(data, handle)
     if hasattr(data, "__arrow_c_array__"):
-        return _of_stream(_array(data, handle), handle)
+        return _open_stream(_array(data, handle), handle)
     if isinstance(data, Iterable):
-        return _of_iterator(iter(data), handle, batch_rows)
+        return _open_iterator(iter(data), handle, batch_rows)
     raise _no_frame(data, handle)
 
 
 def open_lazy_frame(data: pl.LazyFrame, batch_rows: int = BATCH_ROWS, *, remedies: ErrorHints | None = None) -> InputFrames:
     """Return the rows of a query, to be streamed in batches; `remedies` are what errors about them advise."""
-    return InputFrames(schema=data.collect_schema(), pieces=lambda _: _collected(data, batch_rows), remedies=remedies)
+    return InputFrames(schema=data.collect_schema(), pieces=lambda _: _collect_batches(data, batch_rows), remedies=remedies)
 
 
 def _no_frame(data: object, handle: TableContext) -> SchemaMismatch:
@@ -85,25 +87,25 @@ def _no_frame(data: object, handle: TableContext) -> SchemaMismatch:
         hint = " A file is read with pl.scan_parquet(…) and its like."
     elif isinstance(data, pl.Series):
         hint = " A column becomes a frame with .to_frame()."
-    return SchemaMismatch(f"{type(data).__name__} holds no rows for {handle.name}: {_TAKES}.{hint}")
+    return SchemaMismatch(f"{type(data).__name__} holds no rows for {handle.name}: {_ACCEPTED_INPUTS}.{hint}")
 
 
 # ---- frames ----------------------------------------------------------------------------------------------------------------------------------
 
 
-def _collected(frame: pl.LazyFrame, batch_rows: int) -> Iterator[pl.DataFrame]:
+def _collect_batches(frame: pl.LazyFrame, batch_rows: int) -> Iterator[pl.DataFrame]:
     with typed_refusals():  # the frame may read another table
         yield from frame.collect_batches(chunk_size=batch_rows, maintain_order=True)
 
 
-def _of_dicts(rows: list[Mapping[str, Any]], handle: TableContext) -> InputFrames:
+def _open_dicts(rows: list[Mapping[str, Any]], handle: TableContext) -> InputFrames:
     names = dicts.names(rows)
     known = dict(polars_schema(handle.schema.fields))
-    schema = pl.Schema({name: known.get(name) or _guessed([row.get(name) for row in rows], name, handle) for name in names})
+    schema = pl.Schema({name: known.get(name) or _infer_type([row.get(name) for row in rows], name, handle) for name in names})
     return InputFrames(schema=schema if rows else None, pieces=lambda now: iter([dicts.frame(rows, now)] if rows else []), is_whole=True)
 
 
-def _guessed(values: list[Any], name: object, handle: TableContext) -> pl.DataType:
+def _infer_type(values: list[Any], name: object, handle: TableContext) -> pl.DataType:
     """The type of a column that the table lacks."""
     try:
         if isinstance(name, str):
@@ -114,16 +116,16 @@ def _guessed(values: list[Any], name: object, handle: TableContext) -> pl.DataTy
     raise SchemaMismatch(f"{handle.name} has no column {name!r}, and none can be made of it: {why}. Drop it from the rows", column=str(name))
 
 
-def _of_iterator(items: Iterator[object], handle: TableContext, batch_rows: int) -> InputFrames:
+def _open_iterator(items: Iterator[object], handle: TableContext, batch_rows: int) -> InputFrames:
     """Frames one after the other. The first is opened to see its columns, and given first."""
-    first = next(items, _NOTHING)
-    if first is _NOTHING:
+    first = next(items, _EXHAUSTED)
+    if first is _EXHAUSTED:
         return InputFrames(schema=None, pieces=lambda _: iter(()), is_whole=True)
     if isinstance(first, Mapping):
         raise SchemaMismatch(f"an iterator of dicts holds no frames for {handle.name}: give list(…) of it, or frames of many rows")
     if isinstance(first, Sequence) and not isinstance(first, str | bytes) and not hasattr(first, "__arrow_c_stream__"):
         raise SchemaMismatch(
-            f"rows for {handle.name} come as {type(first).__name__}s, which do not name their columns ({short(first)}). "
+            f"rows for {handle.name} come as {type(first).__name__}s, which do not name their columns ({format_value(first)}). "
             f"Give dicts, or pl.DataFrame(rows, schema=[…], orient='row')"
         )
     head = open_input(first, handle, batch_rows=batch_rows)
@@ -142,10 +144,10 @@ def _array(data: object, handle: TableContext) -> pa.RecordBatch:
     try:
         return pa.record_batch(data)
     except (pa.ArrowInvalid, TypeError, ValueError) as wrong:
-        raise SchemaMismatch(f"{type(data).__name__} is no Arrow record batch ({wrong}); {handle.name} takes columns with names. {_TAKES}") from None
+        raise SchemaMismatch(f"{type(data).__name__} is no Arrow record batch ({wrong}); {handle.name} takes columns with names. {_ACCEPTED_INPUTS}") from None
 
 
-def _of_stream(data: Any, handle: TableContext) -> InputFrames:
+def _open_stream(data: Any, handle: TableContext) -> InputFrames:
     try:
         whole = isinstance(data, (pa.Table, pa.RecordBatch))
         reader = data.to_reader() if isinstance(data, pa.Table) else None if whole else pa.RecordBatchReader.from_stream(data)
@@ -170,7 +172,7 @@ def _no_columns(data: Any, handle: TableContext, wrong: Exception) -> SchemaMism
             pa.array(data[name])
         except (pa.ArrowException, TypeError, ValueError) as mixed:
             return SchemaMismatch(f"column {name} of {kind} holds values of more than one type: {mixed}. Make them one type", column=name)
-    return SchemaMismatch(f"{kind} gives no Arrow columns with names: {wrong}. {_TAKES}")
+    return SchemaMismatch(f"{kind} gives no Arrow columns with names: {wrong}. {_ACCEPTED_INPUTS}")
 
 
 def _frame(batch: pa.RecordBatch | pa.Table, handle: TableContext) -> pl.DataFrame:
@@ -178,7 +180,7 @@ def _frame(batch: pa.RecordBatch | pa.Table, handle: TableContext) -> pl.DataFra
     names = batch.schema.names
     if (twice := first_duplicate(names)) is not None:
         raise SchemaMismatch(f"two columns of the rows for {handle.name} are called {twice!r}. Rename one, or leave it out", column=twice)
-    columns = {name: _readable(column, name, handle) for name, column in zip(names, batch.columns, strict=True)}
+    columns = {name: _to_readable(column, name, handle) for name, column in zip(names, batch.columns, strict=True)}
     try:
         return pl.DataFrame({name: pl.Series(column) for name, column in columns.items()}, height=batch.num_rows)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as refused:
@@ -186,7 +188,7 @@ def _frame(batch: pa.RecordBatch | pa.Table, handle: TableContext) -> pl.DataFra
         raise SchemaMismatch(f"Polars does not read the rows for {handle.name} ({found}): {refused}. Cast the column to a type that it has") from None
 
 
-def _readable(column: Any, name: str, handle: TableContext) -> Any:
+def _to_readable(column: Any, name: str, handle: TableContext) -> Any:
     t = column.type
     want = None
     _check_values(column, name, handle)
@@ -224,7 +226,7 @@ def _check_values(column: Any, name: str, handle: TableContext) -> None:
             raise ValueOutOfRange(msg, column=name) from None
     elif t.num_fields and _is_checked(t):
         for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else (column,):
-            for inside in _inside(chunk):
+            for inside in _child_arrays(chunk):
                 _check_values(inside, name, handle)
 
 
@@ -234,14 +236,14 @@ def _is_text(t: pa.DataType) -> bool:
 
 @lru_cache(maxsize=1024)
 def _is_checked(t: pa.DataType) -> bool:
-    """Whether times of a day, or texts, are among the parts of a type that `_inside` opens."""
+    """Whether times of a day, or texts, are among the parts of a type that `_child_arrays` opens."""
     if pa.types.is_struct(t) or pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t) or pa.types.is_map(t):
         parts = [t.field(at).type for at in range(t.num_fields)]
         return any(pa.types.is_time(part) or _is_text(part) or _is_checked(part) for part in parts)
     return False
 
 
-def _inside(array: pa.Array) -> list[pa.Array]:
+def _child_arrays(array: pa.Array) -> list[pa.Array]:
     """The values within a nested array, without those that no row has."""
     if pa.types.is_struct(array.type):
         return list(array.flatten())

@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 PIECE = 1 << 18
 """Hashes of one piece."""
-_RECENT = 1 << 16
+_MIN_RECENT_HASHES = 1 << 16
 _RANGE = 1 << 22
-_HELD = 1 << 23
+_LARGE_HASH_COUNT = 1 << 23
 _MOST_BUCKETS = 1 << 15
-_FEW = 4
+_MAX_DIRECT_BUCKETS = 4
 """Up to so many buckets are looked for one after the other."""
-_RUNS = 16
+_MAX_MERGE_RUNS = 16
 """Up to so many ascending runs are put in order by merging them: where numpy sorts by the widest instructions that takes as long as sorting, else a quarter."""
-UNKNOWN = -1
+UNKNOWN_BUCKET = -1
 
 
 class HashRun(NamedTuple):
@@ -44,7 +44,7 @@ class HashRun(NamedTuple):
     buckets: Buckets
 
 
-_NOTHING = HashRun(np.zeros(0, np.int32), np.zeros(0, np.int16))
+_EMPTY_RUN = HashRun(np.zeros(0, np.int32), np.zeros(0, np.int16))
 
 
 class KeyHashes:
@@ -52,7 +52,7 @@ class KeyHashes:
 
     def __init__(self) -> None:
         self._pieces: list[HashRun] = []
-        self._recent = _NOTHING
+        self._recent = _EMPTY_RUN
         self.counts: dict[int, int] = {}
         """How many hashes each bucket has."""
 
@@ -76,7 +76,7 @@ class KeyHashes:
         bounds = np.linspace(-(2.0**31), 2.0**31, len(ranges) + 1).astype(np.int64)[1:-1]
         for number, (bucket, given) in enumerate(files):
             buckets.append(bucket)
-            hashes = _ascending(given)
+            hashes = _sort_hashes(given)
             cuts = [0, *np.searchsorted(hashes, bounds).tolist(), len(hashes)]  # scalar: one a range
             for i, part in enumerate(ranges):
                 if cuts[i] < cuts[i + 1]:
@@ -84,7 +84,7 @@ class KeyHashes:
         of_file = np.array(buckets, np.int16)
         for part in ranges:
             if part:
-                made._pieces += _cut(_together(part, of_file))
+                made._pieces += _split_run(_merge_files(part, of_file))
                 part.clear()
         for piece in made._pieces:
             made._count(piece.buckets)
@@ -92,7 +92,7 @@ class KeyHashes:
 
     def find(self, hashes: Hashes) -> Buckets:
         """The bucket of each hash, -1 where there is none."""
-        found = np.full(len(hashes), UNKNOWN, np.int16)
+        found = np.full(len(hashes), UNKNOWN_BUCKET, np.int16)
         for (start, end), piece in zip(self._spans(hashes), self._pieces, strict=True):
             _look_up(piece, hashes[start:end], found[start:end])
         _look_up(self._recent, hashes, found)
@@ -102,11 +102,11 @@ class KeyHashes:
         """Hashes that are not there yet."""
         self._count(buckets)
         settled = sum(len(piece.hashes) for piece in self._pieces)
-        most = max(_RECENT, settled >> 4)
+        most = max(_MIN_RECENT_HASHES, settled >> 4)
         if len(self._recent.hashes) > most:
             self._settle()
-        self._recent = _merged(self._recent, HashRun(hashes, buckets))
-        if settled > _HELD and len(self._recent.hashes) > most:  # a big map does not wait for more: what came and the pieces are held twice by then
+        self._recent = _merge_runs(self._recent, HashRun(hashes, buckets))
+        if settled > _LARGE_HASH_COUNT and len(self._recent.hashes) > most:  # a big map does not wait for more: what came and the pieces are held twice by then
             self._settle()
 
     def of_buckets(self, wanted: Iterable[int]) -> Iterator[tuple[int, Hashes]]:
@@ -116,7 +116,7 @@ class KeyHashes:
         for bucket in sorted(wanted):
             group.append(bucket)
             held += self.counts.get(bucket, 0)
-            if held >= _HELD:
+            if held >= _LARGE_HASH_COUNT:
                 yield from self._gathered(group).items()
                 group, held = [], 0
         if group:
@@ -124,7 +124,7 @@ class KeyHashes:
 
     def _gathered(self, wanted: list[int]) -> Mapping[int, Hashes]:
         pieces = (*self._pieces, self._recent)
-        if len(wanted) <= _FEW:
+        if len(wanted) <= _MAX_DIRECT_BUCKETS:
             return {bucket: np.concatenate([piece.hashes[piece.buckets == bucket] for piece in pieces]) for bucket in wanted}
         is_wanted = np.zeros(_MOST_BUCKETS, np.bool_)
         is_wanted[wanted] = True
@@ -137,7 +137,7 @@ class KeyHashes:
             for bucket, start, end in zip(wanted, cuts[:-1], cuts[1:], strict=True):
                 if start < end:
                     parts[bucket].append(hashes[order[start:end]])
-        return {bucket: np.concatenate(found) if found else _NOTHING.hashes for bucket, found in parts.items()}
+        return {bucket: np.concatenate(found) if found else _EMPTY_RUN.hashes for bucket, found in parts.items()}
 
     def _count(self, buckets: Buckets) -> None:
         for bucket, count in zip(*np.unique(buckets, return_counts=True), strict=True):  # scalar: one a bucket
@@ -153,16 +153,16 @@ class KeyHashes:
 
     def _settle(self) -> None:
         """The recent hashes into the pieces."""
-        recent, self._recent = self._recent, _NOTHING
+        recent, self._recent = self._recent, _EMPTY_RUN
         if not self._pieces:
-            self._pieces = _cut(recent)
+            self._pieces = _split_run(recent)
             return
         made: list[HashRun] = []
         for at, (start, end) in enumerate(self._spans(recent.hashes)):
             piece = self._pieces[at]
-            self._pieces[at] = _NOTHING  # let go as soon as its successor is there
+            self._pieces[at] = _EMPTY_RUN  # let go as soon as its successor is there
             if start < end:
-                made += _cut(_merged(piece, HashRun(recent.hashes[start:end], recent.buckets[start:end])))
+                made += _split_run(_merge_runs(piece, HashRun(recent.hashes[start:end], recent.buckets[start:end])))
             else:
                 made.append(piece)
         self._pieces = made
@@ -178,7 +178,7 @@ def _look_up(piece: HashRun, hashes: Hashes, found: Buckets) -> None:
     found[known] = piece.buckets[at[known]]
 
 
-def _merged(piece: HashRun, new: HashRun) -> HashRun:
+def _merge_runs(piece: HashRun, new: HashRun) -> HashRun:
     """Two ascending pieces as one. `new` has no hash of `piece`."""
     if not len(piece.hashes):
         return new
@@ -191,22 +191,22 @@ def _merged(piece: HashRun, new: HashRun) -> HashRun:
     return HashRun(hashes, buckets)
 
 
-def _ascending(hashes: Hashes) -> Hashes:
+def _sort_hashes(hashes: Hashes) -> Hashes:
     """Hashes in order. Files of lakekit are ascending but for what came last: few runs, which a stable sort merges; no other order is that sort's."""
     falls = int(np.count_nonzero(hashes[1:] < hashes[:-1]))
-    return np.sort(hashes, kind="stable" if falls < _RUNS else None) if falls else hashes
+    return np.sort(hashes, kind="stable" if falls < _MAX_MERGE_RUNS else None) if falls else hashes
 
 
-def _together(parts: list[tuple[int, Hashes]], of_file: Buckets) -> HashRun:
+def _merge_files(parts: list[tuple[int, Hashes]], of_file: Buckets) -> HashRun:
     """Hashes of several files, each with its file's number, as one piece."""
     both = np.concatenate([(hashes.astype(np.int64) << 32) | number for number, hashes in parts])
-    both.sort(kind="stable" if len(parts) <= _RUNS else None)  # a stable sort merges runs, each file is one
+    both.sort(kind="stable" if len(parts) <= _MAX_MERGE_RUNS else None)  # a stable sort merges runs, each file is one
     hashes = (both >> 32).astype(np.int32)
     last = np.append(hashes[1:] != hashes[:-1], True)
     return HashRun(hashes[last], of_file[(both[last] & 0xFFFFFFFF)])
 
 
-def _cut(piece: HashRun) -> list[HashRun]:
+def _split_run(piece: HashRun) -> list[HashRun]:
     """A piece as several of `PIECE` hashes, each with its own memory."""
     size = len(piece.hashes)
     if size <= 2 * PIECE:

@@ -35,18 +35,18 @@ class Partitions(NamedTuple):
     codes: NDArray[np.int64]
 
 
-def of(frame: pl.DataFrame, handle: TableContext) -> Partitions:
+def encode_partitions(frame: pl.DataFrame, handle: TableContext) -> Partitions:
     """The partitions of a frame's rows."""
     fields = handle.schema.partition_fields
     if not fields:
         return Partitions((binary_row.EMPTY_WITH_ARITY,), np.zeros(frame.height, np.int64))
-    distinct, codes = numbered(frame.select(col(field.name) for field in fields))
-    return Partitions(serialized(distinct, fields), codes)
+    distinct, codes = number_distinct_rows(frame.select(col(field.name) for field in fields))
+    return Partitions(serialize_rows(distinct, fields), codes)
 
 
-def numbered(columns: pl.DataFrame) -> tuple[pl.DataFrame, NDArray[np.int64]]:
+def number_distinct_rows(columns: pl.DataFrame) -> tuple[pl.DataFrame, NDArray[np.int64]]:
     """The distinct rows in the order they come, and which of them each row is. Zeros of either sign are two values, as their bytes are."""
-    alike = compared(columns)
+    alike = to_comparable_columns(columns)
     names = cols(columns.columns)
     places = alike.with_row_index(ROW).unique(names, keep="first", maintain_order=True)
     found = columns[places[ROW]]
@@ -57,12 +57,12 @@ def numbered(columns: pl.DataFrame) -> tuple[pl.DataFrame, NDArray[np.int64]]:
     return found, codes.to_numpy().astype(np.int64)
 
 
-def compared(columns: pl.DataFrame) -> pl.DataFrame:
+def to_comparable_columns(columns: pl.DataFrame) -> pl.DataFrame:
     """The columns as they are told apart: floats by their bits."""
-    return columns if not any(dtype.is_float() for dtype in columns.dtypes) else columns.select(_compared(column) for column in columns)
+    return columns if not any(dtype.is_float() for dtype in columns.dtypes) else columns.select(_to_comparable(column) for column in columns)
 
 
-def _compared(column: pl.Series) -> pl.Series:
+def _to_comparable(column: pl.Series) -> pl.Series:
     if not column.dtype.is_float():
         return column
     bits = column.fill_null(0).to_numpy().view(np.int32 if column.dtype == pl.Float32 else np.int64)
@@ -88,7 +88,7 @@ def check_times(handle: TableContext, rows: Iterable[bytes]) -> None:
             )
 
 
-def serialized(distinct: pl.DataFrame, fields: Sequence[Field]) -> tuple[bytes, ...]:
+def serialize_rows(distinct: pl.DataFrame, fields: Sequence[Field]) -> tuple[bytes, ...]:
     """Rows as manifests hold them."""
     rows = binary_row.encode_columns([distinct[field.name].to_arrow() for field in fields], [field.type for field in fields])
     return tuple(binary_row.with_arity(row, len(fields)) for row in rows.to_pylist())  # scalar: one a partition

@@ -16,7 +16,7 @@ import numpy as np
 
 from lakekit.errors import InvalidOption
 from lakekit.lsm import aggregates, rule as rules
-from lakekit.model.row_kind import SHORT, RowKind
+from lakekit.model.row_kind import KIND_TEXTS, RowKind
 
 if TYPE_CHECKING:
     import polars as pl
@@ -48,7 +48,7 @@ def check_retractions(rows: pl.DataFrame, kinds: pl.Series, handle: TableContext
             return
         row = int(np.flatnonzero(retracts)[0])
         raise InvalidOption(
-            f"row {first_row + row} is {SHORT[kind_bytes[row]]}: by default, First row merge engine can not accept DELETE/UPDATE_BEFORE records, and every "
+            f"row {first_row + row} is {KIND_TEXTS[kind_bytes[row]]}: by default, First row merge engine can not accept DELETE/UPDATE_BEFORE records, and every "
             f"read of its key in {merge_rule.place} would fail. You can configure 'ignore-delete' to ignore such records",
             key="ignore-delete",
         )
@@ -72,7 +72,7 @@ def _check_partial_update(rows: pl.DataFrame, kinds: Array, retracts: Bools, rul
     if not rule.groups:
         row = int(np.flatnonzero(retracts)[0])
         raise InvalidOption(
-            f"row {first_row + row} is {SHORT[kinds[row]]}: by default, Partial update can not accept delete records, and every read of its key in "
+            f"row {first_row + row} is {KIND_TEXTS[kinds[row]]}: by default, Partial update can not accept delete records, and every read of its key in "
             f"{rule.place} would fail. Choose one of: 1. configure 'ignore-delete' to ignore delete records; 2. configure "
             "'partial-update.remove-record-on-delete' to remove the whole row when receiving delete records; 3. configure 'sequence-group's to retract "
             "partial columns",
@@ -97,7 +97,7 @@ def _refuse_function(function: FieldFunction, kinds: Array, judged: Bools, rule:
     row = int(np.flatnonzero(judged)[0])
     key = f"fields.{function.column}.ignore-retract"
     return InvalidOption(
-        f"row {first_row + row} is {SHORT[kinds[row]]}: aggregate function {function.name!r} of column {function.column} does not support "
+        f"row {first_row + row} is {KIND_TEXTS[kinds[row]]}: aggregate function {function.name!r} of column {function.column} does not support "
         f"retraction, and every read of its key in {rule.place} would fail. If you allow this function to ignore retraction messages, you can "
         f"configure '{key}'='true'",
         key=key,

@@ -16,7 +16,7 @@ import polars as pl
 
 from lakekit.bucket.merge_read import KIND
 from lakekit.errors import InvalidOption, ValueOutOfRange
-from lakekit.model.row_kind import SHORT
+from lakekit.model.row_kind import KIND_TEXTS
 from lakekit.model.table_paths import POSTPONE_BUCKET
 from lakekit.write.bucket_assigners import FixedBuckets, OneBucket
 from lakekit.write.cross_partition import CrossPartition
@@ -42,7 +42,7 @@ def assigner(handle: TableContext, *, bucket: int | None = None, overwrite: bool
     """
     count = handle.options.bucket
     if bucket is not None:
-        return OneBucket(handle=handle, bucket=_told(handle, bucket))
+        return OneBucket(handle=handle, bucket=_check_bucket(handle, bucket))
     if count == POSTPONE_BUCKET and handle.kind == "key":
         return OneBucket(handle=handle, bucket=POSTPONE_BUCKET)
     if count > 0:
@@ -63,7 +63,7 @@ def places_postponed(handle: TableContext) -> bool:
     return said and options.bucket == POSTPONE_BUCKET and handle.kind == "key"
 
 
-def _told(handle: TableContext, bucket: int) -> int:
+def _check_bucket(handle: TableContext, bucket: int) -> int:
     count = handle.options.bucket
     if count == -1 and handle.kind == "key":
         raise InvalidOption(f"the buckets of {handle.name} follow from where its keys lie (option bucket is -1); leave bucket={bucket} out", key="bucket")
@@ -80,7 +80,7 @@ def split(frame: pl.DataFrame, handle: TableContext, assigner: BucketAssigner) -
     One stable sort of the places, one gather of the rows, and slices of that. Raises `ValueOutOfRange` for a row that takes away from an append table.
     """
     if handle.kind == "append" and KIND in frame.columns:
-        frame = _adding(frame, handle)
+        frame = _drop_kinds(frame, handle)
     if not frame.height:
         return
     placed = assigner.place(frame)
@@ -93,7 +93,7 @@ def split(frame: pl.DataFrame, handle: TableContext, assigner: BucketAssigner) -
         yield partitions[0], low, rows
         return
     place = codes * (high - low + 1) + (buckets - low)
-    numbers, order = _sorted(place, len(partitions) * (high - low + 1))
+    numbers, order = _sort_places(place, len(partitions) * (high - low + 1))
     if order is not None:
         rows = rows[pl.Series(order)]
     starts = np.flatnonzero(np.diff(numbers, prepend=-1))
@@ -103,7 +103,7 @@ def split(frame: pl.DataFrame, handle: TableContext, assigner: BucketAssigner) -
         yield partitions[code], low + offset, rows.slice(int(start), int(end - start))
 
 
-def _sorted(place: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+def _sort_places(place: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
     """Places in order and the rows in that order; None where they are so already. Few places sort as two byte numbers, which numpy does by their digits."""
     if len(place) < 2 or bool((place[1:] >= place[:-1]).all()):
         return place, None
@@ -111,10 +111,10 @@ def _sorted(place: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64], ND
     return place[order], order
 
 
-def _adding(frame: pl.DataFrame, handle: TableContext) -> pl.DataFrame:
+def _drop_kinds(frame: pl.DataFrame, handle: TableContext) -> pl.DataFrame:
     kinds = frame[KIND]
     retracts = kinds.is_in([1, 3])
     if retracts.any():
         at = int(retracts.alias("").arg_true()[0])
-        raise ValueOutOfRange(f"row {at}: {handle.name} is an append table, which takes +I and +U rows and not {SHORT[kinds[at]]}", column=KIND)
+        raise ValueOutOfRange(f"row {at}: {handle.name} is an append table, which takes +I and +U rows and not {KIND_TEXTS[kinds[at]]}", column=KIND)
     return frame.drop(KIND)

@@ -24,11 +24,11 @@ from lakekit.columns import col, prepare_series
 from lakekit.errors import InvalidOption, SchemaMismatch, ValueOutOfRange
 from lakekit.format import casts
 from lakekit.format.polars_types import polars_schema, polars_type
-from lakekit.model.row_kind import SHORT, RowKind
+from lakekit.model.row_kind import KIND_TEXTS, RowKind
 from lakekit.types import MAX_LENGTH, STRINGS, DataType
 from lakekit.write import input_frames, retraction, sketches
 from lakekit.write.input_frames import BATCH_ROWS, InputFrames, open_input
-from lakekit.write.spot import OWN, ErrorHints, ValueLocation, short
+from lakekit.write.spot import DEFAULT_HINTS, ErrorHints, ValueLocation, format_value
 from lakekit.write.value_casting import fit, looks_inside
 from lakekit.write.widening import AddedColumn, WidenedColumn, schema_changes
 
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 ROW_KIND = "_row_kind"
 """What lakekit calls the column of row kinds where it gives one."""
 _TEXT = DataType(root="VARCHAR", length=MAX_LENGTH)
-_KINDS = pl.Enum(SHORT)
-_FEW = 32
+_KINDS = pl.Enum(KIND_TEXTS)
+_MAX_CACHED_HEIGHT = 32
 """Rows of a write so small that making a column for it would be felt."""
 _RETRACTS = (RowKind.UPDATE_BEFORE, RowKind.DELETE)
 
@@ -55,7 +55,7 @@ class ConversionContext:
     cast: bool
     row_kind: str | None
     null_keys: bool
-    remedies: ErrorHints = OWN
+    remedies: ErrorHints = DEFAULT_HINTS
 
     @property
     def is_keyed(self) -> bool:
@@ -64,7 +64,7 @@ class ConversionContext:
 
 
 def batches(
-    data: object, handle: TableContext, *, cast: bool = False, row_kind: str | None = None, batch_rows: int | None = None, remedies: ErrorHints = OWN
+    data: object, handle: TableContext, *, cast: bool = False, row_kind: str | None = None, batch_rows: int | None = None, remedies: ErrorHints = DEFAULT_HINTS
 ) -> Iterator[pl.DataFrame]:
     """The rows of `data`, which is anything API.md calls a frame, or an `InputFrames`, in frames of about `batch_rows`.
 
@@ -78,9 +78,9 @@ def batches(
     if found.schema is not None:
         _check_columns(list(found.schema), how)
     if found.is_whole:
-        frames = [conformed(piece, how) for piece in found.pieces(handle)]
+        frames = [conform_frame(piece, how) for piece in found.pieces(handle)]
         return (part for frame in frames for part in _parts(frame, batch_rows or _buffered_rows(frame, handle)) if part.height)
-    return _streamed(found, how, batch_rows or BATCH_ROWS)
+    return _stream_batches(found, how, batch_rows or BATCH_ROWS)
 
 
 def _buffered_rows(frame: pl.DataFrame, handle: TableContext) -> int:
@@ -93,13 +93,13 @@ def _parts(frame: pl.DataFrame, rows: int) -> Iterator[pl.DataFrame]:
     return iter([frame]) if frame.height <= rows else frame.iter_slices(rows)
 
 
-def _streamed(found: InputFrames, how: ConversionContext, batch_rows: int) -> Iterator[pl.DataFrame]:
+def _stream_batches(found: InputFrames, how: ConversionContext, batch_rows: int) -> Iterator[pl.DataFrame]:
     """Pieces as they come, small ones put together. What came before an error is given before it."""
     waiting: list[pl.DataFrame] = []
     height = first = 0
     try:
         for piece in found.pieces(how.handle):
-            waiting.append(conformed(piece, how, first))
+            waiting.append(conform_frame(piece, how, first))
             first += piece.height
             height += waiting[-1].height
             if height >= batch_rows:
@@ -113,27 +113,29 @@ def _streamed(found: InputFrames, how: ConversionContext, batch_rows: int) -> It
         yield pl.concat(waiting)
 
 
-def conformed(frame: pl.DataFrame, how: ConversionContext, first_row: int = 0) -> pl.DataFrame:
+def conform_frame(frame: pl.DataFrame, how: ConversionContext, first_row: int = 0) -> pl.DataFrame:
     """One frame as the table wants it; its rows are numbered from `first_row` in errors."""
     handle = how.handle
     names = frame.columns
     _check_columns(names, how)
-    known = _known(handle.schema.fields, _keys_without_null(handle))
-    found = [_column(frame, one, how, first_row) if one.field.name in names else (_absent(frame, one.field), False) for one in known]
+    known = _target_columns(handle.schema.fields, _keys_without_null(handle))
+    found = [_column(frame, one, how, first_row) if one.field.name in names else (_missing_column(frame, one.field), False) for one in known]
     fits = names == list(handle.schema.names) and all(is_given for _, is_given in found)
     columns = [column for column, _ in found]
     # a frame that fits stays as it is; but the caller's own may be changed in place while its rows wait
     made = frame.clone() if fits else pl.DataFrame(columns, height=frame.height)
     sketches.check(made, handle, first_row)
     kinds = _kinds(frame, made, how, first_row)
-    return _kept(made, kinds, how, first_row)
+    return _drop_ignored_rows(made, kinds, how, first_row)
 
 
-def some(frame: pl.DataFrame, handle: TableContext, names: Sequence[str]) -> pl.DataFrame:
+def convert_columns(frame: pl.DataFrame, handle: TableContext, names: Sequence[str]) -> pl.DataFrame:
     """Some of a table's columns as `batches` gives them, of a frame that has at least those that must be there. Raises as `batches` does for a bad value."""
     how = ConversionContext(handle=handle, cast=False, row_kind=None, null_keys=_takes_null_keys(handle))
-    known, given = _known(handle.schema.fields_of(names), _keys_without_null(handle)), frame.columns
-    return pl.DataFrame([_column(frame, one, how, 0)[0] if one.field.name in given else _absent(frame, one.field) for one in known], height=frame.height)
+    known, given = _target_columns(handle.schema.fields_of(names), _keys_without_null(handle)), frame.columns
+    return pl.DataFrame(
+        [_column(frame, one, how, 0)[0] if one.field.name in given else _missing_column(frame, one.field) for one in known], height=frame.height
+    )
 
 
 # ---- columns ---------------------------------------------------------------------------------------------------------------------------------
@@ -148,7 +150,7 @@ class TargetColumn(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def _known(fields: tuple[Field, ...], without_null: frozenset[str]) -> tuple[TargetColumn, ...]:
+def _target_columns(fields: tuple[Field, ...], without_null: frozenset[str]) -> tuple[TargetColumn, ...]:
     prepare_series(field.name for field in fields)  # the first rows of a process may be these
     wanted = [field.type.not_null() if field.name in without_null else field.type for field in fields]
     return tuple(TargetColumn(field, t, None if looks_inside(t) else polars_type(t)) for field, t in zip(fields, wanted, strict=True))
@@ -165,7 +167,7 @@ def _column(frame: pl.DataFrame, known: TargetColumn, how: ConversionContext, fi
     return (column, True) if column is given else (column.alias(field.name), False)
 
 
-def _absent(frame: pl.DataFrame, field: Field) -> pl.Series:
+def _missing_column(frame: pl.DataFrame, field: Field) -> pl.Series:
     """A column that the frame has not."""
     return _with_default(pl.Series(field.name, [None], polars_type(field.type)).new_from_index(0, frame.height), field)
 
@@ -176,7 +178,7 @@ def _check_columns(names: list[str], how: ConversionContext) -> None:
     given = [name for name in names if name != how.row_kind or name in known]
     extra = [name for name in given if name not in known]
     if extra:
-        raise SchemaMismatch(_unknown(extra, given, how), column=extra[0])
+        raise SchemaMismatch(_describe_unknown_column(extra, given, how), column=extra[0])
     if how.row_kind is not None and how.row_kind not in names:
         found = ", ".join(names)
         raise SchemaMismatch(f"row_kind names column {how.row_kind!r}, which the rows for {handle.name} have not; they have {found}", column=how.row_kind)
@@ -193,7 +195,7 @@ def _keys_without_null(handle: TableContext) -> frozenset[str]:
     return frozenset() if handle.options.primary_key_nullable else frozenset(handle.schema.primary_keys)
 
 
-def _unknown(extra: list[str], given: list[str], how: ConversionContext) -> str:
+def _describe_unknown_column(extra: list[str], given: list[str], how: ConversionContext) -> str:
     known = how.handle.schema.names
     free = [name for name in known if name not in given]
     by_case = {name.lower(): name for name in known}
@@ -257,30 +259,32 @@ def _kinds(frame: pl.DataFrame, made: pl.DataFrame, how: ConversionContext, firs
     name = own or how.row_kind or ""
     texts = made[name] if own is not None else frame[name]
     if not isinstance(texts.dtype, (pl.String, pl.Enum, pl.Categorical, pl.Null)):
-        raise SchemaMismatch(f"the row kinds in column {name!r} are {texts.dtype}; they are texts: {', '.join(SHORT)}", column=name)
+        raise SchemaMismatch(f"the row kinds in column {name!r} are {texts.dtype}; they are texts: {', '.join(KIND_TEXTS)}", column=name)
     found = texts.cast(pl.String).cast(_KINDS, strict=False)
     if found.null_count():  # small letters do too (`RowKind.fromShortString`)
         found = texts.cast(pl.String).str.to_uppercase().cast(_KINDS, strict=False)
     if found.null_count():
         at = found.is_null().alias("").arg_true()[0]
-        what = "Row kind cannot be null" if texts[at] is None else f"{short(texts[at])} is no row kind"
-        raise ValueOutOfRange(f"row {first_row + at}: {what}, in column {name!r} of the rows for {how.handle.name}. There are {', '.join(SHORT)}", column=name)
+        what = "Row kind cannot be null" if texts[at] is None else f"{format_value(texts[at])} is no row kind"
+        raise ValueOutOfRange(
+            f"row {first_row + at}: {what}, in column {name!r} of the rows for {how.handle.name}. There are {', '.join(KIND_TEXTS)}", column=name
+        )
     return found.to_physical().cast(pl.Int8)
 
 
-def _added(height: int) -> pl.Series:
+def _insert_kinds(height: int) -> pl.Series:
     """The kinds of rows that all are +I; through numpy, as `pl.zeros` is a query, which waits for the threads of others."""
     return pl.Series(KIND, np.zeros(height, np.int8))
 
 
-_added_few = lru_cache(maxsize=_FEW)(_added)
+_insert_kinds_cached = lru_cache(maxsize=_MAX_CACHED_HEIGHT)(_insert_kinds)
 
 
-def _kept(made: pl.DataFrame, kinds: pl.Series | None, how: ConversionContext, first_row: int) -> pl.DataFrame:
+def _drop_ignored_rows(made: pl.DataFrame, kinds: pl.Series | None, how: ConversionContext, first_row: int) -> pl.DataFrame:
     """The rows that the options do not drop, with their kinds where the table has such."""
     options = how.handle.options
     if kinds is None:
-        return made.hstack([(_added_few if made.height < _FEW else _added)(made.height)]) if how.is_keyed else made
+        return made.hstack([(_insert_kinds_cached if made.height < _MAX_CACHED_HEIGHT else _insert_kinds)(made.height)]) if how.is_keyed else made
     dropped = _RETRACTS if options.ignore_delete else (RowKind.UPDATE_BEFORE,) if options.ignore_update_before else ()
     stays = ~kinds.is_in([int(kind) for kind in dropped]) if dropped else None
     if not how.is_keyed:
@@ -289,7 +293,7 @@ def _kept(made: pl.DataFrame, kinds: pl.Series | None, how: ConversionContext, f
         if takes_away.any():
             at = takes_away.alias("").arg_true()[0]
             raise ValueOutOfRange(
-                f"row {first_row + at}: {how.handle.name} is an append table, which takes +I and +U rows and not {SHORT[kinds[at]]}. "
+                f"row {first_row + at}: {how.handle.name} is an append table, which takes +I and +U rows and not {KIND_TEXTS[kinds[at]]}. "
                 "Delete with t.delete(…), or write to a table with a primary key",
                 column=options.rowkind_field or how.row_kind,
             )
@@ -299,10 +303,21 @@ def _kept(made: pl.DataFrame, kinds: pl.Series | None, how: ConversionContext, f
     return made if stays is None else made.filter(stays)
 
 
-def empty(handle: TableContext) -> pl.DataFrame:
+def empty_frame(handle: TableContext) -> pl.DataFrame:
     """No rows, with the columns that `batches` gives."""
     schema = dict(polars_schema(handle.schema.fields))
     return pl.DataFrame(schema={**schema, KIND: pl.Int8()} if handle.kind == "key" else schema)
 
 
-__all__ = ["BATCH_ROWS", "AddedColumn", "InputFrames", "WidenedColumn", "batches", "conformed", "empty", "input_frames", "open_input", "schema_changes"]
+__all__ = [
+    "BATCH_ROWS",
+    "AddedColumn",
+    "InputFrames",
+    "WidenedColumn",
+    "batches",
+    "conform_frame",
+    "empty_frame",
+    "input_frames",
+    "open_input",
+    "schema_changes",
+]

@@ -28,7 +28,7 @@ from lakekit.write import partitions, router
 from lakekit.write.bucket_assigners import FixedBuckets, PostponedFixedBuckets, bucket_fields, postponed_count
 from lakekit.write.cross_partition import CrossPartition
 from lakekit.write.dynamic_bucket import DynamicBuckets
-from lakekit.write.key_hashes import UNKNOWN
+from lakekit.write.key_hashes import UNKNOWN_BUCKET
 
 if TYPE_CHECKING:
     import polars as pl
@@ -121,9 +121,9 @@ class TaskRouter:
             return np.zeros(frame.height, np.int32)
         if isinstance(self._buckets, DynamicBuckets):
             found, hashes, known = self._buckets.find(frame)
-            residues = np.where(known == UNKNOWN, hashing.default_bucket(hashes, self.cut.assigners), known % self.cut.assigners)
+            residues = np.where(known == UNKNOWN_BUCKET, hashing.default_bucket(hashes, self.cut.assigners), known % self.cut.assigners)
         else:
-            found = partitions.of(frame, self.handle)
+            found = partitions.encode_partitions(frame, self.handle)
             residues = self._buckets.place(frame).buckets % self.cut.assigners
         firsts = np.array([self.cut.first(row) for row in found.rows], np.int64)  # scalar: one a partition
         return ((firsts[found.codes] + residues) % self.cut.tasks).astype(np.int32)

@@ -12,7 +12,7 @@ from lakekit.errors import Corrupt, LakekitError, ValueOutOfRange
 from lakekit.lsm import rule
 from lakekit.lsm.sketch_bytes import CHECKS
 from lakekit.types import BINARIES
-from lakekit.write.spot import shown
+from lakekit.write.spot import format_value_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +34,7 @@ def check(frame: pl.DataFrame, handle: TableContext, first_row: int) -> None:
                 if value is not None:
                     CHECKS[function](value)
             except Corrupt as wrong:
-                message = f"row {first_row + at}: column {column} of {handle.name} holds {shown(values, at)}, which {function} cannot unite: {wrong.message}"
+                message = f"row {first_row + at}: column {column} of {handle.name} holds {format_value_at(values, at)}, which {function} cannot unite: {wrong.message}"
                 raise ValueOutOfRange(f"{message}. Write the bytes of a serialized sketch", column=column) from None
 
 

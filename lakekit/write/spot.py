@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from lakekit.types import DataType
 
-_SHOWN = 60
+_MAX_SHOWN_CHARS = 60
 _TICKS = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _FIRST_SECOND, _END_SECOND = -62_135_596_800, 253_402_300_800
 """From the year 1 to the year 10000."""
@@ -46,7 +46,7 @@ _PARSERS = {
     "BOOLEAN": ".eq('true')",
 }
 """How texts become values of types to which Polars casts none."""
-OWN = ErrorHints()
+DEFAULT_HINTS = ErrorHints()
 """Those of `t.append` and `t.upsert`."""
 
 
@@ -58,7 +58,7 @@ class ValueLocation:
     path: str
     table: str
     row_of: Callable[[int], int]
-    remedies: ErrorHints = OWN
+    remedies: ErrorHints = DEFAULT_HINTS
 
     def inner(self, name: str, row_of: Callable[[int], int] | None = None) -> ValueLocation:
         """A part of these values; `row_of` gives the place of its i-th value among them, the same place where nothing is said."""
@@ -68,7 +68,9 @@ class ValueLocation:
     def bad_value(self, wrong: pl.Series, values: pl.Series, why: str, do: str) -> ValueOutOfRange:
         """The error about the first value where `wrong`, a mask, is true."""
         at = wrong.alias("").arg_true()[0]
-        return ValueOutOfRange(f"row {self.row_of(at)}: column {self.path} of {self.table} holds {shown(values, at)}, {why}. {do}", column=self.column)
+        return ValueOutOfRange(
+            f"row {self.row_of(at)}: column {self.path} of {self.table} holds {format_value_at(values, at)}, {why}. {do}", column=self.column
+        )
 
     def bad_null(self, at: int) -> ValueOutOfRange:
         """The error about a null where none may be."""
@@ -88,12 +90,12 @@ class ValueLocation:
         return SchemaMismatch(f"column {self.path} of {self.table} is {want}, the rows have {found}. {do}", column=self.column)
 
 
-def shown(values: pl.Series, at: int) -> str:
+def format_value_at(values: pl.Series, at: int) -> str:
     """One of some values as messages show it: times that Python has no date for as their count."""
-    return counted(values, at) or short(values[at])
+    return format_raw_count(values, at) or format_value(values[at])
 
 
-def counted(values: pl.Series, at: int) -> str | None:
+def format_raw_count(values: pl.Series, at: int) -> str | None:
     """The count of a time that Python has no date for, in words; None for every other value, and for null."""
     dtype = values.dtype
     if not dtype.is_temporal() or values.to_physical()[at] is None:
@@ -107,10 +109,10 @@ def counted(values: pl.Series, at: int) -> str | None:
     return None
 
 
-def short(value: object) -> str:
+def format_value(value: object) -> str:
     """A value as messages show it."""
     try:
         text = repr(value.to_list() if isinstance(value, pl.Series) else value)  # scalar: one value, of an error
     except (pl.exceptions.PanicException, OverflowError, ValueError):  # times that Python has no date for
         text = "parts that Python cannot show"
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+    return text if len(text) <= _MAX_SHOWN_CHARS else text[: _MAX_SHOWN_CHARS - 1] + "…"

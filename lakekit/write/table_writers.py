@@ -18,7 +18,7 @@ from lakekit.bucket import flush as flushing
 from lakekit.bucket.bucket_writer import BucketWriter, spill_of
 from lakekit.bucket.expired import expiry
 from lakekit.bucket.merge_read import KIND, SEQUENCE
-from lakekit.bucket.restore import NOTHING, SnapshotBuckets
+from lakekit.bucket.restore import EMPTY_BUCKET, SnapshotBuckets
 from lakekit.columns import cols
 from lakekit.data_file.file_names import FileNames, file_names
 from lakekit.data_file.paths import partition_spec, partition_values
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from lakekit.write.shares import WriteShard
 
 T = TypeVar("T")
-Place = tuple[bytes, int]
+BucketId = tuple[bytes, int]
 _WRITE_IDS = 2**31 - 1
-_SHARED = 2
+_SHARED_FACTOR = 2
 """Frames that buckets share may take this many times `write-buffer-size` before all of them are given back."""
 
 
@@ -70,7 +70,7 @@ class BucketWriters:
         batch: bool = False,
         share: WriteShard | None = None,
         standing: SnapshotBuckets | None = None,
-        sequences: Mapping[Place, int] = EMPTY,
+        sequences: Mapping[BucketId, int] = EMPTY,
     ) -> None:
         feature_check.check_writable(handle)
         if handle.kind == "key":
@@ -85,11 +85,11 @@ class BucketWriters:
         self._dynamic = self._assigner if isinstance(self._assigner, DynamicBuckets) else None
         self._moving = self._assigner if isinstance(self._assigner, CrossPartition) else None
         self._spill = spill_of(handle)
-        self._open: dict[Place, BucketWriter] = {}
+        self._open: dict[BucketId, BucketWriter] = {}
         self._standing = SnapshotBuckets.of(handle, None) if standing is None else standing
         self._sequences = dict(sequences)
-        self._written: set[Place] = set()
-        self._uncommitted: dict[Place, str | None] = {}
+        self._written: set[BucketId] = set()
+        self._uncommitted: dict[BucketId, str | None] = {}
         self._local: list[pl.DataFrame] = []
         self._local_bytes = self._shared_bytes = 0
         self._prepared = 0
@@ -108,12 +108,12 @@ class BucketWriters:
         return not self._local and all(writer.is_idle for writer in self._open.values())
 
     @property
-    def sequences(self) -> dict[Place, int]:
+    def sequences(self) -> dict[BucketId, int]:
         """The greatest sequence number that each bucket was given, where a snapshot may not know it yet."""
         return self._sequences | {place: writer.next_sequence - 1 for place, writer in self._open.items()}
 
     @property
-    def open_places(self) -> list[Place]:
+    def open_places(self) -> list[BucketId]:
         """The buckets this has writers of."""
         return list(self._open)
 
@@ -164,24 +164,24 @@ class BucketWriters:
             biggest = max(self._open.values(), key=lambda writer: writer.memory_bytes)
             held -= biggest.memory_bytes
             biggest.relieve()
-        if self._shared_bytes > limit * _SHARED:
+        if self._shared_bytes > limit * _SHARED_FACTOR:
             self._shared_bytes = 0
             for writer in self._open.values():
                 writer.relieve()
 
-    def _restore(self, places: list[Place]) -> None:
+    def _restore(self, places: list[BucketId]) -> None:
         """Opens the buckets that are not open yet."""
         missing = [place for place in places if place not in self._open]
         if not missing:
             return
-        standing: dict[Place, RestoredBucket] = {} if self._starts_anew(missing) else self._looked(lambda standing: self._found(standing, missing))
+        standing: dict[BucketId, RestoredBucket] = {} if self._starts_anew(missing) else self._looked(lambda standing: self._found(standing, missing))
         for place in missing:
             if self._share is not None and not self._share.meets(*place):
                 msg = f"a row of bucket {place[1]} came to task {self._share.task}, and belongs to another: nothing is written, as a key could lie twice"
                 raise Unsupported(msg, feature="spark.write")
-            self._open[place] = self._opened(place, NOTHING if self._starts_anew([place]) else standing[place])
+            self._open[place] = self._opened(place, EMPTY_BUCKET if self._starts_anew([place]) else standing[place])
 
-    def _found(self, standing: SnapshotBuckets, places: list[Place]) -> dict[Place, RestoredBucket]:
+    def _found(self, standing: SnapshotBuckets, places: list[BucketId]) -> dict[BucketId, RestoredBucket]:
         only_adds = self.handle.kind == "key" and self.handle.options.write_only
         (standing.prepare if only_adds else standing.load)(partition for partition, _ in places)
         return {place: standing.bucket(*place) for place in places}
@@ -196,11 +196,11 @@ class BucketWriters:
 
         return snapshots.with_latest(self.handle, at)
 
-    def _starts_anew(self, places: list[Place]) -> bool:
+    def _starts_anew(self, places: list[BucketId]) -> bool:
         """Whether writers of those buckets need not know what is there: overwrites, postponed rows, and rows that no bucket holds together."""
         return self.replaces or not self.handle.has_buckets or all(bucket == POSTPONE_BUCKET for _, bucket in places)
 
-    def _opened(self, place: Place, restored: RestoredBucket) -> BucketWriter:
+    def _opened(self, place: BucketId, restored: RestoredBucket) -> BucketWriter:
         partition, bucket = place
         names = file_names(self.handle)
         if bucket == POSTPONE_BUCKET:  # one prefix a writer: its files are replayed in the order they were made (ENGINE 7.6)
@@ -230,7 +230,7 @@ class BucketWriters:
             places = [place for place in {*there, *places} if bucket in (None, place[1]) and self._matches(place[0], wanted)]
         self.compact_places(places, full=full)
 
-    def compact_places(self, places: list[Place], *, full: bool = False) -> None:
+    def compact_places(self, places: list[BucketId], *, full: bool = False) -> None:
         """Compacts those buckets, one after another."""
         self._restore(places)
         with work(self.handle.world, "compacting", "buckets", len(places)) as under_way:
@@ -277,9 +277,9 @@ class BucketWriters:
         self._close_resting([place for place, message in found.items() if message.is_empty and self._open[place].is_settled])
         self._uncommitted |= {place: _witness(message) for place, message in found.items() if not message.is_empty}
         known_at = None if self._moving is None else self._moving.known_at
-        return [replace(_indexed(message, index), keys_known_at=known_at) for message in found.values() if not message.is_empty]
+        return [replace(_add_hash_index(message, index), keys_known_at=known_at) for message in found.values() if not message.is_empty]
 
-    def _close_resting(self, places: list[Place]) -> None:
+    def _close_resting(self, places: list[BucketId]) -> None:
         """Closes buckets that nothing happens in once their messages are committed: the next row finds what others made of them.
 
         Nobody tells this writer of a commit by `t.commit`, in another process perhaps. It is seen by a file of the last message that is live.
@@ -319,7 +319,7 @@ class BucketWriters:
             self._spill.close()
 
 
-def _places_with_new_files(standing: SnapshotBuckets) -> list[Place]:
+def _places_with_new_files(standing: SnapshotBuckets) -> list[BucketId]:
     return [place for place in standing.places() if any(file.level == 0 for file in standing.files(*place))]
 
 
@@ -329,7 +329,7 @@ def _witness(message: CommitMessage) -> str | None:
     return next((file.name for file in (*message.compact_after, *message.new_files) if file.name not in gone), None)
 
 
-def _indexed(message: CommitMessage, index: PreparedIndexes) -> CommitMessage:
+def _add_hash_index(message: CommitMessage, index: PreparedIndexes) -> CommitMessage:
     """The message with its bucket's new hash index, and with what buckets of its partition were chosen by."""
     own = index.files.get((message.partition, message.bucket))
     if own is None and message.partition not in index.bases:

@@ -23,7 +23,7 @@ from lakekit.columns import series_field
 from lakekit.errors import SchemaMismatch, ValueOutOfRange
 from lakekit.format.polars_types import entries_type, polars_type
 from lakekit.types import BINARIES, INTEGERS, MAX_LENGTH, STRINGS, TIMESTAMPS, DataType, Field, part
-from lakekit.write.spot import ValueLocation, short
+from lakekit.write.spot import ValueLocation, format_value
 from lakekit.write.widening import instance
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def fit(values: pl.Series, want: DataType, spot: ValueLocation, *, cast: bool = 
         case "ROW" | "VARIANT":
             return _struct(values, want, spot, cast=cast, null_keys=null_keys)
     made = values if values.dtype == dtype else _leaf(values, want, dtype, spot, cast=cast)
-    return _held(made, want, spot, cast=cast)
+    return _check_constraints(made, want, spot, cast=cast)
 
 
 @lru_cache(maxsize=4096)
@@ -85,7 +85,7 @@ def _list(values: pl.Series, want: DataType, spot: ValueLocation, *, cast: bool,
         raise spot.bad_type(values.dtype, want, castable=False)
     ends = _ends(values)
     flat = values.explode(empty_as_null=False, keep_nulls=False)
-    fitted = fit(flat, part(want.element), spot.inner("element", _place(ends)), cast=cast, null_keys=null_keys)
+    fitted = fit(flat, part(want.element), spot.inner("element", _make_row_locator(ends)), cast=cast, null_keys=null_keys)
     return values if fitted is flat else _lists(fitted, ends, values)
 
 
@@ -101,7 +101,7 @@ def _entries(values: pl.Series, want: DataType, spot: ValueLocation, *, cast: bo
         )
     key, value = (part(want.element), _COUNT) if want.root == "MULTISET" else (part(want.key), part(want.value))
     ends = _ends(values)
-    place = _place(ends)
+    place = _make_row_locator(ends)
     flat = values.explode(empty_as_null=False, keep_nulls=False)
     if flat.null_count():
         raise spot.bad_value(flat.is_null(), flat, "an entry without key and value", "Leave the entry out")
@@ -115,10 +115,10 @@ def _entries(values: pl.Series, want: DataType, spot: ValueLocation, *, cast: bo
 def _check_keys(keys: pl.Series, ends: Ends, values: pl.Series, spot: ValueLocation, *, null_keys: bool) -> None:
     """A key stands once in its map, and is null nowhere that the file format has no null keys."""
     if keys.null_count() and not null_keys:
-        at = _place(ends)(int(keys.is_null().alias("").arg_true()[0]))
+        at = _make_row_locator(ends)(int(keys.is_null().alias("").arg_true()[0]))
         raise ValueOutOfRange(
             f"row {spot.row_of(at)}: the map in column {spot.path} of {spot.table} has a null key, which this table's file format cannot hold: "
-            f"{short(values[at])}. Drop the entry or name its key",
+            f"{format_value(values[at])}. Drop the entry or name its key",
             column=spot.column,
         )
     lengths = np.diff(ends, prepend=0)
@@ -127,9 +127,9 @@ def _check_keys(keys: pl.Series, ends: Ends, values: pl.Series, spot: ValueLocat
     again = pl.DataFrame({"map": np.repeat(np.arange(len(lengths)), lengths), "key": keys}).is_duplicated()
     if again.any():
         first = int(again.alias("").arg_true()[0])
-        at = _place(ends)(first)
+        at = _make_row_locator(ends)(first)
         raise ValueOutOfRange(
-            f"row {spot.row_of(at)}: the map in column {spot.path} of {spot.table} has the key {short(keys[first])} twice: {short(values[at])}. "
+            f"row {spot.row_of(at)}: the map in column {spot.path} of {spot.table} has the key {format_value(keys[first])} twice: {format_value(values[at])}. "
             "Keep one entry a key",
             column=spot.column,
         )
@@ -168,7 +168,7 @@ def _ends(values: pl.Series) -> Ends:
     return np.cumsum(values.list.len().fill_null(0).to_numpy().astype(np.int64))
 
 
-def _place(ends: Ends) -> Callable[[int], int]:
+def _make_row_locator(ends: Ends) -> Callable[[int], int]:
     return lambda i: int(np.searchsorted(ends, i, side="right"))
 
 
@@ -187,20 +187,20 @@ def _leaf(values: pl.Series, want: DataType, dtype: pl.DataType, spot: ValueLoca
     """Another Polars type: the same values, or an error."""
     have = values.dtype
     if have.is_integer() and (want.root in INTEGERS or want.root == "DECIMAL"):
-        return _checked(values.cast(dtype, strict=False), values, want, spot)
+        return _check_cast(values.cast(dtype, strict=False), values, want, spot)
     if isinstance(have, pl.Datetime) and want.root in TIMESTAMPS and (want.root == "TIMESTAMP_LTZ") == (have.time_zone is not None):
-        return _retimed(values, dtype, spot, cast=cast)
+        return _convert_time_unit(values, dtype, spot, cast=cast)
     exact = (
         (have.is_numeric() and want.root in ("FLOAT", "DOUBLE") and not have.is_decimal())
         or (have.is_decimal() and (want.root == "DECIMAL" or want.root in INTEGERS))
         or (want.root in STRINGS and isinstance(have, (pl.Enum, pl.Categorical)))
     )
     if cast and not have.is_nested():
-        return _strictly(values, want, dtype, spot)
+        return _cast_strictly(values, want, dtype, spot)
     if not exact:
         raise spot.bad_type(have, want, castable=not have.is_nested() and _is_castable(values, dtype))
     made = values.cast(dtype, strict=False)
-    _checked(made, values, want, spot)
+    _check_cast(made, values, want, spot)
     if want.root in STRINGS:
         return made
     changed = ~made.cast(have, strict=False).eq_missing(values)
@@ -209,15 +209,15 @@ def _leaf(values: pl.Series, want: DataType, dtype: pl.DataType, spot: ValueLoca
     return made
 
 
-def _strictly(values: pl.Series, want: DataType, dtype: pl.DataType, spot: ValueLocation) -> pl.Series:
+def _cast_strictly(values: pl.Series, want: DataType, dtype: pl.DataType, spot: ValueLocation) -> pl.Series:
     """What Polars' strict cast makes of the values."""
     if isinstance(values.dtype, pl.Datetime) and isinstance(dtype, pl.Datetime):  # naive times are those of UTC, as Polars has it
-        return _retimed(values, dtype, spot, cast=True)
+        return _convert_time_unit(values, dtype, spot, cast=True)
     try:
         made = values.cast(dtype, strict=False)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
         raise spot.bad_type(values.dtype, want, castable=False) from None
-    return _checked(made, values, want, spot)
+    return _check_cast(made, values, want, spot)
 
 
 def _is_castable(values: pl.Series, dtype: pl.DataType) -> bool:
@@ -229,14 +229,14 @@ def _is_castable(values: pl.Series, dtype: pl.DataType) -> bool:
     return True
 
 
-def _checked(made: pl.Series, values: pl.Series, want: DataType, spot: ValueLocation) -> pl.Series:
+def _check_cast(made: pl.Series, values: pl.Series, want: DataType, spot: ValueLocation) -> pl.Series:
     """What a cast made, unless it made null of a value."""
     if made.null_count() != values.null_count():
         raise spot.bad_value(made.is_null() & values.is_not_null(), values, f"which is no {want.as_nullable()}", "Correct the value, or widen the column")
     return made
 
 
-def _retimed(values: pl.Series, dtype: pl.DataType, spot: ValueLocation, *, cast: bool) -> pl.Series:
+def _convert_time_unit(values: pl.Series, dtype: pl.DataType, spot: ValueLocation, *, cast: bool) -> pl.Series:
     """The same instants, or wall clocks, in another unit."""
     assert isinstance(values.dtype, pl.Datetime)
     assert isinstance(dtype, pl.Datetime)
@@ -257,7 +257,7 @@ def _retimed(values: pl.Series, dtype: pl.DataType, spot: ValueLocation, *, cast
     return ticks.cast(dtype)
 
 
-def _held(values: pl.Series, want: DataType, spot: ValueLocation, *, cast: bool) -> pl.Series:
+def _check_constraints(values: pl.Series, want: DataType, spot: ValueLocation, *, cast: bool) -> pl.Series:
     """Values of the right Polars type, held to what the type says besides: length, precision, milliseconds."""
     if want.root == "DECIMAL":
         precision = want.precision or 10

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import lakekit as lk
 from lakekit.errors import LakekitError
-from lakekit.testing.expectations import Case, Read, beyond_polars, canonical, difference, load, rows_of, without
+from lakekit.testing.expectations import Case, Read, beyond_polars, canonical_value, difference, drop_read_columns, load, rows_of
 from lakekit.testing.recorded_reads import INCREMENTAL, answer
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _answers_at_all(case: Case, read: Read) -> str | None:
 
 def _scanned(case: Case, read: Read) -> str | None:
     """Increments asked of `scan`: the rows that were added or updated to."""
-    read = without(read, beyond_polars(read))
+    read = drop_read_columns(read, beyond_polars(read))
     options: dict[str, Any] = dict(read.options)
     frame = opened(case, branch=read.branch).scan(options=options).select(read.columns).collect()
     wanted = replace(read, rows=tuple(("+I", values) for kind, values in read.rows if kind in ("+I", "+U")))
@@ -153,7 +153,7 @@ def _forgiving(case: Case, read: Read, row: tuple[str, tuple[Any, ...]]) -> str:
     identities = any("{bytes}" in str(value) for _, wanted in read.rows for value in wanted)
     kept = []
     for name, t, value in zip(read.columns, read.types, values, strict=True):
-        plain = canonical(value, t)
+        plain = canonical_value(value, t)
         if read.system == "branches" and name == "create_time":
             plain = None  # the time of a directory, which copying the table changes
         elif read.system == "files" and identities and ("key" in name or "stats" in name):

@@ -12,7 +12,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import lakekit as lk
-from lakekit.testing.expectations import Case, Read, canonical
+from lakekit.testing.expectations import Case, Read, canonical_value
 from lakekit.types import TIMESTAMPS
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def of_read(read: Read, sizes: tuple[str, ...], *, only_columns: bool) -> dict[s
 def row(read: Read, kind: str, values: tuple[Any, ...], sizes: tuple[str, ...]) -> str:
     told = []
     for name, t, value in zip(read.columns, read.types, values, strict=True):
-        shown = canonical(value, t)
+        shown = canonical_value(value, t)
         if read.system not in OF_ROWS:
             if shown is not None and (t.root in TIMESTAMPS or name in sizes):
                 shown = "{run}"

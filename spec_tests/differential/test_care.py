@@ -119,12 +119,12 @@ class Twins:
             most, at_once = self.random.choice((1, 2, 3)), self.random.choice((2, 50))
             gone = self.do("expire_snapshots", retain_max=most, retain_min=1, max_deletes=at_once)["gone"]
             handle = self.table.handle()
-            how = expire.given(expire.of_snapshots(handle), retain_max=most, retain_min=1, older_than_ms=2**62, max_deletes=at_once)
+            how = expire.override_limits(expire.snapshot_limits(handle), retain_max=most, retain_min=1, older_than_ms=2**62, max_deletes=at_once)
             assert len(expire.expire_snapshots(handle, how).snapshot_ids) == gone
         elif word == "changelogs" and len(snapshots.changelog_ids(self.table.handle())) > 1:
             self.do("expire_changelogs", retain_min=1)
             handle = self.table.handle()
-            how = expire.given(expire.of_changelogs(handle), retain_max=2**31 - 1, retain_min=1, older_than_ms=2**62, max_deletes=2**31)
+            how = expire.override_limits(expire.changelog_limits(handle), retain_max=2**31 - 1, retain_min=1, older_than_ms=2**62, max_deletes=2**31)
             expire.expire_changelogs(handle, how)
         elif word == "rollback":
             to = self.random.choice([*names, *ids])

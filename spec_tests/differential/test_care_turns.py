@@ -54,7 +54,7 @@ def units(path, *, full):
     """What lakekit would sort now."""
     handle = lk.open(path).handle()
     standing = SnapshotBuckets.of(handle, snapshots.latest(handle))
-    due = [clustered.due(handle, standing.bucket(*place).files, full=full) for place in standing.places()]
+    due = [clustered.pick_unit(handle, standing.bucket(*place).files, full=full) for place in standing.places()]
     return sorted((unit.output_level, sorted(file.name for file in unit.files)) for unit in due if unit is not None)
 
 

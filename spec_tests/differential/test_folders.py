@@ -16,7 +16,7 @@ from lakekit.metadata.table_context import TableLocation
 from lakekit.model.table_paths import TablePaths
 from lakekit.storage.local import LocalStorage
 from lakekit.table.format_tables import define_object_table
-from lakekit.testing.expectations import canonical, rows_of
+from lakekit.testing.expectations import canonical_value, rows_of
 from lakekit.types import parse
 from spec_tests.differential.judge import Folder, Refused
 from spec_tests.laws.folders import made
@@ -79,7 +79,7 @@ def types(schema):
 
 def told(rows, schema):
     """Rows without what has no meaning."""
-    return Counter(str([canonical(value, t) for value, t in zip(row, types(schema), strict=True)]) for row in rows)
+    return Counter(str([canonical_value(value, t) for value, t in zip(row, types(schema), strict=True)]) for row in rows)
 
 
 def spelt(table, rows):

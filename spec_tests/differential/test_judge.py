@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from lakekit.testing.expectations import canonical, load
+from lakekit.testing.expectations import canonical_value, load
 from spec_tests.differential.judge import Refused
 
 pytestmark = pytest.mark.reference
@@ -34,7 +34,7 @@ GOLDEN = (
 
 def told(rows, types, path=""):
     """Rows without what has no meaning."""
-    cells = ([canonical(value, t) for value, t in zip(values, types, strict=True)] for _, values in rows)
+    cells = ([canonical_value(value, t) for value, t in zip(values, types, strict=True)] for _, values in rows)
     return Counter(f"{kind} {row}".replace(f"file:{path}", "{table}") for (kind, _), row in zip(rows, cells, strict=True))
 
 

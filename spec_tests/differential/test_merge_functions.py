@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from lakekit.errors import LakekitError
 from lakekit.lsm.merge import merge
-from lakekit.testing.strategies import ENGINES, merges, plain
+from lakekit.testing.strategies import ENGINES, merges, to_dicts
 from lakekit.types import BINARIES, type_to_json
 
 CASES = 150
@@ -124,7 +124,7 @@ def rows_of(rows, case):
 
 
 def ours(case):
-    merged = plain(merge(case.frame(), case.rule, keep_deletes=True))
+    merged = to_dicts(merge(case.frame(), case.rule, keep_deletes=True))
     return [[row["_VALUE_KIND"], row["_SEQUENCE_NUMBER"], [told(row[one.name], one.type) for one in case.fields]] for row in merged]
 
 

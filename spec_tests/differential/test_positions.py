@@ -15,7 +15,7 @@ import pytest
 
 import lakekit as lk
 from lakekit.errors import LakekitError
-from lakekit.read.stream_start import STREAMED
+from lakekit.read.stream_start import STREAM_MODES
 from lakekit.testing.expectations import difference
 from spec_tests.differential.chance import FAULTS
 from spec_tests.differential.judge import Refused
@@ -161,7 +161,7 @@ def test_positions_read_with_the_schema_that_the_reference_reads_them_with(judge
     assert renamed == {("p", "k", "v"), ("p", "k", "w")}
 
 
-@pytest.mark.parametrize("mode", [None, "default", *STREAMED, "incremental"])
+@pytest.mark.parametrize("mode", [None, "default", *STREAM_MODES, "incremental"])
 def test_options_that_the_reference_refuses_together_are_refused(judge, tmp_path, mode):
     """And where neither refuses, both read the same. Some pairs lakekit alone refuses: of those the reference passes one over."""
     path = tmp_path / "t"

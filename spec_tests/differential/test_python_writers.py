@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.testing.expectations import FIXTURES, apart, load, rows_of
+from lakekit.testing.expectations import FIXTURES, diff_rows, load, rows_of
 from lakekit.testing.recorded_reads import answer
 from spec_tests.differential.judge import Refused
 
@@ -127,7 +127,7 @@ def test_the_engine_reads_what_python_reads(judge, unpacked, tmp_path, name):
         with pytest.raises(Refused):
             judge.read(tmp_path / name)
         return
-    assert apart(judge.read(tmp_path / name).rows, case.read("latest"), kinds=False) is None
+    assert diff_rows(judge.read(tmp_path / name).rows, case.read("latest"), kinds=False) is None
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if FACTS[name]["primary_keys"] and not any(word in name for word in HIDDEN)])

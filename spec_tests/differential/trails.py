@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lakekit.testing.expectations import canonical
+from lakekit.testing.expectations import canonical_value
 from spec_tests.differential.judge import Refused
 from spec_tests.differential.players import changes_read, rows_read
 from spec_tests.differential.scripts import Overwrite, Reopen, Write
@@ -224,7 +224,7 @@ def texts(script: Script, columns: Sequence[str], types: Sequence[DataType], row
 
 
 def _text(script: Script, columns: Sequence[str], types: Sequence[DataType], kind: str | None, values: Sequence[Any]) -> str:
-    cells = [canonical(value, t) for value, t in zip(values, types, strict=True)]
+    cells = [canonical_value(value, t) for value, t in zip(values, types, strict=True)]
     for i, name in enumerate(columns):
         if name in script.unordered and cells[i] is not None:
             cells[i] = sorted(cells[i], key=json.dumps)

@@ -51,7 +51,7 @@ def test_rows_are_not_looked_for_where_no_index_says_what_they_come_to(tmp_path,
     table = filled(tmp_path / "t")
     table.alter(lk.reset_option("file-index.bsi.columns"))
     table.rewrite_file_index()
-    monkeypatch.setattr(exact, "chosen", None)
+    monkeypatch.setattr(exact, "select_rows", None)
     check(table, 4, pl.col("s") == "a")
 
 
@@ -238,7 +238,7 @@ def test_what_was_said_is_of_a_column_of_that_type_and_of_rows_that_are_still_th
 
 @pytest.mark.parametrize("most", [1 << 16, 2])
 def test_only_files_that_were_asked_for_last_are_remembered_beyond_some(tmp_path, monkeypatch, most):
-    monkeypatch.setattr(totals, "_MOST", most)
+    monkeypatch.setattr(totals, "_MAX_PATHS", most)
     table = filled(tmp_path / "t", **{"file-index.in-manifest-threshold": "1 b"})
     total = pl.col("v").sum()
     expected = table.aggregate(total)

@@ -56,7 +56,7 @@ def filled(path) -> lk.Table:
 
 def found(table: lk.Table):
     handle = table.handle()
-    return statistics.of(handle, snapshots.latest(handle))
+    return statistics.read_statistics(handle, snapshots.latest(handle))
 
 
 def test_every_column_that_can_have_some(tmp_path):

@@ -9,7 +9,7 @@ import time
 import pytest
 
 import lakekit as lk
-from lakekit.inspection.standing import standing_of
+from lakekit.inspection.standing import locate_file
 from lakekit.notebook.browser import Browser
 from spec_tests.browser import tables
 from spec_tests.doors.views import TABLES, copied, in_memory, table
@@ -190,10 +190,10 @@ def test_a_file_stands_where_its_manifest_says(story):
     for snapshot_id in range(1, 9):
         frame = story.files(at=snapshot_id)
         for name, partition, bucket in frame.select("file_name", "partition", "bucket").rows():
-            found = standing_of(story, snapshot_id, name)
+            found = locate_file(story, snapshot_id, name)
             assert (found.partition, found.bucket) == (partition, bucket)
-    assert standing_of(story, 8, "data-99.parquet") is None
-    assert standing_of(story, 0, "data-01.parquet") is None
+    assert locate_file(story, 8, "data-99.parquet") is None
+    assert locate_file(story, 0, "data-01.parquet") is None
 
 
 def test_browsing_reads_one_snapshot_s_manifests(tmp_path):

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 import lakekit as lk
-from lakekit.catalog.hive_client import metastore, places
+from lakekit.catalog.hive_client import metastore, parse_metastore_uris
 from lakekit.catalog.hive_table import hive_type
 from lakekit.types import parse
 from lakekit.world import Runtime
@@ -216,7 +216,7 @@ def test_a_catalog_of_a_metastore_is_a_value(shop):
 
 
 def test_what_is_told_of_a_metastore_that_is_none(tmp_path, hive):
-    assert places("thrift://a, thrift://b:1") == [("a", 9083), ("b", 1)]
+    assert parse_metastore_uris("thrift://a, thrift://b:1") == [("a", 9083), ("b", 1)]
     for uri in ("", "http://a", "a:9083", "thrift://a:x", "thrift://"):
         with pytest.raises(lk.InvalidOption):
             lk.connect(tmp_path, metastore="hive", uri=uri or " ").databases()

@@ -14,7 +14,7 @@ import pytest
 import lakekit as lk
 from lakekit.catalog.jdbc_lock import JdbcLock
 from lakekit.catalog.options import CatalogOptions
-from lakekit.catalog.uris import address, hidden
+from lakekit.catalog.uris import address, redact_uri
 from lakekit.storage.local import LocalStorage
 from lakekit.world import Runtime
 
@@ -358,7 +358,7 @@ def test_what_names_no_database(uri, tmp_path):
     ],
 )
 def test_whatever_signs_are_in_a_secret_it_is_hidden(tmp_path, uri, shown):
-    assert hidden(uri) == shown
+    assert redact_uri(uri) == shown
     for metastore in ("jdbc", "hive"):
         with pytest.raises(lk.LakekitError) as told:
             lk.connect(tmp_path / "none", metastore=metastore, uri=uri.replace("@h", "@nowhere.invalid").replace("//h", "//nowhere.invalid")).databases()
@@ -375,7 +375,7 @@ def test_what_a_metastore_is_opened_with_shows_no_secret():
 def test_secrets_are_in_no_text(tmp_path, monkeypatch):
     options = {"jdbc.user": "me", "jdbc.password": "hunter2"}
     cat = lk.connect(tmp_path, metastore="jdbc", uri="jdbc:mysql://me:hunter2@nowhere.invalid/db?password=hunter2", options=options)
-    assert hidden(cat.uri) == "jdbc:mysql://me:******@nowhere.invalid/db?password=******"
+    assert redact_uri(cat.uri) == "jdbc:mysql://me:******@nowhere.invalid/db?password=******"
     shown = repr(cat) + cat._repr_html_() + repr(cat["sys.catalog_options"]) + repr(cat["sys.catalog_options"].scan().collect().rows())
     assert "nowhere.invalid" in shown
 
@@ -404,6 +404,6 @@ def test_a_driver_that_is_not_installed_is_named_with_its_extra(tmp_path, monkey
 
     monkeypatch.setitem(sys.modules, "psycopg", None)
     monkeypatch.delitem(sys.modules, "lakekit.catalog.dialects.postgresql", raising=False)
-    plugins._parts.cache_clear()
+    plugins._find_plugins.cache_clear()
     with pytest.raises(lk.Unsupported, match=r"'postgresql' of catalog/dialects needs psycopg: pip install 'lakekit\[postgresql\]'"):
         lk.connect(tmp_path, metastore="jdbc", uri="postgresql://h/db").databases()

@@ -20,7 +20,7 @@ from lakekit.codec import hashing
 from lakekit.data_file.file_metadata import StatsCollector
 from lakekit.errors import InvalidOption
 from lakekit.testing import conformance, scripts
-from lakekit.testing.adapters import KIND, Broken, told
+from lakekit.testing.adapters import KIND, Broken, encode_answer
 from lakekit.testing.damaged import damages
 from lakekit.testing.expectations import load
 from lakekit.testing.known_scripts import EVERY_TYPE
@@ -86,16 +86,16 @@ def test_values_are_told_in_one_encoding_by_arrow_and_by_dicts():
     for name, (text, values) in EVERY_TYPE.items():
         t = parse(text)
         series = scripts.series_of(values, t, name)
-        found, tells = told(series.to_frame().to_arrow(), [name], [t])
-        again, _ = told([{name: value} for value in values], [name], [t])
+        found, tells = encode_answer(series.to_frame().to_arrow(), [name], [t])
+        again, _ = encode_answer([{name: value} for value in values], [name], [t])
         assert not tells
         assert json.dumps(found, default=str) == json.dumps(again, default=str) or t.root in ("FLOAT", "DOUBLE")
 
 
 def test_kinds_are_told_beside_the_columns():
     table = pa.table({KIND: ["-D", "+I"], "k": [1, 2]})
-    assert told(table, ["k"], [parse("INT")]) == ([("-D", (1,)), ("+I", (2,))], True)
-    assert told([{KIND: "-D", "k": 1}], ["k"], [parse("INT")]) == ([("-D", (1,))], True)
+    assert encode_answer(table, ["k"], [parse("INT")]) == ([("-D", (1,)), ("+I", (2,))], True)
+    assert encode_answer([{KIND: "-D", "k": 1}], ["k"], [parse("INT")]) == ([("-D", (1,))], True)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_kinds_are_told_beside_the_columns():
 )
 def test_what_is_no_rows_is_told(answer, words):
     with pytest.raises(Broken, match=words.replace("+", r"\+")):
-        told(answer, ["k"], [parse("INT")])
+        encode_answer(answer, ["k"], [parse("INT")])
 
 
 # ---- readers that make a mistake -------------------------------------------------------------------------------------------------------------------

@@ -57,7 +57,7 @@ def test_values_as_they_are_written():
     assert humanize.format_cell(datetime.fromisoformat("2024-03-31T09:12:00.5+00:00")) == "2024-03-31 09:12:00.500Z"
     assert humanize.format_cell({"a": [1, None]}) == "{a=[1, –]}"
     assert humanize.format_cell("two\nlines\x1b[31m") == "two\\x0alines\\x1b[31m"
-    assert humanize.cut("日本語", 5) == "日本…"
+    assert humanize.truncate("日本語", 5) == "日本…"
 
 
 def test_a_funnel_as_it_looks():

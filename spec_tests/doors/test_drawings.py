@@ -16,7 +16,7 @@ from PIL import Image, ImageFont
 
 from lakekit.draw import color
 from lakekit.draw.png import png
-from lakekit.draw.shapes import Drawing, Marker, Rect, Stroke, TextShape, above
+from lakekit.draw.shapes import Drawing, Marker, Rect, Stroke, TextShape, stack_vertically
 from lakekit.draw.svg import svg
 from lakekit.notebook.canvas import Canvas, CanvasBox
 from lakekit.notebook.pictured import VIEW, PictureWidget
@@ -67,7 +67,7 @@ def test_boxes_are_seen_on_light_and_on_dark_ground(ground):
 
 def test_words_are_read_on_the_ground_of_a_png_and_follow_the_theme_of_a_page():
     for name in ("text", "muted"):
-        assert contrast(color.ink(name), color.GROUND) >= 4.5
+        assert contrast(color.ink(name), color.BACKGROUND) >= 4.5
         assert color.css(name).startswith("var(--jp-ui-font-color1,")
     assert color.css("#123456") == color.ink("#123456") == "#123456"
     assert color.level(-1) == color.LEVELS[0]
@@ -138,7 +138,7 @@ def test_a_word_of_english_letters_has_the_same_font_on_every_machine(monkeypatc
 def test_one_drawing_above_another():
     first = Drawing(width=10, height=20, shapes=(TextShape(x=0, y=5, text="a"),), told="One.")
     second = Drawing(width=30, height=5, shapes=(Stroke(x=0, y=1, to_x=3, to_y=2), Rect(x=0, y=1, width=1, height=1, color="axis")), told="Two.")
-    both = above(first, second, gap=4)
+    both = stack_vertically(first, second, gap=4)
     assert (both.width, both.height, both.told) == (30, 29, "One. Two.")
     assert [shape.y for shape in both.shapes] == [5, 25, 25]
     assert both.shapes[1].to_y == 26

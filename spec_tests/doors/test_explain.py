@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.predicate import FALSE, TRUE, And, Leaf, Or, words
+from lakekit.predicate import FALSE, TRUE, And, Leaf, Or, describe
 from lakekit.types import Instant
 from spec_tests.doors.views import in_memory
 
@@ -48,13 +48,13 @@ def test_a_text_is_a_filter_in_sql(flights):
 
 
 def test_words_of_a_predicate():
-    assert words(TRUE) == "true"
-    assert words(FALSE) == "false"
-    assert words(Leaf("b", "=", (b"\x01",))) == "b = x'01'"
-    assert words(Leaf("b", "=", (True,))) == "b = true"
-    assert words(Leaf("t", "=", (Instant(-62_135_769_600_000, 0),))) == "t = -62135769600000 ms since 1970"  # a year before datetime's first
-    assert words(Leaf("s", "starts with", ('a"b',))) == 's starts with "a\\"b"'
-    assert words(And((Or((Leaf("a", "is null"), Leaf("b", "<", (Instant(0, 0),)))), Leaf("c", ">", (1.5,))))) == (
+    assert describe(TRUE) == "true"
+    assert describe(FALSE) == "false"
+    assert describe(Leaf("b", "=", (b"\x01",))) == "b = x'01'"
+    assert describe(Leaf("b", "=", (True,))) == "b = true"
+    assert describe(Leaf("t", "=", (Instant(-62_135_769_600_000, 0),))) == "t = -62135769600000 ms since 1970"  # a year before datetime's first
+    assert describe(Leaf("s", "starts with", ('a"b',))) == 's starts with "a\\"b"'
+    assert describe(And((Or((Leaf("a", "is null"), Leaf("b", "<", (Instant(0, 0),)))), Leaf("c", ">", (1.5,))))) == (
         "((a is null) | (b < 1970-01-01 00:00:00)) & (c > 1.5)"
     )
 

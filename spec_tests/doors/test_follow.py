@@ -13,7 +13,7 @@ import pytest
 import lakekit as lk
 from lakekit.metadata import snapshots
 from lakekit.read import stream as following
-from lakekit.world import REAL
+from lakekit.world import REAL_RUNTIME
 
 COLUMNS = {"k": "INT", "v": "STRING"}
 KEY = {"primary_keys": ["k"]}
@@ -236,7 +236,7 @@ def test_a_stream_that_may_not_go_on_with_new_options(tmp_path):
 def test_a_start_by_time_counts_long_lived_changelogs(tmp_path):
     kept = {"snapshot.num-retained.min": "1", "changelog.num-retained.min": "3", "changelog.num-retained.max": "9", "changelog-producer": "input"}
     table = lk.create(tmp_path, COLUMNS, **KEY, options={"bucket": "1", "write-only": "true", **kept})
-    first = REAL.now_ms() - 60_000
+    first = REAL_RUNTIME.now_ms() - 60_000
     for number in range(5):
         table.upsert([{"k": number}])
         handle = table.handle()
@@ -415,7 +415,7 @@ class Clock:
         self.happens.pop(0)()
 
     def world(self):
-        return replace(REAL, wait=self.wait)
+        return replace(REAL_RUNTIME, wait=self.wait)
 
 
 def test_it_waits_and_looks_again(tmp_path):

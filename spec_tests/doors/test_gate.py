@@ -10,7 +10,7 @@ import pytest
 
 import lakekit as lk
 from lakekit.metadata import feature_check
-from lakekit.options.features import FEATURES, SWITCHED_OFF
+from lakekit.options.features import FEATURES, OFF_TEXTS
 
 SCHEMA = {"k": "INT", "p": "STRING", "b": "BYTES", "v": "INT"}
 SHREDDED = "type.map.shared-shredding"
@@ -158,7 +158,7 @@ def test_options_of_the_caller_switch_no_feature_off(tables, tmp_path):
 
 
 def test_options_that_are_switched_off_are_no_feature(tables, tmp_path):
-    for text in SWITCHED_OFF:
+    for text in OFF_TEXTS:
         root = tmp_path / f"t{text}"
         shutil.copytree(tables / "key", root)
         for path in root.rglob("schema-*"):

@@ -76,7 +76,7 @@ def pieces(widget):
 
 def test_one_kind_of_field_has_one_colour():
     assert draw.color("[0]._FILE._FILE_NAME") == draw.color("[12]._FILE._FILE_NAME length")
-    assert draw.color("[0].padding") == draw.color("name of x.y") == draw.QUIET
+    assert draw.color("[0].padding") == draw.color("name of x.y") == draw.QUIET_COLOR
     assert len({draw.color(f"field{letter}") for letter in "abcdefghijkl"}) > 4
 
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings, strategies as st
 import lakekit as lk
 from lakekit.cli.main import main
 from lakekit.draw import timeline
-from lakekit.draw.manifests import MORE
+from lakekit.draw.manifests import MORE_PREFIX
 from lakekit.inspection import timeline as history
 from lakekit.notebook.levels import Levels
 from lakekit.notebook.manifests import Manifests
@@ -251,7 +251,7 @@ def test_two_thousand_snapshots(tmp_path, flights):
     line._stage._pick.value = "1200"
     assert line.selected == 1200
     line.by_time = True
-    assert len(line._stage._spots) <= timeline.MOST
+    assert len(line._stage._spots) <= timeline.MAX_MARKS
     assert line.selected == 1200
     assert line.as_html().endswith("<p>… 1 980 more</p>")
 
@@ -402,9 +402,9 @@ def test_long_lists_are_cut_in_words_and_open_by_a_click(monkeypatch, flights):
     monkeypatch.setattr("lakekit.draw.manifests.FIRST", 2)
     tree = Manifests(flights)
     keys = [spot.key for spot in tree._stage._spots]
-    assert keys[2] == f"{MORE}base"
+    assert keys[2] == f"{MORE_PREFIX}base"
     assert tree._stage._spots[2].name == "… 7 more manifests, 26 entries"
-    tree._stage._pick.value = f"{MORE}base"
+    tree._stage._pick.value = f"{MORE_PREFIX}base"
     assert (tree.selected, tree._stage.chosen) == ("", "")
     assert len(tree._stage._spots) == 10
     hidden = tree.tree.lists[0].manifests[-1].name

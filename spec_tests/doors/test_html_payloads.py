@@ -177,7 +177,7 @@ def of_facts(name):
         TextShape(x=0, y=0, text=name),
     )
     yield html.card(name, [(name, name)]) + html.table([name], [[name]], title=name) + html.funnel(name, [(name, 3, 1, name)])
-    yield svg(timeline.drawing(told, timeline.place(told), selected=1))
+    yield svg(timeline.drawing(told, timeline.lay_out(told), selected=1))
     yield svg(manifests.drawing(tree, manifests.place(tree), selected=name))
     yield (
         manifests.tree_html(tree)

@@ -183,14 +183,14 @@ TYPED = {
 @pytest.mark.parametrize("kind", TYPED)
 def test_keys_are_read_by_their_types(kind):
     text, value = TYPED[kind]
-    assert [picture._parsed(parse(kind), part) for part in picture._parts(text)] == [value]
+    assert [picture._parse_literal(parse(kind), part) for part in picture._parts(text)] == [value]
     wrong = ["maybe", "1e", "2024-02-30", "0x0", "2024-01-01T00:00:00.0000001"]
     if kind == "STRING":
-        assert [picture._parsed(parse(kind), one) for one in wrong] == wrong
+        assert [picture._parse_literal(parse(kind), one) for one in wrong] == wrong
         return
     for one in wrong if kind != "BYTES" else ["maybe", "0x0"]:
         with pytest.raises(ValueError):
-            picture._parsed(parse(kind), one)
+            picture._parse_literal(parse(kind), one)
 
 
 @given(st.lists(st.text(max_size=6), min_size=1, max_size=4), st.data())
@@ -209,7 +209,7 @@ def test_every_kind_of_table_is_drawn(case):
     shown = widget(case)
     assert message(shown) == ""
     files = shown.table.files(at=shown.at or None)
-    places = picture.places(files)
+    places = picture.list_buckets(files)
     assert bool(shown._found.boxes) >= bool(len(files))
     for place in places[:3]:
         shown.partition, shown.bucket = place.partition, place.bucket
@@ -365,7 +365,7 @@ def test_traits_are_linked(flights):
 
 
 def test_every_partition_is_offered(flights):
-    case = next(name for name in KEYED if facts(name).partition_keys and len(picture.places(table(name).files())) > 2)
+    case = next(name for name in KEYED if facts(name).partition_keys and len(picture.list_buckets(table(name).files())) > 2)
     shown = Levels(table(case))
     offered = {value for _, value in shown._partition.options}
     assert offered == set(table(case).files()["partition"])
@@ -428,8 +428,8 @@ HOSTILE = ("<script>alert(1)</script>", "\"><img src=x onerror='alert(1)'>", "</
 def test_hostile_names_stay_text(fixtures_path, name, monkeypatch):
     source = fixtures_path / "tables" / "dedup_levels"
     found = lk.Table(location="memory", name=name, storage=copied(source))
-    every = picture.every_file
-    monkeypatch.setattr(picture, "every_file", lambda *asked: every(*asked).with_columns(pl.lit(name).alias("partition"), pl.lit(name).alias("file_name")))
+    every = picture.read_live_files
+    monkeypatch.setattr(picture, "read_live_files", lambda *asked: every(*asked).with_columns(pl.lit(name).alias("partition"), pl.lit(name).alias("file_name")))
     shown = Levels(found, partition=name)
     shown.selected = name
     shown.probe, shown.filter = name, name
@@ -487,8 +487,8 @@ def test_ten_thousand_files_are_laid_out_without_freezing():
 
 @pytest.mark.long
 def test_a_widget_of_ten_thousand_files(flights, monkeypatch):
-    monkeypatch.setattr(picture, "every_file", lambda *_: many(10_000))
-    monkeypatch.setattr(picture, "changed", lambda *_: picture.SnapshotChanges(removed=many(10).clear(), added=many(10).clear()))
+    monkeypatch.setattr(picture, "read_live_files", lambda *_: many(10_000))
+    monkeypatch.setattr(picture, "read_snapshot_changes", lambda *_: picture.SnapshotChanges(removed=many(10).clear(), added=many(10).clear()))
     shown = Levels(flights)
     assert len(shown._stage._spots) == len(shown._found.boxes) <= levels.LIMIT
     assert "10 000 files are more than can be drawn" in shown.as_html() + shown.drawing().told + shown._stage._sheet.value

@@ -235,7 +235,7 @@ def test_a_file_that_somebody_still_writes(cat, inside, monkeypatch, move):
 
         return slow
 
-    monkeypatch.setattr(atomic_create, "copied", late(atomic_create.copied))
+    monkeypatch.setattr(atomic_create, "copy_file", late(atomic_create.copy_file))
     monkeypatch.setattr(migration, "hard_link", late(migration.hard_link))
     with pytest.raises(StorageFailed, match=r"/a changed while it was taken over\. Nothing was made"):
         cat.migrate(folder, "db.t", move=move)

@@ -355,7 +355,7 @@ from lakekit import world
 from lakekit.progress import work
 signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
-    with work(world.REAL, "planning", "manifests", 1000, beside="files") as under_way:
+    with work(world.REAL_RUNTIME, "planning", "manifests", 1000, beside="files") as under_way:
         for step in range(1000):
             under_way.advance(1, 300)
             world.wait(10)
@@ -403,7 +403,7 @@ def go(interrupt=False):
 """
 SLOW = """
 import lakekit as lk
-object.__setattr__(world.REAL, "elapsed_ms", lambda: (now.__setitem__(0, now[0] + 600), now[0])[1])
+object.__setattr__(world.REAL_RUNTIME, "elapsed_ms", lambda: (now.__setitem__(0, now[0] + 600), now[0])[1])
 print(lk.open({path!r}).scan().collect().height)
 """
 

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.data_file.paths import data_file_path, place_of
+from lakekit.data_file.paths import bucket_id_at, data_file_path
 from lakekit.errors import StorageFailed
 from lakekit.file_index import container
 from lakekit.maintenance import rewrite_file_index
@@ -41,7 +41,7 @@ def kinds(table: lk.Table) -> set[tuple[str, str, bool]]:
         beside = [name for name in file.extra_files if name.endswith(".index")]
         data = file.embedded_index
         if beside:
-            data = handle.storage.read(handle.layout.extra_file(data_file_path(handle, *place_of(live, at), file), beside[0]))
+            data = handle.storage.read(handle.layout.extra_file(data_file_path(handle, *bucket_id_at(live, at), file), beside[0]))
         for column, indexes in container.decode(data).items() if data else ():
             found |= {(column, kind, bool(beside)) for kind in indexes}
     return found

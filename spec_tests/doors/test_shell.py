@@ -15,7 +15,7 @@ import sys
 import polars as pl
 import pytest
 
-from lakekit.cli.main import FINE, NO_TABLE, NOUNS, PROBLEM, TRAVELLING, USAGE, Output, demo_query, main
+from lakekit.cli.main import FINE, NO_TABLE, NOUNS, PROBLEM, TIME_TRAVEL_NOUNS, USAGE, Output, demo_query, main
 from lakekit.table.open_create import open as open_table
 
 
@@ -44,7 +44,7 @@ def test_every_noun_in_every_format(capsys, flights, noun):
             assert len({len(row) for row in csv.reader(io.StringIO(out))}) <= 1
 
 
-@pytest.mark.parametrize("noun", [noun for noun in TRAVELLING if noun != "levels"])
+@pytest.mark.parametrize("noun", [noun for noun in TIME_TRAVEL_NOUNS if noun != "levels"])
 def test_nouns_are_the_metadata_frames(capsys, flights, noun):
     code, out, _ = run(capsys, "inspect", flights, noun, "--at", "3", "--format", "json")
     assert code == FINE

@@ -63,6 +63,6 @@ def test_rows_of_csv_and_tsv_stay_rows(rows):
         for one, other in zip(got, given_, strict=True):
             assert one == other or not all(letter.isprintable() or letter in "\t\n" for letter in other)
     for row in rows:
-        line = "\t".join(main._tabless(cell) for cell in row)
+        line = "\t".join(main._escape_tsv(cell) for cell in row)
         assert line.isprintable() or line.replace("\t", "").isprintable()
         assert line.count("\t") == 1

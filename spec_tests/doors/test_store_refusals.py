@@ -90,7 +90,7 @@ def test_errors_of_other_sources_stay_theirs(server: S3Server) -> None:
 
 
 def test_a_silent_data_file_ends(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(objects, "SILENCE", "200ms")
+    monkeypatch.setattr(objects, "READ_TIMEOUT", "200ms")
     _, t = made(server, is_keyed=False)
     server.slow_seconds = 20
     silent = iter(["hang"])

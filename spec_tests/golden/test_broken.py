@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakekit.testing.golden.broken import READERS, refused
+from lakekit.testing.golden.broken import READERS, check_refusal
 from lakekit.testing.golden.comparison import broken_cases, load
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def cases() -> Sequence[Any]:
 
 @pytest.mark.parametrize("path", cases())
 def test_broken(path: Path) -> None:
-    refused(*load(path))
+    check_refusal(*load(path))
 
 
 def test_every_format_is_read() -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lakekit as lk
-from lakekit.ddl.option_changes import IMMUTABLE
+from lakekit.ddl.option_changes import IMMUTABLE_OPTIONS
 from lakekit.errors import (
     ColumnAlreadyExists,
     ColumnNotFound,
@@ -458,8 +458,8 @@ def test_a_branch_has_schemas_of_its_own():
 
 def test_what_is_fixed_is_what_the_list_of_options_says():
     listed = set(lk.options().filter("fixed")["key"])
-    assert IMMUTABLE - listed == {"blob-external-storage-field", "blob-external-storage-path"}  # no options of lakekit
-    assert listed - IMMUTABLE == {
+    assert IMMUTABLE_OPTIONS - listed == {"blob-external-storage-field", "blob-external-storage-path"}  # no options of lakekit
+    assert listed - IMMUTABLE_OPTIONS == {
         "type",  # fixed before there are snapshots too
         "dynamic-bucket.initial-buckets",  # later releases; 1.4.2 takes a change
         "blob-field",  # no such tables

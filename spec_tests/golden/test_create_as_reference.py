@@ -95,7 +95,7 @@ def test_every_case_was_asked():
 @pytest.mark.parametrize("disabled", [True, False])
 def test_casts(disabled):
     for held in TYPES:
-        signs = "".join("+" if casting.allowed(parse(held), parse(want), explicit=not disabled) else "-" for want in TYPES)
+        signs = "".join("+" if casting.is_allowed(parse(held), parse(want), explicit=not disabled) else "-" for want in TYPES)
         assert signs == TAKEN[f"cast {held} {str(disabled).lower()}"], held
 
 

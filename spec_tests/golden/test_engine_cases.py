@@ -8,7 +8,7 @@ import pytest
 from lakekit.errors import InvalidOption, LakekitError, SchemaMismatch, Unsupported, ValueOutOfRange
 from lakekit.lsm import rule as rules
 from lakekit.lsm.merge import merge
-from lakekit.testing.strategies import Merging, field_of, plain
+from lakekit.testing.strategies import Merging, field_of, to_dicts
 
 KINDS = {"+I": 0, "-U": 1, "+U": 2, "-D": 3}
 N = None
@@ -30,7 +30,7 @@ def merging(definition, rows):
 def result(definition, rows, *, keep_deletes=True):
     """(kind, values) of each key, sorted by key."""
     case = merging(definition, rows)
-    merged = plain(merge(case.frame(), case.rule, keep_deletes=keep_deletes).sort(case.key))
+    merged = to_dicts(merge(case.frame(), case.rule, keep_deletes=keep_deletes).sort(case.key))
     kinds = {kind: text for text, kind in KINDS.items()}
     return [(kinds[row["_VALUE_KIND"]], tuple(row[one.name] for one in case.fields)) for row in merged]
 
@@ -411,8 +411,8 @@ def test_an_unknown_function_is_refused_by_name_and_other_columns_stay_readable(
     definition = table("k INT NOT NULL; v INT; w INT", engine="aggregation", more={"fields.v.aggregate-function": "median"})
     case = merging(definition, inserts((1, 1, 1), (1, 2, 2)))
     with pytest.raises(Unsupported, match=r"function 'median' on column v; lakekit merges .*sum.*t\.scan\(raw=True\)"):
-        rules.needed(case.rule, ["k", "v"])
-    assert rules.needed(case.rule, ["w"]) == {"k", "w"}
+        rules.required_columns(case.rule, ["k", "v"])
+    assert rules.required_columns(case.rule, ["w"]) == {"k", "w"}
     assert merge(case.frame().drop("v"), case.rule)["w"].to_list() == [2]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from lakekit.data_file.schema_evolution import evolved
+from lakekit.data_file.schema_evolution import evolve_column
 from lakekit.errors import Unsupported
 from lakekit.format.casts import CastTarget
 from lakekit.testing.expectations import series_of, values_of
@@ -24,7 +24,7 @@ def test_casts_are_java_s(path):
 def test_what_has_no_text_in_java_has_none_inside_others_either(held):
     """The reference has no cast of a MULTISET or VARIANT to text, and a NullPointerException where one lies in an ARRAY, a MAP or a ROW."""
     with pytest.raises(Unsupported, match=r"column c was changed from .* to STRING, for which Paimon has no cast"):
-        evolved(pl.col("c"), parse(held), parse("STRING"), CastTarget(column="c"))
+        evolve_column(pl.col("c"), parse(held), parse("STRING"), CastTarget(column="c"))
 
 
 IN_NEW_YORK = [  # the reference's casts with -Duser.timezone=America/New_York
@@ -43,7 +43,7 @@ IN_NEW_YORK = [  # the reference's casts with -Duser.timezone=America/New_York
 def test_casts_to_and_from_instants_use_the_zone_of_the_java_processes(held, value, want, java):
     here = CastTarget(column="c", timestamp_unit="us", zone="America/New_York")
     held, want = parse(held), parse(want)
-    found = series_of([value], held, "c").to_frame().select(evolved(pl.col("c"), held, want, here)).to_series()
+    found = series_of([value], held, "c").to_frame().select(evolve_column(pl.col("c"), held, want, here)).to_series()
     shift = 5 * 3_600_000  # winter there
     start = value * 86_400_000 if held.root == "DATE" else value[0] if java is None else 0
     assert values_of(found.to_arrow(), want) == [java if java is not None else [start + shift, 0]]
@@ -61,5 +61,5 @@ def test_casts_to_and_from_instants_use_the_zone_of_the_java_processes(held, val
 )
 def test_times_finer_than_their_type_show_all_of_its_digits(held, millis, java):
     held, want = parse(held), parse("STRING")
-    found = series_of([millis], held, "c").to_frame().select(evolved(pl.col("c"), held, want, CastTarget(column="c"))).to_series()
+    found = series_of([millis], held, "c").to_frame().select(evolve_column(pl.col("c"), held, want, CastTarget(column="c"))).to_series()
     assert found.to_list() == [java]

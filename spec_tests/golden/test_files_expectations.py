@@ -9,7 +9,7 @@ from decimal import Decimal
 import polars as pl
 import pytest
 
-from lakekit.testing.expectations import Read, canonical, difference, load, rows_of
+from lakekit.testing.expectations import Read, canonical_value, difference, load, rows_of
 from lakekit.types import parse
 
 WALL = datetime.fromisoformat("1969-12-31T23:59:59.999999")
@@ -61,7 +61,7 @@ def test_every_type_meets_its_recording() -> None:
 )
 def test_equal_values_have_equal_canonical_forms(kind: str, a: object, b: object, same: bool) -> None:
     t = parse(kind)
-    assert (canonical(a, t) == canonical(b, t)) is same
+    assert (canonical_value(a, t) == canonical_value(b, t)) is same
 
 
 def test_a_golden_case_loads_and_its_rows_count_as_often_as_they_come() -> None:

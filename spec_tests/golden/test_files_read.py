@@ -14,7 +14,7 @@ from pyroaring import BitMap
 from lakekit.columns import FILE, LEVEL
 from lakekit.data_file import deletion_vector_reader
 from lakekit.data_file.paths import data_file_paths
-from lakekit.data_file.reader import refused, scan_files
+from lakekit.data_file.reader import scan_files, translate_polars_errors
 from lakekit.errors import Corrupt, LakekitError, Unsupported
 from lakekit.format import avro, external_reader, orc, parquet
 from lakekit.metadata import manifest_reader, schemas, snapshots
@@ -238,7 +238,7 @@ def test_damage_inside_a_parquet_file_is_blamed_on_it_where_lakekit_collects(tab
     data = bytearray(Path(paths[1]).read_bytes())
     data[4:60] = bytes(56)
     Path(paths[1]).write_bytes(data)
-    with pytest.raises(Corrupt) as refusal, refused(handle, paths):
+    with pytest.raises(Corrupt) as refusal, translate_polars_errors(handle, paths):
         scan_files(handle, files, paths, handle.schema.fields).collect()
     assert refusal.value.path == paths[1]
 
@@ -252,9 +252,9 @@ def test_an_interrupt_is_no_damage_where_lakekit_collects(table):
     data[4:60] = bytes(56)
     Path(paths[1]).write_bytes(data)
     for text in (PANIC, f"{PANIC}{paths[1]}"):
-        with pytest.raises(KeyboardInterrupt), refused(handle, paths):
+        with pytest.raises(KeyboardInterrupt), translate_polars_errors(handle, paths):
             raise pl.exceptions.PanicException(text)
-    with pytest.raises(Corrupt), refused(handle, paths):
+    with pytest.raises(Corrupt), translate_polars_errors(handle, paths):
         raise pl.exceptions.PanicException("index out of bounds")
 
 

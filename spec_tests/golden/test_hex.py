@@ -16,7 +16,7 @@ import pytest
 import lakekit as lk
 from lakekit import errors
 from lakekit.codec import avro_columns, avro_container, avro_schema, binary_row, hash_index, index_files, orc_tail
-from lakekit.codec.marks import UNREAD, UNUSED, SpanRecorder
+from lakekit.codec.marks import PADDING_LABEL, UNREAD_LABEL, SpanRecorder
 from lakekit.draw import hexdump as draw
 from lakekit.format import parquet_spans
 from lakekit.inspection.hexdump_formats import FORMATS
@@ -79,8 +79,8 @@ def whole(shown: Hex) -> None:
     """Read to the end: nothing is left without a name."""
     assert shown.error is None
     covered(shown)
-    assert [mark for mark in shown.found if mark.field == UNREAD] == []
-    assert all(mark.section.startswith("FORMAT ") for mark in shown.found if mark.field.rpartition(".")[2] != UNUSED)
+    assert [mark for mark in shown.found if mark.field == UNREAD_LABEL] == []
+    assert all(mark.section.startswith("FORMAT ") for mark in shown.found if mark.field.rpartition(".")[2] != PADDING_LABEL)
 
 
 @pytest.mark.long
@@ -293,7 +293,9 @@ def test_broken_files_are_shown_as_far_as_they_were_read(path: Path) -> None:
         row = shown.marks.filter(shown.marks["field"] == "error")
         assert row["value"].to_list() == [str(shown.error)]
         assert str(shown.error)[:60] in repr(shown)
-        assert all(mark.offset >= (shown.error_at or 0) or mark.field != UNREAD for mark in shown.found) or shown.error_at is None or said["offset"] is None
+        assert (
+            all(mark.offset >= (shown.error_at or 0) or mark.field != UNREAD_LABEL for mark in shown.found) or shown.error_at is None or said["offset"] is None
+        )
 
 
 def test_what_was_read_before_the_error_is_named() -> None:

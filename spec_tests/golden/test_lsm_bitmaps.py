@@ -24,8 +24,8 @@ def bitmap(numbers):
     found = roaring.RoaringParts()
     for upper in sorted({number >> 16 for number in numbers}):
         lower = BitMap(number & 0xFFFF for number in numbers if number >> 16 == upper)
-        leaf = roaring.ArtNode(kind=roaring.LEAF, key=upper.to_bytes(6, "big"), number=roaring._added(found, (lower, False)))
-        found.root = roaring._inserted(found.root, leaf, 0)
+        leaf = roaring.ArtNode(kind=roaring.LEAF, key=upper.to_bytes(6, "big"), number=roaring._add_container(found, (lower, False)))
+        found.root = roaring._insert_leaf(found.root, leaf, 0)
     return roaring.serialize(found)
 
 
@@ -60,9 +60,9 @@ some = st.sets(st.one_of(st.integers(0, 50), st.integers(0, 2**20), st.integers(
 
 @given(one=some, other=some)
 def test_a_union_holds_both(one, other):
-    united = roaring.united(bitmap(one), bitmap(other), "v")
+    united = roaring.unite_bitmaps(bitmap(one), bitmap(other), "v")
     assert numbers(united) == one | other
-    assert roaring.united(united, bitmap(other), "v") == united
+    assert roaring.unite_bitmaps(united, bitmap(other), "v") == united
 
 
 @settings(max_examples=settings.default.max_examples * 2)
@@ -96,7 +96,7 @@ def test_other_types_are_refused(name):
 
 def test_a_missing_extra_is_named(monkeypatch):
     monkeypatch.setattr(aggregates.plugins, "load", _missing)
-    monkeypatch.delitem(aggregates.KNOWN, "hll_sketch", raising=False)
+    monkeypatch.delitem(aggregates.AGGREGATES, "hll_sketch", raising=False)
     with pytest.raises(Unsupported, match=r"column v of shop\.visits uses aggregate function hll_sketch: pip install 'lakekit\[sketches\]'") as refused:
         aggregates.find(function("hll_sketch"), RULE)
     assert refused.value.feature == "aggregate.hll_sketch"

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from lakekit.errors import InvalidOption
-from lakekit.options.definitions import ELSEWHERE
+from lakekit.options.definitions import IGNORED_KEYS
 from lakekit.options.option import INFINITE, read_boolean, read_duration, read_integer, read_levels, read_number, read_size
-from lakekit.options.table_options import BY_KEY, OPTIONS, TableOptions, listing
+from lakekit.options.table_options import BY_KEY, OPTIONS, TableOptions, list_options
 
 DECLARED = [line.split("\t") for line in (Path(__file__).parent / "core_options_1_4_2.tsv").read_text().splitlines()]
 TYPES = {
@@ -33,7 +33,7 @@ UNTYPED = "parquet.enable.dictionary"
 
 @pytest.mark.parametrize(("key", "type_name", "default", "older"), DECLARED, ids=[row[0] for row in DECLARED])
 def test_options_are_those_of_the_engine(key: str, type_name: str, default: str, older: str) -> None:
-    if key in ELSEWHERE:
+    if key in IGNORED_KEYS:
         assert key not in BY_KEY
         return
     name, option = BY_KEY[key]
@@ -54,7 +54,7 @@ def test_attributes_follow_from_keys() -> None:
 
 
 def test_every_option_has_its_line() -> None:
-    rows = list(listing())
+    rows = list(list_options())
     assert len(rows) == len({row["key"] for row in rows}) > 250
     for row in rows:
         assert row["words"].endswith(".")

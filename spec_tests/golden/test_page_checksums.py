@@ -27,7 +27,7 @@ def damaged(path: Path) -> list[parquet_pages.DamagedPage]:
     def read(at: int, length: int | None) -> bytes:
         return data[at:] if length is None else data[at : at + length]
 
-    return list(parquet_pages.damaged(str(path), read, len(data)))
+    return list(parquet_pages.find_damaged_pages(str(path), read, len(data)))
 
 
 def told_by_arrow(path: Path) -> str:

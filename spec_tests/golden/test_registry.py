@@ -16,9 +16,9 @@ def entry(monkeypatch):
     """Entry points as another distribution would declare them."""
     found = []
     monkeypatch.setattr(plugins, "entry_points", lambda group: [point for point in found if point.group == group])
-    plugins._parts.cache_clear()
+    plugins._find_plugins.cache_clear()
     yield lambda name, value: found.append(EntryPoint(name, value, "lakekit.file_index"))
-    plugins._parts.cache_clear()
+    plugins._find_plugins.cache_clear()
 
 
 def test_a_part_of_another_distribution_is_found(entry):

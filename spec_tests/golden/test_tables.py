@@ -14,7 +14,7 @@ import pytest
 
 import lakekit as lk
 from lakekit.testing.expectations import FIXTURES, beyond_polars, load, rows_of
-from lakekit.testing.recorded_reads import KIND, OTHERWISE, answer
+from lakekit.testing.recorded_reads import DIFFERENT_ANSWERS, KIND, answer
 from lakekit.types import parse
 from spec_tests.longer import some
 
@@ -37,14 +37,14 @@ def test_every_recorded_read(name: str, record_property: pytest.RecordProperty) 
     wrong = {read.name: found for read in case.reads if (found := answer(case, read)) is not None}
     record_property("reads", len(case.reads))
     record_property("equal", len(case.reads) - len(wrong))
-    record_property("otherwise", sum((case.name, read.name) in OTHERWISE for read in case.reads))
-    record_property("beyond", sum((case.name, read.name) not in OTHERWISE and bool(beyond_polars(read)) for read in case.reads))
+    record_property("otherwise", sum((case.name, read.name) in DIFFERENT_ANSWERS for read in case.reads))
+    record_property("beyond", sum((case.name, read.name) not in DIFFERENT_ANSWERS and bool(beyond_polars(read)) for read in case.reads))
     assert not wrong
 
 
 def test_what_is_answered_otherwise_was_recorded() -> None:
-    recorded = {(name, read.name) for name in sorted({case for case, _ in OTHERWISE}) for read in load(name).reads}
-    assert set(OTHERWISE) <= recorded
+    recorded = {(name, read.name) for name in sorted({case for case, _ in DIFFERENT_ANSWERS}) for read in load(name).reads}
+    assert set(DIFFERENT_ANSWERS) <= recorded
 
 
 @pytest.mark.parametrize("read", FLIGHTS["reads"], ids=lambda read: read["name"])

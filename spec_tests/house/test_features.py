@@ -10,7 +10,7 @@ import pytest
 
 import lakekit as lk
 from lakekit.errors import TableNotFound, Unsupported
-from lakekit.options.features import FEATURES, STATES, Feature, find, refuse, unreadable
+from lakekit.options.features import FEATURES, STATES, Feature, find, find_read_refusal, refuse
 from spec_tests.house import written
 from spec_tests.house.evidence import NAMED, claimed, golden
 from spec_tests.house.source import PACKAGE, modules, name, tree
@@ -79,7 +79,7 @@ def test_a_refusal_names_what_where_and_what_to_do():
     ],
 )
 def test_options_that_refuse_a_table(options, feature):
-    error = unreadable(options, "t")
+    error = find_read_refusal(options, "t")
     assert (error.feature if error else None) == feature
 
 

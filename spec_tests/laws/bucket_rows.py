@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from lakekit.bucket.bucket_writer import BucketWriter
-from lakekit.bucket.restore import NOTHING
+from lakekit.bucket.restore import EMPTY_BUCKET
 from lakekit.commit.committer import commit_changes
 from lakekit.data_file.file_names import file_names
 from lakekit.data_file.paths import data_file_path
@@ -39,7 +39,7 @@ def rows(handle, *given):
     return pl.DataFrame(list(given), schema={**polars_schema(handle.schema.fields), **kind}, orient="row")
 
 
-def writer(handle, restored=NOTHING, bucket=0, total=None, **more):
+def writer(handle, restored=EMPTY_BUCKET, bucket=0, total=None, **more):
     return BucketWriter(handle, EMPTY, bucket, handle.options.bucket if total is None else total, restored, file_names(handle), **more)
 
 
@@ -56,7 +56,7 @@ def stored(handle):
 
 
 def read(handle):
-    return lazy.lazy(table_scan.scan(handle, None)).collect()
+    return lazy.scan_lazily(table_scan.scan(handle, None)).collect()
 
 
 def commit(handle, messages, identifier=1, user="u"):

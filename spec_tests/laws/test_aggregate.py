@@ -20,7 +20,7 @@ from pyroaring import BitMap
 import lakekit as lk
 from lakekit import plugins
 from lakekit.codec import arrow_values
-from lakekit.codec.arrow_values import scaled
+from lakekit.codec.arrow_values import from_unscaled
 from lakekit.errors import Corrupt, Unsupported
 from lakekit.file_index import bsi, container, exact, index_keys
 from lakekit.file_index.bsi import ColumnTotals
@@ -63,7 +63,7 @@ VALUES = {
     "a": st.sampled_from([-128, 127, 0]),
     "b": st.sampled_from([1 - 2**31, 2**31 - 1, 7]),
     "c": st.sampled_from([1 - 2**63, 2**63 - 1, -5]),
-    "d": st.integers(-999_999_999, 999_999_999).map(lambda n: scaled(n, 2)),
+    "d": st.integers(-999_999_999, 999_999_999).map(lambda n: from_unscaled(n, 2)),
     "w": st.sampled_from([Decimal(10**18), Decimal(-3)]),
     "day": st.integers(-5, 5).map(lambda n: date(1970, 1, 1) + timedelta(n)),
     "t": st.sampled_from([time(), time(23, 59, 59, 999_000)]),
@@ -166,7 +166,7 @@ SAID = [one for one in map(parse, TYPES) if one.root in bsi.TYPES]
 @pytest.mark.long
 @given(st.data())
 def test_figures_are_those_of_the_column(data):
-    t = data.draw(st.sampled_from([one for one in SAID if exact.is_told(one)]))
+    t = data.draw(st.sampled_from([one for one in SAID if exact.is_exact_type(one)]))
     column = data.draw(st.lists(st.none() | values(t), max_size=12))
     payload = bsi.build(arrow_values.array_of(column, t), t, {})
     rows = data.draw(st.none() | st.sets(st.integers(0, len(column))).map(BitMap))
@@ -194,7 +194,7 @@ def test_rows_that_are_certain_are_those_that_match(data):
     mine = {i for i, value in enumerate(columns["a"]) if matches(value, leaf.op, literals)}
     theirs = {i for i, value in enumerate(columns["b"]) if matches(value, other.op, others)}
     for predicate, wanted in ((leaf, mine), (And((leaf, other)), mine & theirs), (Or((leaf, other)), mine | theirs), (TRUE, set(range(count))), (FALSE, set())):
-        found = exact.chosen(file, predicate)
+        found = exact.select_rows(file, predicate)
         assert found is None or set(found) == wanted
 
 
@@ -203,7 +203,7 @@ def test_rows_that_are_certain_are_those_that_match(data):
 def test_what_was_said_of_files_is_recalled(data):
     """File by file, in any order, asked for anew and in part: as if each had been asked now."""
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(totals, "_MOST", data.draw(st.sampled_from([3, 1000])))
+        patch.setattr(totals, "_MAX_PATHS", data.draw(st.sampled_from([3, 1000])))
         lk.create(f"{folder}/t", {"a": "BIGINT", "b": "INT"})
         handle = replace(open_context(f"{folder}/t"), world=Runtime())
         number = st.integers(-(2**63), 2**63 - 1) | st.integers(-9, 9)
@@ -213,7 +213,7 @@ def test_what_was_said_of_files_is_recalled(data):
             paths = data.draw(st.lists(st.sampled_from(sorted(files)), unique=True, min_size=1))
             wanted = data.draw(st.dictionaries(st.sampled_from("ab"), st.booleans(), min_size=1))
             whole = np.array(data.draw(st.lists(st.booleans(), min_size=len(paths), max_size=len(paths))))
-            there, found = totals.recalled(handle, wanted, paths, whole)
+            there, found = totals.get_cached_totals(handle, wanted, paths, whole)
             assert not (there & ~whole).any()
             for name, bounded in wanted.items() if there.any() else ():
                 kept = [value for path, is_there in zip(paths, there, strict=True) if is_there for value in files[path][name]]

@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 import lakekit as lk
 from lakekit.data_file.schema_evolution import evolution
 from lakekit.ddl import schema_writer as schemas
-from lakekit.ddl.apply_changes import applied
+from lakekit.ddl.apply_changes import apply_changes
 from lakekit.ddl.schema_changes import AddColumn, ColumnPosition, UpdateType
 from lakekit.errors import LakekitError, RetriesExhausted, SchemaMismatch
 from lakekit.metadata import schemas as files
@@ -254,7 +254,7 @@ def test_the_schemas_of_the_reference(case):
         for path, data in (branches | {f"/t/schema/schema-{old.id}": old.to_json()}).items():
             storage.put(path, data)
         asked = between(old.fields, new.fields)
-        left = applied(old, asked, has_snapshots=lambda: False, time_ms=0).options
+        left = apply_changes(old, asked, has_snapshots=lambda: False, time_ms=0).options
         asked += options_between(left, new.options)
         if old.comment != new.comment:
             asked.append(lk.set_comment(new.comment))

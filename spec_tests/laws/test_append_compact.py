@@ -59,12 +59,12 @@ def sizes(groups: list[tuple[DataFileMeta, ...]]) -> list[list[int]]:
 
 def test_a_file_is_worth_it_when_it_is_small_or_has_lost_many_rows() -> None:
     small, big = files(69, 70)
-    assert packing.is_worth(small, OPTIONS)
-    assert not packing.is_worth(big, OPTIONS)
-    assert not packing.is_worth(big, OPTIONS, DeletionVectorSummary(index_file="i", deleted=20))
-    assert packing.is_worth(big, OPTIONS, DeletionVectorSummary(index_file="i", deleted=21))
-    assert packing.is_worth(big, OPTIONS, DeletionVectorSummary(index_file="i", deleted=None))
-    assert packing.is_worth(big, options(**{"compaction.delete-ratio-threshold": 0.1}), DeletionVectorSummary(index_file="i", deleted=11))
+    assert packing.is_worth_rewriting(small, OPTIONS)
+    assert not packing.is_worth_rewriting(big, OPTIONS)
+    assert not packing.is_worth_rewriting(big, OPTIONS, DeletionVectorSummary(index_file="i", deleted=20))
+    assert packing.is_worth_rewriting(big, OPTIONS, DeletionVectorSummary(index_file="i", deleted=21))
+    assert packing.is_worth_rewriting(big, OPTIONS, DeletionVectorSummary(index_file="i", deleted=None))
+    assert packing.is_worth_rewriting(big, options(**{"compaction.delete-ratio-threshold": 0.1}), DeletionVectorSummary(index_file="i", deleted=11))
 
 
 def test_files_are_packed_from_the_smallest_on() -> None:
@@ -137,24 +137,24 @@ def test_neighbours_are_picked_when_there_are_enough_in_a_window() -> None:
 
 
 def test_a_full_compaction_of_a_bucket_wants_more_small_files_than_big_ones() -> None:
-    assert sizes([packing.full(files(90, 90, 1, 1, 90), OPTIONS)]) == [[1, 1, 90]]
-    assert packing.full(files(90, 90, 1, 90, 90), OPTIONS) == ()
-    assert packing.full(files(1, 1), OPTIONS) == ()
-    assert packing.full(files(90, 90, 90), OPTIONS) == ()
-    assert sizes([packing.full(files(90, 1), options(**{"compaction.force-rewrite-all-files": "true"}))]) == [[90, 1]]
+    assert sizes([packing.pick_full(files(90, 90, 1, 1, 90), OPTIONS)]) == [[1, 1, 90]]
+    assert packing.pick_full(files(90, 90, 1, 90, 90), OPTIONS) == ()
+    assert packing.pick_full(files(1, 1), OPTIONS) == ()
+    assert packing.pick_full(files(90, 90, 90), OPTIONS) == ()
+    assert sizes([packing.pick_full(files(90, 1), options(**{"compaction.force-rewrite-all-files": "true"}))]) == [[90, 1]]
 
 
 def test_with_deletion_vectors_a_full_compaction_takes_what_follows_the_first_file_that_needs_it() -> None:
     held = files(90, 90, 90, 1)
-    assert packing.full(held[:3], OPTIONS, {}) == ()
-    assert packing.full(held, OPTIONS, {}) == ()
-    assert sizes([packing.full(held, OPTIONS, {held[1].name: DeletionVectorSummary(index_file="x", deleted=1)})]) == [[90, 90, 1]]
-    assert packing.full(held[:1], OPTIONS, {held[0].name: DeletionVectorSummary(index_file="x", deleted=1)}) == (held[0],)
+    assert packing.pick_full(held[:3], OPTIONS, {}) == ()
+    assert packing.pick_full(held, OPTIONS, {}) == ()
+    assert sizes([packing.pick_full(held, OPTIONS, {held[1].name: DeletionVectorSummary(index_file="x", deleted=1)})]) == [[90, 90, 1]]
+    assert packing.pick_full(held[:1], OPTIONS, {held[0].name: DeletionVectorSummary(index_file="x", deleted=1)}) == (held[0],)
 
 
 def test_files_have_the_order_of_their_rows() -> None:
     held = files(1, 2, 3)
-    assert packing.in_order(reversed(held)) == held
+    assert packing.sort_by_sequence(reversed(held)) == held
 
 
 # ---- rewriting -------------------------------------------------------------------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ def test_rewritten_files_hold_the_rows_that_were_left_in_order(name: str, tmp_pa
     live = manifest_reader.read_live_entries(handle, snapshot)
     everything = manifest_reader.index_entries(handle, snapshot)
     for partition, bucket in sorted(set(zip(live.column("partition").to_pylist(), live.column("bucket").to_pylist(), strict=True))):
-        held = packing.in_order(standing.bucket(partition, bucket).files) if bucket >= 0 else []
+        held = packing.sort_by_sequence(standing.bucket(partition, bucket).files) if bucket >= 0 else []
         if bucket < 0:
             held = list(live.filter(live.column("partition").to_numpy(zero_copy_only=False) == partition).files())
         vectors = {part.file_name: entry for entry in everything for part in entry.ranges if part.file_name in {file.name for file in held}}

@@ -38,7 +38,7 @@ def made(folder: Path, **options: str) -> lk.Table:
 def live(handle: TableContext) -> ManifestEntries:
     snapshot = time_travel.locate(handle, None).snapshot
     assert snapshot is not None
-    return planner.live(handle, snapshot)
+    return planner.load_live_entries(handle, snapshot)
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_many_small_reads_are_joined(tmp_path: Path, indexes_read: list[str]) ->
         table.append(rows(file))
         assert found(table, 700 + file) == [f"{file}-{700 + file}"] * 2
         entries = live(table.handle())
-        lots = beside.held(table.handle(), entries, np.arange(len(entries)), every=True)
+        lots = beside.load_batches(table.handle(), entries, np.arange(len(entries)), every=True)
         assert len(lots) <= 9
         assert sorted(np.concatenate([lot.places for lot in lots]).tolist()) == list(range(len(entries)))
     assert len(indexes_read) == FILES + 12

@@ -65,7 +65,7 @@ def one_by_one(cursor: Cursor, count: int) -> tuple[list[int], list[int]]:
 
 def same(data: bytes, begin: int, end: int, count: int) -> None:
     """Together, they are found as alone; only those of many containers are left to be looked at alone."""
-    found = bitmaps.sound(data, begin, end, count)
+    found = bitmaps.find_sound_bitmaps(data, begin, end, count)
     ends, cards = alone(data, begin, end, count)
     assert found == (ends[: len(found.ends)], cards[: len(found.ends)])
     if len(found.ends) < len(ends):
@@ -83,7 +83,7 @@ def test_together_as_alone(sets: list[NDArray[np.int64]], before: int, after: in
     end = len(whole) - after
     same(whole, before, end, len(sets))
     same(whole, before, end, len(sets) + 1)
-    assert bitmaps.sound(memoryview(whole), before, end, 1) == bitmaps.sound(whole, before, end, 1)
+    assert bitmaps.find_sound_bitmaps(memoryview(whole), before, end, 1) == bitmaps.find_sound_bitmaps(whole, before, end, 1)
     if before == end:
         return
     for _ in range(12):  # damaged: near the head of one, or anywhere
@@ -125,7 +125,7 @@ def test_runs_of_every_position_and_none() -> None:
     ):
         data = every[:7] + less + every[9:11] + runs
         same(data, 0, len(data), 1)
-    assert bitmaps.sound(every, 0, len(every), 1).cards == [65_536]
+    assert bitmaps.find_sound_bitmaps(every, 0, len(every), 1).cards == [65_536]
 
 
 @pytest.mark.parametrize("first", range(4))
@@ -137,7 +137,7 @@ def test_the_first_that_is_not_sound_ends_them(first: int, second: int) -> None:
     forms = [one, one[:7] + b"\x07" + one[8:], one[:15] + b"\x30" + one[16:], one[:17] + b"\xff\xff"]
     whole = one + forms[first] + one + forms[second] + one
     same(whole, 0, len(whole), 5)
-    assert len(bitmaps.sound(whole, 0, len(whole), 5).ends) == (1 if first else 3 if second else 5)
+    assert len(bitmaps.find_sound_bitmaps(whole, 0, len(whole), 5).ends) == (1 if first else 3 if second else 5)
 
 
 def test_marks_are_those_of_one_by_one() -> None:

@@ -17,7 +17,7 @@ from lakekit.format.polars_types import polars_schema
 from lakekit.metadata import snapshots
 from lakekit.metadata.table_context import open_context
 from lakekit.storage.memory import MemoryStorage
-from lakekit.world import one_by_one
+from lakekit.world import map_sequentially
 from lakekit.write.table_writers import BucketWriters
 from spec_tests.laws.bucket_rows import EMPTY, commit, held, read, rows, stored, table, writer
 
@@ -109,7 +109,7 @@ class Failing(MemoryStorage):
 @pytest.mark.parametrize("late", [False, True])
 def test_whatever_file_cannot_be_made_a_dropped_writer_leaves_none(late, monkeypatch):
     """Flushes, changelogs, compactions, file indexes and deletion vectors, each refused once."""
-    monkeypatch.setattr("lakekit.write.table_writers.parallel_map", one_by_one)  # threads would count together
+    monkeypatch.setattr("lakekit.write.table_writers.parallel_map", map_sequentially)  # threads would count together
     indexed = {"file_index__bloom_filter__columns": "v", "file_index__in_manifest_threshold": "1 b"}
     first = table(deletion_vectors__enabled="true", changelog_producer="lookup", **indexed)
     storage = Failing(files=first.storage.files)

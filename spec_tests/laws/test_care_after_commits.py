@@ -364,7 +364,7 @@ def test_nothing_is_done_where_others_are_meant_to(tmp_path):
     done = table.append([{"k": 1, "dt": "a"}])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert after_commit.after(table.handle(), done) is done
+        assert after_commit.maintain_after_commit(table.handle(), done) is done
     assert table.tags().height == 0
 
 
@@ -483,13 +483,13 @@ def test_a_commit_to_a_table_of_many_young_snapshots_lists_none_of_them(tmp_path
     listed: list[str] = []
     ids = expire.snapshots.ids
     monkeypatch.setattr(expire.snapshots, "ids", lambda handle: listed.append("snapshots") or ids(handle))
-    retained = expire.of_snapshots(table.handle())
+    retained = expire.snapshot_limits(table.handle())
     assert expire.nothing_is_old(table.handle(), retained, 3)
     assert listed == []
     for most, since_ms in ((2, retained.since_ms), (retained.most, 2**62)):
-        asked = expire.given(retained, retain_max=most, retain_min=1, older_than_ms=since_ms, max_deletes=None)
+        asked = expire.override_limits(retained, retain_max=most, retain_min=1, older_than_ms=since_ms, max_deletes=None)
         assert not expire.nothing_is_old(table.handle(), asked, 3)
-    assert expire.nothing_is_old(table.handle(), expire.given(retained, retain_max=None, retain_min=3, older_than_ms=2**62, max_deletes=None), 3)
+    assert expire.nothing_is_old(table.handle(), expire.override_limits(retained, retain_max=None, retain_min=3, older_than_ms=2**62, max_deletes=None), 3)
     for wrong in ("2", "nine", "7"):
         (tmp_path / "snapshot" / "EARLIEST").write_text(wrong)
         assert not expire.nothing_is_old(table.handle(), retained, 3)

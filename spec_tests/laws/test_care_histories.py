@@ -122,7 +122,7 @@ class History:
     def expire(self, branch: str) -> None:
         handle = self.table(branch).handle()
         most = self.random.choice((1, 1, 2, 4))
-        how = expire.given(expire.of_snapshots(handle), retain_max=most, retain_min=1, older_than_ms=None, max_deletes=None)
+        how = expire.override_limits(expire.snapshot_limits(handle), retain_max=most, retain_min=1, older_than_ms=None, max_deletes=None)
         told, before = expire.expire_snapshots(handle, how, dry_run=True), self.on_disk()
         assert self.on_disk() == before
         done = expire.expire_snapshots(handle, how)
@@ -130,7 +130,9 @@ class History:
         for number in done.snapshot_ids:
             self.snapshots.pop((branch, number), None)
         if self.random.random() < 0.3:
-            how = expire.given(expire.of_changelogs(handle), retain_max=None, retain_min=self.random.choice((1, 3)), older_than_ms=2**62, max_deletes=None)
+            how = expire.override_limits(
+                expire.changelog_limits(handle), retain_max=None, retain_min=self.random.choice((1, 3)), older_than_ms=2**62, max_deletes=None
+            )
             expire.expire_changelogs(handle, how, delete_all=self.random.random() < 0.3)
 
     def branch(self, _: str) -> None:

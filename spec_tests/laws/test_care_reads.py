@@ -83,13 +83,13 @@ def test_an_orphan_that_goes_while_roots_are_read_is_none(table, tmp_path, monke
     for path in lost:
         path.write_bytes(b"lost")
     aged(lost)
-    real = orphan_files._needed
+    real = orphan_files._collect_referenced_names
 
     def slow(handle):
         lost[0].unlink(missing_ok=True)
         return real(handle)
 
-    monkeypatch.setattr(orphan_files, "_needed", slow)
+    monkeypatch.setattr(orphan_files, "_collect_referenced_names", slow)
     assert table.remove_orphans(older_than=timedelta(0))["path"].to_list() == [str(lost[1])]
 
 

@@ -78,6 +78,6 @@ def test_what_is_equal(kind: str, one: object, other: object, equal: bool) -> No
 
 
 def test_what_is_compared_follows_from_two_options() -> None:
-    assert changelog.compared(FIELDS, deduplicated=False, ignored=("v",)) is None
-    assert changelog.compared(FIELDS, deduplicated=True, ignored=()) == FIELDS
-    assert changelog.compared(FIELDS, deduplicated=True, ignored=("v", "zz")) == (FIELDS[0], FIELDS[2])
+    assert changelog.select_compared_fields(FIELDS, deduplicated=False, ignored=("v",)) is None
+    assert changelog.select_compared_fields(FIELDS, deduplicated=True, ignored=()) == FIELDS
+    assert changelog.select_compared_fields(FIELDS, deduplicated=True, ignored=("v", "zz")) == (FIELDS[0], FIELDS[2])

@@ -115,15 +115,15 @@ def test_a_file_is_changed_only_with_the_vector_that_the_writer_saw(now: str | N
     else:
         delta = entries([(DELETE, "x")])
     if now == seen:
-        conflict_detection.vectors(entries([(ADD, "x")]), delta, live, changes, PARTIES)
+        conflict_detection.check_vectors(entries([(ADD, "x")]), delta, live, changes, PARTIES)
     else:
         with pytest.raises(Conflict, match="rows of x were deleted by another commit"):
-            conflict_detection.vectors(entries([(ADD, "x")]), delta, live, changes, PARTIES)
+            conflict_detection.check_vectors(entries([(ADD, "x")]), delta, live, changes, PARTIES)
 
 
 def test_no_vector_hangs_on_a_file_that_is_gone():
     with pytest.raises(Conflict, match="not live: x"):
-        conflict_detection.vectors(entries([]), entries([]), [], [vectors("i", "x")], PARTIES)
+        conflict_detection.check_vectors(entries([]), entries([]), [], [vectors("i", "x")], PARTIES)
 
 
 # ---- index files ---------------------------------------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from lakekit.bucket import merge_read as reading, slices
 from lakekit.bucket.compaction import CompactionJob, CompactResult, compact
 from lakekit.bucket.deletion_vector_writer import BucketDeletionVectors
 from lakekit.bucket.merge_read import KIND, SEQUENCE, MergeTask
-from lakekit.bucket.restore import NOTHING, SnapshotBuckets
+from lakekit.bucket.restore import EMPTY_BUCKET, SnapshotBuckets
 from lakekit.bucket.tree import MergeTree, RecordingLookup
 from lakekit.data_file.file_names import file_names
 from lakekit.data_file.paths import data_file_path
@@ -97,7 +97,7 @@ class Bucket:
             names=file_names(self.handle),
             rule=self.rule,
             _levels=self.levels,
-            restored=NOTHING,
+            restored=EMPTY_BUCKET,
             vectors=self.vectors if self.handle.options.deletion_vectors_enabled else None,
             replaces=not tells,
         )
@@ -122,7 +122,7 @@ class Bucket:
         return done
 
     def full(self) -> CompactionUnit | None:
-        return compaction_picker.full(self.levels, self.handle.options)
+        return compaction_picker.pick_full(self.levels, self.handle.options)
 
 
 def buckets(handle: TableContext, snapshot_id: int | None = None) -> Iterator[Bucket]:

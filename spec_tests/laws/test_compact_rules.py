@@ -17,7 +17,7 @@ from lakekit.errors import InvalidOption, StorageFailed
 from lakekit.lsm import compaction_picker
 from lakekit.lsm.compaction_picker import CompactionUnit
 from lakekit.model.data_file import APPEND_SOURCE, COMPACT_SOURCE
-from lakekit.model.row_kind import SHORT
+from lakekit.model.row_kind import KIND_TEXTS
 from lakekit.world import Runtime
 from spec_tests.laws.test_compact_histories import UNPARTITIONED, changes, created
 
@@ -51,7 +51,7 @@ def upto(bucket: Bucket, output: int, *files: DataFileMeta) -> CompactionUnit:
 
 def told(bucket: Bucket, done: compacting.CompactResult) -> list[tuple]:
     """The changelog as (kind, key, a)."""
-    return [(SHORT[row[-1]], row[0], row[2]) for row in changes(bucket, done)]
+    return [(KIND_TEXTS[row[-1]], row[0], row[2]) for row in changes(bucket, done)]
 
 
 def kept(bucket: Bucket) -> list[tuple]:
@@ -183,7 +183,7 @@ def test_files_of_the_last_level_that_hold_deleted_rows_are_rewritten_each_by_it
     bucket = table(**{"deletion-vectors.enabled": "true"})
     a, b = put(bucket, (1, 1, 0), (2, 1, 0), level=3), put(bucket, (5, 1, 0), (6, 1, 0), level=3)
     bucket.vectors.mark({a.name: np.array([1])})
-    unit = compaction_picker.full(bucket.levels, bucket.handle.options, has_vector=lambda file: file.name in bucket.vectors.positions)
+    unit = compaction_picker.pick_full(bucket.levels, bucket.handle.options, has_vector=lambda file: file.name in bucket.vectors.positions)
     done = bucket.compact(unit)
     assert (done.before, done.rewritten) == ((a,), {a.name})
     assert [file.row_count for file in bucket.levels.files if file.name != b.name] == [1]

@@ -12,7 +12,7 @@ from statistics import mean, median
 import pytest
 
 from lakekit.commit import contention
-from lakekit.commit.contention import NONE, Contention
+from lakekit.commit.contention import NO_CONTENTION, Contention
 
 ROUND_TRIP_MS = 50
 OLD_JITTER = 0.2
@@ -40,7 +40,7 @@ def attempt_ms(drawn):
 def simulate(seed, *, writers, commits, shortest, longest, wait, leaves_room):
     """Return how long each commit took, in milliseconds, and how many races each lost."""
     drawn, newest, taken, races = random.Random(seed), 0, [], []
-    left, lost, known = [commits] * writers, [0] * writers, [NONE] * writers
+    left, lost, known = [commits] * writers, [0] * writers, [NO_CONTENTION] * writers
     begun, read = [0.0] * writers, [(0, 0.0)] * writers
     events = [(drawn.random(), number, "read") for number in range(writers)]
     heapq.heapify(events)
@@ -93,7 +93,7 @@ def test_waits_grow_and_shrink_again():
 
 
 def test_who_lost_no_race_leaves_no_room():
-    assert contention.longest_room_ms(NONE.after(0, 400), 10_000) == 0
+    assert contention.longest_room_ms(NO_CONTENTION.after(0, 400), 10_000) == 0
     assert contention.longest_room_ms(Contention(1, 400), 10_000) == 800
     assert contention.longest_room_ms(Contention(1, 400), 100) == 100
     assert contention.longest_room_ms(Contention(9, 4000), 10_000) == 2000

@@ -18,7 +18,7 @@ from lakekit.metadata import manifest_reader, snapshots
 from lakekit.metadata.table_context import open_context
 from lakekit.testing.fixtures import fixtures
 from lakekit.write import cross_partition, dynamic_bucket, router
-from lakekit.write.cross_partition import CrossPartition, bootstrapped
+from lakekit.write.cross_partition import CrossPartition, bootstrap_index
 from spec_tests.laws.write_front import table
 
 TABLES = Path(fixtures(), "tables")
@@ -142,7 +142,7 @@ def standing(handle):
 @pytest.mark.parametrize("name", CROSS)
 def test_keys_of_golden_tables(name):
     handle = open_context(str(TABLES / name))
-    places = bootstrapped(handle, snapshots.latest(handle))
+    places = bootstrap_index(handle, snapshots.latest(handle))
     keys = list(handle.schema.primary_keys)
     told = {row: place for place, frame in standing(handle) for row in frame.select(keys).rows()}
     assert told
@@ -157,7 +157,7 @@ def test_files_older_than_the_index_lives_are_not_read():
     made_ms = max(file.creation_time_ms or 0 for file in manifest_reader.read_live_entries(handle, snapshots.latest(handle)).files())
     for days, count in ((0, 5), (3, 0)):
         then = replace(handle, world=replace(handle.world, now_ms=lambda days=days: made_ms + days * 86_400_000))
-        assert bootstrapped(then, snapshots.latest(then)).keys.height == count
+        assert bootstrap_index(then, snapshots.latest(then)).keys.height == count
 
 
 def test_keys_that_are_floats_are_told_apart_by_their_bits():

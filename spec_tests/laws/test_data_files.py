@@ -23,7 +23,7 @@ from lakekit.errors import Corrupt, LakekitError, Unsupported, ValueOutOfRange
 from lakekit.format import avro, orc, parquet, parquet_footer
 from lakekit.format.encoder import Encoding
 from lakekit.format.polars_types import polars_type
-from lakekit.testing.expectations import canonical, series_of, values_of
+from lakekit.testing.expectations import canonical_value, series_of, values_of
 from lakekit.types import Field, parse
 
 MICROS = st.none() | st.integers(-62_135_596_800_000_000, 253_402_300_799_999_999).filter(lambda v: not -1_000_000 < v < 0)
@@ -123,7 +123,7 @@ def test_orc_tails_are_written_anew_without_a_change_of_values():
         arrow_orc.write_table(table, buffer, compression=compression)
         tail = orc_tail.parse(buffer.getvalue())
         assert not orc_tail.has_null_keys(tail)
-        again = arrow_orc.ORCFile(BytesIO(orc_tail.relabelled(tail))).read()
+        again = arrow_orc.ORCFile(BytesIO(orc_tail.rewrite_types(tail))).read()
         assert again["m"].to_pylist() == [[{"key": 1, "value": "a"}, {"key": 2, "value": None}], None, []]
         assert again["s"].to_pylist() == ["x", None, "y"]
         with pytest.raises(LakekitError):
@@ -186,7 +186,7 @@ def test_avro_decimals_are_two_s_complement_of_any_length(unscaled, shape):
     fastavro.writer(buffer, schema, rows)
     found = avro.scan(["f"], [Field("d", kind, id=0)], read=lambda _: buffer.getvalue()).collect()["d"]
     wanted = series_of([None if v is None else format(Decimal((v < 0, tuple(map(int, str(abs(v)))), -scale)), "f") for v in unscaled], kind, "d")
-    assert [canonical(v, kind) for v in values_of(found.to_arrow(), kind)] == [canonical(v, kind) for v in values_of(wanted.to_arrow(), kind)]
+    assert [canonical_value(v, kind) for v in values_of(found.to_arrow(), kind)] == [canonical_value(v, kind) for v in values_of(wanted.to_arrow(), kind)]
 
 
 def test_an_avro_decimal_of_too_many_bytes_is_corrupt():
@@ -232,10 +232,10 @@ def test_a_shredded_variant_is_refused_by_name_wherever_it_is(kind, tmp_path):
         pq.write_table(pa.table({"v": pa.nulls(3, nested(members)), "n": [1, 2, 3]}), path)
         fields = [Field("v", parse(kind), id=0), Field("n", parse("BIGINT"), id=1)]
         if not refused:
-            assert parquet.shredded(path, fields, path) == {}
+            assert parquet.find_shredded(path, fields, path) == {}
             assert parquet.scan([path], fields, paths=[path]).collect()["v"].null_count() == 3
             continue
-        refusals = parquet.shredded(path, fields, path)
+        refusals = parquet.find_shredded(path, fields, path)
         assert list(refusals) == ["v"]
         assert (refusals["v"].feature, refusals["v"].path) == ("type.variant.shredded", path)
         frame = parquet.scan_bytes([path], fields, read=lambda one: Path(one).read_bytes())

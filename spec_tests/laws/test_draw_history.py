@@ -87,7 +87,7 @@ def tags_of(page):
 @pytest.mark.long
 @given(histories, st.booleans())
 def test_every_snapshot_is_in_one_mark_and_merging_is_said(history, by_time):
-    placed = timeline.place(history, by_time=by_time)
+    placed = timeline.lay_out(history, by_time=by_time)
     members = sorted(at for group in placed.groups for at in group.members)
     assert members == list(range(len(history.marks)))
     assert (placed.said != "") == (len(placed.groups) < len(history.marks))
@@ -96,7 +96,7 @@ def test_every_snapshot_is_in_one_mark_and_merging_is_said(history, by_time):
 
 @given(histories, st.booleans())
 def test_marks_stand_inside_the_picture_and_apart(history, by_time):
-    placed = timeline.place(history, by_time=by_time)
+    placed = timeline.lay_out(history, by_time=by_time)
     for group in placed.groups:
         assert SIDE / 2 <= group.x * WIDTH <= WIDTH - SIDE / 2
         assert SIDE / 2 <= group.y <= placed.height - SIDE / 2
@@ -110,7 +110,7 @@ def test_marks_stand_inside_the_picture_and_apart(history, by_time):
 
 @given(histories)
 def test_by_time_later_is_never_further_left(history):
-    placed = timeline.place(history, by_time=True)
+    placed = timeline.lay_out(history, by_time=True)
     if placed.by_time:
         place = {at: group.x for group in placed.groups for at in group.members}
         alone = [at for group in placed.groups if len(group.members) == 1 for at in group.members]
@@ -121,7 +121,7 @@ def test_by_time_later_is_never_further_left(history):
 @settings(max_examples=30)
 @given(histories, st.booleans(), st.integers(0, 40))
 def test_nothing_leaves_the_drawing(history, by_time, selected):
-    drawing = timeline.drawing(history, timeline.place(history, by_time=by_time), selected=selected)
+    drawing = timeline.drawing(history, timeline.lay_out(history, by_time=by_time), selected=selected)
     for shape in drawing.shapes:
         match shape:
             case Rect():
@@ -139,11 +139,11 @@ def test_nothing_leaves_the_drawing(history, by_time, selected):
     assert len(framed) == (history.find(selected) is not None)
     found = ET.fromstring(svg(drawing))
     buttons = [one for one in found.iter() if one.get("role") == "button"]
-    assert len(buttons) == len(timeline.place(history, by_time=by_time).groups)
+    assert len(buttons) == len(timeline.lay_out(history, by_time=by_time).groups)
 
 
 def test_a_picture_has_the_colours_of_its_kinds():
-    found = Image.open(io.BytesIO(png(timeline.drawing(plain(40), timeline.place(plain(40)), selected=3)))).convert("RGB")
+    found = Image.open(io.BytesIO(png(timeline.drawing(plain(40), timeline.lay_out(plain(40)), selected=3)))).convert("RGB")
     colors = {color for _, color in found.getcolors(1 << 24)}
     assert {(0x3B, 0x82, 0xC4), (0x75, 0x70, 0xB3)} <= colors
 
@@ -151,8 +151,8 @@ def test_a_picture_has_the_colours_of_its_kinds():
 @pytest.mark.parametrize("by_time", [False, True])
 def test_two_thousand_snapshots_are_at_most_1500_marks(by_time):
     history = plain(2000)
-    placed = timeline.place(history, by_time=by_time)
-    assert len(placed.groups) <= timeline.MOST
+    placed = timeline.lay_out(history, by_time=by_time)
+    assert len(placed.groups) <= timeline.MAX_MARKS
     assert placed.said.startswith(f"2 000 snapshots drawn as {humanize.format_count(len(placed.groups))} marks")
     # of four snapshots one compacts: the marks that stand for several say so
     drawn = timeline.kinds_of(history, placed)
@@ -166,8 +166,8 @@ def test_two_thousand_snapshots_are_at_most_1500_marks(by_time):
 
 @given(histories)
 def test_steps_are_as_high_as_their_share_of_rows(history):
-    placed = timeline.place(history)
-    steps = [shape for shape in timeline.behind(history, placed) if isinstance(shape, Rect)]
+    placed = timeline.lay_out(history)
+    steps = [shape for shape in timeline.background_shapes(history, placed) if isinstance(shape, Rect)]
     most = max((mark.row_count or 0 for mark in history.marks), default=0)
     for at, group in enumerate(placed.groups):
         rows = history.marks[at].row_count or 0
@@ -178,7 +178,7 @@ def test_steps_are_as_high_as_their_share_of_rows(history):
 
 
 def test_1500_snapshots_are_a_mark_each():
-    placed = timeline.place(plain(1500))
+    placed = timeline.lay_out(plain(1500))
     assert len(placed.groups) == 1500
     assert placed.said == ""
 
@@ -282,11 +282,11 @@ def test_a_row_for_each_manifest_or_a_count_of_the_rest(tree, data):
     known = every(tree)
     selected = data.draw(st.sampled_from(["", *known]))
     placed = manifests.place(tree, selected=selected)
-    keys = [row.key for row in placed.rows if row.key and not row.key.startswith(manifests.MORE)]
+    keys = [row.key for row in placed.rows if row.key and not row.key.startswith(manifests.MORE_PREFIX)]
     assert len(keys) == len(set(keys))
     assert set(keys) <= set(known)
     assert not selected or selected in keys
-    said = [row.cells[0][1] for row in placed.rows if row.key.startswith(manifests.MORE)]
+    said = [row.cells[0][1] for row in placed.rows if row.key.startswith(manifests.MORE_PREFIX)]
     left = sum(int("".join(letter for letter in line.partition("more")[0] if letter.isdigit())) for line in said)
     assert len(keys) + left == len(known)
     assert [row.top for row in placed.rows] == [at * manifests.ROW for at in range(len(placed.rows))]

@@ -14,7 +14,7 @@ from lakekit.data_file.paths import partition_path
 from lakekit.errors import Corrupt, ValueOutOfRange
 from lakekit.model.index_file import HASH, IndexManifestEntry
 from lakekit.write import dynamic_bucket, key_hashes, router
-from lakekit.write.dynamic_bucket import NEVER, AssignmentRule, DynamicBuckets, PartitionHashIndex
+from lakekit.write.dynamic_bucket import NO_IDENTIFIER, AssignmentRule, DynamicBuckets, PartitionHashIndex
 from lakekit.write.key_hashes import KeyHashes
 from spec_tests.laws.write_front import table
 
@@ -106,8 +106,8 @@ def test_every_key_goes_where_the_rule_says(rule, batches, loaded):
 def test_the_map_is_a_dict(files, added, piece, held):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(key_hashes, "PIECE", piece)
-        patch.setattr(key_hashes, "_RECENT", piece)
-        patch.setattr(key_hashes, "_HELD", held)
+        patch.setattr(key_hashes, "_MIN_RECENT_HASHES", piece)
+        patch.setattr(key_hashes, "_LARGE_HASH_COUNT", held)
         made = KeyHashes.of_files((bucket, np.array(hashes, np.int32)) for bucket, hashes in enumerate(files))
         told = {one: bucket for bucket, hashes in enumerate(files) for one in hashes}
         for at in range(0, len(added), 7):
@@ -233,7 +233,7 @@ def test_partitions_that_rest_are_forgotten_once_they_are_committed():
     assert set(found.indexes) == {one, two}
     found.settle(3, 1)
     assert set(found.indexes) == {two}
-    assert found.indexes[two].last_identifier > NEVER
+    assert found.indexes[two].last_identifier > NO_IDENTIFIER
 
 
 def test_a_torn_index_file_is_refused():

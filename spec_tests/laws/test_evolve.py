@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 import lakekit as lk
-from lakekit.data_file.schema_evolution import evolution, evolved, same
+from lakekit.data_file.schema_evolution import evolution, evolve_column, is_same_type
 from lakekit.errors import Unsupported
 from lakekit.format import casts
 from lakekit.format.polars_types import polars_schema
-from lakekit.testing.expectations import canonical, rows_of, series_of
+from lakekit.testing.expectations import canonical_value, rows_of, series_of
 from lakekit.types import DataType, Field, parse
 
 PLAIN = ("INT", "BIGINT", "STRING", "DOUBLE", "BOOLEAN", "DECIMAL(5, 2)", "DATE")
@@ -95,7 +95,7 @@ def changes(draw):
 
 def plainly(value, held: DataType, want: DataType):
     """One value of an old type as the new type has it."""
-    if value is None or same(held, want):
+    if value is None or is_same_type(held, want):
         return value
     if held.root == "ROW":
         at = {field.id: (i, field.type) for i, field in enumerate(held.fields)}
@@ -131,11 +131,11 @@ def test_columns_evolve_as_rows_do(case):
     made = read.lazy().select(found.columns).collect()
     assert made.schema == polars_schema(want)
     at = {field.id: i for i, field in enumerate(held)}
-    wanted = [tuple(canonical(plainly(row[at[f.id]], held[at[f.id]].type, f.type) if f.id in at else None, f.type) for f in want) for row in rows]
+    wanted = [tuple(canonical_value(plainly(row[at[f.id]], held[at[f.id]].type, f.type) if f.id in at else None, f.type) for f in want) for row in rows]
     if made.height != len(rows):  # nothing of the old file is wanted: Polars keeps one row of literals
         assert not found.held
         return
-    got = [tuple(canonical(v, f.type) for v, f in zip(row, want, strict=True)) for _, row in rows_of(made, [f.type for f in want])]
+    got = [tuple(canonical_value(v, f.type) for v, f in zip(row, want, strict=True)) for _, row in rows_of(made, [f.type for f in want])]
     assert got == wanted
 
 
@@ -163,7 +163,7 @@ def test_a_row_that_lost_all_its_parts_for_new_ones_is_null(part, engine):
     assert evolution(want, held).held == ()  # nothing of it is read
     made = frame.lazy().with_columns(evolution(want, held).columns).collect(engine=engine)["r"]
     assert made.is_null().to_list() == [True, True, True]
-    alone = frame.lazy().select(evolved(pl.col("r"), held[0].type, want[0].type, casts.CastTarget(column="r"))).collect(engine=engine)["r"]
+    alone = frame.lazy().select(evolve_column(pl.col("r"), held[0].type, want[0].type, casts.CastTarget(column="r"))).collect(engine=engine)["r"]
     assert alone.is_null().to_list() == [True, True, True]
 
 

@@ -18,7 +18,7 @@ from lakekit.columns import LEVEL
 from lakekit.errors import LakekitError, StorageFailed
 from lakekit.lsm import merge
 from lakekit.testing import oracle
-from lakekit.testing.strategies import ENGINES, canonical, merges, plain
+from lakekit.testing.strategies import ENGINES, canonical_rows, merges, to_dicts
 
 FEW = settings(max_examples=settings.default.max_examples // 3)
 
@@ -55,7 +55,7 @@ def compared(names):
 @given(data=st.data())
 def test_a_flush_is_what_the_oracle_makes_of_the_rows(engine, data):
     case = data.draw(merges(engine))
-    rows = [{**row, LEVEL: 0} for row in plain(arrived(case))]
+    rows = [{**row, LEVEL: 0} for row in to_dicts(arrived(case))]
     try:
         want = oracle.merge(rows, buffered(case))
     except oracle.RefusedRows:
@@ -64,7 +64,7 @@ def test_a_flush_is_what_the_oracle_makes_of_the_rows(engine, data):
     found = flushed(case)
     assert not isinstance(found, LakekitError), found
     assert found.columns == arrived(case).columns
-    assert canonical(plain(found), case.rule) == canonical(want, case.rule)
+    assert canonical_rows(to_dicts(found), case.rule) == canonical_rows(want, case.rule)
 
 
 @FEW
@@ -72,7 +72,7 @@ def test_a_flush_is_what_the_oracle_makes_of_the_rows(engine, data):
 def test_keys_ascend_as_the_reference_compares_them_and_none_repeats(case):
     found = flushed(case)
     assume(not isinstance(found, LakekitError))
-    rows, order = plain(found), compared(case.key)
+    rows, order = to_dicts(found), compared(case.key)
     assert all(order(one) < order(other) for one, other in pairwise(rows))
 
 
@@ -111,13 +111,13 @@ def next_rule(engine):
 @given(case=merges())
 def test_the_unmerged_rows_are_in_the_order_of_age(case):
     """What `changelog-producer=input` keeps: every row, by key, sequence fields, sequence number."""
-    found = plain(flushing.unmerged(arrived(case), case.rule))
-    assert sorted(map(repr, found)) == sorted(map(repr, plain(arrived(case))))
+    found = to_dicts(flushing.sort_versions(arrived(case), case.rule))
+    assert sorted(map(repr, found)) == sorted(map(repr, to_dicts(arrived(case))))
     order = compared(case.key)
     for one, other in pairwise(found):
         assert order(one) <= order(other)
         if order(one) == order(other):
-            assert oracle._older(one, other, buffered(case)) < 0
+            assert oracle._compare_versions(one, other, buffered(case)) < 0
 
 
 # ---- spilling ----------------------------------------------------------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ def test_the_unmerged_rows_are_in_the_order_of_age(case):
 def test_spilled_rows_flush_to_what_unspilled_ones_do(case, data, chunk, memory):
     frame = arrived(case)
     whole = flushed(case, frame)
-    buffer = WriteBuffer(key=case.key, spill=SpillFile(world=world.REAL))
+    buffer = WriteBuffer(key=case.key, spill=SpillFile(world=world.REAL_RUNTIME))
     ends = sorted(data.draw(st.lists(st.integers(0, frame.height), max_size=4)))
     with pytest.MonkeyPatch.context() as patch, closing(buffer.spill):
         patch.setattr("lakekit.bucket.write_buffer._LEAST_ROWS", chunk)
@@ -146,13 +146,13 @@ def test_spilled_rows_flush_to_what_unspilled_ones_do(case, data, chunk, memory)
             [flushing.flush(section, case.rule) for section in sections]
         return
     parts = [flushing.flush(section, case.rule) for section in sections]
-    assert pl.concat(parts).equals(whole) or plain(pl.concat(parts)) == plain(whole)
+    assert pl.concat(parts).equals(whole) or to_dicts(pl.concat(parts)) == to_dicts(whole)
 
 
 @pytest.mark.long
 def test_sections_of_a_spilled_buffer_keep_within_the_memory():
     frame = pl.DataFrame({"k": pl.arange(0, 100_000, eager=True).shuffle(seed=1), "v": pl.arange(0, 100_000, eager=True)})
-    buffer = WriteBuffer(key=("k",), spill=SpillFile(world=world.REAL))
+    buffer = WriteBuffer(key=("k",), spill=SpillFile(world=world.REAL_RUNTIME))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lakekit.bucket.write_buffer.CHUNK_BYTES", 16_000)
         for start in range(0, frame.height, 10_000):
@@ -171,7 +171,7 @@ def test_sections_of_a_spilled_buffer_keep_within_the_memory():
 
 def test_rows_without_key_come_back_as_they_came():
     frame = pl.DataFrame({"v": pl.arange(0, 1000, eager=True).shuffle(seed=1)})
-    buffer = WriteBuffer(key=(), spill=SpillFile(world=world.REAL, compression="lz4"))
+    buffer = WriteBuffer(key=(), spill=SpillFile(world=world.REAL_RUNTIME, compression="lz4"))
     for start in range(0, 1000, 300):
         buffer.add(frame[start : start + 300])
         buffer.to_disk()
@@ -181,7 +181,7 @@ def test_rows_without_key_come_back_as_they_came():
 
 
 def test_a_full_scratch_file_takes_no_more_and_a_full_disk_is_told():
-    buffer = WriteBuffer(key=(), spill=SpillFile(world=world.REAL, max_bytes=1))
+    buffer = WriteBuffer(key=(), spill=SpillFile(world=world.REAL_RUNTIME, max_bytes=1))
     buffer.add(pl.DataFrame({"v": [1]}))
     assert buffer.to_disk(), "the first run finds the file empty"
     buffer.add(pl.DataFrame({"v": [2]}))

@@ -36,7 +36,7 @@ def test_held_keys_answer_as_files_do(text, tmp_path):
         assert by_number.rows.sort("k").equals(by_join.rows.sort("k"))
         assert by_number.positions.keys() == by_join.positions.keys()
         assert all((by_number.positions[name] == positions).all() for name, positions in by_join.positions.items())
-    assert held_keys.ends(handle, older.path(runs[0].files[0])) is not None
+    assert held_keys.cached_key_range(handle, older.path(runs[0].files[0])) is not None
     assert not {0, 5, 7} & set(by_number.positions[runs[0].files[0].name].tolist())
 
 

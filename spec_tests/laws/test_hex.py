@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 import lakekit as lk
 from lakekit.codec import binary_row, index_files
-from lakekit.codec.marks import UNREAD, FieldSpan, SpanRecorder, leaves
+from lakekit.codec.marks import UNREAD_LABEL, FieldSpan, SpanRecorder, leaves
 from lakekit.draw import hexdump as draw
 from lakekit.inspection.hexdump_formats import FORMATS
 from lakekit.testing.fixtures import fixtures
@@ -87,7 +87,7 @@ def test_rows_of_every_type_are_covered_and_decoded_as_without_marks(chosen):
     assert repr(binary_row.decode(row, types, marks=marks)) == repr(binary_row.decode(row, types))
     found = leaves(marks.found, len(row))
     assert sum(mark.length for mark in found) == len(row)
-    assert all(mark.field != UNREAD for mark in found)
+    assert all(mark.field != UNREAD_LABEL for mark in found)
 
 
 @settings(max_examples=30, deadline=None)
@@ -116,7 +116,7 @@ def test_leaves_are_disjoint_and_whole(ranges, size):
     for at in range(size):
         over = [i for i, (offset, length) in enumerate(ranges) if offset <= at < offset + length]
         holding = [i for i in over if any(j != i and ranges[j][1] and _inside(ranges[j], ranges[i]) for j in range(len(ranges)))]
-        assert told[at].value in over or (told[at].field == UNREAD and holding == over)
+        assert told[at].value in over or (told[at].field == UNREAD_LABEL and holding == over)
 
 
 def _inside(inner: tuple[int, int], outer: tuple[int, int]) -> bool:

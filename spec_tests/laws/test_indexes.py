@@ -48,7 +48,7 @@ def values(t: DataType) -> st.SearchStrategy[Any]:
         case "DATE":
             return st.integers(-3, 3)
         case "DECIMAL":
-            return st.integers(-4, 4).map(lambda n: arrow_values.scaled(n, t.scale or 0))
+            return st.integers(-4, 4).map(lambda n: arrow_values.from_unscaled(n, t.scale or 0))
         case "CHAR" | "VARCHAR":
             return st.text("ab湖", max_size=3) | st.sampled_from(["a" * 33, "a" * 32 + "b", "湖" * 25, "\0", "\0\0\0\1a", "\0\0\0\0"])
     nanos = {True: st.just(0), False: st.sampled_from([0, 1000, 999_000])}[(t.precision or 0) <= 3]

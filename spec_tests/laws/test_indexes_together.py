@@ -14,9 +14,9 @@ from lakekit import plugins
 from lakekit.codec import arrow_values, hashing
 from lakekit.errors import LakekitError
 from lakekit.file_index import container as index_container, values as values_module
-from lakekit.file_index.bitmaps import SEARCHED
+from lakekit.file_index.bitmaps import MAX_SEARCHED_KEYS
 from lakekit.file_index.evaluator import evaluate
-from lakekit.file_index.together import Containers, ruled_out, told
+from lakekit.file_index.together import Containers, evaluate_batch, rule_out_files
 from lakekit.predicate import And, Leaf, Or
 from lakekit.types import parse
 from spec_tests.laws.test_indexes import OPTIONS, TYPES, leaves, values
@@ -48,14 +48,14 @@ def many_of(containers: Sequence[bytes], counts: Sequence[int]) -> Containers:
 def together(containers: Sequence[bytes], counts: Sequence[int], predicate: Predicate, types: dict[str, DataType], *, whole: bool = True) -> list[bool]:
     """Asked with something before, between and behind them; by who looks once, and by who keeps what was made: that says of `whole` ones what each says."""
     many = many_of(containers, counts)
-    found: list[bool] = ruled_out(many, predicate, types).tolist()
+    found: list[bool] = rule_out_files(many, predicate, types).tolist()
     shelf: dict[Hashable, Any] = {}
     for _ in range(2):
-        again: list[bool] = ruled_out(many, predicate, types, partial(remembered, shelf)).tolist()
+        again: list[bool] = rule_out_files(many, predicate, types, partial(remembered, shelf)).tolist()
         said = [alone(one, count, predicate, types) for one, count in zip(containers, counts, strict=True)]
         assert [at for at, each in enumerate(said) if (found[at] or again[at]) and not each] == []
         assert not (whole and isinstance(predicate, Leaf) and predicate.literals) or again == said
-        heard = told(many, predicate, types, partial(remembered, shelf))
+        heard = evaluate_batch(many, predicate, types, partial(remembered, shelf))
         assert all(evaluate(containers[at], predicate, types, counts[at]) is True for at in np.flatnonzero(heard.mute))
         sure = np.flatnonzero(heard.sure).tolist()
         assert not any(again[at] or (whole and alone(containers[at], counts[at], predicate, types)) for at in sure)
@@ -90,7 +90,7 @@ def test_many_say_what_each_says(data: st.DataObject) -> None:
     said = together(containers, counts, leaf, types)
     bytes_stand_elsewhere = t.root in ("CHAR", "VARCHAR") and any("\0" in text or not text for text in leaf.literals)
     keys = len(leaf.literals) * (2 if t.root in ("FLOAT", "DOUBLE") else 1)  # 0.0 and -0.0
-    if 0 < keys <= SEARCHED and not bytes_stand_elsewhere:
+    if 0 < keys <= MAX_SEARCHED_KEYS and not bytes_stand_elsewhere:
         assert said == [alone(one, count, leaf, types) for one, count in zip(containers, counts, strict=True)]
 
 
@@ -160,7 +160,7 @@ def test_of_texts_that_take_too_long_nothing_is_kept(name: str, bound: str, most
     made = [container(name, ["a", "bb", text, None], t, {"version": version}) for text in ("b", "ccccc") for version in ("1", "2")]
     monkeypatch.setattr(values_module, bound, most)
     for leaf in (Leaf("c", "=", ("dd",)), Leaf("c", "in", ("ccccc", "zzzzz")), Leaf("c", "=", ("bb",))):
-        kept = told(many_of(made, [4] * 4), leaf, types, lambda _, make: make())
+        kept = evaluate_batch(many_of(made, [4] * 4), leaf, types, lambda _, make: make())
         wanted = [alone(one, 4, leaf, types) for one in made]
         assert not any(dead and not each for dead, each in zip(kept.dead.tolist(), wanted, strict=True))
         assert bound != "LONGEST" or kept.dead.tolist() == [each and at < 2 for at, each in enumerate(wanted)]
@@ -173,7 +173,7 @@ def test_another_text_of_the_same_hash_rules_nothing_out(name: str, monkeypatch:
     made = [container(name, column, t, {}) for column in (["a", "b"], ["c", None], [None, None])]
     monkeypatch.setattr(hashing, "xx64", lambda _: 7)
     monkeypatch.setattr(hashing, "xx64_at", lambda _, starts, __: np.full(len(starts), 7, np.uint64))
-    kept = told(many_of(made, [2] * 3), Leaf("c", "=", ("c",)), types, lambda _, make: make())
+    kept = evaluate_batch(many_of(made, [2] * 3), Leaf("c", "=", ("c",)), types, lambda _, make: make())
     assert (kept.dead.tolist(), kept.sure.tolist()) == ([False, False, True], [True, True, False])
 
 
@@ -187,5 +187,5 @@ def test_blocks_that_all_say_to_be_the_same_are_not_hashed_again_and_again(block
     payload = b"\2" + number(1) + number(blocks) + b"\0" + heads + block
     hashed: list[int] = []
     monkeypatch.setattr(hashing, "xx64_at", lambda _, starts, lengths: (hashed.append(int(lengths.sum())), np.zeros(len(starts), np.uint64))[1])
-    told(many_of([index_container.encode({"c": {"bitmap": payload}})], [1]), Leaf("c", "=", ("y",)), {"c": t}, lambda _, make: make())
+    evaluate_batch(many_of([index_container.encode({"c": {"bitmap": payload}})], [1]), Leaf("c", "=", ("y",)), {"c": t}, lambda _, make: make())
     assert sum(hashed) <= len(payload)

@@ -94,7 +94,7 @@ def test_a_line_has_a_longest_length(monkeypatch):
 def test_what_is_compressed_is_decompressed(name):
     text = b"".join(b"%d,some text\n" % number for number in range(60_000))
     file = io.BytesIO()
-    sink = compression.compressed(file, name)
+    sink = compression.open_compressed(file, name)
     sink.write(text[:1000])
     sink.write(text[1000:])
     sink.close()
@@ -114,7 +114,7 @@ def test_what_is_compressed_is_decompressed(name):
 def test_several_members_follow_each_other():
     file = io.BytesIO()
     for text in (b"a\n", b"b\n"):
-        sink = compression.compressed(file, "gzip")
+        sink = compression.open_compressed(file, "gzip")
         sink.write(text)
         sink.close()
     storage = MemoryStorage()

@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 
 from lakekit.bucket import restore
-from lakekit.bucket.deletion_vector_writer import BucketDeletionVectors, merged
-from lakekit.bucket.lookup import MOST_ROWS, LookupLevels, _touched, lookup
+from lakekit.bucket.deletion_vector_writer import BucketDeletionVectors, merge_positions
+from lakekit.bucket.lookup import MOST_ROWS, LookupLevels, _select_overlapping, lookup
 from lakekit.bucket.merge_read import KIND, SEQUENCE
-from lakekit.bucket.restore import NOTHING, RestoredBucket, SnapshotBuckets, check_buckets
+from lakekit.bucket.restore import EMPTY_BUCKET, RestoredBucket, SnapshotBuckets, check_buckets
 from lakekit.columns import LEVEL, ROW
 from lakekit.data_file import deletion_vector_reader
 from lakekit.data_file.reader import scan_files
@@ -107,10 +107,10 @@ def test_files_that_cannot_hold_a_key_are_not_opened(tables_path):
     older = LookupLevels(handle=handle, partition=partition, bucket=bucket, runs=(run,))
     for file in run.files:
         rows = rows_of(handle, partition, bucket, file)
-        assert _touched(older, run.files, rows.head(1)) == [file]
-        assert _touched(older, run.files, rows.tail(1)) == [file]
-        assert _touched(older, run.files, rows.head(0)) == []
-    assert _touched(older, run.files, stranger(rows)) == []
+        assert _select_overlapping(older, run.files, rows.head(1)) == [file]
+        assert _select_overlapping(older, run.files, rows.tail(1)) == [file]
+        assert _select_overlapping(older, run.files, rows.head(0)) == []
+    assert _select_overlapping(older, run.files, stranger(rows)) == []
     assert MOST_ROWS > 0
 
 
@@ -131,7 +131,7 @@ def test_one_file_at_a_time_finds_the_same(tables_path, monkeypatch):
 
 def test_marks_join_what_was_deleted_before():
     held = {"a": np.array([2, 3], np.uint32)}
-    found = merged(held, {"a": np.array([7, 3]), "b": np.array([1])})
+    found = merge_positions(held, {"a": np.array([7, 3]), "b": np.array([1])})
     assert {name: positions.tolist() for name, positions in found.items()} == {"a": [2, 3, 7], "b": [1]}
     assert held["a"].tolist() == [2, 3]
 
@@ -195,7 +195,7 @@ def test_a_bucket_nobody_wrote_has_the_number_of_its_partition(tables_path):
     assert nobody.max_sequence == -1
     assert nobody.total_buckets == standing.bucket(partition, 0).total_buckets
     assert standing.bucket(b"no such partition", 0) == RestoredBucket(snapshot_id=snapshots.latest(handle).id)
-    assert SnapshotBuckets.of(handle, None).bucket(partition, 0) == NOTHING
+    assert SnapshotBuckets.of(handle, None).bucket(partition, 0) == EMPTY_BUCKET
 
 
 def test_the_live_files_of_all_partitions_are_read_once(tables_path, monkeypatch):
@@ -229,7 +229,7 @@ def test_another_number_of_buckets_is_refused(tables_path):
     handle = open_context(str(tables_path / "bucket_rescaled"))
     restored = RestoredBucket(total_buckets=2)
     check_buckets(handle, b"", restored, 2)
-    check_buckets(handle, b"", NOTHING, 7)
+    check_buckets(handle, b"", EMPTY_BUCKET, 7)
     partition = manifest_reader.read_live_entries(handle, snapshots.latest(handle)).column("partition")[0].as_py()
     with pytest.raises(InvalidOption, match="with a new bucket num 3, but the previous bucket num is 2"):
         check_buckets(handle, partition, restored, 3)

@@ -59,7 +59,7 @@ def remembered(table: lk.Table, asked: pl.Expr) -> bool:
     condition, _ = lazy.condition_of(lazy.filters_of(asked, table_scan.scan(handle).schema()), handle.schema)
     snapshot = time_travel.locate(handle).snapshot
     assert snapshot is not None
-    return lookup.owners(handle, planner.live(handle, snapshot), condition) is not None
+    return lookup.files_containing(handle, planner.load_live_entries(handle, snapshot), condition) is not None
 
 
 def made(folder: str, kind: str, t: str, files: Sequence[Sequence[Any]], *, beside: bool, file_format: str = "parquet") -> lk.Table:
@@ -243,7 +243,7 @@ def test_filters_of_a_partition_are_read_whole_by_who_asks_again(tmp_path: Path,
     for at in range(16):
         table.append(pl.DataFrame({"p": [at % 2] * 3, "k": [-1, at, 500]}, schema={"p": pl.Int32, "k": pl.Int32}))
     calls: list[int] = []
-    monkeypatch.setattr(peek, "ruled_out", lambda *given, told=peek.ruled_out: calls.append(1) or told(*given))
+    monkeypatch.setattr(peek, "rule_out_files", lambda *given, told=peek.rule_out_files: calls.append(1) or told(*given))
     for _ in range(3):
         assert table.scan().filter((pl.col("p") == 1) & (pl.col("k") == 7)).collect().height == 1
     assert len(calls) == 1

@@ -12,7 +12,7 @@ from lakekit.errors import LakekitError
 from lakekit.lsm import rule as rules
 from lakekit.lsm.merge import merge, selects_rows, winner_mask
 from lakekit.testing import oracle
-from lakekit.testing.strategies import ENGINES, canonical, merges, plain
+from lakekit.testing.strategies import ENGINES, canonical_rows, merges, to_dicts
 
 FEW = settings(max_examples=settings.default.max_examples // 3)
 """Laws that are tried in many forms need fewer draws of each."""
@@ -32,7 +32,7 @@ REFUSALS = (
 def merged(case, frame=None):
     """The rows, or the error."""
     try:
-        return plain(merge(case.frame() if frame is None else frame, case.rule, keep_deletes=True))
+        return to_dicts(merge(case.frame() if frame is None else frame, case.rule, keep_deletes=True))
     except LakekitError as refused:
         return refused
 
@@ -50,7 +50,7 @@ def test_engines_equal_the_oracle(engine, data):
         return
     found = merged(case)
     assert not isinstance(found, LakekitError), found
-    assert canonical(found, case.rule) == canonical(want, case.rule)
+    assert canonical_rows(found, case.rule) == canonical_rows(want, case.rule)
 
 
 @FEW
@@ -61,7 +61,7 @@ def test_the_order_of_files_is_irrelevant(case, data):
     if isinstance(one, LakekitError):
         assert type(other) is type(one)
         return
-    assert canonical(one, case.rule) == canonical(other, case.rule)
+    assert canonical_rows(one, case.rule) == canonical_rows(other, case.rule)
 
 
 @pytest.mark.long
@@ -73,7 +73,7 @@ def test_slices_by_key_are_the_whole(case, data):
     frame, key = case.frame(), case.key[0]
     cut = data.draw(st.sampled_from(frame[key].to_list()))
     parts = [merged(case, frame.filter(condition)) for condition in (pl.col(key) < cut, pl.col(key) >= cut)]
-    assert canonical([row for part in parts for row in part], case.rule) == canonical(whole, case.rule)
+    assert canonical_rows([row for part in parts for row in part], case.rule) == canonical_rows(whole, case.rule)
 
 
 @FEW
@@ -83,7 +83,7 @@ def test_merging_again_changes_nothing(case):
     assume(not isinstance(once, LakekitError))
     frame = merge(case.frame(), case.rule, keep_deletes=True)
     twice = merge(frame.with_columns(pl.lit(0, pl.Int32).alias(LEVEL)), case.rule, keep_deletes=True)
-    assert canonical(plain(twice), case.rule) == canonical(once, case.rule)
+    assert canonical_rows(to_dicts(twice), case.rule) == canonical_rows(once, case.rule)
 
 
 @pytest.mark.long
@@ -96,7 +96,7 @@ def test_merges_of_merges_are_the_merge(case, data):
     cut = data.draw(st.integers(0, frame.height))
     early, late = merge(frame.head(cut), case.rule, keep_deletes=True), frame.tail(frame.height - cut).drop(LEVEL)
     both = merge(pl.concat([early, late]), case.rule, keep_deletes=True)
-    assert canonical(plain(both), case.rule) == canonical(merged(case), case.rule)
+    assert canonical_rows(to_dicts(both), case.rule) == canonical_rows(merged(case), case.rule)
 
 
 @FEW
@@ -105,14 +105,14 @@ def test_a_projection_reads_what_the_whole_says(case, data):
     whole = merged(case)
     assume(not isinstance(whole, LakekitError))
     wanted = data.draw(st.lists(st.sampled_from([one.name for one in case.fields]), unique=True))
-    needed = rules.needed(case.rule, wanted)
+    needed = rules.required_columns(case.rule, wanted)
     frame = case.frame().select(*(name for name in case.frame().columns if name in needed or name.startswith("_")))
     part = merged(case, frame)
     assert not isinstance(part, LakekitError), part
     names = {*wanted, *case.key, "_VALUE_KIND"}
 
     def keep(rows):
-        return canonical([{name: value for name, value in row.items() if name in names} for row in rows], case.rule)
+        return canonical_rows([{name: value for name, value in row.items() if name in names} for row in rows], case.rule)
 
     assert keep(part) == keep(whole)
 
@@ -123,8 +123,8 @@ def test_a_projection_reads_what_the_whole_says(case, data):
 def test_deletes_are_dropped_by_those_who_read(case):
     kept = merged(case)
     assume(not isinstance(kept, LakekitError))
-    read = plain(merge(case.frame(), case.rule))
-    assert canonical(read, case.rule) == canonical([row for row in kept if row["_VALUE_KIND"] % 2 == 0], case.rule)
+    read = to_dicts(merge(case.frame(), case.rule))
+    assert canonical_rows(read, case.rule) == canonical_rows([row for row in kept if row["_VALUE_KIND"] % 2 == 0], case.rule)
     if selects_rows(case.rule):
         assert int(np.count_nonzero(winner_mask(case.frame(), case.rule))) == len(read)
 
@@ -135,6 +135,6 @@ def test_without_sequence_numbers_the_place_decides(case):
     frame = case.frame().sort("_SEQUENCE_NUMBER")
     with_numbers = merged(case, frame)
     assume(not isinstance(with_numbers, LakekitError))
-    without = plain(merge(frame.drop("_SEQUENCE_NUMBER"), case.rule, keep_deletes=True))
+    without = to_dicts(merge(frame.drop("_SEQUENCE_NUMBER"), case.rule, keep_deletes=True))
     wanted = [{name: value for name, value in row.items() if name != "_SEQUENCE_NUMBER"} for row in with_numbers]
-    assert canonical(without, case.rule) == canonical(wanted, case.rule)
+    assert canonical_rows(without, case.rule) == canonical_rows(wanted, case.rule)

@@ -71,8 +71,8 @@ def expected(kind, drawn, *, newest):
 def test_every_path_finds_the_newest_and_the_oldest(kind, drawn):
     for ordered in (drawn, sorted(drawn, key=lambda row: row[1])):
         frame = section(kind, ordered)
-        assert np.flatnonzero(winners.newest(frame, rule_for(frame))).tolist() == expected(kind, ordered, newest=True)
-        assert np.flatnonzero(winners.oldest(frame, rule_for(frame))).tolist() == expected(kind, ordered, newest=False)
+        assert np.flatnonzero(winners.mask_newest(frame, rule_for(frame))).tolist() == expected(kind, ordered, newest=True)
+        assert np.flatnonzero(winners.mask_oldest(frame, rule_for(frame))).tolist() == expected(kind, ordered, newest=False)
 
 
 @FEW
@@ -103,5 +103,5 @@ def test_the_ladder_holds_every_version_once(sizes):
 
 def test_an_empty_section_has_no_winners():
     frame = section("dense", [(1, 1, 0)]).clear()
-    assert winners.newest(frame, rule_for(frame)).tolist() == []
-    assert winners.oldest(frame, rule_for(frame)).tolist() == []
+    assert winners.mask_newest(frame, rule_for(frame)).tolist() == []
+    assert winners.mask_oldest(frame, rule_for(frame)).tolist() == []

@@ -71,8 +71,8 @@ def test_what_is_kept_changes_no_answer(handle: TableContext, budget: int) -> No
 def test_partitions_cold_twice_and_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """The files of some partitions are the same whether manifests are decoded in part, whole the second time, or were known before."""
     in_part: list[int] = []
-    decode = avro_columns._wanted
-    monkeypatch.setattr(avro_columns, "_wanted", lambda *args: (in_part.append(1), decode(*args))[1])
+    decode = avro_columns._record_mask
+    monkeypatch.setattr(avro_columns, "_record_mask", lambda *args: (in_part.append(1), decode(*args))[1])
     monkeypatch.setattr(avro_columns, "FEW_RECORDS", 0)
     compared = 0
     for path in sorted((fixtures() / "tables").glob("partition_*/snapshot")):

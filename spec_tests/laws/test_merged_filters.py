@@ -39,7 +39,7 @@ def conditions(full: pl.DataFrame):
 @pytest.mark.long
 @pytest.mark.parametrize("few", [0.0, 2.0], ids=["all keys", "keys of the rows found"])
 def test_conditions_and_merges_change_places(few, monkeypatch):
-    monkeypatch.setattr(merge_read, "FEW", few)
+    monkeypatch.setattr(merge_read, "SELECTIVE_RATIO", few)
     tables, asked = merged_tables(), 0
     assert "hand_nullable_key" in tables
     for name in {"hand_nullable_key", *tables[:: 2 * SOME]}:

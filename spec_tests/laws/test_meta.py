@@ -364,12 +364,12 @@ def test_statistics() -> None:
     handle, storage = table([1], statistics="stat-a-0")
     snapshot = snapshots.read(handle, 1)
     with pytest.raises(FileMissing):
-        statistics.of(handle, snapshot)
+        statistics.read_statistics(handle, snapshot)
     storage.put(handle.layout.statistics("stat-a-0"), b'{"snapshotId":1,"schemaId":0,"colStats":{}}')
-    found = statistics.of(handle, snapshot)
+    found = statistics.read_statistics(handle, snapshot)
     assert found is not None
     assert found.snapshot_id == 1
-    assert statistics.of(handle, replace(snapshot, statistics=None)) is None
+    assert statistics.read_statistics(handle, replace(snapshot, statistics=None)) is None
 
 
 @pytest.mark.long

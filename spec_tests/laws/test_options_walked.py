@@ -12,7 +12,7 @@ import pytest
 
 import lakekit as lk
 from lakekit.errors import InvalidOption, Unsupported
-from lakekit.options.definitions import ELSEWHERE
+from lakekit.options.definitions import IGNORED_KEYS
 from lakekit.options.features import FEATURES, Feature
 from lakekit.options.table_options import BY_KEY
 
@@ -58,7 +58,7 @@ def made(path: Path, **options: str) -> lk.Table:
 
 
 def test_the_list_names_every_option_that_there_is():
-    known = {*DECLARED, *BY_KEY, *ELSEWHERE}
+    known = {*DECLARED, *BY_KEY, *IGNORED_KEYS}
     assert sorted(known - set(WALKED)) == []
     assert {key for key, feature in WALKED.items() if (feature.read, feature.write) == ("-", "-") and not feature.words.startswith("no effect here: ")} == set()
 

@@ -56,10 +56,10 @@ def frame_types():
 
 def test_which_columns_those_are():
     for encoding in ("DELTA_BYTE_ARRAY", "BYTE_STREAM_SPLIT"):
-        assert parquet.undecodable(pages(encoding), "a.parquet") == {"wide", "nested.list.element"}
-    assert not parquet.undecodable(pages("PLAIN"), "a.parquet")
+        assert parquet.undecodable_columns(pages(encoding), "a.parquet") == {"wide", "nested.list.element"}
+    assert not parquet.undecodable_columns(pages("PLAIN"), "a.parquet")
     with pytest.raises(Corrupt, match=r"a\.parquet is no whole Parquet file: it ends in b'hing'"):
-        parquet.undecodable(b"PAR1 and nothing", "a.parquet")
+        parquet.undecodable_columns(b"PAR1 and nothing", "a.parquet")
 
 
 # ---- every encoding of the format's second version -----------------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ def test_all_pages_come_as_they_were_written(column, how):
     data, expected = made.getvalue(), pl.from_arrow(table, schema=polars_schema(fields))
     assert pq.read_table(BytesIO(data)).equals(table)
     frames = [parquet.scan_bytes(["a.parquet"], fields, read=lambda path: data, counts={"a.parquet": len(rows)})]
-    if not parquet.undecodable(data, "a.parquet"):
+    if not parquet.undecodable_columns(data, "a.parquet"):
         frames.append(parquet.scan([data], fields, paths=["a.parquet"]))
     for frame in frames:
         assert_frame_equal(frame.collect(), expected)

@@ -20,7 +20,7 @@ from lakekit.data_file.paths import partition_path
 from lakekit.metadata import manifest_reader
 from lakekit.read import lazy, lazy_frames, pruning, table_scan, time_travel
 from lakekit.read.condition import predicate_of
-from lakekit.read.planner import _asked_once, plan_read
+from lakekit.read.planner import _memoize_partition_filter, plan_read
 from lakekit.testing.query_strategies import conditions
 from lakekit.types import parse
 from lakekit.types.arrow import to_arrow
@@ -59,7 +59,7 @@ def read(case: str, condition: pl.Expr) -> tuple[pl.DataFrame, Plan]:
     """The rows of a condition that a new scan of the table gives, with the plan of the branch that was read first."""
     of = source(case)
     Told.made.clear()
-    return lazy.lazy(Told(handle=of.handle, fields=of.fields)).filter(condition).collect(), Told.made[0]
+    return lazy.scan_lazily(Told(handle=of.handle, fields=of.fields)).filter(condition).collect(), Told.made[0]
 
 
 def plans(case: str, condition: pl.Expr):
@@ -86,7 +86,7 @@ def alone(case: str) -> tuple[tuple[str, pl.DataFrame], ...]:
     found = []
     for at in whole.raw:
         one = replace(whole, raw=np.array([at]), merged=())
-        found.append((whole.entries.column("file_name")[int(at)].as_py(), lazy_frames.merged([one], of.fields).collect()))
+        found.append((whole.entries.column("file_name")[int(at)].as_py(), lazy_frames.scan_merged([one], of.fields).collect()))
     return tuple(found)
 
 
@@ -95,9 +95,9 @@ def merged(case: str) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The rows that merged buckets show, and every version they are made of with its file."""
     of = source(case)
     whole = of.plans(lazy.ScanFilter())[0]
-    rows = lazy_frames.merged([replace(whole, raw=np.zeros(0, np.int64))], of.fields).collect()
+    rows = lazy_frames.scan_merged([replace(whole, raw=np.zeros(0, np.int64))], of.fields).collect()
     files = [int(at) for bucket in whole.merged for at in bucket.files]
-    stored = lazy_frames.stored(replace(whole, raw=np.array(files, np.int64), merged=()), of.fields).collect()
+    stored = lazy_frames.scan_stored_versions(replace(whole, raw=np.array(files, np.int64), merged=()), of.fields).collect()
     return rows, stored
 
 
@@ -468,7 +468,7 @@ def test_a_partition_is_asked_for_once() -> None:
         asked.append(rows.to_pylist())
         return np.array([row in (b"a", b"c") for row in rows.to_pylist()])
 
-    known = _asked_once(keep)
+    known = _memoize_partition_filter(keep)
     for rows, wanted in (("abca", [1, 0, 1, 1]), ("bb", [0, 0]), ("ca", [1, 1]), ("", []), ("ad", [1, 0]), ("da", [0, 1]), ("b", [0])):
         assert known(pa.array([row.encode() for row in rows], pa.binary())).tolist() == [bool(one) for one in wanted]
     assert [row for row in asked if row] == [[b"a", b"b", b"c"], [b"a", b"d"], [b"b"]]

@@ -12,7 +12,7 @@ import pytest
 import lakekit as lk
 from lakekit.model import manifest_entries as columns_of
 from lakekit.read import lazy, table_scan
-from lakekit.read.derived import kept
+from lakekit.read.derived import get_or_compute
 from lakekit.world import LRUCache, Runtime
 
 if TYPE_CHECKING:
@@ -103,12 +103,12 @@ def test_what_is_kept_is_of_those_entries() -> None:
         made.append(1)
         return len(made)
 
-    assert kept(world, one, "a", make) is None
-    assert [kept(world, one, "a", make), kept(world, one, "a", make)] == [1, 1]
-    assert kept(world, other, "a", make) is None
-    assert kept(world, one, "b", make) is None
+    assert get_or_compute(world, one, "a", make) is None
+    assert [get_or_compute(world, one, "a", make), get_or_compute(world, one, "a", make)] == [1, 1]
+    assert get_or_compute(world, other, "a", make) is None
+    assert get_or_compute(world, one, "b", make) is None
     assert len(made) == 1
     gone = columns_of.empty()
-    world.decoded.put({(kept, id(other.table), "a"): (ref(gone.table), (7,))}, 1)  # as if those had been there before
+    world.decoded.put({(get_or_compute, id(other.table), "a"): (ref(gone.table), (7,))}, 1)  # as if those had been there before
     del gone
-    assert [kept(world, other, "a", make), kept(world, other, "a", make)] == [None, 2]
+    assert [get_or_compute(world, other, "a", make), get_or_compute(world, other, "a", make)] == [None, 2]

@@ -13,7 +13,7 @@ import lakekit as lk
 from lakekit.columns import LEVEL
 from lakekit.errors import InvalidOption
 from lakekit.lsm import age
-from lakekit.model.row_kind import SHORT
+from lakekit.model.row_kind import KIND_TEXTS
 from lakekit.testing import oracle
 from lakekit.testing.strategies import ENGINES, merges
 from lakekit.write.retraction import check_retractions
@@ -51,7 +51,7 @@ def test_what_no_merge_takes_is_refused_and_nothing_else(engine, data, tmp_path_
         try:
             check_retractions(frame[at : at + 1], pl.Series([int(kinds[at])], dtype=pl.Int8), table.handle())
         except InvalidOption as refused:
-            assert SHORT[row["_VALUE_KIND"]] in str(refused)
+            assert KIND_TEXTS[row["_VALUE_KIND"]] in str(refused)
             assert fails(row, case), (case.options, row, str(refused))
         else:
             is_by_age = removes and row["_VALUE_KIND"] == oracle.DELETE

@@ -347,8 +347,8 @@ def test_only_files_that_can_match_are_read_for_a_merge(tmp_path):
 @settings(max_examples=50)
 @given(st.lists(st.sampled_from(["t.v", "s.v", "'t.v'", '"t.v"', " t . k ", "x.t.v", "t.s.v", "1.5", " -- t.v\n", "+", "/* s.k */", "''"])), NUMBERS)
 def test_names_of_both_sides_in_sql(parts, number):
-    from lakekit.dml.merge_sql import named
+    from lakekit.dml.merge_sql import flatten_qualified_names
 
     meant = {"t.v": '"v"', "s.v": '"\x1fsource.v"', " t . k ": ' "k" ', "t.s.v": '"s".v'}
     text = f" {number} ".join(parts)
-    assert named(text) == f" {number} ".join(meant.get(part, part) for part in parts)
+    assert flatten_qualified_names(text) == f" {number} ".join(meant.get(part, part) for part in parts)

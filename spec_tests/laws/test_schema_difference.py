@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 import lakekit as lk
 from lakekit.model.table_schema import TableSchema
 from lakekit.options.frozendict import FrozenDict
-from lakekit.table.schema_difference import difference
+from lakekit.table.schema_difference import diff_schemas
 from lakekit.types import parse
 from spec_tests.doors.views import table
 
@@ -29,7 +29,7 @@ def schemas(draw):
 @pytest.mark.long
 @given(schemas(), schemas())
 def test_columns_come_and_go_by_id(older, newer):
-    found = difference("t", older, newer)
+    found = diff_schemas("t", older, newer)
     ours, theirs = {field.id: field.name for field in older.fields}, {field.id: field.name for field in newer.fields}
     nested = [change for change in found.changes if "." in change.what and change.change != "option"]
     top = [change for change in found.changes if change not in nested]
@@ -47,7 +47,7 @@ def test_columns_come_and_go_by_id(older, newer):
 
 @given(schemas(), schemas())
 def test_there_and_back_is_as_many_changes(older, newer):
-    there, back = difference("t", older, newer), difference("t", newer, older)
+    there, back = diff_schemas("t", older, newer), diff_schemas("t", newer, older)
     assert len(there.of("added")) == len(back.of("dropped"))
     assert len(there.of("moved")) == len(back.of("moved"))
     assert len(there.of("nullable")) == len(back.of("not null"))
@@ -55,7 +55,7 @@ def test_there_and_back_is_as_many_changes(older, newer):
 
 @given(schemas())
 def test_nothing_changed_is_nothing_told(schema):
-    found = difference("t", schema, replace(schema, id=9))
+    found = diff_schemas("t", schema, replace(schema, id=9))
     assert found.changes == ()
     assert repr(found) == f"t from schema {schema.id} to 9: 0 changes"
 
@@ -64,7 +64,7 @@ def test_nothing_changed_is_nothing_told(schema):
 def test_the_fewest_columns_have_moved(order):
     fields = tuple(lk.Field(f"f{number}", "INT", number) for number in range(7))
     schema = TableSchema(id=0, fields=fields, highest_field_id=6)
-    moved = difference("t", schema, replace(schema, fields=tuple(fields[number] for number in order))).of("moved")
+    moved = diff_schemas("t", schema, replace(schema, fields=tuple(fields[number] for number in order))).of("moved")
     stay = [number for number in order if f"f{number}" not in moved]
     assert stay == sorted(stay)
     longest = 0
@@ -104,7 +104,7 @@ def test_the_fewest_columns_have_moved(order):
 )
 def test_what_a_change_of_type_is_called(before, after, change):
     schema = TableSchema(id=0, fields=(lk.Field("c", before, 0),), highest_field_id=0)
-    found = difference("t", schema, replace(schema, fields=(lk.Field("c", after, 0),)))
+    found = diff_schemas("t", schema, replace(schema, fields=(lk.Field("c", after, 0),)))
     assert [(one.change, one.what, one.before, one.after) for one in found.changes] == [(change, "c", str(parse(before)), str(parse(after)))]
 
 
@@ -113,7 +113,7 @@ def test_keys_comment_and_defaults_are_told_too():
     older = TableSchema(id=0, fields=fields, highest_field_id=1, primary_keys=("k",), partition_keys=("k",), comment="old")
     renamed = (lk.Field("key", "INT", 0), lk.Field("v", "INT", 1, default="3", comment="said"))
     newer = TableSchema(id=1, fields=renamed, highest_field_id=1, primary_keys=("key", "v"), partition_keys=("key",))
-    assert [(one.change, one.what, one.before, one.after) for one in difference("t", older, newer).changes] == [
+    assert [(one.change, one.what, one.before, one.after) for one in diff_schemas("t", older, newer).changes] == [
         ("renamed", "key", "k", "key"),
         ("default", "v", None, "3"),
         ("comment", "v", None, "said"),

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import lakekit as lk
-from lakekit.catalog.uris import hidden
+from lakekit.catalog.uris import redact_uri
 from lakekit.errors import LakekitError
 from lakekit.options.secrets import is_secret
 from lakekit.sql.excerpt import excerpt, piece
@@ -127,7 +127,7 @@ def test_uris(tmp_path: Path, caplog: pytest.LogCaptureFixture, form: str, metas
     canary = "".join(sign for sign in canary if sign not in "%&") if "?" in form or ";" in form or "(" in form else canary
     uri = form.format(canary)
     cat = lk.connect(tmp_path, metastore=metastore, uri=uri, options={"jdbc.connectTimeout": "1000"})
-    texts = [hidden(uri), repr(cat), cat._repr_html_(), repr(cat["sys.catalog_options"].scan().collect().rows())]
+    texts = [redact_uri(uri), repr(cat), cat._repr_html_(), repr(cat["sys.catalog_options"].scan().collect().rows())]
     try:
         cat.databases()
     except LakekitError as failed:

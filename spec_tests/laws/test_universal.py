@@ -228,21 +228,21 @@ def test_level_0_stays_where_nothing_asks_for_it() -> None:
 
 
 def test_a_full_compaction_takes_everything_to_the_last_level() -> None:
-    assert compaction_picker.full(LsmLevels.of([], DEFAULTS), DEFAULTS) is None
-    unit = compaction_picker.full(levels((0, 1), (3, 5), (5, 900)), DEFAULTS)
+    assert compaction_picker.pick_full(LsmLevels.of([], DEFAULTS), DEFAULTS) is None
+    unit = compaction_picker.pick_full(levels((0, 1), (3, 5), (5, 900)), DEFAULTS)
     assert (picked(unit), unit is not None and unit.is_full, unit is not None and unit.each) == ((3, 5), True, False)
-    assert picked(compaction_picker.full(levels((3, 5)), DEFAULTS)) == (1, 5)
+    assert picked(compaction_picker.pick_full(levels((3, 5)), DEFAULTS)) == (1, 5)
 
 
 def test_of_a_last_level_alone_only_the_files_that_need_it() -> None:
     a, b, c = file(1, 5, 1), file(2, 5, 1), file(3, 5, 1)
     held = LsmLevels.of([a, b, c], DEFAULTS)
-    assert compaction_picker.full(held, DEFAULTS) is None
-    unit = compaction_picker.full(held, DEFAULTS, has_vector=lambda one: one is a, is_expired=lambda one: one is c)
+    assert compaction_picker.pick_full(held, DEFAULTS) is None
+    unit = compaction_picker.pick_full(held, DEFAULTS, has_vector=lambda one: one is a, is_expired=lambda one: one is c)
     assert unit is not None
     assert (unit.files, unit.each, unit.output_level) == ((a, c), True, 5)
     everything = options(**{"compaction.force-rewrite-all-files": True})
-    assert picked(compaction_picker.full(held, everything)) == (3, 5)
+    assert picked(compaction_picker.pick_full(held, everything)) == (3, 5)
 
 
 # ---- laws ------------------------------------------------------------------------------------------------------------------------------------------
@@ -270,7 +270,7 @@ def test_a_unit_is_the_newest_runs_and_its_output_lies_between_them_and_the_rest
     for unit in (
         compaction_picker.pick(held, given_, now_ms=NOW_MS),
         compaction_picker.force_up_level_0(held, given_, now_ms=NOW_MS),
-        compaction_picker.full(held, given_),
+        compaction_picker.pick_full(held, given_),
     ):
         if unit is None:
             continue

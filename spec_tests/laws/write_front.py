@@ -35,7 +35,7 @@ APPEND = table({"a": "INT", "b": "STRING"})
 
 
 def one(data, handle, **how) -> pl.DataFrame:
-    return pl.concat([row_conversion.empty(handle), *row_conversion.batches(data, handle, **how)])
+    return pl.concat([row_conversion.empty_frame(handle), *row_conversion.batches(data, handle, **how)])
 
 
 def column(text: str, values, *, dtype=None, cast: bool = False, **options) -> pl.Series:

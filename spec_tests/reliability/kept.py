@@ -37,7 +37,7 @@ def needed(path: str | Path) -> set[str]:
 
 def needed_of(handle: TableContext) -> set[str]:
     """The same of a table anywhere, as whole paths."""
-    return {file for root in roots.every(handle) for file in of_root(handle, root)}
+    return {file for root in roots.read_all_roots(handle) for file in of_root(handle, root)}
 
 
 def on_disk(path: str | Path) -> set[str]:
@@ -80,7 +80,7 @@ def of_root(handle: TableContext, root: GcRoot) -> Iterator[str]:
 
 def _came_back(handle: TableContext, root: GcRoot) -> bool:
     """Whether it is a tag's snapshot that a rollback or a branch begins with, and its changelog went when it expired."""
-    layout = roots.on(handle, root.branch).layout
+    layout = roots.on_branch(handle, root.branch).layout
     lists = layout.manifest(root.snapshot.changelog_manifest_list or "")
     return root.kind == "snapshot" and not handle.storage.exists(layout.snapshot(root.snapshot.id - 1)) and not handle.storage.exists(lists)
 

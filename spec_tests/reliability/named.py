@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def named_by_any(handle: TableContext) -> set[str]:
     """Whole paths."""
     found = needed_of(handle)
-    for root in roots.every(handle):
+    for root in roots.read_all_roots(handle):
         lasts = root.kind == "changelog"
         if lasts and root.snapshot.changelog_manifest_list is not None:
             continue

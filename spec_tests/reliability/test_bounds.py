@@ -30,7 +30,7 @@ from lakekit.model.manifests import ManifestFileMeta
 from lakekit.model.partition_time import time_ms
 from lakekit.text_format import split
 from lakekit.types import first_duplicate
-from lakekit.world import REAL
+from lakekit.world import REAL_RUNTIME
 
 LONG_MAX = 2**63 - 1
 STEEP = 80
@@ -292,7 +292,7 @@ def test_numbers_above_a_gap_are_walked_and_the_gap_is_one_step(tmp_path):
     found = table(tmp_path)
     copy_snapshot(found, 2, 2_000_000_000)
     handle = lk.open(tmp_path / "t").handle()
-    steps = list(commit_history.since(handle, 0, snapshots.read(handle, 2_000_000_000)))
+    steps = list(commit_history.iter_since(handle, 0, snapshots.read(handle, 2_000_000_000)))
     assert [(number, None if one is None else one.id) for number, one in steps] == [(1, 1), (2, 2), (3, None), (2_000_000_000, 2_000_000_000)]
 
 
@@ -300,7 +300,7 @@ def test_no_snapshot_follows_the_greatest_number(tmp_path):
     found = table(tmp_path)
     copy_snapshot(found, 2, LONG_MAX)
     (tmp_path / "t/snapshot/LATEST").unlink()
-    REAL.decoded.__init__(REAL.decoded.budget_bytes)  # as another process, which does not know what this one committed
+    REAL_RUNTIME.decoded.__init__(REAL_RUNTIME.decoded.budget_bytes)  # as another process, which does not know what this one committed
     full = lk.open(tmp_path / "t")
     before = sorted(path.name for path in (tmp_path / "t/snapshot").iterdir())
     with pytest.raises(LimitExceeded, match="no number left"):
@@ -350,7 +350,7 @@ def with_row_counts(found: lk.Table, row_count: int) -> None:
     text = json.loads(Path(handle.layout.snapshot(snapshot.id)).read_text())
     text |= {"baseManifestListSize": None, "deltaManifestListSize": None}
     Path(handle.layout.snapshot(snapshot.id)).write_text(json.dumps(text))
-    REAL.decoded.__init__(REAL.decoded.budget_bytes)  # what was decoded before would be believed
+    REAL_RUNTIME.decoded.__init__(REAL_RUNTIME.decoded.budget_bytes)  # what was decoded before would be believed
 
 
 def test_counts_beyond_32_bits_are_counts(tmp_path):
@@ -397,8 +397,8 @@ def bitmap_of(*values: int) -> roaring.RoaringParts:
     found = roaring.RoaringParts()
     for value in values:
         key = struct.pack(">Q", value)[: roaring.KEY_BYTES]
-        leaf = roaring.ArtNode(kind=roaring.LEAF, key=key, number=roaring._added(found, (BitMap([value & 0xFFFF]), False)))
-        found.root = roaring._inserted(found.root, leaf, 0)
+        leaf = roaring.ArtNode(kind=roaring.LEAF, key=key, number=roaring._add_container(found, (BitMap([value & 0xFFFF]), False)))
+        found.root = roaring._insert_leaf(found.root, leaf, 0)
     return found
 
 

@@ -22,10 +22,10 @@ def length_stream(data: bytes) -> tuple[int, int]:
     tail = orc_tail.parse(data)
     stripe = tail.stripes[0]
     at = stripe.offset
-    for stream in orc_tail.all_of(orc_tail.footer_of(tail, stripe), 1):
+    for stream in orc_tail.bytes_members(orc_tail.footer_of(tail, stripe), 1):
         members = orc_tail.parse_members(stream)
-        length = orc_tail.whole_of(members, 3)
-        if orc_tail.whole_of(members, 1) == 2 and orc_tail.whole_of(members, 2) == 2:
+        length = orc_tail.integer_member(members, 3)
+        if orc_tail.integer_member(members, 1) == 2 and orc_tail.integer_member(members, 2) == 2:
             return at, at + length
         at += length
     raise AssertionError

@@ -18,7 +18,7 @@ from lakekit.metadata.table_context import TableLocation
 from lakekit.model.table_paths import TablePaths
 from lakekit.storage.memory import MemoryStorage
 from lakekit.table.table import Table
-from lakekit.world import one_by_one
+from lakekit.world import map_sequentially
 from spec_tests.reliability.commits import ROOT, schema
 from spec_tests.reliability.faulty import DEATHS, INTERRUPTS, KINDS, Crash, FaultyStorage, FolderStorage, copy
 
@@ -45,7 +45,7 @@ class Foldered(FolderStorage):
 @pytest.fixture(autouse=True)
 def in_turn(monkeypatch):
     """One file after another, so that the n-th call is always the same."""
-    monkeypatch.setattr(cloning, "parallel_map", lambda function, inputs, waiting: one_by_one(function, list(inputs)))
+    monkeypatch.setattr(cloning, "parallel_map", lambda function, inputs, waiting: map_sequentially(function, list(inputs)))
 
 
 @cache

@@ -341,14 +341,14 @@ def test_paths_outside_the_roots_are_refused(tmp_path, path):
 def test_more_roots_are_allowed_by_name(tmp_path):
     (tmp_path / "root").mkdir()
     storage, root = storages.open(tmp_path / "root")
-    both = storages.confined_too(storage, [f"{tmp_path}/more/"])
+    both = storages.add_roots(storage, [f"{tmp_path}/more/"])
     both.put(f"{tmp_path}/more/deep/file", b"1")
     both.put(f"{root}/file", b"2")
     assert both.read(f"{tmp_path}/more/deep/file") == b"1"
     with pytest.raises(OutsideRoot):
         storage.read(f"{tmp_path}/more/deep/file")
-    assert storages.confined_too(both, [root, f"{tmp_path}/more"]) is both
-    assert storages.confined_too(LocalStorage(), [root]) == LocalStorage()
+    assert storages.add_roots(both, [root, f"{tmp_path}/more"]) is both
+    assert storages.add_roots(LocalStorage(), [root]) == LocalStorage()
     assert pickle.loads(pickle.dumps(both)) == both != storage
 
 

@@ -22,7 +22,7 @@ from lakekit.metadata.table_context import TableLocation
 from lakekit.model.table_paths import TablePaths
 from lakekit.storage.memory import MemoryStorage
 from lakekit.table.table import Table
-from lakekit.world import one_by_one
+from lakekit.world import map_sequentially
 from spec_tests.reliability.faulty import DEATHS, INTERRUPTS, KINDS, Crash, FaultyStorage, copy
 from spec_tests.reliability.test_clone_crashes import Foldered
 
@@ -47,7 +47,7 @@ class Linking(Foldered):
 def in_turn(monkeypatch):
     """One file after another, so that the n-th call is always the same."""
     for module in (migration, migrate, foreign_files):
-        monkeypatch.setattr(module, "parallel_map", lambda function, inputs, waiting=False: one_by_one(function, list(inputs)))
+        monkeypatch.setattr(module, "parallel_map", lambda function, inputs, waiting=False: map_sequentially(function, list(inputs)))
 
 
 @cache

@@ -58,9 +58,9 @@ def streams_of(data: bytes, wanted: int) -> list[tuple[int, bytes, bool]]:
     """The streams of a kind of the first stripe: their column, their bytes inflated, and whether their runs are of the second version."""
     tail = orc_tail.parse(data)
     footer, at, found = orc_tail.footer_of(tail, tail.stripes[0]), tail.stripes[0].offset, []
-    encodings = [orc_tail.whole_of(orc_tail.parse_members(one), 1) for one in orc_tail.all_of(footer, 2)]
-    for stream in orc_tail.all_of(footer, 1):
-        kind, column, length = (orc_tail.whole_of(orc_tail.parse_members(stream), number) for number in (1, 2, 3))
+    encodings = [orc_tail.integer_member(orc_tail.parse_members(one), 1) for one in orc_tail.bytes_members(footer, 2)]
+    for stream in orc_tail.bytes_members(footer, 1):
+        kind, column, length = (orc_tail.integer_member(orc_tail.parse_members(stream), number) for number in (1, 2, 3))
         if kind == wanted:
             found.append((column, orc_tail.inflate(data[at : at + length], tail.codec, tail.block_bytes), encodings[column] in (2, 3)))
         at += length
@@ -214,9 +214,9 @@ def with_stream(data: bytes, wanted: tuple[int, int], run: bytes) -> bytes:
     stripe = tail.stripes[-1]
     at, streams, index, body = stripe.offset, [], 0, b""
     footer = orc_tail.footer_of(tail, stripe)
-    for stream in orc_tail.all_of(footer, 1):
+    for stream in orc_tail.bytes_members(footer, 1):
         members = orc_tail.parse_members(stream)
-        kind, of, size = (orc_tail.whole_of(members, number) for number in (1, 2, 3))
+        kind, of, size = (orc_tail.integer_member(members, number) for number in (1, 2, 3))
         made = orc_tail.store_chunks(run, tail) if (kind, of) == wanted else data[at : at + size]
         at, body, index = at + size, body + made, index + (len(made) if kind in (6, 7, 8) else 0)
         streams.append(orc_tail.Part(1, orc_tail.build_message([orc_tail.Part(1, kind), orc_tail.Part(2, of), orc_tail.Part(3, len(made))])))
@@ -238,8 +238,8 @@ def every_stream(data: bytes) -> list[tuple[int, int, bytes]]:
     """Kind, column and inflated bytes of each stream of the first stripe."""
     tail = orc_tail.parse(data)
     at, found = tail.stripes[0].offset, []
-    for stream in orc_tail.all_of(orc_tail.footer_of(tail, tail.stripes[0]), 1):
-        kind, column, length = (orc_tail.whole_of(orc_tail.parse_members(stream), number) for number in (1, 2, 3))
+    for stream in orc_tail.bytes_members(orc_tail.footer_of(tail, tail.stripes[0]), 1):
+        kind, column, length = (orc_tail.integer_member(orc_tail.parse_members(stream), number) for number in (1, 2, 3))
         found.append((kind, column, orc_tail.inflate(data[at : at + length], tail.codec, tail.block_bytes)))
         at += length
     return found

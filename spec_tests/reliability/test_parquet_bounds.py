@@ -61,7 +61,7 @@ def test_files_without_rows_pass_both_looks(version):
     pq.write_table(pl.DataFrame(schema={"i": pl.Int64, "s": pl.String}).to_arrow(), made, data_page_version=version)
     data = made.getvalue()
     assert check(data) == 0
-    assert not list(parquet_pages.damaged("a.parquet", lambda at, length: part(data, at, len(data) if length is None else length), len(data)))
+    assert not list(parquet_pages.find_damaged_pages("a.parquet", lambda at, length: part(data, at, len(data) if length is None else length), len(data)))
 
 
 @given(
@@ -89,7 +89,7 @@ def test_headers_say_the_same_matched_and_decoded(draw, version):
     at, behind, _ = draw.choice(list(headers(made.getvalue())))
     data = damaged_tables.damaged(made.getvalue()[at:behind], draw) + bytes(8)
     ends = []
-    for read in (parquet_bounds._matched, parquet_bounds._decoded):
+    for read in (parquet_bounds._match_header, parquet_bounds._decode_header):
         try:
             ends.append(read(data))
         except (Corrupt, IndexError):

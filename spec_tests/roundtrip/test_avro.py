@@ -313,7 +313,7 @@ NOTHING = b'{"type":"record","name":"r","fields":[{"name":"a","type":"null"}]}'
 def hostile(schema: bytes, codec: str, body: bytes, count: int) -> bytes:
     whole = avro_container.write(schema, [], codec=codec, sync=bytes(16))
     out = bytearray()
-    packed = avro_container.deflated(body, codec)
+    packed = avro_container.compress_block(body, codec)
     avro_container.put_long(out, count)
     avro_container.put_long(out, len(packed))
     return whole + bytes(out) + packed + bytes(16)

@@ -38,7 +38,7 @@ def present(t: DataType) -> st.SearchStrategy[Any]:
         return st.integers(-(2 ** RANGES[t.root]), 2 ** RANGES[t.root] - 1)
     if t.root == "DECIMAL":
         top = 10 ** (t.precision or 0) - 1
-        return st.integers(-top, top).map(lambda n: arrow_values.scaled(n, t.scale or 0))
+        return st.integers(-top, top).map(lambda n: arrow_values.from_unscaled(n, t.scale or 0))
     if t.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
         digits = 6 if t.precision is None else t.precision
         unit = 10**6 if digits <= 3 else 1000 if digits <= 6 else 1

@@ -178,11 +178,11 @@ ID, NAME = Field("id", "BIGINT", id=0), Field("name", "STRING", id=1)
 
 
 def test_bounds_of_texts_are_cut_and_raised_and_bytes_have_none(tmp_path):
-    assert file_metadata.raised_text("value-2-long-long-long", 16) == "value-2-long-loo"
-    assert file_metadata.raised_text("a" * 15 + "\U0010ffff" + "z", 16) == "a" * 14 + "b"
-    assert file_metadata.raised_text("\ud7ff" * 3, 1) == "\ue000"
-    assert file_metadata.raised_text("\U0010ffff" * 3, 2) is None
-    assert file_metadata.bounded("0123456789abcdefg", "0123456789abcdefg", parse("STRING"), "truncate(16)") == ("0123456789abcdef", "0123456789abcdeg")
+    assert file_metadata.round_up_text("value-2-long-long-long", 16) == "value-2-long-loo"
+    assert file_metadata.round_up_text("a" * 15 + "\U0010ffff" + "z", 16) == "a" * 14 + "b"
+    assert file_metadata.round_up_text("\ud7ff" * 3, 1) == "\ue000"
+    assert file_metadata.round_up_text("\U0010ffff" * 3, 2) is None
+    assert file_metadata.truncate_bounds("0123456789abcdefg", "0123456789abcdefg", parse("STRING"), "truncate(16)") == ("0123456789abcdef", "0123456789abcdeg")
     handle = table(tmp_path / "t", [Field("b", "BYTES", id=0)])
     [file] = write(handle, frame_of(b=[b"\xff" * 20, b"a"]))  # compared by signed bytes, they would hide rows from the reference
     assert file.value_stats.null_counts == (0,)

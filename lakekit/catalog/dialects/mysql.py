@@ -24,14 +24,14 @@ EXPIRED = "TIMESTAMPDIFF(SECOND, acquired_at, NOW()) > expire_time_seconds"
 Error = err.MySQLError
 _DUPLICATE, _NO_TABLE, _KEY_TOO_LONG = 1062, 1146, 1071
 _BUSY = (1205, 1213)
-_KNOWN = ("useSSL", "requireSSL", "sslMode", "verifyServerCertificate")
+_SSL_PARAMETERS = ("useSSL", "requireSSL", "sslMode", "verifyServerCertificate")
 
 
 def connect(address: JdbcAddress) -> Any:
     """A connection whose clock is UTC."""
     given = address.parameters
     for key in given:
-        if key not in (*_KNOWN, "connectTimeout"):
+        if key not in (*_SSL_PARAMETERS, "connectTimeout"):
             warn_user(f"option jdbc.{key} is not passed on: PyMySQL has nothing of that name")
     told: dict[str, Any] = {} if (context := _encryption(given)) is None else {"ssl": context}
     if "connectTimeout" in given:

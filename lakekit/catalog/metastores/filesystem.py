@@ -14,7 +14,7 @@ from lakekit.catalog.warehouse import SUFFIX, is_table, location
 from lakekit.errors import DatabaseNotFound, InvalidOption, Unsupported
 from lakekit.metadata.table_context import TableLocation
 from lakekit.model.table_paths import TablePaths, is_plain
-from lakekit.storage import confined, folders
+from lakekit.storage import confine, folders
 from lakekit.world import warn_user
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class FileSystem:
         if not is_plain(database):
             return False
         folder = location(self.root, database)
-        found = confined(self.storage, folder).stat(folder)
+        found = confine(self.storage, folder).stat(folder)
         return found is not None and found.is_dir
 
     def is_linked(self, database: str) -> bool:
@@ -89,7 +89,7 @@ class FileSystem:
 
     def drop_database(self, database: str, *, cascade: bool) -> None:
         folder = location(self.root, database)
-        own = confined(self.storage, folder)
+        own = confine(self.storage, folder)
         inside = [*(one.name for one in own.list(folder) if one.name != folders.MARKER), *folders.link_names(own, folder)]
         if inside and not cascade:
             raise InvalidOption(
@@ -110,7 +110,7 @@ class FileSystem:
 
     def ground(self, name: Identifier) -> TableLocation:
         root = location(self.root, name.database, name.table)
-        return TableLocation(name=name.full, storage=confined(self.storage, root), layout=TablePaths(root=root))
+        return TableLocation(name=name.full, storage=confine(self.storage, root), layout=TablePaths(root=root))
 
     def create_table(self, name: Identifier, define: Define) -> None:
         warehouse.check_own_folder(self.storage, self.root, name.database)

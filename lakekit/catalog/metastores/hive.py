@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit import storage as storages
 from lakekit.catalog import hive_table, identifier, warehouse
-from lakekit.catalog.hive_client import HiveRefusal, metastore, places
+from lakekit.catalog.hive_client import HiveRefusal, metastore, parse_metastore_uris
 from lakekit.catalog.identifier import Identifier
-from lakekit.catalog.uris import hidden
+from lakekit.catalog.uris import redact_uri
 from lakekit.catalog.warehouse import location
 from lakekit.errors import DatabaseAlreadyExists, InvalidOption, LakekitError, LockLost, RetriesExhausted, StorageFailed, TableAlreadyExists, Unsupported
 from lakekit.metadata import schemas
@@ -26,7 +26,7 @@ from lakekit.metadata.table_context import TableLocation
 from lakekit.model.table_paths import TablePaths, is_plain
 from lakekit.storage import folders
 from lakekit.storage.local import LocalStorage
-from lakekit.world import REAL, warn_user
+from lakekit.world import REAL_RUNTIME, warn_user
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -46,7 +46,7 @@ _ACQUIRED, _WAITING = 1, 2
 _FIELDS = {"comment": "description", "owner": "ownerName", "location": "locationUri"}
 """Properties of a database that have a place of their own."""
 _BATCH = 300
-_HELD_MS = 240_000
+_LOCK_HOLD_MS = 240_000
 """Hive forgets a lock after five minutes without a sign of life."""
 
 
@@ -57,7 +57,7 @@ def open(settings: CatalogOptions) -> Hive:  # noqa: A001 - every metastore's
         raise Unsupported(f"lock.type={kind!r} is no lock of metastore=hive, which keeps its own; leave lock.type out", feature="option.lock.type")
     if settings.of("location-in-properties"):
         raise Unsupported("location-in-properties=true keeps places where lakekit does not look for them", feature="catalog.hive")
-    places(settings.uri or "")
+    parse_metastore_uris(settings.uri or "")
     return Hive(settings=settings)
 
 
@@ -69,7 +69,7 @@ class Hive:
 
     @property
     def where(self) -> str:
-        return hidden(self.settings.uri or "")
+        return redact_uri(self.settings.uri or "")
 
     def _client(self) -> AbstractContextManager[HiveClient]:
         return metastore(self.settings.uri or "")
@@ -190,14 +190,14 @@ class Hive:
             raise
 
     def _register(self, name: Identifier, ground: TableLocation, schema: TableSchema) -> None:
-        if any(schema.options.get(key, default).strip().lower() != default for key, default in _REFUSED.items()):
+        if any(schema.options.get(key, default).strip().lower() != default for key, default in _SUPPORTED_VALUES.items()):
             raise Unsupported(f"{name.full} asks for partitions in the metastore, where lakekit registers none", feature="option.metastore.partitioned-table")
         entry = hive_table.new_entry(
             name.database,
             name.table,
             schema,
             _url(ground.storage, ground.layout.root),
-            now_ms=REAL.now_ms(),
+            now_ms=REAL_RUNTIME.now_ms(),
             is_external=self.settings.of("table.type") == "external" or schema.options.get("external", "").lower() == "true",
             is_syncing=self.settings.of("sync-all-properties"),
         )
@@ -267,10 +267,10 @@ class Hive:
         """Makes the entry tell what the schema says."""
         entry = self.entry(database, table)
         if entry is not None:
-            self._alter(database, table, hive_table.renewed(entry, schema, removed, is_syncing=self.settings.of("sync-all-properties")))
+            self._alter(database, table, hive_table.update_entry(entry, schema, removed, is_syncing=self.settings.of("sync-all-properties")))
 
     @contextmanager
-    def lock(self, database: str, table: str, world: Runtime = REAL) -> Iterator[HiveLock]:
+    def lock(self, database: str, table: str, world: Runtime = REAL_RUNTIME) -> Iterator[HiveLock]:
         """Holds the metastore's exclusive lock of a table. Raises `RetriesExhausted` when others have it for too long."""
         patience, longest = self.settings.of("lock-acquire-timeout"), self.settings.of("lock-check-max-sleep")
         wanted = {"type": _EXCLUSIVE, "level": _TABLE_LEVEL, "dbname": database, "tablename": table}
@@ -295,7 +295,7 @@ class Hive:
                     warn_user(f"the lock of {database}.{table} could not be given back: {failed.message}")
 
 
-_REFUSED = {"metastore.partitioned-table": "false", "metastore.tag-to-partition": ""}
+_SUPPORTED_VALUES = {"metastore.partitioned-table": "false", "metastore.tag-to-partition": ""}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,7 +309,7 @@ class HiveLock:
     def check(self) -> None:
         """Raises `LockLost` when the metastore may have forgotten the lock."""
         spent = self.world.elapsed_ms() - self.since_ms
-        if spent > _HELD_MS:
+        if spent > _LOCK_HOLD_MS:
             raise LockLost(f"the lock of {self.name} was held for {spent / 1000:.0f} s, longer than a metastore remembers it. Nothing was changed; try again")
 
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakekit.catalog import identifier, warehouse
-from lakekit.catalog.jdbc_lock import JdbcLock, made
-from lakekit.catalog.jdbc_session import DuplicateKey, JdbcDatabase, MissingTable, retried
-from lakekit.catalog.uris import hidden
+from lakekit.catalog.jdbc_lock import JdbcLock, create_if_missing
+from lakekit.catalog.jdbc_session import DuplicateKey, JdbcDatabase, MissingTable, retry_while_busy
+from lakekit.catalog.uris import redact_uri
 from lakekit.catalog.warehouse import location
 from lakekit.errors import DatabaseAlreadyExists, InvalidOption, StorageFailed, TableAlreadyExists, Unsupported, ViewAlreadyExists
 from lakekit.metadata import keeper
@@ -26,8 +26,8 @@ from lakekit.metadata.keeper import NoLock
 from lakekit.metadata.table_context import TableLocation
 from lakekit.model.table_paths import MAIN, TablePaths
 from lakekit.options.frozendict import FrozenDict
-from lakekit.storage import confined, folders
-from lakekit.world import REAL, warn_user
+from lakekit.storage import confine, folders
+from lakekit.world import REAL_RUNTIME, warn_user
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -60,7 +60,7 @@ _OF_TABLE = f"{_OF_DATABASE} AND table_name = ?"
 _ADD_PROPERTY = "INSERT INTO paimon_database_properties (catalog_key, database_name, property_key, property_value) VALUES (?, ?, ?, ?)"
 _ADD_OPTION = "INSERT INTO paimon_table_properties (catalog_key, database_name, table_name, property_key, property_value) VALUES (?, ?, ?, ?, ?)"
 _EXISTS = "exists"
-_LONGEST = 1000
+_MAX_VALUE_LENGTH = 1000
 
 
 def open(settings: CatalogOptions) -> Jdbc:  # noqa: A001 - every metastore's
@@ -69,7 +69,7 @@ def open(settings: CatalogOptions) -> Jdbc:  # noqa: A001 - every metastore's
     if kind not in (None, "jdbc"):
         raise Unsupported(f"lock.type={kind!r} is no lock of metastore=jdbc, which keeps its own; leave lock.type out", feature="option.lock.type")
     found = Jdbc(
-        database=JdbcDatabase(uri=settings.uri or "", driver=FrozenDict(settings.driver), shown=hidden(settings.uri or "")),
+        database=JdbcDatabase(uri=settings.uri or "", driver=FrozenDict(settings.driver), shown=redact_uri(settings.uri or "")),
         storage=settings.storage,
         root=settings.warehouse,
         key=settings.of("catalog-key"),
@@ -117,7 +117,7 @@ class Jdbc:
 
     def create_database(self, database: str, properties: Mapping[str, str]) -> None:
         place = location(self.root, database)
-        if _one_spelling(properties.get("location", place)) != _one_spelling(place):
+        if _normalize_location(properties.get("location", place)) != _normalize_location(place):
             raise InvalidOption(
                 f"the tables of database {database} would lie at {place}: releases of the reference do not agree on other locations, so leave `location` out",
                 key="location",
@@ -132,7 +132,7 @@ class Jdbc:
                     session.do(_ADD_PROPERTY, self.key, database, name, value)
 
         try:
-            retried(insert, REAL.wait)
+            retry_while_busy(insert, REAL_RUNTIME.wait)
         except DuplicateKey:
             raise DatabaseAlreadyExists(f'database {database} is in "{self.where}" already, perhaps spelt with other cases', name=database) from None
 
@@ -150,7 +150,7 @@ class Jdbc:
                 for name, value in properties.items():
                     session.do(_ADD_PROPERTY, self.key, database, name, value)
 
-        retried(change, REAL.wait)
+        retry_while_busy(change, REAL_RUNTIME.wait)
 
     def properties(self, database: str) -> dict[str, str]:
         with self._session() as session:
@@ -166,7 +166,7 @@ class Jdbc:
                     session.do(f"DELETE FROM {table} {_OF_DATABASE}", self.key, database)
 
         raw = self._table_names(database)
-        retried(delete, REAL.wait)
+        retry_while_busy(delete, REAL_RUNTIME.wait)
         if odd := [table for table in raw if not identifier.is_table(table)]:
             shown = ", ".join(ascii(table[:80]) for table in odd[:5])
             warn_user(f"{self.where} had {len(odd)} rows of database {database} that name no table, {shown}: the rows are gone, and no folder was touched")
@@ -201,7 +201,7 @@ class Jdbc:
     def ground(self, name: Identifier) -> TableLocation:
         place = TablePaths(root=location(self.root, name.database, name.table))
         kept = JdbcEnvironment(catalog=self, database=name.database, table=name.table)
-        return TableLocation(name=name.full, storage=confined(self.storage, place.root), layout=place, keeper=kept)
+        return TableLocation(name=name.full, storage=confine(self.storage, place.root), layout=place, keeper=kept)
 
     def create_table(self, name: Identifier, define: Define) -> None:
         self._refuse_view(name)
@@ -215,7 +215,7 @@ class Jdbc:
                 self.storage.delete([ground.layout.schema(0)])  # ours: it was made where none was
                 if not isinstance(failed, DuplicateKey):
                     raise
-                raise _taken(self.where, name) from None
+                raise _identifier_taken(self.where, name) from None
         keeper.schema_changed(ground, schema)
 
     def lying(self, database: str | None = None) -> list[str]:
@@ -229,7 +229,7 @@ class Jdbc:
                 self._insert(name)
             except DuplicateKey:
                 if not self.has_table(name.database, name.table):
-                    raise _taken(self.where, name) from None
+                    raise _identifier_taken(self.where, name) from None
                 is_new = False  # another process did the same
         keeper.schema_changed(self.ground(name), schema)
         return is_new
@@ -240,7 +240,7 @@ class Jdbc:
                 for table in ("paimon_tables", "paimon_table_properties"):
                     session.do(f"DELETE FROM {table} {_OF_TABLE}", self.key, name.database, name.table)
 
-        retried(delete, REAL.wait)
+        retry_while_busy(delete, REAL_RUNTIME.wait)
         warehouse.remove(self.ground(name), [self.root])
 
     def rename_table(self, old: Identifier, new: Identifier) -> None:
@@ -271,9 +271,9 @@ class Jdbc:
 
         name_of = (name.database, name.table)
         with self._session() as session:
-            made(lambda: session.do(_CREATE_VIEWS), lambda: _is_there(session, _VIEWS))
+            create_if_missing(lambda: session.do(_CREATE_VIEWS), lambda: _has_table(session, _VIEWS))
         try:
-            retried(insert, REAL.wait)
+            retry_while_busy(insert, REAL_RUNTIME.wait)
         except DuplicateKey:
             raise ViewAlreadyExists(f"{name.full} is a view in {self.where} already, perhaps spelt with other cases", name=name.full) from None
 
@@ -285,7 +285,7 @@ class Jdbc:
             with self._session() as session:
                 session.do(f"DELETE FROM {_VIEWS} {_OF_DATABASE} AND view_name = ?", self.key, name.database, name.table)
 
-        retried(delete, REAL.wait)
+        retry_while_busy(delete, REAL_RUNTIME.wait)
         return True
 
     # ---- parts ------------------------------------------------------------------------------------------------------------------------------
@@ -295,7 +295,7 @@ class Jdbc:
             with self._session() as session:
                 session.do("INSERT INTO paimon_tables (catalog_key, database_name, table_name) VALUES (?, ?, ?)", self.key, name.database, name.table)
 
-        retried(insert, REAL.wait)
+        retry_while_busy(insert, REAL_RUNTIME.wait)
 
     def _move_rows(self, old: Identifier, new: Identifier) -> None:
         def update() -> None:
@@ -305,7 +305,7 @@ class Jdbc:
                     session.do(f"UPDATE {table} SET database_name = ?, table_name = ? {_OF_TABLE}", *values)
 
         try:
-            retried(update, REAL.wait)
+            retry_while_busy(update, REAL_RUNTIME.wait)
         except DuplicateKey:
             raise TableAlreadyExists(f"{self.where} has a row for {new.full} already; {old.full} keeps its name", name=new.full) from None
 
@@ -330,15 +330,15 @@ class Jdbc:
     def _prepare(self, session: JdbcSession) -> None:
         """Makes the catalog's tables where they are missing. Others may do so at the same time."""
         for table, statement in _CREATE.items():
-            if (table != _LOCKS or self.is_locking) and not _is_there(session, table):
+            if (table != _LOCKS or self.is_locking) and not _has_table(session, table):
                 text = statement.format(lock_id_length=self.lock_id_length)
-                made(lambda text=text: session.do(text), lambda table=table: _is_there(session, table))  # type: ignore[misc] # the loop's own
+                create_if_missing(lambda text=text: session.do(text), lambda table=table: _has_table(session, table))  # type: ignore[misc] # the loop's own
 
     def synced(self, database: str, table: str, schema: TableSchema) -> None:
         """Copies a table's options, and its keys, into the database."""
         keys = {"primary-key": schema.primary_keys, "partition": schema.partition_keys, "bucket-key": schema.bucket_keys}
         wanted = {**schema.options, **{key: ",".join(names) for key, names in keys.items() if names}}
-        kept = {key: value for key, value in wanted.items() if len(key) <= 255 and len(value) <= _LONGEST}
+        kept = {key: value for key, value in wanted.items() if len(key) <= 255 and len(value) <= _MAX_VALUE_LENGTH}
         if kept != wanted:
             warn_user(f"{database}.{table}: {', '.join(sorted({*wanted} - {*kept}))[:200]} is too long for {self.where}, which keeps a copy of options")
 
@@ -348,7 +348,7 @@ class Jdbc:
                 for key, value in kept.items():
                     session.do(_ADD_OPTION, self.key, database, table, key, value)
 
-        retried(replace, REAL.wait)
+        retry_while_busy(replace, REAL_RUNTIME.wait)
 
     def lock(self, database: str, table: str) -> JdbcLock:
         """The lock of a table; `table` has the branch after it, where it is another than main."""
@@ -382,17 +382,19 @@ class JdbcEnvironment:
 
 def _check_lengths(properties: Mapping[str, str]) -> None:
     for name, value in properties.items():
-        if len(name) > 255 or len(value) > _LONGEST:
+        if len(name) > 255 or len(value) > _MAX_VALUE_LENGTH:
             raise InvalidOption(
-                f"property {name[:80]!a} is longer than 255 characters, or its value than {_LONGEST}: the catalog cannot hold it", key=name[:80], value=None
+                f"property {name[:80]!a} is longer than 255 characters, or its value than {_MAX_VALUE_LENGTH}: the catalog cannot hold it",
+                key=name[:80],
+                value=None,
             )
 
 
-def _taken(where: str, name: Identifier) -> TableAlreadyExists:
+def _identifier_taken(where: str, name: Identifier) -> TableAlreadyExists:
     return TableAlreadyExists(f"{where} has a row for {name.full} already, perhaps spelt with other cases; choose another name", name=name.full)
 
 
-def _is_there(session: JdbcSession, table: str) -> bool:
+def _has_table(session: JdbcSession, table: str) -> bool:
     try:
         session.ask(f"SELECT 1 FROM {table} WHERE 1 = 0")
     except MissingTable:
@@ -400,5 +402,5 @@ def _is_there(session: JdbcSession, table: str) -> bool:
     return True
 
 
-def _one_spelling(place: str) -> str:
+def _normalize_location(place: str) -> str:
     return place.rstrip("/").removeprefix("file:").replace("//", "/")

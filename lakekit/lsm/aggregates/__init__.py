@@ -12,7 +12,7 @@ import numpy as np
 from lakekit import plugins
 from lakekit.errors import InvalidOption, Unsupported
 from lakekit.lsm.aggregates import arithmetic, bitmaps, collections, nested, select_value, texts  # noqa: F401 - each declares its functions
-from lakekit.lsm.aggregates.contract import KNOWN, Aggregate
+from lakekit.lsm.aggregates.contract import AGGREGATES, Aggregate
 from lakekit.lsm.row_versions import RETRACT, SET, SET_RETRACT, SKIP
 
 if TYPE_CHECKING:
@@ -30,12 +30,12 @@ SKETCHES = frozenset({"hll_sketch", "theta_sketch"})
 
 def names() -> tuple[str, ...]:
     """Every function by name, those of extras included."""
-    return tuple(sorted({*KNOWN, *SKETCHES} - {"primary-key"}))
+    return tuple(sorted({*AGGREGATES, *SKETCHES} - {"primary-key"}))
 
 
 def find(function: FieldFunction, rule: MergeSpec) -> Aggregate:
     """The function's code. Raises `Unsupported` for a name nobody knows or an extra that is not installed, `InvalidOption` for a type it does not take."""
-    if function.name in SKETCHES and function.name not in KNOWN:
+    if function.name in SKETCHES and function.name not in AGGREGATES:
         try:
             plugins.load("lsm/aggregates", "sketches")
         except Unsupported as missing:
@@ -43,7 +43,7 @@ def find(function: FieldFunction, rule: MergeSpec) -> Aggregate:
                 f"column {function.column} of {rule.place} uses aggregate function {function.name}: pip install 'lakekit[sketches]' brings what reads it",
                 feature=f"aggregate.{function.name}",
             ) from missing
-    found = KNOWN.get(function.name)
+    found = AGGREGATES.get(function.name)
     if found is None:
         raise Unsupported(
             f"{rule.place} uses merge-engine {rule.engine!r} with function {function.name!r} on column {function.column}; lakekit merges "

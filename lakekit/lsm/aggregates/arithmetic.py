@@ -14,7 +14,7 @@ import numpy as np
 from lakekit.errors import ValueOutOfRange
 from lakekit.lsm.aggregates import decimals
 from lakekit.lsm.aggregates.contract import aggregate, roots
-from lakekit.lsm.numpy_columns import present, put, series, values
+from lakekit.lsm.numpy_columns import not_null_mask, put, series, values
 from lakekit.lsm.row_versions import ADD, RETRACT, REVERSE, SET, SET_RETRACT
 from lakekit.types import INTEGERS
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 NUMBERS = ("DECIMAL", *INTEGERS, "FLOAT", "DOUBLE")
 
 
-def laid_out(versions: Versions, column: pl.Series, neutral: object) -> tuple[Array, Bools | None]:
+def arrange_values(versions: Versions, column: pl.Series, neutral: object) -> tuple[Array, Bools | None]:
     """The numbers of a column in the order of the versions, `neutral` where null, and which are there."""
-    there = present(column)
+    there = not_null_mask(column)
     numbers = values(column)[versions.rows]
     if there is None:
         return numbers, None
@@ -46,7 +46,7 @@ def sum_(function: FieldFunction, versions: Versions, column: pl.Series, ops: Ar
         return decimals.total(function, versions, column, ops)
     # -0.0 + x is x for every x, 0.0 is not: 0.0 + -0.0 loses the sign
     neutral = -0.0 if column.dtype.is_float() else 0
-    numbers, there = laid_out(versions, column, neutral)
+    numbers, there = arrange_values(versions, column, neutral)
     total = np.full(versions.count, neutral, numbers.dtype)
     seen = np.zeros(versions.count, bool)
     with np.errstate(all="ignore"):
@@ -73,7 +73,7 @@ def product(function: FieldFunction, versions: Versions, column: pl.Series, ops:
     """All values multiplied, nulls left out; a retracted value divides (integers toward zero), but not nothing."""
     if function.type.root == "DECIMAL":
         return decimals.product(function, versions, column, ops)
-    numbers, there = laid_out(versions, column, 1)
+    numbers, there = arrange_values(versions, column, 1)
     result = np.ones(versions.count, numbers.dtype)
     seen = np.zeros(versions.count, bool)
     with np.errstate(all="ignore"):
@@ -106,7 +106,7 @@ def _quotient(function: FieldFunction, upper: Array, lower: Array, where: Bools)
 @aggregate("count", refuses=roots("count", "INT or BIGINT", "INT", "BIGINT"), retracts=True)
 def count(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
     """How many values were added less those retracted; never null. Engine 0.8.2 has it, later ones refuse it."""
-    numbers, there = laid_out(versions, column, 0)
+    numbers, there = arrange_values(versions, column, 0)
     found = np.zeros(versions.count, numbers.dtype)
     seen = np.ones(versions.count, bool)
     for step in versions.steps():
@@ -136,7 +136,7 @@ def bool_or(function: FieldFunction, versions: Versions, column: pl.Series, ops:
 
 
 def _truth(versions: Versions, column: pl.Series, ops: Array | None, *, neutral: int) -> pl.Series:
-    numbers, there = laid_out(versions, column, neutral)
+    numbers, there = arrange_values(versions, column, neutral)
     result = np.full(versions.count, neutral, numbers.dtype)
     seen = np.zeros(versions.count, bool)
     for step in versions.steps():

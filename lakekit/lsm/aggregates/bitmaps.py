@@ -52,6 +52,6 @@ def rbm64(function: FieldFunction, versions: Versions, column: pl.Series, ops: A
     def agg(held: bytes | None, given: bytes | None) -> bytes | None:
         if held is None or given is None:
             return given if held is None else held
-        return roaring64.united(held, given, function.column)
+        return roaring64.unite_bitmaps(held, given, function.column)
 
     return by_key.fold(versions, column, ops, by_key.ScalarFold(agg=agg))

@@ -31,16 +31,16 @@ class ScalarFold:
 def fold(versions: Versions, column: pl.Series, ops: Array | None, scalar: ScalarFold) -> pl.Series:
     """One value a key, of a column whose values are plain: texts and bytes."""
     values = column.gather(versions.rows).to_list()  # scalar: functions on whole values
-    return pl.Series(column.name, folded(versions, values, ops, scalar), dtype=column.dtype)
+    return pl.Series(column.name, fold_values(versions, values, ops, scalar), dtype=column.dtype)
 
 
-def folded(versions: Versions, values: list[Any], ops: Array | None, scalar: ScalarFold) -> list[Any]:
+def fold_values(versions: Versions, values: list[Any], ops: Array | None, scalar: ScalarFold) -> list[Any]:
     """One value a key, from values laid out like `versions.rows`."""
     held: list[Any] = [None] * versions.count
     done = None if ops is None else scalars(ops)
     for step in versions.steps():
         for key, value in enumerate(values[step]):  # scalar: functions on whole values
-            held[key] = scalar.agg(held[key], value) if done is None else _next(scalar, done[step.start + key], held[key], value)
+            held[key] = scalar.agg(held[key], value) if done is None else _apply_op(scalar, done[step.start + key], held[key], value)
     return held
 
 
@@ -49,7 +49,7 @@ def scalars(array: Array) -> list[Any]:
     return array.tolist()  # scalar: functions on whole values
 
 
-def _next(scalar: ScalarFold, op: int, held: Any, value: Any) -> Any:
+def _apply_op(scalar: ScalarFold, op: int, held: Any, value: Any) -> Any:
     if op == ADD:
         return scalar.agg(held, value)
     if op == REVERSE:

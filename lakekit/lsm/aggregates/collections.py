@@ -15,9 +15,9 @@ import polars as pl
 
 from lakekit.lsm.aggregates import by_key, pool as pools
 from lakekit.lsm.aggregates.contract import aggregate, contributions, roots
-from lakekit.lsm.numpy_columns import present
+from lakekit.lsm.numpy_columns import not_null_mask
 from lakekit.lsm.row_versions import ADD, RETRACT, REVERSE, SET_RETRACT
-from lakekit.types import BINARIES, NESTED, part
+from lakekit.types import BINARIES, NESTED_TYPES, part
 
 if TYPE_CHECKING:
     from lakekit.lsm.aggregates.contract import FieldFunction
@@ -29,12 +29,12 @@ ENTRY_KEY = 0
 """The place of the key in a map entry's struct."""
 
 
-def has(ops: Array | None, *kinds: int) -> bool:
+def has_op(ops: Array | None, *kinds: int) -> bool:
     """Whether any version does one of those."""
     return ops is not None and bool(np.isin(ops, kinds).any())
 
 
-def any_there(versions: Versions, pool: FlattenedLists, places: Ints, keys: Ints) -> Bools:
+def has_list(versions: Versions, pool: FlattenedLists, places: Ints, keys: Ints) -> Bools:
     """Which keys have a list at all."""
     found = np.zeros(versions.count, bool)
     found[keys[pool.there[places]]] = True
@@ -47,18 +47,18 @@ def any_there(versions: Versions, pool: FlattenedLists, places: Ints, keys: Ints
 @aggregate("collect", refuses=roots("collect", "Array", "ARRAY"), retracts=True)
 def collect(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """All elements, oldest version first; `distinct`: each once. A retracted element takes away the first one that equals it."""
-    if has(ops, REVERSE) and not function.ignore_retract:
+    if has_op(ops, REVERSE) and not function.ignore_retract:
         assert ops is not None
         ops = np.where(ops == REVERSE, ADD, ops)
-    pool = pools.of(column.gather(versions.rows))
-    if has(ops, RETRACT, SET_RETRACT) or (function.distinct and has(ops, REVERSE)):
-        return _collected_by_key(function, versions, column, ops, pool)
+    pool = pools.flatten_lists(column.gather(versions.rows))
+    if has_op(ops, RETRACT, SET_RETRACT) or (function.distinct and has_op(ops, REVERSE)):
+        return _collect_by_key(function, versions, column, ops, pool)
     found = contributions(versions, ops)
     elements, keys = pool.spread(found.places, found.keys)
     if function.distinct:
         keep = pools.firsts(keys, _element_codes(function, pool)[elements]) | found.set_alone[keys]
         elements, keys = elements[keep], keys[keep]
-    return pool.built(column, elements, keys, any_there(versions, pool, found.places, found.keys))
+    return pool.built(column, elements, keys, has_list(versions, pool, found.places, found.keys))
 
 
 def _element_codes(function: FieldFunction, pool: FlattenedLists) -> Array:
@@ -68,9 +68,9 @@ def _element_codes(function: FieldFunction, pool: FlattenedLists) -> Array:
     return pools.codes(pool.elements.rename("element").to_frame())
 
 
-def _collected_by_key(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None, pool: FlattenedLists) -> pl.Series:
+def _collect_by_key(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None, pool: FlattenedLists) -> pl.Series:
     codes = by_key.scalars(_element_codes(function, pool))
-    nested = part(function.type.element).root in NESTED
+    nested = part(function.type.element).root in NESTED_TYPES
 
     def agg(held: list[int] | None, given: list[int] | None) -> list[int] | None:
         if held is None and given is None:
@@ -108,7 +108,7 @@ def lists_by_key(versions: Versions, column: pl.Series, ops: Array | None, pool:
     """A fold over lists of element numbers."""
     lists = zip(by_key.scalars(pool.starts), by_key.scalars(pool.sizes), by_key.scalars(pool.there), strict=True)
     ranges = [list(range(at, at + size)) if real else None for at, size, real in lists]
-    held = by_key.folded(versions, ranges, ops, scalar)
+    held = by_key.fold_values(versions, ranges, ops, scalar)
     there = np.array([one is not None for one in held], bool)
     sizes = [len(one or ()) for one in held]
     elements = np.array([element for one in held for element in one or ()], np.int64)
@@ -121,14 +121,16 @@ def lists_by_key(versions: Versions, column: pl.Series, ops: Array | None, pool:
 @aggregate("merge_map", refuses=roots("merge map", "MAP", "MAP"), retracts=True)
 def merge_map(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """One map of all, later values of a map key winning; a retracted map takes its keys away."""
-    pool = pools.of(column.gather(versions.rows))
+    pool = pools.flatten_lists(column.gather(versions.rows))
     codes = _map_codes(function, pool)
-    if has(ops, RETRACT, SET_RETRACT):
-        return lists_by_key(versions, column, ops, pool, by_key.ScalarFold(agg=_merging(by_key.scalars(codes)), retract=_removing(by_key.scalars(codes))))
+    if has_op(ops, RETRACT, SET_RETRACT):
+        return lists_by_key(
+            versions, column, ops, pool, by_key.ScalarFold(agg=_make_merge(by_key.scalars(codes)), retract=_make_retract(by_key.scalars(codes)))
+        )
     found = contributions(versions, ops)
     elements, keys = pool.spread(found.places, found.keys)
-    elements, keys = pools.latest(keys, codes[elements], elements)
-    return pool.built(column, elements, keys, any_there(versions, pool, found.places, found.keys))
+    elements, keys = pools.select_latest(keys, codes[elements], elements)
+    return pool.built(column, elements, keys, has_list(versions, pool, found.places, found.keys))
 
 
 def _map_codes(function: FieldFunction, pool: FlattenedLists) -> Array:
@@ -137,7 +139,7 @@ def _map_codes(function: FieldFunction, pool: FlattenedLists) -> Array:
     return pools.codes(pool.elements.struct.unnest()[:, [ENTRY_KEY]])
 
 
-def _merging(codes: list[int]) -> Any:
+def _make_merge(codes: list[int]) -> Any:
     def agg(held: list[int] | None, given: list[int] | None) -> list[int] | None:
         if held is None or given is None:
             return given if held is None else held
@@ -146,7 +148,7 @@ def _merging(codes: list[int]) -> Any:
     return agg
 
 
-def _removing(codes: list[int]) -> Any:
+def _make_retract(codes: list[int]) -> Any:
     def retract(held: list[int] | None, given: list[int] | None) -> list[int] | None:
         if not held or not given:
             return held
@@ -156,7 +158,7 @@ def _removing(codes: list[int]) -> Any:
     return retract
 
 
-def _timed(function: FieldFunction) -> str | None:
+def _refuses_keytime(function: FieldFunction) -> str | None:
     if function.type.root != "MAP":
         return f"Data type for field '{function.column}' must be 'MAP' but was '{function.type}'"
     row = part(function.type.value)
@@ -170,17 +172,17 @@ def _timed(function: FieldFunction) -> str | None:
     return None
 
 
-@aggregate("merge_map_with_keytime", refuses=_timed)
+@aggregate("merge_map_with_keytime", refuses=_refuses_keytime)
 def merge_map_with_keytime(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """One map of all; a value takes the place of one whose time is older, as text; a null value removes its key."""
-    pool = pools.of(column.gather(versions.rows))
+    pool = pools.flatten_lists(column.gather(versions.rows))
     codes = by_key.scalars(_map_codes(function, pool))
     entries = pool.elements.struct.unnest()
     rows = entries.to_series(1)
     names = [inner.name for inner in part(function.type.value).fields]
     index = len(names) - 1 if function.time_field is None else names.index(function.time_field)
     clock = rows.struct.unnest().to_series(index) if len(rows) else pl.Series([], dtype=pl.String)
-    alive_mask = present(rows)
+    alive_mask = not_null_mask(rows)
     alive = [True] * len(rows) if alive_mask is None else by_key.scalars(alive_mask)
     times = clock.cast(pl.String).to_list()  # scalar: compared entry by entry in the order of versions
 

@@ -62,11 +62,11 @@ class Aggregate:
     retracts: bool
 
 
-KNOWN: dict[str, Aggregate] = {}
+AGGREGATES: dict[str, Aggregate] = {}
 """Every function that was declared, by name."""
 
 
-def nothing(function: FieldFunction) -> str | None:  # noqa: ARG001 - the signature of `refuses`
+def refuses_nothing(function: FieldFunction) -> str | None:  # noqa: ARG001 - the signature of `refuses`
     """Every type will do."""
     return None
 
@@ -82,14 +82,14 @@ def roots(label: str, wanted: str, *allowed: str) -> Callable[[FieldFunction], s
     return refuses
 
 
-def aggregate(name: str, *, refuses: Callable[[FieldFunction], str | None] = nothing, retracts: bool = False) -> Callable[[Fold], Fold]:
+def aggregate(name: str, *, refuses: Callable[[FieldFunction], str | None] = refuses_nothing, retracts: bool = False) -> Callable[[Fold], Fold]:
     """Declare a function under the name that `fields.<column>.aggregate-function` uses. A name is declared once."""
 
     def declare(fold: Fold) -> Fold:
-        if name in KNOWN:
+        if name in AGGREGATES:
             msg = f"aggregate function {name!r} is declared twice"
             raise ValueError(msg)
-        KNOWN[name] = Aggregate(name=name, fold=fold, refuses=refuses, retracts=retracts)
+        AGGREGATES[name] = Aggregate(name=name, fold=fold, refuses=refuses, retracts=retracts)
         return fold
 
     return declare

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from lakekit.errors import ValueOutOfRange
 from lakekit.lsm.aggregates import by_key
-from lakekit.lsm.numpy_columns import present
+from lakekit.lsm.numpy_columns import not_null_mask
 from lakekit.lsm.row_versions import ADD, RETRACT, REVERSE, SET, SET_RETRACT
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def limbs(column: pl.Series) -> Limbs:
         array = array.combine_chunks()
     raw = np.frombuffer(array.buffers()[1], np.uint64)[2 * array.offset : 2 * (array.offset + len(array))].reshape(-1, 2)
     low, high = raw[:, 0].copy(), raw[:, 1].copy().view(np.int64)
-    there = present(column)
+    there = not_null_mask(column)
     if there is not None:
         low[~there] = 0
         high[~there] = 0
@@ -64,7 +64,7 @@ def total(function: FieldFunction, versions: Versions, column: pl.Series, ops: A
     short = digits <= SHORT_DIGITS
     values = column.gather(versions.rows)
     low, high = limbs(values)
-    there = present(values)
+    there = not_null_mask(values)
     sum_low, sum_high = np.zeros(versions.count, np.uint64), np.zeros(versions.count, np.int64)
     seen = np.zeros(versions.count, bool)
     with np.errstate(over="ignore"):
@@ -76,13 +76,13 @@ def total(function: FieldFunction, versions: Versions, column: pl.Series, ops: A
             here = (low[step], high[step])
             added = some & ((op == ADD) | (op == REVERSE))
             taken = some & (op == RETRACT)
-            minus = _negated(here)
-            signed = _where(taken, minus, here)
-            result, wrapped = _plus(mine, signed)
-            fits = ~wrapped & (_fits_long(result) if short else _below(result, digits))
+            minus = _negate(here)
+            signed = _select_limbs(taken, minus, here)
+            result, wrapped = _add_limbs(mine, signed)
+            fits = ~wrapped & (_fits_long(result) if short else _fits_digits(result, digits))
             fresh = (added | taken) & ~met
             # the negated first value passes through the check that sums of short decimals skip
-            fresh_fits = ~taken | _below(minus, digits)
+            fresh_fits = ~taken | _fits_digits(minus, digits)
             grown = (added | taken) & met
             _put(mine, result, grown & fits)
             _put(mine, signed, fresh)
@@ -95,19 +95,19 @@ def total(function: FieldFunction, versions: Versions, column: pl.Series, ops: A
     return series(column, sum_low, sum_high, seen)
 
 
-def _plus(one: Limbs, other: Limbs) -> tuple[Limbs, Bools]:
+def _add_limbs(one: Limbs, other: Limbs) -> tuple[Limbs, Bools]:
     """The sum, and where it does not fit 128 bits."""
     low = one[0] + other[0]
     high = one[1] + other[1] + (low < one[0]).astype(np.int64)
     return (low, high), ((one[1] ^ high) & (other[1] ^ high)) < 0
 
 
-def _negated(one: Limbs) -> Limbs:
+def _negate(one: Limbs) -> Limbs:
     low = ~one[0] + np.uint64(1)
     return low, ~one[1] + (low == 0).astype(np.int64)
 
 
-def _where(mask: Bools, one: Limbs, other: Limbs) -> Limbs:
+def _select_limbs(mask: Bools, one: Limbs, other: Limbs) -> Limbs:
     return np.where(mask, one[0], other[0]), np.where(mask, one[1], other[1])
 
 
@@ -120,9 +120,9 @@ def _fits_long(one: Limbs) -> Bools:
     return one[1] == (one[0].view(np.int64) >> np.int64(63))
 
 
-def _below(one: Limbs, digits: int) -> Bools:
+def _fits_digits(one: Limbs, digits: int) -> Bools:
     """Where a number has at most that many digits."""
-    low, high = _where(one[1] < 0, _negated(one), one)
+    low, high = _select_limbs(one[1] < 0, _negate(one), one)
     bound_high, bound_low = divmod(10**digits, 2**64)
     return (high >= 0) & ((high < bound_high) | ((high == bound_high) & (low < np.uint64(bound_low))))
 
@@ -136,13 +136,13 @@ def product(function: FieldFunction, versions: Versions, column: pl.Series, ops:
     values = column.gather(versions.rows)
     low, high = limbs(values)
     numbers = high.astype(object) * 2**64 + low.astype(object)
-    there = present(values)
+    there = not_null_mask(values)
     held: list[int | None] = [None] * versions.count
     for step in versions.steps():
         some = [True] * (step.stop - step.start) if there is None else by_key.scalars(there[step])
         op = [ADD] * len(some) if ops is None else by_key.scalars(ops[step])
         for key, (what, real, number) in enumerate(zip(op, some, by_key.scalars(numbers[step]), strict=True)):  # scalar: exact integers of 256 bits
-            held[key] = _multiplied(function, held[key], number if real else None, what, (digits, scale))
+            held[key] = _multiply(function, held[key], number if real else None, what, (digits, scale))
     there_now = np.array([number is not None for number in held], bool)
     filled = [number or 0 for number in held]
     low_now = np.array([number & (2**64 - 1) for number in filled], np.uint64)
@@ -150,21 +150,21 @@ def product(function: FieldFunction, versions: Versions, column: pl.Series, ops:
     return series(column, low_now, high_now, there_now)
 
 
-def _multiplied(function: FieldFunction, held: int | None, number: int | None, op: int, shape: tuple[int, int]) -> int | None:
+def _multiply(function: FieldFunction, held: int | None, number: int | None, op: int, shape: tuple[int, int]) -> int | None:
     if op == SET:
         return number
     if op == SET_RETRACT:
-        return _divided(function, number, number, shape)
+        return _divide(function, number, number, shape)
     if op == RETRACT:
-        return _divided(function, held, number, shape)
+        return _divide(function, held, number, shape)
     if op not in (ADD, REVERSE):
         return held
     if held is None or number is None:
         return number if held is None else held
-    return _rounded(Fraction(held * number, 10 ** (2 * shape[1])), shape)
+    return _round_half_up(Fraction(held * number, 10 ** (2 * shape[1])), shape)
 
 
-def _divided(function: FieldFunction, held: int | None, number: int | None, shape: tuple[int, int]) -> int | None:
+def _divide(function: FieldFunction, held: int | None, number: int | None, shape: tuple[int, int]) -> int | None:
     if held is None or number is None:
         return held
     if number == 0:
@@ -180,10 +180,10 @@ def _divided(function: FieldFunction, held: int | None, number: int | None, shap
             "retracts a value that does not divide it",
             column=function.column,
         )
-    return _rounded(exact, shape)
+    return _round_half_up(exact, shape)
 
 
-def _rounded(exact: Fraction, shape: tuple[int, int]) -> int | None:
+def _round_half_up(exact: Fraction, shape: tuple[int, int]) -> int | None:
     """Half up, away from zero, at the column's scale; None when it needs more digits than the column has."""
     digits, scale = shape
     scaled = abs(exact) * 10**scale

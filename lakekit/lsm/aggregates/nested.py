@@ -21,9 +21,9 @@ from lakekit.codec import binary_row, hashing
 from lakekit.columns import CODE, HASH, KEY, VALUE, cols
 from lakekit.errors import SchemaMismatch
 from lakekit.lsm.aggregates import by_key, pool as pools
-from lakekit.lsm.aggregates.collections import any_there, has, lists_by_key
+from lakekit.lsm.aggregates.collections import has_list, has_op, lists_by_key
 from lakekit.lsm.aggregates.contract import NO_LIMIT, aggregate, contributions
-from lakekit.lsm.numpy_columns import present
+from lakekit.lsm.numpy_columns import not_null_mask
 from lakekit.lsm.row_versions import RETRACT, SET_RETRACT
 from lakekit.types import part
 
@@ -55,23 +55,23 @@ def _refuses_partial(function: FieldFunction) -> str | None:
 @aggregate("nested_update", refuses=_refuses, retracts=True)
 def nested_update(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """All rows of the nested table; with a key, the last of each. Retracting takes away equal rows, or rows of equal key."""
-    pool = pools.of(column.gather(versions.rows))
+    pool = pools.flatten_lists(column.gather(versions.rows))
     codes = _codes(function, pool)
     hashes = _hashes(function, pool)
-    if _is_newer(function) or function.count_limit != NO_LIMIT or has(ops, RETRACT, SET_RETRACT):
-        return lists_by_key(versions, column, ops, pool, _scalar(function, pool, codes, hashes))
+    if _is_newer(function) or function.count_limit != NO_LIMIT or has_op(ops, RETRACT, SET_RETRACT):
+        return lists_by_key(versions, column, ops, pool, _make_scalar_fold(function, pool, codes, hashes))
     found = contributions(versions, ops)
     elements, keys = pool.spread(found.places, found.keys)
-    alone = _met_no_other(versions, pool, found.places, found.keys)
-    merged = _real(pool)[elements] & ~alone[keys]
+    alone = _has_single_value(versions, pool, found.places, found.keys)
+    merged = _present_elements(pool)[elements] & ~alone[keys]
     rows, rows_keys = elements[merged], keys[merged]
     if function.nested_key:
-        rows, rows_keys = pools.latest(rows_keys, codes[rows], rows)
-        rows = rows[pools.hashed(rows_keys, hashes[rows])]
+        rows, rows_keys = pools.select_latest(rows_keys, codes[rows], rows)
+        rows = rows[pools.hash_order_by_key(rows_keys, hashes[rows])]
     as_is = alone[keys]
     rows, rows_keys = np.concatenate([rows, elements[as_is]]), np.concatenate([rows_keys, keys[as_is]])
     ordered = np.argsort(rows_keys, kind="stable")
-    return pool.built(column, rows[ordered], rows_keys[ordered], any_there(versions, pool, found.places, found.keys))
+    return pool.built(column, rows[ordered], rows_keys[ordered], has_list(versions, pool, found.places, found.keys))
 
 
 def _is_newer(function: FieldFunction) -> bool:
@@ -87,12 +87,12 @@ def _hashes(function: FieldFunction, pool: FlattenedLists) -> Array:
     return hashing.hash_rows(binary_row.encode_columns(keys, [fields[name] for name in function.nested_key]))
 
 
-def _real(pool: FlattenedLists) -> Bools:
-    there = present(pool.elements)
+def _present_elements(pool: FlattenedLists) -> Bools:
+    there = not_null_mask(pool.elements)
     return np.ones(len(pool.elements), bool) if there is None else there
 
 
-def _met_no_other(versions: Versions, pool: FlattenedLists, places: Ints, keys: Ints) -> Bools:
+def _has_single_value(versions: Versions, pool: FlattenedLists, places: Ints, keys: Ints) -> Bools:
     """Keys with one value that is there: it never met an accumulator."""
     return np.asarray(np.bincount(keys[pool.there[places]], minlength=versions.count) <= 1)
 
@@ -102,9 +102,9 @@ def _codes(function: FieldFunction, pool: FlattenedLists) -> Array:
     return pools.codes(fields.select(cols(function.nested_key)) if function.nested_key else fields)
 
 
-def _scalar(function: FieldFunction, pool: FlattenedLists, codes: Array, hashes: Array) -> by_key.ScalarFold:
-    numbers, real, spots = by_key.scalars(codes), by_key.scalars(_real(pool)), by_key.scalars(hashes)
-    usable = _usable(function, pool, real)
+def _make_scalar_fold(function: FieldFunction, pool: FlattenedLists, codes: Array, hashes: Array) -> by_key.ScalarFold:
+    numbers, real, spots = by_key.scalars(codes), by_key.scalars(_present_elements(pool)), by_key.scalars(hashes)
+    usable = _usable_rows(function, pool, real)
 
     def tabled(rows: list[int], gone: set[int] | None = None) -> list[int]:
         """The last row of each key, in the order of a hash table that all of them went into."""
@@ -129,11 +129,11 @@ def _scalar(function: FieldFunction, pool: FlattenedLists, codes: Array, hashes:
         rows = [element for element in held if usable[element]]
         return tabled(rows, gone) if function.nested_key else [element for element in rows if numbers[element] not in gone]
 
-    newer = _limited(function, numbers, usable, tabled) if _is_newer(function) else agg
+    newer = _make_limited_agg(function, numbers, usable, tabled) if _is_newer(function) else agg
     return by_key.ScalarFold(agg=newer, retract=retract)
 
 
-def _usable(function: FieldFunction, pool: FlattenedLists, real: list[bool]) -> list[bool]:
+def _usable_rows(function: FieldFunction, pool: FlattenedLists, real: list[bool]) -> list[bool]:
     """Which rows of nested tables take part: null rows do not, nor, where so asked, rows with a null in their key."""
     if function.nested_key_nulls == "merge" or not function.nested_key:
         return real
@@ -148,7 +148,7 @@ def _usable(function: FieldFunction, pool: FlattenedLists, real: list[bool]) -> 
     return by_key.scalars(rows & whole)
 
 
-def _limited(function: FieldFunction, numbers: list[int], usable: list[bool], tabled: Callable[[list[int]], list[int]]) -> Any:
+def _make_limited_agg(function: FieldFunction, numbers: list[int], usable: list[bool], tabled: Callable[[list[int]], list[int]]) -> Any:
     """`agg` of engines after 1.4.2: the limit counts keys, and the first value goes through the table too."""
 
     def agg(held: list[int] | None, given: list[int] | None) -> list[int] | None:
@@ -171,11 +171,11 @@ def _limited(function: FieldFunction, numbers: list[int], usable: list[bool], ta
 @aggregate("nested_partial_update", refuses=_refuses_partial)
 def nested_partial_update(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """One row for each nested key, each of its fields the last value that is there."""
-    pool = pools.of(column.gather(versions.rows))
+    pool = pools.flatten_lists(column.gather(versions.rows))
     found = contributions(versions, ops)
     elements, keys = pool.spread(found.places, found.keys)
-    alone = _met_no_other(versions, pool, found.places, found.keys)
-    merged = _real(pool)[elements] & ~alone[keys]
+    alone = _has_single_value(versions, pool, found.places, found.keys)
+    merged = _present_elements(pool)[elements] & ~alone[keys]
     rows = pool.elements.gather(pl.Series(elements[merged])).struct.unnest()
     names = rows.columns
     grouped = (
@@ -185,7 +185,7 @@ def nested_partial_update(function: FieldFunction, versions: Versions, column: p
     )
     as_is = alone[keys]
     untouched = pl.DataFrame({KEY: keys[as_is], VALUE: pool.elements.gather(pl.Series(elements[as_is]))})
-    by_hash = pools.hashed(grouped[KEY].to_numpy(), grouped[HASH].to_numpy())
+    by_hash = pools.hash_order_by_key(grouped[KEY].to_numpy(), grouped[HASH].to_numpy())
     grouped = grouped[by_hash]
     both = pl.concat([grouped.select(KEY, pl.struct(cols(names)).alias(VALUE)), untouched]).sort(KEY, maintain_order=True)
-    return pools.listed(column, both[VALUE], both[KEY].to_numpy(), any_there(versions, pool, found.places, found.keys))
+    return pools.rebuild_lists(column, both[VALUE], both[KEY].to_numpy(), has_list(versions, pool, found.places, found.keys))

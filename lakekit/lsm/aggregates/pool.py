@@ -16,7 +16,7 @@ import polars as pl
 import pyarrow as pa
 
 from lakekit.columns import CODE, ROW, cols
-from lakekit.lsm.numpy_columns import float_bits, present
+from lakekit.lsm.numpy_columns import float_bits, not_null_mask
 
 if TYPE_CHECKING:
     from lakekit.lsm.numpy_columns import Array, Bools, Ints
@@ -40,18 +40,18 @@ class FlattenedLists:
 
     def built(self, column: pl.Series, elements: Ints, keys: Ints, there: Bools) -> pl.Series:
         """Lists like `column`'s, one a key, of elements that stand key after key; null where not `there`."""
-        return listed(column, self.elements.gather(pl.Series(elements)), keys, there)
+        return rebuild_lists(column, self.elements.gather(pl.Series(elements)), keys, there)
 
 
-def of(lists: pl.Series) -> FlattenedLists:
+def flatten_lists(lists: pl.Series) -> FlattenedLists:
     """A column of lists, taken apart."""
-    there = present(lists)
+    there = not_null_mask(lists)
     sizes = lists.list.len().fill_null(0).to_numpy().astype(np.int64)
     elements = lists.explode(empty_as_null=False, keep_nulls=False)
     return FlattenedLists(elements=elements, starts=np.cumsum(sizes) - sizes, sizes=sizes, there=np.ones(len(lists), bool) if there is None else there)
 
 
-def listed(column: pl.Series, elements: pl.Series, keys: Ints, there: Bools) -> pl.Series:
+def rebuild_lists(column: pl.Series, elements: pl.Series, keys: Ints, there: Bools) -> pl.Series:
     """Lists like `column`'s from elements that stand key after key."""
     offsets = np.zeros(len(there) + 1, np.int64)
     np.cumsum(np.bincount(keys, minlength=len(there)), out=offsets[1:])
@@ -78,13 +78,13 @@ def firsts(keys: Ints, element_codes: Array) -> Bools:
     return pl.DataFrame({"key": keys, "code": element_codes}).select(pl.struct("key", "code").is_first_distinct()).to_series().to_numpy()
 
 
-def latest(keys: Ints, element_codes: Array, elements: Ints) -> tuple[Ints, Ints]:
+def select_latest(keys: Ints, element_codes: Array, elements: Ints) -> tuple[Ints, Ints]:
     """For each value within a key its last element, in the order in which values came first; and the keys."""
     found = pl.DataFrame({"key": keys, "code": element_codes, "element": elements}).group_by("key", "code", maintain_order=True).agg(pl.col("element").last())
     return found["element"].to_numpy(), found["key"].to_numpy()
 
 
-def hashed(keys: Ints, hashes: Array) -> Ints:
+def hash_order_by_key(keys: Ints, hashes: Array) -> Ints:
     """The order in which Java's hash tables, one a key, give back what was put into them: by bucket, then as it was put in. `keys` ascend."""
     count = np.bincount(keys) if len(keys) else np.zeros(0, np.int64)
     # a table doubles when more than three quarters of its buckets are taken
@@ -96,4 +96,4 @@ def hashed(keys: Ints, hashes: Array) -> Ints:
 
 def hash_order(hashes: list[int]) -> list[int]:
     """The same for one table."""
-    return [int(at) for at in hashed(np.zeros(len(hashes), np.int64), np.array(hashes, np.int64).astype(np.int32))]
+    return [int(at) for at in hash_order_by_key(np.zeros(len(hashes), np.int64), np.array(hashes, np.int64).astype(np.int32))]

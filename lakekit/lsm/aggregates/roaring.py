@@ -28,11 +28,11 @@ from lakekit.codec.cursor import Cursor
 from lakekit.errors import Corrupt
 
 NODE4, NODE16, NODE48, NODE256, LEAF = range(5)
-ROOM = {NODE4: 4, NODE16: 16, NODE48: 48, NODE256: 256}
+NODE_CAPACITY = {NODE4: 4, NODE16: 16, NODE48: 48, NODE256: 256}
 RUN, BITS, ARRAY = range(3)
 KEY_BYTES = 6
 NOT_TRIMMED = 0xFE
-FREE = 0xFF
+FREE_SLOT = 0xFF
 _ARRAY_MOST, _BITS_SIZE = 4096, 8192
 _MAX_VALUE = 0xFFFF
 
@@ -58,7 +58,7 @@ class RoaringParts:
     last: int = -1
 
 
-def united(held: bytes, given: bytes, column: str) -> bytes:
+def unite_bitmaps(held: bytes, given: bytes, column: str) -> bytes:
     """The union of two bitmaps, in the bytes the reference gives it. Raises `Corrupt`."""
     both, other = parse(held, column), parse(given, column)
     for leaf in _leaves(other.root):
@@ -67,7 +67,7 @@ def united(held: bytes, given: bytes, column: str) -> bytes:
             raise Corrupt(f"a 64-bit bitmap in column {column} names a container that is not there", field=column)
         mine = _find(both.root, leaf.key)
         if mine is None:
-            both.root = _inserted(both.root, ArtNode(kind=LEAF, key=leaf.key, number=_added(both, container)), 0)
+            both.root = _insert_leaf(both.root, ArtNode(kind=LEAF, key=leaf.key, number=_add_container(both, container)), 0)
             continue
         old = both.containers[mine.number]
         assert old is not None
@@ -121,15 +121,15 @@ def _node(cursor: Cursor, above: bytes) -> ArtNode:
         if not leaf.key.startswith(above):
             raise Corrupt(f"a leaf with key {leaf.key.hex()} below {above.hex()}", offset=cursor.tell, field="key")
         return leaf
-    if kind not in ROOM or not 0 < count <= ROOM[kind] or len(above) + len(prefix) >= KEY_BYTES:
+    if kind not in NODE_CAPACITY or not 0 < count <= NODE_CAPACITY[kind] or len(above) + len(prefix) >= KEY_BYTES:
         raise Corrupt(f"a node of kind {kind} with {count} children at depth {len(above)}", offset=cursor.tell, field="node")
     node = ArtNode(kind=kind, prefix=prefix)
     if kind in (NODE4, NODE16):
         word = 4 if kind == NODE4 else 8
-        names = list(_turned(cursor.raw(ROOM[kind], "bytes"), word)[:count])
+        names = list(_reverse_words(cursor.raw(NODE_CAPACITY[kind], "bytes"), word)[:count])
     elif kind == NODE48:
-        index = _turned(cursor.raw(256, "slots"), 8)
-        names = [at for at in range(256) if index[at] != FREE]
+        index = _reverse_words(cursor.raw(256, "slots"), 8)
+        names = [at for at in range(256) if index[at] != FREE_SLOT]
         node.slots = {at: index[at] for at in names}
     else:
         bits = _number(cursor, 32, "bits")
@@ -140,7 +140,7 @@ def _node(cursor: Cursor, above: bytes) -> ArtNode:
     return node
 
 
-def _turned(data: bytes, word: int) -> bytes:
+def _reverse_words(data: bytes, word: int) -> bytes:
     """The same bytes with those of each word in reverse."""
     return b"".join(data[at : at + word][::-1] for at in range(0, len(data), word))
 
@@ -186,16 +186,16 @@ def _find(node: ArtNode | None, key: bytes) -> ArtNode | None:
     return node if node is not None and node.key == key else None
 
 
-def _inserted(node: ArtNode | None, leaf: ArtNode, depth: int) -> ArtNode:
+def _insert_leaf(node: ArtNode | None, leaf: ArtNode, depth: int) -> ArtNode:
     """The tree with one leaf more; `depth` bytes of its key lie above `node`."""
     if node is None:
         return leaf
     if node.kind == LEAF:
-        same = _shared(node.key[depth:], leaf.key[depth:])
+        same = _common_prefix_length(node.key[depth:], leaf.key[depth:])
         above = ArtNode(kind=NODE4, prefix=leaf.key[depth : depth + same])
         above.children = {node.key[depth + same]: node, leaf.key[depth + same]: leaf}
         return above
-    same = _shared(node.prefix, leaf.key[depth:])
+    same = _common_prefix_length(node.prefix, leaf.key[depth:])
     if same < len(node.prefix):
         above = ArtNode(kind=NODE4, prefix=node.prefix[:same])
         above.children = {node.prefix[same]: node, leaf.key[depth + same]: leaf}
@@ -204,9 +204,9 @@ def _inserted(node: ArtNode | None, leaf: ArtNode, depth: int) -> ArtNode:
     depth += same
     name = leaf.key[depth]
     if name in node.children:
-        node.children[name] = _inserted(node.children[name], leaf, depth + 1)
+        node.children[name] = _insert_leaf(node.children[name], leaf, depth + 1)
         return node
-    _grown(node)
+    _grow_if_full(node)
     if node.kind == NODE48:
         taken = set(node.slots.values())
         node.slots[name] = len(node.children) if len(node.children) not in taken else min(set(range(48)) - taken)
@@ -214,20 +214,20 @@ def _inserted(node: ArtNode | None, leaf: ArtNode, depth: int) -> ArtNode:
     return node
 
 
-def _shared(one: bytes, other: bytes) -> int:
+def _common_prefix_length(one: bytes, other: bytes) -> int:
     """How many bytes both begin with."""
     return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
-def _grown(node: ArtNode) -> None:
+def _grow_if_full(node: ArtNode) -> None:
     """A full node becomes one of the next kind."""
-    if len(node.children) < ROOM[node.kind]:
+    if len(node.children) < NODE_CAPACITY[node.kind]:
         return
     node.kind += 1
     node.slots = {name: at for at, name in enumerate(sorted(node.children))} if node.kind == NODE48 else {}
 
 
-def _added(bitmap: RoaringParts, container: tuple[BitMap, bool]) -> int:
+def _add_container(bitmap: RoaringParts, container: tuple[BitMap, bool]) -> int:
     """The slot of one container more. Slots grow by half, as the reference's arrays do."""
     bitmap.last += 1
     size = len(bitmap.containers)
@@ -247,7 +247,7 @@ def serialize(bitmap: RoaringParts) -> bytes:
     parts = [b"\1", struct.pack("<Q", len(_leaves(bitmap.root)))]
     _write(bitmap.root, parts)
     parts.append(struct.pack("<IBI", 1, NOT_TRIMMED, len(bitmap.containers)))
-    parts += [b"\0" if container is None else b"\1" + _packed(*container) for container in bitmap.containers]
+    parts += [b"\0" if container is None else b"\1" + _pack_container(*container) for container in bitmap.containers]
     parts.append(struct.pack("<QII", sum(container is not None for container in bitmap.containers), 0, bitmap.last))
     return b"".join(parts)
 
@@ -259,16 +259,16 @@ def _write(node: ArtNode, parts: list[bytes]) -> None:
     names = sorted(node.children)
     parts.append(struct.pack("<BHB", node.kind, len(names), len(node.prefix)) + node.prefix)
     if node.kind in (NODE4, NODE16):
-        parts.append(_turned(bytes(names).ljust(ROOM[node.kind], b"\0"), 4 if node.kind == NODE4 else 8))
+        parts.append(_reverse_words(bytes(names).ljust(NODE_CAPACITY[node.kind], b"\0"), 4 if node.kind == NODE4 else 8))
     elif node.kind == NODE48:
-        parts.append(_turned(bytes(node.slots.get(name, FREE) for name in range(256)), 8))
+        parts.append(_reverse_words(bytes(node.slots.get(name, FREE_SLOT) for name in range(256)), 8))
     else:
         parts.append(sum(1 << name for name in names).to_bytes(32, "little"))
     for name in names:
         _write(node.children[name], parts)
 
 
-def _packed(values: BitMap, was_runs: bool) -> bytes:
+def _pack_container(values: BitMap, was_runs: bool) -> bytes:
     numbers = np.array(values, np.uint32)
     breaks = np.flatnonzero(np.diff(numbers) != 1)
     runs, count = len(breaks) + 1, len(numbers)

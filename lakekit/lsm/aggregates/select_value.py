@@ -13,9 +13,9 @@ import numpy as np
 
 from lakekit.errors import Unsupported
 from lakekit.lsm.aggregates.contract import aggregate
-from lakekit.lsm.numpy_columns import comparable, gathered, is_whole, present, put, series, take, values as numbers_of
+from lakekit.lsm.numpy_columns import gather_with_nulls, is_whole, not_null_mask, put, series, take, to_comparable, values as numbers_of
 from lakekit.lsm.row_versions import ADD, RETRACT, REVERSE, SET, SET_RETRACT
-from lakekit.types import NESTED
+from lakekit.types import NESTED_TYPES
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from lakekit.lsm.numpy_columns import Array, Bools, Ints
     from lakekit.lsm.row_versions import Versions
 
-NONE = -1
+NO_ROW = -1
 """No row: the value is null."""
 
 
 def last_rows(versions: Versions, ops: Array | None) -> Ints:
     """The row whose value each key has when every version replaces the one before."""
-    held = np.full(versions.count, NONE, np.int64)
+    held = np.full(versions.count, NO_ROW, np.int64)
     for step in versions.steps():
         rows, mine = versions.rows[step], held[: step.stop - step.start]
         if ops is None:
@@ -38,7 +38,7 @@ def last_rows(versions: Versions, ops: Array | None) -> Ints:
             continue
         op = ops[step]
         put(mine, rows, (op == ADD) | (op == SET))
-        mine[(op == RETRACT) | (op == SET_RETRACT)] = NONE
+        mine[(op == RETRACT) | (op == SET_RETRACT)] = NO_ROW
     return held
 
 
@@ -57,20 +57,20 @@ def primary_key(function: FieldFunction, versions: Versions, column: pl.Series, 
 @aggregate("last_non_null_value", retracts=True)
 def last_non_null_value(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
     """The newest value that is there; retracting a value, whichever, leaves null."""
-    there = present(column)
+    there = not_null_mask(column)
     if ops is None:
-        return gathered(column, last_rows(versions, None) if there is None else _last_present(versions, there), there)
-    held = np.full(versions.count, NONE, np.int64)
+        return gather_with_nulls(column, last_rows(versions, None) if there is None else _select_last_present(versions, there), there)
+    held = np.full(versions.count, NO_ROW, np.int64)
     for step in versions.steps():
         rows, mine, op = versions.rows[step], held[: step.stop - step.start], ops[step]
         some = np.ones(len(rows), bool) if there is None else there[rows]
-        put(mine, rows, ((op == ADD) & some) | ((op == REVERSE) & (mine == NONE) & some) | (op == SET))
-        mine[((op == RETRACT) | (op == SET_RETRACT)) & some] = NONE
-        mine[(op == SET) & ~some] = NONE
+        put(mine, rows, ((op == ADD) & some) | ((op == REVERSE) & (mine == NO_ROW) & some) | (op == SET))
+        mine[((op == RETRACT) | (op == SET_RETRACT)) & some] = NO_ROW
+        mine[(op == SET) & ~some] = NO_ROW
     return take(column, held)
 
 
-def _last_present(versions: Versions, there: Bools) -> Ints:
+def _select_last_present(versions: Versions, there: Bools) -> Ints:
     """The row of each key's newest value that is there; of a key that has none, some row that has none."""
     held = versions.rows[: versions.count].copy()
     for step in versions.steps():
@@ -89,13 +89,13 @@ def first_value(function: FieldFunction, versions: Versions, column: pl.Series, 
 @aggregate("first_non_null_value")
 def first_non_null_value(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
     """The oldest value that is there."""
-    there = present(column)
+    there = not_null_mask(column)
     return take(column, _first_rows(versions, ops, np.ones(len(column), bool) if there is None else there))
 
 
 def _first_rows(versions: Versions, ops: Array | None, there: Bools | None) -> Ints:
     """`there` None: nulls count as values. A version in reverse is the accumulator, and what was held is its input."""
-    held = np.full(versions.count, NONE, np.int64)
+    held = np.full(versions.count, NO_ROW, np.int64)
     seen = np.zeros(versions.count, bool)
     for step in versions.steps():
         rows = versions.rows[step]
@@ -103,7 +103,7 @@ def _first_rows(versions: Versions, ops: Array | None, there: Bools | None) -> I
         op = np.full(len(rows), ADD, np.int8) if ops is None else ops[step]
         adds, back = op == ADD, op == REVERSE
         counts = np.ones(len(rows), bool) if there is None else there[rows]
-        held_counts = np.ones(len(rows), bool) if there is None else (mine != NONE) & there[np.maximum(mine, 0)]
+        held_counts = np.ones(len(rows), bool) if there is None else (mine != NO_ROW) & there[np.maximum(mine, 0)]
         first = adds & ~met & counts
         older = back & (met | ~held_counts)
         kept = back & ~met & held_counts
@@ -112,37 +112,37 @@ def _first_rows(versions: Versions, ops: Array | None, there: Bools | None) -> I
     return held
 
 
-def _incomparable(function: FieldFunction) -> str | None:
-    if function.type.root not in NESTED and function.type.root not in ("VARIANT", "BLOB"):
+def _refuse_incomparable(function: FieldFunction) -> str | None:
+    if function.type.root not in NESTED_TYPES and function.type.root not in ("VARIANT", "BLOB"):
         return None
     return f"Data type for {function.name} column must be comparable but was '{function.type}'."
 
 
-@aggregate("max", refuses=_incomparable)
+@aggregate("max", refuses=_refuse_incomparable)
 def max_(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """The largest value."""
-    return _best(function, versions, column, ops, largest=True)
+    return _select_best(function, versions, column, ops, largest=True)
 
 
-@aggregate("min", refuses=_incomparable)
+@aggregate("min", refuses=_refuse_incomparable)
 def min_(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """The smallest value."""
-    return _best(function, versions, column, ops, largest=False)
+    return _select_best(function, versions, column, ops, largest=False)
 
 
-def _best(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None, *, largest: bool) -> pl.Series:
+def _select_best(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None, *, largest: bool) -> pl.Series:
     if ops is None and is_whole(column.dtype) and function.type.root != "BOOLEAN" and not column.null_count():
-        return _best_whole(versions, column, largest=largest)
+        return _select_best_integers(versions, column, largest=largest)
     values = column.gather(versions.rows)
-    order = comparable(values)
-    there = present(values)
-    held = np.full(versions.count, NONE, np.int64)
+    order = to_comparable(values)
+    there = not_null_mask(values)
+    held = np.full(versions.count, NO_ROW, np.int64)
     best = np.zeros(versions.count, np.int64)
     for step in versions.steps():
         places, numbers = np.arange(step.start, step.stop), order[step]
         mine, peak = held[: len(places)], best[: len(places)]
-        _refuse_booleans(function, (mine != NONE) if there is None else (mine != NONE) & there[step], ops, step)
-        better = (mine == NONE) | ((numbers > peak) if largest else (numbers < peak))
+        _refuse_booleans(function, (mine != NO_ROW) if there is None else (mine != NO_ROW) & there[step], ops, step)
+        better = (mine == NO_ROW) | ((numbers > peak) if largest else (numbers < peak))
         if there is not None:
             better &= there[step]
         if ops is not None:
@@ -151,7 +151,7 @@ def _best(function: FieldFunction, versions: Versions, column: pl.Series, ops: A
         put(mine, places, better)
         put(peak, numbers, better)
         if ops is not None and there is not None:
-            mine[(ops[step] == SET) & ~there[step]] = NONE
+            mine[(ops[step] == SET) & ~there[step]] = NO_ROW
     return take(values, held)
 
 
@@ -164,7 +164,7 @@ def _refuse_booleans(function: FieldFunction, meets: Bools, ops: Array | None, s
         )
 
 
-def _best_whole(versions: Versions, column: pl.Series, *, largest: bool) -> pl.Series:
+def _select_best_integers(versions: Versions, column: pl.Series, *, largest: bool) -> pl.Series:
     """The same for whole numbers without nulls, which need no row to be remembered."""
     numbers = numbers_of(column)[versions.rows]
     best = numbers[: versions.count].copy()

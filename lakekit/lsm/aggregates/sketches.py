@@ -35,16 +35,16 @@ SAMPLED_ALL = struct.pack("<f", 1.0)
 @aggregate("hll_sketch", refuses=roots("hll sketch", "VarBinaryType", "VARBINARY"))
 def hll_sketch(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """The union of HLL sketches."""
-    return _united(function, versions, column, ops)
+    return _unite_column(function, versions, column, ops)
 
 
 @aggregate("theta_sketch", refuses=roots("theta sketch", "VarBinaryType", "VARBINARY"))
 def theta_sketch(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """The union of theta sketches."""
-    return _united(function, versions, column, ops)
+    return _unite_column(function, versions, column, ops)
 
 
-def _united(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
+def _unite_column(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     def agg(held: bytes | None, given: bytes | None) -> bytes | None:
         if held is None or given is None:
             return given if held is None else held

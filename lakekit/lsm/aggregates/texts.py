@@ -38,12 +38,12 @@ def _refuses(function: FieldFunction) -> str | None:
 def listagg(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
     """The texts of a key, joined."""
     if function.distinct and ops is not None and (ops == REVERSE).any():
-        return by_key.fold(versions, column, ops, by_key.ScalarFold(agg=lambda held, text: _appended(held, text, function.delimiter)))
+        return by_key.fold(versions, column, ops, by_key.ScalarFold(agg=lambda held, text: _append_text(held, text, function.delimiter)))
     found = contributions(versions, ops)
     parts = pl.DataFrame({"key": found.keys, "text": column.gather(versions.rows[found.places])}).filter(pl.col("text").is_not_null())
     real = parts.filter(pl.col("text").str.len_bytes() > 0)
     if function.distinct:
-        real = _distinct(real, function.delimiter or " ")
+        real = _drop_repeated_parts(real, function.delimiter or " ")
     joined = real.group_by("key", maintain_order=True).agg(pl.col("text").str.join(function.delimiter))
     numbers = pl.DataFrame({"key": np.arange(versions.count)})
     empty = parts.select(pl.col("key").unique(), pl.lit("").alias("empty"))
@@ -55,7 +55,7 @@ def listagg(function: FieldFunction, versions: Versions, column: pl.Series, ops:
     )
 
 
-def _distinct(real: pl.DataFrame, delimiter: str) -> pl.DataFrame:
+def _drop_repeated_parts(real: pl.DataFrame, delimiter: str) -> pl.DataFrame:
     """The first text of each key whole, of the others the parts that are new."""
     first = pl.col("key").is_first_distinct()
     tokens = (
@@ -69,7 +69,7 @@ def _distinct(real: pl.DataFrame, delimiter: str) -> pl.DataFrame:
     return pl.concat([real.filter(first), tokens]).sort("key", maintain_order=True)
 
 
-def _appended(held: str | None, text: str | None, delimiter: str) -> str | None:
+def _append_text(held: str | None, text: str | None, delimiter: str) -> str | None:
     if held is None or text is None:
         return text if held is None else held
     if not text or not held:

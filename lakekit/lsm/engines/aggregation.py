@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from lakekit.lsm import age, aggregates
-from lakekit.lsm.engines.shared import assembled, check_not_null
+from lakekit.lsm.engines.shared import assemble_rows, check_not_null
 from lakekit.lsm.numpy_columns import take
 from lakekit.lsm.row_versions import ADD, RETRACT, SET, split
 from lakekit.model.row_kind import RowKind
@@ -43,7 +43,7 @@ def fold(section: pl.DataFrame, rule: MergeSpec) -> pl.DataFrame:
             columns[name] = aggregates.fold(rule.functions[name], rule, versions, column, ops)
         else:
             columns[name] = take(column, last)
-    return assembled(section, lone, columns)
+    return assemble_rows(section, lone, columns)
 
 
 def _ops(section: pl.DataFrame, rule: MergeSpec, versions: Versions) -> tuple[Array | None, Bools]:

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from lakekit.lsm import age, row_versions
-from lakekit.lsm.winners import lone, newest
+from lakekit.lsm.winners import mask_newest, mask_single_versions
 
 if TYPE_CHECKING:
     from lakekit.lsm.numpy_columns import Bools
@@ -25,16 +25,16 @@ CHOOSES = True
 
 def winners(section: pl.DataFrame, rule: MergeSpec) -> Bools:
     """Which rows stand for their key, deletes included."""
-    part = row_versions.visible(section, rule)
+    part = row_versions.visible_mask(section, rule)
     passed = age.retracts(section) if rule.ignore_delete else None
     if passed is not None and passed.any():
-        mask = within(section, rule, ~passed if part is None else part & ~passed)
-        return mask if rule.merges_lone else mask | (lone(section, rule) & passed)
-    return newest(section, rule) if part is None else within(section, rule, part)
+        mask = newest_within(section, rule, ~passed if part is None else part & ~passed)
+        return mask if rule.merges_lone else mask | (mask_single_versions(section, rule) & passed)
+    return mask_newest(section, rule) if part is None else newest_within(section, rule, part)
 
 
-def within(section: pl.DataFrame, rule: MergeSpec, part: Bools) -> Bools:
+def newest_within(section: pl.DataFrame, rule: MergeSpec, part: Bools) -> Bools:
     """The newest versions among some of the rows."""
     mask = np.zeros(section.height, bool)
-    mask[np.flatnonzero(part)] = newest(section.filter(pl.Series(part)), rule)
+    mask[np.flatnonzero(part)] = mask_newest(section.filter(pl.Series(part)), rule)
     return mask

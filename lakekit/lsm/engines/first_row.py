@@ -14,7 +14,7 @@ import polars as pl
 
 from lakekit.errors import InvalidOption
 from lakekit.lsm import age
-from lakekit.lsm.winners import lone, oldest
+from lakekit.lsm.winners import mask_oldest, mask_single_versions
 
 if TYPE_CHECKING:
     from lakekit.lsm.numpy_columns import Bools
@@ -27,8 +27,8 @@ def winners(section: pl.DataFrame, rule: MergeSpec) -> Bools:
     """Which rows stand for their key. Raises `InvalidOption` for a retracting row of a key with several."""
     passed = age.retracts(section)
     if not passed.any():
-        return oldest(section, rule)
-    alone = np.zeros(section.height, bool) if rule.merges_lone else lone(section, rule) & passed
+        return mask_oldest(section, rule)
+    alone = np.zeros(section.height, bool) if rule.merges_lone else mask_single_versions(section, rule) & passed
     if not rule.ignore_delete and (passed & ~alone).any():
         raise InvalidOption(
             "By default, First row merge engine can not accept DELETE/UPDATE_BEFORE records: "
@@ -36,5 +36,5 @@ def winners(section: pl.DataFrame, rule: MergeSpec) -> Bools:
             key="ignore-delete",
         )
     mask = np.zeros(section.height, bool)
-    mask[np.flatnonzero(~passed)] = oldest(section.filter(pl.Series(~passed)), rule)
+    mask[np.flatnonzero(~passed)] = mask_oldest(section.filter(pl.Series(~passed)), rule)
     return mask | alone

@@ -23,8 +23,8 @@ from lakekit.errors import InvalidOption
 from lakekit.lsm import age, aggregates
 from lakekit.lsm.aggregates.contract import FieldFunction
 from lakekit.lsm.aggregates.select_value import last_non_null_value, last_rows
-from lakekit.lsm.engines.shared import assembled, check_not_null
-from lakekit.lsm.numpy_columns import NAN, Array, Bools, Ints, comparable, put, take
+from lakekit.lsm.engines.shared import assemble_rows, check_not_null
+from lakekit.lsm.numpy_columns import NAN, Array, Bools, Ints, put, take, to_comparable
 from lakekit.lsm.row_versions import ADD, RETRACT, REVERSE, SET, SET_RETRACT, SKIP, Versions, split
 from lakekit.model.row_kind import RowKind
 
@@ -69,8 +69,8 @@ def fold(section: pl.DataFrame, rule: MergeSpec) -> pl.DataFrame:
     if versions.count == 0:
         return section
     kinds = section[age.KIND].to_numpy()[versions.rows]
-    plan = _grouped(section, rule, versions, kinds) if rule.groups else _plain(section, rule, versions, kinds)
-    return assembled(section, lone, _columns(section, rule, versions, plan))
+    plan = _plan_grouped(section, rule, versions, kinds) if rule.groups else _plan_ungrouped(section, rule, versions, kinds)
+    return assemble_rows(section, lone, _columns(section, rule, versions, plan))
 
 
 def _columns(section: pl.DataFrame, rule: MergeSpec, versions: Versions, plan: UpdatePlan) -> dict[str, pl.Series]:
@@ -87,7 +87,7 @@ def _columns(section: pl.DataFrame, rule: MergeSpec, versions: Versions, plan: U
         elif name in rule.key or name in rule.primary_key or not any(part.name == name for part in rule.fields):
             found[name] = take(column, last)
         elif walk is None:
-            found[name] = last_non_null_value(_free(rule, name), versions, column, plan.free)
+            found[name] = last_non_null_value(_last_non_null_function(rule, name), versions, column, plan.free)
         elif name in walk.group.protected and name in rule.functions:
             _refuse_reached(rule, name, plan)
             found[name] = aggregates.fold(rule.functions[name], rule, versions, column, walk.folded)
@@ -96,7 +96,7 @@ def _columns(section: pl.DataFrame, rule: MergeSpec, versions: Versions, plan: U
     return found
 
 
-def _free(rule: MergeSpec, name: str) -> FieldFunction:
+def _last_non_null_function(rule: MergeSpec, name: str) -> FieldFunction:
     return FieldFunction(column=name, name="last_non_null_value", type=next(part.type for part in rule.fields if part.name == name))
 
 
@@ -117,18 +117,18 @@ def _refuse_reached(rule: MergeSpec, name: str, plan: UpdatePlan) -> None:
 # ---- without sequence groups -----------------------------------------------------------------------------------------------------------------------
 
 
-def _plain(section: pl.DataFrame, rule: MergeSpec, versions: Versions, kinds: Array) -> UpdatePlan:
+def _plan_ungrouped(section: pl.DataFrame, rule: MergeSpec, versions: Versions, kinds: Array) -> UpdatePlan:
     takes = (kinds & 1).astype(bool)
     nothing = np.zeros(versions.count, bool)
     check_not_null(section, rule, versions.rows if not takes.any() else versions.rows[~takes])
     if not takes.any():
         return UpdatePlan(free=None, deleted=nothing)
     if not rule.ignore_delete and not rule.remove_on_delete:
-        raise _refused(rule)
+        raise _make_delete_refusal(rule)
     begins = np.arange(len(takes)) < versions.count
     ops = np.where(takes, SKIP, ADD).astype(np.int8)
     ops[takes & begins] = SET
-    inserted = _any(versions, ~takes)
+    inserted = _has_version_in(versions, ~takes)
     if rule.ignore_delete:
         check_not_null(section, rule, versions.rows[ops == SET])
         return UpdatePlan(free=ops, accepted=~takes, deleted=~inserted)
@@ -138,7 +138,7 @@ def _plain(section: pl.DataFrame, rule: MergeSpec, versions: Versions, kinds: Ar
     return UpdatePlan(free=ops, deleted=~inserted | removes[versions.last()])
 
 
-def _refused(rule: MergeSpec) -> InvalidOption:
+def _make_delete_refusal(rule: MergeSpec) -> InvalidOption:
     return InvalidOption(
         f"By default, Partial update can not accept delete records, and {rule.place} holds some of keys that have other rows. Choose one of: "
         "1. configure 'ignore-delete' to ignore delete records; "
@@ -149,7 +149,7 @@ def _refused(rule: MergeSpec) -> InvalidOption:
     )
 
 
-def _any(versions: Versions, mask: Bools) -> Bools:
+def _has_version_in(versions: Versions, mask: Bools) -> Bools:
     """Which keys have a version that the mask holds."""
     found = np.zeros(versions.count, bool)
     for step in versions.steps():
@@ -160,13 +160,13 @@ def _any(versions: Versions, mask: Bools) -> Bools:
 # ---- with sequence groups --------------------------------------------------------------------------------------------------------------------------
 
 
-def _grouped(section: pl.DataFrame, rule: MergeSpec, versions: Versions, kinds: Array) -> UpdatePlan:
+def _plan_grouped(section: pl.DataFrame, rule: MergeSpec, versions: Versions, kinds: Array) -> UpdatePlan:
     takes = (kinds & 1).astype(bool)
-    walks = [_walk(section, versions, group) for group in rule.groups if _has(section, group)]
+    walks = [_walk(section, versions, group) for group in rule.groups if _has_columns(section, group)]
     begins = np.arange(len(takes)) < versions.count
     if rule.ignore_delete:
         live, copied = ~takes, takes & begins
-        deleted = ~_any(versions, ~takes)
+        deleted = ~_has_version_in(versions, ~takes)
     else:
         live, copied = np.ones(len(takes), bool), takes & begins
     names = [part.name for part in rule.fields]
@@ -183,16 +183,16 @@ def _grouped(section: pl.DataFrame, rule: MergeSpec, versions: Versions, kinds: 
     free[removed] = SET
     check_not_null(section, rule, versions.rows[free == SET])
     if not rule.ignore_delete:
-        deleted = ~_any(versions, ~takes) | removed[versions.last()]
+        deleted = ~_has_version_in(versions, ~takes) | removed[versions.last()]
     return UpdatePlan(free=free if takes.any() else None, walks=walks, accepted=live if rule.ignore_delete else None, deleted=deleted, reached=reached)
 
 
-def _has(section: pl.DataFrame, group: SequenceGroup) -> bool:
+def _has_columns(section: pl.DataFrame, group: SequenceGroup) -> bool:
     return set(group.columns) <= set(section.columns)
 
 
 def _walk(section: pl.DataFrame, versions: Versions, group: SequenceGroup) -> SequenceScan:
-    numbers = [comparable(section[name].gather(versions.rows), as_sequence=True) for name in group.columns]
+    numbers = [to_comparable(section[name].gather(versions.rows), as_sequence=True) for name in group.columns]
     empty = np.logical_and.reduce([section[name].is_null().to_numpy()[versions.rows] for name in group.columns])
     ops = [np.zeros(len(versions.rows), np.int8) for _ in range(3)]
     held = [np.full(versions.count, _NULL, np.int64) for _ in numbers]
@@ -200,7 +200,7 @@ def _walk(section: pl.DataFrame, versions: Versions, group: SequenceGroup) -> Se
     return SequenceScan(group=group, numbers=numbers, floats=floats, empty=empty, held=held, sequence=ops[0], plain=ops[1], folded=ops[2])
 
 
-def _not_smaller(walk: SequenceScan, step: slice) -> Bools:
+def _is_not_smaller(walk: SequenceScan, step: slice) -> Bools:
     """Whether a version's sequence is at least the one held, columns compared from left to right, null smallest; NaN is the equal of any number."""
     height = step.stop - step.start
     larger, tied = np.zeros(height, bool), np.ones(height, bool)
@@ -219,7 +219,7 @@ def _step(walks: list[SequenceScan], step: slice, takes: Bools, adds: Bools, cop
     for walk in walks:
         _hold(walk, step, copied)
         there = ~walk.empty[step]
-        gets_in = there & (copied | _not_smaller(walk, step))
+        gets_in = there & (copied | _is_not_smaller(walk, step))
         active = takes | adds
         walk.sequence[step] = np.where(copied, SET, np.where(gets_in & active, ADD, SKIP))
         plain = np.where(gets_in & adds, ADD, np.where(gets_in & takes, RETRACT, SKIP))

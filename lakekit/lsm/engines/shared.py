@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lakekit.lsm.rule import MergeSpec
 
 
-def assembled(section: pl.DataFrame, lone: Bools, columns: Mapping[str, pl.Series]) -> pl.DataFrame:
+def assemble_rows(section: pl.DataFrame, lone: Bools, columns: Mapping[str, pl.Series]) -> pl.DataFrame:
     """The rows that are alone with their key, and the merged ones after them."""
     merged = pl.DataFrame([column.alias(name) for name, column in columns.items()], schema=section.schema)
     return pl.concat([section.filter(pl.Series(lone)), merged]) if lone.any() else merged

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lakekit.data_file.paths import partition_path, place_of
+from lakekit.data_file.paths import bucket_id_at, partition_path
 from lakekit.draw.humanize import format_size, plural
-from lakekit.maintenance.check.levels import places
+from lakekit.maintenance.check.levels import bucket_codes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,7 +30,7 @@ def check(handle: TableContext, live: ManifestEntries, notes: Findings) -> None:
     """Advice about the live files."""
     if not len(live):
         return
-    place = places(live)
+    place = bucket_codes(live)
     sizes = live.numbers("file_size")
     total = np.bincount(place, sizes)
     first = np.unique(place, return_index=True)[1]
@@ -40,8 +40,8 @@ def check(handle: TableContext, live: ManifestEntries, notes: Findings) -> None:
     _partitions(handle, live, notes)
 
 
-def _named(handle: TableContext, live: ManifestEntries, i: int) -> str:
-    partition, bucket = place_of(live, int(i))
+def _describe_bucket(handle: TableContext, live: ManifestEntries, i: int) -> str:
+    partition, bucket = bucket_id_at(live, int(i))
     path = partition_path(handle, partition)
     return f"bucket {bucket}{f' of {path}' if path else ''}"
 
@@ -52,7 +52,7 @@ def _buckets(handle: TableContext, buckets: ManifestEntries, total: NDArray[Any]
     if len(large):
         worst = int(np.argmax(total))
         many_hold = f"{plural(len(large), 'bucket')} of {len(total)} hold more than {format_size(LARGE_BUCKET_BYTES)}"
-        message = f"{many_hold}; {_named(handle, buckets, worst)} holds {format_size(int(total[worst]))}"
+        message = f"{many_hold}; {_describe_bucket(handle, buckets, worst)} holds {format_size(int(total[worst]))}"
         more = handle.options.bucket * -(-int(total[worst]) // LARGE_BUCKET_BYTES)
         notes.better(
             "buckets are large", message, field="bucket", remedy=f"t.rescale({more}) writes the rows into more of them, where=… those of some partitions"
@@ -82,14 +82,14 @@ def _files(handle: TableContext, live: ManifestEntries, place: NDArray[np.int64]
     if (many := small > MANY_FILES).any():
         worst = int(np.argmax(small))
         have = f"{plural(int(many.sum()), 'bucket')} of {len(first)} have more than {MANY_FILES} files below {format_size(target // SMALL_SHARE)}"
-        message = f"{have}; {_named(handle, live, first[worst])} has {int(small[worst])}"
+        message = f"{have}; {_describe_bucket(handle, live, first[worst])} has {int(small[worst])}"
         notes.better("many small files", message, field="target-file-size", remedy="t.compact(full=True) makes few of them")
     runs = np.bincount(place, levels == 0, minlength=len(first))
     trigger = handle.options.num_sorted_run_compaction_trigger
     if keyed and (crowded := runs > trigger).any():
         worst = int(np.argmax(runs))
         have = f"{plural(int(crowded.sum()), 'bucket')} of {len(first)} have more than {trigger} files at level 0"
-        message = f"{have}; {_named(handle, live, first[worst])} has {int(runs[worst])}"
+        message = f"{have}; {_describe_bucket(handle, live, first[worst])} has {int(runs[worst])}"
         remedy = "t.compact() merges them: every read does so until then"
         notes.better("many runs at level 0", message, field="num-sorted-run.compaction-trigger", remedy=remedy)
 

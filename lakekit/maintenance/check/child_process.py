@@ -17,7 +17,7 @@ from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING
 
 from lakekit import world
-from lakekit.data_file.paths import place_of
+from lakekit.data_file.paths import bucket_id_at
 from lakekit.maintenance.check import rows
 from lakekit.maintenance.check.findings import RESTORE, Findings
 from lakekit.maintenance.check.report import Finding
@@ -56,7 +56,7 @@ def _hashes(asked: FileCheckRequest) -> Hashes | None:
     """The hash index of the file's bucket alone."""
     if asked.hashes is None:
         return None
-    place = place_of(asked.entries, asked.at)
+    place = bucket_id_at(asked.entries, asked.at)
     return {place: asked.hashes[place]} if place in asked.hashes else {}
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from lakekit.data_file.paths import data_file_paths
 from lakekit.draw.humanize import format_count
-from lakekit.maintenance.check.findings import INDEX_ANEW, LOST, RESTORE
+from lakekit.maintenance.check.findings import INDEX_ANEW, RESTORE, ROLLBACK
 from lakekit.maintenance.check.footers import row_count
 from lakekit.model.data_file import INDEX_SUFFIX, format_of
 from lakekit.world import parallel_map
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lakekit.metadata.table_context import TableContext
     from lakekit.model.manifest_entries import ManifestEntries
 
-AT_ONCE = 32
+FILES_PER_TASK = 32
 
 
 def paths(handle: TableContext, entries: ManifestEntries, notes: Findings) -> list[str] | None:
@@ -52,7 +52,7 @@ def check(handle: TableContext, entries: ManifestEntries, at: list[str], what: s
     for i, path in enumerate(at):
         found = there.get(path)
         if found is None:
-            notes.wrong(f"{what} is missing", f"the manifest lists {names[i]} with {format_count(rows[i])} rows, no file is there", path=path, remedy=LOST)
+            notes.wrong(f"{what} is missing", f"the manifest lists {names[i]} with {format_count(rows[i])} rows, no file is there", path=path, remedy=ROLLBACK)
         elif found != said[i]:
             message = f"{format_count(found)} bytes are there, the manifest says {format_count(said[i])}"
             notes.wrong(f"{what} has another size", message, path=path, field="_FILE_SIZE", remedy=RESTORE)
@@ -63,7 +63,7 @@ def check(handle: TableContext, entries: ManifestEntries, at: list[str], what: s
             notes.paths.add(beside)
             if beside not in there:
                 message = f"{names[i]} names {name}, which is not there"
-                remedy = INDEX_ANEW if name.endswith(INDEX_SUFFIX) else LOST
+                remedy = INDEX_ANEW if name.endswith(INDEX_SUFFIX) else ROLLBACK
                 notes.wrong("extra file is missing", message, path=beside, field="_EXTRA_FILES", remedy=remedy)
 
     def counted(chunk: list[int]) -> list[tuple[int, int | None]]:
@@ -71,7 +71,7 @@ def check(handle: TableContext, entries: ManifestEntries, at: list[str], what: s
 
     good = []
     remote = handle.storage.is_remote
-    step = 1 if remote else AT_ONCE
+    step = 1 if remote else FILES_PER_TASK
     parts = parallel_map(counted, [whole[i : i + step] for i in range(0, len(whole), step)], waiting=remote)
     for i, found_rows in (pair for part in parts for pair in part):
         if found_rows is not None and found_rows != rows[i]:

@@ -10,24 +10,24 @@ from lakekit.draw.humanize import format_cell
 from lakekit.errors import InvalidOption, LakekitError, LocationNotAllowed, Unsupported, ValueOutOfRange
 from lakekit.format import external_reader
 from lakekit.maintenance.check.report import Finding
-from lakekit.model.locations import ALLOWED
+from lakekit.model.locations import ALLOWED_LOCATIONS
 from lakekit.storage.protocol import FileMissing
-from lakekit.write.spot import counted
+from lakekit.write.spot import format_raw_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import polars as pl
 
-LOST = "t.rollback to a snapshot or tag that has it, or put the file back from a copy"
+ROLLBACK = "t.rollback to a snapshot or tag that has it, or put the file back from a copy"
 REWRITE = "compact the bucket (t.compact(full=True)), or write its rows anew"
 RESTORE = "put the file back from a copy; else t.rollback to a snapshot or tag that does not need it"
 INDEX_ANEW = "rows are safe: t.rewrite_file_index(anew=True) makes the indexes anew from them"
 
 
-def told(values: pl.Series, at: int) -> str:
+def format_value(values: pl.Series, at: int) -> str:
     """One of some values, as findings show it."""
-    return counted(values, at) or format_cell(values[at])
+    return format_raw_count(values, at) or format_cell(values[at])
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,17 +65,17 @@ class Findings:
         try:
             yield
         except FileMissing as missing:
-            self.wrong(f"{what} is missing", missing.message, path=missing.path or path, remedy=remedy or LOST)
+            self.wrong(f"{what} is missing", missing.message, path=missing.path or path, remedy=remedy or ROLLBACK)
         except (Unsupported, ValueOutOfRange) as refused:
             self.better(f"{what} was not looked into", refused.message, path=refused.path or path, remedy="let the engine that wrote it check it")
         except LocationNotAllowed as refused:
-            remedy = f"open the table with the option {ALLOWED}"
+            remedy = f"open the table with the option {ALLOWED_LOCATIONS}"
             self.better(f"{what} was not looked into", refused.message, path=path, field=refused.option, remedy=remedy)
         except InvalidOption as refused:
             self.better(f"{what} was not looked into", refused.message, path=path, field=refused.key, remedy="set the option right")
         except LakekitError as damaged:
             named = getattr(damaged, "path", None) or path
             self.wrong(f"{what} is unreadable", damaged.message, path=named, field=getattr(damaged, "field", None), remedy=remedy or RESTORE)
-        except external_reader.FOREIGN as damaged:
+        except external_reader.FOREIGN_FAILURES as damaged:
             external_reader.pass_interrupt(damaged)
             self.wrong(f"{what} is unreadable", (str(damaged).splitlines() or [type(damaged).__name__])[0], path=path, remedy=remedy or RESTORE)

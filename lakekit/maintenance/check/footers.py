@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _TAIL_BYTES = 1 << 16
 _END_BYTES = 8
-_MAGIC, _ENCRYPTED = b"PAR1", b"PARE"
+_MAGIC, _ENCRYPTED_MAGIC = b"PAR1", b"PARE"
 
 
 def row_count(handle: TableContext, path: str, format_name: str, size_bytes: int, what: str, notes: Findings) -> int | None:
@@ -42,7 +42,7 @@ def row_count(handle: TableContext, path: str, format_name: str, size_bytes: int
 def _parquet(handle: TableContext, path: str, size_bytes: int) -> int:
     first = max(0, size_bytes - _TAIL_BYTES)
     tail = handle.storage.read(path, first, size_bytes - first)
-    if tail[-4:] == _ENCRYPTED:
+    if tail[-4:] == _ENCRYPTED_MAGIC:
         raise Unsupported(f"{path} is encrypted Parquet, which lakekit does not read", feature="parquet.encryption", path=path)
     if tail[-4:] != _MAGIC:
         raise Corrupt(f"{path} ends with {tail[-4:].hex(' ')}, where PAR1 was expected", path=path, offset=size_bytes - 4, field="magic")

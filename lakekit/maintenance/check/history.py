@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lakekit.maintenance.check.findings import Findings
     from lakekit.metadata.table_context import TableContext
 
-    Seen = tuple[int | None, int | None, list[int]]
+    HintState = tuple[int | None, int | None, list[int]]
 
 _HINT = "t.repair(), which lets the hint say what is there; the newest snapshot may have been lost: put its file back from a copy if there is one"
 _GAP = "put the file back from a copy; else t.repair(), which lets the table begin behind the gap"
@@ -28,8 +28,8 @@ _GAP = "put the file back from a copy; else t.repair(), which lets the table beg
 
 def check(handle: TableContext, notes: Findings) -> None:
     """Looks at the numbers of snapshots and at the hints; what other processes change meanwhile is looked at again."""
-    found = _wrong(_seen(handle))
-    if found != (None, []) and found == _wrong(_seen(handle)):
+    found = _find_problems(_read_hint_state(handle))
+    if found != (None, []) and found == _find_problems(_read_hint_state(handle)):
         latest, gap = found
         if latest is not None:
             message = f"it says {latest[0]}, and the newest snapshot is {latest[1]}: the reference engine believes it, and fails or goes on from there"
@@ -39,7 +39,7 @@ def check(handle: TableContext, notes: Findings) -> None:
             notes.wrong("snapshots are missing", message, path=handle.layout.snapshot_dir, remedy=_GAP)
 
 
-_SHOWN = 8
+_MAX_SHOWN = 8
 
 
 def missing_ranges(numbers: Sequence[int]) -> list[range]:
@@ -48,26 +48,26 @@ def missing_ranges(numbers: Sequence[int]) -> list[range]:
 
 
 def describe_ranges(gaps: Sequence[range]) -> str:
-    """Return the numbers of some gaps as text: the first `_SHOWN` of them, and how many follow."""
-    shown = list(islice(chain.from_iterable(gaps), _SHOWN))
+    """Return the numbers of some gaps as text: the first `_MAX_SHOWN` of them, and how many follow."""
+    shown = list(islice(chain.from_iterable(gaps), _MAX_SHOWN))
     left = sum(gap.stop - gap.start for gap in gaps) - len(shown)
     return ", ".join(map(str, shown)) + (f" and {left} more" if left else "")
 
 
-def _seen(handle: TableContext) -> Seen:
+def _read_hint_state(handle: TableContext) -> HintState:
     """What LATEST and EARLIEST say, then the numbers there are: a commit puts its snapshot before its hint."""
-    latest, earliest = (_said(handle, path) for path in (handle.layout.latest_hint, handle.layout.earliest_hint))
+    latest, earliest = (_read_hint(handle, path) for path in (handle.layout.latest_hint, handle.layout.earliest_hint))
     return latest, earliest, snapshots.ids(handle)
 
 
-def _said(handle: TableContext, path: str) -> int | None:
+def _read_hint(handle: TableContext, path: str) -> int | None:
     try:
         return hint.decode(handle.storage.read(path, 0, 32))
     except StorageFailed:
         return None
 
 
-def _wrong(seen: Seen) -> tuple[tuple[int, int] | None, Sequence[range]]:
+def _find_problems(seen: HintState) -> tuple[tuple[int, int] | None, Sequence[range]]:
     """What LATEST says and should say, where it is believed wrongly; the numbers that are missing."""
     latest, earliest, known = seen
     if not known:

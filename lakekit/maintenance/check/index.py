@@ -14,7 +14,7 @@ from lakekit.data_file.paths import partition_path
 from lakekit.draw.humanize import format_count
 from lakekit.errors import LakekitError
 from lakekit.maintenance.check.files import sizes
-from lakekit.maintenance.check.findings import LOST, RESTORE, REWRITE
+from lakekit.maintenance.check.findings import RESTORE, REWRITE, ROLLBACK
 from lakekit.model.index_file import DELETION_VECTORS, HASH
 from lakekit.storage.protocol import FileMissing
 from lakekit.write import dynamic_bucket
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Place = tuple[bytes, int]
     Hashes = dict[Place, NDArray[np.int32]]
 
-_DANGLING = "compact the bucket with t.compact(full=True), which writes its vectors anew"
+_DANGLING_REMEDY = "compact the bucket with t.compact(full=True), which writes its vectors anew"
 _NO_INDEX = "keys that are written again may go to another bucket: write the partition anew with t.overwrite"
 
 
@@ -53,7 +53,7 @@ def check(handle: TableContext, live: ManifestEntries, index: list[IndexManifest
             continue
         found = there.get(path)
         if found is None:
-            notes.wrong("index file is missing", f"the index manifest lists {entry.file_name}, which is not there", path=path, remedy=LOST)
+            notes.wrong("index file is missing", f"the index manifest lists {entry.file_name}, which is not there", path=path, remedy=ROLLBACK)
         elif found != entry.file_size_bytes:
             message = f"{format_count(found)} bytes are there, the index manifest says {format_count(entry.file_size_bytes)}"
             notes.wrong("index file has another size", message, path=path, field="_FILE_SIZE", remedy=RESTORE)
@@ -86,15 +86,15 @@ def _targets(handle: TableContext, index: list[IndexManifestEntry], at: dict[int
         place = entry.partition, entry.bucket
         if entry.row_count != len(entry.ranges):
             message = f"the index manifest lists {len(entry.ranges)} deletion vectors and says {entry.row_count}"
-            notes.wrong("number of deletion vectors", message, path=path, field="_ROW_COUNT", remedy=_DANGLING)
+            notes.wrong("number of deletion vectors", message, path=path, field="_ROW_COUNT", remedy=_DANGLING_REMEDY)
         for part in entry.ranges:
             where = f"bucket {entry.bucket}{' of ' + named if (named := partition_path(handle, entry.partition)) else ''}"
             if part.file_name not in files.get(place, {}):
                 message = f"the deletion vector of {part.file_name} is of no live file of {where}: the reference leaves such after a full compaction"
-                notes.better("deletion vector points at no live file", message, path=path, field="_DELETIONS_VECTORS_RANGES", remedy=_DANGLING)
+                notes.better("deletion vector points at no live file", message, path=path, field="_DELETIONS_VECTORS_RANGES", remedy=_DANGLING_REMEDY)
             elif (place, part.file_name) in seen:
                 message = f"{part.file_name} of {where} has two deletion vectors: which of them counts is chance"
-                notes.wrong("file has two deletion vectors", message, path=path, field="_DELETIONS_VECTORS_RANGES", remedy=_DANGLING)
+                notes.wrong("file has two deletion vectors", message, path=path, field="_DELETIONS_VECTORS_RANGES", remedy=_DANGLING_REMEDY)
             seen.add((place, part.file_name))
 
 

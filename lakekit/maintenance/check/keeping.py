@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lakekit.metadata.table_context import TableContext
     from lakekit.storage.protocol import Stat
 
-    Found = tuple[str, Corrupt | StorageFailed]
+    UnreadableRoot = tuple[str, Corrupt | StorageFailed]
 
 _ROOT = "put it back from a copy, or delete it: until then nothing expires and no orphan goes"
 _CONSUMER = "t.reset_consumer writes it anew or forgets it: until then nothing expires"
@@ -35,8 +35,8 @@ def check(handle: TableContext, notes: Findings) -> None:
     known = {one.path for one in notes.problems}
     with suppress(StorageFailed):
         for branch in roots.branches(handle):
-            own = roots.on(handle, branch)
-            for what, damaged in _unreadable(own):
+            own = roots.on_branch(handle, branch)
+            for what, damaged in _find_unreadable(own):
                 if damaged.path not in known:
                     field = damaged.field if isinstance(damaged, Corrupt) else None
                     remedy = _CONSUMER if what == "consumer" else _ROOT
@@ -55,10 +55,10 @@ def check(handle: TableContext, notes: Findings) -> None:
             notes.wrong("schema is missing", message, path=handle.layout.schema_dir, remedy=_SCHEMA)
 
 
-def _unreadable(handle: TableContext) -> list[Found]:
+def _find_unreadable(handle: TableContext) -> list[UnreadableRoot]:
     """The files of one branch that cannot be read."""
 
-    def of_root(one: tuple[roots.Kind, str, Stat]) -> Found | None:
+    def of_root(one: tuple[roots.Kind, str, Stat]) -> UnreadableRoot | None:
         try:
             with suppress(FileMissing, Unsupported):
                 roots.read(handle, *one)
@@ -66,7 +66,7 @@ def _unreadable(handle: TableContext) -> list[Found]:
             return one[0], damaged.at(one[2].path) if isinstance(damaged, Corrupt) else damaged
         return None
 
-    wrong = [one for one in map_io(of_root, roots.listed(handle), is_remote=handle.storage.is_remote) if one is not None]
+    wrong = [one for one in map_io(of_root, roots.list_roots(handle), is_remote=handle.storage.is_remote) if one is not None]
     for name in consumers.ids(handle):
         try:
             consumers.find(handle, name)

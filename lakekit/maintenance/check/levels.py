@@ -16,10 +16,10 @@ import polars as pl
 import pyarrow.compute as pc
 
 from lakekit.bucket import slices
-from lakekit.data_file.paths import partition_path, place_of
+from lakekit.data_file.paths import bucket_id_at, partition_path
 from lakekit.draw.humanize import format_count
 from lakekit.lsm import key_codes
-from lakekit.maintenance.check.findings import RESTORE, REWRITE, told
+from lakekit.maintenance.check.findings import RESTORE, REWRITE, format_value
 from lakekit.model.table_paths import POSTPONE_BUCKET
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def check(handle: TableContext, live: ManifestEntries, at: list[str], notes: Fin
         notes.paths.discard(handle.layout.manifest_dir)
 
 
-def places(entries: ManifestEntries) -> Ints:
+def bucket_codes(entries: ManifestEntries) -> Ints:
     """A number for each (partition, bucket)."""
     partition = entries.column("partition").dictionary_encode().indices.to_numpy().astype(np.int64)
     buckets = np.unique(entries.numbers("bucket"), return_inverse=True)[1].reshape(-1)
@@ -119,7 +119,7 @@ def _key_ranges(handle: TableContext, live: ManifestEntries, at: list[str], note
         message = f"the smallest key {shown[0](i)} is above the largest {shown[1](i)}: reads by key may pass the file over"
         notes.wrong("key range is swapped", message, path=at[there[i]], field="_MIN_KEY", remedy=REWRITE)
     levels = some.numbers("level").astype(np.int64)
-    run = places(some) * (int(levels.max(initial=0)) + 2) + levels
+    run = bucket_codes(some) * (int(levels.max(initial=0)) + 2) + levels
     order = np.lexsort((low, run))
     order = order[levels[order] > 0]
     if len(order) < 2:
@@ -129,7 +129,7 @@ def _key_ranges(handle: TableContext, live: ManifestEntries, at: list[str], note
     reached = np.maximum.accumulate(high[order] + run[order] * width)[:-1] - run[order][1:] * width
     for i in np.flatnonzero((run[order][1:] == run[order][:-1]) & (low[order][1:] <= reached)):
         one, other = order[i], order[i + 1]
-        partition, bucket = place_of(some, int(other))
+        partition, bucket = bucket_id_at(some, int(other))
         named = partition_path(handle, partition)
         message = (
             f"level {levels[other]} of bucket {bucket}{f' of {named}' if named else ''}: its keys {shown[0](other)} … {shown[1](other)} overlap those of files "
@@ -150,4 +150,4 @@ class _Shown:
 
 def _part(column: pl.Series, at: int) -> str:
     value = column[at] if column.dtype.is_integer() else None
-    return told(column, at) if value is None else format_count(int(value))
+    return format_value(column, at) if value is None else format_count(int(value))

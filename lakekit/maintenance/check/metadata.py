@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from lakekit.codec import binary_row
 from lakekit.draw.humanize import format_count
 from lakekit.errors import LakekitError
-from lakekit.maintenance.check.findings import told
+from lakekit.maintenance.check.findings import format_value
 from lakekit.metadata import manifest_reader, schemas, statistics
 from lakekit.model import manifest_entries as columns_of
 from lakekit.model.data_file import EMPTY_ROW
@@ -59,7 +59,7 @@ def check(handle: TableContext, snapshot: Snapshot, notes: Findings) -> Metadata
     notes.paths.add(where)
     found = {which: _entries(handle, snapshot, which, notes) for which in _LISTS}
     base, delta, changelog = (found[which] for which in _LISTS)
-    live = _live(columns_of.concat([part for part, _ in (base, delta)]), notes, where, whole=base[1] and delta[1])
+    live = _live_entries(columns_of.concat([part for part, _ in (base, delta)]), notes, where, whole=base[1] and delta[1])
     said = ("total_record_count", live, "totalRecordCount", base[1] and delta[1]), ("delta_record_count", delta[0], "deltaRecordCount", delta[1])
     for member, entries, name, whole in (*said, ("changelog_record_count", changelog[0], "changelogRecordCount", changelog[1])):
         expected = getattr(snapshot, member)
@@ -69,7 +69,7 @@ def check(handle: TableContext, snapshot: Snapshot, notes: Findings) -> Metadata
             notes.wrong("row count of the snapshot", message, path=where, field=name, remedy=remedy)
     if snapshot.statistics is not None:
         with notes.reading("statistics file", handle.layout.statistics(snapshot.statistics)):
-            statistics.of(handle, snapshot)
+            statistics.read_statistics(handle, snapshot)
     _row_ids(snapshot, live, where, notes)
     _schemas(handle, snapshot, live, notes)
     return MetadataContents(live=live, changelog=changelog[0], index=_index(handle, snapshot, notes))
@@ -108,7 +108,7 @@ def _entries(handle: TableContext, snapshot: Snapshot, which: Which, notes: Find
     listed: list[ManifestFileMeta] | None = None
     if name is None:
         return columns_of.empty(), True
-    if which == "changelog" and _came_back(handle, snapshot):
+    if which == "changelog" and _is_restored(handle, snapshot):
         return columns_of.empty(), False
     with notes.reading("manifest list", handle.layout.manifest(name)):
         listed = manifest_reader.manifest_files(handle, snapshot, which)
@@ -126,7 +126,7 @@ def _entries(handle: TableContext, snapshot: Snapshot, which: Which, notes: Find
     return columns_of.concat([columns_of.empty(), *parts]), len(parts) == len(listed)
 
 
-def _came_back(handle: TableContext, snapshot: Snapshot) -> bool:
+def _is_restored(handle: TableContext, snapshot: Snapshot) -> bool:
     """Whether it was a tag's, made a snapshot again by a rollback or a branch, which begins with it: its changelog went when it expired."""
     storage, layout = handle.storage, handle.layout
     first = not storage.exists(layout.snapshot(snapshot.id - 1))
@@ -174,17 +174,17 @@ def _partitions(handle: TableContext, file: ManifestFileMeta, part: ManifestEntr
         if field.type.root in BINARIES:
             continue
         if least[0].is_valid and pc.less(values, least[0]).true_count:
-            wrong(f"_PARTITION_STATS.{field.name}", f"at least {told(pl.Series(least), 0)}", _first(values, "ascending"))
+            wrong(f"_PARTITION_STATS.{field.name}", f"at least {format_value(pl.Series(least), 0)}", _first_value_text(values, "ascending"))
         if most[0].is_valid and pc.greater(values, most[0]).true_count:
-            wrong(f"_PARTITION_STATS.{field.name}", f"at most {told(pl.Series(most), 0)}", _first(values, "descending"))
+            wrong(f"_PARTITION_STATS.{field.name}", f"at most {format_value(pl.Series(most), 0)}", _first_value_text(values, "descending"))
 
 
-def _first(values: pa.Array, order: str) -> str:
+def _first_value_text(values: pa.Array, order: str) -> str:
     """The value that comes first, in words."""
-    return told(pl.Series(values.take(pc.array_sort_indices(values, order=order)[:1])), 0)
+    return format_value(pl.Series(values.take(pc.array_sort_indices(values, order=order)[:1])), 0)
 
 
-def _live(entries: ManifestEntries, notes: Findings, where: str, *, whole: bool) -> ManifestEntries:
+def _live_entries(entries: ManifestEntries, notes: Findings, where: str, *, whole: bool) -> ManifestEntries:
     """The live files; those that are added twice are noted and counted once."""
     kinds = entries.numbers("kind")
     group = columns_of.identities(entries)

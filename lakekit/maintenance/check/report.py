@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakekit.draw import cards, html
-from lakekit.draw.humanize import plural, printable
+from lakekit.draw.humanize import escape_controls, plural
 
 NAMES = ("kind", "what", "path", "field", "found", "remedy")
 """The columns of `Report.rows`."""
@@ -65,7 +65,7 @@ class Report:
 
     def __repr__(self) -> str:
         return cards.card(
-            f"{self.table} · check", [("verdict", self.line), *((kind, f"{what}: {found}") for kind, what, _, _, found, _ in self.rows()[:_SHOWN])]
+            f"{self.table} · check", [("verdict", self.line), *((kind, f"{what}: {found}") for kind, what, _, _, found, _ in self.rows()[:_MAX_SHOWN])]
         )
 
     def __str__(self) -> str:
@@ -73,7 +73,7 @@ class Report:
         for kind, what, path, field, found, remedy in self.rows():
             place = " · ".join(part for part in (path, field) if part)
             lines += [f"  {kind:<8} {what}", *(f"{'':<11}{said}" for said in (place, found, remedy) if said)]
-        return "\n".join(printable(line) for line in lines)
+        return "\n".join(escape_controls(line) for line in lines)
 
     def _repr_html_(self) -> str:
         card = html.card(f"{self.table} · check", [("verdict", self.line)])
@@ -81,4 +81,4 @@ class Report:
         return card if not found else card + html.table(NAMES, found)
 
 
-_SHOWN = 8
+_MAX_SHOWN = 8

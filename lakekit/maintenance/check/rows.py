@@ -22,14 +22,14 @@ import polars as pl
 from lakekit.bucket import slices
 from lakekit.codec import hashing
 from lakekit.columns import cast_columns, col, cols
-from lakekit.data_file.paths import partition_path, place_of
-from lakekit.data_file.reader import SEQUENCE_NUMBER, VALUE_KIND, refused, scan_files
+from lakekit.data_file.paths import bucket_id_at, partition_path
+from lakekit.data_file.reader import SEQUENCE_NUMBER, VALUE_KIND, scan_files, translate_polars_errors
 from lakekit.draw.humanize import format_cell, format_count, plural
 from lakekit.errors import LakekitError
 from lakekit.format import parquet_pages
 from lakekit.lsm import key_codes
 from lakekit.maintenance.check import file_indexes, statistics
-from lakekit.maintenance.check.findings import RESTORE, REWRITE, Findings, told
+from lakekit.maintenance.check.findings import RESTORE, REWRITE, Findings, format_value
 from lakekit.maintenance.check.levels import ranks
 from lakekit.metadata import schemas
 from lakekit.model.row_kind import RowKind
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from lakekit.model.manifest_entries import ManifestEntries
 
 _RETRACTS = (int(RowKind.UPDATE_BEFORE), int(RowKind.DELETE))
-_MISPLACED = "engines that read by key pass the rows over, and new rows of their keys do not replace them: write the partition anew with t.overwrite"
+_MISPLACED_REMEDY = "engines that read by key pass the rows over, and new rows of their keys do not replace them: write the partition anew with t.overwrite"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,12 +74,19 @@ class FileCheckRequest(NamedTuple):
     hashes: Hashes | None
 
 
-Apart = Callable[[FileCheckRequest, Findings], bool]
+IsolatedCheck = Callable[[FileCheckRequest, Findings], bool]
 """Checks a file whose decoding may end the process that does it, and notes what is wrong; whether it could."""
 
 
 def check(
-    handle: TableContext, entries: ManifestEntries, at: list[str], wanted: list[int], hashes: Hashes | None, notes: Findings, *, apart: Apart | None = None
+    handle: TableContext,
+    entries: ManifestEntries,
+    at: list[str],
+    wanted: list[int],
+    hashes: Hashes | None,
+    notes: Findings,
+    *,
+    apart: IsolatedCheck | None = None,
 ) -> None:
     """Reads the files of some entries, one after the other; `hashes` are the hash indexes, None where the files are changelogs.
 
@@ -92,7 +99,7 @@ def check(
             file = entries.file(i)
             if file.schema_id not in seen:
                 seen[file.schema_id] = handle.with_schema(schemas.read(handle, file.schema_id))
-            partition, bucket = place_of(entries, i)
+            partition, bucket = bucket_id_at(entries, i)
             own = seen[file.schema_id]
             unsummed = [] if file.format_name != "orc" else [file.name]
             if file.format_name == "parquet" and _is_damaged(own, file, at[i], notes, unsummed):
@@ -116,13 +123,13 @@ def check(
 def _rows(handle: TableContext, file: DataFileMeta, path: str) -> pl.DataFrame:
     fields = [field for field in handle.schema.fields if file.write_cols is None or field.name in file.write_cols]
     system = (SEQUENCE_NUMBER, VALUE_KIND) if handle.schema.primary_keys else ()
-    with refused(handle, [path]):
+    with translate_polars_errors(handle, [path]):
         return scan_files(handle, [file], [path], fields, system=system).collect()
 
 
 def _is_damaged(handle: TableContext, file: DataFileMeta, path: str, notes: Findings, unsummed: list[str]) -> bool:
     """Whether pages are not what was written, which is noted of each: their values would be called false, or be believed."""
-    found = list(parquet_pages.damaged(path, partial(handle.storage.read, path), file.size_bytes, unsummed))
+    found = list(parquet_pages.find_damaged_pages(path, partial(handle.storage.read, path), file.size_bytes, unsummed))
     for one in found:
         message = f"the page of {one.column} at byte {one.offset} has CRC-32 {one.computed:08x}, {one.stored:08x} was stored: it is not what was written"
         notes.wrong("a page has another checksum", message, path=path, field=one.column)
@@ -146,7 +153,7 @@ def _check(whole: FileUnderCheck, hashes: Hashes | None) -> None:
     for field, found in statistics.false_of_values(whole.handle, file, frame):
         whole.wrong("statistics are false", f"{found}: filters may pass the file over", field)
     if file.write_cols is None:
-        _place(whole)
+        _check_placement(whole)
     if not whole.handle.schema.primary_keys:
         return
     _versions(whole)
@@ -155,7 +162,7 @@ def _check(whole: FileUnderCheck, hashes: Hashes | None) -> None:
         _hash_index(whole, hashes)
 
 
-def _place(whole: FileUnderCheck) -> None:
+def _check_placement(whole: FileUnderCheck) -> None:
     """Partition and bucket of each row.
 
     Of one with a null in its bucket key any bucket is right: no reader chooses a bucket by a null, and writers place some
@@ -163,10 +170,10 @@ def _place(whole: FileUnderCheck) -> None:
     """
     handle, frame = whole.handle, whole.frame
     if handle.schema.partition_keys:
-        others = [row for row in partitions.of(frame, handle).rows if row != whole.partition]
+        others = [row for row in partitions.encode_partitions(frame, handle).rows if row != whole.partition]
         if others:
             message = f"rows of {partition_path(handle, others[0])} lie in {partition_path(handle, whole.partition)}"
-            whole.wrong("rows are in another partition", message, "_PARTITION", _MISPLACED)
+            whole.wrong("rows are in another partition", message, "_PARTITION", _MISPLACED_REMEDY)
     if handle.options.bucket > 0 and whole.total_buckets > 0 and whole.bucket >= 0:
         fields = bucket_assigners.bucket_fields(handle)
         if not schemas.have_types_always(handle, fields):
@@ -179,7 +186,7 @@ def _place(whole: FileUnderCheck) -> None:
         is_whole = frame.select(has_key).to_series().to_numpy()
         if (away := np.flatnonzero((found != whole.bucket) & is_whole)).size:
             message = f"{plural(away.size, 'row')} of bucket {whole.bucket} of {whole.total_buckets} should be elsewhere, the first in bucket {found[away[0]]}"
-            whole.wrong("rows are in another bucket", message, "_BUCKET", _MISPLACED)
+            whole.wrong("rows are in another bucket", message, "_BUCKET", _MISPLACED_REMEDY)
 
 
 def _versions(whole: FileUnderCheck) -> None:
@@ -219,7 +226,7 @@ def _keys(whole: FileUnderCheck) -> None:
     padded = [col(field.name).str.strip_chars_end(" ") for field in whole.handle.schema.key_fields if field.type.root == "CHAR"]
     low, high, least, most = ranks(pl.concat([ends, cast_columns(held, ends.schema)]).with_columns(padded))
     if least < low or most > high:
-        shown = [", ".join(told(column, i) for column in keys_of.get_columns()) for keys_of in (held, ends) for i in (0, 1)]
+        shown = [", ".join(format_value(column, i) for column in keys_of.get_columns()) for keys_of in (held, ends) for i in (0, 1)]
         message = f"keys go from {shown[0]} to {shown[1]}, the manifest says {shown[2]} to {shown[3]}: reads by key may pass the file over"
         whole.wrong("keys pass the key range", message, "_MIN_KEY" if least < low else "_MAX_KEY")
 
@@ -233,4 +240,4 @@ def _hash_index(whole: FileUnderCheck, hashes: Hashes) -> None:
     unknown = int((~np.isin(hashing.hash_columns(columns, types), known)).sum())
     if unknown:
         message = f"the hash index of bucket {whole.bucket} lacks {plural(unknown, 'key')} of this file: they may be written to a second bucket"
-        whole.wrong("hash index lacks keys", message, "_INDEX_TYPE", _MISPLACED)
+        whole.wrong("hash index lacks keys", message, "_INDEX_TYPE", _MISPLACED_REMEDY)

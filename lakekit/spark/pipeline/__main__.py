@@ -7,7 +7,7 @@ import sys
 from datetime import date
 
 from lakekit.errors import LakekitError
-from lakekit.spark.pipeline.events import FIRST, Feed
+from lakekit.spark.pipeline.events import FIRST_DAY, Feed
 from lakekit.spark.pipeline.stages import run
 from lakekit.spark.session import start
 
@@ -39,7 +39,7 @@ def _arguments() -> argparse.ArgumentParser:
     )
     parser.add_argument("--root", help="the folder of the landing files and the tables, which every executor sees")
     parser.add_argument("--days", type=int, default=7, help="how many days of flights land (7)")
-    parser.add_argument("--from", dest="first", type=date.fromisoformat, default=FIRST, metavar="DAY", help=f"the first of them ({FIRST})")
+    parser.add_argument("--from", dest="first", type=date.fromisoformat, default=FIRST_DAY, metavar="DAY", help=f"the first of them ({FIRST_DAY})")
     parser.add_argument("--flights", type=int, help="how many flights a day at most (all)")
     parser.add_argument("--script", action="store_true", help="print the file that spark-submit takes, and end")
     return parser

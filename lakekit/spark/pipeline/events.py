@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 KEY = ["day", "carrier", "flight", "origin"]
 PAYLOAD = [*KEY, "dest", "status", "dep_delay", "arr_delay"]
-ADDED = "air_time"
+ADDED_COLUMN = "air_time"
 """The column that the files have from the second day on."""
 COLUMNS = ["year", "month", "day", "dep_time", "sched_dep_time", "dep_delay", "arr_delay", "carrier", "flight", "origin", "dest", "air_time"]
 """What is read of the package's flights."""
-FIRST = date(2013, 2, 7)
+FIRST_DAY = date(2013, 2, 7)
 """The day before a blizzard: the most withdrawn flights of the year follow."""
-LAST = date(2013, 12, 31)
+LAST_DAY = date(2013, 12, 31)
 PLAIN, DEBEZIUM = "plain.json", "debezium.json"
 _MINUTE_MS, _DAY_MS = 60_000, 86_400_000
 
@@ -50,12 +50,12 @@ _MINUTE_MS, _DAY_MS = 60_000, 86_400_000
 class Feed:
     """Which flights: `days` of them from `first` on, at most `flights` of each day."""
 
-    first: date = FIRST
+    first: date = FIRST_DAY
     days: int = 7
     flights: int | None = None
 
     def __post_init__(self) -> None:
-        if self.days < 1 or not date(2013, 1, 1) <= self.first <= LAST - timedelta(days=self.days - 1):
+        if self.days < 1 or not date(2013, 1, 1) <= self.first <= LAST_DAY - timedelta(days=self.days - 1):
             raise InvalidOption(f"{self.days} days from {self.first} on: the flights are those of 2013, and one day is the least", key="days")
         if self.flights is not None and self.flights < 1:
             raise InvalidOption(f"{self.flights} flights a day: one is the least", key="flights")
@@ -77,7 +77,7 @@ def land(lake: Lake, feed: Feed) -> list[date]:
         folder = lake.landing / landed.isoformat()
         folder.mkdir(parents=True, exist_ok=True)
         from_newark = pl.col("origin") == "EWR"
-        _put(folder / PLAIN, plain(of_day.filter(from_newark), has_added=has_added))
+        _put(folder / PLAIN, plain_lines(of_day.filter(from_newark), has_added=has_added))
         _put(folder / DEBEZIUM, debezium(of_day.filter(~from_newark), has_added=has_added))
     return lake.landed()
 
@@ -94,9 +94,9 @@ def _put(path: Path, frame: pl.DataFrame) -> None:
     os.replace(made, path)  # noqa: PTH105 - whole or not at all
 
 
-def plain(found: pl.DataFrame, *, has_added: bool) -> pl.DataFrame:
+def plain_lines(found: pl.DataFrame, *, has_added: bool) -> pl.DataFrame:
     """Lines of the plain feed: a deleted flight is its key."""
-    known = [name for name in (*PAYLOAD, ADDED) if name in KEY or name != ADDED or has_added]
+    known = [name for name in (*PAYLOAD, ADDED_COLUMN) if name in KEY or name != ADDED_COLUMN or has_added]
     gone = pl.col("op") == "d"
     said = [pl.col(name) if name in KEY else pl.when(~gone).then(name).alias(name) for name in known]
     return found.select(gone.alias("deleted"), "ts_ms", *said)
@@ -104,7 +104,7 @@ def plain(found: pl.DataFrame, *, has_added: bool) -> pl.DataFrame:
 
 def debezium(found: pl.DataFrame, *, has_added: bool) -> pl.DataFrame:
     """Lines of Debezium's feed: the row before and after."""
-    names = [*PAYLOAD, ADDED] if has_added else PAYLOAD
+    names = [*PAYLOAD, ADDED_COLUMN] if has_added else PAYLOAD
     before = pl.when(pl.col("op") != "c").then(pl.struct(pl.col("before").struct.field(name) for name in names))
     after = pl.when(pl.col("op") != "d").then(pl.struct(names))
     return found.select(before.alias("before"), after.alias("after"), "op", "ts_ms")
@@ -129,9 +129,9 @@ def events(feed: Feed) -> pl.DataFrame:
     chosen = flights().filter(pl.col("day").is_between(feed.first, last + timedelta(days=1)))  # the last evening schedules the day after
     if feed.flights is not None:
         chosen = chosen.sort("day", _draw(0), "number").group_by("day", maintain_order=True).head(feed.flights)
-    happened = _happened(chosen).with_columns(pl.max_horizontal("own_day", pl.lit(feed.first)).alias("own_day"))
-    happened = happened.with_columns(pl.when(pl.col("own_day") > feed.first).then(ADDED).alias(ADDED)).sort(*KEY, "ts_ms")
-    known = pl.struct(*PAYLOAD, ADDED)
+    happened = _build_events(chosen).with_columns(pl.max_horizontal("own_day", pl.lit(feed.first)).alias("own_day"))
+    happened = happened.with_columns(pl.when(pl.col("own_day") > feed.first).then(ADDED_COLUMN).alias(ADDED_COLUMN)).sort(*KEY, "ts_ms")
+    known = pl.struct(*PAYLOAD, ADDED_COLUMN)
     happened = happened.with_columns(
         before=known.shift(1).over(KEY),
         landed=pl.when("is_late").then(pl.col("own_day") + pl.duration(days=1)).otherwise("own_day"),
@@ -150,7 +150,7 @@ def _draw(which: int, *more: str) -> pl.Expr:
     return mixed % 100
 
 
-def _happened(chosen: pl.DataFrame) -> pl.DataFrame:
+def _build_events(chosen: pl.DataFrame) -> pl.DataFrame:
     """All that happens to flights: the columns of a payload, `op`, `ts_ms`, the day it belongs to, and whether it lands a day later."""
     midnight = pl.col("day").cast(pl.Datetime("ms")).dt.epoch("ms")
     planned = midnight + (pl.col("sched_dep_time") // 100 * 60 + pl.col("sched_dep_time") % 100) * _MINUTE_MS

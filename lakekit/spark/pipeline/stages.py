@@ -28,7 +28,7 @@ from lakekit.spark.compaction import compact
 from lakekit.spark.pipeline.events import DEBEZIUM, PLAIN, Feed, land
 from lakekit.spark.pipeline.sums import Totals, totals
 from lakekit.spark.types import paimon_type, spark_type
-from lakekit.sql.tokenizer import quoted
+from lakekit.sql.tokenizer import quote_identifier
 from lakekit.table.creating import create
 from lakekit.types import INTEGERS, DataType
 
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 
 USER = "flights"
 """The commit user of all that the pipeline writes."""
-KEPT = 10
+RETAINED_SNAPSHOTS = 10
 """How many snapshots expiry leaves: a day makes up to four in a table."""
 KEYS = {"day": "DATE", "carrier": "STRING", "flight": "INT", "origin": "STRING"}
-KNOWN = {"dest": "STRING", "status": "STRING", "dep_delay": "INT", "arr_delay": "INT"}
-BY_HAND = {"snapshot.num-retained.min": "1000", "snapshot.time-retained": "36500 d"}
+KNOWN_TYPES = {"dest": "STRING", "status": "STRING", "dep_delay": "INT", "arr_delay": "INT"}
+MANUAL_EXPIRY = {"snapshot.num-retained.min": "1000", "snapshot.time-retained": "36500 d"}
 """Nothing expires by itself, however long the pipeline rests between two commits."""
 
 
@@ -69,14 +69,14 @@ class Lake:
     @cached_property
     def bronze(self) -> Table:
         """Events as they came."""
-        columns = {"landed": "DATE", "feed": "STRING", "op": "STRING", "ts_ms": "BIGINT", **KEYS, **KNOWN}
+        columns = {"landed": "DATE", "feed": "STRING", "op": "STRING", "ts_ms": "BIGINT", **KEYS, **KNOWN_TYPES}
         return self._table("bronze", columns, {}, partitions=["landed"])
 
     @cached_property
     def silver(self) -> Table:
         """Flights as they are known."""
         options = {"bucket": "2", "sequence.field": "ts_ms", "changelog-producer": "lookup", "changelog-producer.row-deduplicate": "true"}
-        return self._table("silver", {**KEYS, "ts_ms": "BIGINT", **KNOWN}, options, key=list(KEYS))
+        return self._table("silver", {**KEYS, "ts_ms": "BIGINT", **KNOWN_TYPES}, options, key=list(KEYS))
 
     @cached_property
     def gold(self) -> Table:
@@ -86,7 +86,7 @@ class Lake:
         return self._table("gold", columns, options, key=["day", "carrier"])
 
     def _table(self, name: str, columns: Mapping[str, str], options: Mapping[str, str], *, key: Sequence[str] = (), partitions: Sequence[str] = ()) -> Table:
-        path, given = f"{self.root}/{name}", {**BY_HAND, **options}
+        path, given = f"{self.root}/{name}", {**MANUAL_EXPIRY, **options}
         return create(path, columns, primary_keys=key, partition_keys=partitions, options=given, if_not_exists=True)
 
 
@@ -111,36 +111,41 @@ def run(spark: SparkSession, root: str | PathLike[str], feed: Feed, *, say: Call
         gold(spark, lake)
         tag(lake, day)
         care(spark, lake, day)
-        say(f"{day}  through: bronze at snapshot {_newest(lake.bronze)}, silver at {_newest(lake.silver)}, gold at {_newest(lake.gold)}")
+        say(
+            f"{day}  through: bronze at snapshot {_newest_snapshot_id(lake.bronze)}, silver at {_newest_snapshot_id(lake.silver)}, gold at {_newest_snapshot_id(lake.gold)}"
+        )
     return totals(lake)
 
 
 def bronze(spark: SparkSession, lake: Lake, day: date) -> None:
     """The events that landed that day, from both feeds, in one commit. Columns that the files have and the table lacks are added to it."""
-    if _is_there(lake.bronze, day.toordinal()):
+    if _has_commit(lake.bronze, day.toordinal()):
         return
     folder, json = lake.landing / day.isoformat(), spark.read.option("dropFieldIfAllNull", "true")
     feeds = {"plain": json.json(str(folder / PLAIN)), "debezium": json.json(str(folder / DEBEZIUM))}
-    found = {"plain": feeds["plain"].selectExpr("IF(deleted, 'd', 'u') AS op", "* EXCEPT (deleted)"), "debezium": _opened(feeds["debezium"])}
+    found = {"plain": feeds["plain"].selectExpr("IF(deleted, 'd', 'u') AS op", "* EXCEPT (deleted)"), "debezium": _unwrap_envelopes(feeds["debezium"])}
     types = {field.name: paimon_type(field.dataType, field.name) for frame in found.values() for field in frame.schema}
     _grow(lake.bronze, types)
     wanted = {field.name: spark_type(field.type) for field in lake.bronze.schema.fields}
-    rows = [_as(frame.withColumns({"landed": sql.lit(day), "feed": sql.lit(name)}), wanted) for name, frame in found.items()]
+    rows = [_select_as(frame.withColumns({"landed": sql.lit(day), "feed": sql.lit(name)}), wanted) for name, frame in found.items()]
     write(rows[0].unionAll(rows[1]), lake.bronze, commit_user=USER, identifier=day.toordinal())
 
 
-def _opened(envelopes: DataFrame) -> DataFrame:
+def _unwrap_envelopes(envelopes: DataFrame) -> DataFrame:
     """Debezium's envelopes as rows: as it was where it is deleted, else as it is."""
     # a side that is null in every line is no column
     had, has = (set(envelopes.select(f"{side}.*").columns if side in envelopes.columns else ()) for side in ("before", "after"))
-    pairs = {name: (f"before.{quoted(name)}" if name in had else "NULL", f"after.{quoted(name)}" if name in has else "NULL") for name in sorted(had | has)}
-    return envelopes.selectExpr("op", "ts_ms", *(f"IF(op = 'd', {was}, {is_now}) AS {quoted(name)}" for name, (was, is_now) in pairs.items()))
+    pairs = {
+        name: (f"before.{quote_identifier(name)}" if name in had else "NULL", f"after.{quote_identifier(name)}" if name in has else "NULL")
+        for name in sorted(had | has)
+    }
+    return envelopes.selectExpr("op", "ts_ms", *(f"IF(op = 'd', {was}, {is_now}) AS {quote_identifier(name)}" for name, (was, is_now) in pairs.items()))
 
 
 def silver(spark: SparkSession, lake: Lake, day: date) -> None:
     """The flights as the events that landed that day leave them. A withdrawn flight goes, and stays away."""
     _grow(lake.silver, {field.name: field.type for field in lake.bronze.schema.fields if field.name not in ("landed", "feed", "op")})
-    if not _is_there(lake.silver, day.toordinal()):
+    if not _has_commit(lake.silver, day.toordinal()):
         known = read(spark, lake.bronze, where=pl.col("landed") == day)
         # the bottom level keeps no deletes: what comes late of a withdrawn flight would bring it back, and bronze knows better
         gone = read(spark, lake.bronze, columns=[*KEYS, "ts_ms"], where="op = 'd'")
@@ -156,12 +161,12 @@ def gold(spark: SparkSession, lake: Lake) -> None:
     """What changed in silver since the last time, added to the sums; what a row was before is subtracted. Raises `SnapshotNotFound` where that is gone."""
     names = [field.name for field in lake.silver.schema.fields if field.name not in (*KEYS, "ts_ms") and field.type.root in INTEGERS]
     _grow(lake.gold, {name: DataType(root="BIGINT") for name in names})
-    since, until = _reached(lake), _newest(lake.silver)
+    since, until = _last_applied_snapshot_id(lake), _newest_snapshot_id(lake.silver)
     if lake.silver.snapshots().filter(pl.col("snapshot_id") > since)["changelog_record_count"].sum() == 0:
         return  # nothing, or files that were made of others
     told = changes(spark, lake.silver, since, until)
     counted = ["1L AS flights", *(f"IF(status = '{status}', 1L, 0L) AS {status}" for status in ("arrived", "cancelled"))]
-    rows = told.selectExpr(KIND, "day", "carrier", *counted, *(f"CAST({quoted(name)} AS BIGINT) AS {quoted(name)}" for name in names))
+    rows = told.selectExpr(KIND, "day", "carrier", *counted, *(f"CAST({quote_identifier(name)} AS BIGINT) AS {quote_identifier(name)}" for name in names))
     write(rows, lake.gold, mode="upsert", row_kind=KIND, commit_user=USER, identifier=until)
 
 
@@ -177,23 +182,23 @@ def care(spark: SparkSession, lake: Lake, day: date) -> None:
     compact(spark, lake.silver, full=True)
     compact(spark, lake.gold, full=True)
     for table in (lake.bronze, lake.silver, lake.gold):
-        table.expire_snapshots(retain_max=KEPT, retain_min=KEPT)
+        table.expire_snapshots(retain_max=RETAINED_SNAPSHOTS, retain_min=RETAINED_SNAPSHOTS)
 
 
 # ---- what the tables say ---------------------------------------------------------------------------------------------------------------------
 
 
-def _is_there(table: Table, identifier: int) -> bool:
+def _has_commit(table: Table, identifier: int) -> bool:
     """Whether the pipeline has made that commit."""
-    return publishing.known(table.handle(), commit_user=USER, identifier=identifier) is not None
+    return publishing.find_commit(table.handle(), commit_user=USER, identifier=identifier) is not None
 
 
-def _newest(table: Table) -> int:
+def _newest_snapshot_id(table: Table) -> int:
     """The number of the newest snapshot, 0 where there is none."""
     return max(table.snapshots()["snapshot_id"], default=0)
 
 
-def _reached(lake: Lake) -> int:
+def _last_applied_snapshot_id(lake: Lake) -> int:
     """The snapshot of silver up to which gold has its changes."""
     there = lake.gold.snapshots()
     own = there.filter(commit_user=USER)["commit_identifier"]
@@ -215,6 +220,6 @@ def _grow(table: Table, types: Mapping[str, DataType]) -> None:
         table.alter(*missing)
 
 
-def _as(frame: DataFrame, wanted: Mapping[str, SparkType]) -> DataFrame:
+def _select_as(frame: DataFrame, wanted: Mapping[str, SparkType]) -> DataFrame:
     """Those columns, of those types; null where the frame has none."""
     return frame.select(*((sql.col(name) if name in frame.columns else sql.lit(None)).cast(t).alias(name) for name, t in wanted.items()))

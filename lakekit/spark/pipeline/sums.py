@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from lakekit.spark.pipeline.events import ADDED, DEBEZIUM, KEY, PAYLOAD, PLAIN
+from lakekit.spark.pipeline.events import ADDED_COLUMN, DEBEZIUM, KEY, PAYLOAD, PLAIN
 
 if TYPE_CHECKING:
     from lakekit.spark.pipeline.stages import Lake
 
-SUMS = ("flights", "arrived", "cancelled", "dep_delay", "arr_delay", ADDED)
-BY = ["day", "carrier"]
+SUMS = ("flights", "arrived", "cancelled", "dep_delay", "arr_delay", ADDED_COLUMN)
+GROUP_COLUMNS = ["day", "carrier"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Totals:
 def landed_events(lake: Lake) -> pl.DataFrame:
     """All lines of all files, one row each: the feed, `gone`, `ts_ms`, and what it says of the flight."""
     schema = {"day": pl.Date, "carrier": pl.String, "flight": pl.Int64, "origin": pl.String, "dest": pl.String, "status": pl.String}
-    schema |= dict.fromkeys(["dep_delay", "arr_delay", ADDED], pl.Int64)
+    schema |= dict.fromkeys(["dep_delay", "arr_delay", ADDED_COLUMN], pl.Int64)
     image = pl.Struct(schema)
     found = []
     for day in lake.landed():  # scalar: two files a day
@@ -57,34 +57,34 @@ def landed_events(lake: Lake) -> pl.DataFrame:
 
 def known_flights(found: pl.DataFrame) -> pl.DataFrame:
     """What the newest event of each flight says, but for the withdrawn ones."""
-    return found.sort("ts_ms").unique(KEY, keep="last").filter(~pl.col("gone")).select(*PAYLOAD, ADDED)
+    return found.sort("ts_ms").unique(KEY, keep="last").filter(~pl.col("gone")).select(*PAYLOAD, ADDED_COLUMN)
 
 
 def sums(found: pl.DataFrame) -> pl.DataFrame:
     """Flights by day and carrier."""
     counted = [pl.len().alias("flights"), *((pl.col("status") == status).sum().alias(status) for status in ("arrived", "cancelled"))]
-    return found.group_by(BY).agg(*counted, *(pl.col(name).sum() for name in ("dep_delay", "arr_delay", ADDED)))
+    return found.group_by(GROUP_COLUMNS).agg(*counted, *(pl.col(name).sum() for name in ("dep_delay", "arr_delay", ADDED_COLUMN)))
 
 
 def totals(lake: Lake) -> Totals:
     """The totals of the files that landed beside those of the tables. Nothing of Spark is used."""
     said = landed_events(lake)
-    want = _whole(sums(known_flights(said)))
-    have = _whole(lake.gold.scan().collect())
+    want = _normalize_sums(sums(known_flights(said)))
+    have = _normalize_sums(lake.gold.scan().collect())
     bronze, silver = lake.bronze.scan().group_by("feed").len().collect(), lake.silver.scan()
     rows: list[tuple[str, str, Any, Any]] = [
         ("bronze", f"events of {feed}", said.filter(feed=feed).height, bronze.filter(feed=feed)["len"].sum()) for feed in ("plain", "debezium")
     ]
     rows.append(("silver", "flights", known_flights(said).height, silver.select(pl.len()).collect().item()))
     rows += [("gold", name, want[name].sum(), have[name].sum()) for name in SUMS]
-    either = want.join(have, on=BY, how="full", coalesce=True, suffix="_in_gold")
+    either = want.join(have, on=GROUP_COLUMNS, how="full", coalesce=True, suffix="_in_gold")
     different = either.filter(pl.any_horizontal(pl.col(name).ne_missing(pl.col(f"{name}_in_gold")) for name in SUMS))
     return Totals(
         table=pl.DataFrame(rows, schema={"table": pl.String, "total": pl.String, "files": pl.Int64, "tables": pl.Int64}, orient="row"), different=different
     )
 
 
-def _whole(found: pl.DataFrame) -> pl.DataFrame:
+def _normalize_sums(found: pl.DataFrame) -> pl.DataFrame:
     """Sums as they compare: of days and carriers that have flights, 0 where nothing was said."""
-    named = found if ADDED in found.columns else found.with_columns(pl.lit(0).alias(ADDED))
-    return named.filter(pl.col("flights") != 0).select(*BY, pl.col(SUMS).fill_null(0).cast(pl.Int64)).sort(BY)
+    named = found if ADDED_COLUMN in found.columns else found.with_columns(pl.lit(0).alias(ADDED_COLUMN))
+    return named.filter(pl.col("flights") != 0).select(*GROUP_COLUMNS, pl.col(SUMS).fill_null(0).cast(pl.Int64)).sort(GROUP_COLUMNS)

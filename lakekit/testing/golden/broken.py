@@ -14,7 +14,7 @@ from lakekit.model.statistics import Statistics
 from lakekit.model.table_schema import TableSchema
 from lakekit.model.tag import Tag
 from lakekit.predicate import Leaf
-from lakekit.testing.golden.comparison import Mismatch, same
+from lakekit.testing.golden.comparison import Mismatch, check_equal
 from lakekit.testing.golden.data_files import fields_of, scan
 from lakekit.types import parse
 
@@ -28,7 +28,7 @@ def _types(said: dict[str, Any]) -> list[Any]:
     return [parse(text) for text in said["types"]]
 
 
-def _serialized(data: bytes, said: dict[str, Any]) -> Any:
+def _decode_serialized_row(data: bytes, said: dict[str, Any]) -> Any:
     return binary_row.decode(binary_row.strip_arity(data, path=PATH)[1], _types(said), path=PATH)
 
 
@@ -51,7 +51,7 @@ READERS: dict[str, Callable[[bytes, dict[str, Any]], Any]] = {
     "manifest": lambda data, _: entry_files.decode([entry_files.ManifestBytes(PATH, data)]),
     "index_manifest": lambda data, _: index_manifest.decode(data, path=PATH),
     "binary_row": lambda data, said: binary_row.decode(data, _types(said), path=PATH),
-    "serialized_row": _serialized,
+    "serialized_row": _decode_serialized_row,
     "deletion_vectors": lambda data, _: index_files.read_file(data, path=PATH),
     "hash_index": lambda data, _: hash_index.decode(data, path=PATH),
     "file_index_container": lambda data, _: container.decode(data, path=PATH),
@@ -64,7 +64,7 @@ READERS: dict[str, Callable[[bytes, dict[str, Any]], Any]] = {
 """How the bytes of each format are read."""
 
 
-def refused(said: dict[str, Any], data: bytes) -> None:
+def check_refusal(said: dict[str, Any], data: bytes) -> None:
     """Nothing where the damaged bytes are refused as they should be. Raises `Mismatch`, or what a reader raised that it may not raise."""
     expected: type[errors.LakekitError] = getattr(errors, said["error"].partition(":")[0])
     try:
@@ -72,6 +72,6 @@ def refused(said: dict[str, Any], data: bytes) -> None:
     except expected as refusal:
         for part in ("field", "offset"):
             if said[part] is not None:
-                same(f"{part} of the refusal", getattr(refusal, part), said[part])
+                check_equal(f"{part} of the refusal", getattr(refusal, part), said[part])
         return
     raise Mismatch("damaged bytes", expected.__name__, "a value")

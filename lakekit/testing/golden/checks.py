@@ -1,7 +1,7 @@
 """What is held of the golden files of each format, as a function `(said, data)` that raises `Differs`.
 
 check(path)          the golden file whose JSON is at `path`
-CHECKS["bucket"]     what is held of a format; `REFUSED` are the formats that lakekit refuses by name
+CHECKS["bucket"]     what is held of a format; `UNSUPPORTED_FORMATS` are the formats that lakekit refuses by name
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ CHECKS: dict[str, Callable[[dict[str, Any], bytes], None]] = {
     **dict.fromkeys(("data_file_avro", "data_file_orc", "data_file_parquet"), data_files.files),
     **dict.fromkeys(("file_index_bitmap", "file_index_bloom_filter", "file_index_bsi", "file_index_range_bitmap"), indexes.indexes),
 }
-REFUSED = {"blob_file": "blob files are refused by name: `lakekit features blob`"}
+UNSUPPORTED_FORMATS = {"blob_file": "blob files are refused by name: `lakekit features blob`"}
 """Formats with golden files that lakekit does not read, and why."""
 
 

@@ -25,17 +25,17 @@ class Mismatch(AssertionError):
         self.what, self.expected, self.found = what, expected, found
 
 
-def same(what: str, found: object, expected: object) -> None:
+def check_equal(what: str, found: object, expected: object) -> None:
     """Nothing where both are equal. Raises `Mismatch`, of lists and dicts with the first part in which they differ."""
     if found == expected:
         return
     if isinstance(found, dict) and isinstance(expected, dict):
         for key in [*expected, *(key for key in found if key not in expected)]:
-            same(f"{what}.{key}", found.get(key), expected.get(key))
+            check_equal(f"{what}.{key}", found.get(key), expected.get(key))
     if isinstance(found, (list, tuple)) and isinstance(expected, (list, tuple)):
-        same(f"how many {what}", len(found), len(expected))
+        check_equal(f"how many {what}", len(found), len(expected))
         for number, (one, other) in enumerate(zip(found, expected, strict=True)):
-            same(f"{what}[{number}]", one, other)
+            check_equal(f"{what}[{number}]", one, other)
     raise Mismatch(what, expected, found)
 
 

@@ -10,7 +10,7 @@ from lakekit.columns import col
 from lakekit.format import avro, orc, parquet
 from lakekit.testing.expectations import Read, difference
 from lakekit.testing.fixtures import fixtures
-from lakekit.testing.golden.comparison import Mismatch, same
+from lakekit.testing.golden.comparison import Mismatch, check_equal
 from lakekit.types import Field, parse
 
 if TYPE_CHECKING:
@@ -46,30 +46,30 @@ def files(said: dict[str, Any], data: bytes) -> None:
     fields = fields_of(said)
     unit = "us" if (said["format"], said["case"]) == ("data_file_parquet", "all_types") else None  # times before 1677
     path = str(fixtures() / "formats" / said["format"] / f"{said['case']}.bin")
-    rows = [("+I", tuple(_in_microseconds(row, fields) if unit else row)) for row in said["rows"]]
+    rows = [("+I", tuple(_truncate_timestamps(row, fields) if unit else row)) for row in said["rows"]]
     for given in (None, data) if said["file_format"] != "avro" else (data,):
         frame = scan(said["file_format"], path, fields, data=given, unit=unit)
         for what, found, wanted in (("rows", frame.collect(), rows), ("the first two rows", frame.head(2).collect(), rows[:2])):
-            wrong = difference(found, _recorded(said, fields, wanted), ordered=True)
+            wrong = difference(found, _recorded_read(said, fields, wanted), ordered=True)
             if wrong is not None:
                 raise Mismatch(what, "the recorded rows", wrong)
-        same("how many rows", frame.select(pl.len()).collect().item(), len(rows))
+        check_equal("how many rows", frame.select(pl.len()).collect().item(), len(rows))
         last = frame.select(col(fields[-1].name)).with_row_index("n").filter(pl.col("n") == len(rows) - 1).collect()
-        same("one column", last.equals(frame.collect().select(col(fields[-1].name)).with_row_index("n").tail(1)), expected=True)
+        check_equal("one column", last.equals(frame.collect().select(col(fields[-1].name)).with_row_index("n").tail(1)), expected=True)
 
 
-def _recorded(said: dict[str, Any], fields: list[Field], rows: list[Any]) -> Read:
+def _recorded_read(said: dict[str, Any], fields: list[Field], rows: list[Any]) -> Read:
     types = tuple(field.type for field in fields)
     return Read(name=said["case"], branch=None, system=None, options={}, columns=tuple(said["columns"]), types=types, rows=tuple(rows), error=None)
 
 
-def _in_microseconds(row: list[Any], fields: list[Field]) -> list[Any]:
+def _truncate_timestamps(row: list[Any], fields: list[Field]) -> list[Any]:
     """Polars cuts INT96 off toward zero."""
     fine = [field.type.root.startswith("TIMESTAMP") and (field.type.precision or 0) > 6 for field in fields]
-    return [_cut_off(value) if cut and value is not None else value for value, cut in zip(row, fine, strict=True)]
+    return [_truncate_to_micros(value) if cut and value is not None else value for value, cut in zip(row, fine, strict=True)]
 
 
-def _cut_off(value: list[int]) -> list[int]:
+def _truncate_to_micros(value: list[int]) -> list[int]:
     nanos = value[0] * 1_000_000 + value[1]
     micros = abs(nanos) // 1000 * (1 if nanos >= 0 else -1)
     return [micros // 1000, micros % 1000 * 1000]

@@ -12,7 +12,7 @@ from lakekit import plugins
 from lakekit.codec import arrow_values, hash_index, index_files
 from lakekit.file_index import container
 from lakekit.predicate import Leaf
-from lakekit.testing.golden.comparison import Mismatch, same
+from lakekit.testing.golden.comparison import Mismatch, check_equal
 from lakekit.testing.golden.rows import value_of
 from lakekit.types import parse
 
@@ -25,29 +25,29 @@ _EPOCH = date(1970, 1, 1)
 def deletion_vectors(said: dict[str, Any], data: bytes) -> None:
     """Format deletion_vectors: the positions, together and one by one, and the same file again."""
     wanted = [np.concatenate([np.arange(a, b + 1, step) for a, b, step in v["runs"]] or [np.zeros(0, np.int64)]) for v in said["vectors"]]
-    same("positions", [found.tolist() for found in index_files.read_file(data)], [positions.tolist() for positions in wanted])
+    check_equal("positions", [found.tolist() for found in index_files.read_file(data)], [positions.tolist() for positions in wanted])
     if said["origin"] == "reference":  # by hand: what no writer makes and every reader takes
         written, ranges = index_files.write_file(wanted, said["bits"])
-        same("the file written again", written.hex(), data.hex())
-        same("places of the vectors", [tuple(place) for place in ranges], [(v["f1"], v["f2"], v["cardinality"]) for v in said["vectors"]])
+        check_equal("the file written again", written.hex(), data.hex())
+        check_equal("places of the vectors", [tuple(place) for place in ranges], [(v["f1"], v["f2"], v["cardinality"]) for v in said["vectors"]])
     for number, (vector, positions) in enumerate(zip(said["vectors"], wanted, strict=True)):
         entry = data[vector["f1"] : vector["f1"] + vector["f2"] + index_files.ENTRY_EXTRA]
-        same(f"vector {number}", index_files.decode_entry(entry, limit=len(positions)).tolist(), positions.tolist())
+        check_equal(f"vector {number}", index_files.decode_entry(entry, limit=len(positions)).tolist(), positions.tolist())
 
 
 def hash_indexes(said: dict[str, Any], data: bytes) -> None:
     """Format hash_index: the hashes, and the same bytes again."""
-    same("hashes", hash_index.decode(data).tolist(), said["hashes"])
-    same("the file written again", hash_index.encode(np.array(said["hashes"], np.int32)).hex(), data.hex())
+    check_equal("hashes", hash_index.decode(data).tolist(), said["hashes"])
+    check_equal("the file written again", hash_index.encode(np.array(said["hashes"], np.int32)).hex(), data.hex())
 
 
 def containers(said: dict[str, Any], data: bytes) -> None:
     """Format file_index_container: the indexes of each column."""
     meaning = {column: {kind: None if text is None else bytes.fromhex(text) for kind, text in kinds.items()} for column, kinds in said["columns"].items()}
-    same("indexes", container.decode(data), meaning)
-    same("indexes written again", container.decode(container.encode(meaning)), meaning)
+    check_equal("indexes", container.decode(data), meaning)
+    check_equal("indexes written again", container.decode(container.encode(meaning)), meaning)
     if said["origin"] != "hand":
-        same("size written again", len(container.encode(meaning)), len(data))
+        check_equal("size written again", len(container.encode(meaning)), len(data))
 
 
 def indexes(said: dict[str, Any], data: bytes) -> None:
@@ -56,9 +56,9 @@ def indexes(said: dict[str, Any], data: bytes) -> None:
     t = parse(said["type"])
     values = [value_of(value, t) for value in said["values"]]
     built = index.build(arrow_values.array_of(values, t), t, said["options"])
-    same("size written again", len(built), len(data))
+    check_equal("size written again", len(built), len(data))
     if said["index"] != "bitmap":  # the order of bitmaps is that of a Java hash map
-        same("written again", built.hex(), data.hex())
+        check_equal("written again", built.hex(), data.hex())
     for probe in said["probes"]:
         leaf = Leaf("c", probe["operator"].replace("<>", "!="), tuple(literal_of(value, t) for value in probe["literals"]))
         for payload in (data, built):
@@ -78,14 +78,14 @@ def _probe(found: Any, probe: dict[str, Any], t: DataType, values: list[Any]) ->
     """Exactly the answer of the reference, but for numbers that have two forms and timestamps finer than an index stores."""
     what = f"{probe['operator']} {probe['literals']}"
     if isinstance(probe["result"], str):
-        same(what, found, probe["result"] == "remain")
+        check_equal(what, found, probe["result"] == "remain")
         return
     recorded = {row for run in probe["result"] for row in ([run] if isinstance(run, int) else range(run[0], run[1] + 1))}
     rows = set(range(len(values))) if found is True else set() if found is False else set(found)
     literals = [value_of(value, t) for value in probe["literals"]]
     two_forms = any(isinstance(value, float) and (value == 0 or math.isnan(value)) for value in literals)
     if not two_forms and not (t.root in ("TIMESTAMP", "TIMESTAMP_LTZ") and (t.precision or 0) > 6):
-        same(what, sorted(rows), sorted(recorded))
+        check_equal(what, sorted(rows), sorted(recorded))
         return
     needed = recorded
     if probe["operator"] in ("<>", "not in"):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakekit.errors import Unsupported
 from lakekit.model import commit_message, committable_bytes, split_bytes
-from lakekit.testing.golden.comparison import Mismatch, same
+from lakekit.testing.golden.comparison import Mismatch, check_equal
 
 if TYPE_CHECKING:
     from lakekit.model.commit_message import CommitMessage
@@ -66,26 +66,26 @@ def _index_file(index: IndexFileMeta) -> dict[str, Any]:
     }
 
 
-def _plain(recorded: Any) -> Any:
+def _rows_to_hex(recorded: Any) -> Any:
     """A recorded meaning with serialized rows as their hex alone."""
     if isinstance(recorded, dict):
-        return recorded["hex"] if "hex" in recorded else {key: _plain(value) for key, value in recorded.items()}
-    return [_plain(value) for value in recorded] if isinstance(recorded, list) else recorded
+        return recorded["hex"] if "hex" in recorded else {key: _rows_to_hex(value) for key, value in recorded.items()}
+    return [_rows_to_hex(value) for value in recorded] if isinstance(recorded, list) else recorded
 
 
 def _files(what: str, found: tuple[Any, ...], recorded: list[dict[str, Any]]) -> None:
     """Every recorded field; what an old engine did not record is absent."""
     told = [_index_file(item) if hasattr(item, "index_type") else _data_file(item) for item in found]
-    same(f"how many {what}", len(told), len(recorded))
-    for number, (mine, theirs) in enumerate(zip(told, _plain(recorded), strict=True)):
-        same(f"{what}[{number}]", {key: mine[key] for key in theirs}, theirs)
-        same(f"{what}[{number}], what was not recorded", {value for key, value in mine.items() if key not in theirs} - {None}, set())
+    check_equal(f"how many {what}", len(told), len(recorded))
+    for number, (mine, theirs) in enumerate(zip(told, _rows_to_hex(recorded), strict=True)):
+        check_equal(f"{what}[{number}]", {key: mine[key] for key in theirs}, theirs)
+        check_equal(f"{what}[{number}], what was not recorded", {value for key, value in mine.items() if key not in theirs} - {None}, set())
 
 
 def _message(found: CommitMessage, recorded: dict[str, Any], version: int) -> None:
     recorded = dict(recorded)
-    same("partition", found.partition.hex(), recorded.pop("partition")["hex"])
-    same("bucket, total_buckets", (found.bucket, found.total_buckets), (recorded.pop("bucket"), recorded.pop("total_buckets")))
+    check_equal("partition", found.partition.hex(), recorded.pop("partition")["hex"])
+    check_equal("bucket, total_buckets", (found.bucket, found.total_buckets), (recorded.pop("bucket"), recorded.pop("total_buckets")))
     for key, files in recorded.items():
         mine = getattr(found, key)
         if version < 10 and key in ("new_index_files", "deleted_index_files"):  # recorded before they belonged to one half of the message
@@ -103,20 +103,20 @@ def splits(said: dict[str, Any], data: bytes) -> None:
         raise Mismatch("the split", "a refusal", "a split")
     found = split_bytes.decode(data)
     for member in ("snapshot_id", "bucket", "total_buckets"):
-        same(member, getattr(found, member), said[member])
-    same("end of bucket_path", found.bucket_path.endswith(said["bucket_path"]), expected=True)
-    same("is_streaming, raw_convertible", (found.streaming, found.raw), (said["is_streaming"], said["raw_convertible"]))
+        check_equal(member, getattr(found, member), said[member])
+    check_equal("end of bucket_path", found.bucket_path.endswith(said["bucket_path"]), expected=True)
+    check_equal("is_streaming, raw_convertible", (found.streaming, found.raw), (said["is_streaming"], said["raw_convertible"]))
     _files("data_files", found.files, said["data_files"])
     for file, deletion in zip(found.files, said["deletion_files"] or [None] * len(found.files), strict=True):
         mine = found.deletions.get(file.name)
         told = None if mine is None else [mine.offset, mine.length, mine.cardinality]
-        same(f"deletions of {file.name}", told, None if deletion is None else [deletion["offset"], deletion["length"], deletion["cardinality"]])
+        check_equal(f"deletions of {file.name}", told, None if deletion is None else [deletion["offset"], deletion["length"], deletion["cardinality"]])
         if mine is not None:
-            same(f"deletions of {file.name}, path", mine.path.endswith(deletion["path"]), expected=True)
+            check_equal(f"deletions of {file.name}, path", mine.path.endswith(deletion["path"]), expected=True)
     written = split_bytes.encode(found)
-    same("the split written again", split_bytes.decode(written), found)
+    check_equal("the split written again", split_bytes.decode(written), found)
     if said["version"] == 8:
-        same("bytes written again", written.hex(), data.hex())
+        check_equal("bytes written again", written.hex(), data.hex())
 
 
 def commit_messages(said: dict[str, Any], data: bytes) -> None:
@@ -124,20 +124,20 @@ def commit_messages(said: dict[str, Any], data: bytes) -> None:
     found = commit_message.decode_message(data, said["version"])
     _message(found, said["message"], said["version"])
     written = commit_message.encode_message(found)
-    same("the message written again", commit_message.decode_message(written), found)
+    check_equal("the message written again", commit_message.decode_message(written), found)
     if said["version"] == 11:
-        same("bytes written again", written.hex(), data.hex())
+        check_equal("bytes written again", written.hex(), data.hex())
 
 
 def committables(said: dict[str, Any], data: bytes) -> None:
     """Format manifest_committable: messages with what is committed beside them."""
     found = committable_bytes.decode(data, said["version"])
-    same("identifier, watermark", [found.identifier, found.watermark], [said["identifier"], said["watermark"]])
-    same("properties", dict(found.properties), said.get("properties", {}))
-    same("how many messages", len(found.messages), len(said["messages"]))
+    check_equal("identifier, watermark", [found.identifier, found.watermark], [said["identifier"], said["watermark"]])
+    check_equal("properties", dict(found.properties), said.get("properties", {}))
+    check_equal("how many messages", len(found.messages), len(said["messages"]))
     for message, recorded in zip(found.messages, said["messages"], strict=True):
         _message(message, recorded, said["message_version"])
     written = committable_bytes.encode(found)
-    same("the committable written again", committable_bytes.decode(written), found)
+    check_equal("the committable written again", committable_bytes.decode(written), found)
     if said["version"] == 5:
-        same("bytes written again", written.hex(), data.hex())
+        check_equal("bytes written again", written.hex(), data.hex())

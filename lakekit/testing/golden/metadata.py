@@ -13,7 +13,7 @@ from lakekit.model.snapshot import Snapshot
 from lakekit.model.statistics import Statistics
 from lakekit.model.table_schema import TableSchema
 from lakekit.model.tag import Tag
-from lakekit.testing.golden.comparison import same
+from lakekit.testing.golden.comparison import check_equal
 from lakekit.types import DataType, Field, Instant, parse
 
 if TYPE_CHECKING:
@@ -56,36 +56,38 @@ def _read(said: dict[str, Any], data: bytes) -> Any:
     return READERS[said["format"]](data, f"tag-{said['case']}")
 
 
-def _written_again(said: dict[str, Any], data: bytes, found: Any, *, respelled: tuple[str, ...] = ()) -> None:
+def _check_rewrite(said: dict[str, Any], data: bytes, found: Any, *, respelled: tuple[str, ...] = ()) -> None:
     """What the reference wrote comes out byte for byte; what was written by hand comes out with the same members, but for those spelled anew."""
     if said["origin"] == "reference":
-        same("the file written again", found.to_json(), data)
+        check_equal("the file written again", found.to_json(), data)
         return
     before, after = json.loads(data), json.loads(found.to_json())
-    same("what was written, read again", _read(said, found.to_json()), found)
+    check_equal("what was written, read again", _read(said, found.to_json()), found)
     known = {"version", "timeMillis"}  # absent, they have a meaning that is written out
-    same("members written again", sorted(after.keys() | known), sorted(before.keys() | known))
+    check_equal("members written again", sorted(after.keys() | known), sorted(before.keys() | known))
     for name, value in before.items():
         if name not in respelled:
-            same(f"{name} written again", after[name], value)
+            check_equal(f"{name} written again", after[name], value)
 
 
 def snapshots(said: dict[str, Any], data: bytes) -> None:
     """Formats snapshot and changelog: every member."""
     found = _read(said, data)
     for member, name in _SNAPSHOT_MEMBERS.items():
-        same(member, getattr(found, name), said[member])
-    same("uuid, operation, writerVersion", [found.uuid, found.operation, found.writer_version], [said.get(n) for n in ("uuid", "operation", "writerVersion")])
+        check_equal(member, getattr(found, name), said[member])
+    check_equal(
+        "uuid, operation, writerVersion", [found.uuid, found.operation, found.writer_version], [said.get(n) for n in ("uuid", "operation", "writerVersion")]
+    )
     if said["origin"] == "hand":
         empty = {member for member, name in _SNAPSHOT_MEMBERS.items() if getattr(found, name) is None}
-        same("members that are absent", sorted(empty - set(found.nulls)), sorted(set(said["absent"]) - {"version"}))
-    _written_again(said, data, found)
+        check_equal("members that are absent", sorted(empty - set(found.nulls)), sorted(set(said["absent"]) - {"version"}))
+    _check_rewrite(said, data, found)
 
 
 def schemas(said: dict[str, Any], data: bytes) -> None:
     """Format schema: fields with ids, keys, options, and what follows from them."""
     found = _read(said, data)
-    same("fields", [_flat(field) for field in found.fields], [_expected(field) for field in said["fields"]])
+    check_equal("fields", [_flatten_field(field) for field in found.fields], [_expected_field(field) for field in said["fields"]])
     for member, value in {
         "id": found.id,
         "highestFieldId": found.highest_field_id,
@@ -97,8 +99,8 @@ def schemas(said: dict[str, Any], data: bytes) -> None:
         "trimmedPrimaryKeys": list(found.trimmed_primary_keys),
         "bucketKeys": list(found.bucket_keys),
     }.items():
-        same(member, value, said[member])
-    _written_again(said, data, found, respelled=("fields", "options"))
+        check_equal(member, value, said[member])
+    _check_rewrite(said, data, found, respelled=("fields", "options"))
 
 
 def _parts(t: DataType) -> list[Field]:
@@ -106,30 +108,30 @@ def _parts(t: DataType) -> list[Field]:
     return [*t.fields, *inner]
 
 
-def _bare(t: DataType) -> DataType:
+def _strip_ids_and_comments(t: DataType) -> DataType:
     """The type without ids and comments of its fields, which its text does not say."""
-    t = replace(t, fields=tuple(Field(part.name, _bare(part.type)) for part in t.fields))
-    element, key, value = (None if inner is None else _bare(inner) for inner in (t.element, t.key, t.value))
+    t = replace(t, fields=tuple(Field(part.name, _strip_ids_and_comments(part.type)) for part in t.fields))
+    element, key, value = (None if inner is None else _strip_ids_and_comments(inner) for inner in (t.element, t.key, t.value))
     return replace(t, element=element, key=key, value=value)
 
 
-def _flat(field: Field) -> tuple[Any, ...]:
-    return field.id, field.name, _bare(field.type), field.comment, field.default, [_flat(part) for part in _parts(field.type)]
+def _flatten_field(field: Field) -> tuple[Any, ...]:
+    return field.id, field.name, _strip_ids_and_comments(field.type), field.comment, field.default, [_flatten_field(part) for part in _parts(field.type)]
 
 
-def _expected(said: dict[str, Any]) -> tuple[Any, ...]:
-    nested = [_expected(part) for part in said["nested"]]
-    return said["id"], said["name"], _bare(parse(said["type"])), said["description"], said["defaultValue"], nested
+def _expected_field(said: dict[str, Any]) -> tuple[Any, ...]:
+    nested = [_expected_field(part) for part in said["nested"]]
+    return said["id"], said["name"], _strip_ids_and_comments(parse(said["type"])), said["description"], said["defaultValue"], nested
 
 
 def tags(said: dict[str, Any], data: bytes) -> None:
     """Format tag: the snapshot, when the tag was made, and how long it is kept."""
     found = _read(said, data)
     created, retained = said["tagCreateTime"], said["tagTimeRetained"]
-    same("tagCreateTime", found.create_time, None if created is None else instant(*created))
-    same("tagTimeRetained", found.time_retained_ns, None if retained is None else retained[0] * 10**9 + retained[1])
-    same("commitKind", found.snapshot.commit_kind, said["commitKind"])
-    _written_again(said, data, found, respelled=("tagCreateTime", "tagTimeRetained"))
+    check_equal("tagCreateTime", found.create_time, None if created is None else instant(*created))
+    check_equal("tagTimeRetained", found.time_retained_ns, None if retained is None else retained[0] * 10**9 + retained[1])
+    check_equal("commitKind", found.snapshot.commit_kind, said["commitKind"])
+    _check_rewrite(said, data, found, respelled=("tagCreateTime", "tagTimeRetained"))
 
 
 def instant(*parts: int) -> Instant:
@@ -142,15 +144,15 @@ def instant(*parts: int) -> Instant:
 def statistics(said: dict[str, Any], data: bytes) -> None:
     """Format statistics: counts of the table and of each column, and its bounds."""
     found = _read(said, data)
-    same("snapshotId, schemaId", [found.snapshot_id, found.schema_id], [said["snapshotId"], said["schemaId"]])
+    check_equal("snapshotId, schemaId", [found.snapshot_id, found.schema_id], [said["snapshotId"], said["schemaId"]])
     counts = [said["mergedRecordCount"], said["mergedRecordSize"]]
-    same("mergedRecordCount, mergedRecordSize", [found.merged_record_count, found.merged_record_size_bytes], counts)
-    same("min and max", {name: [one.min, one.max] for name, one in found.columns.items()}, said["min_max"])
-    same("columns", {name: _counted(one) for name, one in found.columns.items()}, said["columns_but_min_max"])
-    _written_again(said, data, found)
+    check_equal("mergedRecordCount, mergedRecordSize", [found.merged_record_count, found.merged_record_size_bytes], counts)
+    check_equal("min and max", {name: [one.min, one.max] for name, one in found.columns.items()}, said["min_max"])
+    check_equal("columns", {name: _statistics_members(one) for name, one in found.columns.items()}, said["columns_but_min_max"])
+    _check_rewrite(said, data, found)
 
 
-def _counted(one: Any) -> dict[str, Any]:
+def _statistics_members(one: Any) -> dict[str, Any]:
     return {
         "colId": one.column_id,
         "distinctCount": one.distinct_count,
@@ -163,11 +165,11 @@ def _counted(one: Any) -> dict[str, Any]:
 def consumers(said: dict[str, Any], data: bytes) -> None:
     """Format consumer: the next snapshot."""
     found = _read(said, data)
-    same("nextSnapshot", found.next_snapshot, said["nextSnapshot"])
-    _written_again(said, data, found)
+    check_equal("nextSnapshot", found.next_snapshot, said["nextSnapshot"])
+    _check_rewrite(said, data, found)
 
 
 def hints(said: dict[str, Any], data: bytes) -> None:
     """Format hint: the number."""
-    same("number", hint.decode(data), said["id"])
-    same("the number written again", hint.encode(said["id"]), data)
+    check_equal("number", hint.decode(data), said["id"])
+    check_equal("the number written again", hint.encode(said["id"]), data)

@@ -10,12 +10,12 @@ import polars as pl
 import pyarrow as pa
 
 from lakekit.codec import arrow_values, binary_row, binary_value, hashing
-from lakekit.data_file.schema_evolution import evolved, same as same_type
+from lakekit.data_file.schema_evolution import evolve_column, is_same_type as same_type
 from lakekit.errors import Unsupported, ValueOutOfRange
 from lakekit.format.casts import CastTarget
 from lakekit.format.polars_types import polars_type
-from lakekit.testing.expectations import canonical, series_of, values_of
-from lakekit.testing.golden.comparison import Mismatch, same
+from lakekit.testing.expectations import canonical_value, series_of, values_of
+from lakekit.testing.golden.comparison import Mismatch, check_equal
 from lakekit.types import DataType, Instant, parse, part
 
 KINDS = ("+I", "-U", "+U", "-D")
@@ -64,15 +64,15 @@ def rows(said: dict[str, Any], data: bytes) -> None:
         row = whole = _piece(data, vector)
         if said["format"] == "serialized_row":
             arity, row = binary_row.strip_arity(row)
-            same(f"{what}, arity", arity, len(types))
-            same(f"{what}, with its arity", binary_row.with_arity(row, arity), whole)
+            check_equal(f"{what}, arity", arity, len(types))
+            check_equal(f"{what}, with its arity", binary_row.with_arity(row, arity), whole)
         kind = KINDS.index(vector.get("kind", "+I"))
-        same(what, repr(binary_row.decode(row, types)), repr(values))
+        check_equal(what, repr(binary_row.decode(row, types)), repr(values))
         is_canonical = binary_value.encode_row(values, types, kind) == row
         if said["origin"] != "hand":  # by hand: text outside its slot, nulls of old engines
-            same(f"{what}, written again", binary_value.encode_row(values, types, kind).hex(), row.hex())
+            check_equal(f"{what}, written again", binary_value.encode_row(values, types, kind).hex(), row.hex())
         if vector.get("hash") is not None:
-            same(f"{what}, hash", hashing.hash_bytes(row), vector["hash"])
+            check_equal(f"{what}, hash", hashing.hash_bytes(row), vector["hash"])
         _columns(what, row, types, values, is_canonical=is_canonical and kind == 0)
 
 
@@ -81,10 +81,10 @@ def _columns(what: str, row: bytes, types: list[DataType], values: tuple[Any, ..
     if any(value is not None and column.null_count > 1 for value, column in zip(values, columns, strict=True)):
         return  # a timestamp outside the int64 of its unit
     if types and is_canonical:
-        same(f"{what}, a column written", binary_row.encode_columns(columns, types).take([0, 2]).to_pylist(), [row, row])
+        check_equal(f"{what}, a column written", binary_row.encode_columns(columns, types).take([0, 2]).to_pylist(), [row, row])
     decoded = binary_row.decode_columns(pa.array([None, binary_row.with_arity(row, len(types))]), types, arity_exact=True)
     found = [arrow_values.values_of(column, t) for column, t in zip(decoded, types, strict=True)]
-    same(f"{what}, a column read", repr(found), repr([[None, value] for value in values]))
+    check_equal(f"{what}, a column read", repr(found), repr([[None, value] for value in values]))
 
 
 def arrays_and_maps(said: dict[str, Any], data: bytes) -> None:
@@ -93,11 +93,11 @@ def arrays_and_maps(said: dict[str, Any], data: bytes) -> None:
         t, body, what = parse(vector["type"]), _piece(data, vector), f"value {number}"
         value = value_of(vector["value"], t)
         if t.root == "ARRAY":
-            same(what, repr(binary_row.decode_array(body, part(t.element))), repr(value))
-            same(f"{what}, written again", binary_row.encode_array(value, part(t.element)).hex(), body.hex())
+            check_equal(what, repr(binary_row.decode_array(body, part(t.element))), repr(value))
+            check_equal(f"{what}, written again", binary_row.encode_array(value, part(t.element)).hex(), body.hex())
         else:
-            same(what, repr(binary_row.decode_map(body, t)), repr(value))
-            same(f"{what}, written again", binary_row.encode_map(value, t).hex(), body.hex())
+            check_equal(what, repr(binary_row.decode_map(body, t)), repr(value))
+            check_equal(f"{what}, written again", binary_row.encode_map(value, t).hex(), body.hex())
 
 
 def buckets(said: dict[str, Any], data: bytes) -> None:
@@ -108,12 +108,12 @@ def buckets(said: dict[str, Any], data: bytes) -> None:
         columns = [arrow_values.array_of([value], t) for value, t in zip(values, types, strict=True)]
         if any(value is not None and column.null_count for value, column in zip(values, columns, strict=True)):
             # a timestamp outside the int64 of its unit: one value at a time
-            same(f"{what}, hash", hashing.hash_bytes(binary_row.encode(values, types)), vector["hash"])
+            check_equal(f"{what}, hash", hashing.hash_bytes(binary_row.encode(values, types)), vector["hash"])
             continue
-        same(f"{what}, bytes", binary_row.encode_columns(columns, types)[0].as_py().hex(), _piece(data, vector).hex())
-        same(f"{what}, hash", hashing.hash_columns(columns, types).tolist(), [vector["hash"]])
+        check_equal(f"{what}, bytes", binary_row.encode_columns(columns, types)[0].as_py().hex(), _piece(data, vector).hex())
+        check_equal(f"{what}, hash", hashing.hash_columns(columns, types).tolist(), [vector["hash"]])
         for count, bucket in vector["count_bucket"]:
-            same(f"{what}, bucket of {count}", hashing.buckets(said["function"], columns, types, count).tolist(), [bucket])
+            check_equal(f"{what}, bucket of {count}", hashing.buckets(said["function"], columns, types, count).tolist(), [bucket])
 
 
 def stats(said: dict[str, Any], data: bytes) -> None:
@@ -122,14 +122,14 @@ def stats(said: dict[str, Any], data: bytes) -> None:
         types, whole, what = [parse(text) for text in vector["types"]], _piece(data, vector), f"bounds {number}"
         values = tuple(value_of(value, t) for value, t in zip(vector["values"], types, strict=True))
         arity, row = binary_row.strip_arity(whole)
-        same(f"{what}, arity", arity, len(types))
-        same(what, repr(binary_row.decode(row, types)), repr(values))
-        same(f"{what}, written again", binary_row.with_arity(binary_row.encode(values, types), arity).hex(), whole.hex())
+        check_equal(f"{what}, arity", arity, len(types))
+        check_equal(what, repr(binary_row.decode(row, types)), repr(values))
+        check_equal(f"{what}, written again", binary_row.with_arity(binary_row.encode(values, types), arity).hex(), whole.hex())
 
 
 # ---- casts ---------------------------------------------------------------------------------------------------------------------------------------
 
-NOT_READ = {("0x1p3", "FLOAT"), ("0x1p3", "DOUBLE")}
+UNREAD_TEXTS = {("0x1p3", "FLOAT"), ("0x1p3", "DOUBLE")}
 """Text that Java reads as a hexadecimal float."""
 _TARGET = CastTarget(column="c", timestamp_unit="us")
 
@@ -142,7 +142,7 @@ def casts(said: dict[str, Any], _: bytes = b"") -> None:
 
 
 def _run(values: list[Any], held: DataType, want: DataType) -> pl.Series:
-    return series_of(values, held, "c").to_frame().select(evolved(pl.col("c"), held, want, _TARGET)).to_series()
+    return series_of(values, held, "c").to_frame().select(evolve_column(pl.col("c"), held, want, _TARGET)).to_series()
 
 
 def _cast(values: list[Any], held: DataType, target: dict[str, Any]) -> None:
@@ -152,26 +152,26 @@ def _cast(values: list[Any], held: DataType, target: dict[str, Any]) -> None:
         return  # parts evolve by their ids; from text there are casts, but no such type change
     if target["values"] is None:
         try:
-            _run([value for value in values if _holdable(value, held)], held, want)
+            _run([value for value in values if _is_in_nanosecond_range(value, held)], held, want)
         except Unsupported as refused:
-            same(f"{what}, what the refusal says", "was changed from" in str(refused), expected=True)
+            check_equal(f"{what}, what the refusal says", "was changed from" in str(refused), expected=True)
             return
         raise Mismatch(what, "a refusal", "values")
     good: list[tuple[Any, Any]] = []
     bad: list[tuple[Any, Any]] = []
     for value, result in zip(values, target["values"], strict=True):
-        if _holdable(value, held):
-            refused_one = isinstance(result, dict) or not _reachable(result, want) or (str(value), want.root) in NOT_READ
+        if _is_in_nanosecond_range(value, held):
+            refused_one = isinstance(result, dict) or not _has_polars_value(result, want) or (str(value), want.root) in UNREAD_TEXTS
             (bad if refused_one else good).append((value, result))
     found = _run([value for value, _ in good], held, want)
-    same(f"{what}, type", found.dtype, polars_type(want, timestamp_unit="us"))
-    got = [canonical(v, want) for v in values_of(found.to_arrow(), want)]
-    same(what, got, [canonical(_kept(result, want), want) for _, result in good])
+    check_equal(f"{what}, type", found.dtype, polars_type(want, timestamp_unit="us"))
+    got = [canonical_value(v, want) for v in values_of(found.to_arrow(), want)]
+    check_equal(what, got, [canonical_value(_truncate_nanos(result, want), want) for _, result in good])
     for value, _ in bad:
-        same(f"{what}, {value!r} refused", _refuses(value, held, want), expected=True)
+        check_equal(f"{what}, {value!r} refused", _is_refused(value, held, want), expected=True)
 
 
-def _reachable(value: Any, want: DataType) -> bool:
+def _has_polars_value(value: Any, want: DataType) -> bool:
     """Whether the recorded value is one that its Polars type holds: microseconds, and times of the day."""
     if value is not None and want.root == "TIME":
         return 0 <= value < 86_400_000
@@ -180,17 +180,17 @@ def _reachable(value: Any, want: DataType) -> bool:
     return True
 
 
-def _kept(value: Any, want: DataType) -> Any:
+def _truncate_nanos(value: Any, want: DataType) -> Any:
     return [value[0], value[1] // 1000 * 1000] if value is not None and want.root.startswith("TIMESTAMP") and want.precision == 9 else value
 
 
-def _holdable(value: Any, held: DataType) -> bool:
+def _is_in_nanosecond_range(value: Any, held: DataType) -> bool:
     """Nanoseconds reach from 1677 to 2262."""
     nanos = held.root.startswith("TIMESTAMP") and held.precision == 9
     return not nanos or value is None or abs(value[0]) < 2**63 // 1_000_000
 
 
-def _refuses(value: Any, held: DataType, want: DataType) -> bool:
+def _is_refused(value: Any, held: DataType, want: DataType) -> bool:
     try:
         _run([value], held, want)
     except ValueOutOfRange as refusal:

@@ -139,7 +139,7 @@ def test_a_task_that_dies_deletes_what_it_made(spark, copies, monkeypatch):
 
     mine, _ = copies("append")
     mine.alter(lk.set_option(BITMAP, "s"), lk.set_option(THRESHOLD, "1 b"))
-    before, real = on_disk(mine), maintenance._indexed
+    before, real = on_disk(mine), maintenance._rewrite_indexes
 
     def dies(handle, piece, *, anew):
         for message in real(handle, piece, anew=anew):
@@ -148,7 +148,7 @@ def test_a_task_that_dies_deletes_what_it_made(spark, copies, monkeypatch):
             yield message
             raise OSError(5, "lost")
 
-    monkeypatch.setattr(maintenance, "_indexed", dies)
+    monkeypatch.setattr(maintenance, "_rewrite_indexes", dies)
     with pytest.raises(PySparkException, match="lost"):
         ls.rewrite_file_index(spark, mine)
     assert on_disk(mine) == before
@@ -238,7 +238,7 @@ def test_orphans_are_refused_as_they_are_here(spark, copies, counted, monkeypatc
         yield
 
     with monkeypatch.context() as patch:
-        patch.setattr(pieces, "_listed", refused)
+        patch.setattr(pieces, "_list_directories", refused)
         with pytest.raises(StorageFailed, match="broke off"):
             ls.remove_orphans(spark, mine, dry_run=False)
     assert on_disk(mine) == before
@@ -283,14 +283,14 @@ def test_files_that_a_task_could_not_delete_are_orphans(spark, copies, counted, 
 
     mine, theirs = copies("key")
     wanted = read(mine)
-    real = pieces._deleted
+    real = pieces._delete_paths
 
     def refused(storage, piece):
         if b"/manifest-" in piece:
             raise StorageFailed("no way to delete", path="x")
         return real(storage, piece)
 
-    monkeypatch.setattr(pieces, "_deleted", refused)
+    monkeypatch.setattr(pieces, "_delete_paths", refused)
     with pytest.raises(StorageFailed, match="no way"):
         ls.expire_snapshots(spark, mine, retain_max=1, retain_min=1)
     assert read(mine).equals(wanted)

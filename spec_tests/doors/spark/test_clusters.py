@@ -74,7 +74,7 @@ def jvm():
 
 def written(fault, marks, job, batches):
     from lakekit.spark import write_task
-    answers = list(write_task.written(job, batches))  # the files are there, and nobody knows of them
+    answers = list(write_task.write_rows(job, batches))  # the files are there, and nobody knows of them
     first, second = f"{marks}/first", f"{marks}/second"
     if TaskContext.get().partitionId() == 1:
         try:
@@ -88,7 +88,7 @@ def written(fault, marks, job, batches):
                 time.sleep(0.1)
     yield from answers
 
-write_task.written = partial(written, fault, marks)
+write_task.write_rows = partial(written, fault, marks)
 done = ls.write(frame(0, 1000), path, commit_user="job", identifier=1)
 print("told", json.dumps({"rows": done.row_count}))
 """
@@ -98,7 +98,7 @@ DRIVER = (
     + """
 from lakekit.maintenance import after_commit
 if more[0] == "dies":
-    after_commit.after = lambda *given: os._exit(9)  # the commit is made, and nobody hears of it
+    after_commit.maintain_after_commit = lambda *given: os._exit(9)  # the commit is made, and nobody hears of it
     ls.write(frame(0, 100), path, commit_user="job", identifier=1)
 if more[0] == "again":
     print("told", json.dumps({"snapshots": ls.write(frame(0, 100), path, commit_user="job", identifier=1).snapshot_ids}))

@@ -165,16 +165,16 @@ def test_what_a_task_meets_is_raised_as_it_is(spark, tmp_path, kind):
 
 def test_buckets_are_shared_by_as_many_tasks_as_run_at_once():
     """The biggest first; more tasks where one would have much to do again; never one without a bucket."""
-    from lakekit.spark.compaction import TASK_BYTES, shared
+    from lakekit.spark.compaction import TASK_BYTES, balance_tasks
 
     some = {(b"", bucket): size for bucket, size in enumerate([5, 1, 1, 9, 1, 1])}
-    assert shared(some, 2)[0] == [(b"", 3)]
-    assert [sum(some[place] for place in task) for task in shared(some, 2)] == [9, 9]
-    assert shared(some, 100) == [[(b"", 3)], [(b"", 0)], *([(b"", bucket)] for bucket in (1, 2, 4, 5))]
-    assert shared({}, 2) == []
+    assert balance_tasks(some, 2)[0] == [(b"", 3)]
+    assert [sum(some[place] for place in task) for task in balance_tasks(some, 2)] == [9, 9]
+    assert balance_tasks(some, 100) == [[(b"", 3)], [(b"", 0)], *([(b"", bucket)] for bucket in (1, 2, 4, 5))]
+    assert balance_tasks({}, 2) == []
     big = {(b"", bucket): TASK_BYTES // 2 for bucket in range(9)}
-    assert sorted(len(task) for task in shared(big, 2)) == [1, 2, 2, 2, 2]
-    assert sorted(place for task in shared(big, 2) for place in task) == sorted(big)
+    assert sorted(len(task) for task in balance_tasks(big, 2)) == [1, 2, 2, 2, 2]
+    assert sorted(place for task in balance_tasks(big, 2) for place in task) == sorted(big)
 
 
 def test_a_bucket_of_a_task_that_fails_takes_the_others_with_it(spark, tmp_path):

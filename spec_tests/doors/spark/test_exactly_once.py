@@ -81,7 +81,7 @@ def orphans(t: lk.Table) -> set[str]:
 
 def once_lost(fault: str, marks: str, job: write_task.WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """`write_task.written`, whose first attempt of all ends when its files are written and nobody knows of them."""
-    answers = list(write_task.written(job, batches))
+    answers = list(write_task.write_rows(job, batches))
     if answers:
         try:
             os.close(os.open(f"{marks}/{fault}", os.O_CREAT | os.O_EXCL))
@@ -98,7 +98,7 @@ def once_lost(fault: str, marks: str, job: write_task.WriteJob, batches: Iterabl
 @pytest.mark.parametrize(("kind", "fault"), [("append", "raises"), ("fixed", "dies"), ("dynamic", "dies")])
 def test_a_task_that_is_run_again(spark, tmp_path, monkeypatch, kind, fault):
     t = table(tmp_path / "t", kind)
-    monkeypatch.setattr(batch_write.write_task, "written", partial(once_lost, fault, str(tmp_path)))
+    monkeypatch.setattr(batch_write.write_task, "write_rows", partial(once_lost, fault, str(tmp_path)))
     done = ls.write(frame(spark, 0, 1000), t, commit_user="job", identifier=1)
     assert (tmp_path / fault).exists(), "no task was lost"
     assert held(t) == expected(0, 1000)
@@ -135,7 +135,7 @@ def test_messages_that_are_committed_twice(spark, tmp_path, monkeypatch):
     collected = batch_write.collected
     monkeypatch.setattr(batch_write, "collected", lambda *given: kept.append(collected(*given)) or kept[-1])
     done = ls.write(frame(spark, 0, 100), t, commit_user="job", identifier=1)
-    again = batch_write.committed(t.handle(), kept[0], "job", identifier=1, is_new_user=False)
+    again = batch_write.commit_messages(t.handle(), kept[0], "job", identifier=1, is_new_user=False)
     assert (again.snapshot_ids, len(t.snapshots())) == (done.snapshot_ids, 1)
     assert held(t) == expected(0, 100)
     assert not orphans(t)

@@ -58,7 +58,7 @@ def test_the_feeds_hold_what_makes_feeds_hard() -> None:
     found = events.events(Feed(days=3))
     key = [*events.KEY, "ts_ms"]
     assert found.height - found.unique(key).height > 300, "lines that come twice"
-    assert found.unique(key).height == found.unique([*key, "op", *events.PAYLOAD, events.ADDED, "before"]).height, "and say the same"
+    assert found.unique(key).height == found.unique([*key, "op", *events.PAYLOAD, events.ADDED_COLUMN, "before"]).height, "and say the same"
     assert found.group_by(key).agg(pl.col("landed").n_unique()).filter(pl.col("landed") > 1).height > 100, "some of them the day after"
     assert set(found["op"]) == {"c", "u", "d"}
     newest = found.group_by(events.KEY).agg(
@@ -69,8 +69,8 @@ def test_the_feeds_hold_what_makes_feeds_hard() -> None:
     corrected = found.filter((pl.col("own_day") > pl.col("day")) & ~pl.col("is_late"))
     assert (corrected["status"] == "arrived").all()
     assert corrected.height > 50
-    assert found.filter(landed=date(2013, 2, 7))[events.ADDED].null_count() == found.filter(landed=date(2013, 2, 7)).height
-    assert found.filter(landed=date(2013, 2, 8))[events.ADDED].null_count() < found.filter(landed=date(2013, 2, 8)).height
+    assert found.filter(landed=date(2013, 2, 7))[events.ADDED_COLUMN].null_count() == found.filter(landed=date(2013, 2, 7)).height
+    assert found.filter(landed=date(2013, 2, 8))[events.ADDED_COLUMN].null_count() < found.filter(landed=date(2013, 2, 8)).height
 
 
 def test_files_are_the_same_each_time_and_each_day_stands_for_itself(undisturbed, tmp_path):
@@ -79,8 +79,8 @@ def test_files_are_the_same_each_time_and_each_day_stands_for_itself(undisturbed
     assert land(more, Feed(days=2, flights=50)) == land(more, Feed(days=1, flights=50)) == [date(2013, 2, 7), date(2013, 2, 8)]
     for name in (events.PLAIN, events.DEBEZIUM):
         assert (first.landing / FIRST / name).read_bytes() == (more.landing / FIRST / name).read_bytes()
-        assert events.ADDED.encode() not in (more.landing / FIRST / name).read_bytes()
-        assert events.ADDED.encode() in (more.landing / SECOND / name).read_bytes()
+        assert events.ADDED_COLUMN.encode() not in (more.landing / FIRST / name).read_bytes()
+        assert events.ADDED_COLUMN.encode() in (more.landing / SECOND / name).read_bytes()
     envelope = pl.read_ndjson(more.landing / SECOND / events.DEBEZIUM).group_by("op").agg(pl.col("before", "after").is_null().mean()).sort("op")
     assert envelope.rows() == [("c", 1.0, 0.0), ("d", 0.0, 1.0), ("u", 0.0, 0.0)]
     with pytest.raises(InvalidOption, match="holds other events"):
@@ -111,10 +111,10 @@ def test_a_run_ends_with_the_totals_of_the_files(undisturbed):
     assert {"plain", "debezium"} == set(lake.bronze.scan().select("feed").unique().collect()["feed"])
     assert lake.bronze.files()["partition"].is_unique().all(), "a file a day is left"
     assert set(lake.silver.files()["level"]) == set(lake.gold.files()["level"]) == {5}
-    assert max(map(len, ids(lake).values())) <= stages.KEPT
+    assert max(map(len, ids(lake).values())) <= stages.RETAINED_SNAPSHOTS
     told = lake.silver.changes(ids(lake)["silver"][0], mode="changelog").select("_row_kind").unique().collect()
     assert set(told["_row_kind"]) == {"+I", "-U", "+U", "-D"}
-    assert events.ADDED in lake.gold.scan().collect_schema()
+    assert events.ADDED_COLUMN in lake.gold.scan().collect_schema()
     assert lake.gold.scan(at=days[0]).select(pl.col("flights").sum()).collect().item() < lake.gold.scan().select(pl.col("flights").sum()).collect().item()
 
 

@@ -124,18 +124,18 @@ def test_rows_under_deletion_vectors_stay_deleted(spark: SparkSession, tmp_path:
 def test_names_that_differ_in_case_alone_do_not(tmp_path: Path) -> None:
     table = lk.create(tmp_path / "t", {"a": "INT", "A": "INT"})
     table.append([{"a": 1, "A": 2}])
-    assert not native_parquet.alone(planned(table), table.schema.fields).any()
+    assert not native_parquet.native_read_mask(planned(table), table.schema.fields).any()
     for name, alike in (("other", True), ("_key_k", False), ("_Value_Kind", False)):
         table = lk.create(tmp_path / name, {"k": "INT", name: "INT"}, primary_keys=["k"], options={"bucket": "1"})
         table.upsert([{"k": 1, name: 2}])
-        assert native_parquet.alone(planned(table), table.schema.fields).any() == alike
+        assert native_parquet.native_read_mask(planned(table), table.schema.fields).any() == alike
 
 
 @pytest.mark.parametrize("text", ["TIME(3)", "TIMESTAMP(9)", "VARIANT", "ARRAY<TIME(0)>", "MULTISET<INT>", "ROW<t TIMESTAMP(7)>"])
 def test_types_that_spark_reads_otherwise_do_not(text: str, tmp_path: Path) -> None:
     table = lk.create(tmp_path / "t", {"k": "INT", "v": text})
     table.append([{"k": 1, "v": None}])
-    assert [native_parquet.alone(planned(table), table.schema.fields[:count]).any() for count in (1, 2)] == [True, False]
+    assert [native_parquet.native_read_mask(planned(table), table.schema.fields[:count]).any() for count in (1, 2)] == [True, False]
 
 
 def test_timestamps_that_old_writers_stored_otherwise_do_not(tmp_path: Path) -> None:
@@ -145,12 +145,12 @@ def test_timestamps_that_old_writers_stored_otherwise_do_not(tmp_path: Path) -> 
     table = lk.create(tmp_path / "t", {"t": "TIMESTAMP(6)"})
     table.append([{"t": datetime(2024, 1, 1)}])  # noqa: DTZ001 - a wall clock
     [path] = (tmp_path / "t" / "bucket-0").glob("*.parquet")
-    assert native_parquet.alone(planned(table), table.schema.fields).all()
+    assert native_parquet.native_read_mask(planned(table), table.schema.fields).all()
     for column, how in ((pa.array([0], pa.timestamp("us")), {"use_deprecated_int96_timestamps": True}), (pa.array([0], pa.timestamp("us", "UTC")), {})):
         pq.write_table(pa.table({"t": column}), path, **how)
-        assert not native_parquet.alone(planned(table), table.schema.fields).any()
+        assert not native_parquet.native_read_mask(planned(table), table.schema.fields).any()
     path.write_bytes(b"no Parquet")
-    assert not native_parquet.alone(planned(table), table.schema.fields).any()
+    assert not native_parquet.native_read_mask(planned(table), table.schema.fields).any()
 
 
 def planned(table: lk.Table, **options: str) -> plans.Plan:
@@ -331,12 +331,12 @@ def test_three_thousand_files(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_the_listing_of_many_files_leaves_the_session_as_it_was(spark: SparkSession) -> None:
     before = spark.conf.get(native_parquet._LISTING)
-    with native_parquet._listed_fast(spark, 33):
+    with native_parquet._limit_listing_tasks(spark, 33):
         assert spark.conf.get(native_parquet._LISTING) == "64"
     assert spark.conf.get(native_parquet._LISTING) == before
     spark.conf.set(native_parquet._LISTING, "7")
     try:
-        with native_parquet._listed_fast(spark, 33):
+        with native_parquet._limit_listing_tasks(spark, 33):
             assert spark.conf.get(native_parquet._LISTING) == "7"
     finally:
         spark.conf.set(native_parquet._LISTING, before)
@@ -378,7 +378,7 @@ def test_older_schemas_are_lifted_by_spark_where_nothing_can_change(spark: Spark
 
 @pytest.mark.parametrize(("old", "new"), [("INT", "STRING"), ("BIGINT", "INT"), ("DOUBLE", "FLOAT"), ("STRING", "VARCHAR(1)"), ("DATE", "TIMESTAMP(3)")])
 def test_other_changes_of_types_are_lakekits(old: str, new: str) -> None:
-    assert not native_parquet._widens(parse(old), parse(new))
+    assert not native_parquet._is_widening(parse(old), parse(new))
 
 
 # ---- tasks ---------------------------------------------------------------------------------------------------------------------------------
@@ -488,13 +488,13 @@ def test_a_store_is_read_by_lakekit_unless_spark_is_said_to_open_it(spark: Spark
         assert not any(SECRET_KEY.encode() in data for data in tasks.plan_tasks(planned(table), planned(table).raw, 1))
         clean = planned(table, **{"scan.snapshot-id": "1"})
         said = planned(table, **{"scan.snapshot-id": "1", "spark.read.native": "on"})
-        assert [native_parquet.alone(one, table.schema.fields).tolist() for one in (clean, said)] == [[False], [True]]
-        assert native_parquet._spoken(said.handle, server.url("w/t/x")).startswith("s3a://")
+        assert [native_parquet.native_read_mask(one, table.schema.fields).tolist() for one in (clean, said)] == [[False], [True]]
+        assert native_parquet._to_hadoop_path(said.handle, server.url("w/t/x")).startswith("s3a://")
 
 
 def test_a_store_that_only_lakekit_can_open_is_told_where_spark_is_to(tmp_path: Path) -> None:
     table = replace(lk.create(tmp_path / "t", {"k": "INT"}), storage=HIDDEN)
     table.append([{"k": 1}])
-    assert not native_parquet.alone(planned(table), table.schema.fields).any()
+    assert not native_parquet.native_read_mask(planned(table), table.schema.fields).any()
     with pytest.raises(lk.Unsupported, match=r"spark\.read\.native=on, and only lakekit can open the files of t"):
-        native_parquet.alone(planned(table, **{"spark.read.native": "on"}), table.schema.fields)
+        native_parquet.native_read_mask(planned(table, **{"spark.read.native": "on"}), table.schema.fields)

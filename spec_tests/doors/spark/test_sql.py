@@ -92,7 +92,7 @@ EXPRESSIONS = [
 
 def test_conditions_mean_what_they_mean_in_spark(spark, cat):
     from lakekit.format.polars_types import polars_schema
-    from lakekit.sql.expressions import Scope, Side, expression, parsed
+    from lakekit.sql.expressions import Scope, Side, expression, parse_tree
 
     t = cat["shop.orders"]
     scope = Scope(
@@ -102,7 +102,7 @@ def test_conditions_mean_what_they_mean_in_spark(spark, cat):
     frame = t.scan().collect()
     asked = ", ".join(f"({text}) IS TRUE" for text in EXPRESSIONS)
     wanted = rows(ls.sql(spark, f"SELECT id, {asked} FROM shop.orders", catalog=cat))
-    made = [expression(parsed(text, "condition"), scope).fill_null(value=False).alias(str(at)) for at, text in enumerate(EXPRESSIONS)]
+    made = [expression(parse_tree(text, "condition"), scope).fill_null(value=False).alias(str(at)) for at, text in enumerate(EXPRESSIONS)]
     found = frame.sort("id").select("id", *made)
     assert found.rows() == wanted
     assert all(any(column) for column in list(zip(*wanted, strict=True))[1:]), "each is true of some row"
@@ -297,7 +297,7 @@ def test_procedures(spark, tmp_path):
 
 
 def test_texts_are_read_as_spark_reads_them(spark):
-    from lakekit.sql.expressions import Scope, Side, expression, parsed
+    from lakekit.sql.expressions import Scope, Side, expression, parse_tree
     from lakekit.sql.tokenizer import TokenStream
 
     said = [r"'it''s'", r"'it\'s'", '"a""b"', r"'a\nb\\c\%'", "'{a};--b'"]
@@ -307,9 +307,9 @@ def test_texts_are_read_as_spark_reads_them(spark):
     for one, value in zip(said, wanted, strict=True):
         if "\\" in one:
             with pytest.raises(InvalidOption, match="backslash"):
-                parsed(f"s = {one}", "condition")
+                parse_tree(f"s = {one}", "condition")
         else:
-            assert pl.DataFrame({"s": [value, "other"]}).filter(expression(parsed(f"s = {one}", "condition"), scope)).height == 1
+            assert pl.DataFrame({"s": [value, "other"]}).filter(expression(parse_tree(f"s = {one}", "condition"), scope)).height == 1
 
 
 def test_what_names_no_column_is_computed_by_spark(spark, tmp_path):
@@ -443,11 +443,11 @@ def test_moments_are_of_the_sessions_zone(spark, cat, monkeypatch):
     from lakekit.spark.sql import SparkBackend
     from lakekit.sql.backend import Statement
     from lakekit.sql.calls import Call
-    from lakekit.sql.expressions import Scope, Side, expression, parsed
+    from lakekit.sql.expressions import Scope, Side, expression, parse_tree
     from lakekit.sql.tokenizer import TokenStream
 
     side = Side(called=("t",), columns={"at": pl.Datetime("us", "UTC")})
-    found = expression(parsed("at = TIMESTAMP '2024-07-01 12:00:00'", "condition"), Scope(sides=(side,), zone="Europe/Berlin"))
+    found = expression(parse_tree("at = TIMESTAMP '2024-07-01 12:00:00'", "condition"), Scope(sides=(side,), zone="Europe/Berlin"))
     frame = pl.DataFrame({"at": [datetime(2024, 7, 1, 10, tzinfo=UTC), datetime(2024, 7, 1, 12, tzinfo=UTC)]}, schema=dict(side.columns))
     assert frame.filter(found)["at"].to_list() == [datetime(2024, 7, 1, 10, tzinfo=UTC)]
     monkeypatch.setattr(SparkBackend, "zone", property(lambda _: "Europe/Berlin"))

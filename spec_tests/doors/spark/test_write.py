@@ -165,7 +165,7 @@ def same_error(spark, t, batch: pl.DataFrame, kind):
     with pytest.raises(kind) as there:
         ls.write(frame_of(spark, batch), t)
     wanted = str(here.value)
-    for argument, instead in zip(astuple(spot.OWN), astuple(write_task.IN_SPARK), strict=True):  # ls.write has none
+    for argument, instead in zip(astuple(spot.DEFAULT_HINTS), astuple(write_task.SPARK_HINTS), strict=True):  # ls.write has none
         wanted = wanted.replace(argument, instead)
     assert str(there.value) == wanted
     assert there.value.column == here.value.column
@@ -339,7 +339,7 @@ def test_where_spark_cannot_be_told_the_partition(spark, tmp_path, monkeypatch):
     from lakekit.spark import batch_write, write_task
 
     monkeypatch.delattr(functions, "arrow_udf")
-    monkeypatch.setattr(batch_write, "_spread", lambda df, job, real=batch_write._spread: real(df, job, is_exact=False))
+    monkeypatch.setattr(batch_write, "_write_in_tasks", lambda df, job, real=batch_write._write_in_tasks: real(df, job, is_exact=False))
     mine, theirs = (table(tmp_path / name, **KINDS["fixed"]) for name in ("mine", "theirs"))
     ls.write(frame_of(spark, rows(0, 100)), mine)
     theirs.append(rows(0, 100))

@@ -32,10 +32,10 @@ def job(tmp_path):
 
 def batches(job, rows: int = 2_000):
     """All rows of task 0."""
-    from lakekit.spark.write_task import TASK, numbered
+    from lakekit.spark.write_task import TASK, add_task_column
 
     frame = pl.select(k=pl.int_range(rows)).with_columns(v=pl.format("v{}", "k"))
-    for batch in numbered(job, frame.to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches(max_chunksize=40_000)):
+    for batch in add_task_column(job, frame.to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches(max_chunksize=40_000)):
         yield batch.filter(pl.Series(batch.column(TASK)).eq(0).to_arrow())
 
 
@@ -48,7 +48,7 @@ def messages(answers) -> list[CommitMessage]:
 
 
 def test_rows_that_stop_coming(job):
-    from lakekit.spark.write_task import written
+    from lakekit.spark.write_task import write_rows
 
     seen = set()
 
@@ -59,15 +59,15 @@ def test_rows_that_stop_coming(job):
         raise StorageFailed(msg)
 
     with pytest.raises(StorageFailed, match="lost"):
-        list(written(job, broken()))
+        list(write_rows(job, broken()))
     assert seen, "rows were in files already"
     assert files(job) == set()
 
 
 def test_answers_that_nobody_takes(job):
-    from lakekit.spark.write_task import written
+    from lakekit.spark.write_task import write_rows
 
-    answers = written(job, batches(job))
+    answers = write_rows(job, batches(job))
     assert messages([next(answers)])[0].new_files
     assert files(job)
     answers.close()
@@ -75,9 +75,9 @@ def test_answers_that_nobody_takes(job):
 
 
 def test_two_attempts_and_one_answer(job):
-    from lakekit.spark.write_task import written
+    from lakekit.spark.write_task import write_rows
 
-    first, second = list(written(job, batches(job))), list(written(job, batches(job)))
+    first, second = list(write_rows(job, batches(job))), list(write_rows(job, batches(job)))
     t = lk.open(job.handle.root)
     done = t.commit(messages(second), commit_user="job")
     assert t.scan().collect().height == done.row_count
@@ -90,11 +90,11 @@ def test_two_attempts_and_one_answer(job):
 
 
 def test_a_value_that_does_not_fit_is_answered(job):
-    from lakekit.spark.write_task import TASK, understood, written
+    from lakekit.spark.write_task import TASK, decode_answers, write_rows
 
     bad = pl.DataFrame({"k": [1, None], "v": ["a", "b"], TASK: [0, 0]}, schema_overrides={TASK: pl.Int32})
-    answers = list(written(job, bad.to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()))
-    found, wrong = understood(row for batch in answers for row in batch.to_pylist())
+    answers = list(write_rows(job, bad.to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()))
+    found, wrong = decode_answers(row for batch in answers for row in batch.to_pylist())
     assert found == []
     assert isinstance(wrong, ValueOutOfRange)
     assert wrong.column == "k"
@@ -107,9 +107,9 @@ def test_a_commit_that_fails(job, monkeypatch, wrong):
     """Its files go where nothing can have them, and stay where a commit may."""
     from lakekit.commit import abort
     from lakekit.spark import batch_write
-    from lakekit.spark.write_task import written
+    from lakekit.spark.write_task import write_rows
 
-    found = messages(written(job, batches(job)))
+    found = messages(write_rows(job, batches(job)))
 
     def refused(handle, given, **_):
         if isinstance(wrong, CommitStateUnknown):
@@ -118,7 +118,7 @@ def test_a_commit_that_fails(job, monkeypatch, wrong):
 
     monkeypatch.setattr(batch_write.publishing, "commit_changes", refused)
     with pytest.raises(type(wrong)):
-        batch_write.committed(job.handle, found, "job", identifier=1, is_new_user=False)
+        batch_write.commit_messages(job.handle, found, "job", identifier=1, is_new_user=False)
     assert bool(files(job)) == isinstance(wrong, CommitStateUnknown)
 
 
@@ -152,10 +152,10 @@ def test_shares_of_dynamic_buckets_meet_no_bucket_twice(tmp_path):
 
 
 def test_rows_of_two_tasks_that_meet_are_refused(job):
-    from lakekit.spark.write_task import numbered, understood, written
+    from lakekit.spark.write_task import add_task_column, decode_answers, write_rows
 
     both = pl.select(k=pl.int_range(100)).with_columns(v=pl.lit("v")).to_arrow(compat_level=pl.CompatLevel.oldest()).to_batches()
-    _, wrong = understood(row for batch in written(job, numbered(job, both)) for row in batch.to_pylist())
+    _, wrong = decode_answers(row for batch in write_rows(job, add_task_column(job, both)) for row in batch.to_pylist())
     assert isinstance(wrong, Unsupported)
     assert "tasks 0 and 1 together" in str(wrong)
     assert files(job) == set()
@@ -168,12 +168,12 @@ def test_small_batches_are_looked_at_together(job, monkeypatch):
 
     rows = list(batches(job, 300_000))
     small = pa.Table.from_batches(rows).to_batches(1_000)
-    together = list(write_task._gathered(iter(small)))
+    together = list(write_task._combine_batches(iter(small)))
     assert len(together) == 2 < len(small)
     assert pa.Table.from_batches(together).equals(pa.Table.from_batches(rows).combine_chunks())
     monkeypatch.setattr(write_task, "GATHERED_BYTES", 50_000)
-    assert len(list(write_task._gathered(iter(small)))) > 20
-    assert list(write_task._gathered(iter([]))) == []
+    assert len(list(write_task._combine_batches(iter(small)))) > 20
+    assert list(write_task._combine_batches(iter([]))) == []
     bad = pa.table({"k": [*range(5), None], "v": ["v"] * 6, TASK: pa.array([0] * 6, pa.int32())}).to_batches(2)
-    answers = list(write_task.written(job, bad))
-    assert str(write_task.understood(row for batch in answers for row in batch.to_pylist())[1]).startswith("row 5: column k")
+    answers = list(write_task.write_rows(job, bad))
+    assert str(write_task.decode_answers(row for batch in answers for row in batch.to_pylist())[1]).startswith("row 5: column k")
