@@ -138,7 +138,7 @@ def pick_full(files: Sequence[DataFileMeta], options: TableOptions, vectors: Map
 class RewriteTarget:
     """Where files are rewritten: a bucket of an append table, or its bucket -1. `deletions`: the positions of deleted rows by file name."""
 
-    handle: TableContext
+    ctx: TableContext
     partition: bytes
     bucket: int
     names: FileNames
@@ -148,7 +148,7 @@ class RewriteTarget:
     def target(self, first_sequence_number: int) -> WriteTarget:
         """Where the rows of compacted files go, numbered from there on."""
         return WriteTarget(
-            handle=self.handle,
+            ctx=self.ctx,
             partition=self.partition,
             bucket=self.bucket,
             level=0,
@@ -163,8 +163,8 @@ def rewrite(place: RewriteTarget, files: Sequence[DataFileMeta]) -> CompactResul
     """The rows of some files, in that order, in new ones. Raises what reading and writing files raise; then no new file is left."""
     if not files:
         return CompactResult()
-    if place.handle.options.row_tracking_enabled:
-        msg = f"{place.handle.name} tracks rows (row-tracking.enabled); compacting it would give its rows new ids, which lakekit does not keep"
+    if place.ctx.options.row_tracking_enabled:
+        msg = f"{place.ctx.name} tracks rows (row-tracking.enabled); compacting it would give its rows new ids, which lakekit does not keep"
         raise Unsupported(msg, feature="row-tracking.enabled")
     target = place.target(files[0].min_sequence_number)
     after = write_run(target, _rows(place, files))
@@ -173,9 +173,9 @@ def rewrite(place: RewriteTarget, files: Sequence[DataFileMeta]) -> CompactResul
 
 def _rows(place: RewriteTarget, files: Sequence[DataFileMeta]) -> Iterator[pl.DataFrame]:
     """All rows that are left, in order, some at a time."""
-    handle = with_strict_reads(place.handle)
-    paths = [data_file_path(handle, place.partition, place.bucket, file) for file in files]
+    ctx = with_strict_reads(place.ctx)
+    paths = [data_file_path(ctx, place.partition, place.bucket, file) for file in files]
     deletions = {file.name: place.deletions[file.name] for file in files if file.name in place.deletions}
-    with translate_polars_errors(handle, paths):
-        frame = scan_files(handle, files, paths, handle.schema.fields, deletions=deletions, snapshot_id=place.snapshot_id)
+    with translate_polars_errors(ctx, paths):
+        frame = scan_files(ctx, files, paths, ctx.schema.fields, deletions=deletions, snapshot_id=place.snapshot_id)
         yield from frame.collect_batches(chunk_size=_ROWS, maintain_order=True)

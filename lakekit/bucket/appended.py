@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class AppendBucket:
     """A bucket of rows without keys. `waiting` are the files that a compaction may look at, in order; `vectors` are read by the first compaction."""
 
-    handle: TableContext
+    ctx: TableContext
     partition: bytes
     bucket: int
     names: FileNames
@@ -39,11 +39,11 @@ class AppendBucket:
     vectors: BucketDeletionVectors | None = None
 
     @staticmethod
-    def of(handle: TableContext, place: tuple[bytes, int], restored: RestoredBucket, names: FileNames) -> AppendBucket:
+    def of(ctx: TableContext, place: tuple[bytes, int], restored: RestoredBucket, names: FileNames) -> AppendBucket:
         """What a snapshot holds in a (partition, bucket)."""
         partition, bucket = place
         return AppendBucket(
-            handle=handle, partition=partition, bucket=bucket, names=names, restored=restored, waiting=append_compaction.sort_by_sequence(restored.files)
+            ctx=ctx, partition=partition, bucket=bucket, names=names, restored=restored, waiting=append_compaction.sort_by_sequence(restored.files)
         )
 
     @property
@@ -62,9 +62,9 @@ class AppendBucket:
 
     def compact(self, *, full: bool) -> CompactResult | None:
         """Rewrites neighbours where there are enough, or all that is worth it. Raises what `append_compact.rewrite` raises; then nothing changed."""
-        options = self.handle.options
+        options = self.ctx.options
         if self.vectors is None and options.deletion_vectors_enabled:
-            self.vectors = BucketDeletionVectors.restored(self.handle, self.partition, self.bucket, self.restored.vectors)
+            self.vectors = BucketDeletionVectors.restored(self.ctx, self.partition, self.bucket, self.restored.vectors)
         rest: tuple[DataFileMeta, ...] = ()
         if full:
             chosen = append_compaction.pick_full(self.waiting, options, self._marked())
@@ -87,7 +87,7 @@ class AppendBucket:
 
     def _place(self) -> RewriteTarget:
         return RewriteTarget(
-            handle=self.handle,
+            ctx=self.ctx,
             partition=self.partition,
             bucket=self.bucket,
             names=self.names,

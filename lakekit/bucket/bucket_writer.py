@@ -96,7 +96,7 @@ class BucketWriter:
 
     def __init__(
         self,
-        handle: TableContext,
+        ctx: TableContext,
         partition: bytes,
         bucket: int,
         total_buckets: int,
@@ -106,24 +106,24 @@ class BucketWriter:
         spill: SpillFile | None = None,
         replaces: bool = False,
     ) -> None:
-        check_buckets(handle, partition, restored, total_buckets)
-        self.handle, self.partition, self.bucket, self.total_buckets, self.names = handle, partition, bucket, total_buckets, names
-        self.kind: Kind = "append" if handle.kind == "append" else "postpone" if bucket == POSTPONE_BUCKET else "key"
-        self.rule = rules.merge_spec_from_options(handle.schema, handle.all_options, table=handle.name) if self.kind == "key" else None
+        check_buckets(ctx, partition, restored, total_buckets)
+        self.ctx, self.partition, self.bucket, self.total_buckets, self.names = ctx, partition, bucket, total_buckets, names
+        self.kind: Kind = "append" if ctx.kind == "append" else "postpone" if bucket == POSTPONE_BUCKET else "key"
+        self.rule = rules.merge_spec_from_options(ctx.schema, ctx.all_options, table=ctx.name) if self.kind == "key" else None
         self.next_sequence = restored.max_sequence + 1
-        self._order = sort_order.write_order(handle)
+        self._order = sort_order.write_order(ctx)
         key = self.rule.key if self.rule is not None else self._order.names if self._order is not None else ()
-        self._buffer = WriteBuffer(key=key, spill=spill or spill_of(handle))
+        self._buffer = WriteBuffer(key=key, spill=spill or spill_of(ctx))
         self._own_spill = spill is None
         self._increment = _Increment()
-        self._keeps_input = self.kind == "key" and handle.options.changelog_producer == "input" and not replaces
+        self._keeps_input = self.kind == "key" and ctx.options.changelog_producer == "input" and not replaces
         self._postponed = False
         self._tree: MergeTree | AppendBucket | ClusteredBucket | None = None
         if self.kind == "append" and total_buckets > 0:
-            kind = ClusteredBucket if clusters_buckets(handle) else AppendBucket
-            self._tree = kind.of(handle, (partition, bucket), restored, names)
+            kind = ClusteredBucket if clusters_buckets(ctx) else AppendBucket
+            self._tree = kind.of(ctx, (partition, bucket), restored, names)
         elif self.rule is not None:
-            self._tree = MergeTree.of(handle, (partition, bucket), restored, names, self.rule, replaces=replaces)
+            self._tree = MergeTree.of(ctx, (partition, bucket), restored, names, self.rule, replaces=replaces)
 
     @property
     def memory_bytes(self) -> int:
@@ -147,7 +147,7 @@ class BucketWriter:
         if not frame.height:
             return
         # made of columns: an expression would wait for the threads of other queries
-        names = [*self.handle.schema.names, *(() if self.kind == "append" else (KIND,))]
+        names = [*self.ctx.schema.names, *(() if self.kind == "append" else (KIND,))]
         frame = frame.clone() if frame.columns == names else pl.DataFrame([frame.get_column(name) for name in names])
         if self.kind == "key":
             numbers = np.arange(self.next_sequence, self.next_sequence + frame.height)
@@ -159,14 +159,14 @@ class BucketWriter:
 
     def relieve(self) -> None:
         """Gives the buffer's memory back: its rows go to a scratch file, or, where that may not be or is full, into files."""
-        if not (self.handle.options.write_buffer_spillable and self._buffer.to_disk()):
+        if not (self.ctx.options.write_buffer_spillable and self._buffer.to_disk()):
             self.flush()
 
     def flush(self) -> None:
         """Writes the buffer's rows into files of level 0, and compacts what is due then. Where writing fails, the rows are still there and no file is."""
         self._settle()
         self._flush()
-        if not self.handle.options.write_only:
+        if not self.ctx.options.write_only:
             self._compact(full=False)
 
     def compact(self, *, full: bool = False) -> None:
@@ -210,7 +210,7 @@ class BucketWriter:
     def _written(self, source: int, kind: Literal["data", "changelog"], first_keys: list[pl.DataFrame] | None = None) -> list[DataFileMeta]:
         """Writes what waits. `first_keys` takes the keys of the first section, as they lie in the file."""
         target = WriteTarget(
-            handle=self.handle,
+            ctx=self.ctx,
             partition=self.partition,
             bucket=self.bucket,
             level=0,
@@ -225,7 +225,7 @@ class BucketWriter:
 
     def _rows(self, kind: Literal["data", "changelog"]) -> Iterable[pl.DataFrame]:
         """What goes into files, section by section of the buffer."""
-        rule, sections = self.rule, self._buffer.sections(self.handle.options.write_buffer_size_bytes)
+        rule, sections = self.rule, self._buffer.sections(self.ctx.options.write_buffer_size_bytes)
         if rule is None:
             return sections if self._order is None else self._sorted(sections, self._order)
         order = flushing.flush if kind == "data" else flushing.sort_versions
@@ -233,7 +233,7 @@ class BucketWriter:
 
     def _sorted(self, sections: Iterable[pl.DataFrame], order: SortOrder) -> Iterable[pl.DataFrame]:
         """Append rows as `clustering.columns` wants them."""
-        return (flushing.by_key(section, order.names).select(cols(self.handle.schema.names)) for section in sections)
+        return (flushing.by_key(section, order.names).select(cols(self.ctx.schema.names)) for section in sections)
 
     # ---- messages
 
@@ -252,7 +252,7 @@ class BucketWriter:
         else:
             self._settle()
             self._flush()
-            self._postponed = not self.handle.options.write_only
+            self._postponed = not self.ctx.options.write_only
         vectors = None if self._tree is None else self._tree.vectors
         if vectors is not None:
             new, old = vectors.write()
@@ -279,7 +279,7 @@ class BucketWriter:
 
     def _must_wait(self) -> bool:
         """Whether a message may not go out before the compaction that is due (ENGINE 1.2)."""
-        options = self.handle.options
+        options = self.ctx.options
         if options.commit_force_compact or (options.needs_lookup and options.lookup_wait):
             return True
         return self._tree is not None and self._tree.run_count > options.stop_trigger
@@ -295,7 +295,7 @@ class BucketWriter:
             self._tree.vectors.discard(gone.index)
 
     def _delete(self, files: Iterable[DataFileMeta]) -> None:
-        self.handle.storage.delete(every_path(self.handle, self.partition, self.bucket, files))
+        self.ctx.storage.delete(every_path(self.ctx, self.partition, self.bucket, files))
 
 
 def _capture_first_keys(frames: Iterable[pl.DataFrame], key: Sequence[str], first_keys: list[pl.DataFrame]) -> Iterator[pl.DataFrame]:
@@ -306,7 +306,7 @@ def _capture_first_keys(frames: Iterable[pl.DataFrame], key: Sequence[str], firs
         yield frame
 
 
-def spill_of(handle: TableContext) -> SpillFile:
+def spill_of(ctx: TableContext) -> SpillFile:
     """The scratch file of one table writer, as the table's options want it."""
-    options = handle.options
-    return SpillFile(world=handle.world, compression=options.spill_compression, max_bytes=options.write_buffer_spill_max_disk_size_bytes)
+    options = ctx.options
+    return SpillFile(world=ctx.world, compression=options.spill_compression, max_bytes=options.write_buffer_spill_max_disk_size_bytes)

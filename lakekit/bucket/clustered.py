@@ -43,34 +43,34 @@ if TYPE_CHECKING:
 LOCAL_SORT = "local-sort"
 
 
-def clusters_buckets(handle: TableContext) -> bool:
+def clusters_buckets(ctx: TableContext) -> bool:
     """Whether writers of buckets cluster instead of packing small files. Raises `InvalidOption` where the options say so of a table that cannot."""
-    options = handle.options
+    options = ctx.options
     if not options.clustering_incremental:
         return False
-    if handle.kind == "key":
-        raise InvalidOption(f"Cannot define primary-key for incremental clustering table: {handle.name} has a primary key", key="clustering.incremental")
+    if ctx.kind == "key":
+        raise InvalidOption(f"Cannot define primary-key for incremental clustering table: {ctx.name} has a primary key", key="clustering.incremental")
     for key, is_on in (("bucket-append-ordered", options.bucket_append_ordered), ("deletion-vectors.enabled", options.deletion_vectors_enabled)):
         if is_on:
-            raise InvalidOption(f"{key} must be false for incremental clustering in buckets, and {handle.name} has {key}=true", key=key, value="true")
+            raise InvalidOption(f"{key} must be false for incremental clustering in buckets, and {ctx.name} has {key}=true", key=key, value="true")
     return True
 
 
-def pick_unit(handle: TableContext, files: Sequence[DataFileMeta], *, full: bool) -> CompactionUnit | None:
+def pick_unit(ctx: TableContext, files: Sequence[DataFileMeta], *, full: bool) -> CompactionUnit | None:
     """What is to be sorted now, if anything; `full`: all, unless it lies in the last level, sorted by the same columns."""
-    options = handle.options
+    options = ctx.options
     levels = LsmLevels.of_appended(files, options)
     if not full:
         return compaction_picker.by_size(levels, options)
-    if not levels.runs or (len(levels.runs) == 1 and levels.highest == levels.max_level and _has_same_columns(handle, levels.files[0])):
+    if not levels.runs or (len(levels.runs) == 1 and levels.highest == levels.max_level and _has_same_columns(ctx, levels.files[0])):
         return None
     return compaction_picker.pick_all_runs(levels, "full")
 
 
-def _has_same_columns(handle: TableContext, file: DataFileMeta) -> bool:
+def _has_same_columns(ctx: TableContext, file: DataFileMeta) -> bool:
     """Whether a file was written under a schema that sorts by the columns of today."""
-    before = TableOptions.parse(schemas.read(handle, file.schema_id).options)
-    return before.clustering_columns == handle.options.clustering_columns
+    before = TableOptions.parse(schemas.read(ctx, file.schema_id).options)
+    return before.clustering_columns == ctx.options.clustering_columns
 
 
 def rewrite(place: RewriteTarget, unit: CompactionUnit, order: SortOrder, *, together: bool = True) -> CompactResult:
@@ -78,10 +78,10 @@ def rewrite(place: RewriteTarget, unit: CompactionUnit, order: SortOrder, *, tog
 
     Raises what reading and writing files raise; then no new file is left.
     """
-    handle = with_strict_reads(place.handle)
-    place = replace(place, handle=handle)
-    if handle.options.row_tracking_enabled:
-        msg = f"{handle.name} tracks rows (row-tracking.enabled); clustering it would give its rows new ids, which lakekit does not keep"
+    ctx = with_strict_reads(place.ctx)
+    place = replace(place, ctx=ctx)
+    if ctx.options.row_tracking_enabled:
+        msg = f"{ctx.name} tracks rows (row-tracking.enabled); clustering it would give its rows new ids, which lakekit does not keep"
         raise Unsupported(msg, feature="row-tracking.enabled")
     first = min(file.min_sequence_number for file in unit.files)
     after: list[DataFileMeta] = []
@@ -90,7 +90,7 @@ def rewrite(place: RewriteTarget, unit: CompactionUnit, order: SortOrder, *, tog
             target = place.target(after[-1].max_sequence_number + 1 if after else first)
             after += write_run(target, rows.in_order())
     except BaseException:
-        handle.storage.delete(every_path(handle, place.partition, place.bucket, after))
+        ctx.storage.delete(every_path(ctx, place.partition, place.bucket, after))
         raise
     raised = tuple(replace(file, level=unit.output_level) for file in after)
     return CompactResult(before=unit.files, after=raised, rewritten=frozenset(file.name for file in unit.files))
@@ -102,7 +102,7 @@ def _groups(place: RewriteTarget, files: Sequence[DataFileMeta], order: SortOrde
     row_count = size_bytes = 0
     for file in files:
         row_count, size_bytes = row_count + file.row_count, size_bytes + file.size_bytes
-        if group and sort_order.pieces_of(place.handle, row_count, size_bytes) > 1:
+        if group and sort_order.pieces_of(place.ctx, row_count, size_bytes) > 1:
             yield _rows(place, group, order)
             group, row_count, size_bytes = [], file.row_count, file.size_bytes
         group.append(file)
@@ -111,13 +111,13 @@ def _groups(place: RewriteTarget, files: Sequence[DataFileMeta], order: SortOrde
 
 
 def _rows(place: RewriteTarget, files: Sequence[DataFileMeta], order: SortOrder) -> SortInput:
-    handle, held = with_strict_reads(place.handle), tuple(files)
-    paths = [data_file_path(handle, place.partition, place.bucket, file) for file in held]
+    ctx, held = with_strict_reads(place.ctx), tuple(files)
+    paths = [data_file_path(ctx, place.partition, place.bucket, file) for file in held]
     deletions = {file.name: place.deletions[file.name] for file in held if file.name in place.deletions}
     return SortInput(
-        handle=handle,
+        ctx=ctx,
         order=order,
-        scan=lambda fields: scan_files(handle, held, paths, fields, deletions=deletions, snapshot_id=place.snapshot_id),
+        scan=lambda fields: scan_files(ctx, held, paths, fields, deletions=deletions, snapshot_id=place.snapshot_id),
         row_count=sum(file.row_count for file in held),
         size_bytes=sum(file.size_bytes for file in held),
         paths=paths,
@@ -134,11 +134,11 @@ class ClusteredBucket:
     vectors: BucketDeletionVectors | None = None
 
     @staticmethod
-    def of(handle: TableContext, place: tuple[bytes, int], restored: RestoredBucket, names: FileNames) -> ClusteredBucket:
+    def of(ctx: TableContext, place: tuple[bytes, int], restored: RestoredBucket, names: FileNames) -> ClusteredBucket:
         """What a snapshot holds in a (partition, bucket). Raises `InvalidOption` where the columns to sort by cannot be sorted by."""
         partition, bucket = place
-        at = RewriteTarget(handle=handle, partition=partition, bucket=bucket, names=names, snapshot_id=restored.snapshot_id)
-        return ClusteredBucket(place=at, order=sort_order.clustering_order(handle), files=restored.files)
+        at = RewriteTarget(ctx=ctx, partition=partition, bucket=bucket, names=names, snapshot_id=restored.snapshot_id)
+        return ClusteredBucket(place=at, order=sort_order.clustering_order(ctx), files=restored.files)
 
     @property
     def run_count(self) -> int:
@@ -156,7 +156,7 @@ class ClusteredBucket:
 
     def compact(self, *, full: bool) -> CompactResult | None:
         """Sorts what is due, or everything. Raises what `rewrite` raises; then nothing changed."""
-        unit = pick_unit(self.place.handle, self.files, full=full)
+        unit = pick_unit(self.place.ctx, self.files, full=full)
         if unit is None:
             return None
         done = rewrite(self.place, unit, self.order)

@@ -68,7 +68,7 @@ class CompactionJob:
     files are made where the table has a producer that makes them here; a writer that ignores what was there before makes none.
     """
 
-    handle: TableContext
+    ctx: TableContext
     partition: bytes
     bucket: int
     levels: LsmLevels
@@ -97,7 +97,7 @@ class CompactResult:
 
 def compact(job: CompactionJob, unit: CompactionUnit) -> CompactResult:
     """Compacts a unit's files. Raises what reading and writing files raise, `Corrupt`, and the merge engine's refusals; then nothing has changed."""
-    work = _CompactionRun(job=replace(job, handle=with_strict_reads(job.handle)), unit=unit)
+    work = _CompactionRun(job=replace(job, ctx=with_strict_reads(job.ctx)), unit=unit)
     try:
         if unit.each:
             for file in unit.files:
@@ -117,18 +117,18 @@ def is_small(file: DataFileMeta, options: TableOptions) -> bool:
 
 def drops_deletes(job: CompactionJob, unit: CompactionUnit) -> bool:
     """Whether deletes end here: nothing older lies below, or vectors have taken away what they delete."""
-    return unit.output_level != 0 and (unit.output_level >= job.levels.highest or job.handle.options.deletion_vectors_enabled)
+    return unit.output_level != 0 and (unit.output_level >= job.levels.highest or job.ctx.options.deletion_vectors_enabled)
 
 
-def with_strict_reads(handle: TableContext) -> TableContext:
+def with_strict_reads(ctx: TableContext) -> TableContext:
     """The table seen by who reads everything, or fails."""
-    given = {key: None for key in _IGNORED_OPTIONS if key in handle.all_options}
-    return handle.with_options(given) if given else handle
+    given = {key: None for key in _IGNORED_OPTIONS if key in ctx.all_options}
+    return ctx.with_options(given) if given else ctx
 
 
 def _compact_sections(work: _CompactionRun) -> None:
     """Goes through the sections by key: big files that overlap nothing are moved, what lies between them is rewritten together."""
-    options = work.job.handle.options
+    options = work.job.ctx.options
     pending: list[_KeyRange] = []
     for section in _partition_by_key(work.job, work.unit.files):
         if len(section.files) > 1 or is_small(section.files[0], options):
@@ -152,7 +152,7 @@ def _partition_by_key(job: CompactionJob, files: Sequence[DataFileMeta]) -> Iter
     if len(files) == 1:
         yield _KeyRange(files=tuple(files), in_order=True)
         return
-    bounds = slices.keys(job.handle, [*(file.min_key for file in files), *(file.max_key for file in files)])
+    bounds = slices.keys(job.ctx, [*(file.min_key for file in files), *(file.max_key for file in files)])
     low, high = bounds.head(len(files)), bounds.tail(len(files))
     found = sorted_runs.sections(
         low.get_columns(),
@@ -181,7 +181,7 @@ class _CompactionRun:
 
     def __post_init__(self) -> None:
         self.drops = drops_deletes(self.job, self.unit)
-        self.expiry = expiry(self.job.handle, self.job.handle.world.now_ms())
+        self.expiry = expiry(self.job.ctx, self.job.ctx.world.now_ms())
 
     # ---- what becomes of files
 
@@ -195,10 +195,10 @@ class _CompactionRun:
     def move(self, section: _KeyRange) -> None:
         """A file to the output level, as it is where that will do (ENGINE 2.5, 2.7)."""
         [file] = section.files
-        options, output = self.job.handle.options, self.unit.output_level
+        options, output = self.job.ctx.options, self.unit.output_level
         last = output == self.job.levels.max_level
-        path = data_file_path(self.job.handle, self.job.partition, self.job.bucket, file)
-        retracts = row_kinds.retracts(self.job.handle, file, path)
+        path = data_file_path(self.job.ctx, self.job.partition, self.job.bucket, file)
+        retracts = row_kinds.retracts(self.job.ctx, file, path)
         # above level 0 the count is believed: a file whose count is wrong must not get there
         if (retracts and (last or file.delete_row_count == 0)) or options.compaction_force_rewrite_all_files or self._is_due(file):
             self.rewrite([section], drops=self.drops)
@@ -230,18 +230,18 @@ class _CompactionRun:
     def _keep(self, file: DataFileMeta, keys: Sequence[pl.DataFrame]) -> None:
         """Holds the keys of a file that was just written: the next lookup asks for them."""
         if keys and sum(part.height for part in keys) == file.row_count:
-            held_keys.cache_keys(self.job.handle, data_file_path(self.job.handle, self.job.partition, self.job.bucket, file), pl.concat(keys))
+            held_keys.cache_keys(self.job.ctx, data_file_path(self.job.ctx, self.job.partition, self.job.bucket, file), pl.concat(keys))
 
     def undo(self) -> None:
         """Removes the files made so far."""
-        self.job.handle.storage.delete(every_path(self.job.handle, self.job.partition, self.job.bucket, self.made))
+        self.job.ctx.storage.delete(every_path(self.job.ctx, self.job.partition, self.job.bucket, self.made))
 
     def _is_due(self, file: DataFileMeta) -> bool:
         return self.expiry is not None and self.expiry.is_due(file)
 
     def _is_rewritten_to_move(self, *, last: bool, retracts: bool) -> bool:
         """Whether a file of level 0 must be written anew in a table of lookups: for its format, its deletes, or because older rows become part of its own."""
-        options = self.job.handle.options
+        options = self.job.ctx.options
         formats = options.file_format_per_level
         if formats.get(0, options.file_format) != formats.get(self.unit.output_level, options.file_format):
             return True
@@ -250,7 +250,7 @@ class _CompactionRun:
         return not last and (self.job.rule.engine != "deduplicate" or bool(self.job.rule.sequence_fields))
 
     def _way(self, files: Sequence[DataFileMeta]) -> ChangelogMode:
-        options, output = self.job.handle.options, self.unit.output_level
+        options, output = self.job.ctx.options, self.unit.output_level
         if options.changelog_producer == "full-compaction":
             return "full" if self.job.tells and output == self.job.levels.max_level else "plain"
         if not options.needs_lookup or output == 0 or all(file.level != 0 for file in files):
@@ -297,8 +297,8 @@ class _CompactionRun:
             self._keep(sections[0].files[0], [held])
             return
         task = self._task(sections)
-        with translate_polars_errors(task.handle, task.paths):
-            keys = scan_files(task.handle, task.files, task.paths, task.handle.schema.key_fields, snapshot_id=task.snapshot_id).collect()
+        with translate_polars_errors(task.ctx, task.paths):
+            keys = scan_files(task.ctx, task.files, task.paths, task.ctx.schema.key_fields, snapshot_id=task.snapshot_id).collect()
         self.job.previous(keys)
 
     def _changed(self, piece: MergeTask, way: ChangelogMode, waiting: list[pl.DataFrame], *, drops: bool) -> pl.DataFrame:
@@ -308,14 +308,14 @@ class _CompactionRun:
         if told is not None and told.height:
             waiting.append(by_key(told, key))
             del told
-        if sum(frame.estimated_size() for frame in waiting) > self.job.handle.options.lakekit_merge_memory_bytes // 4:
+        if sum(frame.estimated_size() for frame in waiting) > self.job.ctx.options.lakekit_merge_memory_bytes // 4:
             self._tell(waiting)
         kept = result.filter(pl.col(KIND) & 1 == 0) if drops else result
         return by_key(kept, key)
 
     def _change(self, section: pl.DataFrame, way: ChangelogMode) -> tuple[pl.DataFrame, pl.DataFrame | None]:
         """The merged rows of a section, and its changelog."""
-        options, rule = self.job.handle.options, self.job.rule
+        options, rule = self.job.ctx.options, self.job.rule
         tells = self.job.tells and options.changelog_producer in ("lookup", "full-compaction")
         ignored = options.changelog_producer_row_deduplicate_ignore_fields
         compared = differences.select_compared_fields(rule.fields, deduplicated=options.changelog_producer_row_deduplicate, ignored=ignored)
@@ -328,15 +328,15 @@ class _CompactionRun:
     @property
     def _row_bytes(self) -> int:
         """About how much memory a row takes while it is merged: it is held twice, as it was read and in its place."""
-        return 2 * (slices.row_bytes(self.job.handle.schema.fields) + _SYSTEM_BYTES)
+        return 2 * (slices.row_bytes(self.job.ctx.schema.fields) + _SYSTEM_BYTES)
 
     def _task(self, sections: Sequence[_KeyRange]) -> MergeTask:
         job = self.job
         files = tuple(file for section in sections for file in section.files)
         return MergeTask(
-            handle=job.handle,
+            ctx=job.ctx,
             files=files,
-            paths=tuple(data_file_path(job.handle, job.partition, job.bucket, file) for file in files),
+            paths=tuple(data_file_path(job.ctx, job.partition, job.bucket, file) for file in files),
             rule=job.rule,
             in_order=all(section.in_order for section in sections),
             deletions={file.name: job.deletions[file.name] for file in files if file.name in job.deletions},
@@ -353,15 +353,15 @@ class _CompactionRun:
         try:
             return self._versions(piece, levelled=piece.rule.lookup)
         except ValueOutOfRange:
-            if not merge.selects_rows(piece.rule) or self.expiry is not None or piece.handle.options.sequence_snapshot_ordering:
+            if not merge.selects_rows(piece.rule) or self.expiry is not None or piece.ctx.options.sequence_snapshot_ordering:
                 raise
             return self._versions(select_winners(piece), levelled=piece.rule.lookup)
 
     def _versions(self, piece: MergeTask, *, levelled: bool) -> pl.DataFrame:
         """All rows of a slice, oldest run first, but deleted and expired ones; `levelled`: with the level each came from."""
         system = [SEQUENCE, KIND, LEVEL] if levelled else [SEQUENCE, KIND]
-        with translate_polars_errors(piece.handle, piece.paths):
-            if piece.handle.options.sequence_snapshot_ordering:
+        with translate_polars_errors(piece.ctx, piece.paths):
+            if piece.ctx.options.sequence_snapshot_ordering:
                 found = pl.concat(pl.collect_all([_apply_commit_sequence(self._scan(part, system), part.files[0]) for part in _split_by_file(piece)]))
             else:
                 found = self._scan(piece, system).collect()
@@ -371,10 +371,10 @@ class _CompactionRun:
     def _scan(self, piece: MergeTask, system: Sequence[str]) -> pl.LazyFrame:
         alive = [] if self.expiry is None else [self.expiry.alive()]
         return scan_files(
-            piece.handle,
+            piece.ctx,
             piece.files,
             piece.paths,
-            piece.handle.schema.fields,
+            piece.ctx.schema.fields,
             system=system,
             deletions=piece.deletions,
             filters=[*piece.bounds, *alive],
@@ -390,7 +390,7 @@ class _CompactionRun:
     def _written(self, level: int, kind: Literal["data", "changelog"], frames: Iterator[pl.DataFrame] | Sequence[pl.DataFrame]) -> list[DataFileMeta]:
         job = self.job
         target = WriteTarget(
-            handle=job.handle,
+            ctx=job.ctx,
             partition=job.partition,
             bucket=job.bucket,
             level=level,

@@ -40,20 +40,20 @@ def merge_positions(held: Mapping[str, Positions], marked: Mapping[str, NDArray[
     return found
 
 
-def write_index(handle: TableContext, partition: bytes, bucket: int, vectors: Mapping[str, Positions]) -> IndexFileMeta:
+def write_index(ctx: TableContext, partition: bytes, bucket: int, vectors: Mapping[str, Positions]) -> IndexFileMeta:
     """Writes the index file of some vectors; of none, the file of one byte that the reference writes. Raises `StorageFailed`, `ValueOutOfRange`."""
     names = [name for name, positions in vectors.items() if len(positions)]
-    data, ranges = index_files.write_file([vectors[name] for name in names], 64 if handle.options.deletion_vectors_bitmap64 else 32)
-    file_name = f"index-{handle.world.new_id()}-0"
-    path = _path(handle, partition, bucket, file_name)
+    data, ranges = index_files.write_file([vectors[name] for name in names], 64 if ctx.options.deletion_vectors_bitmap64 else 32)
+    file_name = f"index-{ctx.world.new_id()}-0"
+    path = _path(ctx, partition, bucket, file_name)
     try:
-        with handle.storage.open_write(path) as sink:
+        with ctx.storage.open_write(path) as sink:
             sink.write(data)
     except BaseException:  # a store may have it all the same
         with suppress(StorageFailed):
-            handle.storage.delete([path])
+            ctx.storage.delete([path])
         raise
-    _cache_vectors(handle, path, {name: vectors[name] for name in names})
+    _cache_vectors(ctx, path, {name: vectors[name] for name in names})
     return IndexFileMeta(
         index_type=DELETION_VECTORS,
         file_name=file_name,
@@ -65,20 +65,20 @@ def write_index(handle: TableContext, partition: bytes, bucket: int, vectors: Ma
     )
 
 
-def _cache_vectors(handle: TableContext, path: str, vectors: Mapping[str, Positions]) -> None:
+def _cache_vectors(ctx: TableContext, path: str, vectors: Mapping[str, Positions]) -> None:
     """Keeps what an index file holds: the next writer of the bucket starts from it."""
-    handle.world.decoded.put({("vectors", handle.storage, path): dict(vectors)}, sum(positions.nbytes for positions in vectors.values()) + 200)
+    ctx.world.decoded.put({("vectors", ctx.storage, path): dict(vectors)}, sum(positions.nbytes for positions in vectors.values()) + 200)
 
 
-def _path(handle: TableContext, partition: bytes, bucket: int, file_name: str) -> str:
-    return handle.layout.index(file_name, partition_path=partition_path(handle, partition), bucket=bucket)
+def _path(ctx: TableContext, partition: bytes, bucket: int, file_name: str) -> str:
+    return ctx.layout.index(file_name, partition_path=partition_path(ctx, partition), bucket=bucket)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class BucketDeletionVectors:
     """The deletion vectors of a bucket that is being written. `positions`: deleted rows by file name."""
 
-    handle: TableContext
+    ctx: TableContext
     partition: bytes
     bucket: int
     positions: dict[str, Positions]
@@ -86,18 +86,18 @@ class BucketDeletionVectors:
     _written: tuple[IndexFileMeta, ...] = ()
 
     @staticmethod
-    def restored(handle: TableContext, partition: bytes, bucket: int, files: Sequence[IndexManifestEntry]) -> BucketDeletionVectors:
+    def restored(ctx: TableContext, partition: bytes, bucket: int, files: Sequence[IndexManifestEntry]) -> BucketDeletionVectors:
         """The vectors that a snapshot's index files hold. Raises `Corrupt`, `FileMissing`."""
         positions: dict[str, Positions] = {}
         for entry in files:
-            path = deletion_vector_reader.index_path(handle, entry)
-            held = handle.world.decoded.get(("vectors", handle.storage, path))
+            path = deletion_vector_reader.index_path(ctx, entry)
+            held = ctx.world.decoded.get(("vectors", ctx.storage, path))
             if held is None:
-                held = deletion_vector_reader.load(handle, {part.file_name: entry for part in entry.ranges})
-                _cache_vectors(handle, path, held)
+                held = deletion_vector_reader.load(ctx, {part.file_name: entry for part in entry.ranges})
+                _cache_vectors(ctx, path, held)
             positions |= held
         plain = tuple(_to_file_meta(entry) for entry in files)
-        return BucketDeletionVectors(handle=handle, partition=partition, bucket=bucket, positions=dict(positions), _written=plain)
+        return BucketDeletionVectors(ctx=ctx, partition=partition, bucket=bucket, positions=dict(positions), _written=plain)
 
     @property
     def held(self) -> tuple[IndexFileMeta, ...]:
@@ -120,7 +120,7 @@ class BucketDeletionVectors:
         """The index file of all vectors, where any changed, and those that it replaces. Raises `StorageFailed`."""
         if not self.changed:
             return (), ()
-        new, old = (write_index(self.handle, self.partition, self.bucket, self.positions),), self._written
+        new, old = (write_index(self.ctx, self.partition, self.bucket, self.positions),), self._written
         self.changed, self._written = False, new
         return new, old
 
@@ -128,7 +128,7 @@ class BucketDeletionVectors:
         """As `write`, for tables without buckets: index files of about `deletion-vector.index-file.target-size` each, and none where no vector is left."""
         if not self.changed:
             return (), ()
-        options = self.handle.options
+        options = self.ctx.options
         limit, bits = options.deletion_vector_index_file_target_size_bytes, 64 if options.deletion_vectors_bitmap64 else 32
         made: list[IndexFileMeta] = []
         group: dict[str, Positions] = {}
@@ -138,10 +138,10 @@ class BucketDeletionVectors:
                 group[name] = positions
                 size += len(index_files.encode_entry(positions, bits))
                 if size > limit:
-                    made.append(write_index(self.handle, self.partition, self.bucket, group))
+                    made.append(write_index(self.ctx, self.partition, self.bucket, group))
                     group, size = {}, 0
             if group:
-                made.append(write_index(self.handle, self.partition, self.bucket, group))
+                made.append(write_index(self.ctx, self.partition, self.bucket, group))
         except BaseException:
             with suppress(StorageFailed):
                 self.discard(made)
@@ -151,7 +151,7 @@ class BucketDeletionVectors:
 
     def discard(self, files: Iterable[IndexFileMeta]) -> None:
         """Deletes index files that nobody was given."""
-        self.handle.storage.delete([_path(self.handle, self.partition, self.bucket, file.file_name) for file in files])
+        self.ctx.storage.delete([_path(self.ctx, self.partition, self.bucket, file.file_name) for file in files])
 
 
 def _to_file_meta(entry: IndexManifestEntry) -> IndexFileMeta:

@@ -35,7 +35,7 @@ _FIELD = "record-level.time-field"
 class RecordExpiration:
     """When rows of a table expire: before `oldest_s`, a time in whole seconds, by the column `field`."""
 
-    handle: TableContext
+    ctx: TableContext
     field: Field
     oldest_s: int
 
@@ -46,7 +46,7 @@ class RecordExpiration:
 
     def is_due(self, file: DataFileMeta) -> bool:
         """Whether the file's statistics say that a row of it is expired; not where they say nothing."""
-        schema = schemas.schema_of_file(self.handle, file.schema_id)
+        schema = schemas.schema_of_file(self.ctx, file.schema_id)
         names = schema.names if file.value_stats_cols is None else file.value_stats_cols
         written = next((field for field in schema.fields if field.id == self.field.id), None)
         if written is None or written.name not in names:
@@ -63,21 +63,21 @@ class RecordExpiration:
         return (smallest // 1000 if smallest >= _MILLIS_FROM else smallest) < self.oldest_s
 
 
-def expiry(handle: TableContext, now_ms: int) -> RecordExpiration | None:
+def expiry(ctx: TableContext, now_ms: int) -> RecordExpiration | None:
     """When rows of the table expire; None where they never do. Raises `InvalidOption` for a column that is not there or holds no time."""
-    span_ms, name = handle.options.record_level_expire_time_ms, handle.options.record_level_time_field
+    span_ms, name = ctx.options.record_level_expire_time_ms, ctx.options.record_level_time_field
     if span_ms is None:
         return None
     if name is None:
-        raise InvalidOption(f"{handle.name} sets record-level.expire-time; {_FIELD} must name the column that holds a row's time", key=_FIELD)
-    if not handle.schema.has(name):
-        shown = ", ".join(handle.schema.names)
-        raise InvalidOption(f"{_FIELD} of {handle.name} is {name!r}, which is not there; columns are {shown}", key=_FIELD, value=name)
-    field = handle.schema.field(name)
+        raise InvalidOption(f"{ctx.name} sets record-level.expire-time; {_FIELD} must name the column that holds a row's time", key=_FIELD)
+    if not ctx.schema.has(name):
+        shown = ", ".join(ctx.schema.names)
+        raise InvalidOption(f"{_FIELD} of {ctx.name} is {name!r}, which is not there; columns are {shown}", key=_FIELD, value=name)
+    field = ctx.schema.field(name)
     if field.type.root not in ("INT", "BIGINT", *TIMESTAMPS):
-        msg = f"{_FIELD} of {handle.name} is {name!r} of type {field.type}; it must be INT, BIGINT, TIMESTAMP or TIMESTAMP_LTZ"
+        msg = f"{_FIELD} of {ctx.name} is {name!r} of type {field.type}; it must be INT, BIGINT, TIMESTAMP or TIMESTAMP_LTZ"
         raise InvalidOption(msg, key=_FIELD, value=name)
-    return RecordExpiration(handle=handle, field=field, oldest_s=now_ms // 1000 - span_ms // 1000)
+    return RecordExpiration(ctx=ctx, field=field, oldest_s=now_ms // 1000 - span_ms // 1000)
 
 
 def _seconds(column: pl.Expr, t: DataType) -> pl.Expr:

@@ -40,12 +40,12 @@ def numbers_of(keys: pl.DataFrame) -> Ints | None:
     return found[np.append(True, found[1:] != found[:-1])] if len(found) else found
 
 
-def rows_of(handle: TableContext, file: DataFileMeta, path: str, asked: Ints, *, span: float) -> tuple[Ints, Ints] | None:
+def rows_of(ctx: TableContext, file: DataFileMeta, path: str, asked: Ints, *, span: float) -> tuple[Ints, Ints] | None:
     """Which of some ascending numbers a file has, as indices, and the row of each; None where the file must be asked otherwise.
 
     `span`: how much of the file's key range they lie in. Raises what reading files raises.
     """
-    held = _load_keys(handle, file, path, span)
+    held = _load_keys(ctx, file, path, span)
     if held is None or not len(held):
         return None
     at: Ints = np.searchsorted(held, asked)
@@ -54,40 +54,40 @@ def rows_of(handle: TableContext, file: DataFileMeta, path: str, asked: Ints, *,
     return found, at[found]
 
 
-def cache_keys(handle: TableContext, path: str, keys: pl.DataFrame) -> None:
+def cache_keys(ctx: TableContext, path: str, keys: pl.DataFrame) -> None:
     """Holds the keys of a file that was just written, as they lie in it; nothing where they are no single column of whole numbers."""
     if keys.width == 1 and is_whole(keys.to_series().dtype) and keys.height <= MOST_ROWS:
-        _put(handle, path, keys.to_series())
+        _put(ctx, path, keys.to_series())
 
 
-def cached_key_range(handle: TableContext, path: str) -> tuple[int, int] | None:
+def cached_key_range(ctx: TableContext, path: str) -> tuple[int, int] | None:
     """The smallest and the greatest key of a file whose keys are held."""
-    found: Ints | None = handle.world.decoded.get(_key(handle, path))
+    found: Ints | None = ctx.world.decoded.get(_key(ctx, path))
     return None if found is None or not len(found) else (int(found[0]), int(found[-1]))
 
 
-def _key(handle: TableContext, path: str) -> tuple[object, ...]:
-    return "keys", handle.storage, path, handle.schema.id
+def _key(ctx: TableContext, path: str) -> tuple[object, ...]:
+    return "keys", ctx.storage, path, ctx.schema.id
 
 
-def _load_keys(handle: TableContext, file: DataFileMeta, path: str, span: float) -> Ints | None:
-    key = _key(handle, path)
-    found: Ints | None = handle.world.decoded.get(key)
+def _load_keys(ctx: TableContext, file: DataFileMeta, path: str, span: float) -> Ints | None:
+    key = _key(ctx, path)
+    found: Ints | None = ctx.world.decoded.get(key)
     if found is not None:
         return found
     if file.row_count > MOST_ROWS or span < MIN_SPAN:
         return None
-    with translate_polars_errors(handle, [path]):
-        column = scan_files(handle, [file], [path], handle.schema.key_fields).collect().to_series()
-    return _put(handle, path, column)
+    with translate_polars_errors(ctx, [path]):
+        column = scan_files(ctx, [file], [path], ctx.schema.key_fields).collect().to_series()
+    return _put(ctx, path, column)
 
 
-def _put(handle: TableContext, path: str, column: pl.Series) -> Ints | None:
+def _put(ctx: TableContext, path: str, column: pl.Series) -> Ints | None:
     """Keeps the keys of a file; None where they cannot be searched."""
     if column.null_count():
         return None
     found = values(column).astype(np.int64)
     if (found[1:] <= found[:-1]).any():  # no run: whoever wrote it, binary search would miss rows
         return None
-    handle.world.decoded.put({_key(handle, path): found}, found.nbytes)
+    ctx.world.decoded.put({_key(ctx, path): found}, found.nbytes)
     return found

@@ -45,7 +45,7 @@ MOST_ROWS = 4_000_000
 class LookupLevels:
     """Where the older rows of one bucket are: runs of levels above 0, lowest first (`Levels.above`), and the positions that deletion vectors took away."""
 
-    handle: TableContext
+    ctx: TableContext
     partition: bytes
     bucket: int
     runs: tuple[SortedRun, ...]
@@ -54,11 +54,11 @@ class LookupLevels:
     @property
     def key(self) -> tuple[str, ...]:
         """The key columns."""
-        return self.handle.schema.trimmed_primary_keys
+        return self.ctx.schema.trimmed_primary_keys
 
     def path(self, file: DataFileMeta) -> str:
         """Where a file lies."""
-        return data_file_path(self.handle, self.partition, self.bucket, file)
+        return data_file_path(self.ctx, self.partition, self.bucket, file)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,7 @@ def _by_number(older: LookupLevels, numbers: Ints, columns: Sequence[str]) -> Lo
         for at in np.flatnonzero(starts < ends):
             file, start, end = run.files[at], starts[at], ends[at]
             span = (int(numbers[end - 1]) - int(numbers[start])) / max(1, int(high[at]) - int(low[at]))
-            hits = held_keys.rows_of(older.handle, file, older.path(file), numbers[start:end], span=span)
+            hits = held_keys.rows_of(older.ctx, file, older.path(file), numbers[start:end], span=span)
             if hits is None:
                 return None
             found, rows = hits
@@ -114,11 +114,11 @@ def _by_number(older: LookupLevels, numbers: Ints, columns: Sequence[str]) -> Lo
 
 def _bounds(older: LookupLevels, files: Sequence[DataFileMeta]) -> tuple[Ints, Ints]:
     """The smallest and the greatest key of each file, as numbers."""
-    held = [held_keys.cached_key_range(older.handle, older.path(file)) for file in files]
+    held = [held_keys.cached_key_range(older.ctx, older.path(file)) for file in files]
     if None not in held:
         found = np.array(held, np.int64)
         return found[:, 0], found[:, 1]
-    both = slices.keys(older.handle, [*(file.min_key for file in files), *(file.max_key for file in files)]).to_series()
+    both = slices.keys(older.ctx, [*(file.min_key for file in files), *(file.max_key for file in files)]).to_series()
     numbers = values(both).astype(np.int64)
     return numbers[: len(files)], numbers[len(files) :]
 
@@ -150,8 +150,8 @@ def _by_join(older: LookupLevels, keys: pl.DataFrame, columns: Sequence[str]) ->
 
 def _select_overlapping(older: LookupLevels, files: Sequence[DataFileMeta], keys: pl.DataFrame) -> list[DataFileMeta]:
     """The files whose key range holds one of the keys: counted in one sorted list of all bounds and keys."""
-    low = slices.keys(older.handle, [file.min_key for file in files])
-    high = slices.keys(older.handle, [file.max_key for file in files])
+    low = slices.keys(older.ctx, [file.min_key for file in files])
+    high = slices.keys(older.ctx, [file.max_key for file in files])
     kinds = np.repeat([0, 1, 2], [len(files), keys.height, len(files)])
     numbers = np.concatenate([np.arange(len(files)), np.zeros(keys.height, np.int64), np.arange(len(files))])
     # lower bounds stand before equal keys, upper bounds behind them
@@ -179,14 +179,14 @@ def _group_files(files: Sequence[DataFileMeta]) -> Iterator[list[DataFileMeta]]:
 
 def _hits(older: LookupLevels, files: Sequence[DataFileMeta], left: pl.DataFrame) -> pl.DataFrame:
     """The keys found in some files, as `left` has them, and their row numbers counted over all the files."""
-    handle, paths = older.handle, [older.path(file) for file in files]
+    ctx, paths = older.ctx, [older.path(file) for file in files]
     first = older.key[0]
     bounds = []
-    if handle.schema.field(first).type.root not in ("FLOAT", "DOUBLE") and not left[first].null_count():
+    if ctx.schema.field(first).type.root not in ("FLOAT", "DOUBLE") and not left[first].null_count():
         bounds = [col(first).is_between(*min_max_literals(left[first]))]
     deleted = {file.name: older.vectors[file.name] for file in files if file.name in older.vectors}
-    scan = scan_files(handle, files, paths, handle.schema.key_fields, deletions=deleted, row_index=ROW, filters=bounds)
-    with translate_polars_errors(handle, paths):
+    scan = scan_files(ctx, files, paths, ctx.schema.key_fields, deletions=deleted, row_index=ROW, filters=bounds)
+    with translate_polars_errors(ctx, paths):
         found = scan.collect()
     return _as_bits(found).join(left, on=cols(older.key), how="semi", nulls_equal=True, maintain_order="left")
 
@@ -202,18 +202,18 @@ def _by_file(files: Sequence[DataFileMeta], rows: NDArray[np.unsignedinteger]) -
 
 def _rows(older: LookupLevels, files: Sequence[DataFileMeta], where: Mapping[str, NDArray[np.int64]], columns: Sequence[str]) -> pl.DataFrame:
     """The rows at those positions."""
-    handle = older.handle
+    ctx = older.ctx
     hit = [file for file in files if file.name in where]
     paths = [older.path(file) for file in hit]
-    fields = [handle.schema.field(name) for name in columns if name not in SYSTEM]
+    fields = [ctx.schema.field(name) for name in columns if name not in SYSTEM]
     masks = {name: positions.astype(np.uint64) for name, positions in where.items()}
-    scan = scan_files(handle, hit, paths, fields, system=[name for name in columns if name in SYSTEM], row_masks=masks)
-    with translate_polars_errors(handle, paths):
+    scan = scan_files(ctx, hit, paths, fields, system=[name for name in columns if name in SYSTEM], row_masks=masks)
+    with translate_polars_errors(ctx, paths):
         return scan.select(cols(columns)).collect()
 
 
 def _empty_rows(older: LookupLevels, columns: Sequence[str]) -> pl.DataFrame:
-    types = polars_schema(older.handle.schema.fields) | SYSTEM | {LEVEL: pl.Int32()}
+    types = polars_schema(older.ctx.schema.fields) | SYSTEM | {LEVEL: pl.Int32()}
     return pl.DataFrame(schema={name: types[name] for name in (*columns, LEVEL)})
 
 

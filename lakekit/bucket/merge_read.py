@@ -53,7 +53,7 @@ class MergeTask:
     `snapshot_id` is for errors.
     """
 
-    handle: TableContext
+    ctx: TableContext
     files: tuple[DataFileMeta, ...]
     paths: tuple[str, ...]
     rule: MergeSpec
@@ -83,7 +83,7 @@ def merge_lazily(tasks: Sequence[MergeTask], fields: Sequence[Field], *, system:
     As many buckets, or slices of one, are merged side by side as there are cores; their rows come in order. Where a condition on keys leaves little of each,
     all are read by one question to Polars, which costs less than a question each, as long as they would fit the memory of one merge.
     """
-    schema = dict(polars_schema(fields, timestamp_unit=tasks[0].handle.options.lakekit_timestamp_unit))
+    schema = dict(polars_schema(fields, timestamp_unit=tasks[0].ctx.options.lakekit_timestamp_unit))
     schema |= {name: SYSTEM[name] for name in system}
 
     def source(with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None) -> Iterator[pl.DataFrame]:  # noqa: ARG001 - the contract of Polars' sources
@@ -100,7 +100,7 @@ def _merge_tasks(tasks: Sequence[MergeTask], wanted: Sequence[str], predicate: p
     pieces = (piece for task in tasks for piece in slices.split_by_key_range(task))
     if n_rows is not None:
         return _merge_first_rows(pieces, wanted, predicate, n_rows)
-    if tasks[0].on_key and sum(map(slices.decoded_bytes, tasks)) <= tasks[0].handle.options.lakekit_merge_memory_bytes:
+    if tasks[0].on_key and sum(map(slices.decoded_bytes, tasks)) <= tasks[0].ctx.options.lakekit_merge_memory_bytes:
         with suppress(ValueOutOfRange):  # of a row that may not stand: each bucket looks for itself
             sections = _sections(tasks, wanted, predicate)
             return world.map_prefetch(lambda found: _merge_section(*found, wanted, predicate), sections, world.core_count())
@@ -122,7 +122,7 @@ def rows(task: MergeTask, names: Sequence[str], condition: pl.Expr | None) -> pl
 
 def select_winners(task: MergeTask) -> MergeTask:
     """Return the task with all rows deleted that do not stand: their values are not read, and not cast to the types of today."""
-    with translate_polars_errors(task.handle, task.paths):
+    with translate_polars_errors(task.ctx, task.paths):
         keys = _read_keys(task, has_kinds=True).filter(*task.below).collect()
     check_kinds(keys[KIND], task.paths)
     wins = _mark_winners(task, keys, keep_deletes=True)
@@ -134,7 +134,7 @@ def select_winners(task: MergeTask) -> MergeTask:
 def _rows(task: MergeTask, names: Sequence[str], condition: pl.Expr | None) -> pl.DataFrame:
     if _filters_values(task, condition):
         assert condition is not None
-        with translate_polars_errors(task.handle, task.paths):
+        with translate_polars_errors(task.ctx, task.paths):
             return _merge_filtered(task, names, condition)
     [(_, found)] = _sections([task], names, condition)
     return _merge_section(task, found, names, condition)
@@ -154,7 +154,7 @@ def _merge_first_rows(pieces: Iterable[MergeTask], wanted: Sequence[str], predic
 def _sections(tasks: Sequence[MergeTask], names: Sequence[str], condition: pl.Expr | None) -> list[tuple[MergeTask, pl.DataFrame]]:
     """All versions that conditions on keys leave, with the columns that the merge of each task needs."""
     frames = [_section(task, names, condition) for task in tasks]
-    with translate_polars_errors(tasks[0].handle, [path for task in tasks for path in task.paths]):
+    with translate_polars_errors(tasks[0].ctx, [path for task in tasks for path in task.paths]):
         found = [frames[0].collect()] if len(frames) == 1 else pl.collect_all(frames)
     return list(zip(tasks, found, strict=True))
 
@@ -167,7 +167,7 @@ def _section(task: MergeTask, names: Sequence[str], condition: pl.Expr | None) -
     else:
         needed = set(rules.required_columns(task.rule, [name for name in dict.fromkeys((*names, *used)) if name not in SYSTEM]))
         system = _age(task, {KIND, *used})
-    return _scan(task, [name for name in task.handle.schema.names if name in needed], system=system).filter(*task.below)
+    return _scan(task, [name for name in task.ctx.schema.names if name in needed], system=system).filter(*task.below)
 
 
 def _merge_section(task: MergeTask, found: pl.DataFrame, names: Sequence[str], condition: pl.Expr | None) -> pl.DataFrame:
@@ -202,7 +202,7 @@ def _merge_filtered(task: MergeTask, names: Sequence[str], condition: pl.Expr) -
     """Winners that satisfy a condition on values: first the versions that do, then, of their keys alone, which version stands."""
     kinds = _has_kinds(task)
     used = {*names, *condition.meta.root_names()}
-    wanted = [name for name in task.handle.schema.names if name in used or name in task.rule.key]
+    wanted = [name for name in task.ctx.schema.names if name in used or name in task.rule.key]
     payload = _scan(task, wanted, system=[name for name in SYSTEM if name in used], row_index=ROW)
     found = payload.filter(*task.bounds, condition).collect()
     if not found.height:
@@ -219,7 +219,7 @@ def _merge_filtered(task: MergeTask, names: Sequence[str], condition: pl.Expr) -
 def _read_keys(task: MergeTask, *, has_kinds: bool) -> pl.LazyFrame:
     """Return what says which version of each key stands, with the number of each row among all rows of the files."""
     needed = {*task.rule.key, *task.rule.sequence_fields}
-    names = [name for name in task.handle.schema.names if name in needed]
+    names = [name for name in task.ctx.schema.names if name in needed]
     return _scan(task, names, system=_age(task, {KIND} if has_kinds else set()), row_index=ROW)
 
 
@@ -262,5 +262,5 @@ def _age(task: MergeTask, asked: AbstractSet[str]) -> list[str]:
 
 
 def _scan(task: MergeTask, names: Sequence[str], *, system: Sequence[str], row_index: str | None = None) -> pl.LazyFrame:
-    fields = [task.handle.schema.field(name) for name in names]
-    return scan_files(task.handle, task.files, task.paths, fields, system=system, deletions=task.deletions, row_index=row_index, snapshot_id=task.snapshot_id)
+    fields = [task.ctx.schema.field(name) for name in names]
+    return scan_files(task.ctx, task.files, task.paths, fields, system=system, deletions=task.deletions, row_index=row_index, snapshot_id=task.snapshot_id)

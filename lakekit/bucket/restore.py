@@ -63,7 +63,7 @@ EMPTY_BUCKET = RestoredBucket()
 class SnapshotBuckets:
     """The buckets of one snapshot, read partition by partition as they are asked for."""
 
-    handle: TableContext
+    ctx: TableContext
     snapshot: Snapshot | None
     _buckets: dict[tuple[bytes, int], tuple[ManifestEntries, NDArray[np.intp] | None]]
     """The entries of a bucket: all of some, or those at some places, which nobody gathers before their files are asked for."""
@@ -74,9 +74,9 @@ class SnapshotBuckets:
     """Whether the files of every partition were read."""
 
     @staticmethod
-    def of(handle: TableContext, snapshot: Snapshot | None) -> SnapshotBuckets:
+    def of(ctx: TableContext, snapshot: Snapshot | None) -> SnapshotBuckets:
         """What stands in a snapshot; None: the table has none."""
-        return SnapshotBuckets(handle=handle, snapshot=snapshot, _buckets={}, _totals={}, _greatest={})
+        return SnapshotBuckets(ctx=ctx, snapshot=snapshot, _buckets={}, _totals={}, _greatest={})
 
     def load(self, partitions: Iterable[bytes]) -> None:
         """Reads the files of partitions that are not known yet, all at once. Raises `Corrupt`, `FileMissing`."""
@@ -91,20 +91,20 @@ class SnapshotBuckets:
         def inside(column: pa.Array) -> NDArray[np.bool_]:
             return np.asarray(pc.is_in(column, value_set=wanted).to_numpy(zero_copy_only=False), bool)
 
-        partitioned = bool(self.handle.schema.partition_keys)
-        self._learn(missing, manifest_reader.read_live_entries(self.handle, self.snapshot, keep_partitions=inside if partitioned else None))
+        partitioned = bool(self.ctx.schema.partition_keys)
+        self._learn(missing, manifest_reader.read_live_entries(self.ctx, self.snapshot, keep_partitions=inside if partitioned else None))
 
     def prepare(self, partitions: Iterable[bytes]) -> None:
         """Learns how far sequence numbers go, at once for all partitions of which that is not known yet. Raises as `load` does."""
         if self.snapshot is not None:
-            self.load([partition for partition in dict.fromkeys(partitions) if sequences.find(self.handle, self.snapshot, partition) is None])
+            self.load([partition for partition in dict.fromkeys(partitions) if sequences.find(self.ctx, self.snapshot, partition) is None])
 
     def places(self) -> list[tuple[bytes, int]]:
         """Every (partition, bucket) that has files. Raises as `load` does."""
         if self.snapshot is None:
             return []
         if not self._is_whole:
-            live = manifest_reader.read_live_entries(self.handle, self.snapshot)
+            live = manifest_reader.read_live_entries(self.ctx, self.snapshot)
             partitions = live.column("partition").unique().to_pylist()  # scalar: one a partition
             if self._totals.keys().isdisjoint(partitions):
                 self._learn(partitions, live)
@@ -144,7 +144,7 @@ class SnapshotBuckets:
         return int(sizes.sum() if places is None else sizes[places].sum())
 
     def _known(self, partition: bytes) -> sequences.PartitionSequences:
-        known = None if self.snapshot is None or partition in self._totals else sequences.find(self.handle, self.snapshot, partition)
+        known = None if self.snapshot is None or partition in self._totals else sequences.find(self.ctx, self.snapshot, partition)
         if known is not None:
             return known
         self.load([partition])
@@ -154,7 +154,7 @@ class SnapshotBuckets:
         """The index files by place, in their order."""
         if self._index is None:
             found: dict[tuple[bytes, int], list[IndexManifestEntry]] = {}
-            for entry in [] if self.snapshot is None else manifest_reader.index_entries(self.handle, self.snapshot):
+            for entry in [] if self.snapshot is None else manifest_reader.index_entries(self.ctx, self.snapshot):
                 found.setdefault((entry.partition, entry.bucket), []).append(entry)
             self._index = found
         return self._index
@@ -174,7 +174,7 @@ class SnapshotBuckets:
                 del self._totals[partition], self._greatest[partition]
             raise
         found = {partition: sequences.PartitionSequences(self._greatest[partition], self._totals[partition]) for partition in partitions}
-        sequences.cache_sequences(self.handle, self.snapshot, found)
+        sequences.cache_sequences(self.ctx, self.snapshot, found)
 
     def _keep(self, live: ManifestEntries) -> None:
         """Entries by place, how far their sequence numbers go, and how many buckets each partition has."""
@@ -199,20 +199,20 @@ class SnapshotBuckets:
             return
         if len(totals) > 1 or (known is not None and known != totals[0]):
             raise Corrupt(
-                f"partition {partition_path(self.handle, partition) or '()'} of {self.handle.name} has files that say it has {known or totals[0]} buckets, "
+                f"partition {partition_path(self.ctx, partition) or '()'} of {self.ctx.name} has files that say it has {known or totals[0]} buckets, "
                 f"and files that say {totals[-1]}: a key could be in two of them. lk.open(…).rescale puts it in order",
                 field="_TOTAL_BUCKETS",
             )
         self._totals[partition] = int(totals[0])
 
 
-def check_buckets(handle: TableContext, partition: bytes, restored: RestoredBucket, total_buckets: int) -> None:
+def check_buckets(ctx: TableContext, partition: bytes, restored: RestoredBucket, total_buckets: int) -> None:
     """Raises `InvalidOption` where the partition was written with another number of buckets than rows are to be written with."""
     before = restored.total_buckets
     if before is not None and before != total_buckets:
-        where = partition_path(handle, partition)
+        where = partition_path(ctx, partition)
         raise InvalidOption(
-            f"Try to write {'partition ' + where if where else handle.name} with a new bucket num {total_buckets}, but the previous bucket num is {before}. "
+            f"Try to write {'partition ' + where if where else ctx.name} with a new bucket num {total_buckets}, but the previous bucket num is {before}. "
             "Rewrite it with t.rescale(…) or t.overwrite(…), or set 'bucket' back",
             key="bucket",
             value=str(total_buckets),

@@ -37,22 +37,22 @@ class _CachedSequences(NamedTuple):
     partitions: Mapping[bytes, PartitionSequences]
 
 
-def find(handle: TableContext, snapshot: Snapshot, partition: bytes) -> PartitionSequences | None:
+def find(ctx: TableContext, snapshot: Snapshot, partition: bytes) -> PartitionSequences | None:
     """What is known of a partition as of a snapshot; None: nothing."""
-    known: _CachedSequences | None = handle.world.decoded.get(_key(handle))
+    known: _CachedSequences | None = ctx.world.decoded.get(_key(ctx))
     return known.partitions.get(partition) if known is not None and known.end == snapshot else None
 
 
-def cache_sequences(handle: TableContext, snapshot: Snapshot, found: Mapping[bytes, PartitionSequences]) -> None:
+def cache_sequences(ctx: TableContext, snapshot: Snapshot, found: Mapping[bytes, PartitionSequences]) -> None:
     """Keeps what was read of some partitions."""
-    known: _CachedSequences | None = handle.world.decoded.get(_key(handle))
+    known: _CachedSequences | None = ctx.world.decoded.get(_key(ctx))
     before = known.partitions if known is not None and known.end == snapshot else {}
-    _put(handle, snapshot, {**before, **found})
+    _put(ctx, snapshot, {**before, **found})
 
 
-def remember(handle: TableContext, before: Snapshot, made: Snapshot, rows: Iterable[Row]) -> None:
+def remember(ctx: TableContext, before: Snapshot, made: Snapshot, rows: Iterable[Row]) -> None:
     """Carries what is known on to a snapshot that was made right after `before` and added `rows`."""
-    known: _CachedSequences | None = handle.world.decoded.get(_key(handle))
+    known: _CachedSequences | None = ctx.world.decoded.get(_key(ctx))
     if known is None or known.end != before or made.commit_kind == "OVERWRITE":
         return
     added: dict[bytes, list[tuple[int, int, int]]] = {}
@@ -60,7 +60,7 @@ def remember(handle: TableContext, before: Snapshot, made: Snapshot, rows: Itera
         if kind == ADD and partition in known.partitions:
             added.setdefault(partition, []).append((bucket, total, file.max_sequence_number))
     changed = {partition: _add_files(known.partitions[partition], files) for partition, files in added.items()}
-    _put(handle, made, {name: found for name, found in {**known.partitions, **changed}.items() if found is not None} if changed else known.partitions)
+    _put(ctx, made, {name: found for name, found in {**known.partitions, **changed}.items() if found is not None} if changed else known.partitions)
 
 
 def _add_files(known: PartitionSequences, files: Iterable[tuple[int, int, int]]) -> PartitionSequences | None:
@@ -75,10 +75,10 @@ def _add_files(known: PartitionSequences, files: Iterable[tuple[int, int, int]])
     return PartitionSequences(greatest, total_buckets)
 
 
-def _put(handle: TableContext, end: Snapshot, partitions: Mapping[bytes, PartitionSequences]) -> None:
+def _put(ctx: TableContext, end: Snapshot, partitions: Mapping[bytes, PartitionSequences]) -> None:
     size = sum(len(found.greatest) + 1 for found in partitions.values())
-    handle.world.decoded.put({_key(handle): _CachedSequences(end, partitions)}, _BUCKET_BYTES * (size + 1))
+    ctx.world.decoded.put({_key(ctx): _CachedSequences(end, partitions)}, _BUCKET_BYTES * (size + 1))
 
 
-def _key(handle: TableContext) -> tuple[object, ...]:
-    return "sequences", handle.storage, handle.layout.snapshot_dir
+def _key(ctx: TableContext) -> tuple[object, ...]:
+    return "sequences", ctx.storage, ctx.layout.snapshot_dir

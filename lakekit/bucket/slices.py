@@ -58,25 +58,25 @@ def split_by_key_range(task: MergeTask, weight_bytes: int | None = None) -> list
     `weight_bytes` says how much memory all its rows take; None: what its files' sizes tell.
     """
     weight = decoded_bytes(task) if weight_bytes is None else weight_bytes
-    pieces = min(_MOST_PIECES, -(-weight // max(1, task.handle.options.lakekit_merge_memory_bytes)))
+    pieces = min(_MOST_PIECES, -(-weight // max(1, task.ctx.options.lakekit_merge_memory_bytes)))
     if pieces <= 1:
         return [task]
-    low = keys(task.handle, [file.min_key for file in task.files])
-    high = keys(task.handle, [file.max_key for file in task.files])
+    low = keys(task.ctx, [file.min_key for file in task.files])
+    high = keys(task.ctx, [file.max_key for file in task.files])
     rows = np.array([file.row_count for file in task.files])
     ranges = sorted_runs.split_key_ranges(low, high, rows, -(-int(rows.sum()) // pieces))
-    if 2 * len(ranges) <= pieces and weight_bytes is not None and not any(field.type.nullable for field in task.handle.schema.key_fields):
+    if 2 * len(ranges) <= pieces and weight_bytes is not None and not any(field.type.nullable for field in task.ctx.schema.key_fields):
         return _split_by_sample(task, pieces)
     return [task] if len(ranges) < 2 else [part for one in ranges if (part := _restrict_to_range(task, one, low, high)).files]
 
 
 def _split_by_sample(task: MergeTask, pieces: int) -> list[MergeTask]:
     """Slices by the whole key, where its first column has too few values to cut between: every so many keys of the files tell where."""
-    fields = task.handle.schema.key_fields
+    fields = task.ctx.schema.key_fields
     every = max(1, sum(file.row_count for file in task.files) // (pieces * _PER_SLICE))
     names = [field.name for field in fields]
-    with translate_polars_errors(task.handle, task.paths):
-        scan = scan_files(task.handle, task.files, task.paths, fields, deletions=task.deletions, snapshot_id=task.snapshot_id)
+    with translate_polars_errors(task.ctx, task.paths):
+        scan = scan_files(task.ctx, task.files, task.paths, fields, deletions=task.deletions, snapshot_id=task.snapshot_id)
         found = scan.filter(*task.bounds).gather_every(every).collect().sort(cols(names))
     places = np.arange(1, pieces) * found.height // pieces
     cuts = found[np.unique(places)].unique(maintain_order=True) if found.height else found
@@ -97,9 +97,9 @@ def _range_bounds(low: pl.Expr | None, high: pl.Expr | None) -> list[pl.Expr]:
     return [*([] if low is None else [low]), *([] if high is None else [~high])]
 
 
-def keys(handle: TableContext, rows: Sequence[bytes]) -> pl.DataFrame:
+def keys(ctx: TableContext, rows: Sequence[bytes]) -> pl.DataFrame:
     """Serialized keys as columns under the table's names."""
-    fields = handle.schema.key_fields
+    fields = ctx.schema.key_fields
     decoded = binary_row.decode_columns(pa.array(rows, pa.binary()), [field.type for field in fields])
     types = polars_schema(fields)
     return pl.DataFrame([pl.Series(field.name, values).cast(types[field.name]) for field, values in zip(fields, decoded, strict=True)])

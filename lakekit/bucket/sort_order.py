@@ -68,42 +68,45 @@ class SortOrder:
         return frame if self.strategy == "order" else frame.with_columns(self.keys(frame).to_series().alias(CURVE))
 
 
-def make_sort_order(handle: TableContext, names: Sequence[str], strategy: str, *, key: str = "order_by", strategy_key: str = "strategy") -> SortOrder:
+def make_sort_order(ctx: TableContext, names: Sequence[str], strategy: str, *, key: str = "order_by", strategy_key: str = "strategy") -> SortOrder:
     """The order that some columns give, checked. Raises `InvalidOption` naming `key` or `strategy_key`."""
     if strategy not in STRATEGIES:
         raise InvalidOption(f"there is no strategy {strategy!r}; there are {', '.join(STRATEGIES)}", key=strategy_key, value=str(strategy))
-    known = {field.name: field for field in handle.schema.fields}
+    known = {field.name: field for field in ctx.schema.fields}
     if not names:
-        raise InvalidOption(f"{key} names no column; {handle.name} has {', '.join(known)}", key=key, value="")
+        raise InvalidOption(f"{key} names no column; {ctx.name} has {', '.join(known)}", key=key, value="")
     for at, name in enumerate(names):
         if name not in known:
-            raise InvalidOption(f"{handle.name} has no column {name!r} to sort by; it has {', '.join(known)}", key=key, value=str(name))
+            raise InvalidOption(f"{ctx.name} has no column {name!r} to sort by; it has {', '.join(known)}", key=key, value=str(name))
         if name in names[:at]:
             raise InvalidOption(f"{key} names column {name!r} twice", key=key, value=name)
         if known[name].type.root in _UNORDERED_ROOTS:
-            raise InvalidOption(f"column {name!r} of {handle.name} is of type {known[name].type}, which has no order to sort by", key=key, value=name)
+            raise InvalidOption(f"column {name!r} of {ctx.name} is of type {known[name].type}, which has no order to sort by", key=key, value=name)
     if strategy == "hilbert" and len(names) == 1:
         raise InvalidOption(f"Hilbert sort needs at least two columns, and {key} names {names[0]!r} alone", key=key, value=names[0])
-    text_bytes = handle.options.zorder_var_length_contribution
+    text_bytes = ctx.options.zorder_var_length_contribution
     if text_bytes < 1:
         raise InvalidOption("zorder.var-length-contribution must be at least 1", key="zorder.var-length-contribution", value=str(text_bytes))
     return SortOrder(fields=tuple(known[name] for name in names), strategy=cast("Strategy", strategy), text_bytes=text_bytes)
 
 
-def clustering_order(handle: TableContext) -> SortOrder:
+def clustering_order(ctx: TableContext) -> SortOrder:
     """The order that `clustering_order.columns` and `clustering_order.strategy` ask for. Raises `InvalidOption`, also where they name no column."""
-    options = handle.options
+    options = ctx.options
     names, strategy = options.clustering_columns, options.clustering_strategy.strip().lower()
     if strategy == "auto":
         strategy = "order" if len(names) == 1 else "zorder" if len(names) <= _MOST_ZORDER else "hilbert"
-    return make_sort_order(handle, names, strategy, key=CLUSTERING, strategy_key="clustering.strategy")
+    return make_sort_order(ctx, names, strategy, key=CLUSTERING, strategy_key="clustering.strategy")
 
 
-def write_order(handle: TableContext) -> SortOrder | None:
-    """The order that the rows of one commit are written in, where the options want one: `clustering_order.columns` alone, or incremental with `optimize-write`."""
-    options = handle.options
+def write_order(ctx: TableContext) -> SortOrder | None:
+    """Return the order of the rows of one commit, or None if the options ask for none.
+
+    The order is that of `clustering_order.columns` alone, or of incremental clustering with `optimize-write`.
+    """
+    options = ctx.options
     is_on = options.clustering_columns and (not options.clustering_incremental or options.clustering_incremental_optimize_write)
-    return clustering_order(handle) if is_on and handle.kind == "append" and not handle.has_buckets else None
+    return clustering_order(ctx) if is_on and ctx.kind == "append" and not ctx.has_buckets else None
 
 
 def order(columns: pl.DataFrame) -> NDArray[np.int64]:
@@ -119,11 +122,11 @@ def ranges(of: pl.DataFrame, cuts: pl.DataFrame) -> NDArray[np.int64]:
     return found[cuts.height :]
 
 
-def pieces_of(handle: TableContext, row_count: int, size_bytes: int) -> int:
+def pieces_of(ctx: TableContext, row_count: int, size_bytes: int) -> int:
     """How many times memory some rows take; they are held twice: as they were read and in their place."""
     decoded = size_bytes * slices.DECODED_RATIO
-    limit = max(1, handle.options.lakekit_merge_memory_bytes)
-    return -(-max(decoded, 2 * row_count * slices.row_bytes(handle.schema.fields)) // limit)
+    limit = max(1, ctx.options.lakekit_merge_memory_bytes)
+    return -(-max(decoded, 2 * row_count * slices.row_bytes(ctx.schema.fields)) // limit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +136,7 @@ class SortInput:
     `row_count` and `size_bytes` say about how many there are, and what their files weigh; `paths` are files to blame where reading fails.
     """
 
-    handle: TableContext
+    ctx: TableContext
     order: SortOrder
     scan: Callable[[Sequence[Field]], pl.LazyFrame]
     row_count: int
@@ -143,7 +146,7 @@ class SortInput:
     @property
     def pieces(self) -> int:
         """See `pieces_of`."""
-        return pieces_of(self.handle, self.row_count, self.size_bytes)
+        return pieces_of(self.ctx, self.row_count, self.size_bytes)
 
     def in_order(self) -> Iterator[pl.DataFrame]:
         """All of them, a range of keys at a time."""
@@ -167,13 +170,13 @@ class SortInput:
         if pieces <= 1:
             return self.order.keys(pl.DataFrame(schema=self.scan(self.order.fields).collect_schema()))
         every = max(1, self.row_count // (pieces * _PER_RANGE))
-        with translate_polars_errors(self.handle, self.paths):
+        with translate_polars_errors(self.ctx, self.paths):
             sample = self.order.keys(self.scan(self.order.fields).gather_every(every).collect())
         placed = sample[order(sample)]
         return placed[np.unique(np.arange(1, pieces) * placed.height // pieces)].unique(maintain_order=True) if placed.height else placed
 
     def _batches(self) -> Iterator[pl.DataFrame]:
-        scan = self.scan(self.handle.schema.fields)
+        scan = self.scan(self.ctx.schema.fields)
         yield scan.clear().collect()
-        with translate_polars_errors(self.handle, self.paths):
+        with translate_polars_errors(self.ctx, self.paths):
             yield from scan.collect_batches(chunk_size=_ROWS, maintain_order=True)

@@ -62,7 +62,7 @@ class MergeTree:
     `vectors` are read by the first compaction. `last_full_ms`: when the bucket was compacted as a whole. `idle_triggers`: see `universal.pick_or_force`.
     """
 
-    handle: TableContext
+    ctx: TableContext
     partition: bytes
     bucket: int
     names: FileNames
@@ -77,18 +77,18 @@ class MergeTree:
     _keys: dict[str, pl.DataFrame] = field(default_factory=dict)
 
     @staticmethod
-    def of(handle: TableContext, place: tuple[bytes, int], restored: RestoredBucket, names: FileNames, rule: MergeSpec, *, replaces: bool) -> MergeTree:
+    def of(ctx: TableContext, place: tuple[bytes, int], restored: RestoredBucket, names: FileNames, rule: MergeSpec, *, replaces: bool) -> MergeTree:
         """The tree of what a snapshot holds in a (partition, bucket)."""
         partition, bucket = place
-        return MergeTree(handle=handle, partition=partition, bucket=bucket, names=names, rule=rule, restored=restored, replaces=replaces)
+        return MergeTree(ctx=ctx, partition=partition, bucket=bucket, names=names, rule=rule, restored=restored, replaces=replaces)
 
     @property
     def levels(self) -> LsmLevels:
         """The files by level and run. Until somebody asks, which a writer that only adds files never does, flushed ones wait beside those restored."""
         levels = self._levels
         if levels is None:
-            levels = LsmLevels.of(self.restored.files, self.handle.options)
-            last, now_ms = compaction_picker.last_full_ms(levels), self.handle.world.now_ms()
+            levels = LsmLevels.of(self.restored.files, self.ctx.options)
+            last, now_ms = compaction_picker.last_full_ms(levels), self.ctx.world.now_ms()
             # files keep the time of the wall clock
             self.last_full_ms = None if last is None else last - (wall_clock_ms(now_ms) - now_ms)
         if self._flushed:
@@ -104,12 +104,12 @@ class MergeTree:
     @property
     def is_due(self) -> bool:
         """Whether level 0 is to be emptied and is not."""
-        return self.handle.options.needs_lookup and bool(self.levels.level_0)
+        return self.ctx.options.needs_lookup and bool(self.levels.level_0)
 
     @property
     def asks_for_keys(self) -> bool:
         """Whether the compaction that follows a flush may want nothing of its files but their keys, for deletion vectors."""
-        options = self.handle.options
+        options = self.ctx.options
         return options.deletion_vectors_enabled and not options.write_only and not self._looked_at()
 
     def add(self, files: Sequence[DataFileMeta], keys: pl.DataFrame | None = None) -> None:
@@ -120,8 +120,8 @@ class MergeTree:
 
     def compact(self, *, full: bool) -> CompactResult | None:
         """Compacts what is due, or everything. Raises what `compaction.compact` and reading deletion vectors raise; then the tree is as it was."""
-        if self.vectors is None and self.handle.options.deletion_vectors_enabled:
-            self.vectors = BucketDeletionVectors.restored(self.handle, self.partition, self.bucket, self.restored.vectors)
+        if self.vectors is None and self.ctx.options.deletion_vectors_enabled:
+            self.vectors = BucketDeletionVectors.restored(self.ctx, self.partition, self.bucket, self.restored.vectors)
         unit = self._full() if full else self._due()
         flushed, self._keys = self._keys, {}
         if unit is None:
@@ -130,7 +130,7 @@ class MergeTree:
         done = compact(self._job(looking, flushed), unit)
         self._levels = self.levels.changed(done.before, done.after)
         if unit.is_full:
-            self.last_full_ms = self.handle.world.now_ms()
+            self.last_full_ms = self.ctx.world.now_ms()
         if self.vectors is not None:
             self.vectors.mark({name: np.concatenate(parts) for name, parts in looking.marks.items()})
             self.vectors.forget(done.rewritten)
@@ -139,26 +139,26 @@ class MergeTree:
     def _due(self) -> CompactionUnit | None:
         unit, self.idle_triggers = compaction_picker.pick_or_force_level0(
             self.levels,
-            self.handle.options,
-            now_ms=self.handle.world.now_ms(),
+            self.ctx.options,
+            now_ms=self.ctx.world.now_ms(),
             last_full_ms=self.last_full_ms,
             idle_triggers=self.idle_triggers,
         )
         return unit
 
     def _full(self) -> CompactionUnit | None:
-        due = expiry(self.handle, self.handle.world.now_ms())
+        due = expiry(self.ctx, self.ctx.world.now_ms())
         gone = {} if self.vectors is None else self.vectors.positions
         return compaction_picker.pick_full(
             self.levels,
-            self.handle.options,
+            self.ctx.options,
             has_vector=lambda file: file.name in gone,
             is_expired=None if due is None else due.is_due,
         )
 
     def _job(self, looking: RecordingLookup, flushed: Mapping[str, pl.DataFrame]) -> CompactionJob:
         return CompactionJob(
-            handle=self.handle,
+            ctx=self.ctx,
             partition=self.partition,
             bucket=self.bucket,
             levels=self.levels,
@@ -174,7 +174,7 @@ class MergeTree:
 
     def _older(self, unit: CompactionUnit) -> LookupLevels:
         return LookupLevels(
-            handle=self.handle,
+            ctx=self.ctx,
             partition=self.partition,
             bucket=self.bucket,
             runs=self.levels.above(unit.output_level),
@@ -183,9 +183,9 @@ class MergeTree:
 
     def _looked_at(self) -> tuple[str, ...]:
         """The columns that a compaction needs of older rows; none where their positions are enough (ENGINE 2.7)."""
-        rule, tells = self.rule, self.handle.options.changelog_producer == "lookup" and not self.replaces
+        rule, tells = self.rule, self.ctx.options.changelog_producer == "lookup" and not self.replaces
         if rule.engine == "first-row":
             return rule.key
-        if self.handle.options.deletion_vectors_enabled and rule.engine == "deduplicate" and not rule.sequence_fields and not tells:
+        if self.ctx.options.deletion_vectors_enabled and rule.engine == "deduplicate" and not rule.sequence_fields and not tells:
             return ()
-        return (*self.handle.schema.names, SEQUENCE, KIND)
+        return (*self.ctx.schema.names, SEQUENCE, KIND)

@@ -299,8 +299,8 @@ class Catalog:
         """
         cloning.check_source(name)
         target = self if into is None else into
-        handle = self.table(name).handle()
-        cloning.clone(handle, target._there(identifier.new_table(to, "createTable").database), to, at)  # noqa: SLF001 - a catalog too
+        ctx = self.table(name).handle()
+        cloning.clone(ctx, target._there(identifier.new_table(to, "createTable").database), to, at)  # noqa: SLF001 - a catalog too
         return target.table(to)
 
     def migrate(

@@ -52,8 +52,8 @@ def _schema(*, details: bool) -> dict[str, Any]:
 def row(table: Table, database: str, name: str, *, details: bool) -> tuple[Any, ...]:
     """What a listing tells of a table: `NAME_COLUMNS`, and with `details` `DETAIL_COLUMNS`. What cannot be read is told in its `error`."""
     try:
-        handle = table.handle()
-        kind = handle.all_options.get("type", "table")
+        ctx = table.handle()
+        kind = ctx.all_options.get("type", "table")
     except LakekitError as broken:
         return (database, name, None, *((None, None, None, None, broken.message) if details else ()))
     if not details:
@@ -62,10 +62,10 @@ def row(table: Table, database: str, name: str, *, details: bool) -> tuple[Any, 
         if kind == FORMAT_TABLE:
             there = to_table_of_kind(table).partitions()
             return database, name, kind, None, None, there["file_count"].sum(), there["size_bytes"].sum(), None
-        snapshot = snapshots.latest(handle)
+        snapshot = snapshots.latest(ctx)
         if snapshot is None:
             return database, name, kind, None, 0, 0, 0, None
-        live = manifest_reader.read_live_entries(handle, snapshot)
+        live = manifest_reader.read_live_entries(ctx, snapshot)
     except LakekitError as broken:
         return database, name, kind, None, None, None, None, broken.message
     size_bytes = int(live.numbers("file_size").sum())

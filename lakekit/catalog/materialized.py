@@ -58,12 +58,12 @@ class MaterializedTable(Table):
         Raises `InvalidOption` for a table that is suspended, unless `force`; what the query raises, `SchemaMismatch` where its columns are others now, and what
         a commit raises: the rows stay what they were.
         """
-        handle = self.handle()
-        if not force and handle.options.materialized_table_refresh_status == _SUSPENDED:
+        ctx = self.handle()
+        if not force and ctx.options.materialized_table_refresh_status == _SUSPENDED:
             raise InvalidOption(f"{self.name} is suspended: t.resume(), or refresh(force=True) once", key=_STATUS, value=_SUSPENDED)
-        newest = snapshots.latest(handle)
-        if newest is not None and not force and handle.world.now_ms() - newest.time_millis < self.freshness_ms:
-            return commit_changes_once(handle, [], commit_user=handle.new_commit_user())
+        newest = snapshots.latest(ctx)
+        if newest is not None and not force and ctx.world.now_ms() - newest.time_millis < self.freshness_ms:
+            return commit_changes_once(ctx, [], commit_user=ctx.new_commit_user())
         return self.with_options({"dynamic-partition-overwrite": "false"}).overwrite(scan_query(self.catalog, self.name, self.query))
 
     @property

@@ -139,33 +139,31 @@ def _find_table(catalog: Catalog, source: str | PathLike) -> Table | None:
 def _of_format_table(table: Table, asked: MigrateRequest) -> _ForeignTable:
     if not isinstance(table, FormatTable):
         raise Unsupported(f"{table.name} is no format table, whose files lie in a folder; cat.clone copies tables", feature="procedure.migrate_table")
-    handle = table.facts()
-    if kinds.format_of(handle) not in kinds.COLUMNAR:
-        form = kinds.format_of(handle)
+    ctx = table.facts()
+    if kinds.format_of(ctx) not in kinds.COLUMNAR:
+        form = kinds.format_of(ctx)
         msg = f"{table.name} is a format table of {form} files, which are not taken over as they lie. Append its rows: t.append(f.scan())"
         raise Unsupported(msg, feature="procedure.migrate_table")
     if asked.partition_types:
         raise InvalidOption(f"{table.name} says itself which types its partition columns have", key="partition_types", value=None)
-    found, values = _list_source_files(handle)
+    found, values = _list_source_files(ctx)
     helds = _read_file_schemas(found)
-    typed = joined.merge_with_declared([one.path for one in found.files], helds, handle.schema.fields, handle.schema.partition_keys)
-    return _ForeignTable(source=found, helds=helds, typed=typed, fields=handle.schema.fields, values=values, comment=handle.schema.comment)
+    typed = joined.merge_with_declared([one.path for one in found.files], helds, ctx.schema.fields, ctx.schema.partition_keys)
+    return _ForeignTable(source=found, helds=helds, typed=typed, fields=ctx.schema.fields, values=values, comment=ctx.schema.comment)
 
 
-def _list_source_files(handle: TableContext) -> tuple[ForeignSource, tuple[tuple[object, ...], ...]]:
+def _list_source_files(ctx: TableContext) -> tuple[ForeignSource, tuple[tuple[object, ...], ...]]:
     """The files of a format table, and the partition values of each."""
-    storage, root = listing.files_location(handle)
-    level = listing.list_partitions(handle)
-    files = listing.files(handle, [one.directory for one in level])
+    storage, root = listing.files_location(ctx)
+    level = listing.list_partitions(ctx)
+    files = listing.files(ctx, [one.directory for one in level])
     pairs = [(one, file) for one, some in zip(level, files, strict=True) for file in some if file.size_bytes]
-    format_name = kinds.format_of(handle)
+    format_name = kinds.format_of(ctx)
     found = tuple(ForeignFile(path=file.path, size_bytes=file.size_bytes, format_name=format_name) for _, file in pairs)
     inside = [one.directory[len(root) :].strip("/").split("/") for one in level if one.directory != root]
     above = {"/".join((root, *parts[: depth + 1])) for parts in inside for depth in range(len(parts))}
     folders = sorted(above, key=lambda folder: (-folder.count("/"), folder))
-    return ForeignSource(storage=storage, root=root, keys=handle.schema.partition_keys, files=found, folders=tuple(folders)), tuple(
-        one.values for one, _ in pairs
-    )
+    return ForeignSource(storage=storage, root=root, keys=ctx.schema.partition_keys, files=found, folders=tuple(folders)), tuple(one.values for one, _ in pairs)
 
 
 def _read_file_schemas(found: ForeignSource) -> tuple[ForeignFileSchema, ...]:

@@ -75,22 +75,22 @@ def check(name: str) -> str:
 def tables(catalog: Catalog) -> pl.DataFrame:
     """A row a table."""
     rows = []
-    for database, table, handle in _open_tables(catalog):
-        options = handle.schema.options
+    for database, table, ctx in _open_tables(catalog):
+        options = ctx.schema.options
         kept = (options.get("owner"), _number(options.get("createdAt")), options.get("createdBy"), _number(options.get("updatedAt")), options.get("updatedBy"))
         kind = options.get("type", "table")
-        rows.append((database, table, kind, bool(handle.schema.partition_keys), bool(handle.schema.primary_keys), *kept, *[None] * len(_NUMBERS)))
+        rows.append((database, table, kind, bool(ctx.schema.partition_keys), bool(ctx.schema.primary_keys), *kept, *[None] * len(_NUMBERS)))
     return pl.DataFrame(rows, schema=_TABLES, orient="row")
 
 
 def partitions(catalog: Catalog) -> pl.DataFrame:
     """A row a partition of each partitioned table, unmerged rows and files of every level counted."""
     frames = [pl.DataFrame(schema=_PARTITIONS)]
-    for database, table, handle in _open_tables(catalog):
-        if not handle.schema.partition_keys:
+    for database, table, ctx in _open_tables(catalog):
+        if not ctx.schema.partition_keys:
             continue
         try:
-            found = snapshot_tables.partition_sums(handle)
+            found = snapshot_tables.partition_sums(ctx)
         except LakekitError:
             continue
         frames.append(found.select(pl.lit(database).alias("database_name"), pl.lit(table).alias("table_name"), *cols(list(_PARTITIONS)[2:])))
@@ -101,8 +101,8 @@ def all_table_options(catalog: Catalog) -> pl.DataFrame:
     """A row an option of each table, its place among them as `path`."""
     rows = [
         (database, table, key, value)
-        for database, table, handle in _open_tables(catalog)
-        for key, value in sorted({**handle.schema.options, "path": handle.root}.items())
+        for database, table, ctx in _open_tables(catalog)
+        for key, value in sorted({**ctx.schema.options, "path": ctx.root}.items())
     ]
     return pl.DataFrame(rows, schema=_OPTIONS, orient="row")
 

@@ -45,9 +45,9 @@ class SystemTable:
         if self.name not in data.STREAMS:
             msg = f"{self.table.name}${self.name} cannot be followed; {' and '.join(data.STREAMS)} can, and so can the table itself. Scan it instead"
             raise InvalidOption(msg, key="name", value=self.name)
-        handle = self.table.handle()
+        ctx = self.table.handle()
         changes = self.table.follow(start, consumer=consumer, until=until, poll=poll, options=options)
-        return (replace(change, frame=data.show_changes(self.name, change.frame, handle)) for change in changes)
+        return (replace(change, frame=data.show_changes(self.name, change.frame, ctx)) for change in changes)
 
     def __repr__(self) -> str:
         return f"SystemTable {self.table.name}${self.name}"

@@ -8,7 +8,8 @@ once, with a handful of numpy calls whatever their number.
     walk(node, pos, end, keep)         one value of every lane -> (Column, positions after it)
 
 With the start of every record known, `walk` decodes a field of all records of all files in one call. Where few lanes are left, a loop in Python skips values
-instead: a numpy call costs as much as about ten of its steps. A lane whose bytes break the format jumps to `OUT_OF_BOUNDS`, far behind every end, and stays there: the
+instead: a numpy call costs as much as about ten of its steps. A lane whose bytes break the format jumps to `OUT_OF_BOUNDS`, far behind every end,
+and stays there: the
 caller compares the positions with the ends, once.
 """
 

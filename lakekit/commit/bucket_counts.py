@@ -37,7 +37,7 @@ class _CachedBucketCounts(NamedTuple):
     totals: Mapping[bytes, int]
 
 
-def check(handle: TableContext, latest: Snapshot, delta: Delta, parties: ConflictParties) -> None:
+def check(ctx: TableContext, latest: Snapshot, delta: Delta, parties: ConflictParties) -> None:
     """Raises `Conflict` where files of messages are added under another number of buckets than their partition has."""
     wanted: dict[bytes, int] = {}
     for kind, partition, _, total, _ in delta.rows:
@@ -45,32 +45,32 @@ def check(handle: TableContext, latest: Snapshot, delta: Delta, parties: Conflic
             raise conflict_detection.make_buckets_conflict(wanted[partition], total, parties)
     if not wanted:
         return
-    known = _valid_cached_counts(handle, latest)
+    known = _valid_cached_counts(ctx, latest)
     fresh = {partition for partition in wanted if partition not in known}
-    found = {**known, **_search(handle, latest, fresh)} if fresh else known
+    found = {**known, **_search(ctx, latest, fresh)} if fresh else known
     differing = {partition for partition, total in wanted.items() if found.get(partition, total) != total}
     if differing:  # nothing may be left alive of what had that number
         conflict_detection.check_bucket_counts(
-            manifest_reader.read_live_entries(handle, latest, keep_partitions=lambda column: mask_partitions(column, differing)), delta.entries, parties
+            manifest_reader.read_live_entries(ctx, latest, keep_partitions=lambda column: mask_partitions(column, differing)), delta.entries, parties
         )
         found = {partition: total for partition, total in found.items() if partition not in differing}
-    key = _key(handle)
-    handle.world.decoded.put({key: _CachedBucketCounts(latest, found)}, _ROW_BYTES * (len(found) + 1))
+    key = _key(ctx)
+    ctx.world.decoded.put({key: _CachedBucketCounts(latest, found)}, _ROW_BYTES * (len(found) + 1))
 
 
-def remember(handle: TableContext, before: Snapshot, made: Snapshot, delta: Delta) -> None:
+def remember(ctx: TableContext, before: Snapshot, made: Snapshot, delta: Delta) -> None:
     """Carries what is known on to a snapshot that was made right after `before`; what writers know of sequence numbers too."""
     if delta.read is None:
-        sequences.remember(handle, before, made, delta.rows)
-    known: _CachedBucketCounts | None = handle.world.decoded.get(_key(handle))
+        sequences.remember(ctx, before, made, delta.rows)
+    known: _CachedBucketCounts | None = ctx.world.decoded.get(_key(ctx))
     if known is not None and known.end == before and made.commit_kind != "OVERWRITE":
         new = {row[1]: row[3] for row in delta.rows if row[0] == ADD and row[3] > 0}
         totals = known.totals if new.keys() <= known.totals.keys() else {**known.totals, **new}
-        handle.world.decoded.put({_key(handle): _CachedBucketCounts(made, totals)}, _ROW_BYTES * (len(totals) + 1))
+        ctx.world.decoded.put({_key(ctx): _CachedBucketCounts(made, totals)}, _ROW_BYTES * (len(totals) + 1))
 
 
-def _key(handle: TableContext) -> tuple[object, ...]:
-    return "bucket counts", handle.storage, handle.layout.snapshot_dir
+def _key(ctx: TableContext) -> tuple[object, ...]:
+    return "bucket counts", ctx.storage, ctx.layout.snapshot_dir
 
 
 def mask_partitions(column: pa.BinaryArray, partitions: Iterable[bytes]) -> NDArray[np.bool_]:
@@ -78,29 +78,29 @@ def mask_partitions(column: pa.BinaryArray, partitions: Iterable[bytes]) -> NDAr
     return np.asarray(pc.is_in(column, pa.array(list(partitions), column.type)).to_numpy(zero_copy_only=False), bool)
 
 
-def _valid_cached_counts(handle: TableContext, latest: Snapshot) -> Mapping[bytes, int]:
+def _valid_cached_counts(ctx: TableContext, latest: Snapshot) -> Mapping[bytes, int]:
     """What was known before and still holds."""
-    known: _CachedBucketCounts | None = handle.world.decoded.get(_key(handle))
+    known: _CachedBucketCounts | None = ctx.world.decoded.get(_key(ctx))
     if known is None or known.end.id > latest.id:
         return {}
     if known.end.id == latest.id:
         return known.totals if known.end == latest else {}
-    if snapshots.find(handle, known.end.id) != known.end:
+    if snapshots.find(ctx, known.end.id) != known.end:
         return {}
-    replaced = any(snapshot is None or snapshot.commit_kind == "OVERWRITE" for _, snapshot in commit_history.iter_since(handle, known.end.id, latest))
+    replaced = any(snapshot is None or snapshot.commit_kind == "OVERWRITE" for _, snapshot in commit_history.iter_since(ctx, known.end.id, latest))
     return {} if replaced else known.totals
 
 
-def _search(handle: TableContext, latest: Snapshot, wanted: set[bytes]) -> dict[bytes, int]:
+def _search(ctx: TableContext, latest: Snapshot, wanted: set[bytes]) -> dict[bytes, int]:
     """The number of buckets that the newest file of each partition was added under."""
-    fields = handle.schema.partition_fields
+    fields = ctx.schema.partition_fields
     missing, found = set(wanted), dict[bytes, int]()
-    for file in reversed(manifest_reader.manifest_files(handle, latest)):
+    for file in reversed(manifest_reader.manifest_files(ctx, latest)):
         if not missing:
             break
         if not file.num_added_files or not partition_ranges.may_hold(file, partition_ranges.values_of(missing, fields), fields):
             continue
-        entries = manifest_reader.read_entries(handle, [file])
+        entries = manifest_reader.read_entries(ctx, [file])
         mask = (entries.numbers("kind") == ADD) & (entries.numbers("total_buckets") > 0)
         some = entries.filter(mask & mask_partitions(entries.column("partition"), missing))
         found |= dict(zip(some.column("partition").to_pylist(), some.column("total_buckets").to_pylist(), strict=True))

@@ -105,9 +105,9 @@ class CommitChanges:
         return not (len(self.delta) or len(self.changelog) or self.index)
 
 
-def collect_appended(handle: TableContext, messages: Sequence[CommitMessage]) -> CommitChanges:
+def collect_appended(ctx: TableContext, messages: Sequence[CommitMessage]) -> CommitChanges:
     """What was written; an OVERWRITE where files, or rows by deletion vectors, go."""
-    entries, changelog = _Gathered(handle), _Gathered(handle)
+    entries, changelog = _Gathered(ctx), _Gathered(ctx)
     index: list[IndexManifestEntry] = []
     for message in messages:
         entries.put(message, ADD, message.new_files)
@@ -132,9 +132,9 @@ def collect_appended(handle: TableContext, messages: Sequence[CommitMessage]) ->
     )
 
 
-def collect_compacted(handle: TableContext, messages: Sequence[CommitMessage]) -> CommitChanges:
+def collect_compacted(ctx: TableContext, messages: Sequence[CommitMessage]) -> CommitChanges:
     """What was compacted."""
-    entries, changelog = _Gathered(handle), _Gathered(handle)
+    entries, changelog = _Gathered(ctx), _Gathered(ctx)
     index: list[IndexManifestEntry] = []
     for message in messages:
         entries.put(message, DELETE, message.compact_before)
@@ -148,25 +148,25 @@ def collect_compacted(handle: TableContext, messages: Sequence[CommitMessage]) -
 class _Gathered:
     """Entries of many messages, message after message."""
 
-    def __init__(self, handle: TableContext) -> None:
-        self.handle = handle
+    def __init__(self, ctx: TableContext) -> None:
+        self.ctx = ctx
         self.rows: list[Row] = []
 
     def put(self, message: CommitMessage, kind: int, files: Sequence[DataFileMeta]) -> None:
         if not files:
             return
-        total = total_buckets(self.handle, message)
+        total = total_buckets(self.ctx, message)
         self.rows += [(kind, message.partition, message.bucket, total, file) for file in files]
 
     def all(self) -> Delta:
         return Delta(rows=tuple(self.rows))
 
 
-def total_buckets(handle: TableContext, message: CommitMessage) -> int:
+def total_buckets(ctx: TableContext, message: CommitMessage) -> int:
     """How many buckets the partition has by a message: its own number, else the table's."""
     if message.total_buckets is not None:
         return message.total_buckets
-    return POSTPONE_BUCKET if message.bucket == POSTPONE_BUCKET else handle.options.bucket
+    return POSTPONE_BUCKET if message.bucket == POSTPONE_BUCKET else ctx.options.bucket
 
 
 _INDEX_FIELDS = tuple(field.name for field in fields(IndexFileMeta))

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def commit_changes(
-    handle: TableContext,
+    ctx: TableContext,
     messages: Sequence[CommitMessage],
     *,
     commit_user: str,
@@ -62,25 +62,25 @@ def commit_changes(
     deleted. Where rows are committed and their compaction fails, by a conflict or otherwise, nothing is raised, or who writes the rows again would have them
     twice: `kinds` says what was made.
     """
-    feature_check.check_writable(handle)
-    world = handle.world
+    feature_check.check_writable(ctx)
+    world = ctx.world
     job = CommitRequest(
-        handle=handle,
+        ctx=ctx,
         commit_user=facts.check_text("commit_user", commit_user),
         identifier=facts.check_integer("identifier", identifier),
         watermark=None if watermark is None else facts.check_integer("watermark", watermark),
         properties=None if properties is None else FrozenDict(facts.check_texts("properties", properties)) or None,
         started_ms=world.elapsed_ms(),
     )
-    latest = _read_newest(handle)
+    latest = _read_newest(ctx)
     steps = _steps(job, messages, overwrite, check_append=check_append, ignore_empty=ignore_empty)
-    done = None if is_new_user or not steps else commit_history.find_commit_snapshots(handle, commit_user, job.identifier, latest)
+    done = None if is_new_user or not steps else commit_history.find_commit_snapshots(ctx, commit_user, job.identifier, latest)
     if done is not None:
         return _resume_commit(job, steps, messages, done, latest)
     if check_append or check_files:
-        abort.check_files_exist(handle, messages)
+        abort.check_files_exist(ctx, messages)
     if check_new:
-        abort.check_not_committed(handle, messages, latest)
+        abort.check_not_committed(ctx, messages, latest)
     made: list[CommittedSnapshot] = []
     for step in steps:
         try:
@@ -92,67 +92,67 @@ def commit_changes(
         latest = made[-1].snapshot
     if len(made) < len(steps) and is_new_user:
         with suppress(LakekitError):  # nobody will publish these again: what was compacted in vain goes
-            abort.abort_compacted(handle, messages)
+            abort.abort_compacted(ctx, messages)
     return outcome(job, made)
 
 
-def _read_newest(handle: TableContext) -> Snapshot | None:
-    contention.leave_room(handle)
-    return snapshots.latest_from_known(handle)
+def _read_newest(ctx: TableContext) -> Snapshot | None:
+    contention.leave_room(ctx)
+    return snapshots.latest_from_known(ctx)
 
 
-def find_commit(handle: TableContext, *, commit_user: str, identifier: int) -> Commit | None:
+def find_commit(ctx: TableContext, *, commit_user: str, identifier: int) -> Commit | None:
     """The commit of a user and identifier that is there already, None where there is none.
 
     It is for callers that would have to write rows first. Raises as `commit_changes` does.
     """
-    now_ms = handle.world.elapsed_ms()
+    now_ms = ctx.world.elapsed_ms()
     identifier = facts.check_integer("identifier", identifier)
     job = CommitRequest(
-        handle=handle, commit_user=facts.check_text("commit_user", commit_user), identifier=identifier, watermark=None, properties=None, started_ms=now_ms
+        ctx=ctx, commit_user=facts.check_text("commit_user", commit_user), identifier=identifier, watermark=None, properties=None, started_ms=now_ms
     )
-    done = commit_history.find_commit_snapshots(handle, commit_user, identifier, snapshots.latest_from_known(handle))
+    done = commit_history.find_commit_snapshots(ctx, commit_user, identifier, snapshots.latest_from_known(ctx))
     if done is None:
         return None
-    return outcome(job, _load_committed(handle, done))
+    return outcome(job, _load_committed(ctx, done))
 
 
 def _commit_step(job: CommitRequest, step: CommitStep, messages: Sequence[CommitMessage], latest: Snapshot | None) -> CommittedSnapshot:
-    draft = UncommittedFiles(job.handle)
+    draft = UncommittedFiles(job.ctx)
     try:
         made = try_commit.try_commit(job, step, draft, latest)
     finally:
         if draft.in_doubt:
-            abort.mark_outcome_unknown(job.handle, messages)
-    commit_history.remember(job.handle, job.commit_user, made.snapshot, made.snapshot)
+            abort.mark_outcome_unknown(job.ctx, messages)
+    commit_history.remember(job.ctx, job.commit_user, made.snapshot, made.snapshot)
     return made
 
 
-def commit_changes_once(handle: TableContext, messages: Sequence[CommitMessage], *, commit_user: str, overwrite: Overwrite | None = None) -> Commit:
+def commit_changes_once(ctx: TableContext, messages: Sequence[CommitMessage], *, commit_user: str, overwrite: Overwrite | None = None) -> Commit:
     """`commit_changes` by a user drawn for this commit.
 
     Where it fails, the files of the messages are deleted, but for those that a commit may have (`abort`).
     """
     try:
-        return commit_changes(handle, messages, commit_user=commit_user, identifier=BATCH_IDENTIFIER, overwrite=overwrite, is_new_user=True)
+        return commit_changes(ctx, messages, commit_user=commit_user, identifier=BATCH_IDENTIFIER, overwrite=overwrite, is_new_user=True)
     except BaseException:
         with suppress(LakekitError):  # what cannot be deleted is left to the cleaning of orphans
-            abort.abort(handle, messages)
+            abort.abort(ctx, messages)
         raise
 
 
 def _steps(
     job: CommitRequest, messages: Sequence[CommitMessage], overwrite: Overwrite | None, *, check_append: bool, ignore_empty: bool | None
 ) -> list[CommitStep]:
-    handle = job.handle
+    ctx = job.ctx
     if ignore_empty is None:
-        given = handle.options.snapshot_ignore_empty_commit
+        given = ctx.options.snapshot_ignore_empty_commit
         ignore_empty = job.identifier == BATCH_IDENTIFIER if given is None else given
-    appended, compacted = gathered.collect_appended(handle, messages), gathered.collect_compacted(handle, messages)
+    appended, compacted = gathered.collect_appended(ctx, messages), gathered.collect_compacted(ctx, messages)
     found: list[CommitStep] = []
     if overwrite is not None:
-        if not overwrites.does_nothing(handle, overwrite, appended):
-            new = appended if len(compacted.delta) else overwrites.upgrade_levels(handle, appended)
+        if not overwrites.does_nothing(ctx, overwrite, appended):
+            new = appended if len(compacted.delta) else overwrites.upgrade_levels(ctx, appended)
             found.append(CommitStep(changes=new, overwrite=overwrite, check=True))
         compacted = replace(compacted, changelog=EMPTY_DELTA)  # who replaces rows tells of nothing, whoever wrote the messages
     elif not (ignore_empty and appended.is_empty):
@@ -166,26 +166,26 @@ def _resume_commit(
     job: CommitRequest, steps: Sequence[CommitStep], messages: Sequence[CommitMessage], done: Sequence[Snapshot], latest: Snapshot | None
 ) -> Commit:
     """A commit that is there: it is told again. A compaction that was cut off after its rows is done now, or left where it no longer fits (ENGINE 5.7)."""
-    made = _load_committed(job.handle, done)
-    own = None if latest is None else commit_history.latest_of_user(job.handle, job.commit_user, latest)
+    made = _load_committed(job.ctx, done)
+    own = None if latest is None else commit_history.latest_of_user(job.ctx, job.commit_user, latest)
     is_last = bool(done) and own is not None and own.id == done[-1].id
     if is_last and done[-1].commit_kind != "COMPACT" and steps[-1].changes.kind == "COMPACT":
         with suppress(LakekitError) if len(steps) > 1 else nullcontext():
-            abort.check_compacted(job.handle, messages)
+            abort.check_compacted(job.ctx, messages)
             made.append(_commit_step(job, steps[-1], messages, latest))
     return outcome(job, made)
 
 
-def _load_committed(handle: TableContext, done: Sequence[Snapshot]) -> list[CommittedSnapshot]:
+def _load_committed(ctx: TableContext, done: Sequence[Snapshot]) -> list[CommittedSnapshot]:
     """Snapshots that an earlier commit made, as if they had been made now."""
-    return [CommittedSnapshot(snapshot=snapshot, changes=_changes_of(handle, snapshot), retry_count=0) for snapshot in done]
+    return [CommittedSnapshot(snapshot=snapshot, changes=_changes_of(ctx, snapshot), retry_count=0) for snapshot in done]
 
 
-def _changes_of(handle: TableContext, snapshot: Snapshot) -> CommitChanges:
+def _changes_of(ctx: TableContext, snapshot: Snapshot) -> CommitChanges:
     """The changes that a snapshot made, as its manifests tell them."""
     return CommitChanges(
         kind=snapshot.commit_kind,  # type: ignore[arg-type] # committed by a writer, so no ANALYZE
-        delta=Delta(read=meta.read_entries(handle, meta.manifest_files(handle, snapshot, "delta"))),
+        delta=Delta(read=meta.read_entries(ctx, meta.manifest_files(ctx, snapshot, "delta"))),
         changelog=EMPTY_DELTA,
     )
 
@@ -195,7 +195,7 @@ def outcome(job: CommitRequest, made: Sequence[CommittedSnapshot]) -> Commit:
     deltas = [one.changes.delta for one in made]
     written = next((one.changes.delta for one in made if one.changes.kind != "COMPACT" and one.changes.delta.count(ADD)), deltas[-1] if deltas else EMPTY_DELTA)
     return Commit(
-        table=job.handle.name,
+        table=job.ctx.name,
         snapshot_ids=tuple(one.snapshot.id for one in made),
         commit_user=job.commit_user,
         identifier=job.identifier,
@@ -204,6 +204,6 @@ def outcome(job: CommitRequest, made: Sequence[CommittedSnapshot]) -> Commit:
         removed_file_count=sum(delta.count(DELETE) for delta in deltas),
         row_count=written.row_count(ADD),
         size_bytes=sum(delta.size_bytes(ADD) for delta in deltas),
-        duration_ms=job.handle.world.elapsed_ms() - job.started_ms,
+        duration_ms=job.ctx.world.elapsed_ms() - job.started_ms,
         retry_count=sum(one.retry_count for one in made),
     )

@@ -195,7 +195,8 @@ def check_vectors(
     stale = [key for key in touched if now.get(key) != seen.get(key)]
     if stale:
         raise Conflict(
-            f"File deletion conflicts: rows of {_format_names(name for _, name in stale)} were deleted by another commit (of {parties.base_user}) meanwhile. {_ADVICE}",
+            f"File deletion conflicts: rows of {_format_names(name for _, name in stale)} were deleted by another "
+            f"commit (of {parties.base_user}) meanwhile. {_ADVICE}",
             snapshot_id=parties.snapshot_id,
             files=tuple(sorted(name for _, name in stale)),
         )

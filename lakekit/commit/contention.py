@@ -53,32 +53,32 @@ def longest_room_ms(known: Contention, longest_ms: float) -> float:
     return 0 if known.races < _FEWEST_RACES else min(2 * known.races * known.attempt_ms, longest_ms, _LONGEST_ROOM_MS)
 
 
-def wait_after_race(handle: TableContext, lost: int) -> None:
+def wait_after_race(ctx: TableContext, lost: int) -> None:
     """Waits after a lost race, before which `lost` were lost."""
-    options = handle.options
-    _wait_within(handle, longest_retry_wait_ms(lost, options.commit_min_retry_wait_ms, options.commit_max_retry_wait_ms))
+    options = ctx.options
+    _wait_within(ctx, longest_retry_wait_ms(lost, options.commit_min_retry_wait_ms, options.commit_max_retry_wait_ms))
 
 
-def leave_room(handle: TableContext) -> None:
+def leave_room(ctx: TableContext) -> None:
     """Waits before the first attempt of a commit, where the last ones of this process to the table lost races."""
-    if not isinstance(handle.storage, turns.SupportsCommitQueue):
-        known = handle.world.decoded.get(_key(handle)) or NO_CONTENTION
-        longest = longest_room_ms(known, handle.options.commit_max_retry_wait_ms)
+    if not isinstance(ctx.storage, turns.SupportsCommitQueue):
+        known = ctx.world.decoded.get(_key(ctx)) or NO_CONTENTION
+        longest = longest_room_ms(known, ctx.options.commit_max_retry_wait_ms)
         if longest:
-            _wait_within(handle, longest)
+            _wait_within(ctx, longest)
 
 
-def remember(handle: TableContext, races: int, attempt_ms: float) -> None:
+def remember(ctx: TableContext, races: int, attempt_ms: float) -> None:
     """Keeps how many races a commit lost, and how long its last attempt took."""
-    key = _key(handle)
-    known = handle.world.decoded.get(key)
+    key = _key(ctx)
+    known = ctx.world.decoded.get(key)
     if races or known is not None:
-        handle.world.decoded.put({key: (known or NO_CONTENTION).after(races, attempt_ms)}, _MARK_BYTES)
+        ctx.world.decoded.put({key: (known or NO_CONTENTION).after(races, attempt_ms)}, _MARK_BYTES)
 
 
-def _wait_within(handle: TableContext, longest_ms: float) -> None:
-    handle.world.wait(longest_ms * int(handle.world.new_id()[:6], 16) / 0xFFFFFF)
+def _wait_within(ctx: TableContext, longest_ms: float) -> None:
+    ctx.world.wait(longest_ms * int(ctx.world.new_id()[:6], 16) / 0xFFFFFF)
 
 
-def _key(handle: TableContext) -> Hashable:
-    return "contention", handle.storage, handle.layout.snapshot_dir
+def _key(ctx: TableContext) -> Hashable:
+    return "contention", ctx.storage, ctx.layout.snapshot_dir

@@ -27,15 +27,15 @@ _MOST_BYTES = 32 << 20
 class UncommittedFiles:
     """The files that a commit has written; nothing refers to them until a snapshot does."""
 
-    def __init__(self, handle: TableContext) -> None:
-        self.handle = handle
+    def __init__(self, ctx: TableContext) -> None:
+        self.ctx = ctx
         self.in_doubt = False
         """Whether a snapshot that refers to the files may be there, or may come."""
-        self._uuid = handle.world.new_id()
+        self._uuid = ctx.world.new_id()
         self._numbers: dict[str, int] = {}
         self._written: dict[str, None] = {}
         self._waiting: list[tuple[str, bytes]] = []
-        options = handle.options
+        options = ctx.options
         compression, kind = options.manifest_compression, options.manifest_format
         self.how: dict[str, Any] = {
             "kind": kind,
@@ -48,7 +48,7 @@ class UncommittedFiles:
         number = self._numbers.get(prefix, 0)
         self._numbers[prefix] = number + 1
         name = f"{prefix}-{self._uuid}-{number}"
-        path = self.handle.layout.manifest(name)
+        path = self.ctx.layout.manifest(name)
         self._written[path] = None
         self._waiting.append((path, data))
         if sum(len(waiting) for _, waiting in self._waiting) > _MOST_BYTES:
@@ -58,14 +58,14 @@ class UncommittedFiles:
     def finish(self) -> None:
         """Writes what waits: every file is there, and safe from power loss. Raises `StorageFailed`."""
         waiting, self._waiting = self._waiting, []
-        write_together(self.handle.storage, waiting)
+        write_together(self.ctx.storage, waiting)
 
     def discard(self, keep: Collection[str] = ()) -> None:
         """Lets go of what waits, and deletes what was written except some names; a file that cannot be deleted is left to the cleaning of orphans."""
         self._waiting = []
-        kept = {self.handle.layout.manifest(name) for name in keep}
+        kept = {self.ctx.layout.manifest(name) for name in keep}
         gone = [path for path in self._written if path not in kept]
         with suppress(LakekitError):
             if gone:
-                self.handle.storage.delete(gone)
+                self.ctx.storage.delete(gone)
         self._written = dict.fromkeys(path for path in self._written if path in kept)

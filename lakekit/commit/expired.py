@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from lakekit.metadata.table_context import TableContext
 
 
-def is_expired(handle: TableContext, partition: bytes) -> bool:
+def is_expired(ctx: TableContext, partition: bytes) -> bool:
     """True for a partition whose time is over; never without `partition.expiration-time`, and under another strategy than values-time."""
-    options = handle.options
+    options = ctx.options
     age = options.partition_expiration_time_ms
-    if age is None or options.partition_expiration_strategy != "values-time" or not handle.schema.partition_keys:
+    if age is None or options.partition_expiration_strategy != "values-time" or not ctx.schema.partition_keys:
         return False
-    values, pattern = partition_values(handle, partition), options.partition_timestamp_pattern
+    values, pattern = partition_values(ctx, partition), options.partition_timestamp_pattern
     if any(value is None for value in (values if pattern is not None else values[:1])):
         return False
-    types = [field.type for field in handle.schema.partition_fields]
+    types = [field.type for field in ctx.schema.partition_fields]
     texts = partitions.text(values, types, default_name=options.partition_default_name)
-    time = time_ms(handle.schema.partition_keys, texts, pattern=pattern, formatter=options.partition_timestamp_formatter)
-    return time is not None and time < wall_clock_ms(handle.world.now_ms()) - age
+    time = time_ms(ctx.schema.partition_keys, texts, pattern=pattern, formatter=options.partition_timestamp_formatter)
+    return time is not None and time < wall_clock_ms(ctx.world.now_ms()) - age

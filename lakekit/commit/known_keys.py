@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from lakekit.model.snapshot import Snapshot
 
 
-def check(handle: TableContext, user: str, known_at: int | None, latest: Snapshot) -> None:
+def check(ctx: TableContext, user: str, known_at: int | None, latest: Snapshot) -> None:
     """Raises `Conflict` where another user wrote after snapshot `known_at` (0: before the first), or may have, as that one is gone. None: nothing to do."""
     if known_at is None:
         return
-    own = commit_history.latest_of_user(handle, user, latest)
-    for number, other in commit_history.iter_since(handle, max(known_at, 0 if own is None else own.id), latest):
+    own = commit_history.latest_of_user(ctx, user, latest)
+    for number, other in commit_history.iter_since(ctx, max(known_at, 0 if own is None else own.id), latest):
         if other is None or (other.commit_user != user and other.commit_kind in {"APPEND", "OVERWRITE"}):
             who = "is gone" if other is None else f"is of {other.commit_user}"
             raise Conflict(
-                f"Another writer wrote to {handle.name} since this one read which partition each key lies in (at snapshot {known_at}; {number} {who}): a key "
+                f"Another writer wrote to {ctx.name} since this one read which partition each key lies in (at snapshot {known_at}; {number} {who}): a key "
                 "could come to lie in two partitions. Nothing was committed. Open a new writer and write the rows again; one job at a time writes such tables",
                 snapshot_id=number,
             )

@@ -38,7 +38,7 @@ def write_list(draft: UncommittedFiles, files: Sequence[ManifestFileMeta]) -> tu
     """A manifest list's name and size."""
     data = manifests.encode_list(files, **draft.how)
     name = draft.write("manifest-list", data)
-    meta.remember_list(draft.handle, name, files)
+    meta.remember_list(draft.ctx, name, files)
     return name, len(data)
 
 
@@ -51,7 +51,7 @@ def write_delta(draft: UncommittedFiles, delta: Delta) -> list[ManifestFileMeta]
     data = entry_files.encode_rows(delta.rows, **draft.how)
     kinds, partitions, buckets, _, files = zip(*delta.rows, strict=True)
     name = draft.write("manifest", data)
-    meta.remember_entries(draft.handle, name, delta)
+    meta.remember_entries(draft.ctx, name, delta)
     levels, first = [file.level for file in files], [file.first_row_id for file in files]
     return [
         ManifestFileMeta(
@@ -59,7 +59,7 @@ def write_delta(draft: UncommittedFiles, delta: Delta) -> list[ManifestFileMeta]
             size_bytes=len(data),
             num_added_files=kinds.count(ADD),
             num_deleted_files=kinds.count(DELETE),
-            partition_stats=partition_ranges.stats_of_partitions(Counter(partitions), draft.handle.schema.partition_fields),
+            partition_stats=partition_ranges.stats_of_partitions(Counter(partitions), draft.ctx.schema.partition_fields),
             schema_id=max(file.schema_id for file in files),
             min_bucket=min(buckets),
             max_bucket=max(buckets),
@@ -75,7 +75,7 @@ def write_entries(draft: UncommittedFiles, entries: ManifestEntries) -> list[Man
     """Entries as manifests of about `manifest.target-file-size`; none where there are no entries."""
     if not len(entries):
         return []
-    target = max(draft.handle.options.manifest_target_file_size_bytes, 1)
+    target = max(draft.ctx.options.manifest_target_file_size_bytes, 1)
     data = entry_files.encode(entries, **draft.how)
     pieces = min(-(-len(data) // target), len(entries))
     if pieces == 1:
@@ -99,7 +99,7 @@ def _write_manifest(draft: UncommittedFiles, data: bytes, entries: ManifestEntri
         num_added_files=int((kinds == ADD).sum()),
         num_deleted_files=int((kinds == DELETE).sum()),
         partition_stats=partition_ranges.stats_of_partitions(
-            dict(zip(encoded.dictionary.to_pylist(), counts.tolist(), strict=True)), draft.handle.schema.partition_fields
+            dict(zip(encoded.dictionary.to_pylist(), counts.tolist(), strict=True)), draft.ctx.schema.partition_fields
         ),
         schema_id=int(entries.numbers("schema_id").max()),
         min_bucket=int(buckets.min()),
@@ -109,7 +109,7 @@ def _write_manifest(draft: UncommittedFiles, data: bytes, entries: ManifestEntri
         min_row_id=int(first.min()) if has_rows else None,
         max_row_id=int((first + entries.numbers("row_count")).max()) - 1 if has_rows else None,
     )
-    meta.remember_entries(draft.handle, name, entries)
+    meta.remember_entries(draft.ctx, name, entries)
     return made
 
 
@@ -124,23 +124,23 @@ def merge_manifests(draft: UncommittedFiles, files: Sequence[ManifestFileMeta]) 
 
 def _try_full_compaction(draft: UncommittedFiles, files: Sequence[ManifestFileMeta]) -> list[ManifestFileMeta] | None:
     """Every manifest that is small or deletes something rewritten without deletions, once they weigh enough; None: not yet."""
-    options = draft.handle.options
+    options = draft.ctx.options
     target = options.manifest_target_file_size_bytes
     must = [file for file in files if file.num_deleted_files or file.size_bytes < target]
     if sum(file.size_bytes for file in must) < options.manifest_full_compaction_threshold_size_bytes:
         return None
-    entries = meta.read_entries(draft.handle, must)
+    entries = meta.read_entries(draft.ctx, must)
     deleted = entries.filter(entries.numbers("kind") == DELETE)
     chosen = {file.name for file in must}
     if len(deleted):
-        fields = draft.handle.schema.partition_fields
+        fields = draft.ctx.schema.partition_fields
         partitions = partition_ranges.values_of(deleted.column("partition").unique().to_pylist(), fields)
         others = [file for file in files if file.name not in chosen and partition_ranges.may_hold(file, partitions, fields)]
-        chosen |= {file.name for file in others if _names_any(meta.read_entries(draft.handle, [file]), deleted)}
+        chosen |= {file.name for file in others if _names_any(meta.read_entries(draft.ctx, [file]), deleted)}
     rewritten = [file for file in files if file.name in chosen]
     if len(rewritten) < LEAST_JOINED:
         return None
-    live = columns_of.live_entries([meta.read_entries(draft.handle, rewritten)])
+    live = columns_of.live_entries([meta.read_entries(draft.ctx, rewritten)])
     return [file for file in files if file.name not in chosen] + write_entries(draft, live)
 
 
@@ -152,7 +152,7 @@ def _names_any(entries: ManifestEntries, deleted: ManifestEntries) -> bool:
 
 def _compact_minor(draft: UncommittedFiles, files: Sequence[ManifestFileMeta]) -> list[ManifestFileMeta]:
     """Groups of neighbours that reach the target size merged, and the last ones where they are many."""
-    options = draft.handle.options
+    options = draft.ctx.options
     found: list[ManifestFileMeta] = []
     group: list[ManifestFileMeta] = []
     size = 0
@@ -172,19 +172,19 @@ def _merge_group(draft: UncommittedFiles, group: list[ManifestFileMeta]) -> list
         copied = _copy_avro_records(draft, group)
         if copied is not None:
             return [copied]
-    return write_entries(draft, columns_of.merge([meta.read_entries(draft.handle, group)]))
+    return write_entries(draft, columns_of.merge([meta.read_entries(draft.ctx, group)]))
 
 
 def _copy_avro_records(draft: UncommittedFiles, group: list[ManifestFileMeta]) -> ManifestFileMeta | None:
     """Manifests that only add files as one, their records copied as bytes; None where their bytes cannot stand in one file."""
     if draft.how["kind"] != "avro":
         return None
-    containers = [avro_container.open_container(data) for data in meta.read_bytes(draft.handle, group) if avro_container.is_avro(data)]
+    containers = [avro_container.open_container(data) for data in meta.read_bytes(draft.ctx, group) if avro_container.is_avro(data)]
     texts = {container.metadata["avro.schema"] for container in containers}
     counts = [file.num_added_files for file in group]
     if len(containers) < len(group) or len(texts) > 1 or [container.count for container in containers] != counts:
         return None
     data = avro_container.join(containers, codec=draft.how["codec"], level=draft.how["level"])
-    if len(data) > 2 * draft.handle.options.manifest_target_file_size_bytes:
+    if len(data) > 2 * draft.ctx.options.manifest_target_file_size_bytes:
         return None
-    return partition_ranges.merge_manifest_metas(group, name=draft.write("manifest", data), size_bytes=len(data), fields=draft.handle.schema.partition_fields)
+    return partition_ranges.merge_manifest_metas(group, name=draft.write("manifest", data), size_bytes=len(data), fields=draft.ctx.schema.partition_fields)

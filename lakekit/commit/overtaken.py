@@ -22,31 +22,31 @@ if TYPE_CHECKING:
     from lakekit.model.snapshot import Snapshot
 
 
-def is_superseded(handle: TableContext, own: Snapshot, changes: CommitChanges) -> bool | None:
+def is_superseded(ctx: TableContext, own: Snapshot, changes: CommitChanges) -> bool | None:
     """Whether newer snapshots were made without `own`, which was just claimed with these changes; None: nobody can tell. Raises as reading manifests does."""
-    if own.id > 1 and handle.storage.exists(handle.layout.snapshot(own.id - 1)):  # the oldest goes first: nothing of our number has expired
+    if own.id > 1 and ctx.storage.exists(ctx.layout.snapshot(own.id - 1)):  # the oldest goes first: nothing of our number has expired
         return False
-    later = [number for number in snapshots.ids(handle) if number > own.id]
+    later = [number for number in snapshots.ids(ctx) if number > own.id]
     if not later:
         return False
-    after = snapshots.find(handle, later[0])
+    after = snapshots.find(ctx, later[0])
     if later[0] > own.id + 1 or after is None:  # what lies between has expired, and before that all that is older
-        return handle.storage.exists(handle.layout.snapshot(own.id))
-    return _is_unknown_to(handle, after, own, changes)
+        return ctx.storage.exists(ctx.layout.snapshot(own.id))
+    return _is_unknown_to(ctx, after, own, changes)
 
 
-def _is_unknown_to(handle: TableContext, after: Snapshot, own: Snapshot, changes: CommitChanges) -> bool | None:
+def _is_unknown_to(ctx: TableContext, after: Snapshot, own: Snapshot, changes: CommitChanges) -> bool | None:
     """Whether the snapshot after `own` was made without it."""
-    named = manifest_reader.manifest_files(handle, after)
-    if {file.name for file in manifest_reader.manifest_files(handle, own, "delta")} & {file.name for file in named}:
+    named = manifest_reader.manifest_files(ctx, after)
+    if {file.name for file in manifest_reader.manifest_files(ctx, own, "delta")} & {file.name for file in named}:
         return False
     delta = changes.delta.entries
     made, gone = (set(delta.filter(delta.numbers("kind") == kind).column("file_name").to_pylist()) for kind in (ADD, DELETE))
     if made:  # deleted again, they are named all the same
-        return not made & _names(manifest_reader.read_entries(handle, named))
+        return not made & _names(manifest_reader.read_entries(ctx, named))
     if gone:  # what is deleted never lives again
-        return bool(gone & _names(manifest_reader.read_live_entries(handle, after)))
-    there = {entry.file_name for entry in manifest_reader.index_entries(handle, after)}
+        return bool(gone & _names(manifest_reader.read_live_entries(ctx, after)))
+    there = {entry.file_name for entry in manifest_reader.index_entries(ctx, after)}
     if there & {entry.file_name for entry in changes.index if entry.kind == INDEX_DELETE}:
         return True
     return False if there & {entry.file_name for entry in changes.index} else None

@@ -83,12 +83,12 @@ class Overwrite:
 class _Filter:
     """Partitions by their bytes: whether they go."""
 
-    def __init__(self, handle: TableContext, overwrite: Overwrite, changes: CommitChanges) -> None:
-        self.fields = handle.schema.partition_fields
+    def __init__(self, ctx: TableContext, overwrite: Overwrite, changes: CommitChanges) -> None:
+        self.fields = ctx.schema.partition_fields
         self.written = changes.delta.partitions
         self.by_file = overwrite.is_dynamic and bool(self.fields)
         self.rows = overwrite.rows
-        self.specs = None if overwrite.specs is None else [partition_spec(handle, spec) for spec in overwrite.specs]
+        self.specs = None if overwrite.specs is None else [partition_spec(ctx, spec) for spec in overwrite.specs]
         self._known: dict[bytes, bool] = {}
 
     def goes(self, partition: bytes) -> bool:
@@ -111,17 +111,17 @@ class _Filter:
         return not self.by_file or partition_ranges.may_hold(file, partition_ranges.values_of(self.written, self.fields), self.fields)
 
 
-def does_nothing(handle: TableContext, overwrite: Overwrite, changes: CommitChanges) -> bool:
+def does_nothing(ctx: TableContext, overwrite: Overwrite, changes: CommitChanges) -> bool:
     """Whether there is nothing that could go: a dynamic overwrite that wrote no file."""
-    return overwrite.is_dynamic and bool(handle.schema.partition_keys) and not len(changes.delta)
+    return overwrite.is_dynamic and bool(ctx.schema.partition_keys) and not len(changes.delta)
 
 
-def changes_at(handle: TableContext, overwrite: Overwrite, changes: CommitChanges, latest: Snapshot | None) -> CommitChanges:
+def changes_at(ctx: TableContext, overwrite: Overwrite, changes: CommitChanges, latest: Snapshot | None) -> CommitChanges:
     """What an overwrite changes at a snapshot: every live file and index file of its partitions goes, the new files come.
 
     Raises `SchemaMismatch` where a new file lies outside of a static overwrite.
     """
-    chosen = _Filter(handle, overwrite, changes)
+    chosen = _Filter(ctx, overwrite, changes)
     outside = [partition for partition in chosen.written if not chosen.goes(partition)]
     if outside:
         values = partition_ranges.values_of(outside[:1], chosen.fields)[0]
@@ -131,17 +131,17 @@ def changes_at(handle: TableContext, overwrite: Overwrite, changes: CommitChange
     if latest is not None:
         everything = chosen.specs is None and chosen.rows is None and not chosen.by_file
         live = manifest_reader.read_live_entries(
-            handle,
+            ctx,
             latest,
             keep_manifest=chosen.keep_manifest,
             keep_partitions=None if everything else lambda column: mask_partitions(column, filter(chosen.goes, column.unique().to_pylist())),
         )
-        if handle.options.bucket != POSTPONE_BUCKET:
+        if ctx.options.bucket != POSTPONE_BUCKET:
             live = live.filter(live.numbers("bucket") != POSTPONE_BUCKET)
         gone = live.as_kind(DELETE)
-        if handle.options.manifest_delete_file_drop_stats:
+        if ctx.options.manifest_delete_file_drop_stats:
             gone = gone.without_value_stats()
-        index = [replace(entry, kind=INDEX_DELETE) for entry in manifest_reader.index_entries(handle, latest) if chosen.goes(entry.partition)]
+        index = [replace(entry, kind=INDEX_DELETE) for entry in manifest_reader.index_entries(ctx, latest) if chosen.goes(entry.partition)]
     return replace(
         changes,
         kind="OVERWRITE",
@@ -152,16 +152,16 @@ def changes_at(handle: TableContext, overwrite: Overwrite, changes: CommitChange
     )
 
 
-def upgrade_levels(handle: TableContext, changes: CommitChanges) -> CommitChanges:
+def upgrade_levels(ctx: TableContext, changes: CommitChanges) -> CommitChanges:
     """The new files of an overwrite at the highest level, bucket by bucket, where they share no keys: nothing older is left to merge them with."""
     rows = changes.delta.rows
-    key_types = [field.type for field in handle.schema.key_fields]
-    if not (handle.options.overwrite_upgrade and handle.kind == "key" and rows):
+    key_types = [field.type for field in ctx.schema.key_fields]
+    if not (ctx.options.overwrite_upgrade and ctx.kind == "key" and rows):
         return changes
     if any(kind != ADD or bucket < 0 or file.level for kind, _, bucket, _, file in rows):
         return changes
     meeting = _overlapping_buckets(changes.delta.entries, key_types)
-    level = handle.options.level_count - 1
+    level = ctx.options.level_count - 1
     raised = tuple(row if row[1:3] in meeting else (*row[:4], replace(row[4], level=level)) for row in rows)
     return replace(changes, delta=replace(changes.delta, rows=raised))
 

@@ -36,29 +36,29 @@ _HEAD_BYTES = 8
 """An entry's length field and magic."""
 
 
-def load(handle: TableContext, vectors: Mapping[str, IndexManifestEntry]) -> dict[str, Positions]:
+def load(ctx: TableContext, vectors: Mapping[str, IndexManifestEntry]) -> dict[str, Positions]:
     """The ascending positions of the deleted rows of each data file; `vectors` says which index file holds its vector.
 
     Raises `FileMissing` and `Corrupt`, with the path of the index file.
     """
     by_index: dict[str, tuple[IndexManifestEntry, list[DeletionRange]]] = {}
     for name, entry in vectors.items():
-        path = index_path(handle, entry)
+        path = index_path(ctx, entry)
         found = next((part for part in entry.ranges if part.file_name == name), None)
         if found is None:
             raise Corrupt(f"{path}: the index manifest lists no deletion vector of {name} in it", path=path, field="_DELETIONS_VECTORS_RANGES")
         by_index.setdefault(path, (entry, []))[1].append(found)
-    parts = parallel_map(lambda item: _load_index_file(handle, item[0], *item[1]), by_index.items(), waiting=handle.storage.is_remote)
+    parts = parallel_map(lambda item: _load_index_file(ctx, item[0], *item[1]), by_index.items(), waiting=ctx.storage.is_remote)
     return {name: positions for part in parts for name, positions in part.items()}
 
 
-def index_path(handle: TableContext, entry: IndexManifestEntry) -> str:
+def index_path(ctx: TableContext, entry: IndexManifestEntry) -> str:
     """Where an index file lies."""
-    where = partition_path(handle, entry.partition)
-    return handle.layout.index(entry.file_name, partition_path=where, bucket=entry.bucket, external_path=entry.external_path)
+    where = partition_path(ctx, entry.partition)
+    return ctx.layout.index(entry.file_name, partition_path=where, bucket=entry.bucket, external_path=entry.external_path)
 
 
-def _load_index_file(handle: TableContext, path: str, entry: IndexManifestEntry, ranges: list[DeletionRange]) -> dict[str, Positions]:
+def _load_index_file(ctx: TableContext, path: str, entry: IndexManifestEntry, ranges: list[DeletionRange]) -> dict[str, Positions]:
     if any(part.offset < len(_VERSION) or part.length < 0 for part in ranges):
         raise Corrupt(f"{path}: the index manifest lists a deletion vector before its first byte", path=path, field="_DELETIONS_VECTORS_RANGES")
     first = min(part.offset for part in ranges)
@@ -67,9 +67,9 @@ def _load_index_file(handle: TableContext, path: str, entry: IndexManifestEntry,
     if any(part.offset + part.length > size for part in ranges):
         raise Corrupt(f"{path}: a deletion vector beyond its end at {size} bytes", path=path, field="_DELETIONS_VECTORS_RANGES")
     try:
-        data = handle.storage.read(path, first, min(end, size) - first)
+        data = ctx.storage.read(path, first, min(end, size) - first)
     except FileMissing as missing:
-        raise make_file_missing(handle, path, None, None) from missing
+        raise make_file_missing(ctx, path, None, None) from missing
     if len(data) < min(end, size) - first:
         raise Corrupt(f"{path} is {first + len(data)} bytes, the index manifest says {size}", path=path, field="_FILE_SIZE")
     return {part.file_name: _vector(data[part.offset - first :], part, path) for part in ranges}

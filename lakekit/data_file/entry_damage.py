@@ -33,7 +33,7 @@ _ROWS = ("key_min", "key_max", "value_min", "value_max")
 
 
 @contextmanager
-def add_manifest_path(handle: TableContext, find_snapshot: Callable[[], Snapshot | None]) -> Iterator[None]:
+def add_manifest_path(ctx: TableContext, find_snapshot: Callable[[], Snapshot | None]) -> Iterator[None]:
     """Around what reads entries of a snapshot: `Corrupt` that names no file gets the path of the manifest that is to blame, else of the snapshot."""
     try:
         yield
@@ -41,34 +41,34 @@ def add_manifest_path(handle: TableContext, find_snapshot: Callable[[], Snapshot
         snapshot = find_snapshot() if wrong.path is None else None
         if snapshot is None:
             raise
-        raise with_manifest(handle, snapshot, wrong) from None
+        raise with_manifest(ctx, snapshot, wrong) from None
 
 
-def with_manifest(handle: TableContext, snapshot: Snapshot, wrong: Corrupt) -> Corrupt:
+def with_manifest(ctx: TableContext, snapshot: Snapshot, wrong: Corrupt) -> Corrupt:
     """The same error with the path of the manifest of a snapshot that is to blame, or of the snapshot."""
     try:
-        files = [file for which in _LISTS for file in manifest_reader.manifest_files(handle, snapshot, which)]
-        for file, entries in zip(files, manifest_reader.read_each(handle, files), strict=True):
-            if _is_wrong(handle, entries):
-                return wrong.at(handle.layout.manifest(file.name))
-        for entry in manifest_reader.index_entries(handle, snapshot):
+        files = [file for which in _LISTS for file in manifest_reader.manifest_files(ctx, snapshot, which)]
+        for file, entries in zip(files, manifest_reader.read_each(ctx, files), strict=True):
+            if _is_wrong(ctx, entries):
+                return wrong.at(ctx.layout.manifest(file.name))
+        for entry in manifest_reader.index_entries(ctx, snapshot):
             try:
-                index_path(handle, entry)
+                index_path(ctx, entry)
             except Corrupt:
-                return wrong.at(handle.layout.manifest(str(snapshot.index_manifest)))
+                return wrong.at(ctx.layout.manifest(str(snapshot.index_manifest)))
     except LakekitError:
         pass
-    return wrong.at(handle.layout.snapshot(snapshot.id))
+    return wrong.at(ctx.layout.snapshot(snapshot.id))
 
 
-def _is_wrong(handle: TableContext, entries: ManifestEntries) -> bool:
+def _is_wrong(ctx: TableContext, entries: ManifestEntries) -> bool:
     """Whether a value of an entry is not what its place in the table says."""
-    key_types = [field.type for field in handle.schema.key_fields]
+    key_types = [field.type for field in ctx.schema.key_fields]
     try:
-        data_file_paths(handle, entries)
+        data_file_paths(ctx, entries)
         for partition in entries.column("partition").unique().to_pylist():  # scalar: one a partition
-            partition_values(handle, partition)
-            if not handle.schema.partition_keys and partition != EMPTY_ROW:
+            partition_values(ctx, partition)
+            if not ctx.schema.partition_keys and partition != EMPTY_ROW:
                 return True
         for name in ("min_key", "max_key") if key_types else ():
             rows = entries.column(name)

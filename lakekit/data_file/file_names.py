@@ -36,9 +36,9 @@ class FileNames:
         return next(self._turns) % places
 
 
-def file_names(handle: TableContext) -> FileNames:
+def file_names(ctx: TableContext) -> FileNames:
     """Names for a new writer of one bucket of a table."""
-    return FileNames(handle.options.data_file_prefix, handle.world.new_id())
+    return FileNames(ctx.options.data_file_prefix, ctx.world.new_id())
 
 
 def extension(options: TableOptions, format_name: str, compression: str) -> str:

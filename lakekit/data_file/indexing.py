@@ -135,14 +135,14 @@ class IndexBuilder:
             found.setdefault(index.name, {})[index.kind] = None if is_empty else payload
         return index_container.encode(found)
 
-    def put(self, handle: TableContext, path: str) -> tuple[bytes | None, tuple[str, ...]]:
+    def put(self, ctx: TableContext, path: str) -> tuple[bytes | None, tuple[str, ...]]:
         """(bytes for the manifest entry, names of extra files): writes the file at `path` where the indexes are too big for a manifest."""
         if not self._indexes:
             return None, ()
         data = self.container()
-        if len(data) <= handle.options.file_index_in_manifest_threshold_bytes:
+        if len(data) <= ctx.options.file_index_in_manifest_threshold_bytes:
             return data, ()
-        with handle.storage.open_write(path) as sink:
+        with ctx.storage.open_write(path) as sink:
             sink.write(data)
         return None, (path.rpartition("/")[2],)
 

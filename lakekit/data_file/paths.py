@@ -22,57 +22,57 @@ if TYPE_CHECKING:
     from lakekit.types import DataType
 
 
-def partition_values(handle: TableContext, partition: bytes) -> tuple[object, ...]:
+def partition_values(ctx: TableContext, partition: bytes) -> tuple[object, ...]:
     """The values of a serialized partition row, in the order of the partition keys."""
-    return _values(partition, tuple(field.type for field in handle.schema.partition_fields))
+    return _values(partition, tuple(field.type for field in ctx.schema.partition_fields))
 
 
-def partition_path(handle: TableContext, partition: bytes) -> str:
+def partition_path(ctx: TableContext, partition: bytes) -> str:
     """`dt=2024-01-01/hr=8`, or nothing for a table without partitions (FORMAT 1.4)."""
-    fields = handle.schema.partition_fields
+    fields = ctx.schema.partition_fields
     if not fields:
         return ""
     names, types = tuple(field.name for field in fields), tuple(field.type for field in fields)
-    return _path(partition, names, types, handle.options.partition_default_name, handle.options.partition_legacy_name)
+    return _path(partition, names, types, ctx.options.partition_default_name, ctx.options.partition_legacy_name)
 
 
-def partition_spec(handle: TableContext, spec: Mapping[str, Any]) -> dict[int, Any]:
+def partition_spec(ctx: TableContext, spec: Mapping[str, Any]) -> dict[int, Any]:
     """Some partition columns' values, given as values or as partition texts, by the places of their columns; in the form rows are decoded to.
 
     Raises `ColumnNotFound`, and `SchemaMismatch` for what is no value of the column.
     """
-    fields = handle.schema.partition_fields
+    fields = ctx.schema.partition_fields
     places = {field.name: at for at, field in enumerate(fields)}
     found: dict[int, Any] = {}
     for name, value in spec.items():
         if name not in places:
             known = ", ".join(places) or "none: the table is not partitioned"
-            raise ColumnNotFound(f"{handle.name} has no partition column {name!r}; partition columns are {known}", name=name)
+            raise ColumnNotFound(f"{ctx.name} has no partition column {name!r}; partition columns are {known}", name=name)
         t = fields[places[name]].type
         try:
             if isinstance(value, str):
-                found[places[name]] = partitions.parse([value], [t], default_name=handle.options.partition_default_name)[0]
+                found[places[name]] = partitions.parse([value], [t], default_name=ctx.options.partition_default_name)[0]
                 continue
             internal = None if value is None else literal(value, t)
         except Corrupt:  # a decoder's word for bytes of a table; this text is the caller's
             internal = None
         if value is not None and internal is None:
-            raise SchemaMismatch(f"{value!r} is no value of partition column {name} of {handle.name}, which is {t}; give one, or its text", column=name)
+            raise SchemaMismatch(f"{value!r} is no value of partition column {name} of {ctx.name}, which is {t}; give one, or its text", column=name)
         found[places[name]] = internal
     return found
 
 
-def data_file_path(handle: TableContext, partition: bytes, bucket: int, file: DataFileMeta) -> str:
+def data_file_path(ctx: TableContext, partition: bytes, bucket: int, file: DataFileMeta) -> str:
     """The whole path of a data file."""
-    return handle.layout.data_file(partition_path(handle, partition), bucket, file.name, file.external_path)
+    return ctx.layout.data_file(partition_path(ctx, partition), bucket, file.name, file.external_path)
 
 
-def every_path(handle: TableContext, partition: bytes, bucket: int, files: Iterable[DataFileMeta]) -> list[str]:
+def every_path(ctx: TableContext, partition: bytes, bucket: int, files: Iterable[DataFileMeta]) -> list[str]:
     """The whole paths of some data files of a bucket, and of what lies beside them."""
     found = []
     for file in files:
-        path = data_file_path(handle, partition, bucket, file)
-        found += [path, *(handle.layout.extra_file(path, name) for name in file.extra_files)]
+        path = data_file_path(ctx, partition, bucket, file)
+        found += [path, *(ctx.layout.extra_file(path, name) for name in file.extra_files)]
     return found
 
 
@@ -91,15 +91,15 @@ def bucket_id_at(entries: ManifestEntries, at: int) -> tuple[bytes, int]:
     return entries.table.column("partition")[at].as_py(), entries.table.column("bucket")[at].as_py()  # scalar: one entry
 
 
-def data_file_paths(handle: TableContext, entries: ManifestEntries) -> list[str]:
+def data_file_paths(ctx: TableContext, entries: ManifestEntries) -> list[str]:
     """The whole paths of many data files, in order; each (partition, bucket) is spelled once. Raises `Corrupt` for what is no plain file name."""
-    layout, names, external = handle.layout, entries.column("file_name"), entries.column("external_path")
+    layout, names, external = ctx.layout, entries.column("file_name"), entries.column("external_path")
     texts, buckets = names.to_pylist(), entries.column("bucket").to_pylist()  # scalar: one a file
     if len(texts) <= _MAX_ROWWISE_PATHS:
         few = zip(entries.column("partition").to_pylist(), buckets, texts, external.to_pylist(), strict=True)  # scalar: one a file
-        return [layout.data_file(partition_path(handle, partition), bucket, name, path) for partition, bucket, name, path in few]
+        return [layout.data_file(partition_path(ctx, partition), bucket, name, path) for partition, bucket, name, path in few]
     partitions_ = entries.column("partition").dictionary_encode()
-    paths = [partition_path(handle, partition) for partition in partitions_.dictionary.to_pylist()]  # scalar: one a partition
+    paths = [partition_path(ctx, partition) for partition in partitions_.dictionary.to_pylist()]  # scalar: one a partition
     codes = partitions_.indices.to_pylist()  # scalar: one a file
     if external.null_count < len(external) or not _are_plain(names):
         each = zip(codes, buckets, texts, external.to_pylist(), strict=True)  # scalar: one a file

@@ -70,7 +70,7 @@ _SCHEMA_BYTES = 256
 class ScanRequest:
     """What one call asks for."""
 
-    handle: TableContext
+    ctx: TableContext
     fields: tuple[Field, ...]
     system: tuple[str, ...]
     row_index: str | None
@@ -80,7 +80,7 @@ class ScanRequest:
     @property
     def is_keyed(self) -> bool:
         """Whether files hold sequence number and kind."""
-        return bool(self.handle.schema.primary_keys)
+        return bool(self.ctx.schema.primary_keys)
 
     def is_positional(self, file: DataFileMeta) -> bool:
         """Whether rows of that file are chosen or named by their position."""
@@ -106,7 +106,7 @@ class SchemaGroup:
 
 
 def scan_files(
-    handle: TableContext,
+    ctx: TableContext,
     files: Sequence[DataFileMeta],
     paths: Sequence[str],
     fields: Sequence[Field],
@@ -130,20 +130,20 @@ def scan_files(
     Options `scan.ignore-lost-files` and `scan.ignore-corrupt-files` leave such files out.
     """
     job = ScanRequest(
-        handle=handle,
+        ctx=ctx,
         fields=tuple(fields),
         system=tuple(system),
         row_index=row_index,
         dropped={name: rows for name, rows in (deletions or {}).items() if len(rows)},
         kept=row_masks or {},
     )
-    by_schema = {number: _evolution(job, schemas.schema_of_file(handle, number)) for number in dict.fromkeys(file.schema_id for file in files)}
+    by_schema = {number: _evolution(job, schemas.schema_of_file(ctx, number)) for number in dict.fromkeys(file.schema_id for file in files)}
     columns = {number: {field.name: field.type for field in one.held} for number, one in by_schema.items()}
-    there = verify_files(handle, files, paths, snapshot_id, columns=columns)
+    there = verify_files(ctx, files, paths, snapshot_id, columns=columns)
     groups = list(_groups(job, [files[i] for i in there], [paths[i] for i in there], by_schema))
     frames = [_frame(job, group, counted=len(groups) > 1) for group in groups]
     if not frames:
-        wanted = polars_schema((*fields, *(_SYSTEM[name] for name in system)), timestamp_unit=_unit(handle))
+        wanted = polars_schema((*fields, *(_SYSTEM[name] for name in system)), timestamp_unit=_unit(ctx))
         index = {} if row_index is None else {row_index: pl.get_index_type()}
         frames = [pl.LazyFrame(schema={**index, **wanted})]
     whole = frames[0] if len(frames) == 1 else pl.concat(frames, how="vertical")
@@ -152,8 +152,8 @@ def scan_files(
     return whole
 
 
-def _unit(handle: TableContext) -> str | None:
-    return handle.options.lakekit_timestamp_unit
+def _unit(ctx: TableContext) -> str | None:
+    return ctx.options.lakekit_timestamp_unit
 
 
 # ---- groups --------------------------------------------------------------------------------------------------------------------------------
@@ -164,15 +164,15 @@ def _groups(job: ScanRequest, files: Sequence[DataFileMeta], paths: Sequence[str
     second = {number for number in by_schema if _is_second_version(job, number)}
     first = start = rows = 0
     key: tuple[object, ...] = ()
-    lacking = unheld.select_possibly_missing(job.handle, job.fields)
-    doubts = unheld.may_lack_columns(job.handle, files, paths, lacking) if lacking else [False] * len(files)
-    shredded = _find_shredded_files(job.handle, files, paths, by_schema)
-    opens_natively = bool(paths) and job.handle.storage.polars(paths[0]) is not None
+    lacking = unheld.select_possibly_missing(job.ctx, job.fields)
+    doubts = unheld.may_lack_columns(job.ctx, files, paths, lacking) if lacking else [False] * len(files)
+    shredded = _find_shredded_files(job.ctx, files, paths, by_schema)
+    opens_natively = bool(paths) and job.ctx.storage.polars(paths[0]) is not None
     for at, (file, path) in enumerate(zip(files, paths, strict=True)):
         # a file that is read whole, when its turn comes, refuses the columns that are asked of it, and no others
         native = file.format_name == "parquet" and opens_natively and at not in shredded
         if native and file.schema_id in second:  # only writers of the format's second version make pages that Polars cannot decode
-            native = not parquet.undecodable_columns(footer_source(job.handle, file, path), path)
+            native = not parquet.undecodable_columns(footer_source(job.ctx, file, path), path)
         folder = path.rpartition("/")[0] if doubts[at] and not native else ""
         mine = (file.format_name, by_schema[file.schema_id].signature, native, doubts[at], folder, *_scan_group_key(job, file, native=native))
         if at and (mine != key or rows + file.row_count > _MOST_ROWS):
@@ -186,8 +186,8 @@ def _groups(job: ScanRequest, files: Sequence[DataFileMeta], paths: Sequence[str
 
 def _is_second_version(job: ScanRequest, schema_id: int) -> bool:
     """Whether files of a schema may be of the format's second version."""
-    written = schemas.schema_of_file(job.handle, schema_id)
-    return any("2" in options.get(_WRITER_VERSION, "") for options in (written.options, job.handle.all_options))
+    written = schemas.schema_of_file(job.ctx, schema_id)
+    return any("2" in options.get(_WRITER_VERSION, "") for options in (written.options, job.ctx.all_options))
 
 
 def _group(files: Sequence[DataFileMeta], paths: Sequence[str], by_schema: Mapping[int, SchemaEvolution], **facts: Any) -> SchemaGroup:
@@ -204,10 +204,10 @@ def _scan_group_key(job: ScanRequest, file: DataFileMeta, *, native: bool) -> It
 
 
 def _evolution(job: ScanRequest, schema: TableSchema) -> SchemaEvolution:
-    handle = job.handle
+    ctx = job.ctx
     physical = tuple(_SYSTEM[name] for name in job.system if name in (SEQUENCE_NUMBER, VALUE_KIND) and job.is_keyed)
-    zone = handle.options.lakekit_java_time_zone
-    return evolution((*job.fields, *physical), (*schema.fields, *physical), timestamp_unit=_unit(handle), zone=zone)
+    zone = ctx.options.lakekit_java_time_zone
+    return evolution((*job.fields, *physical), (*schema.fields, *physical), timestamp_unit=_unit(ctx), zone=zone)
 
 
 # ---- one scan ------------------------------------------------------------------------------------------------------------------------------
@@ -246,36 +246,36 @@ def _whole_columns(job: ScanRequest, group: SchemaGroup, values: Sequence[pl.Exp
     """The columns, of which partition columns that files may lack are what folders say."""
     if not group.unheld:
         return values
-    sources = dict(zip(polars_paths(job.handle.storage, group.paths), group.paths, strict=True))
+    sources = dict(zip(polars_paths(job.ctx.storage, group.paths), group.paths, strict=True))
     named = PATH if group.native else None
     return [
-        unheld.fill_from_path(job.handle, field, value, sources, named).alias(field.name) if field in group.unheld else value
+        unheld.fill_from_path(job.ctx, field, value, sources, named).alias(field.name) if field in group.unheld else value
         for field, value in zip(job.fields, values, strict=True)
     ]
 
 
 def _scan(job: ScanRequest, group: SchemaGroup, row_index: tuple[str, int] | None) -> pl.LazyFrame:
     """The physical columns of a group's files."""
-    handle, fields = job.handle, group.evolution.held
+    ctx, fields = job.ctx, group.evolution.held
     if group.native:
-        sources = polars_paths(handle.storage, group.paths)
+        sources = polars_paths(ctx.storage, group.paths)
         named = PATH if FILE in job.system or group.unheld else None
-        opening = handle.storage.polars_options()
-        return parquet.scan(sources, fields, paths=group.paths, timestamp_unit=_unit(handle), row_index=row_index, file_column=named, opening=opening)
+        opening = ctx.storage.polars_options()
+        return parquet.scan(sources, fields, paths=group.paths, timestamp_unit=_unit(ctx), row_index=row_index, file_column=named, opening=opening)
     counts = dict(zip(group.paths, (file.row_count for file in group.files), strict=True))
     sizes = dict(zip(group.paths, (file.size_bytes for file in group.files), strict=True))
 
     def read(path: str) -> bytes:
-        return read_whole_file(handle, path, sizes[path])
+        return read_whole_file(ctx, path, sizes[path])
 
     match group.format_name:
         case "parquet":
-            frame = parquet.scan_bytes(group.paths, fields, read=read, counts=counts, timestamp_unit=_unit(handle))
+            frame = parquet.scan_bytes(group.paths, fields, read=read, counts=counts, timestamp_unit=_unit(ctx))
         case "orc":
-            zone = handle.options.lakekit_java_time_zone
-            frame = orc.scan(group.paths, fields, read=_bytes_or_path(handle, read), counts=counts, timestamp_unit=_unit(handle), ltz_zone=zone)
+            zone = ctx.options.lakekit_java_time_zone
+            frame = orc.scan(group.paths, fields, read=_bytes_or_path(ctx, read), counts=counts, timestamp_unit=_unit(ctx), ltz_zone=zone)
         case "avro":
-            frame = avro.scan(group.paths, fields, read=read, counts=counts, timestamp_unit=_unit(handle))
+            frame = avro.scan(group.paths, fields, read=read, counts=counts, timestamp_unit=_unit(ctx))
         case other:
             raise Unsupported(
                 f"{group.paths[0]}: data files of format {other!r} are not supported by lakekit; it reads parquet, orc and avro",
@@ -285,9 +285,9 @@ def _scan(job: ScanRequest, group: SchemaGroup, row_index: tuple[str, int] | Non
     return frame if row_index is None else frame.with_row_index(row_index[0], row_index[1])
 
 
-def _bytes_or_path(handle: TableContext, whole: Callable[[str], bytes] | None = None) -> Callable[[str], str | bytes]:
+def _bytes_or_path(ctx: TableContext, whole: Callable[[str], bytes] | None = None) -> Callable[[str], str | bytes]:
     """How Arrow gets at a file: it opens local ones itself."""
-    storage = handle.storage
+    storage = ctx.storage
 
     def read(path: str) -> str | bytes:
         native = None if storage.is_remote else storage.polars(path)
@@ -298,39 +298,39 @@ def _bytes_or_path(handle: TableContext, whole: Callable[[str], bytes] | None = 
 
 def _check_counts(job: ScanRequest, group: SchemaGroup) -> None:
     """Looks into the footers of Parquet files where rows are told by position: as many rows as the manifest says."""
-    remote = job.handle.storage.is_remote
+    remote = job.ctx.storage.is_remote
     step = 1 if remote else FILES_PER_TASK
 
     def look(first: int) -> None:
         for file, path in zip(group.files[first : first + step], group.paths[first : first + step], strict=True):
-            external_reader.check_count(path, _row_count(job.handle, file, path), file.row_count)
+            external_reader.check_count(path, _row_count(job.ctx, file, path), file.row_count)
 
     parallel_map(look, range(0, len(group.files), step), waiting=remote)
 
 
-def _find_shredded_files(handle: TableContext, files: Sequence[DataFileMeta], paths: Sequence[str], by_schema: Mapping[int, SchemaEvolution]) -> set[int]:
+def _find_shredded_files(ctx: TableContext, files: Sequence[DataFileMeta], paths: Sequence[str], by_schema: Mapping[int, SchemaEvolution]) -> set[int]:
     """Which files hold a wanted column in columns of its own. Only footers tell, and only of some types; what they say is remembered."""
-    able = [at for at, file in enumerate(files) if by_schema[file.schema_id].variants and file.format_name == "parquet" and handle.storage.polars(paths[at])]
-    step = 1 if handle.storage.is_remote else FILES_PER_TASK
+    able = [at for at, file in enumerate(files) if by_schema[file.schema_id].variants and file.format_name == "parquet" and ctx.storage.polars(paths[at])]
+    step = 1 if ctx.storage.is_remote else FILES_PER_TASK
 
     def look(first: int) -> list[int]:
-        return [at for at in able[first : first + step] if _is_shredded(handle, files[at], paths[at], by_schema[files[at].schema_id].variants)]
+        return [at for at in able[first : first + step] if _is_shredded(ctx, files[at], paths[at], by_schema[files[at].schema_id].variants)]
 
-    return {at for some in parallel_map(look, range(0, len(able), step), waiting=handle.storage.is_remote) for at in some}
+    return {at for some in parallel_map(look, range(0, len(able), step), waiting=ctx.storage.is_remote) for at in some}
 
 
-def _is_shredded(handle: TableContext, file: DataFileMeta, path: str, fields: Sequence[Field]) -> bool:
-    key = ("shredded", handle.storage, path, tuple(field.name for field in fields))
-    found: bool | None = handle.world.decoded.get(key)
+def _is_shredded(ctx: TableContext, file: DataFileMeta, path: str, fields: Sequence[Field]) -> bool:
+    key = ("shredded", ctx.storage, path, tuple(field.name for field in fields))
+    found: bool | None = ctx.world.decoded.get(key)
     if found is None:
-        found = bool(parquet.find_shredded(footer_source(handle, file, path), fields, path))
-        handle.world.decoded.put({key: found}, _MARK_BYTES)
+        found = bool(parquet.find_shredded(footer_source(ctx, file, path), fields, path))
+        ctx.world.decoded.put({key: found}, _MARK_BYTES)
     return found
 
 
-def footer_source(handle: TableContext, file: DataFileMeta, path: str) -> str | bytes:
+def footer_source(ctx: TableContext, file: DataFileMeta, path: str) -> str | bytes:
     """What Arrow reads a Parquet file's footer from: the file, or over a network the end of it, which is one request for nearly every file."""
-    storage = handle.storage
+    storage = ctx.storage
     if not storage.is_remote:
         return storage.polars(path) or storage.read(path)
     first = max(0, file.size_bytes - _TAIL_BYTES)
@@ -341,13 +341,13 @@ def footer_source(handle: TableContext, file: DataFileMeta, path: str) -> str | 
     return tail if missing <= 0 else storage.read(path, max(0, first - missing), missing) + tail
 
 
-def _row_count(handle: TableContext, file: DataFileMeta, path: str) -> int:
-    if handle.storage.is_remote:
-        tail = footer_source(handle, file, path)
+def _row_count(ctx: TableContext, file: DataFileMeta, path: str) -> int:
+    if ctx.storage.is_remote:
+        tail = footer_source(ctx, file, path)
         return parquet.row_count(tail, path)
-    read, end = handle.storage.read, file.size_bytes - 8
+    read, end = ctx.storage.read, file.size_bytes - 8
     length = int.from_bytes(read(path, end, 4), "little")
-    beginning = min(length, _SCHEMA_BYTES * (2 + len(handle.schema.fields)))
+    beginning = min(length, _SCHEMA_BYTES * (2 + len(ctx.schema.fields)))
     try:
         return parquet_footer.row_count(read(path, end - length, beginning))
     except Corrupt:
@@ -375,7 +375,7 @@ def _file_name(job: ScanRequest, group: SchemaGroup) -> pl.Expr:
     """Return the name of the file that each row of a scan lies in."""
     if not group.native:
         return pl.lit(group.files[0].name, pl.String)
-    sources = polars_paths(job.handle.storage, group.paths)
+    sources = polars_paths(job.ctx.storage, group.paths)
     names = [file.name for file in group.files]
     if all(source.rpartition("/")[2] == own for source, own in zip(sources, names, strict=True)):
         return pl.col(PATH).str.split("/").list.last()
@@ -406,54 +406,54 @@ def _locate_bad_value(job: ScanRequest, group: SchemaGroup, wrong: ValueOutOfRan
 
 
 @contextmanager
-def translate_polars_errors(handle: TableContext, paths: Sequence[str]) -> Iterator[None]:
+def translate_polars_errors(ctx: TableContext, paths: Sequence[str]) -> Iterator[None]:
     """Around a `collect` of ours: what Polars raises over broken files becomes `FileMissing` or `Corrupt` with the path of the file that is to blame."""
     try:
         yield
     except LakekitError:
         raise
     except external_reader.FOREIGN_FAILURES as wrong:
-        raise_damage(handle, paths, wrong)
+        raise_damage(ctx, paths, wrong)
         raise
 
 
-def raise_damage(handle: TableContext, paths: Sequence[str], wrong: BaseException) -> None:
+def raise_damage(ctx: TableContext, paths: Sequence[str], wrong: BaseException) -> None:
     """Raises the error that names the file for which Polars raised `wrong` while it read `paths`, if one of them is to blame; else nothing."""
     external_reader.pass_interrupt(wrong)
-    if handle.storage.is_remote and isinstance(wrong, OSError):
-        raise _diagnose_storage(handle, paths, wrong) from None
+    if ctx.storage.is_remote and isinstance(wrong, OSError):
+        raise _diagnose_storage(ctx, paths, wrong) from None
     for path in paths:
-        if isinstance(wrong, OSError) and not handle.storage.exists(path):
-            raise make_file_missing(handle, path, None, None) from wrong
-        source = handle.storage.polars(path)
+        if isinstance(wrong, OSError) and not ctx.storage.exists(path):
+            raise make_file_missing(ctx, path, None, None) from wrong
+        source = ctx.storage.polars(path)
         if source is not None and source in str(wrong):
             raise external_reader.to_corrupt(path, wrong, "data") from wrong
     if paths and external_reader.is_of_machine(wrong):
         raise StorageFailed(f"{paths[0]}, or one of {len(paths)} files read with it, could not be read: {str(wrong).strip()[:200]}", path=paths[0]) from wrong
     for path in paths if external_reader.may_be_of_file(wrong) else ():
-        _blame(handle, path, wrong)
+        _blame(ctx, path, wrong)
 
 
-def _diagnose_storage(handle: TableContext, paths: Sequence[str], wrong: OSError) -> LakekitError:
+def _diagnose_storage(ctx: TableContext, paths: Sequence[str], wrong: OSError) -> LakekitError:
     """The error for what Polars says of a store: asked again, the storage itself says it of the right file, and without what nobody should read."""
     try:
-        parallel_map(lambda path: handle.storage.read(path, 0, 1), paths, waiting=True)
+        parallel_map(lambda path: ctx.storage.read(path, 0, 1), paths, waiting=True)
     except FileMissing as missing:
-        return make_file_missing(handle, str(missing.path), None, None)
+        return make_file_missing(ctx, str(missing.path), None, None)
     except StorageFailed as failed:
         return failed
     return StorageFailed(f"{paths[0]}, or one of {len(paths)} files read with it, could not be read; now all of them can: {str(wrong)[:200]}", path=paths[0])
 
 
-def _blame(handle: TableContext, path: str, wrong: BaseException) -> None:
+def _blame(ctx: TableContext, path: str, wrong: BaseException) -> None:
     """Raises if that Parquet file alone cannot be read either."""
     if not path.endswith(".parquet"):
         return
     other = external_reader.other_type(wrong)
     try:
-        source = handle.storage.polars(path)
-        opening = {} if source is None else handle.storage.polars_options()
-        alone = pl.scan_parquet(source or handle.storage.read(path), glob=False, **opening)
+        source = ctx.storage.polars(path)
+        opening = {} if source is None else ctx.storage.polars_options()
+        alone = pl.scan_parquet(source or ctx.storage.read(path), glob=False, **opening)
         if other is None:
             alone.collect(engine="streaming")
             return

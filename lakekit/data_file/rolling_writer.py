@@ -51,7 +51,7 @@ class WriteTarget:
     files hold keys, sequence numbers and kinds; others are numbered from `first_sequence_number` on, a number a row.
     """
 
-    handle: TableContext
+    ctx: TableContext
     partition: bytes
     bucket: int
     level: int
@@ -67,7 +67,7 @@ def write_run(target: WriteTarget, frames: Iterable[pl.DataFrame]) -> list[DataF
 
     Raises `Unsupported`, `ValueOutOfRange`, `InvalidOption`, `StorageFailed`; the files of the run are deleted then.
     """
-    shape = shapes.shape_of(target.handle, bucket=target.bucket, level=target.level, keyed=target.keyed, kind=target.kind)
+    shape = shapes.shape_of(target.ctx, bucket=target.bucket, level=target.level, keyed=target.keyed, kind=target.kind)
     run = _SortedRunWriter(target, shape)
     try:
         for frame in frames:
@@ -115,7 +115,7 @@ class _SortedRunWriter:
         """Nothing of the run is left: the file under way never appears, the others are deleted. Answers what the storage says of the failure."""
         failed = why if self.open is None else self.open.abandon(why)
         with suppress(StorageFailed):
-            self.target.handle.storage.delete(self.paths)
+            self.target.ctx.storage.delete(self.paths)
         return failed
 
 
@@ -124,8 +124,8 @@ class _OpenDataFile:
 
     def __init__(self, target: WriteTarget, shape: FileSpec, first_sequence: int) -> None:
         self.target, self.shape, self.first_sequence = target, shape, first_sequence
-        self.name, self.path, self.external_path = shapes.allocate_path(target.handle, target.names, shape, target.partition, target.bucket)
-        self.index_path = target.handle.layout.extra_file(self.path, f"{self.name}.index")
+        self.name, self.path, self.external_path = shapes.allocate_path(target.ctx, target.names, shape, target.partition, target.bucket)
+        self.index_path = target.ctx.layout.extra_file(self.path, f"{self.name}.index")
         self.paths = [self.path, self.index_path] if shape.indexes else [self.path]
         self.rows = self.raw_bytes = self.deletes = 0
         self.sequences: tuple[int, int] | None = None
@@ -133,7 +133,7 @@ class _OpenDataFile:
         self.last: pl.DataFrame | None = None
         self.indexing = IndexBuilder(shape.indexes)
         self.stack = ExitStack()
-        self.sink = self.stack.enter_context(target.handle.storage.open_write(self.path))
+        self.sink = self.stack.enter_context(target.ctx.storage.open_write(self.path))
         try:
             self.encoder = open_writer(self.sink, shape.format_name, shape.physical, shape.encoding)
         except BaseException as why:
@@ -141,7 +141,7 @@ class _OpenDataFile:
             if failed is not why:
                 raise failed from why
             raise
-        self.narrow = _lossy_decimals(target.handle.schema.fields, shape.format_name)
+        self.narrow = _lossy_decimals(target.ctx.schema.fields, shape.format_name)
         self.collecting = StatsCollector(shape.collected, self.encoder.told)
 
     def can_add(self, frame: pl.DataFrame) -> bool:
@@ -187,11 +187,11 @@ class _OpenDataFile:
 
     def close(self) -> DataFileMeta:
         """Ends the file, and tells of it. Where that fails, it is still there to be abandoned."""
-        handle, shape = self.target.handle, self.shape
+        ctx, shape = self.target.ctx, self.shape
         self.encoder.close()
         size = self.encoder.size_bytes
         self.stack.close()
-        embedded, extra = self.indexing.put(handle, self.index_path)
+        embedded, extra = self.indexing.put(ctx, self.index_path)
         assert self.sequences is not None
         keyed = self.target.keyed
         key_stats = self.collecting.stats(shape.key, shape.key_modes) if keyed else NO_STATS
@@ -207,10 +207,10 @@ class _OpenDataFile:
             value_stats_cols=shape.value_stats_cols,
             min_sequence_number=self.sequences[0],
             max_sequence_number=self.sequences[1],
-            schema_id=handle.schema.id,
+            schema_id=ctx.schema.id,
             level=self.target.level,
             extra_files=extra,
-            creation_time_ms=wall_clock_ms(handle.world.now_ms()),
+            creation_time_ms=wall_clock_ms(ctx.world.now_ms()),
             delete_row_count=self.deletes,
             embedded_index=embedded,
             source=self.target.source if self.target.kind == "data" else APPEND_SOURCE,

@@ -51,7 +51,7 @@ def is_counted(file: DataFileMeta) -> bool:
     return file.delete_row_count == 0 and file.level > 0
 
 
-def may_retract(handle: TableContext, entries: ManifestEntries, rows: NDArray[np.int64], *, looks_far: bool = False) -> Mask:
+def may_retract(ctx: TableContext, entries: ManifestEntries, rows: NDArray[np.int64], *, looks_far: bool = False) -> Mask:
     """Which files of some rows of the entries may hold rows that retract.
 
     `looks_far`: footers are read over a network too; else files of level 0 there may hold some as long as nobody knows better.
@@ -60,40 +60,40 @@ def may_retract(handle: TableContext, entries: ManifestEntries, rows: NDArray[np
     doubts = np.flatnonzero(~found & (entries.numbers("level")[rows] == 0))
     if len(doubts):
         some = entries.select(_PATH_COLUMNS).take(rows[doubts])
-        paths = data_file_paths(handle, some)
-        known = [handle.world.decoded.get(_key(handle, path)) for path in paths]
+        paths = data_file_paths(ctx, some)
+        known = [ctx.world.decoded.get(_key(ctx, path)) for path in paths]
         if None in known:
-            known = _by_footers(handle, entries.take(rows[doubts]).files_to_read(), paths, looks_far=looks_far)
+            known = _by_footers(ctx, entries.take(rows[doubts]).files_to_read(), paths, looks_far=looks_far)
         found[doubts] = known
     return found
 
 
-def retracts(handle: TableContext, file: DataFileMeta, path: str) -> bool:
+def retracts(ctx: TableContext, file: DataFileMeta, path: str) -> bool:
     """Whether rows of a file retract, or the manifest says so: where no bounds tell, the kinds are read. Raises what reading a file raises."""
     if file.delete_row_count != 0 or is_counted(file):
         return file.delete_row_count != 0
-    [doubt] = _by_footers(handle, [file], [path], looks_far=True)
+    [doubt] = _by_footers(ctx, [file], [path], looks_far=True)
     if not doubt:
         return False
-    with translate_polars_errors(handle, [path]):
-        kinds = scan_files(handle, [file], [path], (), system=(VALUE_KIND,)).collect()[VALUE_KIND]
+    with translate_polars_errors(ctx, [path]):
+        kinds = scan_files(ctx, [file], [path], (), system=(VALUE_KIND,)).collect()[VALUE_KIND]
     return bool((kinds & 1 == 1).any())
 
 
-def _key(handle: TableContext, path: str) -> Hashable:
-    return "kinds", handle.storage, path
+def _key(ctx: TableContext, path: str) -> Hashable:
+    return "kinds", ctx.storage, path
 
 
-def _by_footers(handle: TableContext, files: Sequence[DataFileMeta], paths: Sequence[str], *, looks_far: bool) -> list[bool]:
+def _by_footers(ctx: TableContext, files: Sequence[DataFileMeta], paths: Sequence[str], *, looks_far: bool) -> list[bool]:
     """Of files of level 0 whose count is 0, which may hold rows that retract all the same."""
-    shelf, storage = handle.world.decoded, handle.storage
-    keys = [_key(handle, path) for path in paths]
+    shelf, storage = ctx.world.decoded, ctx.storage
+    keys = [_key(ctx, path) for path in paths]
     found: list[bool | None] = [shelf.get(key) for key in keys]
     fresh = [at for at, known in enumerate(found) if known is None]
     if fresh and (looks_far or not storage.is_remote):
         step = 1 if storage.is_remote else FILES_PER_TASK
         lots = [fresh[first : first + step] for first in range(0, len(fresh), step)]
-        answers = parallel_map(lambda lot: [_by_footer(handle, files[at], paths[at]) for at in lot], lots, waiting=storage.is_remote)
+        answers = parallel_map(lambda lot: [_by_footer(ctx, files[at], paths[at]) for at in lot], lots, waiting=storage.is_remote)
         for at, answer in zip(fresh, (one for some in answers for one in some), strict=True):
             found[at] = answer
         told: dict[Hashable, bool | None] = {keys[at]: found[at] for at in fresh if found[at] is not None}
@@ -102,12 +102,12 @@ def _by_footers(handle: TableContext, files: Sequence[DataFileMeta], paths: Sequ
     return [one is not False for one in found]
 
 
-def _by_footer(handle: TableContext, file: DataFileMeta, path: str) -> bool | None:
+def _by_footer(ctx: TableContext, file: DataFileMeta, path: str) -> bool | None:
     """Whether the bounds of a file's kinds leave room for one that retracts; None where it has no bounds, or cannot be read: reading says why."""
     if file.format_name != "parquet":
         return True
     try:
-        bounds = parquet.bounds(footer_source(handle, file, path), VALUE_KIND)
+        bounds = parquet.bounds(footer_source(ctx, file, path), VALUE_KIND)
     except (LakekitError, pa.ArrowException, OSError, ValueError):
         return None
     return bounds is None or bounds not in _ADD_ONLY_RANGES

@@ -59,9 +59,9 @@ class FileSpec:
     rolling_rows: int
 
 
-def shape_of(handle: TableContext, *, bucket: int, level: int, keyed: bool, kind: str) -> FileSpec:
+def shape_of(ctx: TableContext, *, bucket: int, level: int, keyed: bool, kind: str) -> FileSpec:
     """The shape of new files. Raises `InvalidOption`, `Unsupported`."""
-    return _shape(handle.schema, handle.options, bucket == POSTPONE_BUCKET, (level, keyed, kind == "changelog"))
+    return _shape(ctx.schema, ctx.options, bucket == POSTPONE_BUCKET, (level, keyed, kind == "changelog"))
 
 
 @lru_cache(maxsize=256)
@@ -180,23 +180,23 @@ def _limit_stats_mode(field: Field, mode: str, format_name: str) -> str:
 # ---- places -------------------------------------------------------------------------------------------------------------------------------------
 
 
-def allocate_path(handle: TableContext, names: FileNames, shape: FileSpec, partition: bytes, bucket: int) -> tuple[str, str, str | None]:
+def allocate_path(ctx: TableContext, names: FileNames, shape: FileSpec, partition: bytes, bucket: int) -> tuple[str, str, str | None]:
     """(name, whole path, external path) of the next file. Raises `Unsupported` for strategies of external paths that lakekit does not follow."""
     name = names.next(shape.extension, prefix=shape.prefix or None)
-    directory = partition_path(handle, partition)
-    roots = allowed_external_roots(handle)
+    directory = partition_path(ctx, partition)
+    roots = allowed_external_roots(ctx)
     if not roots:
-        return name, handle.layout.data_file(directory, bucket, name), None
+        return name, ctx.layout.data_file(directory, bucket, name), None
     root = roots[names.turn(len(roots))]
-    external = f"{replace(handle.layout, root=root.rstrip('/')).bucket_dir(directory, bucket, directory='')}/{name}"
-    return name, handle.layout.data_file(directory, bucket, name, external), external
+    external = f"{replace(ctx.layout, root=root.rstrip('/')).bucket_dir(directory, bucket, directory='')}/{name}"
+    return name, ctx.layout.data_file(directory, bucket, name, external), external
 
 
-def allowed_external_roots(handle: TableContext) -> tuple[str, ...]:
+def allowed_external_roots(ctx: TableContext) -> tuple[str, ...]:
     """Return the external roots that take new files. Raises `LocationNotAllowed` where one is not allowed, `Unsupported` as `external_roots`."""
-    roots = external_roots(handle.options)
+    roots = external_roots(ctx.options)
     for root in roots:  # all of them: a run that meets one later would leave its first files
-        handle.check_location(root, EXTERNAL_PATHS)
+        ctx.check_location(root, EXTERNAL_PATHS)
     return roots
 
 

@@ -32,83 +32,83 @@ if TYPE_CHECKING:
     from lakekit.types import Field
 
 
-def select_possibly_missing(handle: TableContext, fields: Sequence[Field]) -> tuple[Field, ...]:
+def select_possibly_missing(ctx: TableContext, fields: Sequence[Field]) -> tuple[Field, ...]:
     """Those of some columns that files may lack: partition columns of an append table, and those that an aggregation may have made into something else."""
-    keys = handle.schema.partition_keys
-    return tuple(field for field in fields if field.name in keys) if keys and (not handle.schema.primary_keys or _is_aggregated(handle)) else ()
+    keys = ctx.schema.partition_keys
+    return tuple(field for field in fields if field.name in keys) if keys and (not ctx.schema.primary_keys or _is_aggregated(ctx)) else ()
 
 
-def _is_aggregated(handle: TableContext) -> bool:
+def _is_aggregated(ctx: TableContext) -> bool:
     """Whether partition columns are values that files aggregate."""
-    return handle.schema.cross_partition and handle.options.merge_engine == "aggregation"
+    return ctx.schema.cross_partition and ctx.options.merge_engine == "aggregation"
 
 
-def may_lack_columns(handle: TableContext, files: Sequence[DataFileMeta], paths: Sequence[str], fields: Sequence[Field]) -> list[bool]:
+def may_lack_columns(ctx: TableContext, files: Sequence[DataFileMeta], paths: Sequence[str], fields: Sequence[Field]) -> list[bool]:
     """Which files may lack one of these partition columns, or hold it otherwise: `paths` are where they lie."""
-    if _is_aggregated(handle):
+    if _is_aggregated(ctx):
         return [True] * len(files)
     names_of: dict[int, tuple[str, ...]] = {}
     wanted = {field.id for field in fields}
     found = []
     for file, path in zip(files, paths, strict=True):  # scalar: one a file
         if file.schema_id not in names_of:
-            written = schemas.schema_of_file(handle, file.schema_id)
+            written = schemas.schema_of_file(ctx, file.schema_id)
             names_of[file.schema_id] = tuple(field.name if field.id in wanted else "" for field in written.fields)
-        found.append(not _has_complete_values(handle, file, path, names_of[file.schema_id]))
+        found.append(not _has_complete_values(ctx, file, path, names_of[file.schema_id]))
     return found
 
 
-def _has_complete_values(handle: TableContext, file: DataFileMeta, path: str, names: Sequence[str]) -> bool:
+def _has_complete_values(ctx: TableContext, file: DataFileMeta, path: str, names: Sequence[str]) -> bool:
     """Whether a file's statistics tell of all these columns, and count no null where the folder means a value; names of others are empty."""
     counts = file.value_stats.null_counts or ()
     of_columns = names if file.value_stats_cols is None else file.value_stats_cols
     if len(counts) != len(of_columns):
         return False
     known = dict(zip(of_columns, counts, strict=True))
-    nothing = handle.options.partition_default_name
-    return all(known.get(name) == 0 or (known.get(name) is not None and _text(handle, path, name) == nothing) for name in names if name)
+    nothing = ctx.options.partition_default_name
+    return all(known.get(name) == 0 or (known.get(name) is not None and _text(ctx, path, name) == nothing) for name in names if name)
 
 
-def fill_from_path(handle: TableContext, field: Field, column: pl.Expr, sources: Mapping[str, str], source_column: str | None) -> pl.Expr:
+def fill_from_path(ctx: TableContext, field: Field, column: pl.Expr, sources: Mapping[str, str], source_column: str | None) -> pl.Expr:
     """A partition column with what folders say in place of nulls, or, of aggregated ones, in place of everything.
 
     `sources`: whole paths of files by what `source_column` holds of them; None: the files are all of one folder.
     """
     if source_column is None:
-        [value] = _parse_path_values(handle, field, list(sources.values())[:1])
+        [value] = _parse_path_values(ctx, field, list(sources.values())[:1])
         said = pl.lit(value, polars_type(field.type))
-        return said if _is_aggregated(handle) else pl.coalesce(column, said)
-    fill = partial(_fill_rows, handle=handle, field=field, sources=sources)
-    return pl.struct(column.alias("value"), col(source_column).alias("source")).map_batches(fill, return_dtype=_dtype(handle, field), is_elementwise=True)
+        return said if _is_aggregated(ctx) else pl.coalesce(column, said)
+    fill = partial(_fill_rows, ctx=ctx, field=field, sources=sources)
+    return pl.struct(column.alias("value"), col(source_column).alias("source")).map_batches(fill, return_dtype=_dtype(ctx, field), is_elementwise=True)
 
 
-def _dtype(handle: TableContext, field: Field) -> pl.DataType:
-    return polars_type(field.type, timestamp_unit=handle.options.lakekit_timestamp_unit)
+def _dtype(ctx: TableContext, field: Field) -> pl.DataType:
+    return polars_type(field.type, timestamp_unit=ctx.options.lakekit_timestamp_unit)
 
 
-def _fill_rows(rows: pl.Series, *, handle: TableContext, field: Field, sources: Mapping[str, str]) -> pl.Series:
+def _fill_rows(rows: pl.Series, *, ctx: TableContext, field: Field, sources: Mapping[str, str]) -> pl.Series:
     column = rows.struct.field("value")
-    if not column.null_count() and not _is_aggregated(handle):
+    if not column.null_count() and not _is_aggregated(ctx):
         return column.alias(field.name)
     source = rows.struct.field("source")
     known = source.unique(maintain_order=True)
     said = source.replace_strict(
-        known, _parse_path_values(handle, field, [sources[one] for one in known.to_list()]), return_dtype=column.dtype
+        known, _parse_path_values(ctx, field, [sources[one] for one in known.to_list()]), return_dtype=column.dtype
     )  # scalar: one a file
-    return (said if _is_aggregated(handle) else column.zip_with(column.is_not_null(), said)).alias(field.name)
+    return (said if _is_aggregated(ctx) else column.zip_with(column.is_not_null(), said)).alias(field.name)
 
 
-def _parse_path_values(handle: TableContext, field: Field, paths: Sequence[str]) -> pl.Series:
+def _parse_path_values(ctx: TableContext, field: Field, paths: Sequence[str]) -> pl.Series:
     """What the folders of some files say of a partition column."""
-    texts = [_text(handle, path, field.name) for path in paths]
-    nothing = handle.options.partition_default_name
+    texts = [_text(ctx, path, field.name) for path in paths]
+    nothing = ctx.options.partition_default_name
     values = [partitions.parse([text], [field.type], default_name=nothing) for text in texts]
     rows = pa.array([binary_row.with_arity(binary_row.encode(value, [field.type.as_nullable()]), 1) for value in values], pa.binary())
     [column] = binary_row.decode_columns(rows, [field.type.as_nullable()])
-    return pl.Series(field.name, column).cast(_dtype(handle, field))
+    return pl.Series(field.name, column).cast(_dtype(ctx, field))
 
 
-def _text(handle: TableContext, path: str, name: str) -> str:
+def _text(ctx: TableContext, path: str, name: str) -> str:
     """What the folder of a file says of a partition column, as text."""
-    keys = handle.schema.partition_keys
+    keys = ctx.schema.partition_keys
     return partitions.unescape(path.split("/")[-2 - len(keys) + keys.index(name)].partition("=")[2])

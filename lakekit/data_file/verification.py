@@ -1,6 +1,7 @@
 """Whether data files are there and whole, before anything is read of them: one look at the last bytes of each.
 
-Over a network a look costs as much as reading a small file, and stores have no torn files: there reading itself finds out, and `read_whole_file` compares sizes.
+Over a network a look costs as much as reading a small file, and stores have no torn files: there reading itself finds out, and `read_whole_file`
+compares sizes.
 A file that a manifest lists and nobody finds was expired, or removed by hand; one of another size was torn, or is another file of that name.
 """
 
@@ -31,7 +32,7 @@ FILES_PER_TASK = 64
 
 
 def verify_files(
-    handle: TableContext,
+    ctx: TableContext,
     files: Sequence[DataFileMeta],
     paths: Sequence[str],
     snapshot_id: int | None = None,
@@ -45,13 +46,13 @@ def verify_files(
     With `scan.ignore-lost-files` missing ones are left out, with `scan.ignore-corrupt-files` torn ones; only then files over a network are looked at.
     Raises `FileMissing`, `Corrupt`, `Unsupported` (encrypted Parquet).
     """
-    skips_lost, skips_corrupt = handle.options.scan_ignore_lost_files, handle.options.scan_ignore_corrupt_files
-    remote = handle.storage.is_remote
+    skips_lost, skips_corrupt = ctx.options.scan_ignore_lost_files, ctx.options.scan_ignore_corrupt_files
+    remote = ctx.storage.is_remote
     if remote and not (skips_lost or skips_corrupt):
         return list(range(len(files)))
     step = 1 if remote else FILES_PER_TASK
-    once = replace(handle, storage=for_one_look(handle.storage))
-    looks = {} if remote else {number: page_headers.PageHeaderChecks(handle.world, once.storage, some) for number, some in columns.items()}
+    once = replace(ctx, storage=for_one_look(ctx.storage))
+    looks = {} if remote else {number: page_headers.PageHeaderChecks(ctx.world, once.storage, some) for number, some in columns.items()}
 
     def look(first: int) -> list[int]:
         found = []
@@ -74,12 +75,12 @@ def verify_files(
     return found
 
 
-def read_whole_file(handle: TableContext, path: str, size_bytes: int) -> bytes:
+def read_whole_file(ctx: TableContext, path: str, size_bytes: int) -> bytes:
     """All of a data file. Raises `FileMissing`, and `Corrupt` for one of another size than its manifest says."""
     try:
-        data = handle.storage.read(path)
+        data = ctx.storage.read(path)
     except FileMissing as missing:
-        raise make_file_missing(handle, path, None, None) from missing
+        raise make_file_missing(ctx, path, None, None) from missing
     if len(data) != size_bytes:
         raise make_size_mismatch(path, len(data), size_bytes)
     return data
@@ -90,29 +91,29 @@ def make_size_mismatch(path: str, found: int, said: int) -> Corrupt:
     return Corrupt(f"{path} is {found} bytes, the manifest says {said}. Nothing was read", path=path, field="_FILE_SIZE")
 
 
-def _verify_file(handle: TableContext, file: DataFileMeta, path: str, snapshot_id: int | None, looks: page_headers.PageHeaderChecks | None) -> None:
+def _verify_file(ctx: TableContext, file: DataFileMeta, path: str, snapshot_id: int | None, looks: page_headers.PageHeaderChecks | None) -> None:
     if looks is None or file.format_name != "parquet":
-        _verify_tail(handle, file, path, snapshot_id)
+        _verify_tail(ctx, file, path, snapshot_id)
         return
-    stat = handle.storage.stat(path)
+    stat = ctx.storage.stat(path)
     if stat is not None and stat.size_bytes == file.size_bytes and looks.is_known(stat):
         return
     is_whole = file.size_bytes <= page_headers.WHOLE_BYTES and looks.is_wanted(path)
-    data = _verify_tail(handle, file, path, snapshot_id, is_whole=is_whole)
+    data = _verify_tail(ctx, file, path, snapshot_id, is_whole=is_whole)
     if stat is not None:
         looks.check(stat, data if is_whole else None)
 
 
-def _verify_tail(handle: TableContext, file: DataFileMeta, path: str, snapshot_id: int | None, *, is_whole: bool = False) -> bytes:
+def _verify_tail(ctx: TableContext, file: DataFileMeta, path: str, snapshot_id: int | None, *, is_whole: bool = False) -> bytes:
     """Looks at the last bytes of a file, and gives them, or if `is_whole` all of them."""
     size = max(0, file.size_bytes)
     first = 0 if is_whole else max(0, size - _TAIL_BYTES)
     try:
-        data = handle.storage.read(path, first, size - first + 1)
+        data = ctx.storage.read(path, first, size - first + 1)
     except FileMissing as missing:
-        raise make_file_missing(handle, path, file, snapshot_id) from missing
+        raise make_file_missing(ctx, path, file, snapshot_id) from missing
     if len(data) != size - first:
-        raise make_size_mismatch(path, handle.storage.size(path), file.size_bytes)
+        raise make_size_mismatch(path, ctx.storage.size(path), file.size_bytes)
     if file.format_name == "parquet":
         _check_tail(path, data[-_TAIL_BYTES:], size)
     return data
@@ -128,16 +129,16 @@ def _check_tail(path: str, tail: bytes, size: int) -> None:
         raise Corrupt(f"{path}: a footer of {footer} bytes does not fit into a file of {size}", path=path, offset=size - 8, field="footer length")
 
 
-def make_file_missing(handle: TableContext, path: str, file: DataFileMeta | None, snapshot_id: int | None) -> FileMissing:
+def make_file_missing(ctx: TableContext, path: str, file: DataFileMeta | None, snapshot_id: int | None) -> FileMissing:
     """The error for a data file that is not there, and what to read instead."""
-    short = path.removeprefix(handle.root.rstrip("/") + "/")
+    short = path.removeprefix(ctx.root.rstrip("/") + "/")
     size = "" if file is None else f" ({humanize.format_size(file.size_bytes)})"
-    lists = f"{handle.name} lists" if snapshot_id is None else f"snapshot {snapshot_id} of {handle.name} lists"
-    return FileMissing(f"{lists} {short}{size}, which is not there. Was it expired by another writer? {_advice(handle, snapshot_id)}", path=path)
+    lists = f"{ctx.name} lists" if snapshot_id is None else f"snapshot {snapshot_id} of {ctx.name} lists"
+    return FileMissing(f"{lists} {short}{size}, which is not there. Was it expired by another writer? {_advice(ctx, snapshot_id)}", path=path)
 
 
-def _advice(handle: TableContext, snapshot_id: int | None) -> str:
-    newest = snapshots.latest_id(handle)
+def _advice(ctx: TableContext, snapshot_id: int | None) -> str:
+    newest = snapshots.latest_id(ctx)
     if newest is None or newest == snapshot_id:
         return "t.check() looks for other missing files"
     return f"t.scan(at={newest})"

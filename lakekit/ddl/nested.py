@@ -72,7 +72,8 @@ def _side(t: DataType, name: str, done: Path) -> str:
     if t.root in sides:
         more = "; the keys of a map never change" if t.root == "MAP" and name == "key" else ""
         raise ColumnNotFound(
-            f"Column {path} does not exist in the table: {join_path(done)} is of type {t.root}, whose parts are under {join_path((*done, sides[t.root]))!r}{more}",
+            f"Column {path} does not exist in the table: {join_path(done)} is of type {t.root}, whose parts are under "
+            f"{join_path((*done, sides[t.root]))!r}{more}",
             name=path,
         )
     raise ColumnNotFound(f"Column {path} does not exist in the table: {join_path(done)} is of type {t.root} and has no fields", name=path)

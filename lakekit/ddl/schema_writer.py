@@ -108,11 +108,14 @@ def put_first(ground: TableLocation, made: TableSchema) -> None:
             raise table_already_exists(ground)
 
 
-def alter(handle: TableContext, changes: Sequence[TableChange]) -> TableSchema:
-    """Writes the next schema: all the changes, or none. Raises what `apply_changes` and `check` raise, `RetriesExhausted` when others never stop writing theirs."""
-    with keeper.catalog_lock(handle) as claim:
-        made = _write_next_schema(handle.ground, changes, claim)
-    keeper.schema_changed(handle, made)
+def alter(ctx: TableContext, changes: Sequence[TableChange]) -> TableSchema:
+    """Write the next schema with all of the changes, and return it.
+
+    Raises what `apply_changes` and `check` raise, `RetriesExhausted` if other writers keep writing schemas first.
+    """
+    with keeper.catalog_lock(ctx) as claim:
+        made = _write_next_schema(ctx.ground, changes, claim)
+    keeper.schema_changed(ctx, made)
     if any(isinstance(change, SetOption) for change in changes):
         warn(made)
     return made

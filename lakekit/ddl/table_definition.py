@@ -126,7 +126,8 @@ def _check_types(schema: TableSchema, names: Iterable[str], where: str) -> None:
         root = schema.field(name).type.root
         if root in _UNSUPPORTED_KEY_TYPES or root == "VARIANT":
             raise SchemaMismatch(
-                f"The type {_UNSUPPORTED_KEY_TYPES.get(root, 'VariantType')} in {where} field {name} is unsupported; keys have no parts: use a column of a simple type",
+                f"The type {_UNSUPPORTED_KEY_TYPES.get(root, 'VariantType')} in {where} field {name} is unsupported; "
+                f"keys have no parts: use a column of a simple type",
                 column=name,
             )
 
@@ -188,7 +189,8 @@ def check_bucket(schema: TableSchema, bucket: int, full_compaction: int | None) 
         )
     if any(name in schema.partition_keys for name in named):
         raise InvalidOption(
-            f"Bucket keys {format_list(named)} should not in partition keys {format_list(schema.partition_keys)}. Inside a partition those columns never differ",
+            f"Bucket keys {format_list(named)} should not in partition keys {format_list(schema.partition_keys)}. "
+            f"Inside a partition those columns never differ",
             key="bucket-key",
             value=text,
         )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lakekit.metadata.table_context import TableContext
 
 
-def assignments(given: Mapping[str, object], handle: TableContext, schema: Mapping[str, pl.DataType], *, said: str) -> dict[str, pl.Expr]:
+def assignments(given: Mapping[str, object], ctx: TableContext, schema: Mapping[str, pl.DataType], *, said: str) -> dict[str, pl.Expr]:
     """An expression over columns `schema` for each column of the table that gets a value.
 
     Raises `ColumnNotFound`, `SchemaMismatch`, `TypeError` for no mapping.
@@ -31,17 +31,17 @@ def assignments(given: Mapping[str, object], handle: TableContext, schema: Mappi
         raise TypeError(msg)
     found = {}
     for name, value in given.items():
-        if not handle.schema.has(name):
-            raise make_column_not_found(name, list(handle.schema.names), handle.name, said)
-        found[name] = _value(name, value, handle, schema, said=f"{said}[{name!r}]").alias(name)
+        if not ctx.schema.has(name):
+            raise make_column_not_found(name, list(ctx.schema.names), ctx.name, said)
+        found[name] = _value(name, value, ctx, schema, said=f"{said}[{name!r}]").alias(name)
     return found
 
 
-def _value(name: str, value: object, handle: TableContext, schema: Mapping[str, pl.DataType], *, said: str) -> pl.Expr:
+def _value(name: str, value: object, ctx: TableContext, schema: Mapping[str, pl.DataType], *, said: str) -> pl.Expr:
     if not isinstance(value, (pl.Expr, str)):
-        return pl.lit(dicts.frame([{name: value}], handle).get_column(name)).first()
-    expr = name_exactly(parse_expression(value, handle.name, said), schema) if isinstance(value, str) else value
-    expr, _ = resolve_expression(expr, schema, handle.name, said)
+        return pl.lit(dicts.frame([{name: value}], ctx).get_column(name)).first()
+    expr = name_exactly(parse_expression(value, ctx.name, said), schema) if isinstance(value, str) else value
+    expr, _ = resolve_expression(expr, schema, ctx.name, said)
     if (beyond := non_elementwise_reason(expr, schema)) is not None:
-        raise SchemaMismatch(f"{said}={format_expression(expr)} for {handle.name} {beyond}. A new value is made of its own row alone", column=name)
+        raise SchemaMismatch(f"{said}={format_expression(expr)} for {ctx.name} {beyond}. A new value is made of its own row alone", column=name)
     return expr

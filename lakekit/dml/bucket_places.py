@@ -33,11 +33,11 @@ def check_places(plan: Plan, expr: pl.Expr | None) -> None:
 
     Only tables with another bucket function than the default are looked at: all writers place rows by that one alike.
     """
-    handle = plan.handle
-    if handle.kind != "key" or handle.options.bucket < 1 or len(hashing.functions_of_writers(handle.options.bucket_function_type)) == 1:
+    ctx = plan.ctx
+    if ctx.kind != "key" or ctx.options.bucket < 1 or len(hashing.functions_of_writers(ctx.options.bucket_function_type)) == 1:
         return
-    fields = bucket_assigners.bucket_fields(handle)
-    if not hashing.is_bucket_key(handle.options.bucket_function_type, [field.type for field in fields]):
+    fields = bucket_assigners.bucket_fields(ctx)
+    if not hashing.is_bucket_key(ctx.options.bucket_function_type, [field.type for field in fields]):
         return  # nobody writes it: the writers refuse the table by name
     numbers = plan.entries.numbers("bucket")
     for number in np.unique(numbers[plan.chosen]).tolist():  # scalar: one a bucket
@@ -46,22 +46,22 @@ def check_places(plan: Plan, expr: pl.Expr | None) -> None:
 
 
 def _check_bucket(plan: Plan, expr: pl.Expr | None, number: int) -> None:
-    handle, fields = plan.handle, bucket_assigners.bucket_fields(plan.handle)
-    found = lazy_frames.scan_merged([plan], handle.schema.fields)
-    asked = found if expr is None else lazy.filter_rows(found, expr, polars_schema(handle.schema.fields))
-    with translate_compute_errors(handle.name), translate_polars_errors(handle, data_file_paths(handle, plan.entries.take(plan.chosen))):
+    ctx, fields = plan.ctx, bucket_assigners.bucket_fields(plan.ctx)
+    found = lazy_frames.scan_merged([plan], ctx.schema.fields)
+    asked = found if expr is None else lazy.filter_rows(found, expr, polars_schema(ctx.schema.fields))
+    with translate_compute_errors(ctx.name), translate_polars_errors(ctx, data_file_paths(ctx, plan.entries.take(plan.chosen))):
         for batch in asked.select(cols([field.name for field in fields])).collect_batches():
             columns, types = bucket_assigners.key_columns(batch, fields)
-            right = hashing.buckets(handle.options.bucket_function_type, columns, types, handle.options.bucket)
+            right = hashing.buckets(ctx.options.bucket_function_type, columns, types, ctx.options.bucket)
             if (right != number).any():
-                raise _misplaced_rows(handle, plan, number, int(right[right != number][0]))
+                raise _misplaced_rows(ctx, plan, number, int(right[right != number][0]))
 
 
-def _misplaced_rows(handle: TableContext, plan: Plan, number: int, right: int) -> Corrupt:
-    [path] = data_file_paths(handle, plan.entries.take(plan.chosen[:1]))
-    function = handle.options.bucket_function_type
+def _misplaced_rows(ctx: TableContext, plan: Plan, number: int, right: int) -> Corrupt:
+    [path] = data_file_paths(ctx, plan.entries.take(plan.chosen[:1]))
+    function = ctx.options.bucket_function_type
     return Corrupt(
-        f"rows of bucket {number} of {handle.name} belong to bucket {right} by bucket-function.type={function}: another writer "
+        f"rows of bucket {number} of {ctx.name} belong to bucket {right} by bucket-function.type={function}: another writer "
         "placed them otherwise, and what is written now would not replace them. Nothing was changed. Write the rows anew first: "
         "t.overwrite(t.scan().collect())",
         path=path,

@@ -32,26 +32,26 @@ if TYPE_CHECKING:
     from lakekit.metadata.table_context import TableContext
 
 
-def delete(handle: TableContext, where: pl.Expr | str) -> RowChangeResult:
+def delete(ctx: TableContext, where: pl.Expr | str) -> RowChangeResult:
     """Deletes the rows of which `where` is true, in one commit; none when there is no such row. Rows of which it is null stay.
 
     Raises `ColumnNotFound`, `SchemaMismatch` for the condition, `InvalidOption` where the table's options leave no way to delete, `Conflict` where another
     commit rewrote or marked the same files meanwhile: nothing changed.
     """
-    return statement(handle, where).commit()
+    return statement(ctx, where).commit()
 
 
-def statement(handle: TableContext, where: pl.Expr | str) -> RowChangeSpec:
+def statement(ctx: TableContext, where: pl.Expr | str) -> RowChangeSpec:
     """What `delete` does. Raises what it raises for the condition."""
-    expr, found = condition(where, handle), TargetRows.at_newest(handle)
-    everything, row_by_row = found.always(expr), handle.options.delete_force_produce_changelog
+    expr, found = condition(where, ctx), TargetRows.at_newest(ctx)
+    everything, row_by_row = found.always(expr), ctx.options.delete_force_produce_changelog
     replaces = Overwrite.whole() if everything and found.snapshot is not None and not row_by_row else None
     partitions = [] if everything is False else None if row_by_row or replaces is not None else found.partitions(expr)
     if partitions:
         replaces = Overwrite.exactly(partitions)
-    by_rows = handle.kind == "key" and takes_deletes(handle)
+    by_rows = ctx.kind == "key" and takes_deletes(ctx)
     return RowChangeSpec(
-        handle=handle,
+        ctx=ctx,
         found=found,
         where=expr,
         only_adds=not by_rows,
@@ -74,18 +74,18 @@ def _delete_stored_rows(change: RowChange, found: TargetRows, *, expr: pl.Expr) 
     delete_rows(change, stored, stored.marked(expr))
 
 
-def takes_deletes(handle: TableContext) -> bool:
+def takes_deletes(ctx: TableContext) -> bool:
     """Whether a row of kind -D deletes its key, under the table's merge engine (ENGINE 1.6)."""
-    rule = rules.merge_spec_from_options(handle.schema, handle.all_options, table=handle.name)
-    removes = rule.remove_on_delete or bool(handle.options.partial_update_remove_record_on_sequence_group)
+    rule = rules.merge_spec_from_options(ctx.schema, ctx.all_options, table=ctx.name)
+    removes = rule.remove_on_delete or bool(ctx.options.partial_update_remove_record_on_sequence_group)
     return rule.engine == "deduplicate" or (rule.engine in ("partial-update", "aggregation") and removes)
 
 
-def check_deletes(handle: TableContext) -> None:
+def check_deletes(ctx: TableContext) -> None:
     """Raises `InvalidOption` where rows of kind -D would be dropped on the way."""
-    if handle.options.ignore_delete:
+    if ctx.options.ignore_delete:
         raise InvalidOption(
-            f"{handle.name} has ignore-delete=true: deletes are dropped as they are written, and where rows are merged, so nothing would be deleted. "
+            f"{ctx.name} has ignore-delete=true: deletes are dropped as they are written, and where rows are merged, so nothing would be deleted. "
             "Drop partitions, or t.overwrite(…) with the rows that stay",
             key="ignore-delete",
             value="true",
@@ -94,13 +94,13 @@ def check_deletes(handle: TableContext) -> None:
 
 def write_deletes(change: RowChange, found: TargetRows, expr: pl.Expr) -> None:
     """Writes the rows that satisfy a condition as deletes."""
-    check_deletes(change.handle)
+    check_deletes(change.ctx)
     for batch in found.batches(expr):
-        change.write(as_deletes(batch, change.handle))
+        change.write(as_deletes(batch, change.ctx))
 
 
-def as_deletes(rows: pl.DataFrame, handle: TableContext) -> pl.DataFrame:
+def as_deletes(rows: pl.DataFrame, ctx: TableContext) -> pl.DataFrame:
     """Rows of a key table with kind -D, in the column of `rowkind.field` too."""
-    own = handle.options.rowkind_field
+    own = ctx.options.rowkind_field
     told = [] if own is None else [pl.lit("-D", pl.String).alias(own)]
     return rows.with_columns(*told, pl.lit(int(RowKind.DELETE), pl.Int8).alias(KIND))

@@ -60,27 +60,27 @@ class TargetRows:
     `part`: of files that need no merge, those of that part among so many, whatever else is asked of them.
     """
 
-    handle: TableContext
+    ctx: TableContext
     snapshot: Snapshot | None
     some: frozenset[tuple[bytes, int]] | None = None
     part: tuple[int, int] | None = None
 
     @staticmethod
-    def at_newest(handle: TableContext) -> TargetRows:
+    def at_newest(ctx: TableContext) -> TargetRows:
         """The newest snapshot of the handle's branch. Raises `Unsupported` for a table that cannot be read."""
-        feature_check.check_writable(handle)
-        given = {key: None for key in _LOSSY_READ_OPTIONS if key in handle.all_options}
-        return TargetRows(handle=handle.with_options(given) if given else handle, snapshot=snapshots.latest(handle))
+        feature_check.check_writable(ctx)
+        given = {key: None for key in _LOSSY_READ_OPTIONS if key in ctx.all_options}
+        return TargetRows(ctx=ctx.with_options(given) if given else ctx, snapshot=snapshots.latest(ctx))
 
     @cached_property
     def schema(self) -> Mapping[str, pl.DataType]:
         """The columns of its rows."""
-        return polars_schema(self.handle.schema.fields)
+        return polars_schema(self.ctx.schema.fields)
 
     def plan(self, expr: pl.Expr | None = None) -> Plan:
         """What has to be read for the rows that satisfy a condition."""
         condition = ScanFilter() if expr is None else self._condition(expr)
-        plan = plans.plan_read(self.handle, Position(snapshot=self.snapshot), condition)
+        plan = plans.plan_read(self.ctx, Position(snapshot=self.snapshot), condition)
         if self.part is not None:
             number, count = self.part
             names = plan.entries.take(plan.raw).column("file_name").to_pylist()  # scalar: one a file
@@ -105,9 +105,9 @@ class TargetRows:
         """
         plan = self.plan(expr)
         check_places(plan, expr)
-        found = lazy_frames.scan_merged([plan], self.handle.schema.fields)
+        found = lazy_frames.scan_merged([plan], self.ctx.schema.fields)
         asked = then(found if expr is None else lazy.filter_rows(found, expr, self.schema))
-        with translate_compute_errors(self.handle.name), translate_polars_errors(self.handle, data_file_paths(self.handle, plan.entries.take(plan.chosen))):
+        with translate_compute_errors(self.ctx.name), translate_polars_errors(self.ctx, data_file_paths(self.ctx, plan.entries.take(plan.chosen))):
             yield from asked.collect_batches(maintain_order=True)
 
     def stored(self, expr: pl.Expr | None = None) -> FileRows:
@@ -117,17 +117,17 @@ class TargetRows:
         """
         plan = self.plan(expr)
         if plan.merged or _may_retract(plan):
-            engine = self.handle.options.merge_engine
+            engine = self.ctx.options.merge_engine
             raise InvalidOption(
                 "Only compacted table can generate touched files, please use 'COMPACT' procedure first. "
-                f"{self.handle.name} has merge engine {engine}, which takes no deletes as rows, so files are rewritten: run t.compact(full=True), then delete",
+                f"{self.ctx.name} has merge engine {engine}, which takes no deletes as rows, so files are rewritten: run t.compact(full=True), then delete",
                 key="merge-engine",
                 value=engine,
             )
         return FileRows.of(plan, plan.raw)
 
     def _condition(self, expr: pl.Expr) -> ScanFilter:
-        schema = self.handle.schema
+        schema = self.ctx.schema
         return lazy.condition_of(lazy.filters_of(expr, self.schema), schema)[0]
 
     # ---- what a condition says without reading rows
@@ -142,13 +142,13 @@ class TargetRows:
     def partitions(self, expr: pl.Expr) -> list[bytes] | None:
         """The partitions, as serialized rows, of which a condition holds that only partition columns decide; None for a condition on other columns."""
         names = set(used_columns(expr, self.schema))
-        if not names or not names <= set(self.handle.schema.partition_keys) or not is_row_wise(expr, self.schema):
+        if not names or not names <= set(self.ctx.schema.partition_keys) or not is_row_wise(expr, self.schema):
             return None
         if self.snapshot is None:
             return []
-        there = plans.load_live_entries(self.handle, self.snapshot).column("partition").unique()
-        with translate_compute_errors(self.handle.name):
-            chosen = plans.partition_frame(self.handle, there).select(expr.fill_null(value=False)).to_series()
+        there = plans.load_live_entries(self.ctx, self.snapshot).column("partition").unique()
+        with translate_compute_errors(self.ctx.name):
+            chosen = plans.partition_frame(self.ctx, there).select(expr.fill_null(value=False)).to_series()
         return pl.Series(there).filter(chosen).to_list()  # scalar: one a partition
 
 
@@ -157,7 +157,7 @@ def _may_retract(plan: Plan) -> bool:
     if plan.rule is None:
         return False
     unknown = np.asarray(pc.is_null(plan.entries.column("delete_row_count")))[plan.raw] & (plan.entries.numbers("level")[plan.raw] > 0)
-    return bool((row_kinds.may_retract(plan.handle, plan.entries, plan.raw, looks_far=True) & ~unknown).any())
+    return bool((row_kinds.may_retract(plan.ctx, plan.entries, plan.raw, looks_far=True) & ~unknown).any())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,13 +177,13 @@ class FileRows:
         files = entries.files()
         names = {file.name: plan.vectors[file.name] for file in files if file.name in plan.vectors}
         if sum(file.row_count for file in files) > _MOST_ROWS:
-            raise LimitExceeded(f"{plan.handle.name}: this change would look through more than {_MOST_ROWS} rows. Make it a partition at a time")
+            raise LimitExceeded(f"{plan.ctx.name}: this change would look through more than {_MOST_ROWS} rows. Make it a partition at a time")
         return FileRows(
             plan=plan,
             entries=entries,
             files=tuple(files),
-            paths=tuple(data_file_paths(plan.handle, entries)),
-            deleted=deletion_vector_reader.load(plan.handle, names) if names else {},
+            paths=tuple(data_file_paths(plan.ctx, entries)),
+            deleted=deletion_vector_reader.load(plan.ctx, names) if names else {},
         )
 
     @cached_property
@@ -202,9 +202,9 @@ class FileRows:
 
         `masked`: without those that file indexes say the plan's condition does not hold of.
         """
-        fields = self.plan.handle.schema.fields
+        fields = self.plan.ctx.schema.fields
         found = scan_files(
-            self.plan.handle,
+            self.plan.ctx,
             self.files,
             self.paths,
             fields,
@@ -224,9 +224,9 @@ class FileRows:
 
     def without(self, at: int, marked: BitMap, system: Sequence[str] = ()) -> pl.LazyFrame:
         """The rows of one file that are not marked, as it has them."""
-        handle, file = self.plan.handle, self.files[at]
+        ctx, file = self.plan.ctx, self.files[at]
         gone = {file.name: self.positions(at, marked, also_deleted=True)}
-        return scan_files(handle, [file], [self.paths[at]], handle.schema.fields, system=system, deletions=gone, snapshot_id=self._snapshot_id)
+        return scan_files(ctx, [file], [self.paths[at]], ctx.schema.fields, system=system, deletions=gone, snapshot_id=self._snapshot_id)
 
     def touched(self, marked: BitMap) -> list[int]:
         """The files that hold marked rows."""
@@ -247,7 +247,7 @@ class FileRows:
 
     def batches(self, frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
         """A query over the files, batch by batch, in order. Raises `Corrupt` and `FileMissing` with the path of the file that is to blame."""
-        with translate_compute_errors(self.plan.handle.name), translate_polars_errors(self.plan.handle, self.paths):
+        with translate_compute_errors(self.plan.ctx.name), translate_polars_errors(self.plan.ctx, self.paths):
             yield from frame.collect_batches(maintain_order=True)
 
     @property

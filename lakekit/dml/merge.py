@@ -42,45 +42,45 @@ if TYPE_CHECKING:
 _ACTION = internal("action")
 
 
-def merge(handle: TableContext, source: object, clauses: Sequence[Clause], on: Sequence[str] | pl.Expr | str) -> RowChangeResult:
+def merge(ctx: TableContext, source: object, clauses: Sequence[Clause], on: Sequence[str] | pl.Expr | str) -> RowChangeResult:
     """Merges a source into a table, in one commit; none when nothing changes.
 
     Raises `MergeConflict` where several source rows match one target row and there are WHEN MATCHED clauses, `InvalidOption` for a merge engine that takes
     no such statement, `ColumnNotFound`, `SchemaMismatch`, `ValueOutOfRange` for conditions and values, `Conflict`.
     """
-    plan = plan_merge(handle, source, clauses, on)
-    found = TargetRows.at_newest(handle)
-    with RowChange.of(handle, only_adds=handle.kind == "append") as change:
+    plan = plan_merge(ctx, source, clauses, on)
+    found = TargetRows.at_newest(ctx)
+    with RowChange.of(ctx, only_adds=ctx.kind == "append") as change:
         fill(change, plan, found)
         return change.commit()
 
 
-def plan_merge(handle: TableContext, source: object, clauses: Sequence[Clause], on: Sequence[str] | pl.Expr | str) -> MergePlan:
+def plan_merge(ctx: TableContext, source: object, clauses: Sequence[Clause], on: Sequence[str] | pl.Expr | str) -> MergePlan:
     """The plan of a merge that the table takes. Raises what `merge` raises for engine, clauses, conditions and columns."""
-    check_engine(handle, "MergeInto")
-    plan = merge_plan(handle, source, clauses, on)
-    if handle.kind == "key" and plan.deletes:
-        _check_key_deletes(handle)
+    check_engine(ctx, "MergeInto")
+    plan = merge_plan(ctx, source, clauses, on)
+    if ctx.kind == "key" and plan.deletes:
+        _check_key_deletes(ctx)
     return plan
 
 
 def fill(change: RowChange, plan: MergePlan, found: TargetRows) -> None:
     """Writes to a change what becomes of the rows that were found. Raises what `merge` raises for rows and values."""
     merging = _MergeRun(change=change, plan=plan, found=found)
-    if found.handle.kind == "key":
+    if found.ctx.kind == "key":
         merging.keyed()
     else:
         merging.stored()
 
 
-def _check_key_deletes(handle: TableContext) -> None:
-    check_deletes(handle)
-    if not takes_deletes(handle):
+def _check_key_deletes(ctx: TableContext) -> None:
+    check_deletes(ctx)
+    if not takes_deletes(ctx):
         raise InvalidOption(
-            f"merge engine {handle.options.merge_engine} of {handle.name} takes no deletes as rows; partial-update does with "
+            f"merge engine {ctx.options.merge_engine} of {ctx.name} takes no deletes as rows; partial-update does with "
             "partial-update.remove-record-on-delete=true",
             key="merge-engine",
-            value=handle.options.merge_engine,
+            value=ctx.options.merge_engine,
         )
 
 
@@ -94,8 +94,8 @@ class _MergeRun:
     matched: BitMap = field(default_factory=BitMap)
 
     @property
-    def handle(self) -> TableContext:
-        return self.change.handle
+    def ctx(self) -> TableContext:
+        return self.change.ctx
 
     @property
     def _near(self) -> pl.Expr | None:
@@ -106,7 +106,7 @@ class _MergeRun:
 
     def keyed(self) -> None:
         """Rows of kinds; a target row is known by its key."""
-        keys = list(dict.fromkeys((*self.handle.schema.partition_keys, *self.handle.schema.primary_keys)))
+        keys = list(dict.fromkeys((*self.ctx.schema.partition_keys, *self.ctx.schema.primary_keys)))
         seen: list[pl.DataFrame] = [pl.DataFrame(schema={name: self.found.schema[name] for name in keys})]
         for batch in self.found.batches(self._near, self._paired):
             self.matched |= BitMap(batch[SOURCE_ROW].to_numpy())
@@ -125,12 +125,12 @@ class _MergeRun:
 
     def _write(self, batch: pl.DataFrame, actions: Sequence[MergeAction]) -> None:
         for one, rows in _parts(batch, actions):
-            old = rows.select(cols(self.handle.schema.names))
+            old = rows.select(cols(self.ctx.schema.names))
             if one.does == "delete":
-                self.change.write(as_deletes(old, self.handle))
+                self.change.write(as_deletes(old, self.ctx))
             else:
-                new = compute_rows(rows, list(one.columns), self.handle).with_columns(pl.lit(int(RowKind.UPDATE_AFTER), pl.Int8).alias(KIND))
-                key_changed(old, new, self.handle)
+                new = compute_rows(rows, list(one.columns), self.ctx).with_columns(pl.lit(int(RowKind.UPDATE_AFTER), pl.Int8).alias(KIND))
+                key_changed(old, new, self.ctx)
                 self.change.write(new)
 
     # ---- append tables
@@ -145,7 +145,7 @@ class _MergeRun:
             self.matched |= BitMap(batch[SOURCE_ROW].to_numpy())
             mine = BitMap(batch[ROW].to_numpy())
             if self.plan.matched and (len(mine) < batch.height or mine.intersect(seen)):
-                raise self._twice(_find_duplicate_row(batch, mine & seen, self.handle))
+                raise self._twice(_find_duplicate_row(batch, mine & seen, self.ctx))
             seen |= mine
             gone |= self._move(batch, self.plan.matched)
         if self.plan.not_matched_by_source:
@@ -159,7 +159,7 @@ class _MergeRun:
         """Appends the new rows of a batch, and tells which rows go."""
         for one, rows in _parts(batch, actions):
             if one.does == "update":
-                self.change.write(compute_rows(rows, list(one.columns), self.handle))
+                self.change.write(compute_rows(rows, list(one.columns), self.ctx))
         acted = batch.filter(pl.col(_ACTION).is_not_null())
         return BitMap(acted[ROW].to_numpy())
 
@@ -179,17 +179,17 @@ class _MergeRun:
         if not self.plan.not_matched:
             return
         rest = self.plan.source.filter(~pl.Series(np.isin(np.arange(self.plan.source.height), np.asarray(self.matched.to_array(), np.int64))))
-        with translate_compute_errors(self.handle.name):
+        with translate_compute_errors(self.ctx.name):
             made = [rows.select(one.columns) for one, rows in split_by_action(rest, self.plan.not_matched)]
         for frame in made:
-            for batch in row_conversion.batches(frame, self.handle, remedies=COMPUTED_VALUE_HINTS):
+            for batch in row_conversion.batches(frame, self.ctx, remedies=COMPUTED_VALUE_HINTS):
                 self.change.write(batch)
 
     def _twice(self, row: dict[str, object]) -> MergeConflict:
         shown = ", ".join(f"{name}={value!r}" for name, value in row.items())
         return MergeConflict(
             "Can't execute this MergeInto when there are some target rows that each of them match more than one source rows. It may lead to an unexpected "
-            f"result. {self.handle.name} has such a row: {shown}. Nothing was changed. Leave one source row for each, as with source.unique(…)"
+            f"result. {self.ctx.name} has such a row: {shown}. Nothing was changed. Leave one source row for each, as with source.unique(…)"
         )
 
 
@@ -219,7 +219,7 @@ def _without_rows(stored: FileRows, seen: BitMap) -> FileRows:
     return replace(stored, deleted={file.name: stored.positions(at, seen, also_deleted=True) for at, file in enumerate(stored.files)})
 
 
-def _find_duplicate_row(batch: pl.DataFrame, again: BitMap, handle: TableContext) -> dict[str, object]:
+def _find_duplicate_row(batch: pl.DataFrame, again: BitMap, ctx: TableContext) -> dict[str, object]:
     """A row that was met twice."""
     twice = batch.filter(pl.col(ROW).is_duplicated() | pl.Series(np.isin(batch[ROW].to_numpy(), np.asarray(again.to_array(), np.int64))))
-    return twice.select(cols(handle.schema.names[:4])).row(0, named=True)
+    return twice.select(cols(ctx.schema.names[:4])).row(0, named=True)

@@ -66,7 +66,7 @@ class MergePlan:
         return any(one.does == "delete" for one in (*self.matched, *self.not_matched_by_source))
 
 
-def merge_plan(handle: TableContext, source: object, clauses: Sequence[Clause], on: Sequence[str] | pl.Expr | str) -> MergePlan:
+def merge_plan(ctx: TableContext, source: object, clauses: Sequence[Clause], on: Sequence[str] | pl.Expr | str) -> MergePlan:
     """Reads the source and makes the plan. `near` is what target rows must satisfy to match anything; None: nothing is known of them.
 
     Raises `TypeError` for no clauses or other things, `ColumnNotFound`, `SchemaMismatch`, and what reading a source raises.
@@ -74,9 +74,9 @@ def merge_plan(handle: TableContext, source: object, clauses: Sequence[Clause], 
     if not clauses or not all(isinstance(one, (WhenMatched, WhenNotMatched, WhenNotMatchedBySource)) for one in clauses):
         msg = "t.merge takes one clause or more, of lk.when_matched, lk.when_not_matched and lk.when_not_matched_by_source"
         raise TypeError(msg)
-    rows = _source(source, handle)
-    target = polars_schema(handle.schema.fields)
-    sides = _Sides(handle, target, _columns(rows))
+    rows = _source(source, ctx)
+    target = polars_schema(ctx.schema.fields)
+    sides = _Sides(ctx, target, _columns(rows))
     match = sides.match(on)
     return MergePlan(
         source=rows,
@@ -88,20 +88,20 @@ def merge_plan(handle: TableContext, source: object, clauses: Sequence[Clause], 
     )
 
 
-def source_frame(plan: MergePlan, handle: TableContext, rows: pl.DataFrame) -> MergePlan:
+def source_frame(plan: MergePlan, ctx: TableContext, rows: pl.DataFrame) -> MergePlan:
     """The same merge of other rows of the source, which have its columns under their long names."""
     source = rows.with_row_index(SOURCE_ROW)
-    return replace(plan, source=source, near=_target_filter(plan.on, polars_schema(handle.schema.fields), source))
+    return replace(plan, source=source, near=_target_filter(plan.on, polars_schema(ctx.schema.fields), source))
 
 
-def target_columns_used(plan: MergePlan, handle: TableContext) -> pl.Expr | None:
+def target_columns_used(plan: MergePlan, ctx: TableContext) -> pl.Expr | None:
     """What the match says of target rows alone, whatever the source holds; None: nothing."""
-    return _target_filter(plan.on, polars_schema(handle.schema.fields), None, theirs=_columns(plan.source))
+    return _target_filter(plan.on, polars_schema(ctx.schema.fields), None, theirs=_columns(plan.source))
 
 
-def equal_columns(plan: MergePlan, handle: TableContext) -> dict[str, str]:
+def equal_columns(plan: MergePlan, ctx: TableContext) -> dict[str, str]:
     """The columns of the target that must equal one of the source for two rows to match, and that one under its long name."""
-    target = polars_schema(handle.schema.fields)
+    target = polars_schema(ctx.schema.fields)
     both = {**target, **plan.source.schema}
     parts = [found.expr for found in filters_of(plan.on, both)]
     return dict(pair for expr in parts if (pair := _equal_pair(expr, set(expr.meta.root_names()), both, target)) is not None)
@@ -111,11 +111,11 @@ def _columns(rows: pl.DataFrame) -> Schema:
     return {name: rows.schema[name] for name in rows.columns if name != SOURCE_ROW}
 
 
-def _source(source: object, handle: TableContext) -> pl.DataFrame:
+def _source(source: object, ctx: TableContext) -> pl.DataFrame:
     """All rows of the source. One without rows and columns has the table's."""
-    found = input_frames.open_input(source, handle)
-    pieces = list(found.pieces(handle))
-    schema = polars_schema(handle.schema.fields) if found.schema is None else found.schema
+    found = input_frames.open_input(source, ctx)
+    pieces = list(found.pieces(ctx))
+    schema = polars_schema(ctx.schema.fields) if found.schema is None else found.schema
     frame = pl.concat(pieces) if pieces else pl.DataFrame(schema=schema)
     zoned = [name for name, dtype in frame.schema.items() if isinstance(dtype, pl.Datetime) and dtype.time_zone not in (None, "UTC")]
     frame = frame.with_columns(col(name).dt.convert_time_zone("UTC") for name in zoned)  # the moments of the table are of UTC
@@ -126,7 +126,7 @@ def _source(source: object, handle: TableContext) -> pl.DataFrame:
 class _Sides:
     """The columns of both sides; `theirs` are the source's."""
 
-    handle: TableContext
+    ctx: TableContext
     target: Schema
     theirs: Schema
 
@@ -148,7 +148,7 @@ class _Sides:
         equal = []
         for name in names:
             if name not in self.target:
-                raise make_column_not_found(name, list(self.target), self.handle.name, "on")
+                raise make_column_not_found(name, list(self.target), self.ctx.name, "on")
             if SOURCE + name not in self.theirs:
                 raise self._no_source_column(name, "on")
             equal.append(self._equal(name))
@@ -160,7 +160,7 @@ class _Sides:
             pl.LazyFrame(schema=self.target).join_where(pl.LazyFrame(schema=self.theirs), expr).collect_schema()
         except pl.exceptions.PolarsError as wrong:
             what = str(wrong).replace(SOURCE, "s.")
-            raise SchemaMismatch(f"on={format_expression(expr)} for {self.handle.name}: {what}. Cast the source's column to the type of the target's") from None
+            raise SchemaMismatch(f"on={format_expression(expr)} for {self.ctx.name}: {what}. Cast the source's column to the type of the target's") from None
         return expr
 
     def _equal(self, name: str) -> pl.Expr:
@@ -174,12 +174,12 @@ class _Sides:
 
     def condition(self, given: pl.Expr | str, schema: Schema, said: str) -> pl.Expr:
         expr = (
-            parse_expression(flatten_qualified_names(given), self.handle.name, said, schema)
+            parse_expression(flatten_qualified_names(given), self.ctx.name, said, schema)
             if isinstance(given, str)
-            else self._chosen(parse_expression(given, self.handle.name, said), said)
+            else self._chosen(parse_expression(given, self.ctx.name, said), said)
         )
         self._look(expr, schema, said)
-        expr = check_condition(expr, schema, self.handle.name, said)
+        expr = check_condition(expr, schema, self.ctx.name, said)
         if (beyond := non_elementwise_reason(expr, schema)) is not None:
             raise SchemaMismatch(f"{said}={format_expression(expr)} {beyond}. What is done to a row depends on it alone")
         return expr
@@ -198,15 +198,15 @@ class _Sides:
         if given == "all":
             shared = [name for name in self.target if SOURCE + name in self.theirs]
             if not shared:
-                raise SchemaMismatch(f"{said}='all': the source has no column of {self.handle.name}; it has {self._source_names()}")
+                raise SchemaMismatch(f"{said}='all': the source has no column of {self.ctx.name}; it has {self._source_names()}")
             return tuple(col(SOURCE + name).alias(name) for name in shared)
         made = given
         if hasattr(given, "items"):
             made = {name: self._value(value, schema, f"{said}[{name!r}]") if isinstance(value, (pl.Expr, str)) else value for name, value in given.items()}
-        return tuple(assignments(made, self.handle, schema, said=said).values())  # type: ignore[arg-type] # it refuses what is no mapping
+        return tuple(assignments(made, self.ctx, schema, said=said).values())  # type: ignore[arg-type] # it refuses what is no mapping
 
     def _value(self, value: pl.Expr | str, schema: Schema, said: str) -> pl.Expr:
-        given = parse_expression(flatten_qualified_names(value) if isinstance(value, str) else value, self.handle.name, said)
+        given = parse_expression(flatten_qualified_names(value) if isinstance(value, str) else value, self.ctx.name, said)
         expr = name_exactly(given, schema) if isinstance(value, str) else self._chosen(given, said)
         self._look(expr, schema, said)
         return expr
@@ -219,16 +219,16 @@ class _Sides:
             if not set(used_columns(expr, self.both)) <= self.target.keys():
                 if not is_picklable(expr):
                     why = "has a selector, a column of the source and a function of Python that does not pickle: write the names of the columns it chooses"
-                    raise SchemaMismatch(f"{said}={format_expression(expr)} for {self.handle.name} {why}")
+                    raise SchemaMismatch(f"{said}={format_expression(expr)} for {self.ctx.name} {why}")
                 return choose_among(expr, self.target)
             found = expand(expr, self.target)
         except pl.exceptions.PolarsError as wrong:
             what = str(wrong).split("\n", 1)[0].replace(SOURCE, "s.")
             raise SchemaMismatch(
-                f"{said}={format_expression(expr)} for {self.handle.name}: {what}. Selectors choose among its columns; name those of the source"
+                f"{said}={format_expression(expr)} for {self.ctx.name}: {what}. Selectors choose among its columns; name those of the source"
             ) from None
         if len(found) != 1:
-            raise SchemaMismatch(f"{said}={format_expression(expr)} for {self.handle.name} gives {len(found)} columns, and one is wanted")
+            raise SchemaMismatch(f"{said}={format_expression(expr)} for {self.ctx.name} gives {len(found)} columns, and one is wanted")
         return found[0]
 
     def _look(self, expr: pl.Expr, schema: Schema, said: str) -> None:
@@ -246,7 +246,7 @@ class _Sides:
             if name in self.target:
                 hint = f"; lk.source({name!r}), or s.{name} in SQL, is the source's" if SOURCE + name in self.theirs else ""
                 raise ColumnNotFound(f"{said} looks at target column {name!r}, and there is no target row: it is about rows that match none{hint}", name=name)
-            raise make_column_not_found(name, list(self.target), self.handle.name, said)
+            raise make_column_not_found(name, list(self.target), self.ctx.name, said)
 
     def _no_source_column(self, name: str, said: str) -> ColumnNotFound:
         return ColumnNotFound(f"{said} names column {name!r} of the source, which has not; its columns are {self._source_names()}", name=name)

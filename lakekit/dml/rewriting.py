@@ -37,9 +37,9 @@ def delete_rows(change: RowChange, stored: FileRows, marked: BitMap) -> None:
     """Takes the marked rows out of their files, as the table does that."""
     if not marked:
         return
-    if change.handle.options.deletion_vectors_enabled:
+    if change.ctx.options.deletion_vectors_enabled:
         mark(change, stored, marked)
-    elif change.handle.kind == "append":
+    elif change.ctx.kind == "append":
         rewrite_append_files(change, stored, marked)
     else:
         rewrite_key_files(change, stored, marked)
@@ -60,13 +60,13 @@ def rewrite_append_files(change: RowChange, stored: FileRows, marked: BitMap) ->
 
 def rewrite_key_files(change: RowChange, stored: FileRows, marked: BitMap) -> None:
     """Key tables: what stays of a file takes its place in its level, with its sequence numbers."""
-    handle = stored.plan.handle
+    ctx = stored.plan.ctx
     touched = stored.touched(marked)
-    names = {place[:2]: file_names(handle) for place in {stored.places[at] for at in touched}}
+    names = {place[:2]: file_names(ctx) for place in {stored.places[at] for at in touched}}
     for at in touched:
         (partition, bucket, total), file = stored.places[at], stored.files[at]
         source = APPEND_SOURCE if file.source is None else file.source
-        target = WriteTarget(handle=handle, partition=partition, bucket=bucket, level=file.level, source=source, names=names[partition, bucket], keyed=True)
+        target = WriteTarget(ctx=ctx, partition=partition, bucket=bucket, level=file.level, source=source, names=names[partition, bucket], keyed=True)
         new = () if _is_whole(stored, at, marked) else write_run(target, stored.batches(stored.without(at, marked, ("_SEQUENCE_NUMBER", "_VALUE_KIND"))))
         change.messages.append(CommitMessage(partition=partition, bucket=bucket, total_buckets=total, new_files=tuple(new)))
     drop(change, stored, touched)
@@ -97,23 +97,23 @@ def mark(change: RowChange, stored: FileRows, marked: BitMap) -> None:
 
 def _write(change: RowChange, stored: FileRows, touched: Sequence[int], marked: Mapping[str, Positions], gone: set[str]) -> None:
     """Index files with more rows marked, and without the vectors of files that are gone."""
-    handle, live = stored.plan.handle, _vector_entries(stored)
+    ctx, live = stored.plan.ctx, _vector_entries(stored)
     for (partition, bucket, total), some in _files_by_bucket(stored, touched):
         own = {stored.files[at].name for at in some}
         held = [entry for entry in live if (entry.partition, entry.bucket) == (partition, bucket)]
-        if not handle.has_buckets:
+        if not ctx.has_buckets:
             held = [entry for entry in held if any(part.file_name in own for part in entry.ranges)]
-        vectors = BucketDeletionVectors.restored(handle, partition, bucket, held)
+        vectors = BucketDeletionVectors.restored(ctx, partition, bucket, held)
         vectors.mark({name: marked[name].astype(np.int64) for name in own & marked.keys()})
         vectors.forget(gone & own)
         if vectors.changed:
-            new, old = vectors.write() if handle.has_buckets else vectors.write_rolled()
+            new, old = vectors.write() if ctx.has_buckets else vectors.write_rolled()
             change.messages.append(CommitMessage(partition=partition, bucket=bucket, total_buckets=total, new_index_files=new, deleted_index_files=old))
 
 
 def _vector_entries(stored: FileRows) -> list[IndexManifestEntry]:
     snapshot = stored.plan.snapshot
-    found = [] if snapshot is None else manifest_reader.index_entries(stored.plan.handle, snapshot)
+    found = [] if snapshot is None else manifest_reader.index_entries(stored.plan.ctx, snapshot)
     return [entry for entry in found if entry.index_type == DELETION_VECTORS]
 
 

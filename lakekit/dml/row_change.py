@@ -43,20 +43,20 @@ class RowChangeResult:
 class RowChange:
     """A change of one table, by a user drawn for it. `messages`: what was done besides writing rows."""
 
-    handle: TableContext
+    ctx: TableContext
     user: str
     messages: list[CommitMessage] = field(default_factory=list)
     _writers: BucketWriters
 
     @staticmethod
-    def of(handle: TableContext, *, only_adds: bool = False, share: WriteShard | None = None) -> RowChange:
+    def of(ctx: TableContext, *, only_adds: bool = False, share: WriteShard | None = None) -> RowChange:
         """A change of a table; `only_adds`: its writers leave compaction to others, since files that go must stand as they were found.
 
         `share`: of a change that is cut into tasks, which rows are written here.
         """
-        user = handle.new_commit_user()
-        writing = handle.with_options({"write-only": "true"}) if only_adds else handle
-        return RowChange(handle=handle, user=user, _writers=BucketWriters(writing, commit_user=user, share=share))
+        user = ctx.new_commit_user()
+        writing = ctx.with_options({"write-only": "true"}) if only_adds else ctx
+        return RowChange(ctx=ctx, user=user, _writers=BucketWriters(writing, commit_user=user, share=share))
 
     def write(self, frame: pl.DataFrame) -> None:
         """Takes rows as `conform.batches` gives them."""
@@ -71,14 +71,14 @@ class RowChange:
     def commit(self) -> RowChangeResult:
         """Makes it visible. Raises what `publish` raises; nothing has changed then, but after `CommitStateUnknown` nobody knows."""
         messages = self.prepare()
-        return RowChangeResult(commit=commit_changes_once(self.handle, messages, commit_user=self.user), messages=tuple(messages))
+        return RowChangeResult(commit=commit_changes_once(self.ctx, messages, commit_user=self.user), messages=tuple(messages))
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._writers.drop()
-        abort.abort(self.handle, self.messages)
+        abort.abort(self.ctx, self.messages)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ class RowChangeSpec:
     one place, (partition, bucket), does not depend on the others. `replaces`: nothing is to be read, these go.
     """
 
-    handle: TableContext
+    ctx: TableContext
     found: TargetRows
     where: pl.Expr
     only_adds: bool
@@ -100,12 +100,12 @@ class RowChangeSpec:
     def commit(self) -> RowChangeResult:
         """All of it, in one commit; none where there are no such rows."""
         if self.replaces is not None:
-            return RowChangeResult(commit=replace(self.handle, self.replaces))
-        with RowChange.of(self.handle, only_adds=self.only_adds) as change:
+            return RowChangeResult(commit=replace(self.ctx, self.replaces))
+        with RowChange.of(self.ctx, only_adds=self.only_adds) as change:
             self.fill(change, self.found)
             return change.commit()
 
 
-def replace(handle: TableContext, overwrite: Overwrite) -> Commit:
+def replace(ctx: TableContext, overwrite: Overwrite) -> Commit:
     """Commits that partitions, or everything, go: nothing is read but metadata."""
-    return commit_changes_once(handle, (), commit_user=handle.new_commit_user(), overwrite=overwrite)
+    return commit_changes_once(ctx, (), commit_user=ctx.new_commit_user(), overwrite=overwrite)

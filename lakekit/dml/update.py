@@ -41,28 +41,28 @@ COMPUTED_VALUE_HINTS = ErrorHints(cast=" where the value is made")
 """Of rows that a statement makes, which casts nothing by itself."""
 
 
-def update(handle: TableContext, values: Mapping[str, object], where: pl.Expr | str) -> RowChangeResult:
+def update(ctx: TableContext, values: Mapping[str, object], where: pl.Expr | str) -> RowChangeResult:
     """Gives columns new values in the rows of which `where` is true, in one commit; none when there is no such row.
 
     Raises `InvalidOption` for a merge engine that takes no updates, and where merging would take a new value back; `SchemaMismatch` for a column of the
     primary key; what `delete` raises for conditions, what appending raises for values; `Conflict`.
     """
-    return statement(handle, values, where).commit()
+    return statement(ctx, values, where).commit()
 
 
-def statement(handle: TableContext, values: Mapping[str, object], where: pl.Expr | str) -> RowChangeSpec:
+def statement(ctx: TableContext, values: Mapping[str, object], where: pl.Expr | str) -> RowChangeSpec:
     """What `update` does. Raises what it raises for the engine, the condition and the columns."""
-    check_engine(handle, "Update")
-    found = TargetRows.at_newest(handle)
-    expr, new = condition(where, handle), assignments(values, handle, found.schema, said="set")
-    if keys := [name for name in new if name in handle.schema.primary_keys]:
-        raise SchemaMismatch(f"Can't update the primary key column. {keys[0]!r} is one of {handle.name}: delete the row and write another", column=keys[0])
-    does = _write_new_rows if handle.kind == "key" else _update_by_vectors if handle.options.deletion_vectors_enabled else _rewrite_files
+    check_engine(ctx, "Update")
+    found = TargetRows.at_newest(ctx)
+    expr, new = condition(where, ctx), assignments(values, ctx, found.schema, said="set")
+    if keys := [name for name in new if name in ctx.schema.primary_keys]:
+        raise SchemaMismatch(f"Can't update the primary key column. {keys[0]!r} is one of {ctx.name}: delete the row and write another", column=keys[0])
+    does = _write_new_rows if ctx.kind == "key" else _update_by_vectors if ctx.options.deletion_vectors_enabled else _rewrite_files
     return RowChangeSpec(
-        handle=handle,
+        ctx=ctx,
         found=found,
         where=expr,
-        only_adds=handle.kind == "append",
+        only_adds=ctx.kind == "append",
         fill=partial(_run_update, does=does, expr=expr, values=list(new.values())),
         by_place=is_row_wise(expr, found.schema),
     )
@@ -79,43 +79,41 @@ def _write_new_rows(change: RowChange, found: TargetRows, expr: pl.Expr, values:
     """New rows are written over the old ones. Raises `InvalidOption` where the table would not keep a new value."""
     names = [value.meta.output_name() for value in values]
     for batch in found.batches(expr):
-        new = compute_rows(batch, values, change.handle)
-        check_stands(batch, new, names, change.handle)
+        new = compute_rows(batch, values, change.ctx)
+        check_stands(batch, new, names, change.ctx)
         change.write(new.with_columns(pl.lit(int(RowKind.UPDATE_AFTER), pl.Int8).alias(KIND)))
 
 
-def check_engine(handle: TableContext, what: str) -> None:
+def check_engine(ctx: TableContext, what: str) -> None:
     """Raises `InvalidOption` where the merge engine of a key table takes no such statement (ENGINE 8.4)."""
-    engine = handle.options.merge_engine
-    if handle.kind == "key" and engine not in _ENGINES:
+    engine = ctx.options.merge_engine
+    if ctx.kind == "key" and engine not in _ENGINES:
         instead = "write rows with t.upsert(…), which it merges" if engine == "aggregation" else "its first row of a key stands"
         raise InvalidOption(
-            f"merge engine {engine} can not support {what}, currently only {', '.join(_ENGINES)} can support {what}. {handle.name} has that engine: {instead}",
+            f"merge engine {engine} can not support {what}, currently only {', '.join(_ENGINES)} can support {what}. {ctx.name} has that engine: {instead}",
             key="merge-engine",
             value=engine,
         )
 
 
-def key_changed(old: pl.DataFrame, new: pl.DataFrame, handle: TableContext) -> None:
+def key_changed(old: pl.DataFrame, new: pl.DataFrame, ctx: TableContext) -> None:
     """Raises `SchemaMismatch` where new values of rows are of another key."""
-    for name in handle.schema.primary_keys:
+    for name in ctx.schema.primary_keys:
         changed = old[name].ne_missing(new[name])
         if changed.any():
             at = int(changed.alias("").arg_true()[0])
             raise SchemaMismatch(
-                f"Can't update the primary key column. {name!r} of {handle.name} would become {new[name][at]!r}, and is {old[name][at]!r}: "
+                f"Can't update the primary key column. {name!r} of {ctx.name} would become {new[name][at]!r}, and is {old[name][at]!r}: "
                 "leave it out, match rows by the whole key, or delete the row and insert another",
                 column=name,
             )
 
 
-def compute_rows(rows: pl.DataFrame, values: list[pl.Expr], handle: TableContext) -> pl.DataFrame:
+def compute_rows(rows: pl.DataFrame, values: list[pl.Expr], ctx: TableContext) -> pl.DataFrame:
     """Rows with new values, held to the table's types. Raises `SchemaMismatch`, `ValueOutOfRange`."""
-    with translate_compute_errors(handle.name):
+    with translate_compute_errors(ctx.name):
         made = rows.with_columns(values)
-    return pl.concat(
-        [row_conversion.empty_frame(handle), *row_conversion.batches(made.select(cols(handle.schema.names)), handle, remedies=COMPUTED_VALUE_HINTS)]
-    )
+    return pl.concat([row_conversion.empty_frame(ctx), *row_conversion.batches(made.select(cols(ctx.schema.names)), ctx, remedies=COMPUTED_VALUE_HINTS)])
 
 
 def _update_by_vectors(change: RowChange, found: TargetRows, expr: pl.Expr, values: list[pl.Expr]) -> None:
@@ -123,7 +121,7 @@ def _update_by_vectors(change: RowChange, found: TargetRows, expr: pl.Expr, valu
     stored, marked = found.stored(expr), BitMap()
     for batch in stored.batches(stored.rows(expr)):
         marked |= BitMap(batch[ROW].to_numpy())
-        change.write(compute_rows(batch, values, change.handle))
+        change.write(compute_rows(batch, values, change.ctx))
     mark(change, stored, marked)
 
 
@@ -136,14 +134,14 @@ def _rewrite_files(change: RowChange, found: TargetRows, expr: pl.Expr, values: 
         one, positions = stored.narrowed([at]), stored.positions(at, marked)
         for batch in one.batches(one.rows(masked=False)):
             hit = pl.Series(np.isin(batch[ROW].to_numpy(), positions))
-            change.write(_update_batch(batch, hit, values, change.handle))
+            change.write(_update_batch(batch, hit, values, change.ctx))
     drop(change, stored, touched)
 
 
-def _update_batch(batch: pl.DataFrame, hit: pl.Series, values: list[pl.Expr], handle: TableContext) -> pl.DataFrame:
+def _update_batch(batch: pl.DataFrame, hit: pl.Series, values: list[pl.Expr], ctx: TableContext) -> pl.DataFrame:
     """A batch in which some rows have new values; the others are as they were."""
     if not hit.any():
         return batch.drop(ROW)
     old, rest = batch.filter(hit), batch.filter(~hit)
-    new = compute_rows(old, values, handle).with_columns(old[ROW])
+    new = compute_rows(old, values, ctx).with_columns(old[ROW])
     return pl.concat([rest.select(cols(new.columns)), new]).sort(ROW).drop(ROW)

@@ -28,27 +28,27 @@ _MERGED_SUFFIX = internal("merged")
 """What the names of merged columns end with."""
 
 
-def check_stands(old: pl.DataFrame, new: pl.DataFrame, names: Sequence[str], handle: TableContext) -> None:
+def check_stands(old: pl.DataFrame, new: pl.DataFrame, names: Sequence[str], ctx: TableContext) -> None:
     """Raise `InvalidOption` where a new value of one of the columns `names` would not be in the table after the commit. `old` and `new`: row by row."""
-    rule = rules.merge_spec_from_options(handle.schema, handle.all_options, table=handle.name)
+    rule = rules.merge_spec_from_options(ctx.schema, ctx.all_options, table=ctx.name)
     if not old.height or (rule.engine == "deduplicate" and not rule.sequence_fields):
         return
-    keys = list(dict.fromkeys((*handle.schema.partition_keys, *handle.schema.primary_keys)))
-    own = cols(handle.schema.names)
+    keys = list(dict.fromkeys((*ctx.schema.partition_keys, *ctx.schema.primary_keys)))
+    own = cols(ctx.schema.names)
     both = pl.concat([_version(old.select(own), RowKind.INSERT, 0), _version(new.select(own), RowKind.UPDATE_AFTER, 1)])
     merged = merge.merge(both, replace(rule, key=tuple(keys), lookup=False))
     pairs = new.select(own).join(merged.select(own), on=cols(keys), how="left", nulls_equal=True, suffix=_MERGED_SUFFIX, maintain_order="left")
     for name in (name for name in names if name not in keys):
         lost = pairs.filter(col(name).ne_missing(col(name + _MERGED_SUFFIX)))
         if lost.height:
-            raise _lost_update(name, lost[name][0], lost[name + _MERGED_SUFFIX][0], rule, handle)
+            raise _lost_update(name, lost[name][0], lost[name + _MERGED_SUFFIX][0], rule, ctx)
 
 
 def _version(rows: pl.DataFrame, kind: RowKind, number: int) -> pl.DataFrame:
     return rows.with_columns(pl.lit(int(kind), pl.Int8).alias(KIND), pl.lit(number, pl.Int64).alias(SEQUENCE))
 
 
-def _lost_update(name: str, wanted: object, left: object, rule: rules.MergeSpec, handle: TableContext) -> InvalidOption:
+def _lost_update(name: str, wanted: object, left: object, rule: rules.MergeSpec, ctx: TableContext) -> InvalidOption:
     group = rule.group_of(name)
     fields = rule.sequence_fields if group is None else group.columns
     if fields:
@@ -57,5 +57,5 @@ def _lost_update(name: str, wanted: object, left: object, rule: rules.MergeSpec,
     else:
         key, value = "merge-engine", rule.engine
         why = f"merge engine {rule.engine} keeps the older value of a column that is NULL, or makes one of both: delete the row and write another"
-    words = f"{name!r} of {handle.name} would be {left!r} after the update, and not {wanted!r}: {why}. Nothing was changed"
+    words = f"{name!r} of {ctx.name} would be {left!r} after the update, and not {wanted!r}: {why}. Nothing was changed"
     return InvalidOption(words, key=key, value=value)

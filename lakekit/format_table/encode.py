@@ -29,18 +29,18 @@ _KEYS = ("file.compression", "format-table.file.compression", "compression")
 _DEFAULTS = {"parquet": "snappy", "orc": "zstd"}
 
 
-def encoding(handle: TableContext) -> Encoding:
+def encoding(ctx: TableContext) -> Encoding:
     """The encoding of a table's files."""
-    given = handle.all_options
-    chosen = next((given[key] for key in _KEYS if key in given), _DEFAULTS.get(kinds.format_of(handle), "none"))
-    return shape.encoding(handle.options, chosen)
+    given = ctx.all_options
+    chosen = next((given[key] for key in _KEYS if key in given), _DEFAULTS.get(kinds.format_of(ctx), "none"))
+    return shape.encoding(ctx.options, chosen)
 
 
-def lines_encoder(handle: TableContext, sink: BinaryIO) -> Encoder:
+def lines_encoder(ctx: TableContext, sink: BinaryIO) -> Encoder:
     """An encoder of text files. Raises `InvalidOption` for a compression that they do not have."""
-    name = kinds.format_of(handle)
-    how = lines_of(handle.all_options, name, zone=handle.options.lakekit_java_time_zone)
-    return TextEncoder(sink, kinds.text_format(name), kinds.held_fields(handle.schema), how, encoding(handle).compression)
+    name = kinds.format_of(ctx)
+    how = lines_of(ctx.all_options, name, zone=ctx.options.lakekit_java_time_zone)
+    return TextEncoder(sink, kinds.text_format(name), kinds.held_fields(ctx.schema), how, encoding(ctx).compression)
 
 
 class TextEncoder:

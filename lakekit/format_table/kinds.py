@@ -23,9 +23,9 @@ FORMATS = (*COLUMNAR, *TEXTS)
 """The formats of engine 1.4.2; 2.x adds mosaic."""
 
 
-def format_of(handle: TableContext) -> str:
+def format_of(ctx: TableContext) -> str:
     """The format of a table's files."""
-    return str(handle.options.file_format).strip().lower()
+    return str(ctx.options.file_format).strip().lower()
 
 
 def text_format(name: str) -> Any:
@@ -38,9 +38,9 @@ def held_fields(schema: TableSchema) -> tuple[Field, ...]:
     return tuple(field for field in schema.fields if field.name not in schema.partition_keys)
 
 
-def check_format(handle: TableContext) -> None:
+def check_format(ctx: TableContext) -> None:
     """Raises `Unsupported` for a format that is none of the five, or a type that its files do not hold."""
-    check(format_of(handle), handle.schema)
+    check(format_of(ctx), ctx.schema)
 
 
 def check(format_name: str, schema: TableSchema) -> None:

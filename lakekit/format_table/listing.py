@@ -43,26 +43,26 @@ class PartitionFolder:
     values: tuple[Any, ...] = ()
 
 
-def files_location(handle: TableContext) -> tuple[Storage, str]:
+def files_location(ctx: TableContext) -> tuple[Storage, str]:
     """The storage and the folder of a table's files: its own, or the one that the option `path` names."""
-    location = handle.all_options.get(FORMAT_TABLE_PATH, "").strip()
-    return resolve_location(handle, location, FORMAT_TABLE_PATH) if location else (handle.storage, handle.root)
+    location = ctx.all_options.get(FORMAT_TABLE_PATH, "").strip()
+    return resolve_location(ctx, location, FORMAT_TABLE_PATH) if location else (ctx.storage, ctx.root)
 
 
-def resolve_location(handle: TableContext, location: str, option: str) -> tuple[Storage, str]:
+def resolve_location(ctx: TableContext, location: str, option: str) -> tuple[Storage, str]:
     """The storage and the path of a location that a table names by an option. Raises `LocationNotAllowed`.
 
     A path, or an URL of the table's own kind of storage, is one of that storage, with its credentials; another URL says its own. Links
     lead nowhere below the place that allows the location.
     """
     if _scheme(location) not in ("", "file"):
-        handle.check_location(location, option)  # before anything is made of it
+        ctx.check_location(location, option)  # before anything is made of it
     storage, root = storages.open(location)
-    handle.check_location(location, option, place=root)
+    ctx.check_location(location, option, place=root)
     scheme = _scheme(location)
     root = root.rstrip("/") or "/"
-    own = handle.storage if not scheme or scheme == _scheme(handle.root) else storage
-    return storages.confine(own, handle.trusted_place(root)), root
+    own = ctx.storage if not scheme or scheme == _scheme(ctx.root) else storage
+    return storages.confine(own, ctx.trusted_place(root)), root
 
 
 def _scheme(location: str) -> str:
@@ -86,22 +86,22 @@ def is_hidden(name: str) -> bool:
 # ---- partitions ------------------------------------------------------------------------------------------------------------------------------
 
 
-def list_partitions(handle: TableContext, conditions: Sequence[pl.Expr] = ()) -> list[PartitionFolder]:
+def list_partitions(ctx: TableContext, conditions: Sequence[pl.Expr] = ()) -> list[PartitionFolder]:
     """The partitions that satisfy conditions on partition columns, by path; a table without such has one. Folders that fail one are not looked into.
 
     Raises `Corrupt` for a folder whose text is no value of its column.
     """
-    storage, root = files_location(handle)
+    storage, root = files_location(ctx)
     level = [PartitionFolder(directory=root)]
-    fields = handle.schema.partition_fields
+    fields = ctx.schema.partition_fields
     for depth, field in enumerate(fields, 1):
-        inside = parallel_map(lambda one: _list_subpartitions(handle, storage, one, field), level)  # noqa: B023 - each() ends before the next turn
+        inside = parallel_map(lambda one: _list_subpartitions(ctx, storage, one, field), level)  # noqa: B023 - each() ends before the next turn
         level = _filter_partitions([one for some in inside for one in some], fields[:depth], conditions)
     return level
 
 
-def _list_subpartitions(handle: TableContext, storage: Storage, above: PartitionFolder, field: Field) -> list[PartitionFolder]:
-    only_value, null = handle.options.format_table_partition_path_only_value, handle.options.partition_default_name
+def _list_subpartitions(ctx: TableContext, storage: Storage, above: PartitionFolder, field: Field) -> list[PartitionFolder]:
+    only_value, null = ctx.options.format_table_partition_path_only_value, ctx.options.partition_default_name
     made = []
     for one in storage.list(above.directory):
         if not one.is_dir or (is_hidden(one.name) and not (only_value and one.name == partitions.escape(null))):
@@ -141,10 +141,10 @@ def values(level: Sequence[PartitionFolder], fields: Sequence[Field], timestamp_
 # ---- files -----------------------------------------------------------------------------------------------------------------------------------
 
 
-def files(handle: TableContext, directories: Sequence[str]) -> list[list[Stat]]:
+def files(ctx: TableContext, directories: Sequence[str]) -> list[list[Stat]]:
     """The data files of some folders, folders in them included, by path."""
-    storage, _ = files_location(handle)
-    own = None if handle.layout.hidden else f"{handle.root}/{_SCHEMA}"
+    storage, _ = files_location(ctx)
+    own = None if ctx.layout.hidden else f"{ctx.root}/{_SCHEMA}"
     return parallel_map(lambda directory: _list_files(storage, directory, own), directories)
 
 

@@ -49,29 +49,29 @@ _LISTED_COLUMNS = ("path", "parent_path", "name", "length", "mtime", "atime")
 _BATCH = 50_000
 
 
-def objects_location(handle: TableContext) -> tuple[Storage, str, str]:
+def objects_location(ctx: TableContext) -> tuple[Storage, str, str]:
     """The storage of the objects, where they lie in it, and the location as the table says it."""
-    told = handle.all_options.get(OBJECT_LOCATION, "").strip()
+    told = ctx.all_options.get(OBJECT_LOCATION, "").strip()
     if not told:
         raise Unsupported(
-            f"{handle.name} is an object table without the option {OBJECT_LOCATION}: engines since 1.3 keep such tables in a REST catalog alone",
+            f"{ctx.name} is an object table without the option {OBJECT_LOCATION}: engines since 1.3 keep such tables in a REST catalog alone",
             feature="object-table",
         )
-    storage, root = listing.resolve_location(handle, told, OBJECT_LOCATION)
+    storage, root = listing.resolve_location(ctx, told, OBJECT_LOCATION)
     return storage, root, told.rstrip("/")
 
 
-def list_objects(handle: TableContext, lists: Lists | None = None) -> Iterator[pl.DataFrame]:
+def list_objects(ctx: TableContext, lists: Lists | None = None) -> Iterator[pl.DataFrame]:
     """The objects at the table's location, by path, in frames; one without rows where there are none. Raises `StorageFailed`, `Unsupported`.
 
     `lists`: who lists directories, many together; None: the storage, from here, one after the other.
     """
-    storage, root, told = objects_location(handle)
+    storage, root, told = objects_location(ctx)
     known = {field.name for field in FIELDS}
-    if odd := [field.name for field in handle.schema.fields if field.name not in known]:
-        raise Unsupported(f"{handle.name} has the column {odd[0]!r}, which no listing of objects has", feature="object-table")
+    if odd := [field.name for field in ctx.schema.fields if field.name not in known]:
+        raise Unsupported(f"{ctx.name} has the column {odd[0]!r}, which no listing of objects has", feature="object-table")
     if storage.stat(root) is None:
-        raise FileMissing(f"there is nothing at {told}, the location of {handle.name}: nothing was refreshed", path=root)
+        raise FileMissing(f"there is nothing at {told}, the location of {ctx.name}: nothing was refreshed", path=root)
     rows: list[tuple[Any, ...]] = []
     count = 0
     for one in _walk_files(storage.list if lists is None else _levels(lists, root).__getitem__, root):
@@ -79,10 +79,10 @@ def list_objects(handle: TableContext, lists: Lists | None = None) -> Iterator[p
         path = f"{told}/{relative}"
         rows.append((path, path.rpartition("/")[0], one.name, one.size_bytes, one.modified_ms, 0))
         if len(rows) == _BATCH:
-            yield _frame(rows, handle)
+            yield _frame(rows, ctx)
             rows, count = [], count + 1
     if rows or not count:
-        yield _frame(rows, handle)
+        yield _frame(rows, ctx)
 
 
 def _walk_files(inside: Callable[[str], list[Stat]], directory: str) -> Iterator[Stat]:
@@ -103,23 +103,23 @@ def _levels(lists: Lists, root: str) -> dict[str, list[Stat]]:
     return found
 
 
-def _frame(rows: list[tuple[Any, ...]], handle: TableContext) -> pl.DataFrame:
+def _frame(rows: list[tuple[Any, ...]], ctx: TableContext) -> pl.DataFrame:
     schema = polars_schema(FIELDS)
     plain = {name: pl.Int64() if schema[name] == pl.Datetime("ms", "UTC") else schema[name] for name in _LISTED_COLUMNS}
     frame = cast_columns(pl.DataFrame(rows, schema=plain, orient="row"), {name: schema[name] for name in _LISTED_COLUMNS})
     whole = frame.with_columns(pl.lit(None, schema[field.name]).alias(field.name) for field in FIELDS if field.name not in _LISTED_COLUMNS)
-    return whole.select(col(field.name) for field in handle.schema.fields)
+    return whole.select(col(field.name) for field in ctx.schema.fields)
 
 
 # ---- one of them -----------------------------------------------------------------------------------------------------------------------------
 
 
-def open_object(handle: TableContext, path: str) -> BinaryIO:
+def open_object(ctx: TableContext, path: str) -> BinaryIO:
     """The bytes of one object, named by its `path` or by where it lies below the location. Raises `NotFound`, `InvalidOption`, `StorageFailed`."""
-    storage, root, told = objects_location(handle)
+    storage, root, told = objects_location(ctx)
     relative = path.removeprefix(f"{told}/") if path.startswith(f"{told}/") else path
     if not relative or not all(is_plain(part) for part in relative.split("/")):
-        raise InvalidOption(f"{path[:200]!r} is no path below {told}, the location of {handle.name}: give a value of its column path", key="path", value=path)
+        raise InvalidOption(f"{path[:200]!r} is no path below {told}, the location of {ctx.name}: give a value of its column path", key="path", value=path)
     try:
         size_bytes = storage.size(f"{root}/{relative}")
     except FileMissing:

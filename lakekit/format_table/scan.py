@@ -41,56 +41,56 @@ _WIDE_TYPES = frozenset({"DECIMAL"})
 class FormatTableScan:
     """What a LazyFrame of a format table asks: a `read.lazy.ScanSource`."""
 
-    handle: TableContext
+    ctx: TableContext
 
     def schema(self) -> Mapping[str, pl.DataType]:
-        return dict(polars_schema(self.handle.schema.fields, timestamp_unit=self.handle.options.lakekit_timestamp_unit))
+        return dict(polars_schema(self.ctx.schema.fields, timestamp_unit=self.ctx.options.lakekit_timestamp_unit))
 
     def now(self) -> ResolvedSource:
         """Folders have no version: each question lists them again."""
-        return ResolvedSource(world.new_id(), lambda condition, _: _frame(self.handle, condition.on_partition), self.handle.schema)  # Polars stops by itself
+        return ResolvedSource(world.new_id(), lambda condition, _: _frame(self.ctx, condition.on_partition), self.ctx.schema)  # Polars stops by itself
 
 
-def source(handle: TableContext) -> FormatTableScan:
+def source(ctx: TableContext) -> FormatTableScan:
     """The scan of a format table. Raises `Unsupported` and `InvalidOption` for a format or options that lakekit does not read."""
-    kinds.check_format(handle)
-    _lines(handle)
-    return FormatTableScan(handle=handle)
+    kinds.check_format(ctx)
+    _lines(ctx)
+    return FormatTableScan(ctx=ctx)
 
 
-def _lines(handle: TableContext) -> TextOptions:
-    options = handle.options
-    return lines_of(handle.all_options, kinds.format_of(handle), zone=options.lakekit_java_time_zone, timestamp_unit=options.lakekit_timestamp_unit)
+def _lines(ctx: TableContext) -> TextOptions:
+    options = ctx.options
+    return lines_of(ctx.all_options, kinds.format_of(ctx), zone=options.lakekit_java_time_zone, timestamp_unit=options.lakekit_timestamp_unit)
 
 
-def _frame(handle: TableContext, conditions: Sequence[pl.Expr]) -> pl.LazyFrame:
-    schema = handle.schema
-    unit = handle.options.lakekit_timestamp_unit
-    level = listing.list_partitions(handle, conditions)
+def _frame(ctx: TableContext, conditions: Sequence[pl.Expr]) -> pl.LazyFrame:
+    schema = ctx.schema
+    unit = ctx.options.lakekit_timestamp_unit
+    level = listing.list_partitions(ctx, conditions)
     parts = []
     told = listing.values(level, schema.partition_fields, unit) if schema.partition_keys and level else pl.DataFrame(height=len(level))
-    for at, files in enumerate(listing.files(handle, [one.directory for one in level])):
+    for at, files in enumerate(listing.files(ctx, [one.directory for one in level])):
         there = [one for one in files if one.size_bytes]
         if there:
             literals = [pl.lit(column.slice(at, 1)).first().alias(column.name) for column in told]
-            parts.append(_scan(handle, there).with_columns(literals).select(col(field.name) for field in schema.fields))
+            parts.append(_scan(ctx, there).with_columns(literals).select(col(field.name) for field in schema.fields))
     if not parts:
         return pl.LazyFrame(schema=polars_schema(schema.fields, timestamp_unit=unit))
     return parts[0] if len(parts) == 1 else pl.concat(parts)
 
 
-def _scan(handle: TableContext, files: Sequence[Stat]) -> pl.LazyFrame:
+def _scan(ctx: TableContext, files: Sequence[Stat]) -> pl.LazyFrame:
     """The columns that files hold, of some files."""
-    storage, _ = listing.files_location(handle)
-    fields, unit = kinds.held_fields(handle.schema), handle.options.lakekit_timestamp_unit
+    storage, _ = listing.files_location(ctx)
+    fields, unit = kinds.held_fields(ctx.schema), ctx.options.lakekit_timestamp_unit
     paths = [one.path for one in files]
-    match kinds.format_of(handle):
+    match kinds.format_of(ctx):
         case "parquet":
-            return _parquet(handle.world, storage, files, fields, unit)
+            return _parquet(ctx.world, storage, files, fields, unit)
         case "orc":
-            zone = handle.options.lakekit_java_time_zone
+            zone = ctx.options.lakekit_java_time_zone
             return orc.scan(paths, fields, read=partial(_path_or_whole, storage), timestamp_unit=unit, ltz_zone=zone)
-    texts = TextFiles(storage=storage, files=tuple(files), fields=tuple(fields), how=_lines(handle), format_name=kinds.format_of(handle))
+    texts = TextFiles(storage=storage, files=tuple(files), fields=tuple(fields), how=_lines(ctx), format_name=kinds.format_of(ctx))
     return register_io_source(texts.rows, schema=polars_schema(fields, timestamp_unit=unit), is_pure=True)
 
 
@@ -167,7 +167,7 @@ class TextFiles:
         return found
 
 
-def check_no_position(handle: TableContext, at: object) -> None:
+def check_no_position(ctx: TableContext, at: object) -> None:
     """Raises `InvalidOption` for a scan of another time than now."""
     if at is not None:
-        raise InvalidOption(f"{handle.name} is a format table, which has no snapshots: scan it without at=", key="at", value=str(at))
+        raise InvalidOption(f"{ctx.name} is a format table, which has no snapshots: scan it without at=", key="at", value=str(at))

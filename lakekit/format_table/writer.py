@@ -51,43 +51,43 @@ _FIXED_COLUMN_HINTS = ErrorHints(grow="")
 """Its columns stay as they are."""
 
 
-def append(handle: TableContext, frame: object, *, cast: bool) -> Commit:
+def append(ctx: TableContext, frame: object, *, cast: bool) -> Commit:
     """Adds rows. Raises what `conform.batches` raises, `Unsupported`, `ValueOutOfRange`, `StorageFailed`; nothing is left then."""
-    return _write(handle, frame, cast=cast, old=None)
+    return _write(ctx, frame, cast=cast, old=None)
 
 
-def overwrite(handle: TableContext, frame: object, *, partition: Mapping[str, Any] | None, cast: bool) -> Commit:
+def overwrite(ctx: TableContext, frame: object, *, partition: Mapping[str, Any] | None, cast: bool) -> Commit:
     """Replaces a partition, the partitions that the frame has rows of, or, where `dynamic-partition-overwrite` is false or there are none, everything."""
-    static = {} if partition is None else _static_values(handle, partition)
-    if partition is None and handle.schema.partition_keys and handle.options.dynamic_partition_overwrite:
-        return _write(handle, frame, cast=cast, old="written")
-    return _write(handle, frame, cast=cast, old="matching", static=static)
+    static = {} if partition is None else _static_values(ctx, partition)
+    if partition is None and ctx.schema.partition_keys and ctx.options.dynamic_partition_overwrite:
+        return _write(ctx, frame, cast=cast, old="written")
+    return _write(ctx, frame, cast=cast, old="matching", static=static)
 
 
-def drop(handle: TableContext, specs: Sequence[Mapping[str, Any]]) -> Commit:
+def drop(ctx: TableContext, specs: Sequence[Mapping[str, Any]]) -> Commit:
     """Deletes the files of every partition that matches one of some specs; an empty spec matches all."""
-    wanted = [partition_spec(handle, spec) for spec in specs]
-    matching = [one for one in listing.list_partitions(handle) if any(_matches(one.values, spec) for spec in wanted)]
-    started = handle.world.elapsed_ms()
-    gone = [file.path for files in listing.files(handle, [one.directory for one in matching]) for file in files]
-    listing.files_location(handle)[0].delete(gone)
-    return _commit_result(handle, [], len(gone), started)
+    wanted = [partition_spec(ctx, spec) for spec in specs]
+    matching = [one for one in listing.list_partitions(ctx) if any(_matches(one.values, spec) for spec in wanted)]
+    started = ctx.world.elapsed_ms()
+    gone = [file.path for files in listing.files(ctx, [one.directory for one in matching]) for file in files]
+    listing.files_location(ctx)[0].delete(gone)
+    return _commit_result(ctx, [], len(gone), started)
 
 
 def _matches(values: Sequence[Any], spec: Mapping[int, Any]) -> bool:
     return all(values[at] == value for at, value in spec.items())
 
 
-def _static_values(handle: TableContext, partition: Mapping[str, Any]) -> dict[int, Any]:
+def _static_values(ctx: TableContext, partition: Mapping[str, Any]) -> dict[int, Any]:
     """The values of a static partition, by place: of the first partition columns, as the reference asks."""
-    if not handle.schema.partition_keys:
+    if not ctx.schema.partition_keys:
         msg = "Format table is not partitioned, static partition values are not allowed. Leave partition out"
         raise InvalidOption(msg, key="partition", value=", ".join(partition))
-    spec = partition_spec(handle, partition)
+    spec = partition_spec(ctx, partition)
     if not spec:
         raise InvalidOption("an empty partition spec matches everything: leave partition out", key="partition", value="")
     if sorted(spec) != list(range(len(spec))):
-        name = handle.schema.partition_keys[max(spec)]
+        name = ctx.schema.partition_keys[max(spec)]
         msg = f"Static partition column '{name}' cannot be specified without its leading partition. Name the columns before it too"
         raise InvalidOption(msg, key="partition", value=name)
     return spec
@@ -96,56 +96,56 @@ def _static_values(handle: TableContext, partition: Mapping[str, Any]) -> dict[i
 # ---- one write -------------------------------------------------------------------------------------------------------------------------------
 
 
-def _write(handle: TableContext, frame: object, *, cast: bool, old: str | None, static: Mapping[int, Any] | None = None) -> Commit:
-    kinds.check_format(handle)
-    started = handle.world.elapsed_ms()
-    with _WriteSession(handle) as writing:
-        for rows in row_conversion.batches(frame, handle, cast=cast, remedies=_FIXED_COLUMN_HINTS):
-            for partition, part in _split(handle, rows):
-                values = partition_values(handle, partition) if handle.schema.partition_keys else ()
-                _check_static(handle, values, static or {})
+def _write(ctx: TableContext, frame: object, *, cast: bool, old: str | None, static: Mapping[int, Any] | None = None) -> Commit:
+    kinds.check_format(ctx)
+    started = ctx.world.elapsed_ms()
+    with _WriteSession(ctx) as writing:
+        for rows in row_conversion.batches(frame, ctx, cast=cast, remedies=_FIXED_COLUMN_HINTS):
+            for partition, part in _split(ctx, rows):
+                values = partition_values(ctx, partition) if ctx.schema.partition_keys else ()
+                _check_static(ctx, values, static or {})
                 writing.write(values, part)
         writing.finish()
-        gone = _paths_to_replace(handle, writing, old, static or {})
+        gone = _paths_to_replace(ctx, writing, old, static or {})
         writing.publish()
-    listing.files_location(handle)[0].delete(gone)
-    return _commit_result(handle, writing.done, len(gone), started)
+    listing.files_location(ctx)[0].delete(gone)
+    return _commit_result(ctx, writing.done, len(gone), started)
 
 
-def _split(handle: TableContext, rows: pl.DataFrame) -> Iterator[tuple[bytes, pl.DataFrame]]:
+def _split(ctx: TableContext, rows: pl.DataFrame) -> Iterator[tuple[bytes, pl.DataFrame]]:
     """The rows of each partition, in their order."""
-    found = routes.encode_partitions(rows, handle)
+    found = routes.encode_partitions(rows, ctx)
     for number, partition in enumerate(found.rows):
         yield partition, rows if len(found.rows) == 1 else rows[np.flatnonzero(found.codes == number)]
 
 
-def _check_static(handle: TableContext, values: Sequence[Any], static: Mapping[int, Any]) -> None:
+def _check_static(ctx: TableContext, values: Sequence[Any], static: Mapping[int, Any]) -> None:
     if not _matches(values, static):
-        names = handle.schema.partition_keys
+        names = ctx.schema.partition_keys
         wanted = ", ".join(f"{names[at]}={value}" for at, value in static.items())
-        raise ValueOutOfRange(f"a row lies in another partition of {handle.name} than {wanted}, which is overwritten. Leave it out", column=names[min(static)])
+        raise ValueOutOfRange(f"a row lies in another partition of {ctx.name} than {wanted}, which is overwritten. Leave it out", column=names[min(static)])
 
 
-def _paths_to_replace(handle: TableContext, writing: _WriteSession, old: str | None, static: Mapping[int, Any]) -> list[str]:
+def _paths_to_replace(ctx: TableContext, writing: _WriteSession, old: str | None, static: Mapping[int, Any]) -> list[str]:
     """The files that go."""
     if old is None:
         return []
-    matching = list(writing.folders) if old == "written" else [one.directory for one in listing.list_partitions(handle) if _matches(one.values, static)]
-    return [file.path for files in listing.files(handle, matching) for file in files]
+    matching = list(writing.folders) if old == "written" else [one.directory for one in listing.list_partitions(ctx) if _matches(one.values, static)]
+    return [file.path for files in listing.files(ctx, matching) for file in files]
 
 
-def _commit_result(handle: TableContext, done: Sequence[_OpenTextFile], removed: int, started: float) -> Commit:
+def _commit_result(ctx: TableContext, done: Sequence[_OpenTextFile], removed: int, started: float) -> Commit:
     return Commit(
-        table=handle.name,
+        table=ctx.name,
         snapshot_ids=(),
-        commit_user=handle.new_commit_user(),
+        commit_user=ctx.new_commit_user(),
         identifier=BATCH_IDENTIFIER,
         kinds=(),
         added_file_count=len(done),
         removed_file_count=removed,
         row_count=sum(file.rows for file in done),
         size_bytes=sum(file.size_bytes for file in done),
-        duration_ms=handle.world.elapsed_ms() - started,
+        duration_ms=ctx.world.elapsed_ms() - started,
         retry_count=0,
     )
 
@@ -177,13 +177,13 @@ class _PartitionWriter:
 class _WriteSession:
     """All files of one write."""
 
-    def __init__(self, handle: TableContext) -> None:
-        self.handle = handle
-        self.storage, self.root = listing.files_location(handle)
-        self.format_name = kinds.format_of(handle)
-        self.fields = kinds.held_fields(handle.schema)
-        self.how = encoding(handle)
-        self.extension = _extension(handle)
+    def __init__(self, ctx: TableContext) -> None:
+        self.ctx = ctx
+        self.storage, self.root = listing.files_location(ctx)
+        self.format_name = kinds.format_of(ctx)
+        self.fields = kinds.held_fields(ctx.schema)
+        self.how = encoding(ctx)
+        self.extension = _extension(ctx)
         self.folders: dict[str, _PartitionWriter] = {}
         self.done: list[_OpenTextFile] = []
         self.published: list[str] = []
@@ -197,9 +197,9 @@ class _WriteSession:
 
     def write(self, values: Sequence[Any], rows: pl.DataFrame) -> None:
         directory = self.folder_of(values)
-        found = self.folders.setdefault(directory, _PartitionWriter(directory, file_names(self.handle)))
+        found = self.folders.setdefault(directory, _PartitionWriter(directory, file_names(self.ctx)))
         rows = rows.select(col(field.name) for field in self.fields)
-        target = self.handle.options.rolling_size_bytes
+        target = self.ctx.options.rolling_size_bytes
         while rows.height:
             file = found.open = found.open or self._begin(found)
             left = max(0, target - file.encoder.size_bytes)
@@ -212,11 +212,11 @@ class _WriteSession:
 
     def folder_of(self, values: Sequence[Any]) -> str:
         """The folder of a partition."""
-        schema, options = self.handle.schema, self.handle.options
+        schema, options = self.ctx.schema, self.ctx.options
         types = [field.type for field in schema.partition_fields]
         texts = partitions.text(values, types, default_name=options.partition_default_name, legacy=options.partition_legacy_name)
         if options.format_table_partition_path_only_value:
-            _check_own_folders(self.handle, texts)
+            _check_own_folders(self.ctx, texts)
             below = "/".join(partitions.escape(text) for text in texts)
         else:
             below = partitions.path(schema.partition_keys, texts).rstrip("/")
@@ -262,7 +262,7 @@ class _WriteSession:
 
     def _encoder(self, sink: BinaryIO) -> Encoder:
         if self.format_name in kinds.TEXTS:
-            return lines_encoder(self.handle, sink)
+            return lines_encoder(self.ctx, sink)
         return open_writer(sink, self.format_name, self.fields, self.how)
 
     def _end(self, found: _PartitionWriter) -> None:
@@ -275,23 +275,23 @@ class _WriteSession:
         self.done.append(file)
 
 
-def _check_own_folders(handle: TableContext, texts: Sequence[str]) -> None:
+def _check_own_folders(ctx: TableContext, texts: Sequence[str]) -> None:
     """Raise `ValueOutOfRange` for a text that alone is no name of a folder of its own, or one that readers pass over."""
-    null = handle.options.partition_default_name
-    for name, text in zip(handle.schema.partition_keys, texts, strict=True):
+    null = ctx.options.partition_default_name
+    for name, text in zip(ctx.schema.partition_keys, texts, strict=True):
         if text in {"", ".", ".."} or (listing.is_hidden(text) and text != null):
             raise ValueOutOfRange(
-                f"{text[:80]!r} in column {name} of {handle.name} cannot be the name of a folder of rows: format-table.partition-path-only-value has no "
+                f"{text[:80]!r} in column {name} of {ctx.name} cannot be the name of a folder of rows: format-table.partition-path-only-value has no "
                 'more in it than the value, and "." and ".." are other folders, what begins with . or _ is hidden. Reset that option, or change the value',
                 column=name,
             )
 
 
-def _extension(handle: TableContext) -> str:
+def _extension(ctx: TableContext) -> str:
     """What follows the dot of a file's name."""
-    name = kinds.format_of(handle)
-    chosen = encoding(handle).compression
+    name = kinds.format_of(ctx)
+    chosen = encoding(ctx).compression
     if name not in kinds.TEXTS:
-        return extension(handle.options, name, chosen)
+        return extension(ctx.options, name, chosen)
     ending = compression.EXTENSIONS[compression.normalize_compression(chosen)]
     return f"{name}.{ending}" if ending else name

@@ -182,11 +182,11 @@ def _read_table_types(path: str | None, storage_options: Mapping[str, Any] | Non
         if not any(one.name.startswith("schema-") for one in storage.list(f"{place}/schema")):
             continue
         try:
-            handle = open_context(root, storage_options=storage_options)
-            every = {f"schema {one.id}": one.fields for one in schemas.all(handle)}
+            ctx = open_context(root, storage_options=storage_options)
+            every = {f"schema {one.id}": one.fields for one in schemas.all(ctx)}
         except LakekitError:
             break
-        schema = handle.schema
+        schema = ctx.schema
         day, keys = schema.partition_fields, schema.key_fields
         rows = every | {"_PARTITION": day, "partition": day, "_PARTITION_STATS": day, "_MIN_KEY": keys, "_MAX_KEY": keys, "_KEY_STATS": keys}
         return FrozenDict(rows), FrozenDict({one.name: one.type for one in schema.fields})

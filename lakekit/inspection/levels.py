@@ -95,11 +95,11 @@ def read_live_files(table: Table, snapshot_id: int) -> pl.DataFrame:
 
 def read_snapshot_changes(table: Table, snapshot_id: int) -> SnapshotChanges:
     """The files that a snapshot's commit added and removed. A file that moved to another level is both."""
-    handle = table.handle()
+    ctx = table.handle()
     if not snapshot_id:
         return SnapshotChanges(removed=_frame(table, manifest_reader.no_entries()), added=_frame(table, manifest_reader.no_entries()))
-    snapshot = snapshot_of(handle, snapshot_id)
-    found = manifest_reader.read_entries(handle, manifest_reader.manifest_files(handle, snapshot, "delta"))
+    snapshot = snapshot_of(ctx, snapshot_id)
+    found = manifest_reader.read_entries(ctx, manifest_reader.manifest_files(ctx, snapshot, "delta"))
     is_added = found.numbers("kind") == ADD
     names = pc.binary_join_element_wise(found.column("file_name"), found.column("level").cast(pa.string()), "@")
     both = np.asarray(pc.is_in(names, pc.filter(names, pa.array(~is_added)))) & np.asarray(pc.is_in(names, pc.filter(names, pa.array(is_added))))
@@ -173,12 +173,12 @@ def _build_level_files(files: pl.DataFrame, low: Sequence[Key | None], high: Seq
 
 def notes(table: Table, place: BucketLocation, state: BucketState) -> tuple[str, ...]:
     """What a reader of the picture would otherwise get wrong."""
-    handle = table.handle()
-    if not handle.schema.primary_keys:
+    ctx = table.handle()
+    if not ctx.schema.primary_keys:
         return ("append table: files in the order of writing",)
     if place.bucket == planner.POSTPONE_BUCKET:
         return ("postponed: these files are not read before a compaction gives them buckets",)
-    if sections.hides_level_zero(handle) and any(file.level == 0 for file in state.files):
+    if sections.hides_level_zero(ctx) and any(file.level == 0 for file in state.files):
         return ("level 0 is not read before it is compacted",)
     return ()
 
@@ -194,7 +194,7 @@ def planned_files(table: Table, condition: pl.Expr | None, at: int | str | datet
     made = table_scan.scan(table.handle(), at)
     asked = planner.NO_FILTER
     if condition is not None:
-        asked, _ = lazy.condition_of(lazy.filters_of(condition, made.schema()), made.handle.schema)
+        asked, _ = lazy.condition_of(lazy.filters_of(condition, made.schema()), made.ctx.schema)
     found = made.plans(asked)
     return frozenset(name for one in found for name in one.entries.column("file_name").take(pa.array(one.chosen)).to_pylist())
 
@@ -214,12 +214,12 @@ def probe_of(table: Table, text: str, snapshot_id: int) -> KeyProbe | None:
     """
     if not text.strip():
         return None
-    handle = table.handle()
+    ctx = table.handle()
     if snapshot_id:
-        handle = time_travel.schema_of(handle, time_travel.at_snapshot(snapshot_of(handle, snapshot_id)))
-    fields = handle.schema.key_fields
+        ctx = time_travel.schema_of(ctx, time_travel.at_snapshot(snapshot_of(ctx, snapshot_id)))
+    fields = ctx.schema.key_fields
     if not fields:
-        raise InvalidOption(f"{handle.name} is an append table: its files have no keys; use the filter", key="probe", value=text)
+        raise InvalidOption(f"{ctx.name} is an append table: its files have no keys; use the filter", key="probe", value=text)
     parts = _parts(text)
     if len(parts) > len(fields):
         names = ", ".join(field.name for field in fields)
@@ -305,7 +305,7 @@ def file_frame(table: Table, name: str, snapshot_id: int) -> pl.LazyFrame:
     """The rows of one data file of a snapshot as they lie: columns, then `_SEQUENCE_NUMBER`, `_row_kind`, `_level`, `_file`. Raises `NotFound`."""
     at = at_of(table, snapshot_id)
     made = table_scan.scan(table.handle(), at, raw=True)
-    found = planner.plan_raw_files(made.handle, time_travel.locate(made.handle, at), planner.NO_FILTER)
+    found = planner.plan_raw_files(made.ctx, time_travel.locate(made.ctx, at), planner.NO_FILTER)
     here = np.flatnonzero(np.asarray(pc.equal(found.entries.column("file_name"), name)))
     if not len(here):
         raise NotFound(f"snapshot {snapshot_id} of {table.name} has no data file {name}: t.files(at={at!r}) lists those it has", name=name)
@@ -315,9 +315,9 @@ def file_frame(table: Table, name: str, snapshot_id: int) -> pl.LazyFrame:
 def bucket_frame(table: Table, place: BucketLocation, snapshot_id: int) -> pl.LazyFrame:
     """The rows of one bucket of a snapshot, as `t.scan(at)` shows them."""
     at = at_of(table, snapshot_id) if snapshot_id else None
-    handle = table.handle()
+    ctx = table.handle()
     found = table.with_options({"scan.bucket": str(place.bucket)}).scan(at=at)
-    if not handle.schema.partition_keys:
+    if not ctx.schema.partition_keys:
         return found
     values = table.partitions(at=at).filter(pl.col("partition") == place.partition)["values"]
     types = values.struct.unnest().schema

@@ -69,12 +69,12 @@ class TreeFilter:
 
     def manifests(self, listed: Sequence[ManifestFileMeta]) -> list[str]:
         """For each manifest the columns whose bounds skip it, "" where it is opened."""
-        asked, _ = lazy.condition_of(self.filters, self.scan.handle.schema)
+        asked, _ = lazy.condition_of(self.filters, self.scan.ctx.schema)
         reasons: list[set[str]] = [set() for _ in listed]
         for part in conjuncts(asked.predicate):
             used = set(columns(part))
-            if used and used <= set(self.scan.handle.schema.partition_keys):
-                kept = bounds.keep_manifests(self.scan.handle, listed, part)
+            if used and used <= set(self.scan.ctx.schema.partition_keys):
+                kept = bounds.keep_manifests(self.scan.ctx, listed, part)
                 for at in np.flatnonzero(~kept):
                     reasons[at] |= used
         return [", ".join(sorted(found)) for found in reasons]
@@ -103,8 +103,8 @@ class TreeFilter:
 
 def _plan_files(asked: TableScan, filters: Sequence[FilterExpr]) -> Files:
     """The files of the scan's own branch that are read under some conjuncts."""
-    condition_, _ = lazy.condition_of(filters, asked.handle.schema)
-    plans = [plan for plan in asked.plans(condition_) if plan.handle.branch == asked.handle.branch]
+    condition_, _ = lazy.condition_of(filters, asked.ctx.schema)
+    plans = [plan for plan in asked.plans(condition_) if plan.ctx.branch == asked.ctx.branch]
     return {one for plan in plans for one in _file_keys(plan.entries.take(plan.chosen))}
 
 
@@ -129,10 +129,10 @@ def tree(table: Table, snapshot_id: int, where: TreeFilter | None = None) -> Man
     """What a snapshot is made of; with a filter, which manifests it skips. No snapshot (0): an empty tree. Raises `SnapshotNotFound`."""
     if not snapshot_id:
         return ManifestTree(table=display_name(table), snapshot_id=0, lists=())
-    handle, snapshot = _load_snapshot(table, snapshot_id)
+    ctx, snapshot = _load_snapshot(table, snapshot_id)
     named = {"base": snapshot.base_manifest_list, "delta": snapshot.delta_manifest_list, "changelog": snapshot.changelog_manifest_list}
-    lists = tuple(_list(handle, snapshot, which, name, where) for which in LISTS if (name := named[which]) is not None)
-    indexes, gone = _indexes(handle, snapshot)
+    lists = tuple(_list(ctx, snapshot, which, name, where) for which in LISTS if (name := named[which]) is not None)
+    indexes, gone = _indexes(ctx, snapshot)
     return ManifestTree(
         table=display_name(table),
         snapshot_id=snapshot.id,
@@ -148,17 +148,17 @@ def tree(table: Table, snapshot_id: int, where: TreeFilter | None = None) -> Man
 
 def _load_snapshot(table: Table, snapshot_id: int) -> tuple[TableContext, Snapshot]:
     """The table and a snapshot of it, with the schema that was in force then."""
-    handle = table.handle()
-    snapshot = snapshot_of(handle, snapshot_id)
-    return time_travel.schema_of(handle, time_travel.at_snapshot(snapshot)), snapshot
+    ctx = table.handle()
+    snapshot = snapshot_of(ctx, snapshot_id)
+    return time_travel.schema_of(ctx, time_travel.at_snapshot(snapshot)), snapshot
 
 
-def _list(handle: TableContext, snapshot: Snapshot, which: Which, name: str, where: TreeFilter | None) -> ListFact:
+def _list(ctx: TableContext, snapshot: Snapshot, which: Which, name: str, where: TreeFilter | None) -> ListFact:
     try:
-        listed = manifest_files.manifest_files(handle, snapshot, which)
+        listed = manifest_files.manifest_files(ctx, snapshot, which)
     except FileMissing:
         return ListFact(which=which, name=name, manifests=(), gone="gone: it expired with the snapshot")
-    low, high = (_structs(handle.schema.partition_fields, [getattr(m.partition_stats, end) for m in listed]) for end in ("min_values", "max_values"))
+    low, high = (_structs(ctx.schema.partition_fields, [getattr(m.partition_stats, end) for m in listed]) for end in ("min_values", "max_values"))
     skipped = [""] * len(listed) if where is None or which == "changelog" else where.manifests(listed)
     found = tuple(
         ManifestFact(
@@ -177,16 +177,16 @@ def _list(handle: TableContext, snapshot: Snapshot, which: Which, name: str, whe
     return ListFact(which=which, name=name, manifests=found)
 
 
-def _indexes(handle: TableContext, snapshot: Snapshot) -> tuple[tuple[IndexFact, ...], str]:
+def _indexes(ctx: TableContext, snapshot: Snapshot) -> tuple[tuple[IndexFact, ...], str]:
     try:
-        found = manifest_files.index_entries(handle, snapshot)
+        found = manifest_files.index_entries(ctx, snapshot)
     except FileMissing:
         return (), "gone: it expired with the snapshot"
     facts = tuple(
         IndexFact(
             name=one.file_name,
             type=one.index_type,
-            partition=paths.partition_path(handle, one.partition).rstrip("/"),
+            partition=paths.partition_path(ctx, one.partition).rstrip("/"),
             bucket=one.bucket,
             size_bytes=one.file_size_bytes,
             row_count=one.row_count,
@@ -233,19 +233,19 @@ ENTRY = (
 
 def entries(table: Table, name: str, at: int) -> pl.DataFrame:
     """The entries of one manifest of a snapshot, ADD and DELETE, in their order. Raises `InvalidOption` where the snapshot has no such manifest."""
-    handle, snapshot = _load_snapshot(table, at)
-    found = manifest_files.read_entries(handle, [_find_manifest(handle, snapshot, name)[0]])
-    return frames.describe_entries(handle, found, ENTRY)
+    ctx, snapshot = _load_snapshot(table, at)
+    found = manifest_files.read_entries(ctx, [_find_manifest(ctx, snapshot, name)[0]])
+    return frames.describe_entries(ctx, found, ENTRY)
 
 
-def _find_manifest(handle: TableContext, snapshot: Snapshot, name: str) -> tuple[ManifestFileMeta, Which]:
+def _find_manifest(ctx: TableContext, snapshot: Snapshot, name: str) -> tuple[ManifestFileMeta, Which]:
     """A manifest of a snapshot by its name, and the list that has it."""
     known: dict[str, tuple[ManifestFileMeta, Which]] = {}
     for which in reversed(LISTS):
         with suppress(FileMissing):
-            known |= {m.name: (m, which) for m in manifest_files.manifest_files(handle, snapshot, which)}
+            known |= {m.name: (m, which) for m in manifest_files.manifest_files(ctx, snapshot, which)}
     if name not in known:
-        msg = f"snapshot {snapshot.id} of {handle.name} has no manifest {name!r}; it has {', '.join(list(known)[:3]) or 'none'}"
+        msg = f"snapshot {snapshot.id} of {ctx.name} has no manifest {name!r}; it has {', '.join(list(known)[:3]) or 'none'}"
         raise InvalidOption(msg, key="manifest", value=name)
     return known[name]
 
@@ -275,10 +275,10 @@ def entry_facts(table: Table, name: str, at: int, where: TreeFilter | None = Non
 def _fate_of(table: Table, name: str, at: int, where: TreeFilter | None) -> Callable[[str, str, int], str]:
     if where is None:
         return lambda *_: ""
-    handle, snapshot = _load_snapshot(table, at)
-    if _find_manifest(handle, snapshot, name)[1] == "changelog":
+    ctx, snapshot = _load_snapshot(table, at)
+    if _find_manifest(ctx, snapshot, name)[1] == "changelog":
         return lambda *_: "read by changes only"
-    return where.fates(_file_keys(frames.live_entries(handle, snapshot)))
+    return where.fates(_file_keys(frames.live_entries(ctx, snapshot)))
 
 
 def _key(values: dict[str, Any] | None) -> str:

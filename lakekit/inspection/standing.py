@@ -38,16 +38,16 @@ def locate_file(table: Table, snapshot_id: int, name: str) -> FileLocation | Non
     """
     if not snapshot_id or not name:
         return None
-    handle = table.handle()
-    snapshot = snapshot_of(handle, snapshot_id)
-    handle = time_travel.schema_of(handle, time_travel.at_snapshot(snapshot))
+    ctx = table.handle()
+    snapshot = snapshot_of(ctx, snapshot_id)
+    ctx = time_travel.schema_of(ctx, time_travel.at_snapshot(snapshot))
     for which in _NEWEST_FIRST:
         with suppress(FileMissing):  # of an expired snapshot, which a tag keeps, only the base list is there
-            for listed in reversed(manifest_files.manifest_files(handle, snapshot, which)):
-                entries = manifest_files.read_entries(handle, [listed])
+            for listed in reversed(manifest_files.manifest_files(ctx, snapshot, which)):
+                entries = manifest_files.read_entries(ctx, [listed])
                 here = np.flatnonzero(np.asarray(pc.equal(entries.column("file_name"), name)) & (entries.numbers("kind") == ADD))
                 if len(here):
                     found = entries.take(here[-1:])
-                    partition = frames.partition_texts(handle, found)[0]
+                    partition = frames.partition_texts(ctx, found)[0]
                     return FileLocation(manifest=listed.name, partition=partition, bucket=int(found.numbers("bucket")[0]))
     return None

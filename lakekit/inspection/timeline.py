@@ -37,19 +37,19 @@ if TYPE_CHECKING:
 
 def history(table: Table) -> History:
     """Every snapshot as a mark, by id: those that are there, those that only a tag keeps, those whose changelog outlived them."""
-    handle = table.handle()
+    ctx = table.handle()
     named: dict[int, list[str]] = {}
     found: dict[int, SnapshotMark] = {}
-    for number in snapshot_files.changelog_ids(handle):
-        if (kept := snapshot_files.find_changelog(handle, number)) is not None:
+    for number in snapshot_files.changelog_ids(ctx):
+        if (kept := snapshot_files.find_changelog(ctx, number)) is not None:
             found[number] = _mark(kept, (), "changelog")
-    for tag in tag_files.all(handle):
+    for tag in tag_files.all(ctx):
         named.setdefault(tag.snapshot.id, []).append(tag.name)
         found[tag.snapshot.id] = _mark(tag.snapshot, tuple(named[tag.snapshot.id]), "tag")
-    for snapshot in snapshot_files.all(handle):
+    for snapshot in snapshot_files.all(ctx):
         found[snapshot.id] = _mark(snapshot, tuple(named.get(snapshot.id, ())), "")
     marks = tuple(found[number] for number in sorted(found))
-    return History(table=display_name(table), marks=marks, newest_schema_id=handle.newest_schema_id)
+    return History(table=display_name(table), marks=marks, newest_schema_id=ctx.newest_schema_id)
 
 
 def _mark(snapshot: Snapshot, tags: tuple[str, ...], life: str) -> SnapshotMark:
@@ -103,10 +103,10 @@ def rows_of(table: Table, mark: SnapshotMark | None) -> pl.DataFrame | pl.LazyFr
 
 def file_counts(table: Table, mark: SnapshotMark) -> FileCounts | str:
     """How many files a snapshot has, and what its commit changed; why that is not known, where its lists are gone."""
-    handle = table.handle()
+    ctx = table.handle()
     try:
-        snapshot = snapshot_of(handle, mark.id)
-        base, delta = (manifest_files.manifest_files(handle, snapshot, which) for which in ("base", "delta"))
+        snapshot = snapshot_of(ctx, mark.id)
+        base, delta = (manifest_files.manifest_files(ctx, snapshot, which) for which in ("base", "delta"))
     except (FileMissing, SnapshotNotFound):
         return "gone with the snapshot"
     added, removed = (sum(getattr(m, f"num_{what}_files") for m in delta) for what in ("added", "deleted"))
@@ -114,22 +114,22 @@ def file_counts(table: Table, mark: SnapshotMark) -> FileCounts | str:
     return FileCounts(live=before + added - removed, added=added, removed=removed)
 
 
-def snapshot_of(handle: TableContext, snapshot_id: int) -> Snapshot:
+def snapshot_of(ctx: TableContext, snapshot_id: int) -> Snapshot:
     """A snapshot by its id, from a tag or a changelog where it expired. Raises `SnapshotNotFound`."""
-    if (found := snapshot_files.find(handle, snapshot_id)) is not None:
+    if (found := snapshot_files.find(ctx, snapshot_id)) is not None:
         return found
-    for tag in tag_files.all(handle):
+    for tag in tag_files.all(ctx):
         if tag.snapshot.id == snapshot_id:
             return tag.snapshot
-    kept = snapshot_files.find_changelog(handle, snapshot_id)
-    return snapshot_files.read(handle, snapshot_id) if kept is None else kept
+    kept = snapshot_files.find_changelog(ctx, snapshot_id)
+    return snapshot_files.read(ctx, snapshot_id) if kept is None else kept
 
 
 def at_of(table: Table, snapshot_id: int) -> int | str:
     """What `at=` takes for a snapshot: its id, or the name of a tag that outlived it."""
-    handle = table.handle()
-    if snapshot_files.find(handle, snapshot_id) is None:
-        for tag in tag_files.all(handle):
+    ctx = table.handle()
+    if snapshot_files.find(ctx, snapshot_id) is None:
+        for tag in tag_files.all(ctx):
             if tag.snapshot.id == snapshot_id:
                 return tag.name
     return snapshot_id
@@ -150,10 +150,10 @@ def condition(table: Table, text: str) -> pl.Expr | None:
     """The condition on a table's rows that a text in SQL says; None for nothing. Raises `InvalidOption`, `SchemaMismatch`."""
     if not text.strip():
         return None
-    handle = table.handle()
-    schema = polars_schema(handle.schema.fields)
+    ctx = table.handle()
+    schema = polars_schema(ctx.schema.fields)
     found = user_expressions.fit_condition(name_exactly(chosen.condition(text, key="filter"), schema), text, schema)
-    user_expressions.check_times(found, schema, f"the filter {text.strip()!r} of {handle.name}")
+    user_expressions.check_times(found, schema, f"the filter {text.strip()!r} of {ctx.name}")
     return found
 
 

@@ -25,47 +25,47 @@ if TYPE_CHECKING:
     from lakekit.model.commit_message import CommitMessage
 
 
-def maintain_after_commit(handle: TableContext, done: Commit, messages: Sequence[CommitMessage] = ()) -> Commit:
+def maintain_after_commit(ctx: TableContext, done: Commit, messages: Sequence[CommitMessage] = ()) -> Commit:
     """Looks after the table of a commit, and gives the commit. `messages`: what a job wrote, whose partitions may be complete now."""
-    chores = [] if handle.options.write_only else _chores(handle, done)
-    if handle.options.partition_end_input_to_done and messages and done.identifier == BATCH_IDENTIFIER and handle.schema.partition_keys:
-        chores.append(("marking partitions done", lambda: expire_partitions.mark_written_done(handle, messages)))
+    chores = [] if ctx.options.write_only else _chores(ctx, done)
+    if ctx.options.partition_end_input_to_done and messages and done.identifier == BATCH_IDENTIFIER and ctx.schema.partition_keys:
+        chores.append(("marking partitions done", lambda: expire_partitions.mark_written_done(ctx, messages)))
     for word, chore in chores:
         try:
             with suppress(Conflict, NotFound):  # another process did the same at the same time
                 chore()
         except LakekitError as wrong:
-            text = f"the commit to {handle.name} is done; {word} afterwards failed and is tried again after the next one: {wrong}"
+            text = f"the commit to {ctx.name} is done; {word} afterwards failed and is tried again after the next one: {wrong}"
             warn_user(text)
     return done
 
 
-def _chores(handle: TableContext, done: Commit) -> list[tuple[str, Callable[[], object]]]:
-    options = handle.options
+def _chores(ctx: TableContext, done: Commit) -> list[tuple[str, Callable[[], object]]]:
+    options = ctx.options
     found: list[tuple[str, Callable[[], object]]] = []
     is_batch = done.identifier == BATCH_IDENTIFIER
     if options.tag_automatic_creation not in {"none", "batch"}:
-        found.append(("making automatic tags", lambda: auto_tags.create(handle)))
+        found.append(("making automatic tags", lambda: auto_tags.create(ctx)))
     if options.tag_time_expire_enabled:
-        found.append(("expiring tags", lambda: auto_tags.expire(handle)))
+        found.append(("expiring tags", lambda: auto_tags.expire(ctx)))
     newest = done.snapshot_id
-    if expire_partitions.is_due(handle, ends=is_batch):
+    if expire_partitions.is_due(ctx, ends=is_batch):
         newest = None  # they make snapshots of their own
-        found.append(("expiring partitions", lambda: expire_partitions.expire(handle, by=done)))
+        found.append(("expiring partitions", lambda: expire_partitions.expire(ctx, by=done)))
     if options.consumer_expiration_time_ms is not None:
-        found.append(("expiring consumers", lambda: consumers.expire_old(handle, None, including=None, excluding=None)))
-    postpones = handle.kind == "key" and options.bucket == POSTPONE_BUCKET and "COMPACT" not in done.kinds  # it is left to who compacts
+        found.append(("expiring consumers", lambda: consumers.expire_old(ctx, None, including=None, excluding=None)))
+    postpones = ctx.kind == "key" and options.bucket == POSTPONE_BUCKET and "COMPACT" not in done.kinds  # it is left to who compacts
     if not postpones:
-        found.append(("expiring snapshots", lambda: _expire_snapshots(handle, newest)))
+        found.append(("expiring snapshots", lambda: _expire_snapshots(ctx, newest)))
     if options.changelog_outlives_snapshots and not postpones:
-        found.append(("expiring changelogs", lambda: expire.expire_changelogs(handle, expire.changelog_limits(handle))))
+        found.append(("expiring changelogs", lambda: expire.expire_changelogs(ctx, expire.changelog_limits(ctx))))
     if options.tag_automatic_creation == "batch" and is_batch and done.snapshot_ids:  # of what is left: jobs name their snapshot when all else is done
-        found.append(("making the tag of the batch", lambda: auto_tags.create_of_batch(handle)))
+        found.append(("making the tag of the batch", lambda: auto_tags.create_of_batch(ctx)))
     return found
 
 
-def _expire_snapshots(handle: TableContext, newest: int | None) -> None:
+def _expire_snapshots(ctx: TableContext, newest: int | None) -> None:
     """`newest`: the number of the newest snapshot, which saves a listing where none is old; None where only a listing tells."""
-    retained = expire.snapshot_limits(handle)
-    if newest is None or not expire.nothing_is_old(handle, retained, newest):
-        expire.expire_snapshots(handle, retained)
+    retained = expire.snapshot_limits(ctx)
+    if newest is None or not expire.nothing_is_old(ctx, retained, newest):
+        expire.expire_snapshots(ctx, retained)

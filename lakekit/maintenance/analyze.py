@@ -50,52 +50,52 @@ _BATCH_ROWS = 1 << 18
 _PARTS = 256
 
 
-def analyze(handle: TableContext, columns: Sequence[str] | None, look: Look | None = None) -> Commit:
+def analyze(ctx: TableContext, columns: Sequence[str] | None, look: Look | None = None) -> Commit:
     """Collects statistics of the newest snapshot; None: of every column that can have some. Without a snapshot none is made.
 
     `look`: who looks at the rows, in parts; None: this process. What they look like together is the same, whatever the parts.
     """
-    feature_check.check_writable(handle)
-    chosen = _fields_to_analyze(handle, columns)
-    latest = snapshots.latest(handle)
-    job = try_commit.request_with_new_user(handle, latest)
+    feature_check.check_writable(ctx)
+    chosen = _fields_to_analyze(ctx, columns)
+    latest = snapshots.latest(ctx)
+    job = try_commit.request_with_new_user(ctx, latest)
     if latest is None:
         return committer.outcome(job, [])
-    told = _merge_parts(handle, chosen, (look or _look)(table_scan.scan_snapshot(handle, latest.id), chosen))
-    stored = planner.load_live_entries(handle, latest)
+    told = _merge_parts(ctx, chosen, (look or _look)(table_scan.scan_snapshot(ctx, latest.id), chosen))
+    stored = planner.load_live_entries(ctx, latest)
     stored_rows, stored_bytes = (int(stored.numbers(name).sum()) for name in ("row_count", "file_size"))
     found = Statistics(
         snapshot_id=latest.id,
-        schema_id=handle.schema.id,
+        schema_id=ctx.schema.id,
         merged_record_count=told["rows"],
         merged_record_size_bytes=stored_bytes * told["rows"] // stored_rows if stored_rows else 0,
         columns=FrozenDict({field.name: _answers(field, told) for field in chosen}),
     )
-    name = f"stat-{handle.world.new_id()}-0"
-    handle.storage.put(handle.layout.statistics(name), found.to_json())
+    name = f"stat-{ctx.world.new_id()}-0"
+    ctx.storage.put(ctx.layout.statistics(name), found.to_json())
     step = CommitStep(changes=CommitChanges(kind="ANALYZE", delta=EMPTY_DELTA, changelog=EMPTY_DELTA, statistics=name))
     try:
-        return committer.outcome(job, [try_commit.try_commit(job, step, UncommittedFiles(handle), latest)])
+        return committer.outcome(job, [try_commit.try_commit(job, step, UncommittedFiles(ctx), latest)])
     except CommitStateUnknown:
         raise
     except BaseException:
         with suppress(LakekitError):  # what cannot be deleted is left to the cleaning of orphans
-            handle.storage.delete([handle.layout.statistics(name)])
+            ctx.storage.delete([ctx.layout.statistics(name)])
         raise
 
 
-def _fields_to_analyze(handle: TableContext, columns: Sequence[str] | None) -> list[Field]:
+def _fields_to_analyze(ctx: TableContext, columns: Sequence[str] | None) -> list[Field]:
     """The columns asked for. Raises `ColumnNotFound`, and `InvalidOption` for one whose type has no statistics."""
     if columns is None:
-        return [field for field in handle.schema.fields if _has_statistics(field)]
+        return [field for field in ctx.schema.fields if _has_statistics(field)]
     names = None if isinstance(columns, str) or not isinstance(columns, Iterable) else list(columns)
     if names is None or not all(isinstance(name, str) for name in names):
-        msg = f"columns= takes a list of names such as {[field.name for field in handle.schema.fields[:2]]}, not {ascii(columns)[:100]}"
+        msg = f"columns= takes a list of names such as {[field.name for field in ctx.schema.fields[:2]]}, not {ascii(columns)[:100]}"
         raise TypeError(msg)
-    chosen = [handle.schema.field(name) for name in dict.fromkeys(names)]
+    chosen = [ctx.schema.field(name) for name in dict.fromkeys(names)]
     for field in chosen:
         if not _has_statistics(field):
-            msg = f"column {field.name!r} of {handle.name} is {field.type}, which has no statistics: leave it out"
+            msg = f"column {field.name!r} of {ctx.name} is {field.type}, which has no statistics: leave it out"
             raise InvalidOption(msg, key="columns", value=field.name)
     return chosen
 
@@ -116,7 +116,7 @@ def _look(source: TableScan, fields: Sequence[Field]) -> list[pl.DataFrame]:
     names = read_names(source, fields)
     with damage.translate_read_errors(damage.plans_of(source)), typed_refusals():
         return [
-            summarize_frames(source.handle, fields, lazy.scan_lazily(source).select(cols(names)).collect_batches(chunk_size=_BATCH_ROWS, maintain_order=False))
+            summarize_frames(source.ctx, fields, lazy.scan_lazily(source).select(cols(names)).collect_batches(chunk_size=_BATCH_ROWS, maintain_order=False))
         ]
 
 
@@ -125,11 +125,11 @@ def read_names(source: TableScan, fields: Sequence[Field]) -> list[str]:
     return [field.name for field in fields] or [source.fields[0].name]
 
 
-def summarize_frames(handle: TableContext, fields: Sequence[Field], frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
+def summarize_frames(ctx: TableContext, fields: Sequence[Field], frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
     """What some rows look like, in one row: how many they are, and of each column what puts itself together with what other rows say."""
     sketches = {field.name: DistinctSketch() for field in fields}
     asked = [question for field in fields for question in _questions(field)]
-    parts = [_empty_frame(handle, fields).select(pl.len().cast(pl.Int64).alias("rows"), *asked)]
+    parts = [_empty_frame(ctx, fields).select(pl.len().cast(pl.Int64).alias("rows"), *asked)]
     for frame in frames:
         parts.append(frame.select(pl.len().cast(pl.Int64).alias("rows"), *asked))
         for field in fields:
@@ -139,8 +139,8 @@ def summarize_frames(handle: TableContext, fields: Sequence[Field], frames: Iter
     return _aggregate_parts(parts).with_columns(pl.lit(sketch.to_bytes()).alias(f"distinct {name}") for name, sketch in sketches.items())
 
 
-def _empty_frame(handle: TableContext, fields: Sequence[Field]) -> pl.DataFrame:
-    return pl.DataFrame(schema=polars_schema(fields, timestamp_unit=handle.options.lakekit_timestamp_unit))
+def _empty_frame(ctx: TableContext, fields: Sequence[Field]) -> pl.DataFrame:
+    return pl.DataFrame(schema=polars_schema(fields, timestamp_unit=ctx.options.lakekit_timestamp_unit))
 
 
 def _questions(field: Field) -> list[pl.Expr]:
@@ -163,9 +163,9 @@ def _aggregate_parts(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return rows.select(_COMBINE_BY[name.partition(" ")[0]](col(name)) for name in rows.columns if not name.startswith("distinct "))
 
 
-def _merge_parts(handle: TableContext, fields: Sequence[Field], parts: Sequence[pl.DataFrame]) -> Mapping[str, Any]:
+def _merge_parts(ctx: TableContext, fields: Sequence[Field], parts: Sequence[pl.DataFrame]) -> Mapping[str, Any]:
     """What all parts say."""
-    every = [*parts, summarize_frames(handle, fields, ())]
+    every = [*parts, summarize_frames(ctx, fields, ())]
     bounds = [_text(field, col(f"{word} {field.name}")) for field in fields if _has_bounds(field) for word in ("min", "max")]
     told = _aggregate_parts(every).with_columns(bounds).row(0, named=True)
     return {**told, **{f"distinct {field.name}": count([one.item(0, f"distinct {field.name}") for one in every]) for field in fields}}

@@ -47,97 +47,97 @@ class _TagProgress(NamedTuple):
     end: Snapshot
 
 
-def create(handle: TableContext) -> list[str]:
+def create(ctx: TableContext) -> list[str]:
     """Makes the automatic tags that are due, and removes the oldest ones beyond `tag.num-retained-max`. The names of new tags, oldest first.
 
     Raises `InvalidOption` for options that make no sense together, and what making and deleting tags raises.
     """
-    if handle.options.tag_automatic_creation not in auto_tags.BY_CLOCK:
+    if ctx.options.tag_automatic_creation not in auto_tags.BY_CLOCK:
         return []
-    length, delay = auto_tags.length(handle), timedelta(milliseconds=handle.options.tag_creation_delay_ms)
+    length, delay = auto_tags.length(ctx), timedelta(milliseconds=ctx.options.tag_creation_delay_ms)
     if delay >= length:
         raise InvalidOption(f"tag.creation-delay is {delay}, and a period is {length}: the delay must be shorter", key="tag.creation-delay")
     if not _MILLI <= length <= _MAX_PERIOD:
         msg = f"tag.creation-period-duration is {length}: a period of automatic tags takes a millisecond to {_MAX_PERIOD.days} days"
         raise InvalidOption(msg, key="tag.creation-period-duration")
-    last = _latest_automatic_tag(handle)
-    period = None if last is None else auto_tags.period_of(handle, last.name)
+    last = _latest_automatic_tag(ctx)
+    period = None if last is None else auto_tags.period_of(ctx, last.name)
     due = None if period is None else period + length
-    key = ("auto-tags", handle.storage, handle.layout.snapshot_dir)
-    seen: _TagProgress | None = handle.world.decoded.get(key)
+    key = ("auto-tags", ctx.storage, ctx.layout.snapshot_dir)
+    seen: _TagProgress | None = ctx.world.decoded.get(key)
     number = 0 if last is None else last.snapshot.id + 1
-    if seen is not None and seen.last == (None if last is None else last.name) and snapshots.find(handle, seen.end.id) == seen.end:
+    if seen is not None and seen.last == (None if last is None else last.name) and snapshots.find(ctx, seen.end.id) == seen.end:
         number = max(number, seen.end.id + 1)  # nobody rolled back since
     made: list[str] = []
     end: Snapshot | None = None
-    for snapshot in _snapshots_from(handle, number):
-        end, time = snapshot, _time(handle, snapshot)
+    for snapshot in _snapshots_from(ctx, number):
+        end, time = snapshot, _time(ctx, snapshot)
         if time is None or (due is not None and time - delay < due + length):
             continue
-        this = due if due is not None and handle.options.tag_automatic_completion else _floor(time, length) - length
-        name = auto_tags.name_of(handle, this)
-        tagging.create(handle, name, at=snapshot.id, if_not_exists=True)
+        this = due if due is not None and ctx.options.tag_automatic_completion else _floor(time, length) - length
+        name = auto_tags.name_of(ctx, this)
+        tagging.create(ctx, name, at=snapshot.id, if_not_exists=True)
         made.append(name)
         due = this + length
-        _retain(handle)
+        _retain(ctx)
     after = made[-1] if made else last.name if last is not None else None
     if end is not None:
-        handle.world.decoded.put({key: _TagProgress(after, end)}, _LOOKED_AT_BYTES)
+        ctx.world.decoded.put({key: _TagProgress(after, end)}, _LOOKED_AT_BYTES)
     return made
 
 
-def create_forced(handle: TableContext) -> list[str]:
+def create_forced(ctx: TableContext) -> list[str]:
     """The same; where the clock says that a tag is due and no snapshot was made since, one without changes is committed for it. Raises what a commit raises."""
-    made = create(handle)
-    if not _is_overdue(handle):
+    made = create(ctx)
+    if not _is_overdue(ctx):
         return made
-    committer.commit_changes(handle, [], commit_user=handle.new_commit_user(), identifier=BATCH_IDENTIFIER, ignore_empty=False, is_new_user=True)
-    return [*made, *create(handle)]
+    committer.commit_changes(ctx, [], commit_user=ctx.new_commit_user(), identifier=BATCH_IDENTIFIER, ignore_empty=False, is_new_user=True)
+    return [*made, *create(ctx)]
 
 
-def _is_overdue(handle: TableContext) -> bool:
+def _is_overdue(ctx: TableContext) -> bool:
     """Whether a snapshot of this moment would be tagged; watermarks do not move by the clock."""
-    if handle.options.tag_automatic_creation != "process-time":
+    if ctx.options.tag_automatic_creation != "process-time":
         return False
-    last = _latest_automatic_tag(handle)
-    period = None if last is None else auto_tags.period_of(handle, last.name)
+    last = _latest_automatic_tag(ctx)
+    period = None if last is None else auto_tags.period_of(ctx, last.name)
     if period is None:
         return True
-    now = wall_clock(handle.world.now_ms(), handle.options.sink_process_time_zone, "sink.process-time-zone")
-    return now - timedelta(milliseconds=handle.options.tag_creation_delay_ms) >= period + 2 * auto_tags.length(handle)
+    now = wall_clock(ctx.world.now_ms(), ctx.options.sink_process_time_zone, "sink.process-time-zone")
+    return now - timedelta(milliseconds=ctx.options.tag_creation_delay_ms) >= period + 2 * auto_tags.length(ctx)
 
 
-def _automatic_tags(handle: TableContext) -> list[Tag]:
+def _automatic_tags(ctx: TableContext) -> list[Tag]:
     """The automatic tags, by snapshot."""
-    return [tag for tag in tags.all(handle) if auto_tags.period_of(handle, tag.name) is not None]
+    return [tag for tag in tags.all(ctx) if auto_tags.period_of(ctx, tag.name) is not None]
 
 
-def _latest_automatic_tag(handle: TableContext) -> Tag | None:
-    found = _automatic_tags(handle)
+def _latest_automatic_tag(ctx: TableContext) -> Tag | None:
+    found = _automatic_tags(ctx)
     if len(found) > 1 and found[-1].snapshot.id == found[-2].snapshot.id:
         names = ", ".join(tag.name for tag in found if tag.snapshot.id == found[-1].snapshot.id)
-        msg = f"snapshot {found[-1].snapshot.id} of {handle.name} has several automatic tags: {names}. Delete all but one of them"
+        msg = f"snapshot {found[-1].snapshot.id} of {ctx.name} has several automatic tags: {names}. Delete all but one of them"
         raise InvalidOption(msg, key="tag.automatic-creation")
     return found[-1] if found else None
 
 
-def _snapshots_from(handle: TableContext, number: int) -> list[Snapshot]:
+def _snapshots_from(ctx: TableContext, number: int) -> list[Snapshot]:
     """The snapshots from a number on."""
-    return [found for one in snapshots.ids(handle) if one >= number and (found := snapshots.find(handle, one)) is not None]
+    return [found for one in snapshots.ids(ctx) if one >= number and (found := snapshots.find(ctx, one)) is not None]
 
 
-def _time(handle: TableContext, snapshot: Snapshot) -> datetime | None:
+def _time(ctx: TableContext, snapshot: Snapshot) -> datetime | None:
     """The time of a snapshot on the wall clock of the option's zone, without one; None where it has no watermark, or one that no period has.
 
     A stream that has an end says so by the greatest watermark that there is: no name of a period has room for its year.
     """
-    by_clock = handle.options.tag_automatic_creation != "watermark"
+    by_clock = ctx.options.tag_automatic_creation != "watermark"
     millis = snapshot.time_millis if by_clock else snapshot.watermark_or_none
     if millis is None or not _FIRST_MS <= millis < _END_MS:
         return None
     if by_clock:
-        return wall_clock(millis, handle.options.sink_process_time_zone, "sink.process-time-zone")
-    return wall_clock(millis, handle.options.sink_watermark_time_zone, "sink.watermark-time-zone")
+        return wall_clock(millis, ctx.options.sink_process_time_zone, "sink.process-time-zone")
+    return wall_clock(millis, ctx.options.sink_watermark_time_zone, "sink.watermark-time-zone")
 
 
 def wall_clock(millis: int, zone: str | None, key: str) -> datetime:
@@ -167,61 +167,61 @@ def _floor(time: datetime, length: timedelta) -> datetime:
     return _EPOCH + int((time - _EPOCH) / _MILLI) // (length // _MILLI) * length
 
 
-def _retain(handle: TableContext) -> None:
-    most = handle.options.tag_num_retained_max
-    found = _automatic_tags(handle)
+def _retain(ctx: TableContext) -> None:
+    most = ctx.options.tag_num_retained_max
+    found = _automatic_tags(ctx)
     if most is not None and len(found) > most:
-        tagging.delete(handle, [tag.name for tag in found[: len(found) - most]])
+        tagging.delete(ctx, [tag.name for tag in found[: len(found) - most]])
 
 
 # ---- of a batch ----------------------------------------------------------------------------------------------------------------------------------------
 
 
-def create_of_batch(handle: TableContext) -> str | None:
+def create_of_batch(ctx: TableContext) -> str | None:
     """Tags the newest snapshot as the one of a batch job, then removes the oldest tags, of any kind, beyond `tag.num-retained-max`."""
-    snapshot = snapshots.latest(handle)
-    if snapshot is None or handle.options.tag_automatic_creation != "batch":
+    snapshot = snapshots.latest(ctx)
+    if snapshot is None or ctx.options.tag_automatic_creation != "batch":
         return None
-    day = wall_clock(snapshot.time_millis, handle.options.sink_process_time_zone, "sink.process-time-zone")
-    name = handle.options.tag_batch_customized_name or f"{BATCH_PREFIX}{day:%Y-%m-%d}"
+    day = wall_clock(snapshot.time_millis, ctx.options.sink_process_time_zone, "sink.process-time-zone")
+    name = ctx.options.tag_batch_customized_name or f"{BATCH_PREFIX}{day:%Y-%m-%d}"
     try:
-        tagging.create(handle, name, at=snapshot.id)
+        tagging.create(ctx, name, at=snapshot.id)
     except TagAlreadyExists:
-        tagging.replace(handle, name, at=snapshot.id, retain_ms=handle.options.tag_default_time_retained_ms)
-    most = handle.options.tag_num_retained_max
+        tagging.replace(ctx, name, at=snapshot.id, retain_ms=ctx.options.tag_default_time_retained_ms)
+    most = ctx.options.tag_num_retained_max
     if most is not None:
-        found = tags.all(handle)
-        listed = {one.path: one.modified_ms for one in handle.storage.list(handle.layout.tag_dir)}
-        found.sort(key=lambda tag: (tag.snapshot.id, listed.get(handle.layout.tag(tag.name), 0)))
+        found = tags.all(ctx)
+        listed = {one.path: one.modified_ms for one in ctx.storage.list(ctx.layout.tag_dir)}
+        found.sort(key=lambda tag: (tag.snapshot.id, listed.get(ctx.layout.tag(tag.name), 0)))
         if len(found) > most:
-            tagging.delete(handle, [tag.name for tag in found[: len(found) - most]])
+            tagging.delete(ctx, [tag.name for tag in found[: len(found) - most]])
     return name
 
 
 # ---- over ----------------------------------------------------------------------------------------------------------------------------------------------
 
 
-def expire(handle: TableContext, *, older_than_ms: int | None = None, dry_run: bool = False) -> Expired:
+def expire(ctx: TableContext, *, older_than_ms: int | None = None, dry_run: bool = False) -> Expired:
     """Removes the tags whose time is over, and the files that only they needed; with `older_than_ms` also those made before that time.
 
     A tag without a time of its own was made when its file was last written. Raises what deleting tags raises.
     """
-    now = wall_clock_ms(handle.world.now_ms())
+    now = wall_clock_ms(ctx.world.now_ms())
     before = None if older_than_ms is None else wall_clock_ms(older_than_ms)
-    listed = {} if before is None else {one.path: wall_clock_ms(one.modified_ms) for one in handle.storage.list(handle.layout.tag_dir)}
+    listed = {} if before is None else {one.path: wall_clock_ms(one.modified_ms) for one in ctx.storage.list(ctx.layout.tag_dir)}
     over: list[str] = []
-    for tag in tags.all(handle):
+    for tag in tags.all(ctx):
         made = tag.create_time.millis if tag.create_time is not None else None
         if made is None or tag.time_retained_ns is None:
-            made = listed.get(handle.layout.tag(tag.name))
+            made = listed.get(ctx.layout.tag(tag.name))
         if made is None:
             continue
         past = tag.time_retained_ns is not None and now > made + tag.time_retained_ns // 1_000_000
         if past or (before is not None and before > made):
             over.append(tag.name)
     if not over:
-        return Expired(table=handle.name, dry_run=dry_run)
+        return Expired(table=ctx.name, dry_run=dry_run)
     try:
-        return tagging.delete(handle, over, dry_run=dry_run)
+        return tagging.delete(ctx, over, dry_run=dry_run)
     except TagNotFound:  # another process did the same
-        return expire(handle, older_than_ms=older_than_ms, dry_run=dry_run)
+        return expire(ctx, older_than_ms=older_than_ms, dry_run=dry_run)

@@ -35,101 +35,101 @@ _BRANCH_OPTIONS = ("scan.fallback-branch", "scan.primary-branch")
 """The options by which a branch is read along with another one."""
 
 
-def create(handle: TableContext, name: str, *, tag: str | None = None) -> None:
+def create(ctx: TableContext, name: str, *, tag: str | None = None) -> None:
     """A new branch beside the handle's: empty, with all schemas, or with the snapshot of a tag and the schemas up to then.
 
     Raises `InvalidOption` for a name that no branch can have, `BranchAlreadyExists`, `TagNotFound`.
     """
-    _check_name(handle, name)
-    there = handle.layout.on_branch(name)
-    if handle.storage.list(there.branch_root):
-        msg = f"{handle.name} has a branch {name!r}, or what is left of one: t.delete_branch({name!r}) removes it"
+    _check_name(ctx, name)
+    there = ctx.layout.on_branch(name)
+    if ctx.storage.list(there.branch_root):
+        msg = f"{ctx.name} has a branch {name!r}, or what is left of one: t.delete_branch({name!r}) removes it"
         raise BranchAlreadyExists(msg, name=name)
-    last = schemas.latest(handle).id
+    last = schemas.latest(ctx).id
     if tag is not None:
-        found = tags.read(handle, tag)
+        found = tags.read(ctx, tag)
         last = found.snapshot.schema_id
-        _claim(handle, name, there.tag(tag), handle.storage.read(handle.layout.tag(tag)))
-        _claim(handle, name, there.snapshot(found.snapshot.id), found.snapshot.to_json())
-    for number in (one for one in schemas.ids(handle) if one <= last):
-        _claim(handle, name, there.schema(number), handle.storage.read(handle.layout.schema(number)))
-    if tag is not None and not handle.storage.exists(handle.layout.tag(tag)):
-        delete(handle, name)
-        raise Conflict(f"tag {tag!r} of {handle.name} was deleted while branch {name!r} was made of it. There is no such branch now")
+        _claim(ctx, name, there.tag(tag), ctx.storage.read(ctx.layout.tag(tag)))
+        _claim(ctx, name, there.snapshot(found.snapshot.id), found.snapshot.to_json())
+    for number in (one for one in schemas.ids(ctx) if one <= last):
+        _claim(ctx, name, there.schema(number), ctx.storage.read(ctx.layout.schema(number)))
+    if tag is not None and not ctx.storage.exists(ctx.layout.tag(tag)):
+        delete(ctx, name)
+        raise Conflict(f"tag {tag!r} of {ctx.name} was deleted while branch {name!r} was made of it. There is no such branch now")
 
 
-def delete(handle: TableContext, name: str, *, dry_run: bool = False) -> Expired:
+def delete(ctx: TableContext, name: str, *, dry_run: bool = False) -> Expired:
     """Removes a branch, its snapshots and tags with it. Raises `BranchNotFound`, `InvalidOption` where options of the table or of another branch read it."""
-    roots.check_removable(handle)
-    _check_other(handle, name)
-    _check_unread(handle, name, "")
-    there = roots.on_branch(handle, name)
+    roots.check_removable(ctx)
+    _check_other(ctx, name)
+    _check_unread(ctx, name, "")
+    there = roots.on_branch(ctx, name)
     ids, held = tuple(snapshots.ids(there)), tuple(tags.names(there))
     if not dry_run:
-        drop(handle, name)
-    return Expired(table=handle.name, branches=(name,), snapshot_ids=ids, tags=held, dry_run=dry_run)
+        drop(ctx, name)
+    return Expired(table=ctx.name, branches=(name,), snapshot_ids=ids, tags=held, dry_run=dry_run)
 
 
-def rename(handle: TableContext, name: str, new: str) -> None:
+def rename(ctx: TableContext, name: str, new: str) -> None:
     """Another name for a branch. Raises `BranchNotFound`, `BranchAlreadyExists`, `InvalidOption`.
 
     Its files are copied before the old ones go, so that what it keeps is kept all the while; writers to it should rest. Stopped halfway, the same call does
     the rest.
     """
-    _check_other(handle, name)
-    _check_name(handle, new)
-    _check_unread(handle, name, ", and set it again afterwards")
-    old, there = handle.layout.branch_dir(name), handle.layout.branch_dir(new)
-    mine, others = (_contents(handle, directory) for directory in (old, there))
+    _check_other(ctx, name)
+    _check_name(ctx, new)
+    _check_unread(ctx, name, ", and set it again afterwards")
+    old, there = ctx.layout.branch_dir(name), ctx.layout.branch_dir(new)
+    mine, others = (_contents(ctx, directory) for directory in (old, there))
     is_schema = f"{_SCHEMA_FOLDER}/"
     shared = others.keys() & mine.keys()
     agree = all(mine[file] == others[file] for file in shared)
     was_copying = agree and others.keys() < mine.keys() and not any(file.startswith(is_schema) for file in others)
     was_removing = agree and mine.keys() < others.keys()
     if others and not (was_copying or was_removing):
-        msg = f"{handle.name} has a branch {new!r}, or what is left of one: t.delete_branch({new!r}) removes it"
+        msg = f"{ctx.name} has a branch {new!r}, or what is left of one: t.delete_branch({new!r}) removes it"
         raise BranchAlreadyExists(msg, name=new)
     for file in sorted(mine, key=lambda file: file.startswith(is_schema)):
-        _claim(handle, new, f"{there}/{file}", mine[file])
-    drop(handle, name)
+        _claim(ctx, new, f"{there}/{file}", mine[file])
+    drop(ctx, name)
 
 
-def fast_forward(handle: TableContext, name: str, *, dry_run: bool = False) -> Expired:
+def fast_forward(ctx: TableContext, name: str, *, dry_run: bool = False) -> Expired:
     """Brings the handle's branch to where another one is: its snapshots, schemas and tags from the other's first snapshot on are replaced by the other's.
 
     What came here since that snapshot is no longer there. The other branch stays as it is. Raises `BranchNotFound`, `SnapshotNotFound` for a branch
     without snapshots, `InvalidOption`, and `Corrupt` for a branch whose files cannot be read: none of them takes the place of a sound one. Stopped
     halfway, the table is in a state between, whole, and the same call does the rest.
     """
-    roots.check_removable(handle)
-    if name == handle.layout.branch:
+    roots.check_removable(ctx)
+    if name == ctx.layout.branch:
         raise InvalidOption(f"{name!r} is the branch itself; name the one to go forward to", key="branch", value=name)
-    _check_other(handle, name)
-    there = roots.on_branch(handle, name)
+    _check_other(ctx, name)
+    there = roots.on_branch(ctx, name)
     numbers = snapshots.ids(there)
     if not numbers:
-        raise SnapshotNotFound(f"branch {name!r} of {handle.name} has no snapshots, so there is nothing to go forward to", name=name)
-    storage, own, other = handle.storage, handle.layout, there.layout
+        raise SnapshotNotFound(f"branch {name!r} of {ctx.name} has no snapshots, so there is nothing to go forward to", name=name)
+    storage, own, other = ctx.storage, ctx.layout, there.layout
     first, kept = _read_first_snapshot(there, numbers), tags.names(there)
-    same = snapshots.find(handle, first.id) == first
-    going = [number for number in sorted(snapshots.ids(handle), reverse=True) if number > first.id or (number == first.id and not same)]
-    lost = [tag.name for tag in tags.all(handle) if tag.snapshot.id >= first.id and tag.name not in kept]
-    done = Expired(table=handle.name, snapshot_ids=tuple(reversed(going)), tags=tuple(lost), dry_run=dry_run)
+    same = snapshots.find(ctx, first.id) == first
+    going = [number for number in sorted(snapshots.ids(ctx), reverse=True) if number > first.id or (number == first.id and not same)]
+    lost = [tag.name for tag in tags.all(ctx) if tag.snapshot.id >= first.id and tag.name not in kept]
+    done = Expired(table=ctx.name, snapshot_ids=tuple(reversed(going)), tags=tuple(lost), dry_run=dry_run)
     if dry_run:
         return done
     with suppress(LakekitError):  # a hint is advice
         storage.delete([own.latest_hint])
     storage.delete([own.snapshot(number) for number in going])
-    _schemas(handle, there, first.schema_id)
+    _schemas(ctx, there, first.schema_id)
     for number in numbers:
-        roots.write(handle, own.snapshot(number), storage.read(other.snapshot(number)))
+        roots.write(ctx, own.snapshot(number), storage.read(other.snapshot(number)))
     for tag in kept:
-        roots.write(handle, own.tag(tag), storage.read(other.tag(tag)))
+        roots.write(ctx, own.tag(tag), storage.read(other.tag(tag)))
     storage.delete([own.tag(tag) for tag in lost])
-    storage.delete([own.changelog(number) for number in snapshots.changelog_ids(handle) if number >= first.id])  # of the line that is given up
+    storage.delete([own.changelog(number) for number in snapshots.changelog_ids(ctx) if number >= first.id])  # of the line that is given up
     with suppress(LakekitError):
         storage.put(own.latest_hint, hint.encode(numbers[-1]))
-        storage.put(own.earliest_hint, hint.encode(snapshots.ids(handle)[0]))
+        storage.put(own.earliest_hint, hint.encode(snapshots.ids(ctx)[0]))
     return done
 
 
@@ -142,23 +142,23 @@ def _read_first_snapshot(there: TableContext, numbers: Sequence[int]) -> Snapsho
     return read[0]
 
 
-def _schemas(handle: TableContext, there: TableContext, first: int) -> None:
+def _schemas(ctx: TableContext, there: TableContext, first: int) -> None:
     """The other branch's schemas in the place of the own ones from a number on; what is equal stays."""
-    storage, own, other = handle.storage, handle.layout, there.layout
+    storage, own, other = ctx.storage, ctx.layout, there.layout
     theirs = {number: storage.read(other.schema(number)) for number in schemas.ids(there)}
-    mine = [number for number in schemas.ids(handle) if number >= first]
+    mine = [number for number in schemas.ids(ctx) if number >= first]
     stale = [number for number in mine if number not in theirs or storage.read(own.schema(number)) != theirs[number]]
     keep = theirs.get(first)
     storage.delete([own.schema(number) for number in sorted(stale, reverse=True) if number != first or keep is None])
     for number, data in sorted(theirs.items()):
         if number >= first or not storage.exists(own.schema(number)):
-            roots.write(handle, own.schema(number), data)
+            roots.write(ctx, own.schema(number), data)
 
 
 # ---- names and files -----------------------------------------------------------------------------------------------------------------------------------
 
 
-def _check_name(handle: TableContext, name: str) -> None:
+def _check_name(ctx: TableContext, name: str) -> None:
     if not isinstance(name, str):
         msg = f"a branch's name is a text, not {type(name).__name__}"
         raise TypeError(msg)
@@ -172,93 +172,93 @@ def _check_name(handle: TableContext, name: str) -> None:
     elif why is None and name != name.strip():
         why = "it has blanks at its ends"
     if why is not None:
-        raise InvalidOption(f"{name[:80]!a} cannot be the name of a branch of {handle.name}: {why}", key="branch", value=name)
+        raise InvalidOption(f"{name[:80]!a} cannot be the name of a branch of {ctx.name}: {why}", key="branch", value=name)
 
 
-def _check_other(handle: TableContext, name: str) -> None:
+def _check_other(ctx: TableContext, name: str) -> None:
     """Raises where there is no branch, nor what is left of one."""
     if name == MAIN:
         raise InvalidOption(f"{MAIN!r} is the branch that every table begins with; it cannot be deleted, renamed or gone forward to", key="branch", value=name)
-    if name not in roots.branches(handle):
-        known = ", ".join(roots.branches(handle)[1:])
-        raise BranchNotFound(f"{handle.name} has no branch {name!r}; {f'its branches are {known}' if known else 'it has no branches'}", name=name)
+    if name not in roots.branches(ctx):
+        known = ", ".join(roots.branches(ctx)[1:])
+        raise BranchNotFound(f"{ctx.name} has no branch {name!r}; {f'its branches are {known}' if known else 'it has no branches'}", name=name)
 
 
-def find_unfinished(handle: TableContext, name: str, before_ms: int) -> list[Stat] | None:
+def find_unfinished(ctx: TableContext, name: str, before_ms: int) -> list[Stat] | None:
     """Return the files of a branch that `create` began and never finished; None where it may be anything else.
 
     Such a branch has no schema. It holds temporary files, and a tag and its snapshot that the handle's branch has too, so
     that nothing is lost with it. All of it is older than `before_ms`.
     """
-    there = roots.on_branch(handle, name)
-    entries = _entries(handle, there.layout.branch_root)
-    top = handle.storage.stat(there.layout.branch_root)
+    there = roots.on_branch(ctx, name)
+    entries = _entries(ctx, there.layout.branch_root)
+    top = ctx.storage.stat(there.layout.branch_root)
     if schemas.ids(there) or any(one.modified_ms >= before_ms for one in (*entries, *([] if top is None else [top]))):
         return None
     files = [one for one in entries if not one.is_dir]
     kept = [one for one in files if not (one.name.startswith(".") and one.name.endswith(".tmp"))]
-    copies = _copies_of_tags(handle, there)
+    copies = _copies_of_tags(ctx, there)
     with suppress(LakekitError):
-        if all(handle.storage.read(one.path) == copies.get(one.path) for one in kept):
+        if all(ctx.storage.read(one.path) == copies.get(one.path) for one in kept):
             return files
     return None
 
 
-def _copies_of_tags(handle: TableContext, there: TableContext) -> dict[str, bytes]:
+def _copies_of_tags(ctx: TableContext, there: TableContext) -> dict[str, bytes]:
     """Return what `create` would write into a branch of each tag of the handle's branch, by path."""
     found = {}
-    for tag in tags.all(handle):
-        found[there.layout.tag(tag.name)] = handle.storage.read(handle.layout.tag(tag.name))
+    for tag in tags.all(ctx):
+        found[there.layout.tag(tag.name)] = ctx.storage.read(ctx.layout.tag(tag.name))
         found[there.layout.snapshot(tag.snapshot.id)] = tag.snapshot.to_json()
     return found
 
 
-def _entries(handle: TableContext, directory: str, depth: int = 0) -> list[Stat]:
+def _entries(ctx: TableContext, directory: str, depth: int = 0) -> list[Stat]:
     """Return the files and directories of a branch, in all of its directories."""
     found = []
-    for one in handle.storage.list(directory):
+    for one in ctx.storage.list(directory):
         found.append(one)
         if one.is_dir and depth < _MAX_DEPTH:
-            found += _entries(handle, one.path, depth + 1)
+            found += _entries(ctx, one.path, depth + 1)
     return found
 
 
-def _check_unread(handle: TableContext, name: str, afterwards: str) -> None:
+def _check_unread(ctx: TableContext, name: str, afterwards: str) -> None:
     """Raises where a branch is read along with another one: partitions would be missing there, and nobody would say so."""
-    asked: list[tuple[str, Mapping[str, str]]] = [(handle.layout.branch, handle.options.given)]
-    for branch in roots.branches(handle):
+    asked: list[tuple[str, Mapping[str, str]]] = [(ctx.layout.branch, ctx.options.given)]
+    for branch in roots.branches(ctx):
         with suppress(LakekitError):  # one that is half there reads nothing
-            asked.append((branch, schemas.latest(roots.on_branch(handle, branch)).options))
+            asked.append((branch, schemas.latest(roots.on_branch(ctx, branch)).options))
     for branch, options in asked:
         for key in _BRANCH_OPTIONS:
             if branch != name and options.get(key) == name:
-                table = "t" if branch == handle.layout.branch else f"t.branch({branch!r})"
-                whose = handle.name if branch == MAIN else f"branch {branch!r} of {handle.name}"
+                table = "t" if branch == ctx.layout.branch else f"t.branch({branch!r})"
+                whose = ctx.name if branch == MAIN else f"branch {branch!r} of {ctx.name}"
                 raise InvalidOption(f"branch {name!r} is {key} of {whose}: {table}.alter(lk.reset_option({key!r})) first{afterwards}", key=key, value=name)
 
 
-def _claim(handle: TableContext, name: str, path: str, data: bytes) -> None:
-    if not handle.storage.put_if_absent(path, data):
-        raise BranchAlreadyExists(f"{handle.name} has a branch {name!r} by now: another process made it", name=name)
+def _claim(ctx: TableContext, name: str, path: str, data: bytes) -> None:
+    if not ctx.storage.put_if_absent(path, data):
+        raise BranchAlreadyExists(f"{ctx.name} has a branch {name!r} by now: another process made it", name=name)
 
 
-def _files(handle: TableContext, directory: str) -> list[str]:
+def _files(ctx: TableContext, directory: str) -> list[str]:
     """The files of a branch, in all of its directories, and links to what lies elsewhere."""
-    inside = list(_entries(handle, directory))
+    inside = list(_entries(ctx, directory))
     above = [directory, *(one.path for one in inside if one.is_dir)]
-    links = [f"{folder}/{name}" for folder in above for name in folders.link_names(handle.storage, folder)]
+    links = [f"{folder}/{name}" for folder in above for name in folders.link_names(ctx.storage, folder)]
     return [*(one.path for one in inside if not one.is_dir), *links]
 
 
-def _contents(handle: TableContext, directory: str) -> dict[str, bytes]:
+def _contents(ctx: TableContext, directory: str) -> dict[str, bytes]:
     """The files of a branch by their path inside it."""
-    return {path.removeprefix(f"{directory}/"): handle.storage.read(path) for path in _files(handle, directory)}
+    return {path.removeprefix(f"{directory}/"): ctx.storage.read(path) for path in _files(ctx, directory)}
 
 
-def drop(handle: TableContext, name: str) -> None:
+def drop(ctx: TableContext, name: str) -> None:
     """Delete the files of a branch: the schemas first, then everything, then the directories."""
-    directory = handle.layout.branch_dir(name)
-    files = _files(handle, directory)
-    handle.storage.delete(sorted(files, key=lambda path: not path.startswith(f"{directory}/{_SCHEMA_FOLDER}/")))
-    inside = {path.rpartition("/")[0] for path in files} | {one.path for one in handle.storage.list(directory) if one.is_dir} | {directory}
-    handle.storage.remove_directories(sorted(inside, key=lambda path: (-path.count("/"), path)))
+    directory = ctx.layout.branch_dir(name)
+    files = _files(ctx, directory)
+    ctx.storage.delete(sorted(files, key=lambda path: not path.startswith(f"{directory}/{_SCHEMA_FOLDER}/")))
+    inside = {path.rpartition("/")[0] for path in files} | {one.path for one in ctx.storage.list(directory) if one.is_dir} | {directory}
+    ctx.storage.remove_directories(sorted(inside, key=lambda path: (-path.count("/"), path)))

@@ -29,57 +29,55 @@ if TYPE_CHECKING:
     from lakekit.model.commit_message import CommitMessage
 
 
-def cluster(handle: TableContext, standing: SnapshotBuckets, partitions: Collection[bytes], *, full: bool, is_chosen: bool) -> list[CommitMessage]:
+def cluster(ctx: TableContext, standing: SnapshotBuckets, partitions: Collection[bytes], *, full: bool, is_chosen: bool) -> list[CommitMessage]:
     """Messages of what was sorted. `is_chosen`: the caller named the partitions, so that others may be added for their age.
 
     Raises `InvalidOption` where the columns cannot be sorted by, and what reading and writing raise; then no new file is left.
     """
-    order = _ordering(handle)
-    units = {partition: clustered.pick_unit(handle, standing.bucket(partition, BUCKET).files, full=full) for partition in sorted(partitions)}
+    order = _ordering(ctx)
+    units = {partition: clustered.pick_unit(ctx, standing.bucket(partition, BUCKET).files, full=full) for partition in sorted(partitions)}
     if is_chosen:
         units |= {
-            partition: clustered.pick_unit(handle, standing.bucket(partition, BUCKET).files, full=True)
-            for partition in _idle_partitions(handle, standing, partitions)
+            partition: clustered.pick_unit(ctx, standing.bucket(partition, BUCKET).files, full=True)
+            for partition in _idle_partitions(ctx, standing, partitions)
         }
     todo = {partition: unit for partition, unit in units.items() if unit is not None}
     found: list[CommitMessage] = []
     try:
-        with work(handle.world, "clustering", "files", sum(len(unit.files) for unit in todo.values())) as under_way:
+        with work(ctx.world, "clustering", "files", sum(len(unit.files) for unit in todo.values())) as under_way:
             for partition, unit in todo.items():
-                found += _cluster_unit(handle, standing, partition, unit, order)
+                found += _cluster_unit(ctx, standing, partition, unit, order)
                 under_way.advance(len(unit.files))
     except BaseException:
-        abort.abort(handle, found)
+        abort.abort(ctx, found)
         raise
     return found
 
 
-def _ordering(handle: TableContext) -> SortOrder:
+def _ordering(ctx: TableContext) -> SortOrder:
     """The order that the options ask for; sorted group by group, it is that of the columns one after another (`IncrementalClusterCompact.localSort`)."""
-    if handle.options.clustering_incremental_mode == clustered.LOCAL_SORT:
-        return sort_order.clustering_order(handle.with_options({"clustering.strategy": "order"}))
-    return sort_order.clustering_order(handle)
+    if ctx.options.clustering_incremental_mode == clustered.LOCAL_SORT:
+        return sort_order.clustering_order(ctx.with_options({"clustering.strategy": "order"}))
+    return sort_order.clustering_order(ctx)
 
 
-def _cluster_unit(handle: TableContext, standing: SnapshotBuckets, partition: bytes, unit: CompactionUnit, order: SortOrder) -> Iterator[CommitMessage]:
+def _cluster_unit(ctx: TableContext, standing: SnapshotBuckets, partition: bytes, unit: CompactionUnit, order: SortOrder) -> Iterator[CommitMessage]:
     restored = standing.bucket(partition, BUCKET)
     gone = {file.name for file in unit.files}
-    vectors = append_files.vectors_of(handle, partition, restored, gone)
-    place = RewriteTarget(
-        handle=handle, partition=partition, bucket=BUCKET, names=file_names(handle), deletions=vectors.positions, snapshot_id=restored.snapshot_id
-    )
-    together = handle.options.clustering_incremental_mode != clustered.LOCAL_SORT
-    yield append_files.message(handle, partition, clustered.rewrite(place, unit, order, together=together))
+    vectors = append_files.vectors_of(ctx, partition, restored, gone)
+    place = RewriteTarget(ctx=ctx, partition=partition, bucket=BUCKET, names=file_names(ctx), deletions=vectors.positions, snapshot_id=restored.snapshot_id)
+    together = ctx.options.clustering_incremental_mode != clustered.LOCAL_SORT
+    yield append_files.message(ctx, partition, clustered.rewrite(place, unit, order, together=together))
     yield from append_files.remove_vectors(vectors, gone)
 
 
-def _idle_partitions(handle: TableContext, standing: SnapshotBuckets, chosen: Collection[bytes]) -> list[bytes]:
+def _idle_partitions(ctx: TableContext, standing: SnapshotBuckets, chosen: Collection[bytes]) -> list[bytes]:
     """Partitions that are old enough to be sorted as a whole, and are not yet."""
-    options = handle.options
+    options = ctx.options
     idle_ms = options.clustering_history_partition_idle_to_full_sort_ms
-    if idle_ms is None or not handle.schema.partition_keys:
+    if idle_ms is None or not ctx.schema.partition_keys:
         return []
-    before = wall_clock_ms(handle.world.now_ms()) - idle_ms
+    before = wall_clock_ms(ctx.world.now_ms()) - idle_ms
     last = options.level_count - 1
     ages: list[tuple[int, bytes]] = []
     for partition in {place[0] for place in standing.places()} - set(chosen):

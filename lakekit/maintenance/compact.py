@@ -43,7 +43,7 @@ _ATTEMPTS = 5
 class CompactRequest:
     """A compaction as it was asked for. `order`: all rows are sorted; `is_chosen`: the caller named partitions."""
 
-    handle: TableContext
+    ctx: TableContext
     commit_user: str
     full: bool
     order: SortOrder | None
@@ -52,11 +52,11 @@ class CompactRequest:
     @property
     def goes_by_partition(self) -> bool:
         """Whether what is done to a partition is done to all of it at once, and not bucket by bucket."""
-        return self.order is not None or not self.handle.has_buckets or self.handle.options.bucket == POSTPONE_BUCKET
+        return self.order is not None or not self.ctx.has_buckets or self.ctx.options.bucket == POSTPONE_BUCKET
 
 
 def compact(
-    handle: TableContext,
+    ctx: TableContext,
     *,
     full: bool = False,
     where: pl.Expr | str | None = None,
@@ -75,39 +75,37 @@ def compact(
     """
     if order_by is not None and idle_ms is not None:
         raise InvalidOption("order_by sorts whole partitions, new files or not: leave idle out, or choose them by where", key="idle", value=str(idle_ms))
-    job = compact_request(handle, full=full, where=where, order_by=order_by, strategy=strategy)
-    if job.order is not None and handle.kind == "key":
-        if rewrite.waits_for_compaction(job.handle):
-            compact(handle, full=True, where=where)
-        return sort_compact.sort_keys(job.handle, job.order, where)
-    standing = SnapshotBuckets.of(job.handle, snapshots.latest(job.handle))
-    with add_manifest_path(job.handle, lambda: standing.snapshot):
+    job = compact_request(ctx, full=full, where=where, order_by=order_by, strategy=strategy)
+    if job.order is not None and ctx.kind == "key":
+        if rewrite.waits_for_compaction(job.ctx):
+            compact(ctx, full=True, where=where)
+        return sort_compact.sort_keys(job.ctx, job.order, where)
+    standing = SnapshotBuckets.of(job.ctx, snapshots.latest(job.ctx))
+    with add_manifest_path(job.ctx, lambda: standing.snapshot):
         made = messages(job, standing, due_buckets(job, standing, where, idle_ms=idle_ms))
-    return commit_changes_once(job.handle, made, commit_user=job.commit_user)
+    return commit_changes_once(job.ctx, made, commit_user=job.commit_user)
 
 
-def compact_request(
-    handle: TableContext, *, full: bool, where: pl.Expr | str | None, order_by: str | Sequence[str] | None, strategy: Strategy
-) -> CompactRequest:
+def compact_request(ctx: TableContext, *, full: bool, where: pl.Expr | str | None, order_by: str | Sequence[str] | None, strategy: Strategy) -> CompactRequest:
     """What a call asks for, checked. Raises `InvalidOption` and `Unsupported` as `compact` does, but for `where`."""
-    feature_check.check_writable(handle)
+    feature_check.check_writable(ctx)
     if order_by is None and strategy != "order":
         raise InvalidOption(f"strategy {strategy!r} sorts by columns, and order_by names none", key="order_by")
-    handle = handle.with_options({"write-only": "false"})
-    if handle.has_buckets:
-        clustered.clusters_buckets(handle)
-    order = None if order_by is None else sort_compact.ordering(handle, order_by, strategy)
-    return CompactRequest(handle=handle, commit_user=handle.new_commit_user(), full=full, order=order, is_chosen=where is not None)
+    ctx = ctx.with_options({"write-only": "false"})
+    if ctx.has_buckets:
+        clustered.clusters_buckets(ctx)
+    order = None if order_by is None else sort_compact.ordering(ctx, order_by, strategy)
+    return CompactRequest(ctx=ctx, commit_user=ctx.new_commit_user(), full=full, order=order, is_chosen=where is not None)
 
 
 def due_buckets(job: CompactRequest, standing: SnapshotBuckets, where: pl.Expr | str | None, *, idle_ms: int | None = None) -> list[BucketId]:
     """The places of a snapshot that a compaction looks at. Raises `InvalidOption` for `where`."""
-    handle, there = job.handle, standing.places()
-    wanted = chosen.partitions(handle, (partition for partition, _ in there), where)
+    ctx, there = job.ctx, standing.places()
+    wanted = chosen.partitions(ctx, (partition for partition, _ in there), where)
     if idle_ms is not None:
-        wanted = chosen.idle_partitions(handle, standing.snapshot, wanted, idle_ms)
-    if job.order is None and handle.options.compaction_skip_expired_partitions:
-        wanted = {partition for partition in wanted if not expired.is_expired(handle, partition)}
+        wanted = chosen.idle_partitions(ctx, standing.snapshot, wanted, idle_ms)
+    if job.order is None and ctx.options.compaction_skip_expired_partitions:
+        wanted = {partition for partition in wanted if not expired.is_expired(ctx, partition)}
     return [place for place in there if place[0] in wanted]
 
 
@@ -117,16 +115,16 @@ def messages(job: CompactRequest, standing: SnapshotBuckets, some: Sequence[Buck
     `share`: of an append table without buckets, which of how many parts of the files that are packed together. Raises what compacting raises; then no file of
     these places is left.
     """
-    handle, partitions = job.handle, sorted({partition for partition, _ in some})
+    ctx, partitions = job.ctx, sorted({partition for partition, _ in some})
     if job.order is not None:
-        return sort_compact.sort(handle, standing, job.order, partitions)
-    if handle.options.bucket == POSTPONE_BUCKET:
-        return postpone.move_to_buckets(handle, standing, partitions, job.commit_user, full=job.full)
-    if not handle.has_buckets and handle.options.clustering_incremental:
-        return cluster.cluster(handle, standing, partitions, full=job.full, is_chosen=job.is_chosen)
-    if not handle.has_buckets:
-        return append_files.pack(handle, standing, partitions, full=job.full, share=share)
-    writers = BucketWriters(handle, commit_user=job.commit_user, standing=standing)
+        return sort_compact.sort(ctx, standing, job.order, partitions)
+    if ctx.options.bucket == POSTPONE_BUCKET:
+        return postpone.move_to_buckets(ctx, standing, partitions, job.commit_user, full=job.full)
+    if not ctx.has_buckets and ctx.options.clustering_incremental:
+        return cluster.cluster(ctx, standing, partitions, full=job.full, is_chosen=job.is_chosen)
+    if not ctx.has_buckets:
+        return append_files.pack(ctx, standing, partitions, full=job.full, share=share)
+    writers = BucketWriters(ctx, commit_user=job.commit_user, standing=standing)
     try:
         writers.compact_places(list(some), full=job.full)
         return writers.prepare()
@@ -137,15 +135,15 @@ def messages(job: CompactRequest, standing: SnapshotBuckets, some: Sequence[Buck
 # ---- after writers that only add files ------------------------------------------------------------------------------------------------------
 
 
-def hides_new_files(handle: TableContext) -> bool:
+def hides_new_files(ctx: TableContext) -> bool:
     """Return whether readers see the rows of a new file, or its changelog, only after a compaction that the table's own writers run (ENGINE 2.6, 2.7)."""
-    options = handle.options
-    if handle.kind != "key" or not handle.has_buckets or options.bucket == POSTPONE_BUCKET or options.write_only:
+    options = ctx.options
+    if ctx.kind != "key" or not ctx.has_buckets or options.bucket == POSTPONE_BUCKET or options.write_only:
         return False
     return options.needs_lookup or options.full_compaction_interval > 0
 
 
-def compact_written(handle: TableContext, committed: Sequence[CommitMessage], *, identifier: int) -> None:
+def compact_written(ctx: TableContext, committed: Sequence[CommitMessage], *, identifier: int) -> None:
     """Compact the buckets of committed messages as the table's own writers would have, where `hides_new_files`.
 
     `identifier`: the number of the commit. Every n commits (`full-compaction.delta-commits`) all buckets that have new files are compacted fully, as
@@ -153,20 +151,20 @@ def compact_written(handle: TableContext, committed: Sequence[CommitMessage], *,
 
     Raises: `Conflict` where another compaction was faster several times, and what compacting raises; the rows stay committed.
     """
-    if not hides_new_files(handle):
+    if not hides_new_files(ctx):
         return
-    interval = handle.options.full_compaction_interval
+    interval = ctx.options.full_compaction_interval
     full = interval > 0 and (identifier == BATCH_IDENTIFIER or identifier % interval == 0)
-    if not full and not handle.options.needs_lookup:
+    if not full and not ctx.options.needs_lookup:
         return
     written = {(message.partition, message.bucket) for message in committed}
     for attempt in range(_ATTEMPTS):
-        job = compact_request(handle, full=full, where=None, order_by=None, strategy="order")
-        standing = SnapshotBuckets.of(job.handle, snapshots.latest(job.handle))
+        job = compact_request(ctx, full=full, where=None, order_by=None, strategy="order")
+        standing = SnapshotBuckets.of(job.ctx, snapshots.latest(job.ctx))
         if full and interval > 1:
             written |= {place for place in standing.places() if any(file.level == 0 for file in standing.files(*place))}
         try:
-            commit_changes_once(job.handle, messages(job, standing, sorted(written)), commit_user=job.commit_user)
+            commit_changes_once(job.ctx, messages(job, standing, sorted(written)), commit_user=job.commit_user)
         except Conflict:
             if attempt == _ATTEMPTS - 1:
                 raise

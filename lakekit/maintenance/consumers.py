@@ -21,35 +21,35 @@ if TYPE_CHECKING:
 _MAX_SNAPSHOT_ID = 2**63 - 1
 
 
-def reset(handle: TableContext, consumer_id: str, next_snapshot: int | None) -> None:
+def reset(ctx: TableContext, consumer_id: str, next_snapshot: int | None) -> None:
     """Lets a consumer go on from a snapshot, which need not be there yet; None: forgets it. Raises `InvalidOption`, `ConsumerNotFound`."""
     consumers.check_id(consumer_id)
     if next_snapshot is None:
         with suppress(Corrupt):  # one that nobody can read keeps every snapshot: it can be forgotten all the same
-            consumers.read(handle, consumer_id)
-        handle.storage.delete([handle.layout.consumer(consumer_id)])
+            consumers.read(ctx, consumer_id)
+        ctx.storage.delete([ctx.layout.consumer(consumer_id)])
         return
     number = parse_count(next_snapshot, "next_snapshot")
     if number > _MAX_SNAPSHOT_ID:
         raise InvalidOption(f"next_snapshot={number} is no snapshot's number", key="next_snapshot", value=str(number))
-    consumers.record(handle, consumer_id, number)
+    consumers.record(ctx, consumer_id, number)
 
 
-def next_snapshot_ids(handle: TableContext) -> list[int]:
+def next_snapshot_ids(ctx: TableContext) -> list[int]:
     """The snapshots that consumers want next. Raises `Corrupt` where one cannot be read: nobody can tell what it has not read yet."""
     found = []
-    for name in consumers.ids(handle):
+    for name in consumers.ids(ctx):
         try:
-            place = consumers.find(handle, name)
+            place = consumers.find(ctx, name)
         except Corrupt as damaged:
             remedy = f"t.reset_consumer({name!r}, next_snapshot=…) writes it anew, and without next_snapshot forgets it"
-            raise roots.unreadable_root(damaged, "a consumer", handle.layout.consumer(name), remedy) from damaged
+            raise roots.unreadable_root(damaged, "a consumer", ctx.layout.consumer(name), remedy) from damaged
         found += [] if place is None else [place.next_snapshot]
     return found
 
 
 def expire(
-    handle: TableContext, *, older_than_ms: int | None = None, including: str | None = None, excluding: str | None = None, dry_run: bool = False
+    ctx: TableContext, *, older_than_ms: int | None = None, including: str | None = None, excluding: str | None = None, dry_run: bool = False
 ) -> Expired:
     """Forgets consumers whose file was written before a time, by the storage's clock; None: however old.
 
@@ -57,25 +57,25 @@ def expire(
     """
     wanted, spared = _pattern(including, "including"), _pattern(excluding, "excluding")
     gone = []
-    for one in handle.storage.list(handle.layout.consumer_dir):
+    for one in ctx.storage.list(ctx.layout.consumer_dir):
         name = one.name.removeprefix("consumer-")
         if one.is_dir or name in {one.name, ""} or (older_than_ms is not None and one.modified_ms >= older_than_ms):
             continue
         if (wanted is None or wanted.fullmatch(name)) and not (spared is not None and spared.fullmatch(name)):
             gone.append(name)
     if not dry_run:
-        handle.storage.delete([f"{handle.layout.consumer_dir}/consumer-{name}" for name in gone])
-    return Expired(table=handle.name, consumers=tuple(gone), dry_run=dry_run)
+        ctx.storage.delete([f"{ctx.layout.consumer_dir}/consumer-{name}" for name in gone])
+    return Expired(table=ctx.name, consumers=tuple(gone), dry_run=dry_run)
 
 
-def expire_old(handle: TableContext, age_ms: int | None, *, including: str | None, excluding: str | None, dry_run: bool = False) -> Expired:
+def expire_old(ctx: TableContext, age_ms: int | None, *, including: str | None, excluding: str | None, dry_run: bool = False) -> Expired:
     """`expire` by age, the option's where None is given; without any age, the ones that `including` names. Raises `InvalidOption` where neither is said."""
-    age = handle.options.consumer_expiration_time_ms if age_ms is None and including is None else age_ms
+    age = ctx.options.consumer_expiration_time_ms if age_ms is None and including is None else age_ms
     if age is None and including is None:
-        msg = f"{handle.name} has no consumer.expiration-time: say expiration='7 d', or including='.*' for all"
+        msg = f"{ctx.name} has no consumer.expiration-time: say expiration='7 d', or including='.*' for all"
         raise InvalidOption(msg, key="consumer.expiration-time")
-    before = None if age is None else handle.world.now_ms() - age
-    return expire(handle, older_than_ms=before, including=including, excluding=excluding, dry_run=dry_run)
+    before = None if age is None else ctx.world.now_ms() - age
+    return expire(ctx, older_than_ms=before, including=including, excluding=excluding, dry_run=dry_run)
 
 
 def _pattern(text: str | None, key: str) -> re.Pattern[str] | None:

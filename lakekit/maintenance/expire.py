@@ -47,19 +47,19 @@ class RetentionLimits:
             raise InvalidOption(msg, key="retain_max", value=str(self.most))
 
 
-def snapshot_limits(handle: TableContext) -> RetentionLimits:
+def snapshot_limits(ctx: TableContext) -> RetentionLimits:
     """What the table's options say of snapshots."""
-    options = handle.options
-    since = handle.world.now_ms() - options.snapshot_time_retained_ms
+    options = ctx.options
+    since = ctx.world.now_ms() - options.snapshot_time_retained_ms
     return RetentionLimits(
         most=options.snapshot_num_retained_max, fewest=options.snapshot_num_retained_min, since_ms=since, at_once=options.snapshot_expire_limit
     )
 
 
-def changelog_limits(handle: TableContext) -> RetentionLimits:
+def changelog_limits(ctx: TableContext) -> RetentionLimits:
     """What the table's options say of long-lived changelogs."""
-    fewest, most, age = handle.options.changelog_retained
-    return RetentionLimits(most=most, fewest=fewest, since_ms=handle.world.now_ms() - age, at_once=handle.options.snapshot_expire_limit)
+    fewest, most, age = ctx.options.changelog_retained
+    return RetentionLimits(most=most, fewest=fewest, since_ms=ctx.world.now_ms() - age, at_once=ctx.options.snapshot_expire_limit)
 
 
 def override_limits(
@@ -74,12 +74,12 @@ def override_limits(
 # ---- snapshots -----------------------------------------------------------------------------------------------------------------------------------------
 
 
-def nothing_is_old(handle: TableContext, retained: RetentionLimits, newest_id: int) -> bool:
+def nothing_is_old(ctx: TableContext, retained: RetentionLimits, newest_id: int) -> bool:
     """Whether it is sure that no snapshot expires, by the oldest one alone: a commit to a table with thousands of young snapshots lists none of them.
 
     The hint that names the oldest is asked for proof. Over a network a listing is the cheaper question.
     """
-    storage, layout = handle.storage, handle.layout
+    storage, layout = ctx.storage, ctx.layout
     if storage.is_remote:
         return False
     with suppress(LakekitError):
@@ -87,63 +87,61 @@ def nothing_is_old(handle: TableContext, retained: RetentionLimits, newest_id: i
         if first is None or storage.exists(layout.snapshot(first - 1)):
             return False
         count = newest_id - first + 1
-        oldest = snapshots.find(handle, first)
+        oldest = snapshots.find(ctx, first)
         return oldest is not None and count <= retained.most and (count <= retained.fewest or oldest.time_millis >= retained.since_ms)
     return False
 
 
-def expire_snapshots(
-    handle: TableContext, retained: RetentionLimits, *, dry_run: bool = False, deletes: Callable[[Sequence[str]], None] | None = None
-) -> Expired:
+def expire_snapshots(ctx: TableContext, retained: RetentionLimits, *, dry_run: bool = False, deletes: Callable[[Sequence[str]], None] | None = None) -> Expired:
     """Removes the snapshots that need not be retained. Consumers keep those that they have not read, or only their changelogs (`consumer.changelog-only`).
 
     `deletes`: who deletes the files that went with them; None: the storage, from here.
     Raises what reading the roots of the table raises: then nothing was deleted.
     """
-    roots.check_removable(handle)
-    known = snapshots.ids(handle)
-    low, end = _bounds(handle, retained, known)
-    if not known or end <= known[0] or (low == known[0] and _is_young(snapshots.find(handle, low), retained)):
-        if known and not dry_run and not handle.storage.exists(handle.layout.earliest_hint):
-            _say_earliest(handle, known[0])
-        return Expired(table=handle.name, dry_run=dry_run)
-    everything = roots.read_all_roots(handle)
-    own = [root for root in everything if root.branch == handle.layout.branch]
+    roots.check_removable(ctx)
+    known = snapshots.ids(ctx)
+    low, end = _bounds(ctx, retained, known)
+    if not known or end <= known[0] or (low == known[0] and _is_young(snapshots.find(ctx, low), retained)):
+        if known and not dry_run and not ctx.storage.exists(ctx.layout.earliest_hint):
+            _say_earliest(ctx, known[0])
+        return Expired(table=ctx.name, dry_run=dry_run)
+    everything = roots.read_all_roots(ctx)
+    own = [root for root in everything if root.branch == ctx.layout.branch]
     end = _first_young(own, "snapshot", range(low, end), retained, min([number for number in known if number >= end] or [known[-1]]))
     gone = sorted((root for root in own if root.kind == "snapshot" and root.snapshot.id < end), key=lambda root: root.snapshot.id)
-    stays = [_changelog_root(handle, root) for root in gone] if _has_longer_changelogs(handle, retained) else []
+    stays = [_changelog_root(ctx, root) for root in gone] if _has_longer_changelogs(ctx, retained) else []
 
     def drop() -> None:
         for root in stays:
-            roots.write(handle, root.path, root.snapshot.to_json())
+            roots.write(ctx, root.path, root.snapshot.to_json())
         if stays:
             with suppress(LakekitError):
-                handle.storage.put(handle.layout.changelog_latest_hint, hint.encode(stays[-1].snapshot.id))
-        _keep_latest(handle, end, known[-1])
-        handle.storage.delete([root.path for root in gone])
-        _say_earliest(handle, end)
+                ctx.storage.put(ctx.layout.changelog_latest_hint, hint.encode(stays[-1].snapshot.id))
+        _keep_latest(ctx, end, known[-1])
+        ctx.storage.delete([root.path for root in gone])
+        _say_earliest(ctx, end)
 
-    found = removal.remove(handle, gone, everything, None if dry_run else drop, stays=stays, deletes=deletes)
-    return make_expired(handle.name, found, dry_run=dry_run, snapshot_ids=tuple(root.snapshot.id for root in gone))
+    found = removal.remove(ctx, gone, everything, None if dry_run else drop, stays=stays, deletes=deletes)
+    return make_expired(ctx.name, found, dry_run=dry_run, snapshot_ids=tuple(root.snapshot.id for root in gone))
 
 
-def _has_longer_changelogs(handle: TableContext, retained: RetentionLimits) -> bool:
+def _has_longer_changelogs(ctx: TableContext, retained: RetentionLimits) -> bool:
     """Whether changelogs are kept longer than snapshots now are; what no option says of them is as for snapshots."""
-    options = handle.options
+    options = ctx.options
     fewest, most, age = options.changelog_num_retained_min, options.changelog_num_retained_max, options.changelog_time_retained_ms
-    longer = age is not None and handle.world.now_ms() - age < retained.since_ms
+    longer = age is not None and ctx.world.now_ms() - age < retained.since_ms
     return longer or (fewest or 0) > retained.fewest or (most or 0) > retained.most
 
 
-def _bounds(handle: TableContext, retained: RetentionLimits, known: Sequence[int]) -> tuple[int, int]:
+def _bounds(ctx: TableContext, retained: RetentionLimits, known: Sequence[int]) -> tuple[int, int]:
     """Where it begins to matter how old snapshots are, and the first snapshot that stays however old."""
     if not known:
         return 0, 0
     low = max(known[-1] - retained.most + 1, known[0])
     end = min(known[-1] - retained.fewest + 1, known[0] + retained.at_once)
-    options = handle.options
+    options = ctx.options
     if not (options.consumer_changelog_only and options.changelog_outlives_snapshots):  # where changelogs go with their snapshots, one keeps the other
-        end = min([end, *consumers.next_snapshot_ids(handle)])
+        end = min([end, *consumers.next_snapshot_ids(ctx)])
     return low, end
 
 
@@ -158,58 +156,58 @@ def _first_young(own: Sequence[GcRoot], kind: Literal["snapshot", "changelog"], 
     return next((number for number in sorted(found) if number in numbers and _is_young(found[number], retained)), otherwise)
 
 
-def _say_earliest(handle: TableContext, number: int) -> None:
+def _say_earliest(ctx: TableContext, number: int) -> None:
     with suppress(LakekitError):  # a hint is advice
-        handle.storage.put(handle.layout.earliest_hint, hint.encode(number))
+        ctx.storage.put(ctx.layout.earliest_hint, hint.encode(number))
 
 
-def _keep_latest(handle: TableContext, end: int, newest: int) -> None:
+def _keep_latest(ctx: TableContext, end: int, newest: int) -> None:
     """A hint that names a snapshot that goes names the newest first: engines that believe hints take it for the newest once the one after it is gone too."""
-    storage, path = handle.storage, handle.layout.latest_hint
+    storage, path = ctx.storage, ctx.layout.latest_hint
     with suppress(LakekitError):
         said = hint.decode(storage.read(path, 0, 32))
         if said is not None and said < end:
             storage.put(path, hint.encode(newest))
 
 
-def _changelog_root(handle: TableContext, root: GcRoot) -> GcRoot:
+def _changelog_root(ctx: TableContext, root: GcRoot) -> GcRoot:
     number = root.snapshot.id
-    return roots.GcRoot(kind="changelog", branch=root.branch, name=str(number), path=handle.layout.changelog(number), snapshot=root.snapshot)
+    return roots.GcRoot(kind="changelog", branch=root.branch, name=str(number), path=ctx.layout.changelog(number), snapshot=root.snapshot)
 
 
 # ---- changelogs ----------------------------------------------------------------------------------------------------------------------------------------
 
 
-def expire_changelogs(handle: TableContext, retained: RetentionLimits, *, delete_all: bool = False, dry_run: bool = False) -> Expired:
+def expire_changelogs(ctx: TableContext, retained: RetentionLimits, *, delete_all: bool = False, dry_run: bool = False) -> Expired:
     """Removes the long-lived changelogs that need not be retained; `delete_all`: every one. Snapshots count among those that are kept.
 
     Raises as `expire_snapshots` does.
     """
-    roots.check_removable(handle)
-    known, newest = snapshots.changelog_ids(handle), snapshots.latest_id(handle)
+    roots.check_removable(ctx)
+    known, newest = snapshots.changelog_ids(ctx), snapshots.latest_id(ctx)
     if not known or newest is None:
-        return Expired(table=handle.name, dry_run=dry_run)
-    numbers = range(known[-1] + 1) if delete_all else _changelog_bounds(handle, retained, known, newest)
-    everything = roots.read_all_roots(handle)
-    own = [root for root in everything if root.branch == handle.layout.branch and root.kind == "changelog"]
+        return Expired(table=ctx.name, dry_run=dry_run)
+    numbers = range(known[-1] + 1) if delete_all else _changelog_bounds(ctx, retained, known, newest)
+    everything = roots.read_all_roots(ctx)
+    own = [root for root in everything if root.branch == ctx.layout.branch and root.kind == "changelog"]
     end = numbers.stop if delete_all else _first_young(own, "changelog", numbers, retained, numbers.stop - 1)
     gone = sorted((root for root in own if root.snapshot.id < end), key=lambda root: root.snapshot.id)
     if not gone:
-        return Expired(table=handle.name, dry_run=dry_run)
+        return Expired(table=ctx.name, dry_run=dry_run)
 
     def drop() -> None:
-        handle.storage.delete([root.path for root in gone])
+        ctx.storage.delete([root.path for root in gone])
         with suppress(LakekitError):
             if len(gone) == len(own):
-                handle.storage.delete([handle.layout.changelog_latest_hint, handle.layout.changelog_earliest_hint])
+                ctx.storage.delete([ctx.layout.changelog_latest_hint, ctx.layout.changelog_earliest_hint])
             else:
-                handle.storage.put(handle.layout.changelog_earliest_hint, hint.encode(end))
+                ctx.storage.put(ctx.layout.changelog_earliest_hint, hint.encode(end))
 
-    found = removal.remove(handle, gone, everything, None if dry_run else drop)
-    return make_expired(handle.name, found, dry_run=dry_run, snapshot_ids=tuple(root.snapshot.id for root in gone))
+    found = removal.remove(ctx, gone, everything, None if dry_run else drop)
+    return make_expired(ctx.name, found, dry_run=dry_run, snapshot_ids=tuple(root.snapshot.id for root in gone))
 
 
-def _changelog_bounds(handle: TableContext, retained: RetentionLimits, known: Sequence[int], newest: int) -> range:
+def _changelog_bounds(ctx: TableContext, retained: RetentionLimits, known: Sequence[int], newest: int) -> range:
     """Those among which the first changelog that stays is found by its age, to the last, which stays however old; the newest one always does."""
     low = max(newest - retained.most + 1, known[0])
-    return range(low, min([newest - retained.fewest + 1, known[0] + retained.at_once, known[-1], *consumers.next_snapshot_ids(handle)]) + 1)
+    return range(low, min([newest - retained.fewest + 1, known[0] + retained.at_once, known[-1], *consumers.next_snapshot_ids(ctx)]) + 1)

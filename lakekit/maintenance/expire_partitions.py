@@ -39,7 +39,7 @@ _NEXT_BYTES = 100
 
 
 def expire(
-    handle: TableContext,
+    ctx: TableContext,
     expiration_ms: int | None = None,
     *,
     strategy: str | None = None,
@@ -55,14 +55,14 @@ def expire(
     writer's, and how far it has come is still told by a snapshot when that of its rows has expired.
     Raises `InvalidOption` where no expiration is said, the table is not partitioned, or the strategy is none lakekit knows; `Conflict`.
     """
-    feature_check.check_writable(handle)
-    options = handle.options
+    feature_check.check_writable(ctx)
+    options = ctx.options
     age = options.partition_expiration_time_ms if expiration_ms is None else expiration_ms
     how = strategy or options.partition_expiration_strategy
-    if not handle.schema.partition_keys:
-        raise InvalidOption(f"{handle.name} is not partitioned, so no partition expires", key="partition.expiration-time")
+    if not ctx.schema.partition_keys:
+        raise InvalidOption(f"{ctx.name} is not partitioned, so no partition expires", key="partition.expiration-time")
     if age is None:
-        raise InvalidOption(f"{handle.name} has no partition.expiration-time: say expiration='30 d'", key="partition.expiration-time")
+        raise InvalidOption(f"{ctx.name} has no partition.expiration-time: say expiration='30 d'", key="partition.expiration-time")
     if how not in STRATEGIES:
         raise InvalidOption(
             f"partition.expiration-strategy is {how!r}; lakekit knows {' and '.join(STRATEGIES)}", key="partition.expiration-strategy", value=how
@@ -70,12 +70,12 @@ def expire(
     for key, text in (("timestamp_pattern", pattern), ("timestamp_formatter", formatter)):
         if not isinstance(text, str | None):
             raise InvalidOption(f"{key}= takes a text, such as the option partition.{key.replace('_', '-')} has; found {ascii(text)[:100]}", key=key)
-    before = wall_clock_ms(handle.world.now_ms()) - age
-    found = _last_update_times(handle)
-    texts = {row: _texts(handle, row) for row in found}
+    before = wall_clock_ms(ctx.world.now_ms()) - age
+    found = _last_update_times(ctx)
+    texts = {row: _texts(ctx, row) for row in found}
     if how == "values-time":
         said = (pattern or options.partition_timestamp_pattern, formatter or options.partition_timestamp_formatter)
-        over = [row for row in found if (time := _time(handle, row, texts[row], *said)) is not None and time < before]
+        over = [row for row in found if (time := _time(ctx, row, texts[row], *said)) is not None and time < before]
     else:
         over = [row for row, time in found.items() if time is not None and time < before]
     over.sort(key=lambda row: ",".join(texts[row]))
@@ -83,117 +83,117 @@ def expire(
     if not dry_run:
         size = options.partition_expiration_batch_size or len(over) or 1
         for at in range(0, len(over), size):
-            user, identifier = (handle.new_commit_user(), BATCH_IDENTIFIER) if by is None else (by.commit_user, by.identifier)
-            commit_changes(handle, (), commit_user=user, identifier=identifier, overwrite=Overwrite.exactly(over[at : at + size]), is_new_user=True)
-    return Expired(table=handle.name, partitions=tuple(partition_path(handle, row).strip("/") for row in over), dry_run=dry_run)
+            user, identifier = (ctx.new_commit_user(), BATCH_IDENTIFIER) if by is None else (by.commit_user, by.identifier)
+            commit_changes(ctx, (), commit_user=user, identifier=identifier, overwrite=Overwrite.exactly(over[at : at + size]), is_new_user=True)
+    return Expired(table=ctx.name, partitions=tuple(partition_path(ctx, row).strip("/") for row in over), dry_run=dry_run)
 
 
-def is_due(handle: TableContext, *, ends: bool) -> bool:
+def is_due(ctx: TableContext, *, ends: bool) -> bool:
     """Whether it is time to look for expired partitions after a commit: once in `partition.expiration-check-interval`, the first time after a part of it.
 
     `ends`: the commit is that of a batch job, after which `end-input.check-partition-expire` always has it looked for.
     """
-    options = handle.options
-    if options.partition_expiration_time_ms is None or not handle.schema.partition_keys:
+    options = ctx.options
+    if options.partition_expiration_time_ms is None or not ctx.schema.partition_keys:
         return False
     interval = options.partition_expiration_check_interval_ms
     if not interval or (ends and options.end_input_check_partition_expire):
         return True
-    now, key = handle.world.now_ms(), ("partitions-looked-at", handle.storage, handle.layout.snapshot_dir)
-    last: int | None = handle.world.decoded.get(key)
+    now, key = ctx.world.now_ms(), ("partitions-looked-at", ctx.storage, ctx.layout.snapshot_dir)
+    last: int | None = ctx.world.decoded.get(key)
     if last is None:
-        last = now - interval * int(handle.world.new_id()[:6], 16) // 0xFFFFFF
+        last = now - interval * int(ctx.world.new_id()[:6], 16) // 0xFFFFFF
     due = now > last + interval
-    handle.world.decoded.put({key: now if due else last}, _NEXT_BYTES)
+    ctx.world.decoded.put({key: now if due else last}, _NEXT_BYTES)
     return due
 
 
-def _last_update_times(handle: TableContext) -> dict[bytes, int | None]:
+def _last_update_times(ctx: TableContext) -> dict[bytes, int | None]:
     """The partitions that have live files, and when, by the wall clock, one of their files was added or removed last."""
-    latest = snapshots.latest(handle)
+    latest = snapshots.latest(ctx)
     if latest is None:
         return {}
-    entries = manifest_reader.read_entries(handle, manifest_reader.manifest_files(handle, latest), columns=("kind", "partition", "creation_time"))
+    entries = manifest_reader.read_entries(ctx, manifest_reader.manifest_files(ctx, latest), columns=("kind", "partition", "creation_time"))
     frame: pl.DataFrame = pl.from_arrow(entries.table)  # type: ignore[assignment]
     sign = pl.when(pl.col("kind") == ADD).then(1).otherwise(-1)
     found = frame.group_by("partition").agg(sign.sum().alias("files"), pl.col("creation_time").max().cast(pl.Int64)).filter(pl.col("files") > 0)
     return dict(found.select("partition", "creation_time").iter_rows())  # scalar: one a partition
 
 
-def _texts(handle: TableContext, row: bytes) -> tuple[str, ...]:
+def _texts(ctx: TableContext, row: bytes) -> tuple[str, ...]:
     """The values as their directories spell them, but a blank text as it is: no time is read from the name that stands in for it, and it is the first to go."""
-    types = [field.type for field in handle.schema.partition_fields]
-    values = partition_values(handle, row)
-    spelt = partitions.text(values, types, default_name=handle.options.partition_default_name)
+    types = [field.type for field in ctx.schema.partition_fields]
+    values = partition_values(ctx, row)
+    spelt = partitions.text(values, types, default_name=ctx.options.partition_default_name)
     return tuple(value if isinstance(value, str) else text for value, text in zip(values, spelt, strict=True))
 
 
-def _time(handle: TableContext, row: bytes, texts: Sequence[str], pattern: str | None, formatter: str | None) -> int | None:
-    values = partition_values(handle, row)
+def _time(ctx: TableContext, row: bytes, texts: Sequence[str], pattern: str | None, formatter: str | None) -> int | None:
+    values = partition_values(ctx, row)
     if any(value is None for value in (values if pattern is not None else values[:1])):
         return None
-    return time_ms(handle.schema.partition_keys, texts, pattern=pattern, formatter=formatter)
+    return time_ms(ctx.schema.partition_keys, texts, pattern=pattern, formatter=formatter)
 
 
 # ---- complete ------------------------------------------------------------------------------------------------------------------------------------------
 
 
-def mark_done(handle: TableContext, specs: Sequence[Mapping[str, Any]]) -> list[str]:
+def mark_done(ctx: TableContext, specs: Sequence[Mapping[str, Any]]) -> list[str]:
     """Says that partitions are complete, in the ways of `partition.mark-done-action`.
 
     `success-file` writes `_SUCCESS` into each one's directory, `http-report` tells a web service: `maintenance.mark_done` has a module for each.
     Raises `ColumnNotFound`, `SchemaMismatch`, `InvalidOption` for specs that do not name every partition column once, `Unsupported` for other actions,
     `StorageFailed` for a service that does not answer.
     """
-    ways = _load_actions(handle)
+    ways = _load_actions(ctx)
     some = [specs] if isinstance(specs, Mapping) or not isinstance(specs, Iterable) else specs
-    return _mark_directories(handle, ways, [_directory(handle, spec) for spec in some])
+    return _mark_directories(ctx, ways, [_directory(ctx, spec) for spec in some])
 
 
-def mark_written_done(handle: TableContext, messages: Sequence[CommitMessage]) -> list[str]:
+def mark_written_done(ctx: TableContext, messages: Sequence[CommitMessage]) -> list[str]:
     """Says that the partitions that a batch wrote to are complete. Where readers wait for compaction, those that it only compacted count too.
 
     Raises `Unsupported` as `mark_done` does. Source: `PartitionMarkDoneListener`.
     """
-    ways = _load_actions(handle)
-    options = handle.options
-    waits = bool(handle.schema.primary_keys) and (options.deletion_vectors_enabled or options.merge_engine == "first-row")
+    ways = _load_actions(ctx)
+    options = ctx.options
+    waits = bool(ctx.schema.primary_keys) and (options.deletion_vectors_enabled or options.merge_engine == "first-row")
     rows = dict.fromkeys(message.partition for message in messages if waits or message.has_new)
-    return _mark_directories(handle, ways, [partition_path(handle, row).strip("/") for row in rows])
+    return _mark_directories(ctx, ways, [partition_path(ctx, row).strip("/") for row in rows])
 
 
-def _load_actions(handle: TableContext) -> list[Any]:
+def _load_actions(ctx: TableContext) -> list[Any]:
     """The modules of `maintenance.mark_done` that the option names, each of which can do it. Raises what `mark_done` raises for the option."""
     known, found = plugins.names("maintenance/mark_done"), []
-    for action in dict.fromkeys(action.strip() for action in handle.options.partition_mark_done_action.split(",")):
+    for action in dict.fromkeys(action.strip() for action in ctx.options.partition_mark_done_action.split(",")):
         if action not in known:
             raise Unsupported(
-                f"partition.mark-done-action of {handle.name} is {action!r}, which needs a metastore or Java; lakekit does {' and '.join(known)}",
+                f"partition.mark-done-action of {ctx.name} is {action!r}, which needs a metastore or Java; lakekit does {' and '.join(known)}",
                 feature="procedure.mark_partition_done",
             )
         way: Any = plugins.load("maintenance/mark_done", action)
-        way.check(handle)
+        way.check(ctx)
         found.append(way)
     return found
 
 
-def _mark_directories(handle: TableContext, ways: Sequence[Any], directories: list[str]) -> list[str]:
+def _mark_directories(ctx: TableContext, ways: Sequence[Any], directories: list[str]) -> list[str]:
     for directory in directories:
         for way in ways:
-            way.mark(handle, directory)
+            way.mark(ctx, directory)
     return directories
 
 
-def _directory(handle: TableContext, spec: Mapping[str, Any]) -> str:
+def _directory(ctx: TableContext, spec: Mapping[str, Any]) -> str:
     if not isinstance(spec, Mapping):
         raise InvalidOption(f"{ascii(spec)[:100]} is no partition: one is a dict of column and value, such as {{'dt': '2024-03-31'}}", key="partitions")
-    keys = handle.schema.partition_keys
+    keys = ctx.schema.partition_keys
     if set(spec) != set(keys) or not keys:
         has = f"partition columns are {', '.join(keys)}" if keys else "the table is not partitioned"
-        raise InvalidOption(f"{dict(spec)!r} is no partition of {handle.name}: {has}", key="partitions")
-    from_spec = partition_spec(handle, spec)
-    types = [field.type for field in handle.schema.partition_fields]
-    options = handle.options
+        raise InvalidOption(f"{dict(spec)!r} is no partition of {ctx.name}: {has}", key="partitions")
+    from_spec = partition_spec(ctx, spec)
+    types = [field.type for field in ctx.schema.partition_fields]
+    options = ctx.options
     values = [from_spec[at] for at in range(len(keys))]
     texts = partitions.text(values, types, default_name=options.partition_default_name, legacy=options.partition_legacy_name)
     return partitions.path(keys, texts).strip("/")

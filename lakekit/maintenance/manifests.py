@@ -25,18 +25,18 @@ _FULL_MERGE_OPTIONS = {"manifest.full-compaction-threshold-size": "1 b", "manife
 """Options under which every small manifest, and every one with a deletion, is merged."""
 
 
-def compact(handle: TableContext) -> Commit:
+def compact(ctx: TableContext) -> Commit:
     """Merges the manifests of the newest snapshot; without a snapshot that are fewer already, none is made.
 
     Raises `RetriesExhausted` where others are always faster, `CommitStateUnknown` where nobody can tell, and what reading manifests raises.
     """
-    feature_check.check_writable(handle)
-    handle = handle.with_options(_FULL_MERGE_OPTIONS)
-    latest = snapshots.latest(handle)
-    job = try_commit.request_with_new_user(handle, latest)
+    feature_check.check_writable(ctx)
+    ctx = ctx.with_options(_FULL_MERGE_OPTIONS)
+    latest = snapshots.latest(ctx)
+    job = try_commit.request_with_new_user(ctx, latest)
     if latest is None:
         return committer.outcome(job, [])
-    draft, before = UncommittedFiles(handle), meta.manifest_files(handle, latest)
+    draft, before = UncommittedFiles(ctx), meta.manifest_files(ctx, latest)
     try:
         after = manifest_writer.merge_manifests(draft, before)
     except BaseException:

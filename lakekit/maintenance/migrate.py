@@ -90,12 +90,12 @@ def migrate(storage: Storage, files: Sequence[MigratedFile], schemas: Sequence[T
     `StorageFailed`; then there is no table, and every file is where it was.
     """
     atomic_create.check_place(target)
-    handle = load_context(target, schemas[-1])
-    feature_check.check_writable(handle)
-    names, rows = file_names(handle), [one for one in files if one.row_count]
-    partitions = [_partition(handle, one) for one in rows]
+    ctx = load_context(target, schemas[-1])
+    feature_check.check_writable(ctx)
+    names, rows = file_names(ctx), [one for one in files if one.row_count]
+    partitions = [_partition(ctx, one) for one in rows]
     known = {schema.id: replace(load_context(target, schema), storage=storage) for schema in schemas}
-    plain = [_file(one, names.next(one.format_name), handle.world.now_ms()) for one in rows]
+    plain = [_file(one, names.next(one.format_name), ctx.world.now_ms()) for one in rows]
     described = parallel_map(
         lambda at: _with_statistics(known[rows[at].schema_id], rows[at], partitions[at], plain[at]), range(len(rows)), waiting=storage.is_remote
     )
@@ -109,7 +109,7 @@ def migrate(storage: Storage, files: Sequence[MigratedFile], schemas: Sequence[T
     except BaseException:
         with suppress(LakekitError):
             if not known_schemas.ids(target):
-                target.storage.delete(_paths(handle, placed))
+                target.storage.delete(_paths(ctx, placed))
         raise
 
 
@@ -117,8 +117,8 @@ def _paths(here: TableContext, placed: Sequence[_PlacedFile]) -> list[str]:
     return [paths.data_file_path(here, one.partition, _UNAWARE_BUCKET, one.file) for one in placed]
 
 
-def _partition(handle: TableContext, one: MigratedFile) -> bytes:
-    types = [field.type for field in handle.schema.partition_fields]
+def _partition(ctx: TableContext, one: MigratedFile) -> bytes:
+    types = [field.type for field in ctx.schema.partition_fields]
     return binary_row.with_arity(binary_row.encode(one.values, types), len(types)) if types else EMPTY_ROW
 
 
@@ -157,30 +157,30 @@ def _file(one: MigratedFile, name: str, now_ms: int) -> DataFileMeta:
     )
 
 
-def _with_statistics(handle: TableContext, one: MigratedFile, partition: bytes, file: DataFileMeta) -> DataFileMeta:
+def _with_statistics(ctx: TableContext, one: MigratedFile, partition: bytes, file: DataFileMeta) -> DataFileMeta:
     """The file with the statistics that the table's options ask for. A row of every column is looked at: what nobody could read is found out now."""
-    options = TableOptions.parse({**handle.options.given, "file.format": one.format_name})
-    shape = shapes.shape_of(replace(handle, options=options), bucket=_UNAWARE_BUCKET, level=0, keyed=False, kind="data")
-    keys = handle.schema.partition_keys
-    held = [field for field in handle.schema.fields if field.name in one.names and field.name not in keys]
+    options = TableOptions.parse({**ctx.options.given, "file.format": one.format_name})
+    shape = shapes.shape_of(replace(ctx, options=options), bucket=_UNAWARE_BUCKET, level=0, keyed=False, kind="data")
+    keys = ctx.schema.partition_keys
+    held = [field for field in ctx.schema.fields if field.name in one.names and field.name not in keys]
     told = {name: one.told[name] for name in one.told.keys() - set(keys)}
-    told |= {name: _stats_of_nulls(one) for name in handle.schema.names if name not in one.names}
-    told |= {name: _stats_of_constant(column, handle.schema.field(name), one) for name, column in _constants(handle, partition).items()}
+    told |= {name: _stats_of_nulls(one) for name in ctx.schema.names if name not in one.names}
+    told |= {name: _stats_of_constant(column, ctx.schema.field(name), one) for name, column in _constants(ctx, partition).items()}
     modes = [NONE if field.name in keys and field.name not in one.names else mode for field, mode in zip(shape.valued, shape.value_modes, strict=True)]
     asked = [field for field in held if field in shape.collected and field.name not in told]
     collecting = StatsCollector(shape.collected, told)
-    with _name_file_in_failures(handle, one):
-        reader.scan_files(handle, [file], [one.path], held).head(1).collect()
+    with _name_file_in_failures(ctx, one):
+        reader.scan_files(ctx, [file], [one.path], held).head(1).collect()
         if asked:
-            for frame in reader.scan_files(handle, [file], [one.path], asked).collect_batches(chunk_size=_BATCH_ROWS, maintain_order=True):
+            for frame in reader.scan_files(ctx, [file], [one.path], asked).collect_batches(chunk_size=_BATCH_ROWS, maintain_order=True):
                 collecting.add(frame)
-        _check_inside(handle, one, partition, file)
+        _check_inside(ctx, one, partition, file)
     return replace(file, value_stats=collecting.stats(shape.valued, modes), value_stats_cols=shape.value_stats_cols)
 
 
-def _constants(handle: TableContext, partition: bytes) -> dict[str, pl.Series]:
+def _constants(ctx: TableContext, partition: bytes) -> dict[str, pl.Series]:
     """The values of a partition, a row of each."""
-    fields = handle.schema.partition_fields
+    fields = ctx.schema.partition_fields
     columns = binary_row.decode_columns(pa.array([partition], pa.binary()), [field.type for field in fields])
     return {field.name: pl.Series(field.name, column).cast(polars_type(field.type)) for field, column in zip(fields, columns, strict=True)}
 
@@ -199,13 +199,13 @@ def _stats_of_nulls(one: MigratedFile) -> ColumnStats:
     return told
 
 
-def _check_inside(handle: TableContext, one: MigratedFile, partition: bytes, file: DataFileMeta) -> None:
+def _check_inside(ctx: TableContext, one: MigratedFile, partition: bytes, file: DataFileMeta) -> None:
     """Raises `SchemaMismatch` where a row has another value in a partition column than its folder says: it would be lost."""
     if not one.inside:
         return
-    own = replace(handle.schema, fields=tuple(replace(field, type=one.inside.get(field.name, field.type)) for field in handle.schema.fields))
-    frame = reader.scan_files(handle.with_schema(own), [file], [one.path], own.fields_of(one.inside))
-    said = _constants(handle, partition)
+    own = replace(ctx.schema, fields=tuple(replace(field, type=one.inside.get(field.name, field.type)) for field in ctx.schema.fields))
+    frame = reader.scan_files(ctx.with_schema(own), [file], [one.path], own.fields_of(one.inside))
+    said = _constants(ctx, partition)
     differs = [col(name).cast(said[name].dtype, strict=False).ne_missing(pl.lit(said[name]).first()).any() for name in one.inside]
     for name, wrong in frame.select(differs).collect().to_dict(as_series=False).items():  # scalar: one a partition column
         if wrong[0]:
@@ -214,10 +214,10 @@ def _check_inside(handle: TableContext, one: MigratedFile, partition: bytes, fil
 
 
 @contextmanager
-def _name_file_in_failures(handle: TableContext, one: MigratedFile) -> Iterator[None]:
+def _name_file_in_failures(ctx: TableContext, one: MigratedFile) -> Iterator[None]:
     """What Polars says of a file that it cannot read as the table's, with the file's name."""
     try:
-        with reader.translate_polars_errors(handle, [one.path]):
+        with reader.translate_polars_errors(ctx, [one.path]):
             yield
     except LakekitError:
         raise

@@ -77,7 +77,7 @@ class _DirectoryListing:
 
 
 def remove(
-    handle: TableContext,
+    ctx: TableContext,
     *,
     older_than: str | datetime | timedelta | None,
     dry_run: bool,
@@ -91,51 +91,51 @@ def remove(
     `external`: whether external roots are looked at too; they must be allowed, and no other table may have files there. `lists` and `deletes`: who lists
     the directories of partitions and buckets, and deletes files; None: the storage, from here.
     """
-    roots.check_removable(handle)
-    outside = _external_roots(handle, external=external)
-    limit_ms = _limit_ms(older_than, handle.world.now_ms() if dry_run else _storage_time_ms(handle))
-    unfinished = _unfinished_branches(handle, limit_ms)
-    listed, directories = _list_candidates(handle, outside, lists)
-    needed = _collect_referenced_names(handle)
+    roots.check_removable(ctx)
+    outside = _external_roots(ctx, external=external)
+    limit_ms = _limit_ms(older_than, ctx.world.now_ms() if dry_run else _storage_time_ms(ctx))
+    unfinished = _unfinished_branches(ctx, limit_ms)
+    listed, directories = _list_candidates(ctx, outside, lists)
+    needed = _collect_referenced_names(ctx)
     gone = [
         (one.kind, file)
         for one in listed
-        for file in _stat_files(handle, one if one.kind == "temporary" else one.only(lambda name: name not in needed and not name.endswith(_BLOB_SUFFIXES)))
+        for file in _stat_files(ctx, one if one.kind == "temporary" else one.only(lambda name: name not in needed and not name.endswith(_BLOB_SUFFIXES)))
         if file.modified_ms < limit_ms
     ]
     if not force:
-        _check_suspicious(handle, len(gone), sum(len(one.names) for one in listed), needed)
+        _check_suspicious(ctx, len(gone), sum(len(one.names) for one in listed), needed)
     if not dry_run and gone:
-        (deletes or handle.storage.delete)([file.path for _, file in gone])
+        (deletes or ctx.storage.delete)([file.path for _, file in gone])
     temporary = {file.path for _, file in gone}
     gone += [("branch", file) for files in unfinished.values() for file in files if file.path not in temporary]
     if not dry_run:
         for branch in unfinished:
-            branches.drop(handle, branch)
+            branches.drop(ctx, branch)
         old = [one.path for one in directories if one.modified_ms < limit_ms]
-        handle.storage.remove_directories(sorted(old, key=lambda path: (-path.count("/"), path)))
+        ctx.storage.remove_directories(sorted(old, key=lambda path: (-path.count("/"), path)))
     return _orphans_frame(gone)
 
 
-def _unfinished_branches(handle: TableContext, limit_ms: int) -> dict[str, list[Stat]]:
+def _unfinished_branches(ctx: TableContext, limit_ms: int) -> dict[str, list[Stat]]:
     """Return the branches that were begun and never finished, with their files. Raises `Corrupt` for another one without schema."""
     found = {}
-    for branch in roots.branches(handle):
-        if schemas.ids(roots.on_branch(handle, branch)):
+    for branch in roots.branches(ctx):
+        if schemas.ids(roots.on_branch(ctx, branch)):
             continue
-        files = branches.find_unfinished(handle, branch, limit_ms)
+        files = branches.find_unfinished(ctx, branch, limit_ms)
         if files is None:
-            msg = f"branch {branch!r} of {handle.name} has no schema: what it needs cannot be told, and nothing is removed. Delete or repair it first"
-            raise Corrupt(msg, path=roots.on_branch(handle, branch).layout.schema_dir)
+            msg = f"branch {branch!r} of {ctx.name} has no schema: what it needs cannot be told, and nothing is removed. Delete or repair it first"
+            raise Corrupt(msg, path=roots.on_branch(ctx, branch).layout.schema_dir)
         found[branch] = files
     return found
 
 
-def _stat_files(handle: TableContext, listed: _DirectoryListing) -> list[Stat]:
+def _stat_files(ctx: TableContext, listed: _DirectoryListing) -> list[Stat]:
     """How large and how old files are; those that went meanwhile are left out. Who looks late sees no file older than it was when it was listed."""
     if listed.seen is not None:
         return [listed.seen[name] for name in listed.names]
-    looked_at = [handle.storage.stat(f"{listed.directory}/{name}") for name in listed.names]
+    looked_at = [ctx.storage.stat(f"{listed.directory}/{name}") for name in listed.names]
     return [one for one in looked_at if one is not None and not one.is_dir]
 
 
@@ -152,24 +152,24 @@ def _orphans_frame(gone: Sequence[tuple[str, Stat]]) -> pl.DataFrame:
     return found.sort("path")
 
 
-def _check_suspicious(handle: TableContext, gone: int, total: int, needed: set[str]) -> None:
+def _check_suspicious(ctx: TableContext, gone: int, total: int, needed: set[str]) -> None:
     """Raises `Conflict` where so much would go that something else must be wrong, and where snapshots are lost, whose files they may be."""
     if not gone:
         return
-    _check_history(handle)
+    _check_history(ctx)
     if needed and (gone <= _SUSPICIOUS_COUNT or 2 * gone <= total):
         return
-    why = f"{gone} of {total} files of {handle.name} would go" if needed else f"no snapshot, tag or changelog of {handle.name} refers to any file"
+    why = f"{gone} of {total} files of {ctx.name} would go" if needed else f"no snapshot, tag or changelog of {ctx.name} refers to any file"
     msg = f"{why}, which looks like a table whose metadata is lost: nothing was removed. Look at t.snapshots(); force=True removes them all the same"
     raise Conflict(msg)
 
 
-def _check_history(handle: TableContext) -> None:
-    for branch in roots.branches(handle):
+def _check_history(ctx: TableContext) -> None:
+    for branch in roots.branches(ctx):
         notes = Findings()
-        history.check(roots.on_branch(handle, branch), notes)
+        history.check(roots.on_branch(ctx, branch), notes)
         for one in notes.problems:
-            msg = f"{one.what} in branch {branch} of {handle.name}: {one.found}. Files of snapshots that are lost would go: nothing was removed. {one.remedy}; \
+            msg = f"{one.what} in branch {branch} of {ctx.name}: {one.found}. Files of snapshots that are lost would go: nothing was removed. {one.remedy}; \
 force=True removes them all the same"
             raise Conflict(msg)
 
@@ -188,42 +188,42 @@ def _limit_ms(older_than: str | datetime | timedelta | None, now_ms: int) -> int
     return limit_ms
 
 
-def _storage_time_ms(handle: TableContext) -> int:
+def _storage_time_ms(ctx: TableContext) -> int:
     """What time it is where files get theirs: that of a file made now."""
-    path = f"{handle.root.rstrip('/')}/{_CLOCK}{handle.world.new_id()}"
+    path = f"{ctx.root.rstrip('/')}/{_CLOCK}{ctx.world.new_id()}"
     try:
-        handle.storage.put(path, b"")
-        seen = handle.storage.stat(path)
+        ctx.storage.put(path, b"")
+        seen = ctx.storage.stat(path)
     finally:
-        handle.storage.delete([path])
-    return handle.world.now_ms() if seen is None else seen.modified_ms
+        ctx.storage.delete([path])
+    return ctx.world.now_ms() if seen is None else seen.modified_ms
 
 
 # ---- what there is ---------------------------------------------------------------------------------------------------------------------------------------
 
 
-def _list_candidates(handle: TableContext, outside: Sequence[str], lists: Lists | None) -> tuple[list[_DirectoryListing], list[Stat]]:
+def _list_candidates(ctx: TableContext, outside: Sequence[str], lists: Lists | None) -> tuple[list[_DirectoryListing], list[Stat]]:
     """Every file that could be one, and the directories of buckets and partitions."""
-    layout = handle.layout
+    layout = ctx.layout
     found = [
-        _files(handle, kind, directory)
+        _files(ctx, kind, directory)
         for kind, directory in (("manifest", layout.manifest_dir), ("index", layout.index_dir), ("statistics", layout.statistics_dir))
     ]
-    for branch in roots.branches(handle):
-        of = roots.on_branch(handle, branch).layout
-        found += [_list_temporary_files(handle, of.snapshot_dir, "snapshot-"), _list_temporary_files(handle, of.changelog_dir, "changelog-")]
+    for branch in roots.branches(ctx):
+        of = roots.on_branch(ctx, branch).layout
+        found += [_list_temporary_files(ctx, of.snapshot_dir, "snapshot-"), _list_temporary_files(ctx, of.changelog_dir, "changelog-")]
         found += [
-            _list_unfinished_writes(handle, directory, prefix)
+            _list_unfinished_writes(ctx, directory, prefix)
             for directory, prefix in ((of.tag_dir, ".tag-"), (of.schema_dir, ".schema-"), (of.consumer_dir, ".consumer-"))
         ]
-    found += [_list_unfinished_writes(handle, layout.root, _CLOCK, ""), _list_unfinished_writes(handle, layout.root, f".{_CLOCK}")]
-    files, directories = _data(handle, outside, lists)
+    found += [_list_unfinished_writes(ctx, layout.root, _CLOCK, ""), _list_unfinished_writes(ctx, layout.root, f".{_CLOCK}")]
+    files, directories = _data(ctx, outside, lists)
     return [*found, *files], directories
 
 
-def _files(handle: TableContext, kind: str, directory: str) -> _DirectoryListing:
+def _files(ctx: TableContext, kind: str, directory: str) -> _DirectoryListing:
     """The files of a directory. On a disk nothing is asked of each of them: only of those that no root names will it matter how old they are."""
-    storage = handle.storage
+    storage = ctx.storage
     if isinstance(storage, LocalStorage):
         return _DirectoryListing(kind=kind, directory=directory.rstrip("/"), names=storage.file_names(directory), seen=None)
     return _directory_listing(kind, directory, storage.list(directory))
@@ -234,92 +234,92 @@ def _directory_listing(kind: str, directory: str, listed: Sequence[Stat]) -> _Di
     return _DirectoryListing(kind=kind, directory=directory.rstrip("/"), names=list(seen), seen=seen)
 
 
-def _list_temporary_files(handle: TableContext, directory: str, prefix: str) -> _DirectoryListing:
+def _list_temporary_files(ctx: TableContext, directory: str, prefix: str) -> _DirectoryListing:
     """Files among snapshots that are neither one nor a hint."""
-    return _files(handle, "temporary", directory).only(lambda name: name not in _HINTS and not name.removeprefix(prefix).isdecimal())
+    return _files(ctx, "temporary", directory).only(lambda name: name not in _HINTS and not name.removeprefix(prefix).isdecimal())
 
 
-def _list_unfinished_writes(handle: TableContext, directory: str, prefix: str, suffix: str = ".tmp") -> _DirectoryListing:
+def _list_unfinished_writes(ctx: TableContext, directory: str, prefix: str, suffix: str = ".tmp") -> _DirectoryListing:
     """Files that a process was writing when it died, where others keep files of their own."""
-    return _files(handle, "temporary", directory).only(lambda name: name.startswith(prefix) and name.endswith(suffix))
+    return _files(ctx, "temporary", directory).only(lambda name: name.startswith(prefix) and name.endswith(suffix))
 
 
-def _external_roots(handle: TableContext, *, external: bool) -> list[str]:
+def _external_roots(ctx: TableContext, *, external: bool) -> list[str]:
     """Return the external roots whose files are looked at. Raises `LocationNotAllowed`, and `Conflict` for a root in the folder of another table."""
-    named = handle.layout.external_roots
+    named = ctx.layout.external_roots
     if not external:
         if named:
             shown = ", ".join(named)[:200]
-            warn_user(f"{shown} of {handle.name} was not looked at: other tables may keep files there, too. Where none does, external=True looks there")
+            warn_user(f"{shown} of {ctx.name} was not looked at: other tables may keep files there, too. Where none does, external=True looks there")
         return []
     found = []
     for location in named:
-        handle.check_location(location, EXTERNAL_PATHS)
+        ctx.check_location(location, EXTERNAL_PATHS)
         root = without_scheme(location).rstrip("/")
-        own = is_at_or_below(root, handle.root.rstrip("/"))
+        own = is_at_or_below(root, ctx.root.rstrip("/"))
         above = [] if own else [root.rsplit("/", count)[0] for count in range(root.count("/") - 2 * ("://" in root))]
-        other = next((one for one in above if _has_schema(handle, one)), None)
+        other = next((one for one in above if _has_schema(ctx, one)), None)
         if other is not None:
             raise Conflict(
-                f"the external root {location} of {handle.name} lies in {other}, the folder of another table, whose files would be taken for orphans: "
+                f"the external root {location} of {ctx.name} lies in {other}, the folder of another table, whose files would be taken for orphans: "
                 f"nothing was removed. Take it out of {EXTERNAL_PATHS}, or leave external out"
             )
         found.append(root)
     return found
 
 
-def _has_schema(handle: TableContext, directory: str) -> bool:
+def _has_schema(ctx: TableContext, directory: str) -> bool:
     layouts = (TablePaths(root=directory), TablePaths(root=directory, hidden=True))
-    storage = confine(handle.storage, directory)
+    storage = confine(ctx.storage, directory)
     return any(storage.stat(layout.schema(0)) is not None or storage.stat(layout.schema_dir) is not None for layout in layouts)
 
 
-def _data(handle: TableContext, outside: Sequence[str], lists: Lists | None) -> tuple[list[_DirectoryListing], list[Stat]]:
+def _data(ctx: TableContext, outside: Sequence[str], lists: Lists | None) -> tuple[list[_DirectoryListing], list[Stat]]:
     """The files of all bucket directories at the depth of the table's partitions, and the directories on the way."""
-    layout, storage = handle.layout, handle.storage
+    layout, storage = ctx.layout, ctx.storage
     side_by_side = partial(map_io, is_remote=storage.is_remote)
     below = partial(side_by_side, storage.list) if lists is None else lists
     tops = [f"{layout.root.rstrip('/')}/{layout.directory}", *outside, *(f"{root}/{layout.directory}" for root in outside)]  # the reference writes there
     places: list[str] = list(dict.fromkeys(top.rstrip("/") for top in tops))
     seen: list[Stat] = []
-    for _ in handle.schema.partition_keys:
+    for _ in ctx.schema.partition_keys:
         partitions = [one for some in below(places) for one in some if one.is_dir and "=" in one.name]
         seen += partitions
         places = [one.path for one in partitions]
     buckets = [one for some in below(places) for one in some if one.is_dir and one.name.startswith("bucket-")]
     paths = [bucket.path for bucket in buckets]
     if lists is None:
-        return side_by_side(partial(_files, handle, "data"), paths), [*seen, *buckets]
+        return side_by_side(partial(_files, ctx, "data"), paths), [*seen, *buckets]
     return [_directory_listing("data", path, some) for path, some in zip(paths, lists(paths), strict=True)], [*seen, *buckets]
 
 
 # ---- what is needed --------------------------------------------------------------------------------------------------------------------------------------
 
 
-def _collect_referenced_names(handle: TableContext) -> set[str]:
+def _collect_referenced_names(ctx: TableContext) -> set[str]:
     """The names of all files that any root names. Raises `Conflict` where roots change faster than they can be read, and what reading raises."""
     names: set[str] = set()
     known: dict[str, Snapshot] = {}
     for _ in range(roots.ATTEMPTS + 2):
-        now = roots.read_all_roots(handle)
+        now = roots.read_all_roots(ctx)
         fresh = [root for root in now if known.get(root.path) != root.snapshot]
         if known and not fresh:
             return names
         try:
-            names |= _names(handle, fresh, roots.oldest_snapshot_paths(now))
+            names |= _names(ctx, fresh, roots.oldest_snapshot_paths(now))
         except FileMissing as missing:
-            if any(handle.storage.stat(root.path) is None for root in fresh):
+            if any(ctx.storage.stat(root.path) is None for root in fresh):
                 continue  # expired while it was read: it is looked at again which roots there are
-            msg = f"{missing.path} is missing, which a snapshot, tag or changelog of {handle.name} needs: what else is lost cannot be told, and nothing is \
+            msg = f"{missing.path} is missing, which a snapshot, tag or changelog of {ctx.name} needs: what else is lost cannot be told, and nothing is \
 removed. t.check() says more"
             raise Corrupt(msg, path=missing.path) from missing
         known |= {root.path: root.snapshot for root in now}
         if not now:
             return names
-    raise Conflict(f"snapshots of {handle.name} come and go faster than they can be read; nothing was removed. Try again when fewer commit")
+    raise Conflict(f"snapshots of {ctx.name} come and go faster than they can be read; nothing was removed. Try again when fewer commit")
 
 
-def _names(handle: TableContext, some: Sequence[GcRoot], oldest: Collection[str]) -> set[str]:
+def _names(ctx: TableContext, some: Sequence[GcRoot], oldest: Collection[str]) -> set[str]:
     """Lists, manifests, data files with what lies beside them, index manifests, index files and statistics of some roots."""
     found: set[str] = set()
     index: dict[str, Snapshot] = {}
@@ -329,39 +329,39 @@ def _names(handle: TableContext, some: Sequence[GcRoot], oldest: Collection[str]
         found |= {name for name in (*lists, snapshot.statistics, snapshot.index_manifest) if name is not None}
         if snapshot.index_manifest is not None and root.kind != "changelog":
             index[snapshot.index_manifest] = snapshot
-    deltas = [root.snapshot for root in some if root.kind == "changelog" and is_changelog(handle, root)]
-    pairs: list[tuple[Snapshot, Which]] = [(root.snapshot, which) for root in some for which in _kept_lists(handle, root)]
-    manifest_reader.read_lists(handle, [*pairs, *((snapshot, "base") for snapshot in deltas)])
+    deltas = [root.snapshot for root in some if root.kind == "changelog" and is_changelog(ctx, root)]
+    pairs: list[tuple[Snapshot, Which]] = [(root.snapshot, which) for root in some for which in _kept_lists(ctx, root)]
+    manifest_reader.read_lists(ctx, [*pairs, *((snapshot, "base") for snapshot in deltas)])
     for snapshot in deltas:  # the base stays as expiry lets it stay, manifests without their files
         with suppress(FileMissing):
-            found |= {name for file in manifest_reader.manifest_files(handle, snapshot, "base") for name in (file.name, *file.extra_files)}
-    listed = {file.name: file for root in some for file in _kept_manifests(handle, root, oldest)}
-    entries = manifest_reader.read_entries(handle, list(listed.values()), columns=("file_name", "extra_files"))
+            found |= {name for file in manifest_reader.manifest_files(ctx, snapshot, "base") for name in (file.name, *file.extra_files)}
+    listed = {file.name: file for root in some for file in _kept_manifests(ctx, root, oldest)}
+    entries = manifest_reader.read_entries(ctx, list(listed.values()), columns=("file_name", "extra_files"))
     found.update(name for file in listed.values() for name in file.extra_files)
     found.update(listed, entries.column("file_name").to_pylist(), entries.column("extra_files").flatten().to_pylist())  # scalar: one a file
     for snapshot in index.values():
-        found |= {entry.file_name for entry in manifest_reader.index_entries(handle, snapshot)}
+        found |= {entry.file_name for entry in manifest_reader.index_entries(ctx, snapshot)}
     return found
 
 
-def _kept_manifests(handle: TableContext, root: GcRoot, oldest: Collection[str]) -> list[ManifestFileMeta]:
+def _kept_manifests(ctx: TableContext, root: GcRoot, oldest: Collection[str]) -> list[ManifestFileMeta]:
     """The manifests of the lists that a root keeps whole. The `oldest` snapshots may have lost their changelogs."""
     found: list[ManifestFileMeta] = []
-    for which in _kept_lists(handle, root):
+    for which in _kept_lists(ctx, root):
         try:
-            found += manifest_reader.manifest_files(handle, root.snapshot, which)
+            found += manifest_reader.manifest_files(ctx, root.snapshot, which)
         except FileMissing:
             if which != "delta" and not (which == "changelog" and root.path in oldest):
                 raise
     return found
 
 
-def _kept_lists(handle: TableContext, root: GcRoot) -> tuple[Which, ...]:
+def _kept_lists(ctx: TableContext, root: GcRoot) -> tuple[Which, ...]:
     """The lists that a root keeps whole.
 
     A long-lived changelog without a list of its own is its delta, where that is still there; in tables that have a changelog producer it is nothing, and what
     lies there of its delta was left by an expiry that died.
     """
     if root.kind == "changelog":
-        return ("delta",) if is_changelog(handle, root) else () if root.snapshot.changelog_manifest_list is None else ("changelog",)
+        return ("delta",) if is_changelog(ctx, root) else () if root.snapshot.changelog_manifest_list is None else ("changelog",)
     return ("all", "changelog") if root.kind == "snapshot" else ("all",)

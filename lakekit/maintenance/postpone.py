@@ -33,24 +33,24 @@ if TYPE_CHECKING:
 _WRITER_FILE_NAME = re.compile(r"(.*-w-.*)-(\d+)\.[^.]+")
 
 
-def move_to_buckets(handle: TableContext, standing: SnapshotBuckets, partitions: Iterable[bytes], commit_user: str, *, full: bool) -> list[CommitMessage]:
+def move_to_buckets(ctx: TableContext, standing: SnapshotBuckets, partitions: Iterable[bytes], commit_user: str, *, full: bool) -> list[CommitMessage]:
     """Messages that move the postponed rows of some partitions into buckets, and compact these. Raises what writing raises; then no file is left."""
     found: list[CommitMessage] = []
     try:
         for partition in sorted(partitions):
-            found += _move_partition(handle, standing, partition, commit_user, full=full)
+            found += _move_partition(ctx, standing, partition, commit_user, full=full)
     except BaseException:
-        abort.abort(handle, found)
+        abort.abort(ctx, found)
         raise
     return found
 
 
-def _move_partition(handle: TableContext, standing: SnapshotBuckets, partition: bytes, commit_user: str, *, full: bool) -> Iterator[CommitMessage]:
+def _move_partition(ctx: TableContext, standing: SnapshotBuckets, partition: bytes, commit_user: str, *, full: bool) -> Iterator[CommitMessage]:
     files = sorted(standing.bucket(partition, POSTPONE_BUCKET).files, key=_write_order)
-    total = standing.bucket(partition, 0).total_buckets or _bucket_count(handle, files)
-    writers = BucketWriters(handle.with_options({"bucket": str(total)}), commit_user=commit_user)
+    total = standing.bucket(partition, 0).total_buckets or _bucket_count(ctx, files)
+    writers = BucketWriters(ctx.with_options({"bucket": str(total)}), commit_user=commit_user)
     try:
-        for frame in _rows(handle, partition, files):
+        for frame in _rows(ctx, partition, files):
             writers.write(frame)
         there = {place for place in standing.places() if place[0] == partition and place[1] != POSTPONE_BUCKET}
         writers.compact_places(sorted(there | set(writers.open_places)), full=full)
@@ -60,12 +60,12 @@ def _move_partition(handle: TableContext, standing: SnapshotBuckets, partition: 
     if files:
         yield CommitMessage(partition=partition, bucket=POSTPONE_BUCKET, total_buckets=POSTPONE_BUCKET, compact_before=tuple(files))
     for message in messages:
-        yield _as_compaction(handle, message)
+        yield _as_compaction(ctx, message)
 
 
-def _bucket_count(handle: TableContext, files: list[DataFileMeta]) -> int:
+def _bucket_count(ctx: TableContext, files: list[DataFileMeta]) -> int:
     """How many buckets a new partition gets: the option's number, else as many as the rows or sizes that other options give a bucket ask for."""
-    options = handle.options
+    options = ctx.options
     if "postpone.default-bucket-num" not in options.given:
         if options.postpone_target_row_num_per_bucket:
             return max(1, -(-sum(file.row_count for file in files) // options.postpone_target_row_num_per_bucket))
@@ -74,19 +74,19 @@ def _bucket_count(handle: TableContext, files: list[DataFileMeta]) -> int:
     return options.postpone_default_bucket_num
 
 
-def _rows(handle: TableContext, partition: bytes, files: list[DataFileMeta]) -> Iterator[pl.DataFrame]:
+def _rows(ctx: TableContext, partition: bytes, files: list[DataFileMeta]) -> Iterator[pl.DataFrame]:
     """Every row with its kind, as it came, a file at a time."""
     for file in files:
-        paths = [places.data_file_path(handle, partition, POSTPONE_BUCKET, file)]
-        with translate_polars_errors(handle, paths):
-            yield from scan_files(handle, [file], paths, handle.schema.fields, system=[KIND]).collect_batches(maintain_order=True)
+        paths = [places.data_file_path(ctx, partition, POSTPONE_BUCKET, file)]
+        with translate_polars_errors(ctx, paths):
+            yield from scan_files(ctx, [file], paths, ctx.schema.fields, system=[KIND]).collect_batches(maintain_order=True)
 
 
-def _as_compaction(handle: TableContext, message: CommitMessage) -> CommitMessage:
+def _as_compaction(ctx: TableContext, message: CommitMessage) -> CommitMessage:
     """The same files as the outcome of one compaction: those that were written and compacted at once are nobody's, and deleted."""
     new, before, after = ({file.name for file in files} for files in (message.new_files, message.compact_before, message.compact_after))
     nobodys = [file for file in message.new_files if file.name in before and file.name not in after]
-    handle.storage.delete(places.every_path(handle, message.partition, message.bucket, nobodys))
+    ctx.storage.delete(places.every_path(ctx, message.partition, message.bucket, nobodys))
     return replace(
         message,
         new_files=(),

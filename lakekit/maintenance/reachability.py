@@ -72,33 +72,33 @@ class UnreachableFiles:
         return sum(sum(part.values()) for part in (self.data, self.index, self.metadata))
 
 
-def reachable_only_from(handle: TableContext, gone: Sequence[GcRoot], kept: Sequence[GcRoot]) -> UnreachableFiles:
+def reachable_only_from(ctx: TableContext, gone: Sequence[GcRoot], kept: Sequence[GcRoot]) -> UnreachableFiles:
     """The files that may go with the roots `gone` while those of `kept` stay.
 
     Raises `FileMissing`, `Corrupt`, `Unsupported` where what a root needs cannot be told: nothing may be deleted then.
     """
     if not gone:
         return UnreachableFiles()
-    _read_lists(handle, [*gone, *kept])
-    lists, files = _lists(handle, gone, missing_ok=True), _FileEntries(handle)
-    for path in _lists(handle, kept, missing_ok=False, oldest=roots.oldest_snapshot_paths([*gone, *kept])):
+    _read_lists(ctx, [*gone, *kept])
+    lists, files = _lists(ctx, gone, missing_ok=True), _FileEntries(ctx)
+    for path in _lists(ctx, kept, missing_ok=False, oldest=roots.oldest_snapshot_paths([*gone, *kept])):
         lists.pop(path, None)
-    data = {**_data(handle, gone, kept, files), **_changelogs(handle, gone, kept)}
-    index, index_manifests = _index(handle, gone, kept)
+    data = {**_data(ctx, gone, kept, files), **_changelogs(ctx, gone, kept)}
+    index, index_manifests = _index(ctx, gone, kept)
     return UnreachableFiles(
-        data=_measure_files(handle, data),
-        index=_measure_files(handle, index),
-        metadata=_measure_files(handle, {**lists, **index_manifests, **_statistics(handle, gone, kept)}),
+        data=_measure_files(ctx, data),
+        index=_measure_files(ctx, index),
+        metadata=_measure_files(ctx, {**lists, **index_manifests, **_statistics(ctx, gone, kept)}),
     )
 
 
-def _measure_files(handle: TableContext, paths: dict[str, int | None]) -> dict[str, int]:
+def _measure_files(ctx: TableContext, paths: dict[str, int | None]) -> dict[str, int]:
     """The paths with their sizes; where nobody said one, files that are not there are left out."""
     found: dict[str, int] = {}
     for path, size_bytes in paths.items():
         if size_bytes is not None:
             found[path] = size_bytes
-        elif (seen := handle.storage.stat(path)) is not None and not seen.is_dir:
+        elif (seen := ctx.storage.stat(path)) is not None and not seen.is_dir:
             found[path] = seen.size_bytes
     return found
 
@@ -111,7 +111,7 @@ def _snapshots_by_id(some: Iterable[GcRoot]) -> dict[tuple[str, int], GcRoot]:
     return {(root.branch, root.snapshot.id): root for root in some if root.kind == "snapshot"}
 
 
-def _starts(handle: TableContext, kept: Sequence[GcRoot]) -> tuple[list[GcRoot], list[GcRoot]]:
+def _starts(ctx: TableContext, kept: Sequence[GcRoot]) -> tuple[list[GcRoot], list[GcRoot]]:
     """The roots of which everything is looked at, and the snapshots that go on from another one, of which only what they added.
 
     A snapshot that merged manifests is looked at whole too: whether it goes on from the one before is not seen from names then.
@@ -125,7 +125,7 @@ def _starts(handle: TableContext, kept: Sequence[GcRoot]) -> tuple[list[GcRoot],
             starts.append(root)
     before: tuple[tuple[str, int], set[str]] | None = None
     for (branch, number), root in sorted(places_of.items()):
-        base, delta = ({file.name for file in manifest_reader.manifest_files(handle, root.snapshot, which)} for which in ("base", "delta"))
+        base, delta = ({file.name for file in manifest_reader.manifest_files(ctx, root.snapshot, which)} for which in ("base", "delta"))
         (steps if before == ((branch, number - 1), base) else starts).append(root)
         before = (branch, number), base | delta
     return starts, steps
@@ -137,8 +137,8 @@ def _starts(handle: TableContext, kept: Sequence[GcRoot]) -> tuple[list[GcRoot],
 class _FileEntries:
     """Entries of manifests about some files only. Each manifest is read once, many together; those of other partitions are not read."""
 
-    def __init__(self, handle: TableContext) -> None:
-        self.handle = handle
+    def __init__(self, ctx: TableContext) -> None:
+        self.ctx = ctx
         self._found: dict[str, ManifestEntries] = {}
         self._names = pa.array([], pa.string())
         self._partitions: list[partition_ranges.Values] = []
@@ -146,25 +146,25 @@ class _FileEntries:
     def about(self, wanted: ManifestEntries) -> None:
         """From now on only entries of these files count."""
         self._names = pa.concat_arrays([wanted.column("file_name"), wanted.column("extra_files").flatten()]).unique()
-        fields = self.handle.schema.partition_fields
+        fields = self.ctx.schema.partition_fields
         self._partitions = partition_ranges.values_of(wanted.column("partition").unique().to_pylist(), fields) if fields else []
 
     def of(self, listed: Iterable[ManifestFileMeta]) -> ManifestEntries:
         """The entries of some manifests, in their order."""
         files = self._concerned(listed)
         for some in _batch_manifests([file for file in files if file.name not in self._found]):
-            parts = manifest_reader.read_each(self.handle, some)
+            parts = manifest_reader.read_each(self.ctx, some)
             self._found |= {file.name: part.filter(self._concerns(part)) for file, part in zip(some, parts, strict=True)}
         return columns_of.concat([columns_of.empty(), *(self._found[file.name] for file in files)])
 
     def once(self, listed: Iterable[ManifestFileMeta]) -> Iterator[ManifestEntries]:
         """The entries of manifests whose order does not matter, some at a time."""
         for some in _batch_manifests(self._concerned(listed)):
-            part = manifest_reader.read_entries(self.handle, some)
+            part = manifest_reader.read_entries(self.ctx, some)
             yield part.filter(self._concerns(part))
 
     def _concerned(self, listed: Iterable[ManifestFileMeta]) -> list[ManifestFileMeta]:
-        return partition_ranges.filter_manifests(listed, self._partitions, self.handle.schema.partition_fields)
+        return partition_ranges.filter_manifests(listed, self._partitions, self.ctx.schema.partition_fields)
 
     def _concerns(self, part: ManifestEntries) -> NDArray[np.bool_]:
         """Which entries are of one of the files, or name one as lying beside theirs."""
@@ -189,39 +189,39 @@ def _batch_manifests(listed: Iterable[ManifestFileMeta]) -> Iterator[list[Manife
         yield some
 
 
-def _read(handle: TableContext, listed: Iterable[ManifestFileMeta]) -> Iterator[ManifestEntries]:
+def _read(ctx: TableContext, listed: Iterable[ManifestFileMeta]) -> Iterator[ManifestEntries]:
     """The entries of manifests of roots that go, some at a time; manifests that are gone already are passed over."""
     for some in _batch_manifests(listed):
         try:
-            yield manifest_reader.read_entries(handle, some)
+            yield manifest_reader.read_entries(ctx, some)
         except FileMissing:
             for file in some:
                 with suppress(FileMissing):
-                    yield manifest_reader.read_entries(handle, [file])
+                    yield manifest_reader.read_entries(ctx, [file])
 
 
-def _data(handle: TableContext, gone: Sequence[GcRoot], kept: Sequence[GcRoot], files: _FileEntries) -> dict[str, int | None]:
+def _data(ctx: TableContext, gone: Sequence[GcRoot], kept: Sequence[GcRoot], files: _FileEntries) -> dict[str, int | None]:
     """Data files, and what lies beside them, that went with a root or before it."""
-    leaving = _possibly_unneeded_entries(handle, gone, kept)
+    leaving = _possibly_unneeded_entries(ctx, gone, kept)
     if not len(leaving):
         return {}
     found: dict[str, int | None] = {}
     names: dict[str, str] = {}
     columns = (leaving.column(name).to_pylist() for name in ("file_name", "file_size", "extra_files"))  # scalar: one a file
-    for path, name, size, extra in zip(paths.data_file_paths(handle, leaving), *columns, strict=True):
+    for path, name, size, extra in zip(paths.data_file_paths(ctx, leaving), *columns, strict=True):
         found[path], names[path] = size, name
         for beside in extra:
-            at = handle.layout.extra_file(path, beside)
+            at = ctx.layout.extra_file(path, beside)
             found[at], names[at] = None, beside
     files.about(leaving)
-    needed = _needed_names(handle, kept, files)
+    needed = _needed_names(ctx, kept, files)
     return {path: size for path, size in found.items() if names[path] not in needed}
 
 
-def _possibly_unneeded_entries(handle: TableContext, gone: Sequence[GcRoot], kept: Sequence[GcRoot]) -> ManifestEntries:
+def _possibly_unneeded_entries(ctx: TableContext, gone: Sequence[GcRoot], kept: Sequence[GcRoot]) -> ManifestEntries:
     """The entries of files that may not be needed any more: what the next snapshot deleted; all, where there is no next one."""
     after = _snapshots_by_id([*gone, *kept])
-    changelogs = {(root.branch, root.snapshot.id) for root in kept if root.kind == "changelog" and is_changelog(handle, root)}
+    changelogs = {(root.branch, root.snapshot.id) for root in kept if root.kind == "changelog" and is_changelog(ctx, root)}
     deltas: list[ManifestFileMeta] = []
     merged: list[ManifestFileMeta] = []  # where the files of a flush are a changelog that stays
     parts: list[ManifestEntries] = [columns_of.empty()]
@@ -231,28 +231,28 @@ def _possibly_unneeded_entries(handle: TableContext, gone: Sequence[GcRoot], kep
         with suppress(FileMissing):
             if root.kind == "snapshot" and following is not None:
                 into = merged if (root.branch, root.snapshot.id) in changelogs else deltas
-                into += manifest_reader.manifest_files(handle, following.snapshot, "delta")
+                into += manifest_reader.manifest_files(ctx, following.snapshot, "delta")
             elif root.kind == "snapshot" or (root.kind == "tag" and (same is None or same.snapshot != root.snapshot)):
-                parts.append(manifest_reader.read_live_entries(handle, root.snapshot))
-            elif root.kind == "changelog" and is_changelog(handle, root):
-                deltas += manifest_reader.manifest_files(handle, root.snapshot, "delta")
-    parts += [part.filter(part.numbers("kind") == DELETE) for part in _read(handle, deltas)]
-    parts += [part.filter((part.numbers("kind") == DELETE) & ~_flush_mask(part)) for part in _read(handle, merged)]
+                parts.append(manifest_reader.read_live_entries(ctx, root.snapshot))
+            elif root.kind == "changelog" and is_changelog(ctx, root):
+                deltas += manifest_reader.manifest_files(ctx, root.snapshot, "delta")
+    parts += [part.filter(part.numbers("kind") == DELETE) for part in _read(ctx, deltas)]
+    parts += [part.filter((part.numbers("kind") == DELETE) & ~_flush_mask(part)) for part in _read(ctx, merged)]
     return columns_of.concat([part.select(_COLUMNS) for part in parts])
 
 
-def _needed_names(handle: TableContext, kept: Sequence[GcRoot], files: _FileEntries) -> set[str]:
+def _needed_names(ctx: TableContext, kept: Sequence[GcRoot], files: _FileEntries) -> set[str]:
     """The names of those files that a kept root needs, and of what lies beside them."""
-    starts, steps = _starts(handle, kept)
-    whole = [manifest_reader.manifest_files(handle, root.snapshot) for root in starts]
+    starts, steps = _starts(ctx, kept)
+    whole = [manifest_reader.manifest_files(ctx, root.snapshot) for root in starts]
     files.of([file for listed in whole for file in listed])  # all at once, which is faster
     parts = [columns_of.live_entries([files.of(listed)]) for listed in whole]
-    since = files.once([file for root in steps for file in manifest_reader.manifest_files(handle, root.snapshot, "delta")])
+    since = files.once([file for root in steps for file in manifest_reader.manifest_files(ctx, root.snapshot, "delta")])
     parts += [part.filter(part.numbers("kind") == ADD) for part in since]
     for root in kept:
-        if root.kind == "changelog" and is_changelog(handle, root):
+        if root.kind == "changelog" and is_changelog(ctx, root):
             with suppress(FileMissing):  # of the time when another producer was set, only the changelog list stayed
-                part = files.of(manifest_reader.manifest_files(handle, root.snapshot, "delta"))
+                part = files.of(manifest_reader.manifest_files(ctx, root.snapshot, "delta"))
                 parts.append(part.filter(_flush_mask(part)))
     found = columns_of.concat([columns_of.empty(), *parts])
     return {*found.column("file_name").to_pylist(), *found.column("extra_files").flatten().to_pylist()}  # scalar: one a file
@@ -265,15 +265,15 @@ def _flush_mask(part: ManifestEntries) -> NDArray[np.bool_]:
     return mask
 
 
-def is_changelog(handle: TableContext, root: GcRoot) -> bool:
+def is_changelog(ctx: TableContext, root: GcRoot) -> bool:
     """Whether the delta of a long-lived changelog is all that there is of it."""
-    return root.snapshot.changelog_manifest_list is None and handle.options.changelog_producer == "none"
+    return root.snapshot.changelog_manifest_list is None and ctx.options.changelog_producer == "none"
 
 
 # ---- changelog files -----------------------------------------------------------------------------------------------------------------------------------
 
 
-def _changelogs(handle: TableContext, gone: Sequence[GcRoot], kept: Sequence[GcRoot]) -> dict[str, int | None]:
+def _changelogs(ctx: TableContext, gone: Sequence[GcRoot], kept: Sequence[GcRoot]) -> dict[str, int | None]:
     """The files of changelogs that nobody can read any more; each is in one list only."""
     held = {root.snapshot.changelog_manifest_list for root in kept if root.kind != "tag"}
     found: dict[str, int | None] = {}
@@ -281,26 +281,26 @@ def _changelogs(handle: TableContext, gone: Sequence[GcRoot], kept: Sequence[GcR
     for root in gone:
         if root.kind != "tag" and root.snapshot.changelog_manifest_list not in held:
             with suppress(FileMissing):
-                listed += manifest_reader.manifest_files(handle, root.snapshot, "changelog")
-    for part in _read(handle, listed):
+                listed += manifest_reader.manifest_files(ctx, root.snapshot, "changelog")
+    for part in _read(ctx, listed):
         added = part.filter(part.numbers("kind") == ADD)
         columns = (added.column(name).to_pylist() for name in ("file_size", "extra_files"))  # scalar: one a file
-        for path, size, extra in zip(paths.data_file_paths(handle, added), *columns, strict=True):
+        for path, size, extra in zip(paths.data_file_paths(ctx, added), *columns, strict=True):
             found[path] = size
             for beside in extra:
-                found[handle.layout.extra_file(path, beside)] = None
+                found[ctx.layout.extra_file(path, beside)] = None
     return found
 
 
 # ---- metadata ------------------------------------------------------------------------------------------------------------------------------------------
 
 
-def _read_lists(handle: TableContext, some: Sequence[GcRoot]) -> None:
+def _read_lists(ctx: TableContext, some: Sequence[GcRoot]) -> None:
     """Reads all manifest lists that are asked for below, side by side."""
-    manifest_reader.read_lists(handle, [(root.snapshot, which) for root in some for which, _, _ in _kept_lists(handle, root)])
+    manifest_reader.read_lists(ctx, [(root.snapshot, which) for root in some for which, _, _ in _kept_lists(ctx, root)])
 
 
-def _kept_lists(handle: TableContext, root: GcRoot) -> list[tuple[Which, str, int | None]]:
+def _kept_lists(ctx: TableContext, root: GcRoot) -> list[tuple[Which, str, int | None]]:
     """The manifest lists that a root keeps, each with its name and its size, where that is known."""
     snapshot = root.snapshot
     own: tuple[tuple[Which, str | None, int | None], ...] = (
@@ -310,28 +310,28 @@ def _kept_lists(handle: TableContext, root: GcRoot) -> list[tuple[Which, str, in
     )
     found: list[tuple[Which, str, int | None]] = []
     for which, name, size_bytes in own:
-        if name is not None and (root.kind == "snapshot" or (which == "changelog") == (root.kind == "changelog") or is_changelog(handle, root)):
+        if name is not None and (root.kind == "snapshot" or (which == "changelog") == (root.kind == "changelog") or is_changelog(ctx, root)):
             found.append((which, name, size_bytes))
     return found
 
 
-def _lists(handle: TableContext, some: Sequence[GcRoot], *, missing_ok: bool, oldest: Collection[str] = ()) -> dict[str, int | None]:
+def _lists(ctx: TableContext, some: Sequence[GcRoot], *, missing_ok: bool, oldest: Collection[str] = ()) -> dict[str, int | None]:
     """Manifest lists and manifests that roots need, by path. The `oldest` snapshots may have lost their changelogs."""
     found: dict[str, int | None] = {}
     for root in some:
-        for which, name, size_bytes in _kept_lists(handle, root):
+        for which, name, size_bytes in _kept_lists(ctx, root):
             found[name] = size_bytes
             try:
-                for file in manifest_reader.manifest_files(handle, root.snapshot, which):
+                for file in manifest_reader.manifest_files(ctx, root.snapshot, which):
                     found[file.name] = file.size_bytes
                     found.update(dict.fromkeys(file.extra_files))
             except FileMissing:
                 if not (missing_ok or root.kind == "changelog" or (which == "changelog" and root.path in oldest)):
                     raise
-    return {handle.layout.manifest(name): size_bytes for name, size_bytes in found.items()}
+    return {ctx.layout.manifest(name): size_bytes for name, size_bytes in found.items()}
 
 
-def _index(handle: TableContext, gone: Sequence[GcRoot], kept: Sequence[GcRoot]) -> tuple[dict[str, int | None], dict[str, int | None]]:
+def _index(ctx: TableContext, gone: Sequence[GcRoot], kept: Sequence[GcRoot]) -> tuple[dict[str, int | None], dict[str, int | None]]:
     """Index files, and index manifests."""
     named, held = _by_index_manifest(gone), _by_index_manifest(kept)
     found: dict[str, int | None] = {}
@@ -339,20 +339,20 @@ def _index(handle: TableContext, gone: Sequence[GcRoot], kept: Sequence[GcRoot])
     fresh = {name: root for name, root in named.items() if name not in held}
     for root in fresh.values():
         with suppress(FileMissing):
-            for entry in manifest_reader.index_entries(handle, root.snapshot):
-                path = deletion_vector_reader.index_path(handle, entry)
+            for entry in manifest_reader.index_entries(ctx, root.snapshot):
+                path = deletion_vector_reader.index_path(ctx, entry)
                 found[path], names[path] = entry.file_size_bytes, entry.file_name
     if found:
-        needed = {entry.file_name for root in held.values() for entry in manifest_reader.index_entries(handle, root.snapshot)}
+        needed = {entry.file_name for root in held.values() for entry in manifest_reader.index_entries(ctx, root.snapshot)}
         found = {path: size for path, size in found.items() if names[path] not in needed}
-    return found, {handle.layout.manifest(name): None for name in fresh}
+    return found, {ctx.layout.manifest(name): None for name in fresh}
 
 
 def _by_index_manifest(some: Iterable[GcRoot]) -> dict[str, GcRoot]:
     return {name: root for root in some if root.kind != "changelog" and (name := root.snapshot.index_manifest) is not None}
 
 
-def _statistics(handle: TableContext, gone: Sequence[GcRoot], kept: Sequence[GcRoot]) -> dict[str, int | None]:
+def _statistics(ctx: TableContext, gone: Sequence[GcRoot], kept: Sequence[GcRoot]) -> dict[str, int | None]:
     held = {root.snapshot.statistics for root in kept if root.kind != "changelog"}
     named = {root.snapshot.statistics for root in gone if root.kind != "changelog"} - held - {None}
-    return {handle.layout.statistics(name): None for name in named if name is not None}
+    return {ctx.layout.statistics(name): None for name in named if name is not None}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def remove(
-    handle: TableContext,
+    ctx: TableContext,
     gone: Sequence[GcRoot],
     everything: Sequence[GcRoot],
     drop: Callable[[], None] | None,
@@ -40,39 +40,39 @@ def remove(
     """
     paths = {root.path for root in gone}
     kept = [root for root in everything if root.path not in paths]
-    found = _find_unreachable(handle, gone, kept, stays)
+    found = _find_unreachable(ctx, gone, kept, stays)
     if drop is None:
         return found
     drop()
     if not found.paths:
         return found
     known = {root.path: root.snapshot for root in (*kept, *stays)}
-    came = [root for root in roots.read_all_roots(handle) if known.get(root.path) != root.snapshot]
+    came = [root for root in roots.read_all_roots(ctx) if known.get(root.path) != root.snapshot]
     if came:
-        found = _find_unreachable(handle, gone, [*kept, *came], stays)
-    (deletes or handle.storage.delete)(found.paths)
-    _clean(handle, found)
+        found = _find_unreachable(ctx, gone, [*kept, *came], stays)
+    (deletes or ctx.storage.delete)(found.paths)
+    _clean(ctx, found)
     return found
 
 
-def _find_unreachable(handle: TableContext, gone: Sequence[GcRoot], kept: Sequence[GcRoot], stays: Sequence[GcRoot]) -> UnreachableFiles:
+def _find_unreachable(ctx: TableContext, gone: Sequence[GcRoot], kept: Sequence[GcRoot], stays: Sequence[GcRoot]) -> UnreachableFiles:
     """What only those that go need. Raises `Conflict` where another process deletes meanwhile, `Corrupt` where a file is lost that one that stays needs."""
     try:
-        return reachable_only_from(handle, gone, [*kept, *stays])
+        return reachable_only_from(ctx, gone, [*kept, *stays])
     except FileMissing as missing:
-        if any(handle.storage.stat(root.path) is None for root in kept):
-            msg = f"{missing.path} vanished while it was looked at: another process deletes in {handle.name} too. Do it again when that is done"
+        if any(ctx.storage.stat(root.path) is None for root in kept):
+            msg = f"{missing.path} vanished while it was looked at: another process deletes in {ctx.name} too. Do it again when that is done"
             raise Conflict(msg) from missing
         lost = missing.message.partition(". ")[0]
         remedy = "put it back from a copy, or give up what needs it (t.delete_tag, t.delete_branch, t.rollback)"
         raise Corrupt(f"{lost}: what else is needed cannot be told, so no file is deleted. Remedy: {remedy}", path=missing.path) from missing
 
 
-def _clean(handle: TableContext, found: UnreachableFiles) -> None:
+def _clean(ctx: TableContext, found: UnreachableFiles) -> None:
     """The directories that were left empty: buckets, then partitions from the deepest up (`snapshot.clean-empty-directories`)."""
-    if not handle.options.snapshot_clean_empty_directories:
+    if not ctx.options.snapshot_clean_empty_directories:
         return
-    root = handle.root.rstrip("/")
+    root = ctx.root.rstrip("/")
     emptied = {path.rpartition("/")[0] for path in found.data}
     above = set(emptied)
     for directory in emptied:
@@ -80,4 +80,4 @@ def _clean(handle: TableContext, found: UnreachableFiles) -> None:
         while parent.startswith(f"{root}/") and parent != root:
             above.add(parent)
             parent = parent.rpartition("/")[0]
-    handle.storage.remove_directories(sorted(above, key=lambda path: (-path.count("/"), path)))
+    ctx.storage.remove_directories(sorted(above, key=lambda path: (-path.count("/"), path)))

@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 _SCHEMA = {"file": pl.String(), "was": pl.Int64(), "is": pl.Int64()}
 
 
-def repair(handle: TableContext) -> pl.DataFrame:
+def repair(ctx: TableContext) -> pl.DataFrame:
     """Mends the hints of the handle's branch; a row for each that was wrong, missing (null) or of no use. Raises `StorageFailed`."""
-    layout = handle.layout
+    layout = ctx.layout
     mended: list[tuple[str, int | None, int | None]] = []
     for known, latest, earliest in (
-        (snapshots.ids(handle), layout.latest_hint, layout.earliest_hint),
-        (snapshots.changelog_ids(handle), layout.changelog_latest_hint, layout.changelog_earliest_hint),
+        (snapshots.ids(ctx), layout.latest_hint, layout.earliest_hint),
+        (snapshots.changelog_ids(ctx), layout.changelog_latest_hint, layout.changelog_earliest_hint),
     ):
         for path, wanted in ((latest, known[-1] if known else None), (earliest, _first_without_gap(known))):
-            there, was = _read_hint(handle, path)
+            there, was = _read_hint(ctx, path)
             if was == wanted and there == (wanted is not None):
                 continue
             if wanted is None:
-                handle.storage.delete([path])
+                ctx.storage.delete([path])
             else:
-                handle.storage.put(path, hint.encode(wanted))
+                ctx.storage.put(path, hint.encode(wanted))
             mended.append((path, was, wanted))
     return pl.DataFrame(mended, schema=_SCHEMA, orient="row")
 
@@ -54,9 +54,9 @@ def _first_without_gap(known: Sequence[int]) -> int | None:
     return first
 
 
-def _read_hint(handle: TableContext, path: str) -> tuple[bool, int | None]:
+def _read_hint(ctx: TableContext, path: str) -> tuple[bool, int | None]:
     """Whether a hint is there, and what it says."""
     try:
-        return True, hint.decode(handle.storage.read(path, 0, 32))
+        return True, hint.decode(ctx.storage.read(path, 0, 32))
     except FileMissing:
         return False, None

@@ -30,39 +30,39 @@ if TYPE_CHECKING:
 STRICT_MODE = "commit.strict-mode.last-safe-snapshot"
 
 
-def check(handle: TableContext, buckets: int) -> None:
+def check(ctx: TableContext, buckets: int) -> None:
     """Raises `InvalidOption` where a number of buckets cannot be changed, or means nothing."""
-    feature_check.check_writable(handle)
-    held = handle.options.bucket
+    feature_check.check_writable(ctx)
+    held = ctx.options.bucket
     if held < 1:
-        raise InvalidOption(f"{handle.name} has bucket={held}: its buckets are not counted by an option, and it cannot be rescaled", key="bucket")
+        raise InvalidOption(f"{ctx.name} has bucket={held}: its buckets are not counted by an option, and it cannot be rescaled", key="bucket")
     if parse_count(buckets, "buckets") < 1:
         raise InvalidOption(f"{buckets} buckets are none; a table has 1 or more", key="bucket", value=str(buckets))
 
 
-def waits_for_compaction(handle: TableContext) -> bool:
+def waits_for_compaction(ctx: TableContext) -> bool:
     """Whether rows of level 0 are not read yet, so that a full compaction has to come first."""
-    return handle.kind == "key" and hides_level_zero(handle)
+    return ctx.kind == "key" and hides_level_zero(ctx)
 
 
-def is_used(handle: TableContext, buckets: int) -> bool:
+def is_used(ctx: TableContext, buckets: int) -> bool:
     """Whether live files are of that many buckets: another rescale made them, or a writer of a new partition."""
-    latest = snapshots.latest(handle)
-    return latest is not None and bool((manifest_reader.read_live_entries(handle, latest).numbers("total_buckets") == buckets).any())
+    latest = snapshots.latest(ctx)
+    return latest is not None and bool((manifest_reader.read_live_entries(ctx, latest).numbers("total_buckets") == buckets).any())
 
 
-def rescale(handle: TableContext, where: pl.Expr | str | None = None) -> Commit:
+def rescale(ctx: TableContext, where: pl.Expr | str | None = None) -> Commit:
     """Writes the rows of the partitions that `where` chooses into as many buckets as the option says. Raises `Conflict`: then nothing changed."""
-    latest = snapshots.latest(handle)
-    user = handle.new_commit_user()
-    handle = handle.with_options({STRICT_MODE: str(latest.id if latest else 0), "write-only": "true"})
-    partitions = chosen.partitions(handle, (partition for partition, _ in SnapshotBuckets.of(handle, latest).places()), where)
-    writers = BucketWriters(handle, commit_user=user, replaces=True)
+    latest = snapshots.latest(ctx)
+    user = ctx.new_commit_user()
+    ctx = ctx.with_options({STRICT_MODE: str(latest.id if latest else 0), "write-only": "true"})
+    partitions = chosen.partitions(ctx, (partition for partition, _ in SnapshotBuckets.of(ctx, latest).places()), where)
+    writers = BucketWriters(ctx, commit_user=user, replaces=True)
     try:
-        source = current_rows(handle, latest, None if where is None else user_expressions.condition(where, handle))
-        for batch in row_conversion.batches(source, handle):
+        source = current_rows(ctx, latest, None if where is None else user_expressions.condition(where, ctx))
+        for batch in row_conversion.batches(source, ctx):
             writers.write(batch)
-        replaced = Overwrite.exactly(partitions) if handle.schema.partition_keys else Overwrite.whole()
-        return commit_changes_once(handle, writers.prepare(), commit_user=user, overwrite=replaced)
+        replaced = Overwrite.exactly(partitions) if ctx.schema.partition_keys else Overwrite.whole()
+        return commit_changes_once(ctx, writers.prepare(), commit_user=user, overwrite=replaced)
     finally:
         writers.drop()

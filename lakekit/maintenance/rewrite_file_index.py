@@ -65,29 +65,29 @@ class FileBatch:
     before: frozenset[Identity] = frozenset()
 
 
-def rewrite(handle: TableContext, where: pl.Expr | str | None, *, anew: bool = False) -> Commit:
+def rewrite(ctx: TableContext, where: pl.Expr | str | None, *, anew: bool = False) -> Commit:
     """Makes and drops indexes of the newest snapshot's files, of partitions that satisfy a condition; without anything to do no snapshot is made.
 
     `anew`: also those that files have are made again.
     """
-    found, messages = plan_batches(handle, where), []
+    found, messages = plan_batches(ctx, where), []
     try:
-        with work(handle.world, "indexing", "files", sum(len(share.files) for share in found)) as under_way:
+        with work(ctx.world, "indexing", "files", sum(len(share.files) for share in found)) as under_way:
             for share in found:
-                messages += rewrite_batch(handle, share, under_way.advance, anew=anew)
+                messages += rewrite_batch(ctx, share, under_way.advance, anew=anew)
     except BaseException:
-        discard(handle, messages)
+        discard(ctx, messages)
         raise
-    return commit(handle, messages)
+    return commit(ctx, messages)
 
 
-def preview_rewrite(handle: TableContext, where: pl.Expr | str | None, *, anew: bool = False) -> pl.DataFrame:
+def preview_rewrite(ctx: TableContext, where: pl.Expr | str | None, *, anew: bool = False) -> pl.DataFrame:
     """What `rewrite` would do: `path`, `row_count`, indexes `made` and `dropped` of each file that changes. Heads of index files are read, and nothing else."""
     found = []
-    for share in plan_batches(handle, where):
+    for share in plan_batches(ctx, where):
         for file in share.files:
-            path = data_file_path(handle, share.partition, share.bucket, file)
-            old, should = _contents(handle, file, path), _wanted_indexes(handle, file)
+            path = data_file_path(ctx, share.partition, share.bucket, file)
+            old, should = _contents(ctx, file, path), _wanted_indexes(ctx, file)
             has = _index_keys(old)
             made, dropped = should.keys() - (() if anew else has), has - should.keys()
             if made or dropped or old is None:
@@ -100,22 +100,22 @@ def _format_indexes(places: Collection[IndexKey]) -> list[str]:
     return sorted(f"{kind}({name})" for name, kind in places)
 
 
-def plan_batches(handle: TableContext, where: pl.Expr | str | None, count: int = 1) -> list[FileBatch]:
+def plan_batches(ctx: TableContext, where: pl.Expr | str | None, count: int = 1) -> list[FileBatch]:
     """The files of partitions that satisfy a condition, by bucket; where a bucket weighs more than one of `count` shares of all, it is in several.
 
     What is asked for wrongly is refused before anything is read. Raises as `Table.rewrite_file_index` does.
     """
-    feature_check.check_writable(handle)
-    indexes_of(handle.schema, handle.options)
-    latest = snapshots.latest(handle)
+    feature_check.check_writable(ctx)
+    indexes_of(ctx.schema, ctx.options)
+    latest = snapshots.latest(ctx)
     if latest is None:
         return []
-    every = manifest_reader.read_entries(handle, manifest_reader.manifest_files(handle, latest))
+    every = manifest_reader.read_entries(ctx, manifest_reader.manifest_files(ctx, latest))
     live, before = live_entries([every]), _identities(every.filter(every.numbers("kind") == DELETE))
-    wanted = chosen.partitions(handle, live.column("partition").to_pylist(), where)
+    wanted = chosen.partitions(ctx, live.column("partition").to_pylist(), where)
     mask = pc.is_in(live.column("partition"), value_set=pa.array(sorted(wanted), pa.binary())).to_numpy(zero_copy_only=False)
     live = live.filter(mask & (live.numbers("bucket") != POSTPONE_BUCKET))
-    most_bytes = max(handle.options.source_split_open_file_cost_bytes, -(-int(live.numbers("file_size").sum()) // max(1, count)))
+    most_bytes = max(ctx.options.source_split_open_file_cost_bytes, -(-int(live.numbers("file_size").sum()) // max(1, count)))
     found: dict[tuple[bytes, int, int, int], list[DataFileMeta]] = {}
     filled: dict[tuple[bytes, int, int], int] = {}
     columns = (live.column(name).to_pylist() for name in ("partition", "bucket", "total_buckets"))  # scalar: one a file
@@ -132,7 +132,7 @@ def _make_batch(place: tuple[bytes, int, int], files: Sequence[DataFileMeta], be
     return FileBatch(partition=place[0], bucket=place[1], total_buckets=place[2], files=tuple(files), before=frozenset[Identity]().union(*earlier))
 
 
-def rewrite_batch(handle: TableContext, share: FileBatch, told: Callable[[], None] = lambda: None, *, anew: bool = False) -> list[CommitMessage]:
+def rewrite_batch(ctx: TableContext, share: FileBatch, told: Callable[[], None] = lambda: None, *, anew: bool = False) -> list[CommitMessage]:
     """A message for the files of a share that change; none without any. Calls `told` after each file. `anew`: as in `rewrite`.
 
     Raises what reading and writing raise: then no new file is left.
@@ -141,13 +141,13 @@ def rewrite_batch(handle: TableContext, share: FileBatch, told: Callable[[], Non
     made: list[str] = []
     try:
         for old in share.files:
-            new = _rewrite_entry(handle, old, data_file_path(handle, share.partition, share.bucket, old), share.before, made, anew=anew)
+            new = _rewrite_entry(ctx, old, data_file_path(ctx, share.partition, share.bucket, old), share.before, made, anew=anew)
             if new is not None:
                 changed.append((old, new))
             told()
     except BaseException:
         with suppress(LakekitError):  # what cannot be deleted is left to the cleaning of orphans
-            handle.storage.delete(made)
+            ctx.storage.delete(made)
         raise
     if not changed:
         return []
@@ -162,30 +162,28 @@ def rewrite_batch(handle: TableContext, share: FileBatch, told: Callable[[], Non
     ]
 
 
-def commit(handle: TableContext, messages: Sequence[CommitMessage]) -> Commit:
+def commit(ctx: TableContext, messages: Sequence[CommitMessage]) -> Commit:
     """Commits what was done. Raises what a commit raises: then no new file is left, but where nobody knows whether it happened."""
     try:
-        return committer.commit_changes(
-            handle, messages, commit_user=handle.new_commit_user(), identifier=BATCH_IDENTIFIER, ignore_empty=True, is_new_user=True
-        )
+        return committer.commit_changes(ctx, messages, commit_user=ctx.new_commit_user(), identifier=BATCH_IDENTIFIER, ignore_empty=True, is_new_user=True)
     except CommitStateUnknown:
         raise
     except BaseException:
-        discard(handle, messages)
+        discard(ctx, messages)
         raise
 
 
-def discard(handle: TableContext, messages: Sequence[CommitMessage]) -> None:
+def discard(ctx: TableContext, messages: Sequence[CommitMessage]) -> None:
     """Deletes the files that were made for messages that nobody will commit."""
     made = [
-        handle.layout.extra_file(data_file_path(handle, message.partition, message.bucket, new), name)
+        ctx.layout.extra_file(data_file_path(ctx, message.partition, message.bucket, new), name)
         for message in messages
         for old, new in zip(message.compact_before, message.compact_after, strict=True)
         for name in new.extra_files
         if name not in old.extra_files
     ]
     with suppress(LakekitError):
-        handle.storage.delete(made)
+        ctx.storage.delete(made)
 
 
 def _identities(gone: ManifestEntries) -> dict[str, frozenset[Identity]]:
@@ -197,10 +195,10 @@ def _identities(gone: ManifestEntries) -> dict[str, frozenset[Identity]]:
     return {name: frozenset(some) for name, some in found.items()}
 
 
-def _rewrite_entry(handle: TableContext, file: DataFileMeta, path: str, before: Collection[Identity], made: list[str], *, anew: bool) -> DataFileMeta | None:
+def _rewrite_entry(ctx: TableContext, file: DataFileMeta, path: str, before: Collection[Identity], made: list[str], *, anew: bool) -> DataFileMeta | None:
     """The entry of a file with the indexes that it should have; None: it has them. `before`: what the file may not be any more."""
-    written = handle.with_schema(schemas.read(handle, file.schema_id)) if file.schema_id != handle.schema.id else handle
-    old, should = None if anew else _contents(handle, file, path), _wanted_indexes(handle, file)
+    written = ctx.with_schema(schemas.read(ctx, file.schema_id)) if file.schema_id != ctx.schema.id else ctx
+    old, should = None if anew else _contents(ctx, file, path), _wanted_indexes(ctx, file)
     has = _index_keys(old)
     if old is not None and has == set(should):
         return None
@@ -215,50 +213,50 @@ def _rewrite_entry(handle: TableContext, file: DataFileMeta, path: str, before: 
     data = container.encode(kept) if kept else None
     if (data, others) == (file.embedded_index, file.extra_files):
         return None
-    small = data is None or len(data) <= handle.options.file_index_in_manifest_threshold_bytes
+    small = data is None or len(data) <= ctx.options.file_index_in_manifest_threshold_bytes
     if small and (file.name, data, others) not in before:
         return replace(file, embedded_index=data, extra_files=others)
-    name = f"{file.name}-{handle.world.new_id()}{INDEX_SUFFIX}"
-    beside = handle.layout.extra_file(path, name)
+    name = f"{file.name}-{ctx.world.new_id()}{INDEX_SUFFIX}"
+    beside = ctx.layout.extra_file(path, name)
     made.append(beside)
-    with handle.storage.open_write(beside) as sink:
+    with ctx.storage.open_write(beside) as sink:
         sink.write(container.encode({}) if data is None else data)
     return replace(file, embedded_index=None, extra_files=(*others, name))
 
 
-def _wanted_indexes(handle: TableContext, file: DataFileMeta) -> dict[IndexKey, IndexDefinition]:
+def _wanted_indexes(ctx: TableContext, file: DataFileMeta) -> dict[IndexKey, IndexDefinition]:
     """The indexes that a file should have."""
-    return {(index.name, index.kind): index for index in _indexes_under_schema(handle, schemas.schema_of_file(handle, file.schema_id))}
+    return {(index.name, index.kind): index for index in _indexes_under_schema(ctx, schemas.schema_of_file(ctx, file.schema_id))}
 
 
 def _index_keys(contents: Contents | None) -> set[IndexKey]:
     return {(name, kind) for name, kinds in (contents or {}).items() for kind in kinds}
 
 
-def _indexes_under_schema(handle: TableContext, written: TableSchema) -> list[IndexDefinition]:
+def _indexes_under_schema(ctx: TableContext, written: TableSchema) -> list[IndexDefinition]:
     """The indexes that today's options ask for, in the names of the schema that a file was written with; columns that it lacks have none."""
-    today = indexes_of(handle.schema, handle.options)
-    if written.id == handle.schema.id:
+    today = indexes_of(ctx.schema, ctx.options)
+    if written.id == ctx.schema.id:
         return list(today)
     by_id = {field.id: field for field in written.fields}
     found = []
     for index in today:
-        then = by_id.get(handle.schema.field(index.column).id)
-        if then is not None and then.type.as_nullable() == handle.schema.field(index.column).type.as_nullable():
+        then = by_id.get(ctx.schema.field(index.column).id)
+        if then is not None and then.type.as_nullable() == ctx.schema.field(index.column).type.as_nullable():
             name = then.name if index.map_key is None else f"{then.name}[{index.map_key}]"
             found.append(replace(index, name=name, column=then.name))
     return found
 
 
-def _contents(handle: TableContext, file: DataFileMeta, path: str) -> Contents | None:
+def _contents(ctx: TableContext, file: DataFileMeta, path: str) -> Contents | None:
     """The indexes that a file has; None where they are lost or damaged."""
     try:
         if file.embedded_index is not None:
             return container.decode(file.embedded_index, path=path)
         if file.index_file is None:
             return {}
-        outside = handle.layout.extra_file(path, file.index_file)
-        return container.decode(handle.storage.read(outside), path=outside)
+        outside = ctx.layout.extra_file(path, file.index_file)
+        return container.decode(ctx.storage.read(outside), path=outside)
     except (FileMissing, Corrupt):
         return None
 

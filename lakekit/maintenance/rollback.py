@@ -28,94 +28,94 @@ if TYPE_CHECKING:
     from lakekit.model.snapshot import Snapshot
 
 
-def rollback(handle: TableContext, to: int | str | datetime | None = None, *, watermark: int | None = None, dry_run: bool = False) -> Expired:
+def rollback(ctx: TableContext, to: int | str | datetime | None = None, *, watermark: int | None = None, dry_run: bool = False) -> Expired:
     """Makes a snapshot the newest one again: by its id, a tag, or the newest one at or before a time, or a watermark.
 
     Where every watermark is greater, nothing is changed: the engine's releases up to 1.4.2 went to the first one then, which is later than what was asked.
     Raises `SnapshotNotFound`, `TagNotFound`; `Corrupt` where the schema, a list or a manifest of the snapshot is lost or damaged; `InvalidOption` unless one
     of `to` and `watermark` is given; `Conflict` where a writer committed meanwhile, whose snapshot then stands.
     """
-    roots.check_removable(handle)
+    roots.check_removable(ctx)
     if (to is None) == (watermark is None):
-        raise InvalidOption(f"{handle.name} goes back to one state: give a snapshot, a tag or a time, or else a watermark", key="to", value=str(to))
-    target = tagging.source(handle, to) if watermark is None else snapshots.before_watermark(handle, watermark)
-    check_whole(handle, target)
-    every = roots.read_branch_roots(handle)
+        raise InvalidOption(f"{ctx.name} goes back to one state: give a snapshot, a tag or a time, or else a watermark", key="to", value=str(to))
+    target = tagging.source(ctx, to) if watermark is None else snapshots.before_watermark(ctx, watermark)
+    check_whole(ctx, target)
+    every = roots.read_branch_roots(ctx)
     later = [root for root in every if root.snapshot.id > target.id]
     ids = sorted((root.snapshot.id for root in later if root.kind == "snapshot"), reverse=True)
     names = tuple(root.name for root in later if root.kind == "tag")
-    done = Expired(table=handle.name, snapshot_ids=tuple(reversed(ids)), tags=names, dry_run=dry_run)
+    done = Expired(table=ctx.name, snapshot_ids=tuple(reversed(ids)), tags=names, dry_run=dry_run)
     if dry_run:
         return done
-    storage, layout = handle.storage, handle.layout
+    storage, layout = ctx.storage, ctx.layout
     there = next((root for root in every if root.kind == "snapshot" and root.snapshot.id == target.id), None)
     if there is None:
-        _bring_back(handle, target)
+        _bring_back(ctx, target)
         storage.put(layout.earliest_hint, hint.encode(target.id))
     elif there.snapshot != target:
-        roots.write(handle, there.path, _without_lost_changelog(handle, target).to_json())
+        roots.write(ctx, there.path, _without_lost_changelog(ctx, target).to_json())
     with suppress(LakekitError):  # a hint is advice
         if ids and ids[-1] != target.id + 1:
             storage.delete([layout.latest_hint])
         else:
             storage.put(layout.latest_hint, hint.encode(target.id))
     storage.delete([layout.snapshot(number) for number in ids])
-    _changelogs(handle, later, target.id)
+    _changelogs(ctx, later, target.id)
     storage.delete([root.path for root in later if root.kind == "tag"])
-    if handle.options.tag_create_success_file:
-        storage.delete([tagging.success_path(handle, name) for name in names])
-    newer = [number for number in snapshots.ids(handle) if number > target.id]
+    if ctx.options.tag_create_success_file:
+        storage.delete([tagging.success_path(ctx, name) for name in names])
+    newer = [number for number in snapshots.ids(ctx) if number > target.id]
     if newer:
-        raise Conflict(f"a writer committed snapshot {newer[-1]} of {handle.name} meanwhile, which stands. Stop writers, and roll back again")
+        raise Conflict(f"a writer committed snapshot {newer[-1]} of {ctx.name} meanwhile, which stands. Stop writers, and roll back again")
     with suppress(LakekitError):
         storage.put(layout.latest_hint, hint.encode(target.id))
     return done
 
 
-def check_whole(handle: TableContext, target: Snapshot) -> None:
+def check_whole(ctx: TableContext, target: Snapshot) -> None:
     """Raises `Corrupt` where nobody could plan a read of the snapshot: those after it are not given up for it."""
-    schemas.read(handle, target.schema_id)
-    storage, layout = handle.storage, handle.layout
+    schemas.read(ctx, target.schema_id)
+    storage, layout = ctx.storage, ctx.layout
     lists = [name for name in (target.base_manifest_list, target.delta_manifest_list, target.index_manifest) if name is not None]
     lost = [name for name in lists if not storage.exists(layout.manifest(name))]
     if not lost:
-        names = [file.name for file in manifest_reader.manifest_files(handle, target)]
+        names = [file.name for file in manifest_reader.manifest_files(ctx, target)]
         found = parallel_map(lambda name: storage.exists(layout.manifest(name)), names, waiting=storage.is_remote)
         lost = [name for name, there in zip(names, found, strict=True) if not there]
     if lost:
-        msg = f"snapshot {target.id} of {handle.name} needs {lost[0]}, which is not there: nobody could read it, and nothing was changed. Go back to another \
+        msg = f"snapshot {target.id} of {ctx.name} needs {lost[0]}, which is not there: nobody could read it, and nothing was changed. Go back to another \
 snapshot or tag, or put the file back from a copy"
         raise Corrupt(msg, path=layout.manifest(lost[0]))
-    manifest_reader.read_live_entries(handle, target)
-    manifest_reader.index_entries(handle, target)
+    manifest_reader.read_live_entries(ctx, target)
+    manifest_reader.index_entries(ctx, target)
 
 
-def _bring_back(handle: TableContext, target: Snapshot) -> None:
+def _bring_back(ctx: TableContext, target: Snapshot) -> None:
     """Writes the file of a snapshot again that only tags keep. They may be deleted at this moment: then it goes again."""
-    keep = [handle.layout.tag(tag.name) for tag in tags.all(handle) if tag.snapshot == target]
-    path = handle.layout.snapshot(target.id)
-    handle.storage.put_if_absent(path, target.to_json())
-    if not any(map(handle.storage.exists, keep)):
-        handle.storage.delete([path])
-        raise Conflict(f"the tag that kept snapshot {target.id} of {handle.name} was deleted meanwhile. Nothing was changed")
+    keep = [ctx.layout.tag(tag.name) for tag in tags.all(ctx) if tag.snapshot == target]
+    path = ctx.layout.snapshot(target.id)
+    ctx.storage.put_if_absent(path, target.to_json())
+    if not any(map(ctx.storage.exists, keep)):
+        ctx.storage.delete([path])
+        raise Conflict(f"the tag that kept snapshot {target.id} of {ctx.name} was deleted meanwhile. Nothing was changed")
 
 
-def _without_lost_changelog(handle: TableContext, target: Snapshot) -> Snapshot:
+def _without_lost_changelog(ctx: TableContext, target: Snapshot) -> Snapshot:
     """A tag's snapshot without the changelog that went when it expired: of the oldest snapshot that is expected, of one among others it is not."""
     name = target.changelog_manifest_list
-    if name is None or handle.storage.exists(handle.layout.manifest(name)):
+    if name is None or ctx.storage.exists(ctx.layout.manifest(name)):
         return target
     return replace(target, changelog_manifest_list=None, changelog_manifest_list_size=None, changelog_record_count=None)
 
 
-def _changelogs(handle: TableContext, later: list[roots.GcRoot], target: int) -> None:
+def _changelogs(ctx: TableContext, later: list[roots.GcRoot], target: int) -> None:
     gone = sorted((root.snapshot.id for root in later if root.kind == "changelog"), reverse=True)
     if not gone:
         return
-    left = [number for number in snapshots.changelog_ids(handle) if number <= target]
+    left = [number for number in snapshots.changelog_ids(ctx) if number <= target]
     with suppress(LakekitError):
         if left:
-            handle.storage.put(handle.layout.changelog_latest_hint, hint.encode(left[-1]))
+            ctx.storage.put(ctx.layout.changelog_latest_hint, hint.encode(left[-1]))
         else:
-            handle.storage.delete([handle.layout.changelog_latest_hint])
-    handle.storage.delete([handle.layout.changelog(number) for number in gone])
+            ctx.storage.delete([ctx.layout.changelog_latest_hint])
+    ctx.storage.delete([ctx.layout.changelog(number) for number in gone])

@@ -44,76 +44,76 @@ class GcRoot:
     snapshot: Snapshot
 
 
-def branches(handle: TableContext) -> list[str]:
+def branches(ctx: TableContext) -> list[str]:
     """The names of all branches, main first, those that are only half there too."""
-    listed = handle.storage.list(handle.layout.branches_dir)
+    listed = ctx.storage.list(ctx.layout.branches_dir)
     return [MAIN, *(one.name.removeprefix(PREFIX) for one in listed if one.is_dir and one.name.startswith(PREFIX) and one.name != PREFIX)]
 
 
-def check_removable(handle: TableContext) -> None:
+def check_removable(ctx: TableContext) -> None:
     """Raise the refusal of the first feature, of any branch, that says that lakekit may not know all files of the table.
 
     Raises: `Unsupported`, naming the feature.
     """
-    feature_check.check_removable(handle)
-    for branch in branches(handle):
-        there = on_branch(handle, branch)
-        if branch != handle.layout.branch and schemas.ids(there):
+    feature_check.check_removable(ctx)
+    for branch in branches(ctx):
+        there = on_branch(ctx, branch)
+        if branch != ctx.layout.branch and schemas.ids(there):
             feature_check.check_removable(replace(there, schema=schemas.latest(there)))
 
 
-def read_all_roots(handle: TableContext) -> list[GcRoot]:
+def read_all_roots(ctx: TableContext) -> list[GcRoot]:
     """The roots of all branches. Raises what reading them raises, and `Conflict` where one vanished meanwhile, again and again."""
     for attempt in range(ATTEMPTS):
         try:
-            return [root for branch in branches(handle) for root in read_branch_roots(on_branch(handle, branch))]
+            return [root for branch in branches(ctx) for root in read_branch_roots(on_branch(ctx, branch))]
         except Conflict:
             if attempt == ATTEMPTS - 1:
                 raise
     raise AssertionError
 
 
-def on_branch(handle: TableContext, branch: str) -> TableContext:
+def on_branch(ctx: TableContext, branch: str) -> TableContext:
     """The handle with the paths of another branch: enough for its metadata."""
-    return handle if handle.layout.branch == branch else replace(handle, layout=handle.layout.on_branch(branch))
+    return ctx if ctx.layout.branch == branch else replace(ctx, layout=ctx.layout.on_branch(branch))
 
 
-def read_branch_roots(handle: TableContext) -> list[GcRoot]:
+def read_branch_roots(ctx: TableContext) -> list[GcRoot]:
     """The roots of the handle's own branch: snapshots, tags, long-lived changelogs, each by number or name."""
-    return map_io(lambda one: _read(handle, *one), list_roots(handle), is_remote=handle.storage.is_remote)
+    return map_io(lambda one: _read(ctx, *one), list_roots(ctx), is_remote=ctx.storage.is_remote)
 
 
-def list_roots(handle: TableContext) -> list[tuple[Kind, str, Stat]]:
+def list_roots(ctx: TableContext) -> list[tuple[Kind, str, Stat]]:
     """The files of those roots: of what kind each is, by number or name, and what the listing says of it."""
-    layout = handle.layout
+    layout = ctx.layout
     return [
-        *(("snapshot", str(number), seen) for number, seen in metadata_io.list_numbered(handle, layout.snapshot_dir, "snapshot-")),
-        *(("tag", one.name.removeprefix(_TAG), one) for one in handle.storage.list(layout.tag_dir) if one.name.startswith(_TAG) and not one.is_dir),
-        *(("changelog", str(number), seen) for number, seen in metadata_io.list_numbered(handle, layout.changelog_dir, "changelog-")),
+        *(("snapshot", str(number), seen) for number, seen in metadata_io.list_numbered(ctx, layout.snapshot_dir, "snapshot-")),
+        *(("tag", one.name.removeprefix(_TAG), one) for one in ctx.storage.list(layout.tag_dir) if one.name.startswith(_TAG) and not one.is_dir),
+        *(("changelog", str(number), seen) for number, seen in metadata_io.list_numbered(ctx, layout.changelog_dir, "changelog-")),
     ]
 
 
-def _read(handle: TableContext, kind: Kind, name: str, seen: Stat) -> GcRoot:
+def _read(ctx: TableContext, kind: Kind, name: str, seen: Stat) -> GcRoot:
     try:
-        return read(handle, kind, name, seen)
+        return read(ctx, kind, name, seen)
     except Corrupt as damaged:
         raise unreadable_root(
             damaged, f"a {kind}", seen.path, "put it back from a copy, or delete it: the files that only it needed are orphans then"
         ) from damaged
     except FileMissing:
-        msg = f"{seen.path} vanished while it was looked at: another process deletes in {handle.name} too. Do it again when that is done"
+        msg = f"{seen.path} vanished while it was looked at: another process deletes in {ctx.name} too. Do it again when that is done"
         raise Conflict(msg) from None
 
 
-def read(handle: TableContext, kind: Kind, name: str, seen: Stat) -> GcRoot:
+def read(ctx: TableContext, kind: Kind, name: str, seen: Stat) -> GcRoot:
     """One of the files that `list_roots` gives. Raises `Corrupt`, `Unsupported`, and `FileMissing` where it vanished since."""
     if kind == "tag":
-        snapshot = metadata_io.read_listed(handle, seen, lambda data, path: Tag.from_json(data, name, path)).snapshot
+        snapshot = metadata_io.read_listed(ctx, seen, lambda data, path: Tag.from_json(data, name, path)).snapshot
     else:
-        snapshot = metadata_io.read_listed(handle, seen, Snapshot.from_json)
+        snapshot = metadata_io.read_listed(ctx, seen, Snapshot.from_json)
     if kind != "tag" and snapshot.id != int(name):
         raise Corrupt(f"{seen.path} says it is snapshot {snapshot.id}", path=seen.path, field="id")
-    return GcRoot(kind=kind, branch=handle.layout.branch, name=name, path=seen.path, snapshot=snapshot)
+    return GcRoot(kind=kind, branch=ctx.layout.branch, name=name, path=seen.path, snapshot=snapshot)
 
 
 def unreadable_root(damaged: Corrupt, what: str, path: str, remedy: str) -> Corrupt:
@@ -131,7 +131,7 @@ def oldest_snapshot_paths(some: Iterable[GcRoot]) -> set[str]:
     return {root.path for root in found.values()}
 
 
-def write(handle: TableContext, path: str, data: bytes) -> None:
+def write(ctx: TableContext, path: str, data: bytes) -> None:
     """Writes the file of a root, in the place of one that is there, safe from power loss: what it replaces may be deleted next."""
-    with handle.storage.open_write(path) as file:
+    with ctx.storage.open_write(path) as file:
         file.write(data)

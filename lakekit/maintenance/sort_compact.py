@@ -58,66 +58,66 @@ _ONE_RUN = {"write-only": "true", "write-buffer-spillable": "true", "write-buffe
 """Each bucket is written as one run of the last level: also where readers do not look at level 0."""
 
 
-def ordering(handle: TableContext, order_by: str | Sequence[str], strategy: Strategy) -> SortOrder:
+def ordering(ctx: TableContext, order_by: str | Sequence[str], strategy: Strategy) -> SortOrder:
     """What is asked for, checked. Raises `InvalidOption` and, for tables and columns that cannot be sorted, `Unsupported`."""
-    found = sort_order.make_sort_order(handle, (order_by,) if isinstance(order_by, str) else tuple(order_by), strategy)
-    options = handle.options
+    found = sort_order.make_sort_order(ctx, (order_by,) if isinstance(order_by, str) else tuple(order_by), strategy)
+    options = ctx.options
     if options.bucket != NO_BUCKETS:
         raise InvalidOption(
-            f"Sort Compact only supports bucket=-1 yet, and {handle.name} has bucket={options.bucket}: rows of a bucket do not move", key="order_by"
+            f"Sort Compact only supports bucket=-1 yet, and {ctx.name} has bucket={options.bucket}: rows of a bucket do not move", key="order_by"
         )
-    if handle.schema.cross_partition:
+    if ctx.schema.cross_partition:
         raise InvalidOption(
-            f"Sort Compact only supports keys that stay in their partition, and those of {handle.name} do not name {', '.join(handle.schema.partition_keys)}",
+            f"Sort Compact only supports keys that stay in their partition, and those of {ctx.name} do not name {', '.join(ctx.schema.partition_keys)}",
             key="order_by",
         )
     if options.clustering_incremental:
         raise InvalidOption(
-            f"{handle.name} has enabled incremental clustering, which does not support sort compact: t.compact() sorts by clustering.columns",
+            f"{ctx.name} has enabled incremental clustering, which does not support sort compact: t.compact() sorts by clustering.columns",
             key="order_by",
         )
     for option, is_on in (("row-tracking.enabled", options.row_tracking_enabled), ("data-evolution.enabled", options.data_evolution_enabled)):
         if is_on:
-            raise Unsupported(f"{handle.name} has {option}=true: sorting would give its rows new ids, which lakekit does not keep", feature="row-tracking")
+            raise Unsupported(f"{ctx.name} has {option}=true: sorting would give its rows new ids, which lakekit does not keep", feature="row-tracking")
     return found
 
 
 # ---- append tables ---------------------------------------------------------------------------------------------------------------------------------------
 
 
-def sort(handle: TableContext, standing: SnapshotBuckets, order: SortOrder, partitions: Iterable[bytes]) -> list[CommitMessage]:
+def sort(ctx: TableContext, standing: SnapshotBuckets, order: SortOrder, partitions: Iterable[bytes]) -> list[CommitMessage]:
     """Messages of whole partitions written anew in order. Raises what reading and writing raise; then no new file is left."""
-    handle, found = with_strict_reads(handle), []
+    ctx, found = with_strict_reads(ctx), []
     buckets = [(partition, standing.bucket(partition, BUCKET)) for partition in sorted(partitions)]
     try:
-        with work(handle.world, "sorting", "files", sum(len(bucket.files) for _, bucket in buckets)) as under_way:
+        with work(ctx.world, "sorting", "files", sum(len(bucket.files) for _, bucket in buckets)) as under_way:
             for partition, bucket in buckets:
-                found.append(_sort_bucket(handle, partition, bucket, order))
+                found.append(_sort_bucket(ctx, partition, bucket, order))
                 under_way.advance(len(bucket.files))
     except BaseException:
-        abort.abort(handle, found)
+        abort.abort(ctx, found)
         raise
     return found
 
 
-def _sort_bucket(handle: TableContext, partition: bytes, bucket: RestoredBucket, order: SortOrder) -> CommitMessage:
-    vectors = BucketDeletionVectors.restored(handle, partition, BUCKET, bucket.vectors)
-    paths = [data_file_path(handle, partition, BUCKET, file) for file in bucket.files]
+def _sort_bucket(ctx: TableContext, partition: bytes, bucket: RestoredBucket, order: SortOrder) -> CommitMessage:
+    vectors = BucketDeletionVectors.restored(ctx, partition, BUCKET, bucket.vectors)
+    paths = [data_file_path(ctx, partition, BUCKET, file) for file in bucket.files]
     rows = SortInput(
-        handle=handle,
+        ctx=ctx,
         order=order,
-        scan=lambda fields: scan_files(handle, bucket.files, paths, fields, deletions=vectors.positions, snapshot_id=bucket.snapshot_id),
+        scan=lambda fields: scan_files(ctx, bucket.files, paths, fields, deletions=vectors.positions, snapshot_id=bucket.snapshot_id),
         row_count=sum(file.row_count for file in bucket.files),
         size_bytes=sum(file.size_bytes for file in bucket.files),
         paths=paths,
     )
     target = WriteTarget(
-        handle=handle,
+        ctx=ctx,
         partition=partition,
         bucket=BUCKET,
         level=0,
         source=APPEND_SOURCE,
-        names=file_names(handle),
+        names=file_names(ctx),
         keyed=False,
         first_sequence_number=min(file.min_sequence_number for file in bucket.files),
     )
@@ -138,7 +138,7 @@ def _sort_bucket(handle: TableContext, partition: bytes, bucket: RestoredBucket,
 class SortedPartitions:
     """Partitions of a key table that are sorted as they are in a snapshot; None: there is no snapshot yet."""
 
-    handle: TableContext
+    ctx: TableContext
     order: SortOrder
     commit_user: str
     snapshot: Snapshot | None
@@ -147,39 +147,39 @@ class SortedPartitions:
     def commit(self, messages: Sequence[CommitMessage]) -> Commit:
         """Puts what was written in the place of these partitions. Raises `Conflict` where others committed to them meanwhile: then nothing changed."""
         if not self.partitions:
-            return commit_changes_once(self.handle, (), commit_user=self.commit_user)
-        replaced = Overwrite.exactly(self.partitions) if self.handle.schema.partition_keys else Overwrite.whole()
-        return commit_changes_once(self.handle, messages, commit_user=self.commit_user, overwrite=replaced)
+            return commit_changes_once(self.ctx, (), commit_user=self.commit_user)
+        replaced = Overwrite.exactly(self.partitions) if self.ctx.schema.partition_keys else Overwrite.whole()
+        return commit_changes_once(self.ctx, messages, commit_user=self.commit_user, overwrite=replaced)
 
 
-def sort_keys(handle: TableContext, order: SortOrder, where: pl.Expr | str | None) -> Commit:
+def sort_keys(ctx: TableContext, order: SortOrder, where: pl.Expr | str | None) -> Commit:
     """Writes the rows of the partitions that `where` chooses anew: those that come first in the order in the first buckets.
 
     Where level 0 is not read it has to be compacted before. Raises `Conflict` where others committed to these partitions meanwhile: then nothing changed.
     """
-    job = keys(handle, order, where)
-    with work(handle.world, "sorting", "partitions", len(job.partitions)) as under_way:
+    job = keys(ctx, order, where)
+    with work(ctx.world, "sorting", "partitions", len(job.partitions)) as under_way:
         messages = write_sorted_partitions(job, job.partitions, under_way.advance)
     return job.commit(messages)
 
 
-def keys(handle: TableContext, order: SortOrder, where: pl.Expr | str | None) -> SortedPartitions:
+def keys(ctx: TableContext, order: SortOrder, where: pl.Expr | str | None) -> SortedPartitions:
     """What is to be sorted. Raises `InvalidOption` for `where`."""
-    latest = snapshots.latest(handle)
-    handle = with_strict_reads(handle.with_options({**_ONE_RUN, STRICT_MODE: str(latest.id if latest else 0)}))
-    wanted = chosen.partitions(handle, (partition for partition, _ in SnapshotBuckets.of(handle, latest).places()), where)
-    return SortedPartitions(handle=handle, order=order, commit_user=handle.new_commit_user(), snapshot=latest, partitions=tuple(sorted(wanted)))
+    latest = snapshots.latest(ctx)
+    ctx = with_strict_reads(ctx.with_options({**_ONE_RUN, STRICT_MODE: str(latest.id if latest else 0)}))
+    wanted = chosen.partitions(ctx, (partition for partition, _ in SnapshotBuckets.of(ctx, latest).places()), where)
+    return SortedPartitions(ctx=ctx, order=order, commit_user=ctx.new_commit_user(), snapshot=latest, partitions=tuple(sorted(wanted)))
 
 
 def write_sorted_partitions(job: SortedPartitions, partitions: Sequence[bytes], told: Callable[[], None] = lambda: None) -> list[CommitMessage]:
     """The rows of some partitions in order, in new files. Calls `told` after each. Raises what reading and writing raise: then no new file is left."""
     if job.snapshot is None:
         return []
-    standing = SnapshotBuckets.of(job.handle, job.snapshot)
-    writers = BucketWriters(job.handle, commit_user=job.commit_user, replaces=True)
+    standing = SnapshotBuckets.of(job.ctx, job.snapshot)
+    writers = BucketWriters(job.ctx, commit_user=job.commit_user, replaces=True)
     try:
         for partition in partitions:
-            for frame in _merged_rows(job.handle, standing, job.snapshot, partition, job.order).in_order():
+            for frame in _merged_rows(job.ctx, standing, job.snapshot, partition, job.order).in_order():
                 writers.write(frame.with_columns(pl.lit(0, pl.Int8).alias(KIND)))
             told()
         return writers.prepare()
@@ -187,12 +187,12 @@ def write_sorted_partitions(job: SortedPartitions, partitions: Sequence[bytes], 
         writers.drop()
 
 
-def _merged_rows(handle: TableContext, standing: SnapshotBuckets, latest: Snapshot, partition: bytes, order: SortOrder) -> SortInput:
+def _merged_rows(ctx: TableContext, standing: SnapshotBuckets, latest: Snapshot, partition: bytes, order: SortOrder) -> SortInput:
     """The rows of one partition as readers see them."""
-    source = lazy.scan_lazily(table_scan.scan_snapshot(handle, latest.id)).filter(*_partition_conditions(handle, partition))
+    source = lazy.scan_lazily(table_scan.scan_snapshot(ctx, latest.id)).filter(*_partition_conditions(ctx, partition))
     files = [file for place in standing.places() if place[0] == partition for file in standing.bucket(*place).files]
     return SortInput(
-        handle=handle,
+        ctx=ctx,
         order=order,
         scan=_columns_of(source),
         row_count=sum(file.row_count for file in files),
@@ -204,7 +204,7 @@ def _columns_of(source: pl.LazyFrame) -> Callable[[Sequence[Field]], pl.LazyFram
     return lambda fields: source.select([col(field.name) for field in fields])
 
 
-def _partition_conditions(handle: TableContext, partition: bytes) -> list[pl.Expr]:
+def _partition_conditions(ctx: TableContext, partition: bytes) -> list[pl.Expr]:
     """What is true of the rows of a partition."""
-    values = partition_frame(handle, pa.array([partition], pa.binary()))
+    values = partition_frame(ctx, pa.array([partition], pa.binary()))
     return [col(column.name).is_null() if column.null_count() else col(column.name) == pl.lit(column) for column in values.get_columns()]

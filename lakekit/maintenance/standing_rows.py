@@ -27,15 +27,15 @@ _LOSSY_READ_OPTIONS = ("scan.ignore-lost-files", "scan.ignore-corrupt-files", "l
 """Options of readers that would lose rows, or parts of them, for good."""
 
 
-def current_rows(handle: TableContext, snapshot: Snapshot | None, where: pl.Expr | None = None) -> pl.LazyFrame:
+def current_rows(ctx: TableContext, snapshot: Snapshot | None, where: pl.Expr | None = None) -> pl.LazyFrame:
     """The merged rows of a snapshot in the columns of the handle's schema, those of which `where` is true. Raises what planning a read raises."""
-    check_readable(handle.all_options, f"table {handle.name}")
-    given = {key: None for key in _LOSSY_READ_OPTIONS if key in handle.all_options}
-    handle = handle.with_options(given) if given else handle
-    schema = handle.schema
+    check_readable(ctx.all_options, f"table {ctx.name}")
+    given = {key: None for key in _LOSSY_READ_OPTIONS if key in ctx.all_options}
+    ctx = ctx.with_options(given) if given else ctx
+    schema = ctx.schema
     asked = ScanFilter()
     if where is not None:
         filters = lazy.filters_of(where, polars_schema(schema.fields))
         asked = lazy.condition_of(filters, schema)[0]
-    found = lazy_frames.scan_merged([planner.plan_read(handle, Position(snapshot=snapshot), asked)], schema.fields)
+    found = lazy_frames.scan_merged([planner.plan_read(ctx, Position(snapshot=snapshot), asked)], schema.fields)
     return found if where is None else lazy.filter_rows(found, where, polars_schema(schema.fields))

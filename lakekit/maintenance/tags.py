@@ -37,7 +37,7 @@ _ATTEMPTS = 5
 
 
 def create(
-    handle: TableContext,
+    ctx: TableContext,
     name: str,
     *,
     at: int | str | datetime | None = None,
@@ -54,107 +54,107 @@ def create(
     check_name(name)
     given = [key for key, value in (("at", at), ("since", since_ms), ("watermark", watermark)) if value is not None]
     if len(given) > 1:
-        raise InvalidOption(f"tag {name!r} of {handle.name} names one snapshot: give {given[0]} or {given[1]}, not both", key=given[1], value=None)
-    there = tags.find(handle, name)
+        raise InvalidOption(f"tag {name!r} of {ctx.name} names one snapshot: give {given[0]} or {given[1]}, not both", key=given[1], value=None)
+    there = tags.find(ctx, name)
     if there is not None:
         if if_not_exists:
             return there
-        raise _exists(handle, name)
+        raise _exists(ctx, name)
     tries = 1 if given else _ATTEMPTS
     while True:
         tries -= 1
-        lives_ms = handle.options.tag_default_time_retained_ms if retain_ms is None else retain_ms
-        tag = _tag(handle, name, _find_snapshot(handle, at, since_ms, watermark), lives_ms)
-        _refuse_second(handle, tag)
+        lives_ms = ctx.options.tag_default_time_retained_ms if retain_ms is None else retain_ms
+        tag = _tag(ctx, name, _find_snapshot(ctx, at, since_ms, watermark), lives_ms)
+        _refuse_second(ctx, tag)
         try:
-            return put(handle, tag, if_not_exists=if_not_exists)
+            return put(ctx, tag, if_not_exists=if_not_exists)
         except SnapshotNotFound:
             if not tries:
                 raise
 
 
-def put(handle: TableContext, tag: Tag, *, if_not_exists: bool = False) -> Tag:
+def put(ctx: TableContext, tag: Tag, *, if_not_exists: bool = False) -> Tag:
     """Writes a new tag. Its snapshot may expire at this moment: then the tag goes again. Raises `TagAlreadyExists`, `SnapshotNotFound`."""
-    keep, path = referencing_paths(handle, tag.snapshot), handle.layout.tag(tag.name)
-    if not handle.storage.put_if_absent(path, tag.to_json()):
+    keep, path = referencing_paths(ctx, tag.snapshot), ctx.layout.tag(tag.name)
+    if not ctx.storage.put_if_absent(path, tag.to_json()):
         if if_not_exists:
-            return tags.read(handle, tag.name)
-        raise _exists(handle, tag.name)
-    if not any(map(handle.storage.exists, keep)):
-        handle.storage.delete([path])
-        raise _snapshot_expired(handle, tag)
-    if handle.options.tag_create_success_file:
-        success_file.write(handle.storage, success_path(handle, tag.name), handle.world.now_ms())
+            return tags.read(ctx, tag.name)
+        raise _exists(ctx, tag.name)
+    if not any(map(ctx.storage.exists, keep)):
+        ctx.storage.delete([path])
+        raise _snapshot_expired(ctx, tag)
+    if ctx.options.tag_create_success_file:
+        success_file.write(ctx.storage, success_path(ctx, tag.name), ctx.world.now_ms())
     return tag
 
 
-def replace(handle: TableContext, name: str, *, at: int | str | datetime | None = None, retain_ms: int | None = None, dry_run: bool = False) -> Expired:
+def replace(ctx: TableContext, name: str, *, at: int | str | datetime | None = None, retain_ms: int | None = None, dry_run: bool = False) -> Expired:
     """Lets a tag name another snapshot; what only the old one needed goes. Raises `TagNotFound`, `SnapshotNotFound`.
 
     Without `retain_ms` it lives for ever: as the reference has it, `tag.default-time-retained` is for tags that are new.
     """
-    roots.check_removable(handle)
+    roots.check_removable(ctx)
     check_name(name)
-    old = tags.read(handle, name)
-    tag = _tag(handle, name, source(handle, at), retain_ms)
-    keep, path = referencing_paths(handle, tag.snapshot), handle.layout.tag(name)
-    everything = roots.read_all_roots(handle)
+    old = tags.read(ctx, name)
+    tag = _tag(ctx, name, source(ctx, at), retain_ms)
+    keep, path = referencing_paths(ctx, tag.snapshot), ctx.layout.tag(name)
+    everything = roots.read_all_roots(ctx)
     gone = [root for root in everything if root.path == path and root.snapshot != tag.snapshot]
-    new = roots.GcRoot(kind="tag", branch=handle.layout.branch, name=name, path=path, snapshot=tag.snapshot)
+    new = roots.GcRoot(kind="tag", branch=ctx.layout.branch, name=name, path=path, snapshot=tag.snapshot)
 
     def drop() -> None:
-        roots.write(handle, path, tag.to_json())
-        if not any(map(handle.storage.exists, keep)):
-            roots.write(handle, path, old.to_json())
-            raise _snapshot_expired(handle, tag)
+        roots.write(ctx, path, tag.to_json())
+        if not any(map(ctx.storage.exists, keep)):
+            roots.write(ctx, path, old.to_json())
+            raise _snapshot_expired(ctx, tag)
 
-    found = removal.remove(handle, gone, everything, None if dry_run else drop, stays=[new])
-    return make_expired(handle.name, found, dry_run=dry_run)
+    found = removal.remove(ctx, gone, everything, None if dry_run else drop, stays=[new])
+    return make_expired(ctx.name, found, dry_run=dry_run)
 
 
-def rename(handle: TableContext, name: str, new: str) -> None:
+def rename(ctx: TableContext, name: str, new: str) -> None:
     """Another name for a tag. Raises `TagNotFound`, `TagAlreadyExists`, `InvalidOption`."""
-    tag = tags.read(handle, name)
+    tag = tags.read(ctx, name)
     check_name(new)
-    path = handle.layout.tag(new)
-    if tags.find(handle, new) is not None or not handle.storage.put_if_absent(path, handle.storage.read(handle.layout.tag(tag.name))):
-        raise _exists(handle, new)
-    handle.storage.delete([handle.layout.tag(name)])
+    path = ctx.layout.tag(new)
+    if tags.find(ctx, new) is not None or not ctx.storage.put_if_absent(path, ctx.storage.read(ctx.layout.tag(tag.name))):
+        raise _exists(ctx, new)
+    ctx.storage.delete([ctx.layout.tag(name)])
 
 
-def delete(handle: TableContext, names: Sequence[str], *, dry_run: bool = False) -> Expired:
+def delete(ctx: TableContext, names: Sequence[str], *, dry_run: bool = False) -> Expired:
     """Removes tags, and the files that nothing else needs; of a tag that cannot be read itself alone, as nobody knows which files it needs.
 
     Raises `TagNotFound`; what raises while roots are read leaves all as it was (see `removal`), but for tags that cannot be read.
     """
-    roots.check_removable(handle)
-    readable = [name for name in names if _is_readable(handle, name)]
+    roots.check_removable(ctx)
+    readable = [name for name in names if _is_readable(ctx, name)]
     if not dry_run:
-        _drop(handle, [name for name in names if name not in readable])
+        _drop(ctx, [name for name in names if name not in readable])
     found = UnreachableFiles()
     if readable:
-        everything = roots.read_all_roots(handle)
-        paths = {handle.layout.tag(name) for name in readable}
+        everything = roots.read_all_roots(ctx)
+        paths = {ctx.layout.tag(name) for name in readable}
         gone = [root for root in everything if root.path in paths]
-        found = removal.remove(handle, gone, everything, None if dry_run else partial(_drop, handle, readable))
-    return make_expired(handle.name, found, dry_run=dry_run, tags=tuple(names))
+        found = removal.remove(ctx, gone, everything, None if dry_run else partial(_drop, ctx, readable))
+    return make_expired(ctx.name, found, dry_run=dry_run, tags=tuple(names))
 
 
-def _is_readable(handle: TableContext, name: str) -> bool:
+def _is_readable(ctx: TableContext, name: str) -> bool:
     """Whether a tag says what it names. Raises `TagNotFound`."""
     try:
-        tags.read(handle, name)
+        tags.read(ctx, name)
     except Corrupt:
         return False
     return True
 
 
-def _drop(handle: TableContext, names: Sequence[str]) -> None:
+def _drop(ctx: TableContext, names: Sequence[str]) -> None:
     if not names:
         return
-    handle.storage.delete([handle.layout.tag(name) for name in names])
-    if handle.options.tag_create_success_file:
-        handle.storage.delete([success_path(handle, name) for name in names])
+    ctx.storage.delete([ctx.layout.tag(name) for name in names])
+    if ctx.options.tag_create_success_file:
+        ctx.storage.delete([success_path(ctx, name) for name in names])
 
 
 # ---- names and sources ---------------------------------------------------------------------------------------------------------------------------------
@@ -172,45 +172,45 @@ def check_name(name: str) -> None:
         raise InvalidOption(f"{name[:80]!a} cannot be a tag's name: {why}", key="name", value=name)
 
 
-def source(handle: TableContext, at: int | str | datetime | None) -> Snapshot:
+def source(ctx: TableContext, at: int | str | datetime | None) -> Snapshot:
     """The snapshot that `at` means, one that only a tag keeps too. Raises `SnapshotNotFound`, `TagNotFound`."""
     number = at if isinstance(at, int) and not isinstance(at, bool) else None
-    if isinstance(at, str) and tags.find(handle, at) is None:
+    if isinstance(at, str) and tags.find(ctx, at) is None:
         number = time_travel.digits(at)
-    if number is not None and 0 <= number < 2**63 and snapshots.find(handle, number) is None:
-        kept = [tag.snapshot for tag in tags.all(handle) if tag.snapshot.id == number]
+    if number is not None and 0 <= number < 2**63 and snapshots.find(ctx, number) is None:
+        kept = [tag.snapshot for tag in tags.all(ctx) if tag.snapshot.id == number]
         if kept:
             return kept[0]
-    found = snapshots.latest(handle) if at is None else time_travel.locate(handle, at).snapshot
+    found = snapshots.latest(ctx) if at is None else time_travel.locate(ctx, at).snapshot
     if found is None:
-        raise SnapshotNotFound(f"{handle.name} has no snapshots yet, so there is nothing to name")
+        raise SnapshotNotFound(f"{ctx.name} has no snapshots yet, so there is nothing to name")
     return found
 
 
-def _find_snapshot(handle: TableContext, at: int | str | datetime | None, since_ms: int | None, watermark: int | None) -> Snapshot:
+def _find_snapshot(ctx: TableContext, at: int | str | datetime | None, since_ms: int | None, watermark: int | None) -> Snapshot:
     if since_ms is not None:
-        return _first_snapshot_since(handle, since_ms)
-    return source(handle, at) if watermark is None else _first_snapshot_at_watermark(handle, watermark)
+        return _first_snapshot_since(ctx, since_ms)
+    return source(ctx, at) if watermark is None else _first_snapshot_at_watermark(ctx, watermark)
 
 
-def _first_snapshot_since(handle: TableContext, time_ms: int) -> Snapshot:
+def _first_snapshot_since(ctx: TableContext, time_ms: int) -> Snapshot:
     """The first snapshot made at or after a time. Raises `SnapshotNotFound`."""
-    found = snapshots.first_since(handle, time_ms)
-    kept = next((tag.snapshot for tag in tags.all(handle) if tag.snapshot.time_millis >= time_ms), None)
+    found = snapshots.first_since(ctx, time_ms)
+    kept = next((tag.snapshot for tag in tags.all(ctx) if tag.snapshot.time_millis >= time_ms), None)
     if kept is not None and (found is None or kept.time_millis < found.time_millis):
         return kept
     if found is None:
-        msg = f"{handle.name} has no snapshot at or after {snapshots.moment(time_ms)}; {snapshots.describe_times(handle)}"
+        msg = f"{ctx.name} has no snapshot at or after {snapshots.moment(time_ms)}; {snapshots.describe_times(ctx)}"
         raise SnapshotNotFound(msg, name=str(time_ms))
     return found
 
 
-def _first_snapshot_at_watermark(handle: TableContext, watermark: int) -> Snapshot:
+def _first_snapshot_at_watermark(ctx: TableContext, watermark: int) -> Snapshot:
     """The first snapshot whose watermark is at least that. Raises `SnapshotNotFound`."""
-    marks = ((tag.snapshot, tag.snapshot.watermark_or_none) for tag in tags.all(handle))
+    marks = ((tag.snapshot, tag.snapshot.watermark_or_none) for tag in tags.all(ctx))
     kept = next(((snapshot, mark) for snapshot, mark in marks if mark is not None and mark >= watermark), None)
     try:
-        found = snapshots.at_watermark(handle, watermark)
+        found = snapshots.at_watermark(ctx, watermark)
     except SnapshotNotFound:
         if kept is None:
             raise
@@ -219,40 +219,40 @@ def _first_snapshot_at_watermark(handle: TableContext, watermark: int) -> Snapsh
     return kept[0] if kept is not None and (mark is None or kept[1] < mark) else found
 
 
-def _tag(handle: TableContext, name: str, snapshot: Snapshot, retain_ms: int | None) -> Tag:
+def _tag(ctx: TableContext, name: str, snapshot: Snapshot, retain_ms: int | None) -> Tag:
     if retain_ms is None:
         return Tag(name=name, snapshot=snapshot)  # readers of 0.7 and older know no more
-    return Tag(name=name, snapshot=snapshot, create_time=Instant(wall_clock_ms(handle.world.now_ms()), 0), time_retained_ns=retain_ms * _NANOS)
+    return Tag(name=name, snapshot=snapshot, create_time=Instant(wall_clock_ms(ctx.world.now_ms()), 0), time_retained_ns=retain_ms * _NANOS)
 
 
-def _exists(handle: TableContext, name: str) -> TagAlreadyExists:
-    return TagAlreadyExists(f"{handle.name} has a tag {name!r}; t.replace_tag({name!r}) lets it name another snapshot", name=name)
+def _exists(ctx: TableContext, name: str) -> TagAlreadyExists:
+    return TagAlreadyExists(f"{ctx.name} has a tag {name!r}; t.replace_tag({name!r}) lets it name another snapshot", name=name)
 
 
-def _refuse_second(handle: TableContext, tag: Tag) -> None:
+def _refuse_second(ctx: TableContext, tag: Tag) -> None:
     """A snapshot has one automatic tag at most: whoever looks for the last one finds its period in the name."""
-    if handle.options.tag_automatic_creation not in auto_tags.BY_CLOCK or auto_tags.period_of(handle, tag.name) is None:
+    if ctx.options.tag_automatic_creation not in auto_tags.BY_CLOCK or auto_tags.period_of(ctx, tag.name) is None:
         return
-    same = [other.name for other in tags.all(handle) if other.snapshot.id == tag.snapshot.id and auto_tags.period_of(handle, other.name) is not None]
+    same = [other.name for other in tags.all(ctx) if other.snapshot.id == tag.snapshot.id and auto_tags.period_of(ctx, other.name) is not None]
     if same:
         raise Conflict(
-            f"snapshot {tag.snapshot.id} of {handle.name} has the automatic tag {same[0]!r}, and {tag.name!r} is the name of another one. Give another name"
+            f"snapshot {tag.snapshot.id} of {ctx.name} has the automatic tag {same[0]!r}, and {tag.name!r} is the name of another one. Give another name"
         )
 
 
-def referencing_paths(handle: TableContext, snapshot: Snapshot) -> list[str]:
+def referencing_paths(ctx: TableContext, snapshot: Snapshot) -> list[str]:
     """The files that keep a snapshot: its own, and those of its tags."""
-    own = [handle.layout.snapshot(snapshot.id)] if snapshots.find(handle, snapshot.id) == snapshot else []
-    return [*own, *(handle.layout.tag(tag.name) for tag in tags.all(handle) if tag.snapshot == snapshot)]
+    own = [ctx.layout.snapshot(snapshot.id)] if snapshots.find(ctx, snapshot.id) == snapshot else []
+    return [*own, *(ctx.layout.tag(tag.name) for tag in tags.all(ctx) if tag.snapshot == snapshot)]
 
 
-def _snapshot_expired(handle: TableContext, tag: Tag) -> SnapshotNotFound:
+def _snapshot_expired(ctx: TableContext, tag: Tag) -> SnapshotNotFound:
     return SnapshotNotFound(
-        f"snapshot {tag.snapshot.id} of {handle.name} expired while tag {tag.name!r} was made. Nothing was changed. {snapshots.describe_range(handle)}",
+        f"snapshot {tag.snapshot.id} of {ctx.name} expired while tag {tag.name!r} was made. Nothing was changed. {snapshots.describe_range(ctx)}",
         name=str(tag.snapshot.id),
     )
 
 
-def success_path(handle: TableContext, name: str) -> str:
+def success_path(ctx: TableContext, name: str) -> str:
     """The file that says a tag is there, where the option `tag.create-success-file` wants one."""
-    return f"{handle.layout.tag_dir}/tag-success-file/{name}_SUCCESS"
+    return f"{ctx.layout.tag_dir}/tag-success-file/{name}_SUCCESS"

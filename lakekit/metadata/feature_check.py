@@ -34,31 +34,31 @@ _ICEBERG_DO = (
 _LAYOUT, _SHREDDING_FEATURE = ".map.storage-layout", "type.map.shared-shredding"
 
 
-def check_writable(handle: TableContext) -> None:
+def check_writable(ctx: TableContext) -> None:
     """Raise the refusal of the first feature of a table that writing does not know.
 
     Raises: `Unsupported`, naming the feature.
     """
-    refusal = _find_read_refusal(handle) or next(_find_write_refusals(handle), None)
+    refusal = _find_read_refusal(ctx) or next(_find_write_refusals(ctx), None)
     if refusal is not None:
         raise refusal
 
 
-def check_removable(handle: TableContext) -> None:
+def check_removable(ctx: TableContext) -> None:
     """Raise the refusal of the first feature of a table whose files lakekit may not know, so that none of them may be removed.
 
     Raises: `Unsupported`, naming the feature.
     """
-    refusal = _find_read_refusal(handle) or next((_refusal(handle, key) for key, _ in _enabled_options(handle.schema.options) if key == ICEBERG), None)
+    refusal = _find_read_refusal(ctx) or next((_refusal(ctx, key) for key, _ in _enabled_options(ctx.schema.options) if key == ICEBERG), None)
     if refusal is not None:
         raise refusal
 
 
-def _find_read_refusal(handle: TableContext) -> Unsupported | None:
+def _find_read_refusal(ctx: TableContext) -> Unsupported | None:
     """The refusal of a table that cannot be read as its stored options and its types say."""
-    where = f"table {handle.name}"
-    refusal = find_read_refusal(handle.schema.options, where, instead=_DO) or find_read_refusal(handle.all_options, where, instead=_DO)
-    return refusal or next(_unreadable_types(handle.schema), None)
+    where = f"table {ctx.name}"
+    refusal = find_read_refusal(ctx.schema.options, where, instead=_DO) or find_read_refusal(ctx.all_options, where, instead=_DO)
+    return refusal or next(_unreadable_types(ctx.schema), None)
 
 
 def _unreadable_types(schema: TableSchema) -> Iterator[Unsupported]:
@@ -77,20 +77,20 @@ def _roots(t: DataType) -> Iterator[str]:
         yield from _roots(part)
 
 
-def _find_write_refusals(handle: TableContext) -> Iterator[Unsupported]:
+def _find_write_refusals(ctx: TableContext) -> Iterator[Unsupported]:
     """The refusals of options that only writing has to obey."""
-    for key, text in _enabled_options(handle.all_options):
+    for key, text in _enabled_options(ctx.all_options):
         feature = FEATURES.get(f"option.{key}")
         if feature is not None and feature.write == "refused":
-            yield _refusal(handle, key)
+            yield _refusal(ctx, key)
         if key.startswith("fields.") and key.endswith(_LAYOUT):
             column = key.removeprefix("fields.").removesuffix(_LAYOUT)
             if text == "shared-shredding":
-                yield refuse(_SHREDDING_FEATURE, f"column {column} of table {handle.name}", instead=_DO)
+                yield refuse(_SHREDDING_FEATURE, f"column {column} of table {ctx.name}", instead=_DO)
 
 
-def _refusal(handle: TableContext, key: str) -> Unsupported:
-    return refuse(f"option.{key}", f"table {handle.name}", instead=_ICEBERG_DO if key == ICEBERG else _DO)
+def _refusal(ctx: TableContext, key: str) -> Unsupported:
+    return refuse(f"option.{key}", f"table {ctx.name}", instead=_ICEBERG_DO if key == ICEBERG else _DO)
 
 
 def _enabled_options(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:

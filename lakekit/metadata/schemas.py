@@ -81,24 +81,24 @@ def _read_cached(place: MetadataLocation, path: str) -> TableSchema:
     return found
 
 
-def schema_of_file(handle: TableContext, schema_id: int) -> TableSchema:
+def schema_of_file(ctx: TableContext, schema_id: int) -> TableSchema:
     """The schema that a file was written with: mostly the one the table is open with. Raises as `read`."""
-    return handle.schema if schema_id == handle.schema.id else read(handle, schema_id)
+    return ctx.schema if schema_id == ctx.schema.id else read(ctx, schema_id)
 
 
-def is_same_table(handle: TableContext) -> bool:
+def is_same_table(ctx: TableContext) -> bool:
     """Whether the schema of a handle's number is the one it has: a table that was dropped and made anew begins again at 0.
 
     Raises `TableNotFound` where there is no table any more.
     """
-    mine = handle.schema
-    listed = dict(metadata_io.list_numbered(handle, handle.layout.schema_dir, handle.layout.schema_prefix)) if handle.storage.is_remote else {}
+    mine = ctx.schema
+    listed = dict(metadata_io.list_numbered(ctx, ctx.layout.schema_dir, ctx.layout.schema_prefix)) if ctx.storage.is_remote else {}
     try:
-        now = read(handle, mine.id, seen=listed.get(mine.id))
+        now = read(ctx, mine.id, seen=listed.get(mine.id))
     except Corrupt:
-        known = ids(handle)
+        known = ids(ctx)
         if not known:
-            raise table_not_found(handle, handle.layout.root) from None
+            raise table_not_found(ctx, ctx.layout.root) from None
         if mine.id in known:
             raise
         return False
@@ -122,30 +122,30 @@ def all(place: MetadataLocation) -> list[TableSchema]:  # noqa: A001 - schemas.a
     return parallel_map(lambda pair: read(place, pair[0], seen=pair[1]), known, waiting=place.storage.is_remote)
 
 
-def have_types_always(handle: TableContext, fields: Sequence[Field]) -> bool:
+def have_types_always(ctx: TableContext, fields: Sequence[Field]) -> bool:
     """Return whether columns have had their types in every schema: what was made of their values, such as the hash of a bucket, is what it is today.
 
     Those of a primary key and of partitions never change theirs. Rows of older types may lie in files of the newest schema: compaction leaves them where
     they are: so every schema is read, once for the newest.
     """
-    schema = handle.schema
+    schema = ctx.schema
     fixed = {*schema.primary_keys, *schema.partition_keys}
     asked = [field for field in fields if field.name not in fixed]
-    if not asked or handle.newest_schema_id == 0:
+    if not asked or ctx.newest_schema_id == 0:
         return True
-    if schema.id != handle.newest_schema_id:
-        return _had_types(handle, asked)
+    if schema.id != ctx.newest_schema_id:
+        return _had_types(ctx, asked)
     types = tuple((field.id, field.type) for field in asked)
-    key = ("types always", handle.storage, handle.layout.schema_dir, schema.id, schema.time_millis, types)
-    known: bool | None = handle.world.decoded.get(key)
+    key = ("types always", ctx.storage, ctx.layout.schema_dir, schema.id, schema.time_millis, types)
+    known: bool | None = ctx.world.decoded.get(key)
     if known is None:
-        known = _had_types(handle, asked)
-        handle.world.decoded.put({key: known}, _NUMBER_BYTES)
+        known = _had_types(ctx, asked)
+        ctx.world.decoded.put({key: known}, _NUMBER_BYTES)
     return known
 
 
-def _had_types(handle: TableContext, fields: Sequence[Field]) -> bool:
-    for schema in all(handle):
+def _had_types(ctx: TableContext, fields: Sequence[Field]) -> bool:
+    for schema in all(ctx):
         types = {field.id: field.type.as_nullable() for field in schema.fields}
         if any(types.get(field.id) != field.type.as_nullable() for field in fields):
             return False

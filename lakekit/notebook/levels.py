@@ -71,8 +71,8 @@ class Levels(PictureWidget):
                 msg = f"{name}= of Levels is {_ARGUMENTS[name]}, not {value!r}"
                 raise TypeError(msg)
         self.table = table
-        handle = table.handle()
-        self._schema, self._default_name = handle.schema, handle.options.partition_default_name
+        ctx = table.handle()
+        self._schema, self._default_name = ctx.schema, ctx.options.partition_default_name
         listed = table.snapshots()
         self._kinds: dict[int, str] = dict(listed.select("snapshot_id", "kind").rows())
         self._files: dict[int, pl.DataFrame] = {}

@@ -125,7 +125,7 @@ def _compute_aggregates(scan: TableScan, found: AggregateResult, where: pl.Expr 
             return _rows(scan, found, where).select(aggregates).collect()
     except pl.exceptions.PolarsError:
         if where is not None:
-            with translate_compute_errors(scan.handle.name, f"where={where}"):
+            with translate_compute_errors(scan.ctx.name, f"where={where}"):
                 _rows(scan, found, where).select(pl.len()).collect()
         raise
 
@@ -144,14 +144,14 @@ def _rows(scan: TableScan, found: AggregateResult, where: pl.Expr | None) -> pl.
 
 def answer_from_indexes(scan: TableScan, aggregates: Sequence[pl.Expr], where: pl.Expr | None) -> AggregateResult:
     """What file indexes say of the aggregates, each file a part, and the plans without those files: their funnels tell how many went."""
-    check_aggregates(aggregates, scan.schema(), scan.handle.name)
+    check_aggregates(aggregates, scan.schema(), scan.ctx.name)
     filters, is_whole = ([], True) if where is None else lazy.all_filters_of(where, scan.schema())
-    condition, decided = (NO_FILTER, list[int]()) if where is None else lazy.condition_of(filters, scan.handle.schema)
+    condition, decided = (NO_FILTER, list[int]()) if where is None else lazy.condition_of(filters, scan.ctx.schema)
     plans = scan.plans(condition)
     schema, understood = _parse_aggregates(scan, aggregates)
     said = [parse_exact(pyarrow_text(one)) for at, one in enumerate(filters) if at not in decided]
     certain = [one for one in said if one is not None]
-    if understood is None or not is_whole or len(certain) < len(said) or not _may_answer(scan.handle):
+    if understood is None or not is_whole or len(certain) < len(said) or not _may_answer(scan.ctx):
         return AggregateResult(None, schema, (), tuple(plans))
     wanted = {one.column: False for one in understood if one.column is not None}
     wanted |= {one.column: True for one in understood if one.column is not None and one.kind in ("min", "max")}
@@ -161,8 +161,8 @@ def answer_from_indexes(scan: TableScan, aggregates: Sequence[pl.Expr], where: p
     return AggregateResult(understood, schema, tuple(parts), tuple(left))
 
 
-def _may_answer(handle: TableContext) -> bool:
-    options = handle.options
+def _may_answer(ctx: TableContext) -> bool:
+    options = ctx.options
     return options.file_index_read_enabled and not options.scan_ignore_lost_files and not options.scan_ignore_corrupt_files
 
 
@@ -187,7 +187,7 @@ def _parse_aggregates(scan: TableScan, aggregates: Sequence[pl.Expr]) -> tuple[p
         if kind is None:
             return wanted, None
         for column in empty.select(parts[0]).collect_schema().names():
-            t = scan.handle.schema.field(column).type
+            t = scan.ctx.schema.field(column).type
             if t.root not in (_SUMMABLE_ROOTS if kind == "sum" else bsi.TYPES) or not exact.is_exact_type(t):
                 return wanted, None
             found.append(AggregateRequest(name=names[len(found)], kind=kind, column=column))
@@ -216,9 +216,9 @@ def _remove_answered_files(plan: Plan, wanted: Mapping[str, bool], certain: Pred
     """The plan without the files whose indexes say it all; what they say goes to `parts`. `wanted`: columns, and whether their bounds are."""
     entries, alone = plan.entries, plan.raw
     if plan.rule is not None:
-        alone = alone[~row_kinds.may_retract(plan.handle, entries, alone, looks_far=True)]
+        alone = alone[~row_kinds.may_retract(plan.ctx, entries, alone, looks_far=True)]
     is_asked = bool(wanted) or certain != TRUE
-    able = file_index_pruning.select_indexed(plan.handle.world, entries, alone) if is_asked else alone
+    able = file_index_pruning.select_indexed(plan.ctx.world, entries, alone) if is_asked else alone
     able = able if certain == TRUE else _select_worth_probing(plan, able)
     if not len(able):
         return plan
@@ -234,7 +234,7 @@ def _remove_answered_files(plan: Plan, wanted: Mapping[str, bool], certain: Pred
 def _select_worth_probing(plan: Plan, able: Ints) -> Ints:
     """The files whose indexes decide a condition sooner than their rows: not many small ones on a disk. What is said of whole files is remembered."""
     small = plan.entries.numbers("row_count")[able] < _FEW_ROWS
-    return able if plan.handle.storage.is_remote or np.count_nonzero(small) <= _FEW_FILES else able[~small]
+    return able if plan.ctx.storage.is_remote or np.count_nonzero(small) <= _FEW_FILES else able[~small]
 
 
 def _by_row_count(plan: Plan, able: Ints, parts: list[FileAggregate]) -> Ints:
@@ -242,7 +242,7 @@ def _by_row_count(plan: Plan, able: Ints, parts: list[FileAggregate]) -> Ints:
     counts, have = plan.entries.numbers("row_count")[able], _deleted_of(plan, able)
     rows = sum(counts[~have].tolist())  # scalar: one a file; as Python numbers, which do not wrap
     if rows > _MAX_ROWS:
-        raise Corrupt(f"the row counts of {plan.handle.name} add up to {rows}, more than any table holds", field="_ROW_COUNT")
+        raise Corrupt(f"the row counts of {plan.ctx.name} add up to {rows}, more than any table holds", field="_ROW_COUNT")
     for count, gone in zip(counts[have].tolist(), _vectors(plan, able[have]), strict=True):  # scalar: one a file
         rows += count if gone is None else len(roaring.rows(count) - gone)  # scalar: a set
     parts.append(FileAggregate(rows, {}))
@@ -251,45 +251,45 @@ def _by_row_count(plan: Plan, able: Ints, parts: list[FileAggregate]) -> Ints:
 
 def _by_index(plan: Plan, able: Ints, wanted: Mapping[str, bool], certain: Predicate, parts: list[FileAggregate]) -> Ints:
     """Asks indexes, but for what they said of whole files before; gives the places of those that answer."""
-    handle, entries = plan.handle, plan.entries
-    paths = data_file_paths(handle, entries.select(_PATH_COLUMNS).take(able))
+    ctx, entries = plan.ctx, plan.entries
+    paths = data_file_paths(ctx, entries.select(_PATH_COLUMNS).take(able))
     able, paths = _select_possibly_indexed(plan, able, paths, wanted)
     whole = ~_deleted_of(plan, able) if certain == TRUE else np.zeros(len(able), bool)
-    known, figures = totals.get_cached_totals(handle, wanted, paths, whole)
+    known, figures = totals.get_cached_totals(ctx, wanted, paths, whole)
     if known.any():
         parts.append(FileAggregate(sum(entries.numbers("row_count")[able[known]].tolist()), figures))  # scalar: one a file
     asked = np.flatnonzero(~known)
     if not len(asked):
         return able
-    with work(handle.world, "reading", "file indexes", len(asked)) as under_way:
+    with work(ctx.world, "reading", "file indexes", len(asked)) as under_way:
         one = _make_index_reader(plan, able[asked], [paths[nth] for nth in asked], wanted, certain, keeps=not whole[asked].all())
-        said = world.map_io(one, range(len(asked)), is_remote=handle.storage.is_remote, after=lambda _: under_way.advance())
+        said = world.map_io(one, range(len(asked)), is_remote=ctx.storage.is_remote, after=lambda _: under_way.advance())
     parts += [part for part in said if part is not None]
     answered = np.array([part is not None for part in said])
     fresh = {paths[nth]: part.figures for nth, part in zip(asked.tolist(), said, strict=True) if part is not None and whole[nth]}  # scalar: one a file
-    totals.remember(handle, wanted, paths, fresh)
+    totals.remember(ctx, wanted, paths, fresh)
     return np.concatenate([able[known], able[asked[answered]]])
 
 
 def _select_possibly_indexed(plan: Plan, able: Ints, paths: list[str], wanted: Mapping[str, bool]) -> tuple[Ints, list[str]]:
     """Those files, and their paths, that may have an index for all columns: where no option says so, it is looked for once, in the heads of their indexes."""
-    handle, entries = plan.handle, plan.entries
+    ctx, entries = plan.ctx, plan.entries
     if not wanted:
         return able, paths
-    lacks = totals.mask_unindexed(handle, wanted, paths)
+    lacks = totals.mask_unindexed(ctx, wanted, paths)
     ids = entries.numbers("schema_id")[able]
-    then = {number: _resolve_file_schema(handle, number) for number in np.unique(ids).tolist()}  # scalar: few schemas
-    promised = [number for number, one in then.items() if _BSI_COLUMNS_OPTION in one.schema.options or _BSI_COLUMNS_OPTION in handle.all_options]
+    then = {number: _resolve_file_schema(ctx, number) for number in np.unique(ids).tolist()}  # scalar: few schemas
+    promised = [number for number, one in then.items() if _BSI_COLUMNS_OPTION in one.schema.options or _BSI_COLUMNS_OPTION in ctx.all_options]
     doubtful = np.flatnonzero(~lacks & ~np.isin(ids, promised))
     files = dict(zip(doubtful.tolist(), entries.files(able[doubtful]), strict=True)) if len(doubtful) else {}  # scalar: one a file
 
     def has(nth: int) -> bool:
-        names, held = then[files[nth].schema_id].names, file_index_pruning.contents(handle, paths[nth], files[nth])
+        names, held = then[files[nth].schema_id].names, file_index_pruning.contents(ctx, paths[nth], files[nth])
         return all(name in names and exact.sums(held, names[name]) for name in wanted)
 
-    found = np.array(world.map_io(has, files, is_remote=handle.storage.is_remote), bool)
+    found = np.array(world.map_io(has, files, is_remote=ctx.storage.is_remote), bool)
     lacking = doubtful[~found]
-    totals.remember_unindexed(handle, wanted, [paths[nth] for nth in lacking.tolist()])  # scalar: one a file
+    totals.remember_unindexed(ctx, wanted, [paths[nth] for nth in lacking.tolist()])  # scalar: one a file
     lacks[lacking] = True
     return able[~lacks], [path for path, without in zip(paths, lacks.tolist(), strict=True) if not without]  # scalar: one a file
 
@@ -306,7 +306,7 @@ def _deleted_of(plan: Plan, places: Ints) -> Mask:
 def _vectors(plan: Plan, places: Ints) -> list[BitMap | None]:
     """The deleted rows of some files, as sets. Raises `Corrupt`, `FileMissing`."""
     names = plan.entries.column("file_name").take(pa.array(places)).to_pylist()  # scalar: one a file
-    gone = deletion_vector_reader.load(plan.handle, {name: plan.vectors[name] for name in names if name in plan.vectors})
+    gone = deletion_vector_reader.load(plan.ctx, {name: plan.vectors[name] for name in names if name in plan.vectors})
     return [roaring.roaring_of(gone[name]) if name in gone else None for name in names]
 
 
@@ -332,10 +332,10 @@ def _make_index_reader(
     plan: Plan, places: Ints, paths: Sequence[str], wanted: Mapping[str, bool], certain: Predicate, *, keeps: bool
 ) -> Callable[[int], FileAggregate | None]:
     """Asks the index of the file at the n-th of those places: what it says; None where it does not say it all. `keeps` them in memory for who asks again."""
-    handle, entries = plan.handle, plan.entries
+    ctx, entries = plan.ctx, plan.entries
     names, ids, counts = (entries.column(name).take(pa.array(places)).to_pylist() for name in ("file_name", "schema_id", "row_count"))  # scalar: one a file
     files = [_FileIndexes(*one) for one in zip(names, paths, ids, counts, _vectors(plan, places), strict=True)]
-    then = {number: _resolve_file_schema(handle, number) for number in set(ids)}
+    then = {number: _resolve_file_schema(ctx, number) for number in set(ids)}
     held = _find_cached_indexes(plan, places) if keeps else {}
     rest = [nth for nth in range(len(places)) if nth not in held]
     alone = dict(zip(rest, entries.files(places[rest]), strict=True)) if rest else {}
@@ -343,14 +343,14 @@ def _make_index_reader(
     def said(nth: int) -> FileAggregate | None:
         file = files[nth]
         written = then[file.schema_id]
-        if not all(name in written.names and _has_exact_index_values(file.name, handle, name) for name in {*wanted, *columns(certain)}):
+        if not all(name in written.names and _has_exact_index_values(file.name, ctx, name) for name in {*wanted, *columns(certain)}):
             return None
         if nth in held:
             with suppress(Corrupt):  # it is read again, and said where it is
                 return _aggregate_from_indexes(IndexedFile(held[nth], written.types, file.row_count, None), written.names, wanted, certain, file.deleted)
         own = alone[nth] if nth in alone else entries.file(int(places[nth]))
         try:
-            index = file_index_pruning.open_indexes(handle, file.path, own, written.schema)
+            index = file_index_pruning.open_indexes(ctx, file.path, own, written.schema)
             return None if index is None else _aggregate_from_indexes(index, written.names, wanted, certain, file.deleted)
         except Corrupt as damaged:
             raise beside.add_advice(damaged) from None
@@ -362,7 +362,7 @@ def _find_cached_indexes(plan: Plan, places: Ints) -> dict[int, memoryview]:
     """The bytes of indexes that are in memory, by which of the places they are of."""
     found = {}
     order = np.argsort(places)
-    for lot in file_index_pruning.load_index_batches(plan.handle, plan.entries, places[order]):
+    for lot in file_index_pruning.load_index_batches(plan.ctx, plan.entries, places[order]):
         at = np.searchsorted(lot.places, places)
         mine = np.flatnonzero((at < len(lot.places)) & (lot.places[np.minimum(at, len(lot.places) - 1)] == places))
         for nth, begin, end in zip(mine.tolist(), lot.begins[at[mine]].tolist(), lot.ends[at[mine]].tolist(), strict=True):  # scalar: one a file
@@ -370,9 +370,9 @@ def _find_cached_indexes(plan: Plan, places: Ints) -> dict[int, memoryview]:
     return found
 
 
-def _resolve_file_schema(handle: TableContext, schema_id: int) -> _FileSchema:
-    written = schemas.schema_of_file(handle, schema_id)
-    return _FileSchema(written, written.types, file_index_pruning.map_column_names(handle.schema, written))
+def _resolve_file_schema(ctx: TableContext, schema_id: int) -> _FileSchema:
+    written = schemas.schema_of_file(ctx, schema_id)
+    return _FileSchema(written, written.types, file_index_pruning.map_column_names(ctx.schema, written))
 
 
 def _aggregate_from_indexes(
@@ -390,9 +390,9 @@ def _aggregate_from_indexes(
     return _read_column_totals(index, {name: then[name] for name in wanted}, wanted, left)
 
 
-def _has_exact_index_values(file_name: str, handle: TableContext, column: str) -> bool:
+def _has_exact_index_values(file_name: str, ctx: TableContext, column: str) -> bool:
     """Whether a file gives back the values that its index was made of: timestamps before 1970 or the calendar's reform come other from ORC."""
-    return format_of(file_name) != "orc" or handle.schema.field(column).type.root not in TIMESTAMPS
+    return format_of(file_name) != "orc" or ctx.schema.field(column).type.root not in TIMESTAMPS
 
 
 def _read_column_totals(index: IndexedFile, then: Mapping[str, str], wanted: Mapping[str, bool], rows: BitMap | None) -> FileAggregate | None:

@@ -26,20 +26,20 @@ _MOST_MS = timedelta.max // timedelta(milliseconds=1)
 _LENGTHS = {"daily": timedelta(days=1), "hourly": timedelta(hours=1), "two-hours": timedelta(hours=2)}
 
 
-def length(handle: TableContext) -> timedelta:
+def length(ctx: TableContext) -> timedelta:
     """How long a period is."""
-    free = handle.options.tag_creation_period_duration_ms
-    return _LENGTHS[handle.options.tag_creation_period] if free is None else timedelta(milliseconds=min(free, _MOST_MS))
+    free = ctx.options.tag_creation_period_duration_ms
+    return _LENGTHS[ctx.options.tag_creation_period] if free is None else timedelta(milliseconds=min(free, _MOST_MS))
 
 
-def name_of(handle: TableContext, period: datetime) -> str:
+def name_of(ctx: TableContext, period: datetime) -> str:
     """The name of a period's tag."""
-    return period.strftime(_shape(handle))
+    return period.strftime(_shape(ctx))
 
 
-def period_of(handle: TableContext, name: str) -> datetime | None:
+def period_of(ctx: TableContext, name: str) -> datetime | None:
     """The period that a tag's name stands for; None for a name that the table's automatic tags would not have."""
-    shape = _shape(handle)
+    shape = _shape(ctx)
     text = name.partition(" ")[0] if shape in _DAYS.values() else name
     try:
         found = datetime.strptime(text, shape).replace(tzinfo=UTC)
@@ -48,8 +48,8 @@ def period_of(handle: TableContext, name: str) -> datetime | None:
     return found if found.strftime(shape) == text else None
 
 
-def _shape(handle: TableContext) -> str:
-    options = handle.options
+def _shape(ctx: TableContext) -> str:
+    options = ctx.options
     if options.tag_creation_period_duration_ms is not None:
         return _MINUTES
     if options.tag_creation_period == "two-hours":
@@ -57,16 +57,16 @@ def _shape(handle: TableContext) -> str:
     return (_DAYS if options.tag_creation_period == "daily" else _HOURS)[options.tag_period_formatter]
 
 
-def find_previous_tag(handle: TableContext, name: str) -> str | None:
+def find_previous_tag(ctx: TableContext, name: str) -> str | None:
     """The automatic tag before `name`; None when there is none, or no tag of that name.
 
     Raises `InvalidOption` for a name that automatic tags do not have.
     """
-    period = period_of(handle, name)
+    period = period_of(ctx, name)
     if period is None:
-        msg = f"{name!r} is not the name of an automatic tag of {handle.name}"
+        msg = f"{name!r} is not the name of an automatic tag of {ctx.name}"
         raise InvalidOption(msg, key="incremental-to-auto-tag", value=name)
-    if tags.find(handle, name) is None:
+    if tags.find(ctx, name) is None:
         return None
-    earlier = [(found, other) for other in tags.names(handle) if (found := period_of(handle, other)) is not None and found < period]
+    earlier = [(found, other) for other in tags.names(ctx) if (found := period_of(ctx, other)) is not None and found < period]
     return max(earlier)[1] if earlier else None

@@ -74,11 +74,9 @@ def batch_cache_key(lot_number: int, schema_id: int, what: Hashable) -> Hashable
     return "indexes", lot_number, schema_id, what
 
 
-def get_or_compute_for_batch(
-    handle: TableContext, entries: ManifestEntries, lot: IndexBatch, schema_id: int, what: Hashable, make: Callable[[], T]
-) -> T | None:
+def get_or_compute_for_batch(ctx: TableContext, entries: ManifestEntries, lot: IndexBatch, schema_id: int, what: Hashable, make: Callable[[], T]) -> T | None:
     """What was made of all indexes of a lot that are of files of a schema, or is made now to be kept (`derived.kept`)."""
-    return get_or_compute(handle.world, entries, batch_cache_key(lot.number, schema_id, what), make)
+    return get_or_compute(ctx.world, entries, batch_cache_key(lot.number, schema_id, what), make)
 
 
 class _CachedBatch(NamedTuple):
@@ -99,10 +97,10 @@ ADVICE = "Rows are safe: t.rewrite_file_index(anew=True) makes the indexes anew,
 """What to do about an index that is lost or damaged."""
 
 
-def read(handle: TableContext, path: str, length: int | None = None) -> bytes:
+def read(ctx: TableContext, path: str, length: int | None = None) -> bytes:
     """The bytes of an index file, the first `length` or all. Raises `FileMissing` saying what to do."""
     try:
-        return handle.storage.read(path, 0, length)
+        return ctx.storage.read(path, 0, length)
     except FileMissing:
         raise make_file_missing(path) from None
 
@@ -121,24 +119,24 @@ Span = tuple[IndexBuffer, int, int]
 """Where an index lies."""
 
 
-def load_batches(handle: TableContext, entries: ManifestEntries, places: NDArray[np.int64], *, every: bool) -> list[IndexBatch]:
+def load_batches(ctx: TableContext, entries: ManifestEntries, places: NDArray[np.int64], *, every: bool) -> list[IndexBatch]:
     """The indexes of the files at those places, as far as they fit in memory; of files that have none beside them there is none.
 
     `every`: they are all that the entries have, and are asked for again. Raises `FileMissing`.
     """
     if not every:
-        return [lot for one in _build_cached_batches(handle, entries, places) if (lot := one.lot()) is not None]
-    make = partial(_build_cached_batches, handle, entries, places)
-    lots = [one.lot() for one in get_or_compute(handle.world, entries, "beside", make, at_once=True)]
+        return [lot for one in _build_cached_batches(ctx, entries, places) if (lot := one.lot()) is not None]
+    make = partial(_build_cached_batches, ctx, entries, places)
+    lots = [one.lot() for one in get_or_compute(ctx.world, entries, "beside", make, at_once=True)]
     if None in lots:  # forgotten meanwhile
         lots = [one.lot() for one in make()]
     return [lot for lot in lots if lot is not None]
 
 
-def _build_cached_batches(handle: TableContext, entries: ManifestEntries, places: NDArray[np.int64]) -> tuple[_CachedBatch, ...]:
+def _build_cached_batches(ctx: TableContext, entries: ManifestEntries, places: NDArray[np.int64]) -> tuple[_CachedBatch, ...]:
     """The lots of some places, which the shelf remembers from here on as far as they fit."""
-    at, paths = index_paths(handle, entries, places)
-    spans = _spans(handle, paths)
+    at, paths = index_paths(ctx, entries, places)
+    spans = _spans(ctx, paths)
     by_stretch: dict[int, list[int]] = {}
     for i, span in enumerate(spans):
         if span is not None:
@@ -151,74 +149,74 @@ def _build_cached_batches(handle: TableContext, entries: ManifestEntries, places
     return tuple(found)
 
 
-def is_first_time(handle: TableContext, entries: ManifestEntries, places: NDArray[np.int64]) -> bool:
+def is_first_time(ctx: TableContext, entries: ManifestEntries, places: NDArray[np.int64]) -> bool:
     """Whether nobody asked for the index of the first of those places before; mostly it is so with the others then."""
-    first = index_paths(handle, entries, places[:1])[1]
+    first = index_paths(ctx, entries, places[:1])[1]
     if not first:
         return False
-    shelf, mark = handle.world.indexes, ("asked for", handle.storage, first[0])
-    if shelf.get((handle.storage, first[0])) is not None or shelf.get(mark):
+    shelf, mark = ctx.world.indexes, ("asked for", ctx.storage, first[0])
+    if shelf.get((ctx.storage, first[0])) is not None or shelf.get(mark):
         return False
     shelf.put({mark: True}, _FACT_BYTES)
     return True
 
 
-def index_paths(handle: TableContext, entries: ManifestEntries, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[str]]:
+def index_paths(ctx: TableContext, entries: ManifestEntries, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[str]]:
     """Which of the places have an index beside them, and its path."""
     some = entries.take(places) if len(places) < len(entries) else entries
     extra = some.column("extra_files").to_pylist()  # scalar: one a file
     names = [index_file_of(one or ()) for one in extra]
-    pairs = zip(names, data_file_paths(handle, some), strict=True)
-    paths = [None if name is None else handle.layout.extra_file(path, name) for name, path in pairs]
+    pairs = zip(names, data_file_paths(ctx, some), strict=True)
+    paths = [None if name is None else ctx.layout.extra_file(path, name) for name, path in pairs]
     return places[[path is not None for path in paths]], [path for path in paths if path is not None]
 
 
-def _spans(handle: TableContext, paths: Sequence[str]) -> list[Span | None]:
+def _spans(ctx: TableContext, paths: Sequence[str]) -> list[Span | None]:
     """Where each index lies, read now if it was not known; None: there is no room for it."""
-    shelf, storage = handle.world.indexes, handle.storage
+    shelf, storage = ctx.world.indexes, ctx.storage
     found: dict[str, Span | None] = {path: shelf.get((storage, path)) for path in paths}
     missing = [path for path, span in found.items() if span is None]
     if missing:
         room = shelf.budget_bytes * 3 // 4 - sum(end - begin for _, begin, end in filter(None, found.values()))
-        found |= _read(handle, missing, room)
+        found |= _read(ctx, missing, room)
     known = [span for span in found.values() if span is not None]
     if len({id(span[0]) for span in known}) > _MOST_STRETCHES:
         data = [stretch.data[begin:end] for stretch, begin, end in known]
-        found |= _cache_concatenated(handle, [path for path, span in found.items() if span is not None], data)
+        found |= _cache_concatenated(ctx, [path for path, span in found.items() if span is not None], data)
     return [found[path] for path in paths]
 
 
-def _read(handle: TableContext, paths: Sequence[str], room: int) -> dict[str, Span]:
+def _read(ctx: TableContext, paths: Sequence[str], room: int) -> dict[str, Span]:
     """The first of those files, as many as there is room for."""
-    if handle.storage.is_remote:
-        return _cache_concatenated(handle, *_fetch_remote(handle, paths, room))
-    sizes = np.array([_size(handle, path) for path in paths], np.int64)
+    if ctx.storage.is_remote:
+        return _cache_concatenated(ctx, *_fetch_remote(ctx, paths, room))
+    sizes = np.array([_size(ctx, path) for path in paths], np.int64)
     ends = np.cumsum(sizes)
     fitting = int(np.searchsorted(ends, room, side="right"))
     whole = np.empty(int(ends[fitting - 1]) if fitting else 0, np.uint8)
 
     def fill(at: int) -> int:
-        data = read(handle, paths[at], int(sizes[at]))  # one after the other has the same memory
+        data = read(ctx, paths[at], int(sizes[at]))  # one after the other has the same memory
         begin = int(ends[at] - sizes[at])
         whole[begin : begin + len(data)] = np.frombuffer(data, np.uint8)
         return len(data)
 
     lengths = world.map_io(fill, range(fitting), is_remote=False)
-    return _cache_buffer(handle, paths[:fitting], whole, (ends - sizes)[:fitting], lengths)
+    return _cache_buffer(ctx, paths[:fitting], whole, (ends - sizes)[:fitting], lengths)
 
 
-def _size(handle: TableContext, path: str) -> int:
+def _size(ctx: TableContext, path: str) -> int:
     try:
-        return handle.storage.size(path)
+        return ctx.storage.size(path)
     except FileMissing:
         raise make_file_missing(path) from None
 
 
-def _fetch_remote(handle: TableContext, paths: Sequence[str], room: int) -> tuple[list[str], list[bytes]]:
+def _fetch_remote(ctx: TableContext, paths: Sequence[str], room: int) -> tuple[list[str], list[bytes]]:
     """The same over a network, where asking how big a file is costs a request."""
     data: list[bytes] = []
     while len(data) < len(paths):
-        some = world.map_io(partial(read, handle), paths[len(data) : len(data) + _READ_BATCH_SIZE], is_remote=True)
+        some = world.map_io(partial(read, ctx), paths[len(data) : len(data) + _READ_BATCH_SIZE], is_remote=True)
         room -= sum(map(len, some))
         if room < 0:
             break
@@ -226,17 +224,17 @@ def _fetch_remote(handle: TableContext, paths: Sequence[str], room: int) -> tupl
     return list(paths[: len(data)]), data
 
 
-def _cache_concatenated(handle: TableContext, paths: Sequence[str], data: Sequence[bytes | NDArray[np.uint8]]) -> dict[str, Span]:
+def _cache_concatenated(ctx: TableContext, paths: Sequence[str], data: Sequence[bytes | NDArray[np.uint8]]) -> dict[str, Span]:
     """Some indexes as one stretch, on the shelf from here on."""
     lengths = [len(one) for one in data]
     whole = np.concatenate([np.zeros(0, np.uint8), *(np.frombuffer(one, np.uint8) for one in data)])
-    return _cache_buffer(handle, paths, whole, np.cumsum(lengths, dtype=np.int64) - lengths, lengths)
+    return _cache_buffer(ctx, paths, whole, np.cumsum(lengths, dtype=np.int64) - lengths, lengths)
 
 
-def _cache_buffer(handle: TableContext, paths: Sequence[str], data: NDArray[np.uint8], begins: NDArray[np.int64], lengths: Sequence[int]) -> dict[str, Span]:
+def _cache_buffer(ctx: TableContext, paths: Sequence[str], data: NDArray[np.uint8], begins: NDArray[np.int64], lengths: Sequence[int]) -> dict[str, Span]:
     if not len(paths):
         return {}
     stretch = IndexBuffer(data)
     found = {path: (stretch, begin, begin + length) for path, begin, length in zip(paths, begins.tolist(), lengths, strict=True)}  # scalar: one a file
-    handle.world.indexes.put({(handle.storage, path): span for path, span in found.items()}, len(data) + _FACT_BYTES * len(found))
+    ctx.world.indexes.put({(ctx.storage, path): span for path, span in found.items()}, len(data) + _FACT_BYTES * len(found))
     return found

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 UNKNOWN_COUNT = -1
 
 
-def keep_manifests(handle: TableContext, listed: Sequence[ManifestFileMeta], predicate: Predicate) -> Mask:
+def keep_manifests(ctx: TableContext, listed: Sequence[ManifestFileMeta], predicate: Predicate) -> Mask:
     """Manifests whose partition statistics may hold a match of a predicate on partition columns."""
-    fields = [handle.schema.field(name) for name in handle.schema.partition_keys]
+    fields = [ctx.schema.field(name) for name in ctx.schema.partition_keys]
     low = pa.array([m.partition_stats.min_values for m in listed], pa.binary())
     high = pa.array([m.partition_stats.max_values for m in listed], pa.binary())
     counts = pa.array([m.partition_stats.null_counts for m in listed], pa.list_(pa.int64()))
@@ -52,15 +52,15 @@ def keep_manifests(handle: TableContext, listed: Sequence[ManifestFileMeta], pre
     return pruning.may_match(predicate, known.get, len(listed))
 
 
-def may_match_files(handle: TableContext, entries: ManifestEntries, predicate: Predicate, which: str) -> Mask:
+def may_match_files(ctx: TableContext, entries: ManifestEntries, predicate: Predicate, which: str) -> Mask:
     """Files whose key (`which` "key") or value (`which` "value") statistics may hold a match."""
     wanted = set(columns(predicate))
-    fields = tuple(f for f in handle.schema.fields if f.name in wanted)
-    key = tuple(handle.schema.trimmed_primary_keys) if which == "key" else ()
-    known = get_or_compute(handle.world, entries, ("bounds", which, fields, key), partial(_collect_bounds, handle, entries, fields, which))
+    fields = tuple(f for f in ctx.schema.fields if f.name in wanted)
+    key = tuple(ctx.schema.trimmed_primary_keys) if which == "key" else ()
+    known = get_or_compute(ctx.world, entries, ("bounds", which, fields, key), partial(_collect_bounds, ctx, entries, fields, which))
     found = [
         (rows, pruning.may_match(predicate, bounds.get, len(rows)))
-        for rows, bounds in (_collect_bounds(handle, entries, fields, which) if known is None else known)
+        for rows, bounds in (_collect_bounds(ctx, entries, fields, which) if known is None else known)
     ]
     if len(found) == 1 and len(found[0][0]) == len(entries):  # mostly all files are alike
         return found[0][1]
@@ -71,11 +71,11 @@ def may_match_files(handle: TableContext, entries: ManifestEntries, predicate: P
 
 
 def _collect_bounds(
-    handle: TableContext, entries: ManifestEntries, fields: Sequence[Field], which: str
+    ctx: TableContext, entries: ManifestEntries, fields: Sequence[Field], which: str
 ) -> list[tuple[NDArray[np.int64], dict[str, PruningStatistics]]]:
     """The bounds of some columns, of files that are alike and their indices."""
     found = []
-    for rows, written, present in _group_by_stats_columns(handle, entries, which):
+    for rows, written, present in _group_by_stats_columns(ctx, entries, which):
         some = entries.take(rows) if len(rows) < len(entries) else entries
         count = some.numbers("row_count").copy()  # no buffer of the entries: it may be kept longer than they are
         stored = some.column(f"{which}_min"), some.column(f"{which}_max"), some.column(f"{which}_null_counts")
@@ -87,10 +87,10 @@ def _collect_bounds(
     return found
 
 
-def _group_by_stats_columns(handle: TableContext, entries: ManifestEntries, which: str) -> list[tuple[NDArray[np.int64], list[Field], frozenset[int]]]:
+def _group_by_stats_columns(ctx: TableContext, entries: ManifestEntries, which: str) -> list[tuple[NDArray[np.int64], list[Field], frozenset[int]]]:
     """Entries whose statistics cover the same columns: (their indices, those columns as written, ids of all columns of the file's schema)."""
     if which == "key":
-        key = [handle.schema.field(name) for name in handle.schema.trimmed_primary_keys]
+        key = [ctx.schema.field(name) for name in ctx.schema.trimmed_primary_keys]
         return [(np.arange(len(entries)), key, frozenset())]
     names = entries.column("value_stats_cols")
     covered = _codes_of_lists(names)
@@ -100,7 +100,7 @@ def _group_by_stats_columns(handle: TableContext, entries: ManifestEntries, whic
     for code in (0,) if is_one else np.unique(covered):
         for schema_id in ids[:1] if is_one else np.unique(ids[covered == code]):
             rows = np.arange(len(ids)) if is_one else np.flatnonzero((covered == code) & (ids == schema_id))
-            schema = schemas.read(handle, int(schema_id))
+            schema = schemas.read(ctx, int(schema_id))
             listed = names[int(rows[0])].as_py()  # scalar: one of a group of files
             by_name = {f.name: f for f in schema.fields}
             written = list(schema.fields) if listed is None else [by_name[n] for n in listed if n in by_name]

@@ -31,12 +31,12 @@ def translate_read_errors(plans: Callable[[], Sequence[Plan]]) -> Iterator[None]
         if isinstance(wrong, Corrupt) and wrong.path is None:
             for plan in plans():
                 if plan.snapshot is not None:
-                    raise with_manifest(plan.handle, plan.snapshot, wrong) from None
+                    raise with_manifest(plan.ctx, plan.snapshot, wrong) from None
         raise
     except external_reader.FOREIGN_FAILURES as wrong:
         external_reader.pass_interrupt(wrong)
         for plan in plans():
-            raise_damage(plan.handle, data_file_paths(plan.handle, plan.entries.take(plan.chosen)), wrong)
+            raise_damage(plan.ctx, data_file_paths(plan.ctx, plan.entries.take(plan.chosen)), wrong)
         raise
 
 

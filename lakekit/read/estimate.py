@@ -67,7 +67,7 @@ def estimate_plan(plan: Plan, fields: Sequence[Field]) -> Estimate:
     found = _statistics(plan)
     said = {} if found is None else {column.column_id: column for column in found.columns.values()}
     rows = stored if found is None else min(stored, _estimate_rows(plan, found, said))
-    every = sum(_length(field.type, said.get(field.id)) for field in plan.handle.schema.fields)
+    every = sum(_length(field.type, said.get(field.id)) for field in plan.ctx.schema.fields)
     some = sum(_length(field.type, said.get(field.id)) for field in fields)
     # files are compressed: rows are no smaller than their share of them
     least = file_bytes * rows * min(some, every) // max(1, stored * every)
@@ -78,7 +78,7 @@ def _statistics(plan: Plan) -> Statistics | None:
     if plan.snapshot is None:
         return None
     try:
-        found = statistics.read_statistics(plan.handle, plan.snapshot)
+        found = statistics.read_statistics(plan.ctx, plan.snapshot)
     except LakekitError:
         return None
     return None if found is None or found.merged_record_count is None else found
@@ -95,7 +95,7 @@ def _count_rows_since(plan: Plan, found: Statistics) -> int:
     """Rows that the table's files have more than they had then; none where that snapshot is gone."""
     assert plan.snapshot is not None
     try:
-        then = snapshots.read(plan.handle, found.snapshot_id).total_record_count
+        then = snapshots.read(plan.ctx, found.snapshot_id).total_record_count
     except LakekitError:
         return 0
     return 0 if then is None else max(0, (plan.snapshot.total_record_count or 0) - then)
@@ -104,7 +104,7 @@ def _count_rows_since(plan: Plan, found: Statistics) -> int:
 def _columns(plan: Plan, found: Statistics, said: Mapping[int, ColumnStatistics]) -> dict[str, _Column]:
     """What statistics say of today's columns, by name."""
     rows, known = max(1, found.merged_record_count or 0), {}
-    for field in plan.handle.schema.fields:
+    for field in plan.ctx.schema.fields:
         if (one := said.get(field.id)) is not None:
             nulls = min(1.0, max(0, one.null_count or 0) / rows)
             known[field.name] = _Column(field.type, 1 - nulls, one.distinct_count, _parse_bound(one.min, field.type), _parse_bound(one.max, field.type))

@@ -86,14 +86,14 @@ class Explain:
 def explain(scan: TableScan, expr: pl.Expr | None, aggregates: Sequence[pl.Expr] = ()) -> Explain:
     """The funnel of a scan filtered by an expression; of `aggregates`, without the files that indexes answer for, which are asked."""
     if expr is not None:
-        far.check_printable_times(expr, scan.handle.name, "expr")
-        check_times(expr, scan.schema(), f"expr={expr} for {scan.handle.name}")
+        far.check_printable_times(expr, scan.ctx.name, "expr")
+        check_times(expr, scan.schema(), f"expr={expr} for {scan.ctx.name}")
     filters = () if expr is None else lazy.filters_of(expr, scan.schema())
     said = None if expr is None else _format_filter(expr, filters)
     if aggregates:
         plans: Sequence[Plan] = aggregate_pushdown.answer_from_indexes(scan, aggregates, expr).plans
         return _build_explain(scan, plans, [_rows(plan) for plan in plans], said)
-    condition = NO_FILTER if expr is None else lazy.condition_of(filters, scan.handle.schema)[0]
+    condition = NO_FILTER if expr is None else lazy.condition_of(filters, scan.ctx.schema)[0]
     plans = scan.plans(condition)
     rows = [_rows(plan) for plan in plans]
     return _add_expected_rows(_build_explain(scan, plans, rows, said), plans, rows, scan)
@@ -121,18 +121,18 @@ def _format_filter(expr: pl.Expr, filters: Sequence[FilterExpr]) -> str:
 
 def _build_explain(scan: TableScan, plans: Sequence[Plan], rows: Sequence[Sequence[Step]], said: str | None) -> Explain:
     """What the plans of a condition counted, branch after branch, with the `rows` that file indexes name in each."""
-    own = next(plan for plan in plans if plan.handle.branch == scan.handle.branch)
+    own = next(plan for plan in plans if plan.ctx.branch == scan.ctx.branch)
     states = [plan for plan in plans if plan.snapshot is not None]
     sizes = [plan.bytes_total for plan in states if plan.bytes_total is not None]
     vectors = [vector for plan in plans for vector in _vectors(plan)]
-    merges = [_merge(plan) + (f" of {plan.handle.branch}" if len(plans) > 1 else "") for plan in plans if plan.merged]
+    merges = [_merge(plan) + (f" of {plan.ctx.branch}" if len(plans) > 1 else "") for plan in plans if plan.merged]
     return Explain(
-        table=own.handle.name,
+        table=own.ctx.name,
         snapshot_id=None if own.snapshot is None else own.snapshot.id,
-        schema_id=own.handle.schema.id,
+        schema_id=own.ctx.schema.id,
         condition=said,
         steps=tuple(
-            _add_branch_name(step, plan.handle.branch) if len(plans) > 1 else step
+            _add_branch_name(step, plan.ctx.branch) if len(plans) > 1 else step
             for plan, named in zip(plans, rows, strict=True)
             for step in (*plan.steps, *named)
         ),
@@ -145,7 +145,7 @@ def _build_explain(scan: TableScan, plans: Sequence[Plan], rows: Sequence[Sequen
         vector_count=len(vectors),
         deleted_row_count=sum(one.cardinality or 0 for one in vectors),
         merge=", ".join(merges) or "none",
-        branches=tuple((plan.handle.branch, None if plan.snapshot is None else plan.snapshot.id) for plan in plans) if len(plans) > 1 else (),
+        branches=tuple((plan.ctx.branch, None if plan.snapshot is None else plan.snapshot.id) for plan in plans) if len(plans) > 1 else (),
     )
 
 

@@ -79,22 +79,22 @@ _REFORM_END_MS = -12_218_428_800_000
 _EMPTY_RESULT = FileIndexResult(np.zeros(0, np.int64), {}, dict)
 
 
-def evaluate(handle: TableContext, entries: ManifestEntries, alone: NDArray[np.int64], predicate: Predicate) -> FileIndexResult:
+def evaluate(ctx: TableContext, entries: ManifestEntries, alone: NDArray[np.int64], predicate: Predicate) -> FileIndexResult:
     """What the indexes of the files `alone` say of a condition. Raises `Corrupt`, `FileMissing`."""
-    if predicate == TRUE or not handle.options.file_index_read_enabled or not len(alone):
+    if predicate == TRUE or not ctx.options.file_index_read_enabled or not len(alone):
         return _EMPTY_RESULT
-    indexes = _indexes(handle.world, entries)
+    indexes = _indexes(ctx.world, entries)
     inside, outside = _select_members(indexes.inside, alone, len(entries)), _select_members(indexes.outside, alone, len(entries))
-    written = _predicates_by_schema(handle, entries, indexes.schemas, predicate)
+    written = _predicates_by_schema(ctx, entries, indexes.schemas, predicate)
     if not written or not len(inside) + len(outside):
         return _EMPTY_RESULT
     of_all = _is_majority(indexes, len(inside) + len(outside))
-    peeked = _rule_out_by_peek(handle, entries, indexes, outside, written)
+    peeked = _rule_out_by_peek(ctx, entries, indexes, outside, written)
     if len(peeked):
         outside, of_all = np.setdiff1d(outside, peeked, assume_unique=True), False
-    asking = _IndexQuery(handle, entries, indexes, written, of_all)
-    with work(handle.world, "planning", "file indexes", len(inside) + len(outside)) as under_way:
-        lots = _load_index_batches(handle, entries, indexes, (inside, outside), of_all=of_all)
+    asking = _IndexQuery(ctx, entries, indexes, written, of_all)
+    with work(ctx.world, "planning", "file indexes", len(inside) + len(outside)) as under_way:
+        lots = _load_index_batches(ctx, entries, indexes, (inside, outside), of_all=of_all)
         told_by = [(lot, at, _evaluate_batch(asking, lot, at)) for lot in lots for at in (_select_members(lot.places, alone, len(entries)),)]
         open_yet = [(lot, at[~(one.dead | one.sure | one.mute)]) for lot, at, one in told_by]
         under_way.advance(sum(len(at) for _, at, _ in told_by) - sum(len(at) for _, at in open_yet))
@@ -113,14 +113,14 @@ def evaluate(handle: TableContext, entries: ManifestEntries, alone: NDArray[np.i
 
 
 def _rule_out_by_peek(
-    handle: TableContext, entries: ManifestEntries, indexes: _Indexes, outside: NDArray[np.int64], written: Mapping[int, SchemaPredicate]
+    ctx: TableContext, entries: ManifestEntries, indexes: _Indexes, outside: NDArray[np.int64], written: Mapping[int, SchemaPredicate]
 ) -> NDArray[np.int64]:
     """Those whose indexes beside them rule them out by a few bytes, where nobody asked them before."""
-    if not len(outside) or not beside.is_first_time(handle, entries, outside):
+    if not len(outside) or not beside.is_first_time(ctx, entries, outside):
         return _EMPTY_RESULT.gone
-    at, paths = beside.index_paths(handle, entries, outside)
+    at, paths = beside.index_paths(ctx, entries, outside)
     said = {number: (condition, one.types) for number, (one, condition) in written.items()}
-    gone = peek.rule_out_files(handle, paths, [said.get(number) for number in indexes.schema_ids[at].tolist()])  # scalar: one a file
+    gone = peek.rule_out_files(ctx, paths, [said.get(number) for number in indexes.schema_ids[at].tolist()])  # scalar: one a file
     return at[np.array(gone, bool)]
 
 
@@ -147,18 +147,18 @@ SchemaPredicate = tuple["TableSchema", "Predicate"]
 class _IndexQuery(NamedTuple):
     """A question of the files of some entries, in the names of every schema they were written with. `of_all`: of most that have indexes."""
 
-    handle: TableContext
+    ctx: TableContext
     entries: ManifestEntries
     indexes: _Indexes
     written: Mapping[int, SchemaPredicate]
     of_all: bool
 
 
-def _predicates_by_schema(handle: TableContext, entries: ManifestEntries, schema_ids: Iterable[int], predicate: Predicate) -> dict[int, SchemaPredicate]:
+def _predicates_by_schema(ctx: TableContext, entries: ManifestEntries, schema_ids: Iterable[int], predicate: Predicate) -> dict[int, SchemaPredicate]:
     """By the id of a schema; those are left out whose files can say nothing."""
-    every = {number: schemas.schema_of_file(handle, number) for number in schema_ids}
+    every = {number: schemas.schema_of_file(ctx, number) for number in schema_ids}
     asked = {
-        number: (one, _pad_char_literals(one, rename_to_schema(handle.schema, one, relax_lossy_times(handle.schema, entries, predicate))))
+        number: (one, _pad_char_literals(one, rename_to_schema(ctx.schema, one, relax_lossy_times(ctx.schema, entries, predicate))))
         for number, one in every.items()
     }
     return {number: (one, condition) for number, (one, condition) in asked.items() if condition != TRUE}
@@ -194,11 +194,11 @@ def _locate_indexes(entries: ManifestEntries) -> _Indexes:
     return _Indexes(inside, outside, starts[inside], (starts + lengths)[inside], written, ids, counts)
 
 
-def load_index_batches(handle: TableContext, entries: ManifestEntries, places: NDArray[np.int64]) -> list[IndexBatch]:
+def load_index_batches(ctx: TableContext, entries: ManifestEntries, places: NDArray[np.int64]) -> list[IndexBatch]:
     """The indexes of the files at some places, as far as they are in memory, or fit into it: what is asked again is read once. Raises `FileMissing`."""
-    indexes = _indexes(handle.world, entries)
+    indexes = _indexes(ctx.world, entries)
     inside, outside = _select_members(indexes.inside, places, len(entries)), _select_members(indexes.outside, places, len(entries))
-    return _load_index_batches(handle, entries, indexes, (inside, outside), of_all=_is_majority(indexes, len(inside) + len(outside)))
+    return _load_index_batches(ctx, entries, indexes, (inside, outside), of_all=_is_majority(indexes, len(inside) + len(outside)))
 
 
 def _is_majority(indexes: _Indexes, count: int) -> bool:
@@ -207,12 +207,12 @@ def _is_majority(indexes: _Indexes, count: int) -> bool:
 
 
 def _load_index_batches(
-    handle: TableContext, entries: ManifestEntries, indexes: _Indexes, asked: tuple[NDArray[np.int64], NDArray[np.int64]], *, of_all: bool
+    ctx: TableContext, entries: ManifestEntries, indexes: _Indexes, asked: tuple[NDArray[np.int64], NDArray[np.int64]], *, of_all: bool
 ) -> list[IndexBatch]:
     """The indexes that are asked for, and where most of all are, the others too: what lies in entries is copied by none of it."""
     inside, outside = asked
     lots = [IndexBatch(EMBEDDED_BATCH, indexes.inside, binary_data(entries.column("embedded_index")), indexes.begins, indexes.ends)] if len(inside) else []
-    return lots + (beside.load_batches(handle, entries, indexes.outside if of_all else outside, every=of_all) if len(outside) else [])
+    return lots + (beside.load_batches(ctx, entries, indexes.outside if of_all else outside, every=of_all) if len(outside) else [])
 
 
 def _select_members(places: NDArray[np.int64], alone: NDArray[np.int64], count: int) -> NDArray[np.int64]:
@@ -237,7 +237,7 @@ def _evaluate_batch(asking: _IndexQuery, lot: IndexBatch, wanted: NDArray[np.int
 
 def _evaluate_schema_batch(asking: _IndexQuery, lot: IndexBatch, schema_id: int, some: Containers) -> BatchResult:
     schema, condition = asking.written[schema_id]
-    memory = partial(get_or_compute_for_batch, asking.handle, asking.entries, lot, schema_id) if asking.of_all else no_cache
+    memory = partial(get_or_compute_for_batch, asking.ctx, asking.entries, lot, schema_id) if asking.of_all else no_cache
     return evaluate_batch(some, condition, schema.types, memory)
 
 
@@ -281,22 +281,22 @@ def _evaluate_one_by_one(asking: _IndexQuery, places: NDArray[np.int64], after: 
     """What indexes say that are read for it. Raises `Corrupt`, `FileMissing`."""
     if not len(places):
         return {}
-    handle, entries = asking.handle, asking.entries
+    ctx, entries = asking.ctx, asking.entries
     ids = asking.indexes.schema_ids
     left = [at for at in places.tolist() if ids[at] in asking.written]  # scalar: one a file
 
     def one(at: int) -> Hit:
         file = entries.file(at)
-        return _ask(handle, data_file_path(handle, *bucket_id_at(entries, at), file), file, *asking.written[file.schema_id])
+        return _ask(ctx, data_file_path(ctx, *bucket_id_at(entries, at), file), file, *asking.written[file.schema_id])
 
-    return dict(zip(left, world.map_io(one, left, is_remote=handle.storage.is_remote, after=lambda _: after()), strict=True))
+    return dict(zip(left, world.map_io(one, left, is_remote=ctx.storage.is_remote, after=lambda _: after()), strict=True))
 
 
 def _remember(asking: _IndexQuery, lots: Sequence[IndexBatch], leaf: Leaf) -> None:
     """What tells of a lookup of a column, where all files are of today's schema and bring their indexes in a few lots."""
-    handle, entries = asking.handle, asking.entries
-    if sum(len(lot.places) for lot in lots) == len(entries) and asking.indexes.schemas == (handle.schema.id,):
-        lookup.remember(handle, entries, leaf.column, lots, asking.indexes.row_counts)
+    ctx, entries = asking.ctx, asking.entries
+    if sum(len(lot.places) for lot in lots) == len(entries) and asking.indexes.schemas == (ctx.schema.id,):
+        lookup.remember(ctx, entries, leaf.column, lots, asking.indexes.row_counts)
 
 
 def _evaluate_in_memory(many: Containers, names: NDArray[np.int64], condition: Predicate, types: Mapping[str, DataType]) -> dict[int, Hit]:
@@ -320,8 +320,8 @@ def select_indexed(known: Runtime, entries: ManifestEntries, alone: NDArray[np.i
     return _select_members(np.union1d(indexes.inside, indexes.outside), alone, len(entries))
 
 
-def _ask(handle: TableContext, data_path: str, file: DataFileMeta, written: TableSchema, asked: Predicate) -> Hit:
-    found = _container(handle, data_path, file)
+def _ask(ctx: TableContext, data_path: str, file: DataFileMeta, written: TableSchema, asked: Predicate) -> Hit:
+    found = _container(ctx, data_path, file)
     if found is None:
         return True
     try:
@@ -330,36 +330,36 @@ def _ask(handle: TableContext, data_path: str, file: DataFileMeta, written: Tabl
         raise beside.add_advice(damaged) from None
 
 
-def open_indexes(handle: TableContext, data_path: str, file: DataFileMeta, written: TableSchema) -> IndexedFile | None:
+def open_indexes(ctx: TableContext, data_path: str, file: DataFileMeta, written: TableSchema) -> IndexedFile | None:
     """The indexes of a file that the schema `written` is of, to be asked for more; None where it has none. Raises `Corrupt`, `FileMissing`."""
-    found = _container(handle, data_path, file)
+    found = _container(ctx, data_path, file)
     return None if found is None else IndexedFile(found[1], written.types, file.row_count, found[0])
 
 
-def contents(handle: TableContext, data_path: str, file: DataFileMeta) -> Mapping[str, Mapping[str, object]]:
+def contents(ctx: TableContext, data_path: str, file: DataFileMeta) -> Mapping[str, Mapping[str, object]]:
     """By column, which indexes a file brings: of those beside it no more than the head is read. Raises `Corrupt`, `FileMissing`."""
     try:
         if file.embedded_index is not None:
             return container.contents(file.embedded_index, path=data_path)
         if file.index_file is None:
             return {}
-        path = handle.layout.extra_file(data_path, file.index_file)
-        head = beside.read(handle, path, HEAD_BYTES)
+        path = ctx.layout.extra_file(data_path, file.index_file)
+        head = beside.read(ctx, path, HEAD_BYTES)
         if container.head_length(head[: container.HEAD], path=path) > len(head):
-            head = beside.read(handle, path)
+            head = beside.read(ctx, path)
         return container.contents(head, path=path)
     except Corrupt as damaged:
         raise beside.add_advice(damaged) from None
 
 
-def _container(handle: TableContext, data_path: str, file: DataFileMeta) -> tuple[str, bytes] | None:
+def _container(ctx: TableContext, data_path: str, file: DataFileMeta) -> tuple[str, bytes] | None:
     """Where the indexes of a file are, and their bytes."""
     if file.embedded_index is not None:
         return data_path, file.embedded_index
     if file.index_file is None:
         return None
-    path = handle.layout.extra_file(data_path, file.index_file)
-    return path, beside.read(handle, path)
+    path = ctx.layout.extra_file(data_path, file.index_file)
+    return path, beside.read(ctx, path)
 
 
 def rename_to_schema(schema: TableSchema, written: TableSchema, predicate: Predicate) -> Predicate:

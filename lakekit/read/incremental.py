@@ -49,7 +49,7 @@ class IncrementalScan:
     newest snapshot alone, whichever that is when the frame runs.
     """
 
-    handle: TableContext
+    ctx: TableContext
     fields: tuple[Field, ...]
     since: int | str | datetime
     until: int | str | datetime | None
@@ -61,18 +61,18 @@ class IncrementalScan:
     def schema(self) -> Mapping[str, pl.DataType]:
         """Kind first, then the table's columns."""
         kind = {} if self.kind_column is None else lazy_frames.kind_schema(self.kind_column, numbered=self.numbered)
-        return {**kind, **polars_schema(self.fields, timestamp_unit=self.handle.options.lakekit_timestamp_unit)}
+        return {**kind, **polars_schema(self.fields, timestamp_unit=self.ctx.options.lakekit_timestamp_unit)}
 
     def now(self) -> ResolvedSource:
         """The two ends, as snapshot ids, and the rows between them."""
-        handle, fields = anew.refresh_if_recreated(self.handle, self.fields, "changes()")
-        if handle is not self.handle:
-            return replace(self, handle=handle, fields=fields).now()
+        ctx, fields = anew.refresh_if_recreated(self.ctx, self.fields, "changes()")
+        if ctx is not self.ctx:
+            return replace(self, ctx=ctx, fields=fields).now()
         start, end = self._ends()
-        return ResolvedSource(f"{start}-{end}@{handle.schema.time_millis}", self._frame, handle.schema)
+        return ResolvedSource(f"{start}-{end}@{ctx.schema.time_millis}", self._frame, ctx.schema)
 
     def _frame(self, condition: ScanFilter, limit: int | None) -> pl.LazyFrame:  # noqa: ARG002 - every row of a change may be a delete
-        with add_manifest_path(self.handle, lambda: snapshots.read(self.handle, self._ends()[1])):
+        with add_manifest_path(self.ctx, lambda: snapshots.read(self.ctx, self._ends()[1])):
             plans = self.plans(condition)
             if not plans:
                 return pl.LazyFrame(schema=self.schema())
@@ -90,7 +90,7 @@ class IncrementalScan:
             return self._states(condition)
         entries, newest = self._written(start, end)
         # engine 1.4.2 hides level 0 here too (case first_row_lookup); latest-delta is newer and never did
-        own = planner.plan_change(self.handle, newest, entries, condition, hides_level_zero=not self.newest_only)
+        own = planner.plan_change(self.ctx, newest, entries, condition, hides_level_zero=not self.newest_only)
         return (own, *self._fallback_plan(start, end, entries, condition))
 
     def _fallback_plan(self, start: int, end: int, own: ManifestEntries, condition: ScanFilter) -> tuple[Plan, ...]:
@@ -98,14 +98,14 @@ class IncrementalScan:
 
         Snapshot ids mean those of either branch, as in the reference (`FallbackReadFileStoreTable`), a time or a tag what it means there.
         """
-        other = None if self.newest_only else table_scan.fallback_of(self.handle)
+        other = None if self.newest_only else table_scan.fallback_of(self.ctx)
         if other is None:
             return ()
-        theirs = replace(self, handle=table_scan.align_fallback_branch(self.handle, other))
+        theirs = replace(self, ctx=table_scan.align_fallback_branch(self.ctx, other))
         known = snapshots.ids(other)
         if not known:
             return ()
-        if time_travel.names_a_snapshot(self.handle, self.since):
+        if time_travel.names_a_snapshot(self.ctx, self.since):
             first, last = max(start, known[0] - 1), min(end, known[-1])
         else:
             first, last = theirs._ends()  # noqa: SLF001 - of the same class
@@ -114,7 +114,7 @@ class IncrementalScan:
         entries, newest = theirs._written(first, last)  # noqa: SLF001 - of the same class
         taken = own.column("partition").unique()
         entries = entries.filter(pc.invert(pc.is_in(entries.column("partition"), taken)).to_numpy(zero_copy_only=False))
-        return (planner.plan_change(theirs.handle, newest, entries, condition, hides_level_zero=True),)
+        return (planner.plan_change(theirs.ctx, newest, entries, condition, hides_level_zero=True),)
 
     def _rows(self, plans: Sequence[Plan]) -> pl.LazyFrame:
         if self.mode != "diff":
@@ -129,16 +129,16 @@ class IncrementalScan:
 
     def _ends(self) -> tuple[int, int]:
         """The snapshot ids between which changes lie; equal where there are none."""
-        newest, oldest = snapshots.latest(self.handle), snapshots.earliest(self.handle)
+        newest, oldest = snapshots.latest(self.ctx), snapshots.earliest(self.ctx)
         if newest is None or oldest is None:
             return 0, 0
         if self.newest_only:
             return newest.id - 1, newest.id
         first = self._first(oldest.id)
-        start = _end(self.handle, self.since, before_all=first - 1)
-        end = newest.id if self.until is None else _end(self.handle, self.until, before_all=first - 1)
+        start = _end(self.ctx, self.since, before_all=first - 1)
+        end = newest.id if self.until is None else _end(self.ctx, self.until, before_all=first - 1)
         if self.mode == "diff":
-            if start < oldest.id <= end and not time_travel.names_a_snapshot(self.handle, self.since):
+            if start < oldest.id <= end and not time_travel.names_a_snapshot(self.ctx, self.since):
                 start = oldest.id  # as `_state` has it
             if end < start:
                 raise self._backwards(start, end)
@@ -147,7 +147,7 @@ class IncrementalScan:
             start = min(first - 1, end)
         for asked, number in ((self.since, start), (self.until, end)):
             if not first - 1 <= number <= newest.id:
-                msg = f"changes of {self.handle.name} reach from snapshot {first} to {newest.id}; {asked!r} is snapshot {number}"
+                msg = f"changes of {self.ctx.name} reach from snapshot {first} to {newest.id}; {asked!r} is snapshot {number}"
                 raise SnapshotNotFound(msg, name=str(asked))
         if end < start:
             raise self._backwards(start, end)
@@ -155,13 +155,13 @@ class IncrementalScan:
 
     def _first(self, oldest: int) -> int:
         """The first snapshot whose changes are there. A long-lived changelog keeps rows as they were written only where nothing produces a changelog."""
-        if self._of_changelog or self.handle.options.changelog_producer == "none":
-            return min([oldest, *snapshots.changelog_ids(self.handle)])
+        if self._of_changelog or self.ctx.options.changelog_producer == "none":
+            return min([oldest, *snapshots.changelog_ids(self.ctx)])
         return oldest
 
     @property
     def _of_changelog(self) -> bool:
-        return self.mode == "changelog" or (self.mode == "auto" and self.handle.options.changelog_producer != "none")
+        return self.mode == "changelog" or (self.mode == "auto" and self.ctx.options.changelog_producer != "none")
 
     def _backwards(self, start: int, end: int) -> InvalidOption:
         msg = f"changes end at snapshot {end}, before they begin at {start}: give the older one as since"
@@ -171,15 +171,15 @@ class IncrementalScan:
         """What the snapshots of the range added, in their order."""
         changelog = self._of_changelog
         parts: list[ManifestEntries] = []
-        newest = snapshots.find_change(self.handle, end) or snapshots.read(self.handle, end)
+        newest = snapshots.find_change(self.ctx, end) or snapshots.read(self.ctx, end)
         for number in range(start + 1, end + 1):
-            snapshot = snapshots.find_change(self.handle, number)
+            snapshot = snapshots.find_change(self.ctx, number)
             if snapshot is None:
-                raise snapshots.snapshot_not_found(self.handle, number)
+                raise snapshots.snapshot_not_found(self.ctx, number)
             wanted = snapshot.changelog_manifest_list is not None and snapshot.commit_kind != "OVERWRITE" if changelog else snapshot.commit_kind == "APPEND"
             if wanted:
-                listed = manifest_reader.manifest_files(self.handle, snapshot, "changelog" if changelog else "delta")
-                read = manifest_reader.read_entries(self.handle, listed)
+                listed = manifest_reader.manifest_files(self.ctx, snapshot, "changelog" if changelog else "delta")
+                read = manifest_reader.read_entries(self.ctx, listed)
                 parts.append(read.filter(read.numbers("kind") == ADD))
         return (concat(parts) if parts else empty()), newest
 
@@ -187,33 +187,33 @@ class IncrementalScan:
         """Both states, of the files that only one of them has; append tables, having no keys, tell the rows of the newer files."""
         before, after = (self._state(end) for end in (self.since, self.until))
         self._same_buckets(before, after)
-        old, new = planner.plan_difference(self.handle, before, after, condition)
-        return (old, new) if self.handle.schema.primary_keys else (new,)
+        old, new = planner.plan_difference(self.ctx, before, after, condition)
+        return (old, new) if self.ctx.schema.primary_keys else (new,)
 
     def _same_buckets(self, before: time_travel.Position, after: time_travel.Position) -> None:
         """Raises `InvalidOption` where the states have different numbers of buckets, as the reference does: files are compared bucket by bucket."""
         ends = [state.snapshot for state in (before, after) if state.snapshot is not None]
         if len({end.schema_id for end in ends}) < 2:
             return
-        counts = [TableOptions.parse(schemas.read(self.handle, end.schema_id).options, kind=self.handle.kind).bucket for end in ends]
+        counts = [TableOptions.parse(schemas.read(self.ctx, end.schema_id).options, kind=self.ctx.kind).bucket for end in ends]
         if counts[0] != counts[1]:
-            msg = f"{self.handle.name} had {counts[0]} buckets at snapshot {ends[0].id} and has {counts[1]} at {ends[1].id}: \
+            msg = f"{self.ctx.name} had {counts[0]} buckets at snapshot {ends[0].id} and has {counts[1]} at {ends[1].id}: \
 their difference is not told; ask for mode 'delta' or 'changelog', or compare the two states"
             raise InvalidOption(msg, key="mode", value="diff")
 
     def _state(self, at: int | str | datetime | None) -> time_travel.Position:
         """One of the two states; snapshot 0 is the empty table, a time before all snapshots means the oldest one, as in the reference."""
         if at is None:
-            return time_travel.Position(snapshot=snapshots.latest(self.handle))
+            return time_travel.Position(snapshot=snapshots.latest(self.ctx))
         if at == 0:
             return time_travel.Position(snapshot=None)
-        if isinstance(at, int) or time_travel.names_a_snapshot(self.handle, at):
-            return time_travel.locate(self.handle, at)
-        found = snapshots.at_time(self.handle, time_travel.time_ms(self.handle, at)) or snapshots.earliest(self.handle)
+        if isinstance(at, int) or time_travel.names_a_snapshot(self.ctx, at):
+            return time_travel.locate(self.ctx, at)
+        found = snapshots.at_time(self.ctx, time_travel.time_ms(self.ctx, at)) or snapshots.earliest(self.ctx)
         return time_travel.Position(snapshot=None) if found is None else time_travel.at_snapshot(found)
 
 
-def _end(handle: TableContext, at: int | str | datetime, *, before_all: int) -> int:
+def _end(ctx: TableContext, at: int | str | datetime, *, before_all: int) -> int:
     """The snapshot id that an end of a range means."""
     if isinstance(at, bool) or not isinstance(at, (int, str, datetime)):
         msg = f"changes() takes snapshot ids, tags, ISO times or datetimes, not {type(at).__name__}"
@@ -221,77 +221,77 @@ def _end(handle: TableContext, at: int | str | datetime, *, before_all: int) -> 
     if isinstance(at, int):
         return at
     if isinstance(at, str):
-        if (tag := tags.find(handle, at)) is not None:
+        if (tag := tags.find(ctx, at)) is not None:
             return tag.snapshot.id
         if (number := time_travel.digits(at)) is not None:
             return number
-    found = snapshots.at_time(handle, time_travel.time_ms(handle, at))
+    found = snapshots.at_time(ctx, time_travel.time_ms(ctx, at))
     return before_all if found is None else found.id
 
 
-def changes(handle: TableContext, since: int | str | datetime, until: int | str | datetime | None, *, mode: str, kind_column: str | None) -> IncrementalScan:
+def changes(ctx: TableContext, since: int | str | datetime, until: int | str | datetime | None, *, mode: str, kind_column: str | None) -> IncrementalScan:
     """The changes of a range, checked."""
-    check_readable(handle.all_options, f"table {handle.name}")
+    check_readable(ctx.all_options, f"table {ctx.name}")
     if mode not in MODES:
         msg = f"mode {mode!r} is none of {', '.join(MODES)}"
         raise InvalidOption(msg, key="mode", value=mode)
     if kind_column is not None and not isinstance(kind_column, str):
         msg = f"kind_column= is the name of a column, or None for rows without their kind; found {kind_column!r}"
         raise TypeError(msg)
-    if kind_column is not None and handle.schema.has(kind_column):
-        msg = f"{handle.name} has a column {kind_column!r} of its own; name the kinds otherwise with kind_column="
+    if kind_column is not None and ctx.schema.has(kind_column):
+        msg = f"{ctx.name} has a column {kind_column!r} of its own; name the kinds otherwise with kind_column="
         raise InvalidOption(msg, key="kind_column", value=kind_column)
-    _check_time_order(handle, since, until)
-    found = IncrementalScan(handle=replace(handle), fields=handle.schema.fields, since=since, until=until, mode=mode, kind_column=kind_column)
+    _check_time_order(ctx, since, until)
+    found = IncrementalScan(ctx=replace(ctx), fields=ctx.schema.fields, since=since, until=until, mode=mode, kind_column=kind_column)
     found.now()
     return found
 
 
-def _check_time_order(handle: TableContext, since: int | str | datetime, until: int | str | datetime | None) -> None:
+def _check_time_order(ctx: TableContext, since: int | str | datetime, until: int | str | datetime | None) -> None:
     """Raises `InvalidOption` for two times of which the later one comes first, though both may mean one snapshot."""
-    ends = [end for end in (since, until) if isinstance(end, (str, datetime)) and not time_travel.names_a_snapshot(handle, end)]
-    if len(ends) == 2 and time_travel.time_ms(handle, ends[1]) < time_travel.time_ms(handle, ends[0]):
+    ends = [end for end in (since, until) if isinstance(end, (str, datetime)) and not time_travel.names_a_snapshot(ctx, end)]
+    if len(ends) == 2 and time_travel.time_ms(ctx, ends[1]) < time_travel.time_ms(ctx, ends[0]):
         msg = f"changes end at {until}, before they begin at {since}: give the earlier time as since"
         raise InvalidOption(msg, key="until", value=str(until))
 
 
-def changes_from_options(handle: TableContext, *, kind_column: str | None) -> IncrementalScan:
+def changes_from_options(ctx: TableContext, *, kind_column: str | None) -> IncrementalScan:
     """The changes that a table's options mean where `time_travel.means_changes` (ENGINE 6.3).
 
     Two tags mean the difference of their states, unless `incremental-between-tag-to-snapshot` says otherwise; `incremental-to-auto-tag` the difference
     from the automatic tag before. Raises `InvalidOption`.
     """
-    options = handle.options
+    options = ctx.options
     mode = options.incremental_between_scan_mode
-    _check_exclusive_options(handle)
+    _check_exclusive_options(ctx)
     if options.scan_mode == LATEST_DELTA:
-        return replace(changes(handle, 0, None, mode="delta", kind_column=kind_column), newest_only=True)
+        return replace(changes(ctx, 0, None, mode="delta", kind_column=kind_column), newest_only=True)
     if (label := options.incremental_to_auto_tag) is not None:
-        before = auto_tags.find_previous_tag(handle, label)
+        before = auto_tags.find_previous_tag(ctx, label)
         ends = (label, label) if before is None else (before, label)
-        return changes(handle, *ends, mode="diff", kind_column=kind_column)
+        return changes(ctx, *ends, mode="diff", kind_column=kind_column)
     if (text := options.incremental_between) is None:
         first, last = (_parse_time(end) for end in _parse_pair("incremental-between-timestamp", options.incremental_between_timestamp or ""))
-        return changes(handle, first, last, mode=mode, kind_column=kind_column)
+        return changes(ctx, first, last, mode=mode, kind_column=kind_column)
     ends = _parse_pair("incremental-between", text)
-    tagged = [tags.find(handle, end) is not None for end in ends]
+    tagged = [tags.find(ctx, end) is not None for end in ends]
     numbers = [time_travel.digits(end) for end in ends]
     if not all(tagged) and None in numbers:
-        msg = f"incremental-between is two tags or two snapshot ids, not {text!r}; {handle.name} has the tags {', '.join(tags.names(handle)) or 'none'}"
+        msg = f"incremental-between is two tags or two snapshot ids, not {text!r}; {ctx.name} has the tags {', '.join(tags.names(ctx)) or 'none'}"
         raise InvalidOption(msg, key="incremental-between", value=text)
     if all(tagged) and not options.incremental_between_tag_to_snapshot:
         mode = "diff"
     if all(tagged):
-        return changes(handle, *ends, mode=mode, kind_column=kind_column)
-    return changes(handle, numbers[0] or 0, numbers[1] or 0, mode=mode, kind_column=kind_column)
+        return changes(ctx, *ends, mode=mode, kind_column=kind_column)
+    return changes(ctx, numbers[0] or 0, numbers[1] or 0, mode=mode, kind_column=kind_column)
 
 
-def _check_exclusive_options(handle: TableContext) -> None:
+def _check_exclusive_options(ctx: TableContext) -> None:
     """Raises `InvalidOption` unless exactly one option says which changes are meant, and none which state."""
-    given = handle.all_options
+    given = ctx.all_options
     named = [key for key in (*time_travel.POSITIONS, "scan.version", time_travel.FILES_SINCE) if given.get(key) is not None]
     ranges = [key for key in time_travel.INCREMENTAL_KEYS if given.get(key) is not None]
-    mode = handle.options.scan_mode
+    mode = ctx.options.scan_mode
     if mode == LATEST_DELTA and (also := [*named, *ranges]):
         msg = f"scan.mode 'latest-delta' means the newest snapshot alone and {also[0]} something else: set one of them"
         raise InvalidOption(msg, key=also[0], value=given[also[0]])

@@ -66,13 +66,13 @@ def scan_raw_rows(plan: Plan, fields: Sequence[Field], system: Sequence[str] = K
 
 def own_fields(plan: Plan, fields: Sequence[Field]) -> Sequence[Field]:
     """Return the columns as the branch that is read knows them: a fallback branch has ids of its own for those of its names."""
-    schema = plan.handle.schema
+    schema = plan.ctx.schema
     return schema.fields_of(field.name for field in fields) if schema.id < 0 else fields
 
 
 def scan_stored_versions(plan: Plan, fields: Sequence[Field]) -> pl.LazyFrame:
     """Every stored version: the columns, then `_SEQUENCE_NUMBER`, `_row_kind`, `_level`, `_file`. Append tables store neither sequence nor kind."""
-    check_raw(plan.handle, fields)
+    check_raw(plan.ctx, fields)
     system = [SEQUENCE, KIND] if plan.rule is not None else []
     names = [field.name for field in fields]
     if not len(plan.raw):
@@ -88,12 +88,12 @@ RAW_COLUMNS = ("_SEQUENCE_NUMBER", "_row_kind", "_level", "_file")
 """The columns that stored versions have behind those of the table."""
 
 
-def check_raw(handle: TableContext, fields: Sequence[Field]) -> None:
+def check_raw(ctx: TableContext, fields: Sequence[Field]) -> None:
     """Raises `SchemaMismatch` where the table has a column called like one that stored versions have beside its columns."""
     own = next((field.name for field in fields if field.name in RAW_COLUMNS), None)
     if own is not None:
         msg = (
-            f"{handle.name} has a column {own!r} of its own, and stored versions of rows carry {', '.join(RAW_COLUMNS)} beside the table's columns: "
+            f"{ctx.name} has a column {own!r} of its own, and stored versions of rows carry {', '.join(RAW_COLUMNS)} beside the table's columns: "
             f"rename it (t.alter(lk.rename_column({own!r}, …))) to see them, or read the merged rows with t.scan()"
         )
         raise SchemaMismatch(msg, column=own)
@@ -102,12 +102,12 @@ def check_raw(handle: TableContext, fields: Sequence[Field]) -> None:
 def difference(before: Plan, after: Plan, fields: Sequence[Field], system: Sequence[str] = KINDS, *, keeps_deletes: bool = True) -> pl.LazyFrame:
     """How the rows of `after` differ from those of `before`: with `system`, `_VALUE_KIND` among it. Without `keeps_deletes` neither state has deletes."""
     assert after.rule is not None
-    options = after.handle.options
+    options = after.ctx.options
     # writers agree on the bucket of a key by the default function alone (`hashing.functions_of_writers`)
     is_told_by_key = options.bucket >= 0 and options.bucket_function_type == "default"
     side = partial(_scan_merged_plan if is_told_by_key else _scan_with_bucket, fields=fields, keeps_deletes=keeps_deletes)
     old, new = side(before), side(after)
-    return differences.diff_frames(old, new, after.handle, after.rule).select(cols([*(field.name for field in fields), *system]))
+    return differences.diff_frames(old, new, after.ctx, after.rule).select(cols([*(field.name for field in fields), *system]))
 
 
 def _scan_merged_plan(plan: Plan, fields: Sequence[Field], *, keeps_deletes: bool) -> pl.LazyFrame:
@@ -157,11 +157,11 @@ def tasks(plan: Plan, vectors: Mapping[str, NDArray[np.unsignedinteger]], *, kee
     if plan.rule is None or not plan.merged:
         return []
     some = plan.entries.take([at for bucket in plan.merged for at in bucket.files])
-    files, paths = some.files(), data_file_paths(plan.handle, some)
+    files, paths = some.files(), data_file_paths(plan.ctx, some)
     ends = list(accumulate(len(bucket.files) for bucket in plan.merged))
     return [
         buckets.MergeTask(
-            handle=plan.handle,
+            ctx=plan.ctx,
             files=tuple(files[end - len(bucket.files) : end]),
             paths=tuple(paths[end - len(bucket.files) : end]),
             rule=plan.rule,
@@ -184,7 +184,7 @@ def _scan_unmerged(
     if plan.rule is None:
         frame = _scan(plan, plan.raw, fields, [], vectors)
         return [frame.with_columns(pl.lit(0, pl.Int8).alias(KIND)) if KIND in system else frame]
-    doubts = row_kinds.may_retract(plan.handle, plan.entries, plan.raw)
+    doubts = row_kinds.may_retract(plan.ctx, plan.entries, plan.raw)
     clean, other = plan.raw[~doubts], plan.raw[doubts]
     parts = []
     if len(clean):
@@ -202,21 +202,21 @@ def _scan(
 ) -> pl.LazyFrame:
     number = None if plan.snapshot is None else plan.snapshot.id
     # what files may lack, their null counts tell
-    files, paths = _resolve_files(plan, rows, counted=bool(unheld.select_possibly_missing(plan.handle, fields)))
+    files, paths = _resolve_files(plan, rows, counted=bool(unheld.select_possibly_missing(plan.ctx, fields)))
     masks = {} if not vectors and all(_is_filtered(plan, file) for file in files) else plan.hits
-    return scan_files(plan.handle, files, paths, fields, system=system, deletions=vectors, row_masks=masks, snapshot_id=number)
+    return scan_files(plan.ctx, files, paths, fields, system=system, deletions=vectors, row_masks=masks, snapshot_id=number)
 
 
 def _resolve_files(plan: Plan, rows: NDArray[np.int64], *, counted: bool) -> tuple[Sequence[DataFileMeta], list[str]]:
     """The facts of files, and where they lie. Those of a state that is asked for few of its files, and for others the next time, are kept."""
-    handle, entries = plan.handle, plan.entries
+    ctx, entries = plan.ctx, plan.entries
     if entries is plan.every and FEW_OF * len(rows) <= len(entries) <= MOST_KEPT:
-        known = get_or_compute(handle.world, entries, ("to read", counted), partial(_list_file_locations, entries, counted=counted))
+        known = get_or_compute(ctx.world, entries, ("to read", counted), partial(_list_file_locations, entries, counted=counted))
         if known is not None:
             chosen = [known[at] for at in rows.tolist()]  # scalar: one a file
-            return [file for file, _, _ in chosen], [data_file_path(handle, partition, bucket, file) for file, partition, bucket in chosen]
+            return [file for file, _, _ in chosen], [data_file_path(ctx, partition, bucket, file) for file, partition, bucket in chosen]
     some = entries.take(rows) if len(rows) < len(entries) else entries
-    return some.files_to_read(counted=counted), data_file_paths(handle, some)
+    return some.files_to_read(counted=counted), data_file_paths(ctx, some)
 
 
 def _list_file_locations(entries: ManifestEntries, *, counted: bool) -> list[tuple[DataFileMeta, bytes, int]]:
@@ -227,7 +227,7 @@ def _list_file_locations(entries: ManifestEntries, *, counted: bool) -> list[tup
 
 def _is_filtered(plan: Plan, file: DataFileMeta) -> bool:
     """Whether the query's filters reach the decoder of a file: it needs their columns in any case, and finds the rows by itself that an index names."""
-    return file.format_name == "parquet" and file.schema_id == plan.handle.schema.id
+    return file.format_name == "parquet" and file.schema_id == plan.ctx.schema.id
 
 
 def _vectors(plan: Plan) -> Mapping[str, NDArray[np.unsignedinteger]]:
@@ -235,7 +235,7 @@ def _vectors(plan: Plan) -> Mapping[str, NDArray[np.unsignedinteger]]:
     if not plan.vectors:
         return {}
     names = plan.entries.column("file_name").take(plan.chosen).to_pylist()  # scalar: one a file
-    return deletion_vector_reader.load(plan.handle, {name: plan.vectors[name] for name in names if name in plan.vectors})
+    return deletion_vector_reader.load(plan.ctx, {name: plan.vectors[name] for name in names if name in plan.vectors})
 
 
 def _concat_frames(parts: list[pl.LazyFrame], plan: Plan, fields: Sequence[Field], system: Sequence[str]) -> pl.LazyFrame:
@@ -250,7 +250,7 @@ def kind_schema(kind_column: str, *, numbered: bool) -> dict[str, pl.DataType]:
 
 
 def _schema(plan: Plan, fields: Sequence[Field]) -> dict[str, pl.DataType]:
-    return dict(polars_schema(fields, timestamp_unit=plan.handle.options.lakekit_timestamp_unit))
+    return dict(polars_schema(fields, timestamp_unit=plan.ctx.options.lakekit_timestamp_unit))
 
 
 def _is_addition() -> pl.Expr:

@@ -63,30 +63,30 @@ class _FilterBatch(NamedTuple):
     shapes: Any
 
 
-def files_containing(handle: TableContext, entries: ManifestEntries, condition: ScanFilter) -> Mask | None:
+def files_containing(ctx: TableContext, entries: ManifestEntries, condition: ScanFilter) -> Mask | None:
     """The files that may have a row of a condition."""
     leaf = condition.predicate
-    if not isinstance(leaf, Leaf) or leaf.op not in ("=", "in") or condition.on_partition or not handle.options.file_index_read_enabled:
+    if not isinstance(leaf, Leaf) or leaf.op not in ("=", "in") or condition.on_partition or not ctx.options.file_index_read_enabled:
         return None
-    t = handle.schema.types.get(leaf.column)
-    known: tuple[_CachedValues | _FilterBatch, ...] | None = get_computed(handle.world, entries, _cache_key(handle.schema.id, leaf.column))
+    t = ctx.schema.types.get(leaf.column)
+    known: tuple[_CachedValues | _FilterBatch, ...] | None = get_computed(ctx.world, entries, _cache_key(ctx.schema.id, leaf.column))
     if t is None or known is None or values.few_keys(leaf, t) is None:
         return None
     there = np.zeros(len(entries), bool)
     for one in known:  # scalar: few stretches of bytes
-        mine = _match_bloom_filters(entries, one, leaf, t) if isinstance(one, _FilterBatch) else _match_cached_values(handle, entries, one, leaf, t)
+        mine = _match_bloom_filters(entries, one, leaf, t) if isinstance(one, _FilterBatch) else _match_cached_values(ctx, entries, one, leaf, t)
         if mine is None:
             return None  # forgotten meanwhile
         there[one.places] = mine
     if any(isinstance(one, _FilterBatch) for one in known):
-        there &= bounds.may_match_files(handle, entries, leaf, "value")
-        of_buckets = select.in_buckets(handle, entries, leaf)  # filters of other buckets may seem to have it
+        there &= bounds.may_match_files(ctx, entries, leaf, "value")
+        of_buckets = select.in_buckets(ctx, entries, leaf)  # filters of other buckets may seem to have it
         there = there if of_buckets is None else there & of_buckets
     return there
 
 
-def _match_cached_values(handle: TableContext, entries: ManifestEntries, known: _CachedValues, leaf: Leaf, t: DataType) -> Mask | None:
-    listed: values.IndexValues | None = get_computed(handle.world, entries, known.what)
+def _match_cached_values(ctx: TableContext, entries: ManifestEntries, known: _CachedValues, leaf: Leaf, t: DataType) -> Mask | None:
+    listed: values.IndexValues | None = get_computed(ctx.world, entries, known.what)
     return None if listed is None else values.match_values(listed, t, leaf)[1]
 
 
@@ -98,26 +98,26 @@ def _match_bloom_filters(entries: ManifestEntries, known: _FilterBatch, leaf: Le
     return np.logical_not(absent)
 
 
-def remember(handle: TableContext, entries: ManifestEntries, column: str, lots: Sequence[IndexBatch], row_counts: NDArray[np.int64]) -> None:
+def remember(ctx: TableContext, entries: ManifestEntries, column: str, lots: Sequence[IndexBatch], row_counts: NDArray[np.int64]) -> None:
     """Keeps what tells of a column of all entries, whose indexes are those of the lots, and whose files have so many rows."""
-    t = handle.schema.types[column]
+    t = ctx.schema.types[column]
     if t.root in _UNSUPPORTED_ROOTS:
         return
     found = []
     for lot in lots:
-        if (one := _summarize_batch(handle, entries, column, t, lot, row_counts[lot.places])) is None:
+        if (one := _summarize_batch(ctx, entries, column, t, lot, row_counts[lot.places])) is None:
             return
         found.append(one)
-    put_computed(handle.world, entries, _cache_key(handle.schema.id, column), tuple(found))
+    put_computed(ctx.world, entries, _cache_key(ctx.schema.id, column), tuple(found))
 
 
 def _summarize_batch(
-    handle: TableContext, entries: ManifestEntries, column: str, t: DataType, lot: IndexBatch, row_counts: NDArray[np.int64]
+    ctx: TableContext, entries: ManifestEntries, column: str, t: DataType, lot: IndexBatch, row_counts: NDArray[np.int64]
 ) -> _CachedValues | _FilterBatch | None:
-    memory = partial(get_or_compute_for_batch, handle, entries, lot, handle.schema.id)
+    memory = partial(get_or_compute_for_batch, ctx, entries, lot, ctx.schema.id)
     many = Containers(lot.data, lot.begins, lot.ends, row_counts)
     if (listed := together.find_listed_key(many, column, t, memory)) is not None:
-        return _CachedValues(lot.places, batch_cache_key(lot.number, handle.schema.id, listed))
+        return _CachedValues(lot.places, batch_cache_key(lot.number, ctx.schema.id, listed))
     if (filters := together.filters(many, column, t, memory)) is not None:
         index, payloads, shapes = filters
         return _FilterBatch(lot.places, index, None if lot.number == EMBEDDED_BATCH else ref(lot.data), payloads.begins, payloads.ends, row_counts, shapes)

@@ -31,21 +31,21 @@ HEAD_BYTES = 4096
 """So many bytes of an index file hold its head, but where very many columns have indexes."""
 
 
-def rule_out_files(handle: TableContext, paths: Sequence[str], asked: Sequence[tuple[Predicate, Mapping[str, DataType]] | None]) -> list[bool]:
+def rule_out_files(ctx: TableContext, paths: Sequence[str], asked: Sequence[tuple[Predicate, Mapping[str, DataType]] | None]) -> list[bool]:
     """Which of some index files say, by a few bytes each, that no row satisfies a condition, in the names of its file and with the types of its columns.
 
     All False where files are small or far away: a request for a few bytes takes as long as one for all.
     """
     nothing = [False] * len(paths)
-    if handle.storage.is_remote or not any(_leaves(one) for one in asked) or not _are_big(handle, paths):
+    if ctx.storage.is_remote or not any(_leaves(one) for one in asked) or not _are_big(ctx, paths):
         return nothing
-    one = partial(_is_ruled_out, handle)
+    one = partial(_is_ruled_out, ctx)
     return world.map_io(lambda pair: one(*pair), list(zip(paths, asked, strict=True)), is_remote=False)
 
 
-def _are_big(handle: TableContext, paths: Sequence[str]) -> bool:
+def _are_big(ctx: TableContext, paths: Sequence[str]) -> bool:
     """Whether the first is: indexes of one table are much alike."""
-    found = handle.storage.stat(paths[0]) if paths else None
+    found = ctx.storage.stat(paths[0]) if paths else None
     return found is not None and found.size_bytes >= LEAST_BYTES
 
 
@@ -56,26 +56,26 @@ def _leaves(asked: tuple[Predicate, Mapping[str, DataType]] | None) -> list[tupl
     return [(leaf, asked[1][leaf.column]) for leaf in conjuncts(asked[0]) if isinstance(leaf, Leaf) and leaf.op in ("=", "in") and leaf.column in asked[1]]
 
 
-def _is_ruled_out(handle: TableContext, path: str, asked: tuple[Predicate, Mapping[str, DataType]] | None) -> bool:
+def _is_ruled_out(ctx: TableContext, path: str, asked: tuple[Predicate, Mapping[str, DataType]] | None) -> bool:
     leaves = _leaves(asked)
     with suppress(LakekitError):
-        head = handle.storage.read(path, 0, HEAD_BYTES) if leaves else b""
+        head = ctx.storage.read(path, 0, HEAD_BYTES) if leaves else b""
         contents = container.contents(head) if leaves else {}
         for leaf, t in leaves:
             for kind, place in contents.get(leaf.column, {}).items():
                 index: Any = load_index(kind)
                 if place is None or not hasattr(index, "peek") or t.root not in index.TYPES:
                     continue
-                if not index.peek(_reader(handle, path, head, place.start), place.length, t, leaf):
+                if not index.peek(_reader(ctx, path, head, place.start), place.length, t, leaf):
                     return True
     return False
 
 
-def _reader(handle: TableContext, path: str, head: bytes, start: int) -> Callable[[int, int], bytes]:
+def _reader(ctx: TableContext, path: str, head: bytes, start: int) -> Callable[[int, int], bytes]:
     """Reads some bytes of a payload that starts there, from a place in it on; those of the head are there already."""
 
     def read(at: int, length: int) -> bytes:
         begin = start + at
-        return head[begin : begin + length] if begin + length <= len(head) else handle.storage.read(path, begin, length)
+        return head[begin : begin + length] if begin + length <= len(head) else ctx.storage.read(path, begin, length)
 
     return read

@@ -65,7 +65,7 @@ class Plan:
     `asked` asks file indexes which row positions they leave, by file name; `vectors` says which index file holds a file's deletion vector.
     """
 
-    handle: TableContext
+    ctx: TableContext
     snapshot: Snapshot | None
     entries: ManifestEntries
     raw: NDArray[np.int64]
@@ -125,7 +125,7 @@ class PruningFunnel:
 
 
 def plan_read(
-    handle: TableContext,
+    ctx: TableContext,
     position: Position,
     condition: ScanFilter = NO_FILTER,
     *,
@@ -143,22 +143,22 @@ def plan_read(
 
     Reads metadata only. Raises `Unsupported` for a table that cannot be read.
     """
-    rule = rule_of(handle)
+    rule = rule_of(ctx)
     snapshot = position.snapshot
     if snapshot is None:
-        return Plan(handle=handle, snapshot=None, entries=manifest_reader.no_entries(), raw=np.zeros(0, np.int64), rule=rule)
-    listed = manifest_reader.manifest_files(handle, snapshot)
-    kept = _keep_manifests(handle, listed, condition)
-    keep = _memoize_partition_filter(partial(_in_partition, handle, condition)) if condition.on_partition else None
-    funnel = PruningFunnel(manifest_reader.read_live_entries(handle, kept, keep_partitions=keep))
+        return Plan(ctx=ctx, snapshot=None, entries=manifest_reader.no_entries(), raw=np.zeros(0, np.int64), rule=rule)
+    listed = manifest_reader.manifest_files(ctx, snapshot)
+    kept = _keep_manifests(ctx, listed, condition)
+    keep = _memoize_partition_filter(partial(_in_partition, ctx, condition)) if condition.on_partition else None
+    funnel = PruningFunnel(manifest_reader.read_live_entries(ctx, kept, keep_partitions=keep))
     every = funnel.entries if keep is None and len(kept) == len(listed) else None
     if len(kept) < len(listed):
         funnel.steps.append(Step("manifests", len(listed), len(kept), "partition ranges"))
     if keep is not None:
         funnel.steps.append(Step("files", _file_count(listed), len(funnel.entries), "partition"))  # of the kept ones some delete what others added
         condition = replace(condition, on_partition=())
-    funnel.step("not visible before compaction", _visible_mask(handle, funnel.entries, hides_level_zero=hides_level_zero))
-    funnel.step("scan.bucket", _in_bucket(handle, funnel.entries))
+    funnel.step("not visible before compaction", _visible_mask(ctx, funnel.entries, hides_level_zero=hides_level_zero))
+    funnel.step("scan.bucket", _in_bucket(ctx, funnel.entries))
     if levels is not None:
         funnel.step(f"levels from {levels.start}", _in_levels(funnel.entries, levels))
     if last_level is not None:
@@ -167,12 +167,12 @@ def plan_read(
         funnel.step("partitions of the other branch", ~_in_partitions(funnel.entries, without))
     if position.created_since_ms is not None:
         funnel.step("creation time", _mask_created_since(funnel.entries, position.created_since_ms))
-    plan = plan_entries(handle, snapshot, funnel, rule, condition, limit, counted=counted)
+    plan = plan_entries(ctx, snapshot, funnel, rule, condition, limit, counted=counted)
     return replace(plan, files_total=_file_count(listed), every=every)
 
 
 def plan_entries(
-    handle: TableContext,
+    ctx: TableContext,
     snapshot: Snapshot,
     funnel: PruningFunnel,
     rule: MergeSpec | None,
@@ -182,25 +182,25 @@ def plan_entries(
     counted: bool = False,
 ) -> Plan:
     """The plan over given live entries: pruning, sections, file indexes."""
-    index = manifest_reader.index_entries(handle, snapshot)
+    index = manifest_reader.index_entries(ctx, snapshot)
     vectors = {r.file_name: entry for entry in index if entry.index_type == "DELETION_VECTORS" for r in entry.ranges or ()}
-    owned = None if counted or rule is not None else lookup.files_containing(handle, funnel.entries, condition)
+    owned = None if counted or rule is not None else lookup.files_containing(ctx, funnel.entries, condition)
     if owned is None:
-        _prune_places(handle, funnel, index, condition)
+        _prune_places(ctx, funnel, index, condition)
         if rule is not None:
-            _prune_keys(handle, funnel, rule, condition)
-            funnel.groups = sections.groups(handle, funnel.entries)
-        asked = _prune_values(handle, funnel, rule, condition)
+            _prune_keys(ctx, funnel, rule, condition)
+            funnel.groups = sections.groups(ctx, funnel.entries)
+        asked = _prune_values(ctx, funnel, rule, condition)
         groups = funnel.groups
         raw = np.arange(len(funnel.entries)) if groups is None else np.flatnonzero(groups.number < 0)
     else:
         groups, raw = None, np.flatnonzero(owned)  # of the entries of the state, of which more is remembered, none are left out
-        asked = partial(_positions, handle, funnel.entries, raw, condition.predicate)
+        asked = partial(_positions, ctx, funnel.entries, raw, condition.predicate)
         funnel.steps.append(Step("files", len(owned), len(raw), "file index"))
     if limit is not None and rule is None and not vectors:
         raw = _limit_files(funnel.entries, raw, limit)
     return Plan(
-        handle=handle,
+        ctx=ctx,
         snapshot=snapshot,
         entries=funnel.entries,
         raw=raw,
@@ -213,16 +213,16 @@ def plan_entries(
     )
 
 
-def plan_raw_files(handle: TableContext, position: Position, condition: ScanFilter) -> Plan:
+def plan_raw_files(ctx: TableContext, position: Position, condition: ScanFilter) -> Plan:
     """Every file of a position as it lies, hidden ones too: pruned by partition and key, never merged."""
     if position.snapshot is None:
-        return Plan(handle=handle, snapshot=None, entries=manifest_reader.no_entries(), raw=np.zeros(0, np.int64))
-    funnel = PruningFunnel(load_live_entries(handle, position.snapshot))
-    return _plan_unmerged(handle, position.snapshot, funnel, rule_of(handle), condition)
+        return Plan(ctx=ctx, snapshot=None, entries=manifest_reader.no_entries(), raw=np.zeros(0, np.int64))
+    funnel = PruningFunnel(load_live_entries(ctx, position.snapshot))
+    return _plan_unmerged(ctx, position.snapshot, funnel, rule_of(ctx), condition)
 
 
 def plan_change(
-    handle: TableContext,
+    ctx: TableContext,
     snapshot: Snapshot,
     entries: ManifestEntries,
     condition: ScanFilter,
@@ -235,57 +235,57 @@ def plan_change(
     funnel = PruningFunnel(entries)
     if created_since_ms is not None:
         funnel.step("creation time", _mask_created_since(funnel.entries, created_since_ms))
-    funnel.step("not visible before compaction", _visible_mask(handle, funnel.entries, hides_level_zero=hides_level_zero, hides_postponed=hides_postponed))
-    return _plan_unmerged(handle, snapshot, funnel, rule_of(handle), condition)
+    funnel.step("not visible before compaction", _visible_mask(ctx, funnel.entries, hides_level_zero=hides_level_zero, hides_postponed=hides_postponed))
+    return _plan_unmerged(ctx, snapshot, funnel, rule_of(ctx), condition)
 
 
-def plan_difference(handle: TableContext, before: Position, after: Position, condition: ScanFilter) -> tuple[Plan, Plan]:
+def plan_difference(ctx: TableContext, before: Position, after: Position, condition: ScanFilter) -> tuple[Plan, Plan]:
     """The files that only one of two states has, each side to be merged on its own (ENGINE 6.3, diff).
 
     A file that compaction moved to another level is two: both states have its rows, and versions of the same keys in other files are merged with them.
     """
     states = (before, after)
-    sides = [manifest_reader.no_entries() if state.snapshot is None else _filter_visible(handle, load_live_entries(handle, state.snapshot)) for state in states]
+    sides = [manifest_reader.no_entries() if state.snapshot is None else _filter_visible(ctx, load_live_entries(ctx, state.snapshot)) for state in states]
     names = [pc.binary_join_element_wise(side.column("file_name"), side.column("level").cast(pa.string()), "@") for side in sides]
-    rule = rule_of(handle)
-    on_key = ScanFilter(_select_conjuncts(condition.predicate, {*handle.schema.partition_keys, *handle.schema.trimmed_primary_keys}), condition.on_partition)
+    rule = rule_of(ctx)
+    on_key = ScanFilter(_select_conjuncts(condition.predicate, {*ctx.schema.partition_keys, *ctx.schema.trimmed_primary_keys}), condition.on_partition)
     plans = []
     for state, side, mine, other in zip(states, sides, names, reversed(names), strict=True):
         if state.snapshot is None:
-            plans.append(Plan(handle=handle, snapshot=None, entries=side, raw=np.zeros(0, np.int64), rule=rule))
+            plans.append(Plan(ctx=ctx, snapshot=None, entries=side, raw=np.zeros(0, np.int64), rule=rule))
         else:
             funnel = PruningFunnel(side.filter(~np.asarray(pc.is_in(mine, other))))
-            plans.append(plan_entries(handle, state.snapshot, funnel, rule, on_key))
+            plans.append(plan_entries(ctx, state.snapshot, funnel, rule, on_key))
     return plans[0], plans[1]
 
 
-def rule_of(handle: TableContext) -> MergeSpec | None:
+def rule_of(ctx: TableContext) -> MergeSpec | None:
     """How rows of a key table become one; None for an append table."""
-    return rules.merge_spec_from_options(handle.schema, handle.all_options, table=handle.name) if handle.schema.primary_keys else None
+    return rules.merge_spec_from_options(ctx.schema, ctx.all_options, table=ctx.name) if ctx.schema.primary_keys else None
 
 
-def load_live_entries(handle: TableContext, snapshot: Snapshot) -> ManifestEntries:
+def load_live_entries(ctx: TableContext, snapshot: Snapshot) -> ManifestEntries:
     """Every live entry of a snapshot."""
-    return manifest_reader.read_live_entries(handle, snapshot)
+    return manifest_reader.read_live_entries(ctx, snapshot)
 
 
-def partitions_of(handle: TableContext, position: Position, *, levels: range | None = None) -> frozenset[bytes]:
+def partitions_of(ctx: TableContext, position: Position, *, levels: range | None = None) -> frozenset[bytes]:
     """The serialized partitions that a position has visible files in, or files of those levels."""
     if position.snapshot is None:
         return frozenset()
-    entries = filter_created_since(_filter_visible(handle, load_live_entries(handle, position.snapshot)), position)
+    entries = filter_created_since(_filter_visible(ctx, load_live_entries(ctx, position.snapshot)), position)
     if levels is not None:
         entries = entries.filter(_in_levels(entries, levels))
     return frozenset(entries.column("partition").unique().to_pylist())  # scalar: one a partition
 
 
-def _plan_unmerged(handle: TableContext, snapshot: Snapshot, funnel: PruningFunnel, rule: MergeSpec | None, condition: ScanFilter) -> Plan:
-    funnel.step("scan.bucket", _in_bucket(handle, funnel.entries))
-    _prune_places(handle, funnel, [], condition)
+def _plan_unmerged(ctx: TableContext, snapshot: Snapshot, funnel: PruningFunnel, rule: MergeSpec | None, condition: ScanFilter) -> Plan:
+    funnel.step("scan.bucket", _in_bucket(ctx, funnel.entries))
+    _prune_places(ctx, funnel, [], condition)
     if rule is not None:
-        _prune_keys(handle, funnel, rule, condition)
+        _prune_keys(ctx, funnel, rule, condition)
     raw = np.arange(len(funnel.entries))
-    return Plan(handle=handle, snapshot=snapshot, entries=funnel.entries, raw=raw, rule=rule, condition=condition, steps=tuple(funnel.steps))
+    return Plan(ctx=ctx, snapshot=snapshot, entries=funnel.entries, raw=raw, rule=rule, condition=condition, steps=tuple(funnel.steps))
 
 
 def _in_partitions(entries: ManifestEntries, partitions: frozenset[bytes]) -> Mask:
@@ -295,10 +295,10 @@ def _in_partitions(entries: ManifestEntries, partitions: frozenset[bytes]) -> Ma
 # ---- visibility -----------------------------------------------------------------------------------------------------------------------------------
 
 
-def _visible_mask(handle: TableContext, entries: ManifestEntries, *, hides_level_zero: bool = True, hides_postponed: bool = True) -> Mask | None:
+def _visible_mask(ctx: TableContext, entries: ManifestEntries, *, hides_level_zero: bool = True, hides_postponed: bool = True) -> Mask | None:
     """Postponed files not while the table postpones; level 0 not under first-row, nor where deletion vectors wait for compaction (ENGINE 2.10)."""
-    hides_postponed = hides_postponed and handle.options.bucket == POSTPONE_BUCKET
-    hides_level_zero = hides_level_zero and bool(handle.schema.primary_keys) and sections.hides_level_zero(handle)
+    hides_postponed = hides_postponed and ctx.options.bucket == POSTPONE_BUCKET
+    hides_level_zero = hides_level_zero and bool(ctx.schema.primary_keys) and sections.hides_level_zero(ctx)
     if not hides_postponed and not hides_level_zero:
         return None
     mask: Mask = np.ones(len(entries), bool)
@@ -309,9 +309,9 @@ def _visible_mask(handle: TableContext, entries: ManifestEntries, *, hides_level
     return None if mask.all() else mask
 
 
-def _in_bucket(handle: TableContext, entries: ManifestEntries) -> Mask | None:
+def _in_bucket(ctx: TableContext, entries: ManifestEntries) -> Mask | None:
     """The one bucket that `scan.bucket` names; None without it."""
-    wanted = handle.options.scan_bucket
+    wanted = ctx.options.scan_bucket
     return None if wanted is None else entries.numbers("bucket") == wanted
 
 
@@ -327,9 +327,9 @@ def _in_last_level(entries: ManifestEntries, least: int) -> Mask:
     return mask
 
 
-def _filter_visible(handle: TableContext, entries: ManifestEntries) -> ManifestEntries:
+def _filter_visible(ctx: TableContext, entries: ManifestEntries) -> ManifestEntries:
     for step in (_visible_mask, _in_bucket):
-        mask = step(handle, entries)
+        mask = step(ctx, entries)
         entries = entries if mask is None else entries.filter(mask)
     return entries
 
@@ -348,27 +348,27 @@ def _mask_created_since(entries: ManifestEntries, time_ms: int) -> Mask:
 # ---- partitions and buckets ----------------------------------------------------------------------------------------------------------------------
 
 
-def _keep_manifests(handle: TableContext, listed: list[ManifestFileMeta], condition: ScanFilter) -> list[ManifestFileMeta]:
+def _keep_manifests(ctx: TableContext, listed: list[ManifestFileMeta], condition: ScanFilter) -> list[ManifestFileMeta]:
     """Manifests whose partition ranges may hold what is asked."""
-    wanted = _select_conjuncts(condition.predicate, set(handle.schema.partition_keys))
+    wanted = _select_conjuncts(condition.predicate, set(ctx.schema.partition_keys))
     if wanted == TRUE:
         return listed
-    kept = bounds.keep_manifests(handle, listed, wanted)
+    kept = bounds.keep_manifests(ctx, listed, wanted)
     return [m for m, keep in zip(listed, kept, strict=True) if keep]
 
 
-def partition_frame(handle: TableContext, rows: pa.BinaryArray) -> pl.DataFrame:
+def partition_frame(ctx: TableContext, rows: pa.BinaryArray) -> pl.DataFrame:
     """Serialized partition rows as a frame, a column a partition key."""
-    fields = [handle.schema.field(name) for name in handle.schema.partition_keys]
+    fields = [ctx.schema.field(name) for name in ctx.schema.partition_keys]
     decoded = binary_row.decode_columns(rows, [f.type for f in fields])
     wanted = polars_schema(fields)
     return pl.DataFrame([pl.Series(f.name, values).cast(wanted[f.name]) for f, values in zip(fields, decoded, strict=True)])
 
 
-def _in_partition(handle: TableContext, condition: ScanFilter, rows: pa.BinaryArray) -> Mask:
+def _in_partition(ctx: TableContext, condition: ScanFilter, rows: pa.BinaryArray) -> Mask:
     """Which serialized partitions satisfy the conditions on partition columns; each is asked once."""
     encoded = rows.dictionary_encode()
-    frame = partition_frame(handle, encoded.dictionary)
+    frame = partition_frame(ctx, encoded.dictionary)
     chosen: Mask = frame.select(pl.all_horizontal(e.fill_null(False) for e in condition.on_partition)).to_series().to_numpy()
     return chosen[encoded.indices.to_numpy()]
 
@@ -394,16 +394,16 @@ def _file_count(listed: list[ManifestFileMeta]) -> int:
     return sum(m.num_added_files - m.num_deleted_files for m in listed)
 
 
-def _prune_places(handle: TableContext, funnel: PruningFunnel, index: list[IndexManifestEntry], condition: ScanFilter) -> None:
+def _prune_places(ctx: TableContext, funnel: PruningFunnel, index: list[IndexManifestEntry], condition: ScanFilter) -> None:
     """By partition, exactly; by bucket, from the values of the whole bucket key."""
     if not len(funnel.entries):
         return
     if condition.on_partition:
-        funnel.step("partition", _in_partition(handle, condition, funnel.entries.column("partition")))
-    funnel.step("bucket", select.in_buckets(handle, funnel.entries, condition.predicate))
+        funnel.step("partition", _in_partition(ctx, condition, funnel.entries.column("partition")))
+    funnel.step("bucket", select.in_buckets(ctx, funnel.entries, condition.predicate))
     hashed = [entry for entry in index if entry.index_type == "HASH"]
-    if hashed and handle.options.bucket == -1:
-        funnel.step("hash index", select.in_hashed(handle, funnel.entries, condition.predicate, hashed))
+    if hashed and ctx.options.bucket == -1:
+        funnel.step("hash index", select.in_hashed(ctx, funnel.entries, condition.predicate, hashed))
 
 
 # ---- keys and values -------------------------------------------------------------------------------------------------------------------------------
@@ -423,29 +423,29 @@ def _format_columns(predicate: Predicate) -> str:
     return ", ".join(sorted(set(columns(predicate))))
 
 
-def _prune_keys(handle: TableContext, funnel: PruningFunnel, rule: MergeSpec, condition: ScanFilter) -> None:
+def _prune_keys(ctx: TableContext, funnel: PruningFunnel, rule: MergeSpec, condition: ScanFilter) -> None:
     """By key range: every version of a key shares the key, so any file may go."""
     on_key = _select_conjuncts(condition.predicate, set(rule.key))
     if on_key != TRUE and len(funnel.entries):
-        funnel.step(f"keys {_format_columns(on_key)}", bounds.may_match_files(handle, funnel.entries, on_key, "key"))
+        funnel.step(f"keys {_format_columns(on_key)}", bounds.may_match_files(ctx, funnel.entries, on_key, "key"))
 
 
-def _prune_values(handle: TableContext, funnel: PruningFunnel, rule: MergeSpec | None, condition: ScanFilter) -> Callable[[], Mapping[str, BitMap]]:
+def _prune_values(ctx: TableContext, funnel: PruningFunnel, rule: MergeSpec | None, condition: ScanFilter) -> Callable[[], Mapping[str, BitMap]]:
     """By value statistics and file indexes, where no other version of a key could come back; who tells what the indexes leave of files that stay."""
     if condition.predicate == TRUE or not len(funnel.entries):
         return dict
-    decided = set(handle.schema.partition_keys) | (set(rule.key) if rule is not None else set())
+    decided = set(ctx.schema.partition_keys) | (set(rule.key) if rule is not None else set())
     on_value, entries = _drop_conjuncts(condition.predicate, decided), funnel.entries
     told: list[tuple[str, Mask | None]] = []
     alone = None if funnel.groups is None else funnel.groups.number < 0
     if on_value != TRUE:
-        fit = bounds.may_match_files(handle, entries, file_index_pruning.relax_lossy_times(handle.schema, entries, on_value), "value")
+        fit = bounds.may_match_files(ctx, entries, file_index_pruning.relax_lossy_times(ctx.schema, entries, on_value), "value")
         if rule is not None and funnel.groups is not None:
             fit = _whole_sections(fit, funnel.groups.number, chooses=rule.engine in ROW_SELECTING_ENGINES)
         told.append((f"values {_format_columns(on_value)}", fit))
         alone = fit if alone is None else fit & alone
     asked = np.arange(len(entries)) if alone is None else np.flatnonzero(alone)
-    found = file_index_pruning.evaluate(handle, entries, asked, _drop_conjuncts(condition.predicate, set(handle.schema.partition_keys)))
+    found = file_index_pruning.evaluate(ctx, entries, asked, _drop_conjuncts(condition.predicate, set(ctx.schema.partition_keys)))
     if found.says_something:
         there = np.ones(len(entries), bool)
         there[found.gone] = False
@@ -454,8 +454,8 @@ def _prune_values(handle: TableContext, funnel: PruningFunnel, rule: MergeSpec |
     return partial(_by_name, entries, found)
 
 
-def _positions(handle: TableContext, entries: ManifestEntries, raw: NDArray[np.int64], predicate: Predicate) -> Mapping[str, BitMap]:
-    return _by_name(entries, file_index_pruning.evaluate(handle, entries, raw, predicate))
+def _positions(ctx: TableContext, entries: ManifestEntries, raw: NDArray[np.int64], predicate: Predicate) -> Mapping[str, BitMap]:
+    return _by_name(entries, file_index_pruning.evaluate(ctx, entries, raw, predicate))
 
 
 def _by_name(entries: ManifestEntries, found: file_index_pruning.FileIndexResult) -> Mapping[str, BitMap]:

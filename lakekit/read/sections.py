@@ -59,28 +59,28 @@ def bucket_ids(entries: ManifestEntries) -> NDArray[np.int64]:
     return (partition << 32) + entries.numbers("bucket")
 
 
-def hides_level_zero(handle: TableContext) -> bool:
+def hides_level_zero(ctx: TableContext) -> bool:
     """Whether batch reads wait for level 0 to be compacted: under first-row, and where deletion vectors say which versions are old (ENGINE 2.10)."""
-    options = handle.options
+    options = ctx.options
     return options.merge_engine == "first-row" or (options.deletion_vectors_enabled and not options.deletion_vectors_merge_on_read)
 
 
-def groups(handle: TableContext, entries: ManifestEntries) -> SectionGroups | None:
+def groups(ctx: TableContext, entries: ManifestEntries) -> SectionGroups | None:
     """Which entries share a section; None where none does.
 
     Deletion vectors and first-row leave one version of a key above level 0: nothing there needs a merge, where no file of level 0 is among them, as in the
     first state that a stream tells (`MergeTreeSplitGenerator.splitForBatch`). Raises `Corrupt` for several partitions of a table without partition keys.
     """
-    if len(entries) < 2 or (hides_level_zero(handle) and bool((entries.numbers("level") > 0).all())):
+    if len(entries) < 2 or (hides_level_zero(ctx) and bool((entries.numbers("level") > 0).all())):
         return None
     place = bucket_ids(entries)
-    if not handle.schema.partition_keys and place.max() >= _SECOND_PARTITION:
+    if not ctx.schema.partition_keys and place.max() >= _SECOND_PARTITION:
         raise Corrupt("entries of several partitions, and the table has none: versions of a key would not meet", field="_PARTITION")
     _, code, counts = np.unique(place, return_inverse=True, return_counts=True)
     crowded = np.flatnonzero(counts[code.reshape(-1)] > 1)
     if not len(crowded):
         return None
-    cut = _sections(handle, entries.take(crowded) if len(crowded) < len(entries) else entries)
+    cut = _sections(ctx, entries.take(crowded) if len(crowded) < len(entries) else entries)
     number = np.repeat(np.arange(len(cut)), cut.sizes)
     found = SectionGroups(number=np.full(len(entries), -1), rank=np.zeros(len(entries), np.int64), in_order=cut.in_order)
     found.number[crowded[cut.files]] = np.where(cut.sizes[number] > 1, number, -1)
@@ -104,8 +104,8 @@ def buckets(entries: ManifestEntries, group: SectionGroups) -> tuple[MergedBucke
     return tuple(found)
 
 
-def _sections(handle: TableContext, entries: ManifestEntries) -> Sections:
-    types = [field.type for field in handle.schema.key_fields]
+def _sections(ctx: TableContext, entries: ManifestEntries) -> Sections:
+    types = [field.type for field in ctx.schema.key_fields]
     return sorted_runs.sections(
         binary_row.decode_columns(entries.column("min_key"), types),
         binary_row.decode_columns(entries.column("max_key"), types),

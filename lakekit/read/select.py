@@ -66,7 +66,7 @@ def _values(predicate: Predicate, field: Field) -> list[pa.Scalar] | None:
     return best
 
 
-def in_buckets(handle: TableContext, entries: ManifestEntries, predicate: Predicate) -> NDArray[np.bool_] | None:
+def in_buckets(ctx: TableContext, entries: ManifestEntries, predicate: Predicate) -> NDArray[np.bool_] | None:
     """Entries of the buckets that rows of a condition lie in.
 
     None where it does not name the whole bucket key, no bucket is fixed, or the bucket function takes no key of these types. None too where a column of the
@@ -74,27 +74,27 @@ def in_buckets(handle: TableContext, entries: ManifestEntries, predicate: Predic
     every function that writers use (`functions_of_writers`): an entry does not say who wrote it.
     """
     total = entries.numbers("total_buckets")
-    if not (total > 0).any() or not all(map(handle.schema.has, handle.schema.bucket_keys)):
+    if not (total > 0).any() or not all(map(ctx.schema.has, ctx.schema.bucket_keys)):
         return None  # in a state of then a column of today's bucket key may not have been there
-    fields = handle.schema.fields_of(handle.schema.bucket_keys)
+    fields = ctx.schema.fields_of(ctx.schema.bucket_keys)
     keys, types = _named_keys(predicate, fields), [field.type for field in fields]
-    if keys is None or not is_bucket_key(handle.options.bucket_function_type, types) or not schemas.have_types_always(handle, fields):
+    if keys is None or not is_bucket_key(ctx.options.bucket_function_type, types) or not schemas.have_types_always(ctx, fields):
         return None
     mask, bucket = np.ones(len(entries), bool), entries.numbers("bucket")
     for count in np.unique(total):
         if count > 0:  # each entry by its own count; those without a fixed one stay
-            functions = functions_of_writers(handle.options.bucket_function_type)
+            functions = functions_of_writers(ctx.options.bucket_function_type)
             chosen = np.concatenate([buckets(function, keys, types, int(count)) for function in functions])
             mask &= (total != count) | np.isin(bucket, chosen)
     return mask
 
 
-def in_hashed(handle: TableContext, entries: ManifestEntries, predicate: Predicate, indexes: Sequence[IndexManifestEntry]) -> NDArray[np.bool_] | None:
+def in_hashed(ctx: TableContext, entries: ManifestEntries, predicate: Predicate, indexes: Sequence[IndexManifestEntry]) -> NDArray[np.bool_] | None:
     """Entries of dynamic buckets whose hash index holds the hash of a key of a condition; None where it does not name the whole key.
 
     Buckets without an index stay. Only the indexes of buckets that are still in question are read.
     """
-    fields = handle.schema.fields_of(handle.schema.bucket_keys)
+    fields = ctx.schema.fields_of(ctx.schema.bucket_keys)
     keys = _named_keys(predicate, fields)
     if keys is None:
         return None
@@ -107,8 +107,6 @@ def in_hashed(handle: TableContext, entries: ManifestEntries, predicate: Predica
         for index in indexes:
             inside = (code == at) & (bucket == index.bucket) if index.partition == partition else np.zeros(0, bool)
             if inside.any():
-                path = handle.layout.index(
-                    index.file_name, partition_path=partition_path(handle, partition), bucket=index.bucket, external_path=index.external_path
-                )
-                mask[inside] = bool(np.isin(wanted, hash_index.decode(handle.storage.read(path), path=path)).any())
+                path = ctx.layout.index(index.file_name, partition_path=partition_path(ctx, partition), bucket=index.bucket, external_path=index.external_path)
+                mask[inside] = bool(np.isin(wanted, hash_index.decode(ctx.storage.read(path), path=path)).any())
     return mask

@@ -44,16 +44,16 @@ BUCKET: Final = GROUP
 _DELETE = 3
 
 
-def diff_frames(before: pl.LazyFrame, after: pl.LazyFrame, handle: TableContext, rule: MergeSpec) -> pl.LazyFrame:
+def diff_frames(before: pl.LazyFrame, after: pl.LazyFrame, ctx: TableContext, rule: MergeSpec) -> pl.LazyFrame:
     """What `after` has that `before` has not, as it is there, and -D for what only `before` has. Both hold the table's columns, `SYSTEM`, maybe `BUCKET`."""
-    key = [*handle.schema.partition_keys, *rule.key]
+    key = [*ctx.schema.partition_keys, *rule.key]
     if BUCKET in after.collect_schema():
         key.append(BUCKET)
-    others = [name for name in handle.schema.names if name not in key] + list(SYSTEM)
+    others = [name for name in ctx.schema.names if name not in key] + list(SYSTEM)
     old = before.with_columns(pl.lit(True).alias(BEFORE)).rename({name: _before_name(name) for name in others})
     joined = after.with_columns(pl.lit(True).alias(AFTER)).join(old, on=cols(key), how="full", nulls_equal=True, coalesce=True)
     schema = after.collect_schema()
-    return joined.map_batches(partial(_select_changes, handle=handle, rule=rule, names=schema.names()), schema=schema)
+    return joined.map_batches(partial(_select_changes, ctx=ctx, rule=rule, names=schema.names()), schema=schema)
 
 
 def _before_name(name: str) -> str:
@@ -61,10 +61,10 @@ def _before_name(name: str) -> str:
     return internal("before", name)
 
 
-def _select_changes(joined: pl.DataFrame, *, handle: TableContext, rule: MergeSpec, names: Sequence[str]) -> pl.DataFrame:
+def _select_changes(joined: pl.DataFrame, *, ctx: TableContext, rule: MergeSpec, names: Sequence[str]) -> pl.DataFrame:
     there, was = joined[AFTER].is_not_null().to_numpy(), joined[BEFORE].is_not_null().to_numpy()
     gone = ~there & ~_retracts(joined[_before_name(KIND)])
-    found = joined.filter(pl.Series((there & ~was) | gone | _mask_changed(joined, there & was, handle, rule)))
+    found = joined.filter(pl.Series((there & ~was) | gone | _mask_changed(joined, there & was, ctx, rule)))
     is_there, both = pl.col(AFTER).is_not_null(), set(joined.columns)
     columns = [pl.when(is_there).then(col(name)).otherwise(col(_before_name(name))).alias(name) if _before_name(name) in both else col(name) for name in names]
     kind = pl.when(is_there).then(col(_before_name(KIND))).otherwise(pl.lit(_DELETE, pl.Int8)).alias(_before_name(KIND))
@@ -75,10 +75,10 @@ def _retracts(kinds: pl.Series) -> Mask:
     return (kinds.fill_null(0).to_numpy() & 1).astype(bool)
 
 
-def _mask_changed(joined: pl.DataFrame, both: Mask, handle: TableContext, rule: MergeSpec) -> Mask:
+def _mask_changed(joined: pl.DataFrame, both: Mask, ctx: TableContext, rule: MergeSpec) -> Mask:
     """The keys of both states whose values differ, or of which one is a delete, and whose row of `after` comes second."""
-    types, both_states = handle.schema.types, set(joined.columns)
-    values = [name for name in handle.schema.names if _before_name(name) in both_states]
+    types, both_states = ctx.schema.types, set(joined.columns)
+    values = [name for name in ctx.schema.names if _before_name(name) in both_states]
     unlike = [sort_map_entries(col(name), types[name]).ne_missing(sort_map_entries(col(_before_name(name)), types[name])) for name in values]
     mask = joined.select(pl.any_horizontal(*unlike) if unlike else pl.lit(value=False)).to_series().to_numpy() & both
     mask |= both & (_retracts(joined[KIND]) != _retracts(joined[_before_name(KIND)]))
@@ -86,7 +86,7 @@ def _mask_changed(joined: pl.DataFrame, both: Mask, handle: TableContext, rule: 
         return mask
     order = _order(joined, both, rule)
     if (mask & (order == 0)).any():
-        order = _break_ties(joined, both, order, handle, rule)
+        order = _break_ties(joined, both, order, ctx, rule)
     found: Mask = mask & (order > 0)
     return found
 
@@ -105,13 +105,13 @@ def _order(joined: pl.DataFrame, both: Mask, rule: MergeSpec) -> NDArray[np.int8
     return order
 
 
-def _break_ties(joined: pl.DataFrame, both: Mask, order: NDArray[np.int8], handle: TableContext, rule: MergeSpec) -> NDArray[np.int8]:
+def _break_ties(joined: pl.DataFrame, both: Mask, order: NDArray[np.int8], ctx: TableContext, rule: MergeSpec) -> NDArray[np.int8]:
     """The order with every tie settled as the reference's tree of two leaves does: the leaf that did not move last comes first.
 
     A lone row's leaf moves last, of a pair the leaf that came first; at the start of a bucket that of `before`.
     """
-    where = _bucket_ids(joined, handle)
-    partition = cols(handle.schema.partition_keys)
+    where = _bucket_ids(joined, ctx)
+    partition = cols(ctx.schema.partition_keys)
     at = joined.select(*partition, where.alias(PLACE), *cols(rule.key)).with_row_index(ROW)
     rows = at.sort(cols(at.columns[1:]))[ROW].to_numpy()
     place = at.select(pl.struct(*partition, PLACE).rank("dense")).to_series().to_numpy()[rows]
@@ -131,11 +131,11 @@ def _break_ties(joined: pl.DataFrame, both: Mask, order: NDArray[np.int8], handl
     return settled
 
 
-def _bucket_ids(joined: pl.DataFrame, handle: TableContext) -> pl.Series:
+def _bucket_ids(joined: pl.DataFrame, ctx: TableContext) -> pl.Series:
     """The bucket of each key, which it has with it or which the key says."""
     if BUCKET in joined.columns:
         return joined[BUCKET]
-    count, schema = handle.options.bucket, handle.schema
+    count, schema = ctx.options.bucket, ctx.schema
     if count <= 1:
         return pl.zeros(joined.height, pl.Int32, eager=True)
     keys = [schema.field(name) for name in schema.bucket_keys]

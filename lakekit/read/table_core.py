@@ -30,7 +30,7 @@ _MOST_SCANS = 64
 class SharedScan:
     """A frame of the newest snapshot that more scans may be given, and the handle it reads: each time it runs it looks for that snapshot anew."""
 
-    handle: TableContext
+    ctx: TableContext
     frame: pl.LazyFrame
     scans_left: int = _MOST_SCANS
 
@@ -39,7 +39,7 @@ class SharedScan:
 class LastSeen:
     """The handle a table was last opened with, and what its files were then, in words: what its card shows without looking again; a frame to give again."""
 
-    handle: TableContext | None = None
+    ctx: TableContext | None = None
     snapshot_id: int | None = None
     files: str | None = None
     health: str | None = None
@@ -74,7 +74,7 @@ class TableCore:
             keeper=self.keeper,
             locations=self.locations,
         )
-        self._seen.handle = found
+        self._seen.ctx = found
         return found
 
     def __getstate__(self) -> dict[str, Any]:

@@ -46,46 +46,46 @@ class Position:
     created_since_ms: int | None = None
 
 
-def means_changes(handle: TableContext) -> bool:
+def means_changes(ctx: TableContext) -> bool:
     """Whether the table's options ask for what changed and not for a state (ENGINE 6.1)."""
-    return handle.options.scan_mode in INCREMENTAL_MODES or any(handle.all_options.get(key) is not None for key in INCREMENTAL_KEYS)
+    return ctx.options.scan_mode in INCREMENTAL_MODES or any(ctx.all_options.get(key) is not None for key in INCREMENTAL_KEYS)
 
 
 EMPTY_TABLE = Position(snapshot=None)
 """Where a table without snapshots is read: with the newest schema."""
 
 
-def means_newest(handle: TableContext) -> bool:
+def means_newest(ctx: TableContext) -> bool:
     """Whether the table's options ask for the newest snapshot, whichever that is: which one need not be known to know its columns. Raises `InvalidOption`."""
-    return scan_mode_of(handle)[0] in ("latest", "latest-full")
+    return scan_mode_of(ctx)[0] in ("latest", "latest-full")
 
 
-def names_a_snapshot(handle: TableContext, at: int | str | datetime | None) -> bool:
+def names_a_snapshot(ctx: TableContext, at: int | str | datetime | None) -> bool:
     """Whether `at`, or else the table's options, name a snapshot by its number or a tag: names that another branch gives to others."""
     if at is None:
-        found = handle.all_options
+        found = ctx.all_options
         version = found.get("scan.version")
         return "scan.snapshot-id" in found or "scan.tag-name" in found or (version is not None and not version.startswith(_WATERMARK))
     if isinstance(at, str):
-        return tags.find(handle, at) is not None or digits(at) is not None
+        return tags.find(ctx, at) is not None or digits(at) is not None
     return isinstance(at, int)
 
 
-def locate(handle: TableContext, at: int | str | datetime | None = None) -> Position:
+def locate(ctx: TableContext, at: int | str | datetime | None = None) -> Position:
     """The position that `at`, or else the table's options, mean. Raises `SnapshotNotFound`, `TagNotFound` or `InvalidOption`."""
     if at is not None:
-        return at_snapshot(_resolve_at(handle, at))
-    return _by_mode(handle, *scan_mode_of(handle))
+        return at_snapshot(_resolve_at(ctx, at))
+    return _by_mode(ctx, *scan_mode_of(ctx))
 
 
-def scan_mode_of(handle: TableContext) -> tuple[str, dict[str, str]]:
+def scan_mode_of(ctx: TableContext) -> tuple[str, dict[str, str]]:
     """The scan mode that the table's options mean, and those options. Raises `InvalidOption` where they contradict each other."""
-    found = {key: value for key in SCAN_KEYS if (value := handle.all_options.get(key)) is not None}
+    found = {key: value for key in SCAN_KEYS if (value := ctx.all_options.get(key)) is not None}
     named = [key for key in (*POSITIONS, "scan.version") if key in found]
     if len(named) > 1 and named != ["scan.snapshot-id", "scan.version"]:  # which the reference takes for one
         msg = f"{' and '.join(named)} each name a snapshot: set only one of them"
         raise InvalidOption(msg, key=named[1], value=found[named[1]])
-    mode = _mode(handle.options.scan_mode, found)
+    mode = _mode(ctx.options.scan_mode, found)
     other = named[0] if named else None
     if other is not None and mode in LATEST_MODES:
         msg = f"scan.mode {mode!r} reads the newest snapshot and {other} names another: set one of them"
@@ -113,20 +113,20 @@ def _mode(mode: str, found: dict[str, str]) -> str:
     return "from-creation-timestamp" if "scan.creation-time-millis" in found else "latest-full"
 
 
-def _by_mode(handle: TableContext, mode: str, found: dict[str, str]) -> Position:
+def _by_mode(ctx: TableContext, mode: str, found: dict[str, str]) -> Position:
     match mode:
         case "latest-full" | "latest":
-            return Position(snapshot=snapshots.latest(handle))
+            return Position(snapshot=snapshots.latest(ctx))
         case "compacted-full":
-            return Position(snapshot=find_latest_compacted(handle))
+            return Position(snapshot=find_latest_compacted(ctx))
         case "from-timestamp":
-            return at_snapshot(_read_at_time(handle, millis(found)))
+            return at_snapshot(_read_at_time(ctx, millis(found)))
         case "from-snapshot" | "from-snapshot-full":
-            return at_snapshot(_read_from_options(handle, found, mode))
+            return at_snapshot(_read_from_options(ctx, found, mode))
         case "from-file-creation-time":
-            return Position(snapshot=snapshots.latest(handle), created_since_ms=whole_number(found, FILES_SINCE))
+            return Position(snapshot=snapshots.latest(ctx), created_since_ms=whole_number(found, FILES_SINCE))
         case "from-creation-timestamp":
-            return position_since_creation(handle, whole_number(found, "scan.creation-time-millis"))
+            return position_since_creation(ctx, whole_number(found, "scan.creation-time-millis"))
     msg = f"scan.mode {mode!r} is not one a batch read knows: latest-full, latest, compacted-full, from-timestamp, from-snapshot, from-snapshot-full, \
 from-file-creation-time, from-creation-timestamp; changes are what t.scan() and t.changes() read"
     raise InvalidOption(msg, key="scan.mode", value=mode)
@@ -137,19 +137,19 @@ def at_snapshot(snapshot: Snapshot) -> Position:
     return Position(snapshot=snapshot, schema_id=snapshot.schema_id)
 
 
-def _resolve_at(handle: TableContext, at: int | str | datetime) -> Snapshot:
+def _resolve_at(ctx: TableContext, at: int | str | datetime) -> Snapshot:
     if isinstance(at, bool) or not isinstance(at, (int, str, datetime)):
         msg = f"at= takes a snapshot id, a tag, an ISO time or a datetime, not {type(at).__name__}"
         raise TypeError(msg)
     if isinstance(at, int):
-        return snapshots.read(handle, at)
+        return snapshots.read(ctx, at)
     if isinstance(at, datetime):
-        return _read_at_time(handle, time_ms(handle, at))
-    if (tag := tags.find(handle, at)) is not None:
+        return _read_at_time(ctx, time_ms(ctx, at))
+    if (tag := tags.find(ctx, at)) is not None:
         return tag.snapshot
     if (number := digits(at)) is not None:
-        return snapshots.read(handle, number)
-    return _read_at_time(handle, time_ms(handle, at))
+        return snapshots.read(ctx, number)
+    return _read_at_time(ctx, time_ms(ctx, at))
 
 
 def digits(text: str) -> int | None:
@@ -157,12 +157,12 @@ def digits(text: str) -> int | None:
     return int(text) if text.isdecimal() and text.isascii() and len(text) <= _MOST_DIGITS else None
 
 
-def time_ms(handle: TableContext, at: str | datetime) -> int:
+def time_ms(ctx: TableContext, at: str | datetime) -> int:
     """A time in milliseconds since 1970; a naive one is local. Raises `TagNotFound` for a text that is neither a tag nor a time."""
     try:
         return _millis(at if isinstance(at, datetime) else datetime.fromisoformat(at))
     except ValueError:
-        raise tags.tag_not_found(handle, str(at)) from None
+        raise tags.tag_not_found(ctx, str(at)) from None
 
 
 def _millis(time: datetime) -> int:
@@ -173,60 +173,60 @@ def _millis(time: datetime) -> int:
         return int(time.replace(tzinfo=UTC).timestamp() * 1000)
 
 
-def _read_at_time(handle: TableContext, time_ms: int) -> Snapshot:
+def _read_at_time(ctx: TableContext, time_ms: int) -> Snapshot:
     """The newest snapshot at or before a time."""
-    found = snapshots.at_time(handle, time_ms)
+    found = snapshots.at_time(ctx, time_ms)
     if found is None:
-        msg = f"{handle.name} has no snapshot at or before {snapshots.moment(time_ms)}; {snapshots.describe_times(handle)}"
+        msg = f"{ctx.name} has no snapshot at or before {snapshots.moment(time_ms)}; {snapshots.describe_times(ctx)}"
         raise SnapshotNotFound(msg, name=str(time_ms))
     return found
 
 
-def _read_from_options(handle: TableContext, found: dict[str, str], mode: str) -> Snapshot:
+def _read_from_options(ctx: TableContext, found: dict[str, str], mode: str) -> Snapshot:
     if "scan.version" in found:
-        return _version(handle, found["scan.version"])
+        return _version(ctx, found["scan.version"])
     if "scan.snapshot-id" in found:
-        return snapshots.read(handle, whole_number(found, "scan.snapshot-id"))
+        return snapshots.read(ctx, whole_number(found, "scan.snapshot-id"))
     if "scan.tag-name" in found:
-        return tags.read(handle, found["scan.tag-name"]).snapshot
+        return tags.read(ctx, found["scan.tag-name"]).snapshot
     if "scan.watermark" in found:
-        return snapshots.at_watermark(handle, whole_number(found, "scan.watermark"))
+        return snapshots.at_watermark(ctx, whole_number(found, "scan.watermark"))
     msg = f"scan.mode {mode!r} needs scan.snapshot-id, scan.tag-name or scan.watermark"
     raise InvalidOption(msg, key="scan.mode", value=mode)
 
 
-def _version(handle: TableContext, version: str) -> Snapshot:
+def _version(ctx: TableContext, version: str) -> Snapshot:
     """`scan.version`: a tag of that name, `watermark-N`, or a snapshot id."""
-    if (tag := tags.find(handle, version)) is not None:
+    if (tag := tags.find(ctx, version)) is not None:
         return tag.snapshot
     if version.startswith(_WATERMARK) and (watermark := digits(version.removeprefix(_WATERMARK))) is not None:
-        return snapshots.at_watermark(handle, watermark)
+        return snapshots.at_watermark(ctx, watermark)
     if (snapshot_id := digits(version)) is not None:
-        return snapshots.read(handle, snapshot_id)
-    raise tags.tag_not_found(handle, version)
+        return snapshots.read(ctx, snapshot_id)
+    raise tags.tag_not_found(ctx, version)
 
 
-def find_latest_compacted(handle: TableContext) -> Snapshot | None:
+def find_latest_compacted(ctx: TableContext) -> Snapshot | None:
     """The newest COMPACT snapshot, of a full compaction where those come at regular commits; else the newest snapshot."""
-    every = handle.options.full_compaction_delta_commits
-    if every is None and handle.options.changelog_producer == "full-compaction":
+    every = ctx.options.full_compaction_delta_commits
+    if every is None and ctx.options.changelog_producer == "full-compaction":
         every = 1
-    for number in sorted(snapshots.ids(handle), reverse=True):
-        snapshot = snapshots.read(handle, number)
+    for number in sorted(snapshots.ids(ctx), reverse=True):
+        snapshot = snapshots.read(ctx, number)
         if snapshot.commit_kind == "COMPACT" and (every is None or snapshot.commit_identifier == BATCH_IDENTIFIER or snapshot.commit_identifier % every == 0):
             return snapshot
-    return snapshots.latest(handle)
+    return snapshots.latest(ctx)
 
 
-def position_since_creation(handle: TableContext, time_ms: int) -> Position:
+def position_since_creation(ctx: TableContext, time_ms: int) -> Position:
     """The first snapshot after the last one before a time, else the newest with only the files made since; both with the newest schema, as the reference.
 
     The last one may have expired, where a long-lived changelog tells of it. Raises `SnapshotNotFound` where only changelogs tell of the first one too.
     """
-    earlier = snapshots.change_at_time(handle, time_ms - 1)
-    if earlier is not None and earlier.id + 1 in (*snapshots.ids(handle), *snapshots.changelog_ids(handle)):
-        return Position(snapshot=snapshots.read(handle, earlier.id + 1))
-    return Position(snapshot=snapshots.latest(handle), created_since_ms=time_ms)
+    earlier = snapshots.change_at_time(ctx, time_ms - 1)
+    if earlier is not None and earlier.id + 1 in (*snapshots.ids(ctx), *snapshots.changelog_ids(ctx)):
+        return Position(snapshot=snapshots.read(ctx, earlier.id + 1))
+    return Position(snapshot=snapshots.latest(ctx), created_since_ms=time_ms)
 
 
 def millis(found: Mapping[str, str]) -> int:
@@ -251,8 +251,8 @@ def whole_number(found: Mapping[str, str], key: str) -> int:
     return -number if text.startswith("-") else number
 
 
-def schema_of(handle: TableContext, position: Position) -> TableContext:
+def schema_of(ctx: TableContext, position: Position) -> TableContext:
     """The handle as of a position: with the schema of that time, or the newest."""
     if position.schema_id is None:
-        return handle if schemas.newest_id(handle) == handle.schema.id else handle.with_schema(schemas.latest(handle))
-    return handle if handle.schema.id == position.schema_id else handle.with_schema(schemas.read(handle, position.schema_id))
+        return ctx if schemas.newest_id(ctx) == ctx.schema.id else ctx.with_schema(schemas.latest(ctx))
+    return ctx if ctx.schema.id == position.schema_id else ctx.with_schema(schemas.read(ctx, position.schema_id))

@@ -43,13 +43,13 @@ class _CachedTotals(NamedTuple):
     bounded: Mask
 
 
-def get_cached_totals(handle: TableContext, wanted: Mapping[str, bool], paths: Sequence[str], whole: Mask) -> tuple[Mask, dict[str, ColumnTotals]]:
+def get_cached_totals(ctx: TableContext, wanted: Mapping[str, bool], paths: Sequence[str], whole: Mask) -> tuple[Mask, dict[str, ColumnTotals]]:
     """Of which of the `whole` files all of those columns are known, and what the columns come to there. `wanted`: columns, and whether their bounds are."""
     there = whole.copy()
     found: dict[str, tuple[_CachedTotals, Ints]] = {}
     asked = pa.array(paths, pa.string())
     for name, bounded in wanted.items():
-        known: _CachedTotals | None = handle.world.decoded.get(_key(handle, name))
+        known: _CachedTotals | None = ctx.world.decoded.get(_key(ctx, name))
         if known is None:
             return np.zeros(len(paths), bool), {}
         at = pc.fill_null(pc.index_in(asked, known.paths), -1).to_numpy().astype(np.int64)
@@ -67,7 +67,7 @@ def _sum_totals(known: _CachedTotals, at: Ints, *, bounded: bool) -> ColumnTotal
     return ColumnTotals(int(counts.sum()), total, int(leasts[some].min()), int(greatests[some].max()))
 
 
-def remember(handle: TableContext, wanted: Mapping[str, bool], paths: Sequence[str], said: Mapping[str, Mapping[str, ColumnTotals]]) -> None:
+def remember(ctx: TableContext, wanted: Mapping[str, bool], paths: Sequence[str], said: Mapping[str, Mapping[str, ColumnTotals]]) -> None:
     """Keeps what was said of whole files, by path, of the columns `wanted`; `paths` are all that were asked for, and stay where there are too many."""
     for name, bounded in wanted.items():
         figures = {path: of[name] for path, of in said.items() if _LEAST <= of[name].total <= _GREATEST}
@@ -75,30 +75,30 @@ def remember(handle: TableContext, wanted: Mapping[str, bool], paths: Sequence[s
             continue
         rows = [(one.count, one.total, one.least or 0, one.greatest or 0) for one in figures.values()]
         more = _CachedTotals(pa.array(figures, pa.string()), np.array(rows, np.int64).T, np.full(len(rows), bounded))
-        before: _CachedTotals | None = handle.world.decoded.get(_key(handle, name))
+        before: _CachedTotals | None = ctx.world.decoded.get(_key(ctx, name))
         if before is not None:
             more = _merge_totals(before, more, paths)
         weight = more.paths.nbytes + more.numbers.nbytes + more.bounded.nbytes + _MARK_BYTES
-        handle.world.decoded.put({_key(handle, name): more}, weight)
+        ctx.world.decoded.put({_key(ctx, name): more}, weight)
 
 
-def mask_unindexed(handle: TableContext, wanted: Mapping[str, bool], paths: Sequence[str]) -> Mask:
+def mask_unindexed(ctx: TableContext, wanted: Mapping[str, bool], paths: Sequence[str]) -> Mask:
     """Which of the files are known to have no index that could say what those columns come to."""
-    known: frozenset[str] = handle.world.decoded.get(_unindexed_key(handle, wanted)) or frozenset()
+    known: frozenset[str] = ctx.world.decoded.get(_unindexed_key(ctx, wanted)) or frozenset()
     return np.array([path in known for path in paths], bool)  # scalar: one a file
 
 
-def remember_unindexed(handle: TableContext, wanted: Mapping[str, bool], paths: Sequence[str]) -> None:
+def remember_unindexed(ctx: TableContext, wanted: Mapping[str, bool], paths: Sequence[str]) -> None:
     """Keeps that those files have none."""
     if not paths:
         return
-    known: frozenset[str] = handle.world.decoded.get(_unindexed_key(handle, wanted)) or frozenset()
+    known: frozenset[str] = ctx.world.decoded.get(_unindexed_key(ctx, wanted)) or frozenset()
     more = known.union(paths) if len(known) + len(paths) <= _MAX_PATHS else frozenset(paths)
-    handle.world.decoded.put({_unindexed_key(handle, wanted): more}, _MARK_BYTES + sum(map(len, more)) + _MARK_BYTES // 4 * len(more))
+    ctx.world.decoded.put({_unindexed_key(ctx, wanted): more}, _MARK_BYTES + sum(map(len, more)) + _MARK_BYTES // 4 * len(more))
 
 
-def _unindexed_key(handle: TableContext, wanted: Mapping[str, bool]) -> Hashable:
-    return "unable", *(_key(handle, name) for name in sorted(wanted))
+def _unindexed_key(ctx: TableContext, wanted: Mapping[str, bool]) -> Hashable:
+    return "unable", *(_key(ctx, name) for name in sorted(wanted))
 
 
 def _merge_totals(before: _CachedTotals, more: _CachedTotals, paths: Sequence[str]) -> _CachedTotals:
@@ -110,6 +110,6 @@ def _merge_totals(before: _CachedTotals, more: _CachedTotals, paths: Sequence[st
     return _CachedTotals(pa.concat_arrays([before.paths.filter(stays), more.paths]), numbers, np.concatenate([before.bounded[kept], more.bounded]))
 
 
-def _key(handle: TableContext, column: str) -> Hashable:
-    field = handle.schema.field(column)
-    return "totals", handle.storage, handle.root, field.id, field.type.as_nullable()
+def _key(ctx: TableContext, column: str) -> Hashable:
+    field = ctx.schema.field(column)
+    return "totals", ctx.storage, ctx.root, field.id, field.type.as_nullable()

@@ -33,13 +33,13 @@ _ZONE = re.compile(r"Datetime\('[^']*', '([^']+)'\)")
 MANY_ROWS = "looks at more than one row"
 
 
-def condition(where: pl.Expr | str, handle: TableContext, *, said: str = "where") -> pl.Expr:
+def condition(where: pl.Expr | str, ctx: TableContext, *, said: str = "where") -> pl.Expr:
     """A condition on the rows of a table, over its columns by their names, whatever chose them.
 
     Raises `ColumnNotFound`, `SchemaMismatch`, and `TypeError` for what is neither expression nor text.
     """
-    schema = polars_schema(handle.schema.fields)
-    return check_condition(parse_expression(where, handle.name, said, schema), schema, handle.name, said)
+    schema = polars_schema(ctx.schema.fields)
+    return check_condition(parse_expression(where, ctx.name, said, schema), schema, ctx.name, said)
 
 
 def fit_condition(expr: pl.Expr, said: object, schema: Mapping[str, pl.DataType]) -> pl.Expr:

@@ -76,23 +76,23 @@ def columns_of(fields: Sequence[Field], names: Sequence[str] | None, table: str)
     return tuple(by_name[name] for name in names)
 
 
-def rows_of(handle: TableContext, where: pl.Expr | str | None) -> RowFilter:
+def rows_of(ctx: TableContext, where: pl.Expr | str | None) -> RowFilter:
     """The rows that a condition means. Raises `ColumnNotFound`, `SchemaMismatch` for what is no condition of one row, `TypeError`."""
     if where is None:
         return RowFilter()
-    expr = user_expressions.condition(where, handle)
-    schema = polars_schema(handle.schema.fields, timestamp_unit="us")
+    expr = user_expressions.condition(where, ctx)
+    schema = polars_schema(ctx.schema.fields, timestamp_unit="us")
     if (beyond := user_expressions.non_elementwise_reason(expr, schema)) is not None:
         each = ", and tasks see some each: let Spark compute it over what read() gives" if beyond == user_expressions.MANY_ROWS else ""
-        raise SchemaMismatch(f"where={expr} of {handle.name} {beyond}{each}")
+        raise SchemaMismatch(f"where={expr} of {ctx.name} {beyond}{each}")
     filters, whole = lazy.all_filters_of(expr, schema)
-    condition, decided = lazy.condition_of(filters, handle.schema)
+    condition, decided = lazy.condition_of(filters, ctx.schema)
     said = [parse_exact(pyarrow_text(one)) for at, one in enumerate(filters) if at not in decided]
     return RowFilter(where=expr, condition=condition, said=tuple(said) if whole else (None,))
 
 
-def columns_to_read(handle: TableContext, out: Sequence[Field], rows: RowFilter) -> tuple[Field, ...]:
+def columns_to_read(ctx: TableContext, out: Sequence[Field], rows: RowFilter) -> tuple[Field, ...]:
     """The columns to read: those that are given out, and those that the condition uses."""
     used = [] if rows.where is None else rows.where.meta.root_names()
     names = {field.name for field in out}
-    return (*out, *(field for field in handle.schema.fields if field.name in used and field.name not in names))
+    return (*out, *(field for field in ctx.schema.fields if field.name in used and field.name not in names))

@@ -78,16 +78,16 @@ def read(
     if isinstance(table, FormatTable):
         found = table.scan(at, options={**(options or {}), **MICROSECONDS})
         return _scan_in_one_task(spark, found, table, columns, where)
-    handle = asked.handle_of(table, at, options)
-    if at is None and time_travel.means_changes(handle):
-        return read_changes(spark, changing.changes_from_options(handle, kind_column=None), columns, where)
-    return _read_state(spark, scans.scan(handle, at), columns, where)
+    ctx = asked.handle_of(table, at, options)
+    if at is None and time_travel.means_changes(ctx):
+        return read_changes(spark, changing.changes_from_options(ctx, kind_column=None), columns, where)
+    return _read_state(spark, scans.scan(ctx, at), columns, where)
 
 
 def _read_state(spark: SparkSession, scan: TableScan, columns: Sequence[str] | None, where: pl.Expr | str | None) -> DataFrame:
     """The rows of a scan, with their kinds where it has them."""
-    rows = asked.rows_of(scan.handle, where)
-    out = asked.columns_of(scan.fields, columns, scan.handle.name)
+    rows = asked.rows_of(scan.ctx, where)
+    out = asked.columns_of(scan.fields, columns, scan.ctx.name)
     found = [frame for plan, what in work_of_state(scan, out, rows) for frame in _plan_frames(spark, plan, what, rows)]
     return union_frames(spark, found, with_kind(scan.kind_column, out, numbered=scan.numbered))
 
@@ -95,8 +95,8 @@ def _read_state(spark: SparkSession, scan: TableScan, columns: Sequence[str] | N
 def work_of_state(scan: TableScan, out: Sequence[Field], rows: RowFilter) -> Iterator[tuple[Plan, ReadJob]]:
     """The plans of a scan, and what tasks of each have in common."""
     what = job.ReadJob(
-        handle=scan.handle,
-        fields=asked.columns_to_read(scan.handle, out, rows),
+        ctx=scan.ctx,
+        fields=asked.columns_to_read(scan.ctx, out, rows),
         out=with_kind(scan.kind_column, out, numbered=scan.numbered),
         where=rows.where,
         on_key=rows.condition.on_key,
@@ -105,7 +105,7 @@ def work_of_state(scan: TableScan, out: Sequence[Field], rows: RowFilter) -> Ite
         keeps_deletes=scan.keeps_deletes,
     )
     for plan in scan.plans(rows.condition):
-        yield plan, replace(what, handle=plan.handle)
+        yield plan, replace(what, ctx=plan.ctx)
 
 
 def _plan_frames(spark: SparkSession, plan: Plan, what: ReadJob, rows: RowFilter) -> list[DataFrame]:
@@ -123,8 +123,8 @@ def _plan_frames(spark: SparkSession, plan: Plan, what: ReadJob, rows: RowFilter
 
 def read_changes(spark: SparkSession, source: IncrementalScan, columns: Sequence[str] | None = None, where: pl.Expr | str | None = None) -> DataFrame:
     """The rows of changes, with their kinds where the source has them."""
-    rows = asked.rows_of(source.handle, where)
-    out = asked.columns_of(source.fields, columns, source.handle.name)
+    rows = asked.rows_of(source.ctx, where)
+    out = asked.columns_of(source.fields, columns, source.ctx.name)
     plans = source.plans(rows.condition)
     works = works_of_changes(source, plans, out, rows, session.slots(spark))
     found = [frame for what, tasks, parts in works for frame in run(spark, tasks, what, parts)]
@@ -137,14 +137,14 @@ def works_of_changes(
     """Return the jobs that read the plans of changes, each with its tasks and its plans: one a branch, or one that compares two states."""
     compares = source.mode == "diff" and len(plans) > 1
     # comparing two states compares all their columns
-    fields = source.fields if compares else asked.columns_to_read(source.handle, out, rows)
+    fields = source.fields if compares else asked.columns_to_read(source.ctx, out, rows)
     given = with_kind(source.kind_column, out, numbered=source.numbered)
-    what = job.ReadJob(handle=source.handle, fields=tuple(fields), out=given, where=rows.where, kind_column=source.kind_column, numbered=source.numbered)
+    what = job.ReadJob(ctx=source.ctx, fields=tuple(fields), out=given, where=rows.where, kind_column=source.kind_column, numbered=source.numbered)
     if compares:
         return [(replace(what, how="difference"), tasks.differences(*plans), plans)]
     if source.mode != "diff":
         what = replace(what, how="written")
-    return [(replace(what, handle=plan.handle), tasks.plan_tasks(plan, plan.raw, slots), [plan]) for plan in plans]
+    return [(replace(what, ctx=plan.ctx), tasks.plan_tasks(plan, plan.raw, slots), [plan]) for plan in plans]
 
 
 def with_kind(kind_column: str | None, out: Sequence[Field], *, numbered: bool) -> tuple[Field, ...]:
@@ -179,14 +179,14 @@ def _system(
     options: Mapping[str, Any] | None,
 ) -> DataFrame:
     """A system table: its rows in tasks where they are the table's own, else in the driver, which knows them all."""
-    name, handle = registry.check(system.name, system.table.name), asked.handle_of(system.table, at, options)
+    name, ctx = registry.check(system.name, system.table.name), asked.handle_of(system.table, at, options)
     if name == "binlog":
         msg = f"{system.table.name}$binlog is not read on Spark; $audit_log tells the same rows, one each"
         raise Unsupported(msg, feature="spark.read")
     if name in ("audit_log", "ro"):
-        source = (data.audit_source if name == "audit_log" else data.ro_source)(handle, at)
+        source = (data.audit_source if name == "audit_log" else data.ro_source)(ctx, at)
         return read_changes(spark, source, columns, where) if isinstance(source, changing.IncrementalScan) else _read_state(spark, source, columns, where)
-    found = registry.system(handle, name, at).collect()
+    found = registry.system(ctx, name, at).collect()
     fields = read_fields([Field(column, paimon_type(dtype, column)) for column, dtype in found.schema.items()])
     out = asked.columns_of(fields, columns, f"{system.table.name}${name}")
     chosen = _filter_and_select(found.lazy(), out, where, f"{system.table.name}${name}").collect()

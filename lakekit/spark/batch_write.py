@@ -77,29 +77,29 @@ def write(
     nothing was committed (but see `CommitStateUnknown`).
     """
     spark = _session_of(df)
-    handle = handle_of(table_or_path)
+    ctx = handle_of(table_or_path)
     if identifier is not None and commit_user is None:
         raise InvalidOption(f"identifier={identifier} counts the commits of a user, and commit_user names none", key="commit_user")
-    overwrite = check(handle, df.schema, mode=mode, partition=partition, row_kind=row_kind)
+    overwrite = check(ctx, df.schema, mode=mode, partition=partition, row_kind=row_kind)
     number = BATCH_IDENTIFIER if identifier is None else identifier
     if commit_user is not None:
-        done = publishing.find_commit(handle, commit_user=commit_user, identifier=number)
+        done = publishing.find_commit(ctx, commit_user=commit_user, identifier=number)
         if done is not None:
             return done
     is_batch = identifier is None
     job = WriteJob(
-        handle=replace(handle, keeper=None),
-        commit_user=commit_user or handle.new_commit_user(),
+        ctx=replace(ctx, keeper=None),
+        commit_user=commit_user or ctx.new_commit_user(),
         replaces=overwrite is not None,
         batch=is_batch,
         identifier=identifier,
         row_kind=row_kind,
         columns=tuple(df.columns),
-        cut=WriteParallelism.of(handle, parallelism=session.slots(spark), most=_shuffle_partitions(spark), batch=is_batch),
+        cut=WriteParallelism.of(ctx, parallelism=session.slots(spark), most=_shuffle_partitions(spark), batch=is_batch),
     )
-    messages = collected(handle, _write_in_tasks(df.toDF(*write_task.positional_names(len(df.columns))), job).collect())
-    done = commit_messages(handle, messages, job.commit_user, identifier=number, overwrite=overwrite, is_new_user=commit_user is None)
-    interval = handle.options.full_compaction_interval
+    messages = collected(ctx, _write_in_tasks(df.toDF(*write_task.positional_names(len(df.columns))), job).collect())
+    done = commit_messages(ctx, messages, job.commit_user, identifier=number, overwrite=overwrite, is_new_user=commit_user is None)
+    interval = ctx.options.full_compaction_interval
     if identifier is not None and interval > 1 and identifier % interval == 0:  # buckets of earlier commits, of which no task had rows
         compact_job(job, messages, identifier=identifier)
     return done
@@ -118,33 +118,33 @@ commit_user='…', identifier=number)) writes each of its batches, or df.writeSt
     return df.sparkSession
 
 
-def collected(handle: TableContext, answers: Iterable[Any]) -> list[CommitMessage]:
+def collected(ctx: TableContext, answers: Iterable[Any]) -> list[CommitMessage]:
     """The messages of a job's tasks, of their answers row by row. Raises what a task said of a value; then the files of all others are deleted."""
     messages, wrong = write_task.decode_answers(answers)
     if wrong is not None:
         with suppress(LakekitError):  # what cannot be deleted is left to the cleaning of orphans
-            abort.abort(handle, messages)
+            abort.abort(ctx, messages)
         raise wrong
     return messages
 
 
 def commit_messages(
-    handle: TableContext, messages: Sequence[CommitMessage], commit_user: str, *, identifier: int, overwrite: Overwrite | None = None, is_new_user: bool
+    ctx: TableContext, messages: Sequence[CommitMessage], commit_user: str, *, identifier: int, overwrite: Overwrite | None = None, is_new_user: bool
 ) -> Commit:
     """Commits the messages of a job, which nobody else has: where that fails their files go, but for those that a commit may have."""
     return after_commit.maintain_after_commit(
-        handle, _publish(handle, messages, commit_user, identifier=identifier, overwrite=overwrite, is_new_user=is_new_user), messages
+        ctx, _publish(ctx, messages, commit_user, identifier=identifier, overwrite=overwrite, is_new_user=is_new_user), messages
     )
 
 
 def _publish(
-    handle: TableContext, messages: Sequence[CommitMessage], commit_user: str, *, identifier: int, overwrite: Overwrite | None, is_new_user: bool
+    ctx: TableContext, messages: Sequence[CommitMessage], commit_user: str, *, identifier: int, overwrite: Overwrite | None, is_new_user: bool
 ) -> Commit:
     try:
-        return publishing.commit_changes(handle, messages, commit_user=commit_user, identifier=identifier, overwrite=overwrite, is_new_user=is_new_user)
+        return publishing.commit_changes(ctx, messages, commit_user=commit_user, identifier=identifier, overwrite=overwrite, is_new_user=is_new_user)
     except BaseException:
         with suppress(LakekitError):
-            abort.abort(handle, messages)
+            abort.abort(ctx, messages)
         raise
 
 
@@ -153,9 +153,9 @@ def commit_job(job: WriteJob, messages: Sequence[CommitMessage], *, identifier: 
 
     Raises: as `commit_messages`, and as `compact_job`.
     """
-    done = _publish(job.handle, messages, job.commit_user, identifier=identifier, overwrite=overwrite, is_new_user=is_new_user)
+    done = _publish(job.ctx, messages, job.commit_user, identifier=identifier, overwrite=overwrite, is_new_user=is_new_user)
     compact_job(job, messages, identifier=identifier)
-    return after_commit.maintain_after_commit(job.table or job.handle, done, messages)
+    return after_commit.maintain_after_commit(job.table or job.ctx, done, messages)
 
 
 def compact_job(job: WriteJob, messages: Sequence[CommitMessage], *, identifier: int) -> None:
@@ -163,7 +163,7 @@ def compact_job(job: WriteJob, messages: Sequence[CommitMessage], *, identifier:
 
     Raises: what compacting raises, with a note that the rows are committed.
     """
-    table = job.table or job.handle
+    table = job.table or job.ctx
     try:
         compact.compact_written(table, messages, identifier=identifier)
     except LakekitError as error:
@@ -195,31 +195,31 @@ def is_dynamic(mode: str | None) -> bool:
 # ---- before any task ------------------------------------------------------------------------------------------------------------------------
 
 
-def check(handle: TableContext, schema: StructType, *, mode: str, partition: Mapping[str, Any] | None = None, row_kind: str | None = None) -> Overwrite | None:
+def check(ctx: TableContext, schema: StructType, *, mode: str, partition: Mapping[str, Any] | None = None, row_kind: str | None = None) -> Overwrite | None:
     """What a write replaces, of one that makes sense and whose columns fit. Raises `InvalidOption`, `Unsupported`, and what `t.append` raises for columns."""
     if mode not in MODES:
         raise InvalidOption(f"mode={mode!r}; there are {', '.join(map(repr, MODES))}", key="mode", value=str(mode))
     if partition is not None and mode != "overwrite":
         raise InvalidOption(f"partition={dict(partition)} says what mode='overwrite' replaces; the mode is {mode!r}", key="partition")
-    if mode == "upsert" and handle.kind == "append":
-        raise InvalidOption(f"{handle.name} has no primary key, so there is nothing to upsert by: mode='append' adds rows", key="primary-key")
-    if row_kind is not None and handle.kind == "append":
-        raise InvalidOption(f"{handle.name} has no primary key: its rows have no kinds, leave row_kind={row_kind!r} out", key="row_kind", value=row_kind)
-    overwrite = resolve_overwrite(handle, None if mode != "overwrite" else True if partition is None else partition)
-    feature_check.check_writable(handle)
-    shape.allowed_external_roots(handle)
-    _check_columns(schema, handle, row_kind)
+    if mode == "upsert" and ctx.kind == "append":
+        raise InvalidOption(f"{ctx.name} has no primary key, so there is nothing to upsert by: mode='append' adds rows", key="primary-key")
+    if row_kind is not None and ctx.kind == "append":
+        raise InvalidOption(f"{ctx.name} has no primary key: its rows have no kinds, leave row_kind={row_kind!r} out", key="row_kind", value=row_kind)
+    overwrite = resolve_overwrite(ctx, None if mode != "overwrite" else True if partition is None else partition)
+    feature_check.check_writable(ctx)
+    shape.allowed_external_roots(ctx)
+    _check_columns(schema, ctx, row_kind)
     return overwrite
 
 
-def _check_columns(schema: StructType, handle: TableContext, row_kind: str | None) -> None:
+def _check_columns(schema: StructType, ctx: TableContext, row_kind: str | None) -> None:
     """Raises what `t.append` raises for columns and types that do not fit."""
     arrow = [
         pa.field(field.name, pa.null() if isinstance(field.dataType, spark_types.NullType) else types.arrow_type(types.paimon_type(field.dataType, field.name)))
         for field in schema
     ]
     nothing = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in arrow], schema=pa.schema(arrow))
-    for _ in row_conversion.batches(write_task.convert_times(nothing, handle), handle, row_kind=row_kind, remedies=write_task.SPARK_HINTS):
+    for _ in row_conversion.batches(write_task.convert_times(nothing, ctx), ctx, row_kind=row_kind, remedies=write_task.SPARK_HINTS):
         pass  # no row, only checks
 
 
@@ -250,7 +250,7 @@ def _add_task_column(df: DataFrame, job: WriteJob) -> DataFrame:
     assert job.cut is not None
     types_of = {field.name: field.dataType for field in df.schema}
     known = {own: (functions.col(name), types_of[name]) for name, own in zip(df.columns, job.columns or df.columns, strict=True)}
-    found = hashed.task(job.handle, job.cut, known)
+    found = hashed.task(job.ctx, job.cut, known)
     if found is not None:
         return df.withColumn(TASK, found if job.signs is None else functions.get(functions.lit(list(job.signs)), found))
     names = [name for name, own in zip(df.columns, job.columns or df.columns, strict=True) if own in job.tasks.names]

@@ -64,49 +64,49 @@ def compact(
     what compacting raised in a task, as `Corrupt`: nothing changed, and no file of any task is left; and what Spark raises where a task died too often.
     """
     session.check(spark)
-    handle = handle_of(table_or_path)
-    job = caring.compact_request(handle, full=full, where=where, order_by=order_by, strategy=strategy)
-    if job.order is not None and handle.kind == "key":
-        if rewrite.waits_for_compaction(job.handle):
+    ctx = handle_of(table_or_path)
+    job = caring.compact_request(ctx, full=full, where=where, order_by=order_by, strategy=strategy)
+    if job.order is not None and ctx.kind == "key":
+        if rewrite.waits_for_compaction(job.ctx):
             compact(spark, table_or_path, full=True, where=where)
-        return after_commit.maintain_after_commit(job.handle, _sort_keys(spark, sort_compact.keys(job.handle, job.order, where)))
-    newest = snapshots.latest(job.handle)
-    standing = SnapshotBuckets.of(job.handle, newest)
+        return after_commit.maintain_after_commit(job.ctx, _sort_keys(spark, sort_compact.keys(job.ctx, job.order, where)))
+    newest = snapshots.latest(job.ctx)
+    standing = SnapshotBuckets.of(job.ctx, newest)
     tasks = [] if newest is None else list(_tasks(job, standing, caring.due_buckets(job, standing, where), session.slots(spark)))
-    sent = replace(job, handle=replace(job.handle, keeper=None))  # a catalog may hold connections, and tasks commit nothing
-    messages = _run_tasks(spark, job.handle, tasks, partial(_compact_task, sent))
-    return after_commit.maintain_after_commit(job.handle, commit_changes_once(job.handle, messages, commit_user=job.commit_user))
+    sent = replace(job, ctx=replace(job.ctx, keeper=None))  # a catalog may hold connections, and tasks commit nothing
+    messages = _run_tasks(spark, job.ctx, tasks, partial(_compact_task, sent))
+    return after_commit.maintain_after_commit(job.ctx, commit_changes_once(job.ctx, messages, commit_user=job.commit_user))
 
 
 def _sort_keys(spark: SparkSession, job: SortedPartitions) -> Commit:
     """Sorts a partition of a key table a task: its buckets fill one after the other, as they do in one process."""
-    sent = replace(job, handle=replace(job.handle, keeper=None), partitions=())
-    return job.commit(_run_tasks(spark, job.handle, job.partitions, partial(_sort_partition, sent)))
+    sent = replace(job, ctx=replace(job.ctx, keeper=None), partitions=())
+    return job.commit(_run_tasks(spark, job.ctx, job.partitions, partial(_sort_partition, sent)))
 
 
-def _run_tasks(spark: SparkSession, handle: TableContext, tasks: Sequence[bytes], work: Work) -> list[CommitMessage]:
+def _run_tasks(spark: SparkSession, ctx: TableContext, tasks: Sequence[bytes], work: Work) -> list[CommitMessage]:
     """The messages of all tasks. Raises what one of them met; then the files of the others are deleted."""
     answers, wrong = pieces.answers(spark, tasks, work)
     messages = [CommitMessage.from_bytes(data) for data in answers]
     if wrong is not None:
         with suppress(LakekitError):  # what cannot be deleted is left to the cleaning of orphans
-            abort.abort(handle, messages)
+            abort.abort(ctx, messages)
         raise wrong
     return messages
 
 
 def _sort_partition(job: SortedPartitions, partition: bytes) -> Iterator[bytes]:
     """The messages of a task."""
-    return _yield_messages(job.handle, sort_compact.write_sorted_partitions(job, [partition]))
+    return _yield_messages(job.ctx, sort_compact.write_sorted_partitions(job, [partition]))
 
 
-def _yield_messages(handle: TableContext, messages: Sequence[CommitMessage]) -> Iterator[bytes]:
+def _yield_messages(ctx: TableContext, messages: Sequence[CommitMessage]) -> Iterator[bytes]:
     """Messages as bytes. Where nobody takes them their files are deleted."""
     try:
         yield from (message.to_bytes() for message in messages)
     except BaseException:
         with suppress(LakekitError):
-            abort.abort(handle, messages)
+            abort.abort(ctx, messages)
         raise
 
 
@@ -117,12 +117,12 @@ def _tasks(job: CompactRequest, standing: SnapshotBuckets, places: Sequence[Buck
     if not job.goes_by_partition:
         yield from (_encode_task(snapshot_id, some) for some in balance_tasks({place: standing.size_bytes(*place) for place in places}, slots))
         return
-    if job.order is None and not job.handle.has_buckets:
-        if job.handle.options.clustering_incremental:  # looks at partitions that nobody named, too
+    if job.order is None and not job.ctx.has_buckets:
+        if job.ctx.options.clustering_incremental:  # looks at partitions that nobody named, too
             yield _encode_task(snapshot_id, places)
             return
         for place in sorted(places):
-            count = append_files.part_count(job.handle, standing.bucket(*place), full=job.full)
+            count = append_files.part_count(job.ctx, standing.bucket(*place), full=job.full)
             yield from (_encode_task(snapshot_id, [place], (number, count)) for number in range(count))
         return
     for partition in sorted({partition for partition, _ in places}):
@@ -147,7 +147,7 @@ def _encode_task(snapshot_id: int, places: Sequence[BucketId], share: tuple[int,
 def _compact_task(job: CompactRequest, task: bytes) -> Iterator[bytes]:
     """The messages of a task. Raises what compacting raises; then no file of it is left."""
     told = json.loads(task)
-    standing = SnapshotBuckets.of(job.handle, snapshots.read(job.handle, told["snapshot"]))
+    standing = SnapshotBuckets.of(job.ctx, snapshots.read(job.ctx, told["snapshot"]))
     places = [(bytes.fromhex(partition), bucket) for partition, bucket in told["places"]]
     number, count = told["share"]
-    return _yield_messages(job.handle, caring.messages(job, standing, places, share=(number, count)))
+    return _yield_messages(job.ctx, caring.messages(job, standing, places, share=(number, count)))

@@ -90,11 +90,11 @@ class PaimonDataSource(DataSource):
     def schema(self) -> StructType:
         """The table's columns, after the kind of each row where the option `row_kind` names it; nulls may be anywhere, as in every frame that is read."""
         table = self.table()
-        handle = asked.handle_of(table, None, None)
+        ctx = asked.handle_of(table, None, None)
         try:
-            fields = handle.schema.fields if time_travel.means_changes(handle) else scans.scan(handle).fields
+            fields = ctx.schema.fields if time_travel.means_changes(ctx) else scans.scan(ctx).fields
         except NotFound:  # a stream may begin behind what is there, with today's columns
-            fields = handle.schema.fields
+            fields = ctx.schema.fields
         kind = self.options.get("row_kind")
         if kind is not None and any(field.name == kind for field in fields):
             raise InvalidOption(f"{table.name} has a column {kind!r} of its own: give the kinds another name", key="row_kind", value=kind)
@@ -164,23 +164,23 @@ class BatchReader(DataSourceReader):
     """A state of a table in tasks. What an executor gets of it are the jobs: the list of tasks stays where they were planned."""
 
     def __init__(self, table: Table, schema: StructType, where: str | None = None, kind_column: str | None = None) -> None:
-        handle = asked.handle_of(table, None, None)
+        ctx = asked.handle_of(table, None, None)
         self.jobs: list[job.ReadJob] = []
         self.tasks: list[tuple[int, bytes]] = []
-        if time_travel.means_changes(handle):
-            self._changes(changing.changes_from_options(handle, kind_column=kind_column), schema, where)
+        if time_travel.means_changes(ctx):
+            self._changes(changing.changes_from_options(ctx, kind_column=kind_column), schema, where)
             return
-        scan = replace(scans.scan(handle), kind_column=kind_column)
-        rows = asked.rows_of(scan.handle, where)
-        out = columns(scan.fields, schema, scan.handle.name, kind_column)
+        scan = replace(scans.scan(ctx), kind_column=kind_column)
+        rows = asked.rows_of(scan.ctx, where)
+        out = columns(scan.fields, schema, scan.ctx.name, kind_column)
         for plan, what in batch_read.work_of_state(scan, out, rows):
             self.tasks += [(len(self.jobs), task) for task in tasks.plan_tasks(plan, plan.raw, session.SLOTS)]
             self.jobs.append(what)
 
     def _changes(self, found: IncrementalScan, schema: StructType, where: str | None) -> None:
         """What options ask for that mean changes."""
-        rows = asked.rows_of(found.handle, where)
-        out = columns(found.fields, schema, found.handle.name, found.kind_column)
+        rows = asked.rows_of(found.ctx, where)
+        out = columns(found.fields, schema, found.ctx.name, found.kind_column)
         for what, planned, _ in batch_read.works_of_changes(found, found.plans(rows.condition), out, rows, session.SLOTS):
             self.tasks += [(len(self.jobs), task) for task in planned]
             self.jobs.append(what)
@@ -220,7 +220,7 @@ def columns(fields: Sequence[Field], schema: StructType, table: str, kind_column
 
 
 def write_job(
-    handle: TableContext,
+    ctx: TableContext,
     schema: StructType,
     *,
     mode: str,
@@ -229,16 +229,16 @@ def write_job(
     commit_user: str | None = None,
 ) -> tuple[write_task.WriteJob, Overwrite | None]:
     """What tasks of a write know whose rows nobody shuffles, and what it replaces. Raises `Unsupported`, and what `ls.write` raises before any task."""
-    if handle.kind == "key" and handle.options.bucket == -1:
-        what = "keys move between partitions" if handle.schema.cross_partition else "buckets of keys follow from what is there"
-        msg = f"{handle.name}: its {what}, and this way of writing does not bring the rows of a key together: ls.write(df, table) does"
+    if ctx.kind == "key" and ctx.options.bucket == -1:
+        what = "keys move between partitions" if ctx.schema.cross_partition else "buckets of keys follow from what is there"
+        msg = f"{ctx.name}: its {what}, and this way of writing does not bring the rows of a key together: ls.write(df, table) does"
         raise Unsupported(msg, feature="spark.source")
-    overwrite = batch_write.check(handle, schema, mode=mode, partition=partition, row_kind=row_kind)
-    table = handle = replace(handle, keeper=None)
-    if handle.has_buckets:
-        handle = handle.with_options({"write-only": "true"})  # tasks share buckets: two compactions of one would exclude each other
-    user, replaces = commit_user or handle.new_commit_user(), overwrite is not None
-    job = write_task.WriteJob(handle=handle, commit_user=user, replaces=replaces, batch=commit_user is None, row_kind=row_kind, cut=None, table=table)
+    overwrite = batch_write.check(ctx, schema, mode=mode, partition=partition, row_kind=row_kind)
+    table = ctx = replace(ctx, keeper=None)
+    if ctx.has_buckets:
+        ctx = ctx.with_options({"write-only": "true"})  # tasks share buckets: two compactions of one would exclude each other
+    user, replaces = commit_user or ctx.new_commit_user(), overwrite is not None
+    job = write_task.WriteJob(ctx=ctx, commit_user=user, replaces=replaces, batch=commit_user is None, row_kind=row_kind, cut=None, table=table)
     return job, overwrite
 
 
@@ -259,10 +259,10 @@ def answers(written: Sequence[WriterCommitMessage | None]) -> list[dict[str, Any
     return [row for one in written if isinstance(one, TaskAnswers) for row in one.answers]
 
 
-def drop(handle: TableContext, written: Sequence[WriterCommitMessage | None]) -> None:
+def drop(ctx: TableContext, written: Sequence[WriterCommitMessage | None]) -> None:
     """Deletes the files of tasks whose rows nobody will commit. Spark calls it after a commit that failed as well: what a snapshot may name stays."""
     with suppress(LakekitError):  # what cannot be deleted is left to the cleaning of orphans
-        abort.abort(handle, write_task.decode_answers(answers(written))[0])
+        abort.abort(ctx, write_task.decode_answers(answers(written))[0])
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -277,10 +277,10 @@ class BatchWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commits what all tasks wrote, and compacts where readers would not see it else."""
-        found = batch_write.collected(self.job.handle, answers(messages))
+        found = batch_write.collected(self.job.ctx, answers(messages))
         if found or self.overwrite is not None:
             batch_write.commit_job(self.job, found, identifier=BATCH_IDENTIFIER, overwrite=self.overwrite, is_new_user=True)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Deletes what tasks wrote whose rows nobody will commit."""
-        drop(self.job.handle, messages)
+        drop(self.job.ctx, messages)

@@ -56,26 +56,26 @@ def update(spark: SparkSession, table_or_path: Table | str | PathLike[str], set:
 
 
 def _run_change(spark: SparkSession, said: RowChangeSpec) -> Commit:
-    handle = said.handle
+    ctx = said.ctx
     is_still = said.replaces is not None or said.found.snapshot is None or said.found.always(said.where) is False
     places = [] if is_still else said.found.places(said.where)
     if not places:
         changed = said.commit()
-        return after_commit.maintain_after_commit(handle, changed.commit, changed.messages)
+        return after_commit.maintain_after_commit(ctx, changed.commit, changed.messages)
     tasks = [json.dumps([(partition.hex(), bucket) for partition, bucket in some]).encode() for some in _parts(said, places, session.slots(spark))]
-    found = replace(said.found, handle=replace(said.found.handle, keeper=None))
-    sent = replace(said, handle=replace(handle, keeper=None), found=found)  # a catalog may hold connections, and tasks commit nothing
-    messages = collected(handle, session.run(spark, tasks, partial(_run_change_task, sent), write_task.ANSWER).collect())
-    return after_commit.maintain_after_commit(handle, commit_changes_once(handle, messages, commit_user=handle.new_commit_user()), messages)
+    found = replace(said.found, ctx=replace(said.found.ctx, keeper=None))
+    sent = replace(said, ctx=replace(ctx, keeper=None), found=found)  # a catalog may hold connections, and tasks commit nothing
+    messages = collected(ctx, session.run(spark, tasks, partial(_run_change_task, sent), write_task.ANSWER).collect())
+    return after_commit.maintain_after_commit(ctx, commit_changes_once(ctx, messages, commit_user=ctx.new_commit_user()), messages)
 
 
 def _parts(said: RowChangeSpec, places: Sequence[BucketId], slots: int) -> list[list[BucketId]]:
     """The places of each task: a few tasks a slot, each of which plans the table anew."""
-    if not said.by_place or said.handle.schema.cross_partition:
+    if not said.by_place or said.ctx.schema.cross_partition:
         return [list(places)]
     together: dict[object, list[BucketId]] = {}
     for place in places:
-        together.setdefault(place if said.handle.has_buckets else place[0], []).append(place)
+        together.setdefault(place if said.ctx.has_buckets else place[0], []).append(place)
     wanted = min(len(together), max(1, slots) * _TASKS_A_SLOT)
     return [[place for some in list(together.values())[at::wanted] for place in some] for at in range(wanted)]
 
@@ -84,9 +84,9 @@ def _run_change_task(said: RowChangeSpec, task: bytes) -> Iterator[pa.RecordBatc
     """One task. Raises what the statement raises in these places; then no file of it is left."""
     some = frozenset((bytes.fromhex(partition), bucket) for partition, bucket in json.loads(task))
     try:
-        with RowChange.of(said.handle, only_adds=said.only_adds) as change:
+        with RowChange.of(said.ctx, only_adds=said.only_adds) as change:
             said.fill(change, replace(said.found, some=some))
             answers = write_task.encode_messages(change.prepare())
     except write_task.REPORTED_ERRORS as wrong:
         answers = write_task.encode_failure(wrong)
-    yield from write_task.yield_answers(said.handle, answers)
+    yield from write_task.yield_answers(said.ctx, answers)

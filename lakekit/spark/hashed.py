@@ -41,9 +41,9 @@ _INLINE = 0x80
 _ZERO_WORD = "0" * 16
 
 
-def task(handle: TableContext, cut: WriteParallelism, columns: Typed) -> Column | None:
+def task(ctx: TableContext, cut: WriteParallelism, columns: Typed) -> Column | None:
     """The number of a row's task; None where Spark cannot tell it."""
-    options, keys, partitions = handle.options, bucket_fields(handle), handle.schema.partition_fields
+    options, keys, partitions = ctx.options, bucket_fields(ctx), ctx.schema.partition_fields
     if options.bucket <= 0 or max(len(keys), len(partitions)) > _MOST_FIELDS or not all(_is_hashable(field, columns) for field in (*keys, *partitions)):
         return None
     match options.bucket_function_type:

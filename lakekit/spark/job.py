@@ -50,7 +50,7 @@ class ReadJob:
     conjuncts on key columns, which merges apply early. `keeps_deletes`: standing deletes stay.
     """
 
-    handle: TableContext
+    ctx: TableContext
     fields: tuple[Field, ...]
     out: tuple[Field, ...]
     how: Literal["state", "written", "difference"] = "state"
@@ -111,7 +111,7 @@ def _filter_and_project(job: ReadJob, found: pl.LazyFrame) -> pl.LazyFrame:
 def _slice(job: ReadJob, task: ReadTask) -> pl.DataFrame:
     """The rows of one slice of a merge."""
     plan = _plan(job, task.pieces)
-    merges = lazy_frames.tasks(plan, deletion_vector_reader.load(plan.handle, plan.vectors), keeps_deletes=job.keeps_deletes)
+    merges = lazy_frames.tasks(plan, deletion_vector_reader.load(plan.ctx, plan.vectors), keeps_deletes=job.keeps_deletes)
     pieces = split_merge(merges[0], task.slices) if merges else []
     if task.slice >= len(pieces):
         raise Corrupt(f"a task of a read asks for slice {task.slice}, and its files are cut into {len(pieces)}", field="slice")
@@ -126,7 +126,7 @@ def _slice(job: ReadJob, task: ReadTask) -> pl.DataFrame:
 def split_merge(merge: MergeTask, count: int) -> list[MergeTask]:
     """A merge in `count` slices of its key, or fewer where its files do not tell where to cut: the same ones in every process."""
     size_bytes = -(-slices.decoded_bytes(merge) // count)
-    return slices.split_by_key_range(replace(merge, handle=merge.handle.with_options({"lakekit.merge-memory": f"{max(1, size_bytes)} b"})))
+    return slices.split_by_key_range(replace(merge, ctx=merge.ctx.with_options({"lakekit.merge-memory": f"{max(1, size_bytes)} b"})))
 
 
 # ---- splits -> plan ------------------------------------------------------------------------------------------------------------------------
@@ -145,18 +145,18 @@ def _plan(job: ReadJob, pieces: Sequence[SplitPiece]) -> Plan:
         if not piece.split.raw
     ]
     return Plan(
-        handle=job.handle,
+        ctx=job.ctx,
         snapshot=None,
         entries=manifest_entries.of_rows(listed),
         raw=np.array(raw, np.int64),
         merged=tuple(merged),
-        rule=rule_of(job.handle),
+        rule=rule_of(job.ctx),
         condition=ScanFilter(on_key=job.on_key),
-        vectors={name: entry for piece in pieces for name, entry in _vectors(job.handle, piece.split).items()},
+        vectors={name: entry for piece in pieces for name, entry in _vectors(job.ctx, piece.split).items()},
     )
 
 
-def _vectors(handle: TableContext, split: Split) -> dict[str, IndexManifestEntry]:
+def _vectors(ctx: TableContext, split: Split) -> dict[str, IndexManifestEntry]:
     """Where the deletion vector of each file of a split lies, as an index manifest says it."""
     by_path: dict[str, list[tuple[str, DeletionFile]]] = {}
     for name, deletion in split.deletions.items():
@@ -167,7 +167,7 @@ def _vectors(handle: TableContext, split: Split) -> dict[str, IndexManifestEntry
         entry = IndexManifestEntry(
             index_type=DELETION_VECTORS,
             file_name=path.rpartition("/")[2],
-            file_size_bytes=min(end, handle.storage.size(path)),  # a split does not say it, and the last vector may be the shorter kind
+            file_size_bytes=min(end, ctx.storage.size(path)),  # a split does not say it, and the last vector may be the shorter kind
             row_count=len(inside),
             ranges=tuple(DeletionRange(file_name=name, offset=one.offset, length=one.length, cardinality=one.cardinality) for name, one in inside),
             external_path=path,

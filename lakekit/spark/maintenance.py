@@ -58,15 +58,15 @@ def rewrite_file_index(spark: SparkSession, table_or_path: Table | str | PathLik
     Raises what it raises, and what Spark raises where a task failed too often. After an error nothing was committed, and files that were made are deleted.
     """
     session.check(spark)
-    handle = handle_of(table_or_path)
+    ctx = handle_of(table_or_path)
     count = pieces.TASKS_A_SLOT * session.slots(spark)
-    tasks = [_encode_batches(some) for some in pieces.parts(file_indexes.plan_batches(handle, where, count), count)]
-    answers, wrong = pieces.answers(spark, tasks, partial(_rewrite_indexes, replace(handle, keeper=None), anew=anew))
+    tasks = [_encode_batches(some) for some in pieces.parts(file_indexes.plan_batches(ctx, where, count), count)]
+    answers, wrong = pieces.answers(spark, tasks, partial(_rewrite_indexes, replace(ctx, keeper=None), anew=anew))
     messages = [CommitMessage.from_bytes(data) for data in answers]
     if wrong is not None:
-        file_indexes.discard(handle, messages)
+        file_indexes.discard(ctx, messages)
         raise wrong
-    return file_indexes.commit(handle, messages)
+    return file_indexes.commit(ctx, messages)
 
 
 def _encode_batches(shares: Sequence[FileBatch]) -> bytes:
@@ -91,16 +91,16 @@ def _decode_batches(piece: bytes) -> Iterator[FileBatch]:
         )
 
 
-def _rewrite_indexes(handle: TableContext, piece: bytes, *, anew: bool) -> Iterator[bytes]:
+def _rewrite_indexes(ctx: TableContext, piece: bytes, *, anew: bool) -> Iterator[bytes]:
     """The messages of a task. What it made is deleted where it fails, and where nobody takes the messages."""
     messages: list[CommitMessage] = []
     try:
         for share in _decode_batches(piece):
-            messages += file_indexes.rewrite_batch(handle, share, anew=anew)
+            messages += file_indexes.rewrite_batch(ctx, share, anew=anew)
         for message in messages:
             yield message.to_bytes()
     except BaseException:
-        file_indexes.discard(handle, messages)
+        file_indexes.discard(ctx, messages)
         raise
 
 
@@ -121,7 +121,7 @@ def _run_analyze_tasks(spark: SparkSession, source: TableScan, fields: Sequence[
     names, parts = analyzing.read_names(source, fields), []
     out = [field for field in source.fields if field.name in names]
     for plan, what in batch_read.work_of_state(source, out, RowFilter()):
-        sent = replace(what, handle=replace(what.handle, keeper=None))
+        sent = replace(what, ctx=replace(what.ctx, keeper=None))
         tasks = cut.plan_tasks(plan, plan.raw, session.slots(spark))
         answers, wrong = pieces.answers(spark, tasks, partial(_analyze_task, sent, tuple(fields)))
         if wrong is not None:
@@ -132,7 +132,7 @@ def _run_analyze_tasks(spark: SparkSession, source: TableScan, fields: Sequence[
 
 def _analyze_task(what: ReadJob, fields: Sequence[Field], task: bytes) -> Iterator[bytes]:
     data = BytesIO()
-    analyzing.summarize_frames(what.handle, fields, job.read_frames(what, task)).write_ipc_stream(data, compression="zstd")
+    analyzing.summarize_frames(what.ctx, fields, job.read_frames(what, task)).write_ipc_stream(data, compression="zstd")
     yield data.getvalue()
 
 
@@ -153,9 +153,9 @@ def remove_orphans(
     What is needed is read by the driver, after all is listed. Raises what `t.remove_orphans` raises, and what Spark raises where a task failed too often.
     """
     session.check(spark)
-    handle = handle_of(table_or_path)
-    lists, deletes = pieces.lists(spark, handle.storage), pieces.deletes(spark, handle.storage)
-    return orphan_files.remove(handle, older_than=older_than, dry_run=dry_run, force=force, external=external, lists=lists, deletes=deletes)
+    ctx = handle_of(table_or_path)
+    lists, deletes = pieces.lists(spark, ctx.storage), pieces.deletes(spark, ctx.storage)
+    return orphan_files.remove(ctx, older_than=older_than, dry_run=dry_run, force=force, external=external, lists=lists, deletes=deletes)
 
 
 def expire_snapshots(
@@ -174,10 +174,10 @@ def expire_snapshots(
     Spark raises where a task failed too often: files that are left then are orphans.
     """
     session.check(spark)
-    handle = handle_of(table_or_path)
-    since = before_ms(older_than, "older_than", handle.world.now_ms())
-    how = expire.override_limits(expire.snapshot_limits(handle), retain_max=retain_max, retain_min=retain_min, older_than_ms=since, max_deletes=max_deletes)
-    return expire.expire_snapshots(handle, how, dry_run=dry_run, deletes=pieces.deletes(spark, handle.storage))
+    ctx = handle_of(table_or_path)
+    since = before_ms(older_than, "older_than", ctx.world.now_ms())
+    how = expire.override_limits(expire.snapshot_limits(ctx), retain_max=retain_max, retain_min=retain_min, older_than_ms=since, max_deletes=max_deletes)
+    return expire.expire_snapshots(ctx, how, dry_run=dry_run, deletes=pieces.deletes(spark, ctx.storage))
 
 
 # ---- listings ------------------------------------------------------------------------------------------------------------------------------
@@ -193,6 +193,6 @@ def refresh(spark: SparkSession, table_or_path: Table | str | PathLike[str]) -> 
     table = asked.table_of(table_or_path)
     if not isinstance(table, ObjectTable):
         raise InvalidOption(f"{table.name} is no object table: there is no listing to refresh, and what is read of it is new with each read", key="table")
-    handle = table.handle()
-    storage, _, _ = object_table.objects_location(handle)
-    return commit_listing(table, object_table.list_objects(handle, pieces.lists(spark, storage)))
+    ctx = table.handle()
+    storage, _, _ = object_table.objects_location(ctx)
+    return commit_listing(table, object_table.list_objects(ctx, pieces.lists(spark, storage)))

@@ -6,7 +6,8 @@
     merged    letters of a group  ->  `dml.merge` on its places of the table, with these rows as the source
 
 A letter is a frame in the bytes of Arrow, so that no value passes through Spark's types: a timestamp of nanoseconds is compared as one. Two rows match by the
-same expression in `send_matches` and in `merge_groups`, and the rows of a group match no target row elsewhere, or `merge_groups` has been told of that row in every group of it.
+same expression in `send_matches` and in `merge_groups`, and the rows of a group match no target row elsewhere, or `merge_groups` has been told of
+that row in every group of it.
 """
 
 from __future__ import annotations
@@ -66,13 +67,13 @@ class BucketGroups:
     by_file: bool = False
 
     @staticmethod
-    def of(handle: TableContext, *, slots: int, parallelism: int, most: int) -> BucketGroups:
+    def of(ctx: TableContext, *, slots: int, parallelism: int, most: int) -> BucketGroups:
         """Of tables that are cut, as a write with `slots` tasks at once; else about `parallelism`. Raises what `WriteParallelism.of` raises."""
-        cut = WriteParallelism.of(handle, parallelism=slots, most=most, batch=False)
+        cut = WriteParallelism.of(ctx, parallelism=slots, most=most, batch=False)
         if cut is not None:
             return BucketGroups(count=cut.tasks, cut=cut)
-        by_file = not handle.has_buckets and not handle.options.deletion_vectors_enabled
-        return BucketGroups(count=max(1, parallelism) if by_file or handle.schema.partition_keys else 1, by_file=by_file)
+        by_file = not ctx.has_buckets and not ctx.options.deletion_vectors_enabled
+        return BucketGroups(count=max(1, parallelism) if by_file or ctx.schema.partition_keys else 1, by_file=by_file)
 
     def of_place(self, partition: bytes, bucket: int) -> int:
         """The group of a place. Not of files."""
@@ -89,7 +90,7 @@ class MergeJob:
     `direct`: the source column for each column that decides the group of a row; None: rows of the source look for their groups.
     """
 
-    handle: TableContext
+    ctx: TableContext
     plan: MergePlan
     found: TargetRows
     groups: BucketGroups
@@ -106,19 +107,19 @@ class MergeJob:
     def tasks(self) -> TaskRouter:
         """Tells rows of the table their group. Only of groups that are a cut."""
         assert self.groups.cut is not None
-        return TaskRouter.of(self.handle, self.groups.cut, replaces=False, batch=False)
+        return TaskRouter.of(self.ctx, self.groups.cut, replaces=False, batch=False)
 
     @cached_property
     def deciding(self) -> tuple[str, ...]:
         """The columns of the table that decide the group of a row."""
         if self.groups.cut is not None:
             return self.tasks.names if self.groups.count > 1 else ()
-        return () if self.groups.by_file else tuple(self.handle.schema.partition_keys)
+        return () if self.groups.by_file else tuple(self.ctx.schema.partition_keys)
 
     @cached_property
     def addresses(self) -> tuple[tuple[str, str], ...]:
         """Columns of both sides that are equal where rows match, and that are hashed alike."""
-        equal = plans.equal_columns(self.plan, self.handle)
+        equal = plans.equal_columns(self.plan, self.ctx)
         theirs = self.plan.source.schema
         return tuple((mine, other) for mine, other in equal.items() if _kind(self.found.schema[mine]) == _kind(theirs[other]) in _ADDRESSES)
 
@@ -126,13 +127,13 @@ class MergeJob:
     def compared(self) -> list[str]:
         """The columns of the target that the match looks at."""
         used = set(self.plan.on.meta.root_names())
-        return [name for name in self.handle.schema.names if name in used] or [self.handle.schema.names[0]]
+        return [name for name in self.ctx.schema.names if name in used] or [self.ctx.schema.names[0]]
 
     def rows(self, batch: pa.RecordBatch) -> pl.DataFrame:
         """Rows of the source, as Spark has them, under their long names."""
         arrays = [array if array.type == field.type else array.cast(field.type) for array, field in zip(batch.columns, self.arrow, strict=True)]
-        named = write_task.convert_times(pa.RecordBatch.from_arrays(arrays, names=list(self.columns)), self.handle)
-        frame = pl.concat(list(input_frames.open_input(named, self.handle).pieces(self.handle)))
+        named = write_task.convert_times(pa.RecordBatch.from_arrays(arrays, names=list(self.columns)), self.ctx)
+        frame = pl.concat(list(input_frames.open_input(named, self.ctx).pieces(self.ctx)))
         return frame.rename(lambda name: f"{SOURCE}{name}")
 
     def group(self, number: int) -> TargetRows:
@@ -147,10 +148,10 @@ class MergeJob:
             return np.arange(frame.height, dtype=np.int32) % self.groups.count
         if not self.deciding:
             return np.zeros(frame.height, np.int32)
-        some = row_conversion.convert_columns(frame, self.handle, self.deciding)
+        some = row_conversion.convert_columns(frame, self.ctx, self.deciding)
         if self.groups.cut is not None:
             return self.tasks.place(some)
-        found = partitions.encode_partitions(some, self.handle)
+        found = partitions.encode_partitions(some, self.ctx)
         return np.array([self.groups.of_place(row, 0) for row in found.rows], np.int32)[found.codes]  # scalar: one a partition
 
 
@@ -217,7 +218,7 @@ def _destination_groups(job: MergeJob, frame: pl.DataFrame, columns: dict[str, s
     if not columns:
         return numbers
     own = frame.select(col(other).alias(name) for name, other in columns.items()).with_row_index(SOURCE_ROW)
-    schema = job.handle.schema
+    schema = job.ctx.schema
     own = own.drop_nulls(select_by_name(name for name in columns if name in schema.primary_keys or not schema.field(name).nullable))
     numbers[own[SOURCE_ROW].to_numpy()] = job.destination(own.drop(SOURCE_ROW))
     return numbers
@@ -226,7 +227,7 @@ def _destination_groups(job: MergeJob, frame: pl.DataFrame, columns: dict[str, s
 def send_target_rows(job: MergeJob, task: bytes) -> Iterator[pa.RecordBatch]:
     """The target rows of a group as letters. Raises what reading raises."""
     number, names = int(task), [mine for mine, _ in job.addresses]
-    near = plans.target_columns_used(job.plan, job.handle)
+    near = plans.target_columns_used(job.plan, job.ctx)
     for batch in job.group(number).batches(near, lambda rows: rows.select(cols(job.compared))):
         frame = batch.unique(maintain_order=True)
         if frame.height:
@@ -242,7 +243,7 @@ def send_matches(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterator[p
         groups = [frame.with_columns(pl.lit(of, pl.Int32).alias(GROUP)) for of, frame in targets]
         matched = pl.Series(SOURCE_ROW, [], source.schema[SOURCE_ROW])
         if groups:
-            with translate_compute_errors(job.handle.name):
+            with translate_compute_errors(job.ctx.name):
                 pairs = pl.concat(groups).lazy().join_where(source.lazy(), job.plan.on).select(GROUP, SOURCE_ROW).unique().collect()
             matched = pairs[SOURCE_ROW].unique()
             found = pairs.join(source, on=SOURCE_ROW, maintain_order="right")
@@ -254,7 +255,7 @@ def _send_inserts(job: MergeJob, rest: pl.DataFrame) -> Iterator[pa.RecordBatch]
     """Letters of rows that match nothing, to the groups of the rows that they become."""
     if not rest.height or not job.plan.not_matched:
         return
-    with translate_compute_errors(job.handle.name):
+    with translate_compute_errors(job.ctx.name):
         found = merging.split_by_action(rest, job.plan.not_matched)
         made = [rows.select(one.columns) for one, rows in found]
     for (_, rows), new in zip(found, made, strict=True):
@@ -270,9 +271,9 @@ def merge_groups(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterator[p
     for number, rows, _ in _read_letters(job, batches):
         share = None if job.groups.cut is None else WriteShard(cut=job.groups.cut, task=number)
         try:
-            with RowChange.of(job.handle, only_adds=job.handle.kind == "append", share=share) as change:
-                merging.fill(change, plans.source_frame(job.plan, job.handle, rows), job.group(number))
+            with RowChange.of(job.ctx, only_adds=job.ctx.kind == "append", share=share) as change:
+                merging.fill(change, plans.source_frame(job.plan, job.ctx, rows), job.group(number))
                 answers = write_task.encode_messages(change.prepare())
         except _REPORTED_ERRORS as wrong:
             answers = write_task.encode_failure(wrong)
-        yield from write_task.yield_answers(job.handle, answers)
+        yield from write_task.yield_answers(job.ctx, answers)

@@ -67,13 +67,13 @@ def merge(
     if not hasattr(source, "mapInArrow"):
         msg = f"ls.merge takes a DataFrame of Spark as its source, not {type(source).__name__}: t.merge takes rows that are in memory"
         raise TypeError(msg)
-    handle = handle_of(table_or_path)
-    feature_check.check_writable(handle)
+    ctx = handle_of(table_or_path)
+    feature_check.check_writable(ctx)
     arrow = pa.schema([pa.field(field.name, _arrow(field)) for field in source.schema])
-    nothing = write_task.convert_times(pa.RecordBatch.from_arrays([pa.array([], field.type) for field in arrow], schema=arrow), handle)
-    job = _job(spark, handle, merging.plan_merge(handle, nothing, clauses, on), source.columns, arrow)
-    messages = collected(handle, _answers(spark, job, source).collect())
-    return after_commit.maintain_after_commit(handle, publishing.commit_changes_once(handle, messages, commit_user=handle.new_commit_user()), messages)
+    nothing = write_task.convert_times(pa.RecordBatch.from_arrays([pa.array([], field.type) for field in arrow], schema=arrow), ctx)
+    job = _job(spark, ctx, merging.plan_merge(ctx, nothing, clauses, on), source.columns, arrow)
+    messages = collected(ctx, _answers(spark, job, source).collect())
+    return after_commit.maintain_after_commit(ctx, publishing.commit_changes_once(ctx, messages, commit_user=ctx.new_commit_user()), messages)
 
 
 def _arrow(field: spark_types.StructField) -> pa.DataType:
@@ -81,20 +81,20 @@ def _arrow(field: spark_types.StructField) -> pa.DataType:
     return pa.null() if is_null else types.arrow_type(types.paimon_type(field.dataType, field.name))
 
 
-def _job(spark: SparkSession, handle: TableContext, plan: MergePlan, columns: Sequence[str], arrow: pa.Schema) -> MergeJob:
+def _job(spark: SparkSession, ctx: TableContext, plan: MergePlan, columns: Sequence[str], arrow: pa.Schema) -> MergeJob:
     """What the tasks know: the newest snapshot, its places in groups."""
-    found = TargetRows.at_newest(handle)
+    found = TargetRows.at_newest(ctx)
     slots = session.slots(spark)
     wanted, most = max(1, slots) * _TASKS_A_SLOT, max(1, int(spark.conf.get("spark.sql.shuffle.partitions") or 1))
-    groups = BucketGroups.of(handle, slots=slots, parallelism=wanted, most=most)
+    groups = BucketGroups.of(ctx, slots=slots, parallelism=wanted, most=most)
     places: list[set[tuple[bytes, int]]] = [set() for _ in range(groups.count)]
     if found.snapshot is not None and not groups.by_file:
-        for place in found.places(None if plan.not_matched_by_source else plans.target_columns_used(plan, handle)):
+        for place in found.places(None if plan.not_matched_by_source else plans.target_columns_used(plan, ctx)):
             places[groups.of_place(*place)].add(place)
     job = MergeJob(
-        handle=replace(handle, keeper=None),  # a catalog may hold connections, and tasks commit nothing
+        ctx=replace(ctx, keeper=None),  # a catalog may hold connections, and tasks commit nothing
         plan=plan,
-        found=replace(found, handle=replace(found.handle, keeper=None)),
+        found=replace(found, ctx=replace(found.ctx, keeper=None)),
         groups=groups,
         places=tuple(frozenset(some) for some in places),
         columns=tuple(columns),
@@ -110,11 +110,11 @@ def _direct_columns(job: MergeJob) -> tuple[tuple[str, str], ...] | None:
 
     Only of types whose every value the table takes as it is: what a column does not take matches nothing, and could not be sent anywhere.
     """
-    equal = plans.equal_columns(job.plan, job.handle)
+    equal = plans.equal_columns(job.plan, job.ctx)
     theirs = job.plan.source.schema
     found = []
     for name in job.deciding:
-        other, t = equal.get(name), job.handle.schema.field(name).type
+        other, t = equal.get(name), job.ctx.schema.field(name).type
         if other is None or theirs[other] != job.found.schema[name] or t.root not in _DIRECT_TYPES or t.length not in (None, MAX_LENGTH):
             return None
         for one in job.plan.not_matched:

@@ -80,49 +80,49 @@ class LiftedColumn:
 
 def native_read_mask(plan: Plan, fields: Sequence[Field]) -> Mask:
     """Which of the plan's files without a merge Spark may read, for those columns: a mask over `plan.raw`."""
-    handle, count = plan.handle, len(plan.raw)
-    mode = handle.options.spark_read_native
-    if not count or mode == "off" or not _opens(handle, mode) or not _names_differ(handle):
+    ctx, count = plan.ctx, len(plan.raw)
+    mode = ctx.options.spark_read_native
+    if not count or mode == "off" or not _opens(ctx, mode) or not _names_differ(ctx):
         return np.zeros(count, bool)
     some = plan.entries.take(plan.raw)
     mask = ~np.asarray(pc.match_substring_regex(some.column("file_name"), HIDDEN_NAME)) & np.asarray(pc.ends_with(some.column("file_name"), ".parquet"))
     if plan.vectors:
         mask &= ~np.asarray(pc.is_in(some.column("file_name"), pa.array(list(plan.vectors), pa.string())))
     if plan.rule is not None:
-        mask &= ~row_kinds.may_retract(handle, plan.entries, plan.raw, looks_far=True)
-    if lacking := unheld.select_possibly_missing(handle, fields):  # what they lack only lakekit fills in
-        mask &= ~np.array(unheld.may_lack_columns(handle, some.files_to_read(counted=True), data_file_paths(handle, some), lacking), bool)
+        mask &= ~row_kinds.may_retract(ctx, plan.entries, plan.raw, looks_far=True)
+    if lacking := unheld.select_possibly_missing(ctx, fields):  # what they lack only lakekit fills in
+        mask &= ~np.array(unheld.may_lack_columns(ctx, some.files_to_read(counted=True), data_file_paths(ctx, some), lacking), bool)
     numbers = some.numbers("schema_id")
-    mask[mask] = np.array([PATTERN.isdisjoint(path) for path in data_file_paths(handle, some.filter(mask))], bool)  # scalar: one a file
+    mask[mask] = np.array([PATTERN.isdisjoint(path) for path in data_file_paths(ctx, some.filter(mask))], bool)  # scalar: one a file
     for number in np.unique(numbers[mask]).tolist():  # scalar: one a schema
         of_schema = mask & (numbers == number)
-        if lifts(handle, number, fields) is None or not _timestamps_as_said(plan, int(np.flatnonzero(of_schema)[0]), number, fields):
+        if lifts(ctx, number, fields) is None or not _timestamps_as_said(plan, int(np.flatnonzero(of_schema)[0]), number, fields):
             mask &= ~of_schema
     return mask
 
 
-def _opens(handle: TableContext, mode: str) -> bool:
+def _opens(ctx: TableContext, mode: str) -> bool:
     """Whether Spark opens the table's files: on a disk always, in a store where the caller says so."""
-    options = handle.options
-    if handle.storage.polars(handle.root) is None:
+    options = ctx.options
+    if ctx.storage.polars(ctx.root) is None:
         if mode == "on":
-            msg = f"spark.read.native=on, and only lakekit can open the files of {handle.name}"
+            msg = f"spark.read.native=on, and only lakekit can open the files of {ctx.name}"
             raise Unsupported(msg, feature="spark.read")
         return False
-    return (not handle.storage.is_remote or mode == "on") and not options.scan_ignore_lost_files and not options.scan_ignore_corrupt_files
+    return (not ctx.storage.is_remote or mode == "on") and not options.scan_ignore_lost_files and not options.scan_ignore_corrupt_files
 
 
-def _names_differ(handle: TableContext) -> bool:
+def _names_differ(ctx: TableContext) -> bool:
     """Whether the columns differ in more than their case, from each other and from those that files of key tables have beside them."""
-    schema = handle.schema
+    schema = ctx.schema
     system = [SEQUENCE_NUMBER, VALUE_KIND, *(f"_KEY_{name}" for name in schema.trimmed_primary_keys)] if schema.primary_keys else []
     names = [name.lower() for name in (*schema.names, *system)]
     return len(set(names)) == len(names)
 
 
-def lifts(handle: TableContext, schema_id: int, fields: Sequence[Field]) -> tuple[LiftedColumn, ...] | None:
+def lifts(ctx: TableContext, schema_id: int, fields: Sequence[Field]) -> tuple[LiftedColumn, ...] | None:
     """How the columns are made of those of another schema's files; None where Spark would not make of them what lakekit makes."""
-    schema = schemas.schema_of_file(handle, schema_id)
+    schema = schemas.schema_of_file(ctx, schema_id)
     by_id, names = {field.id: field for field in schema.fields}, [field.name.lower() for field in schema.fields]
     found = [LiftedColumn(want=want, have=by_id.get(want.id)) for want in fields]
     if len(set(names)) < len(names) or not all(_is_liftable(lift) for lift in found):
@@ -154,11 +154,11 @@ def _is_widening(have: DataType, want: DataType) -> bool:
 
 def _timestamps_as_said(plan: Plan, at: int, schema_id: int, fields: Sequence[Field]) -> bool:
     """Whether the first file of a schema holds timestamps as Spark takes them to be; old writers had other ways."""
-    held = [lift.have for lift in lifts(plan.handle, schema_id, fields) or () if lift.have is not None and lift.have.type.holds(TIMESTAMPS)]
+    held = [lift.have for lift in lifts(plan.ctx, schema_id, fields) or () if lift.have is not None and lift.have.type.holds(TIMESTAMPS)]
     if not held:
         return True
-    [path] = data_file_paths(plan.handle, plan.entries.take([int(plan.raw[at])]))
-    if plan.handle.storage.is_remote:
+    [path] = data_file_paths(plan.ctx, plan.entries.take([int(plan.raw[at])]))
+    if plan.ctx.storage.is_remote:
         return False
     try:
         leaves = pq.read_metadata(path).schema
@@ -189,16 +189,16 @@ def _leaves(t: DataType) -> Iterator[DataType]:
 def frames(spark: SparkSession, plan: Plan, mask: Mask, fields: Sequence[Field], out: Sequence[Field], condition: Column | None) -> list[DataFrame]:
     """The files of `plan.raw` that the mask names, filtered over `fields`, with the columns `out`: one frame a schema, one more where folders mean null."""
     some = plan.entries.take(plan.raw[mask])
-    paths = np.array([_to_hadoop_path(plan.handle, path) for path in data_file_paths(plan.handle, some)], object)
-    schema_ids, in_folders = some.numbers("schema_id"), _in_folders(plan.handle, some.column("partition"), paths)
+    paths = np.array([_to_hadoop_path(plan.ctx, path) for path in data_file_paths(plan.ctx, some)], object)
+    schema_ids, in_folders = some.numbers("schema_id"), _in_folders(plan.ctx, some.column("partition"), paths)
     found = []
     for schema_id in np.unique(schema_ids).tolist():  # scalar: one a schema
-        made = lifts(plan.handle, schema_id, fields)
+        made = lifts(plan.ctx, schema_id, fields)
         assert made is not None
         for of_folders in (True, False):
             chosen = paths[(schema_ids == schema_id) & (in_folders == of_folders)].tolist()
             if chosen:
-                frame = _frame(spark, chosen, made, plan.handle if of_folders else None)
+                frame = _frame(spark, chosen, made, plan.ctx if of_folders else None)
                 rows = frame if condition is None else frame.filter(condition)
                 asked = [field.name for field in out]
                 found.append(rows if asked == [field.name for field in fields] else rows.selectExpr(*map(quote_identifier, asked)))
@@ -255,27 +255,27 @@ def _limit_listing_tasks(spark: SparkSession, count: int) -> Iterator[None]:
             spark.conf.set(_LISTING, before)
 
 
-def _in_folders(handle: TableContext, partitions: pa.BinaryArray, paths: NDArray[np.object_]) -> Mask:
+def _in_folders(ctx: TableContext, partitions: pa.BinaryArray, paths: NDArray[np.object_]) -> Mask:
     """Which files lie in folders whose names Spark reads as the values of partition columns."""
-    fields = handle.schema.partition_fields
+    fields = ctx.schema.partition_fields
     if not fields or any(field.type.root not in PLAIN_PARTITIONS for field in fields):
         return np.zeros(len(paths), bool)
     encoded = partitions.dictionary_encode()
-    plain = np.array([_is_plain(handle, row) for row in encoded.dictionary.to_pylist()], bool)  # scalar: one a partition
-    root = _to_hadoop_path(handle, handle.root).rstrip("/") + "/"
+    plain = np.array([_is_plain(ctx, row) for row in encoded.dictionary.to_pylist()], bool)  # scalar: one a partition
+    root = _to_hadoop_path(ctx, ctx.root).rstrip("/") + "/"
     below = np.array([path.startswith(root) for path in paths], bool)  # scalar: one a file
     mask: Mask = plain[encoded.indices.to_numpy()] & below
     return mask
 
 
-def _is_plain(handle: TableContext, partition: bytes) -> bool:
-    values = partition_values(handle, partition)
-    nothing = handle.options.partition_default_name
+def _is_plain(ctx: TableContext, partition: bytes) -> bool:
+    values = partition_values(ctx, partition)
+    nothing = ctx.options.partition_default_name
     return all(value is not None and str(value).strip() and str(value) != nothing for value in values)
 
 
-def _to_hadoop_path(handle: TableContext, path: str) -> str:
+def _to_hadoop_path(ctx: TableContext, path: str) -> str:
     """A path as Hadoop's file systems spell it."""
-    if not handle.storage.is_remote:
+    if not ctx.storage.is_remote:
         return path
     return "s3a://" + path.partition("://")[2] if path.startswith("s3://") else path

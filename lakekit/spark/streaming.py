@@ -86,10 +86,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, table: Table, schema: StructType, options: Mapping[str, str]) -> None:
         self.kind_column = options.get("row_kind")
         self.limit = limit_of(options)
-        handle = asked.handle_of(table, None, None)
-        self.stream = following.stream(handle)
-        self.out = data_source.columns(self.stream.fields, schema, handle.name, self.kind_column)
-        self.where = asked.rows_of(handle, options.get("filter")).where
+        ctx = asked.handle_of(table, None, None)
+        self.stream = following.stream(ctx)
+        self.out = data_source.columns(self.stream.fields, schema, ctx.name, self.kind_column)
+        self.where = asked.rows_of(ctx, options.get("filter")).where
         self.newest_id: int | None = None
 
     # ---- offsets
@@ -104,7 +104,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """From here on nothing newer than what is there now is read."""
-        self.newest_id = snapshots.latest_id(self.stream.handle) or 0
+        self.newest_id = snapshots.latest_id(self.stream.ctx) or 0
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
         """How far the next batch goes: as far as snapshots are there and the limit lets it; at least one."""
@@ -121,14 +121,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start if last == start["snapshot"] else self._offset(last, first=0, state=0)
 
     def _offset(self, snapshot_id: int, *, first: int, state: int) -> Offset:
-        found = snapshots.find_change(self.stream.handle, snapshot_id) if snapshot_id > 0 else None
+        found = snapshots.find_change(self.stream.ctx, snapshot_id) if snapshot_id > 0 else None
         return {"snapshot": snapshot_id, "first": first, "state": state} | ({} if found is None else {"made": _snapshot_fingerprint(found)})
 
     def _check(self, told: Offset) -> None:
         """Raises `SnapshotNotFound` where another snapshot has the number of the one that was told: rows of the one that is gone would stand for ever."""
-        now = snapshots.find_change(self.stream.handle, told["snapshot"]) if "made" in told else None
+        now = snapshots.find_change(self.stream.ctx, told["snapshot"]) if "made" in told else None
         if now is not None and _snapshot_fingerprint(now) != told["made"]:
-            msg = f"the stream of {self.stream.handle.name} told snapshot {now.id}, and another one has its number now: the table was rolled back, made anew, \
+            msg = f"the stream of {self.stream.ctx.name} told snapshot {now.id}, and another one has its number now: the table was rolled back, made anew, \
 or moved forward to a branch. Begin anew with another checkpoint"
             raise SnapshotNotFound(msg, name=str(now.id))
 
@@ -166,9 +166,9 @@ or moved forward to a branch. Begin anew with another checkpoint"
         return [InputPartition(parts) for parts in (*found, *self._told_by(told))]
 
     def _state(self, number: int) -> list[StreamPartition]:
-        handle = self.stream.handle
-        snapshot = snapshots.read(handle, number)
-        created = handle.options.scan_file_creation_time_millis if handle.options.scan_mode == "from-file-creation-time" else None
+        ctx = self.stream.ctx
+        snapshot = snapshots.read(ctx, number)
+        created = ctx.options.scan_file_creation_time_millis if ctx.options.scan_mode == "from-file-creation-time" else None
         state = self.stream.state(Position(snapshot=snapshot, created_since_ms=created), snapshot)
         merged, lying = state.plans(NO_FILTER)
         parts = [
@@ -184,9 +184,9 @@ or moved forward to a branch. Begin anew with another checkpoint"
 
     def _told_by(self, told: Sequence[tuple[StreamBatch, Plan | None]]) -> list[tuple[StreamPartition, ...]]:
         """The tasks of what snapshots brought. All that may be of one key is one task; what an overwrite did is of all of them, as are keys that move."""
-        if not self.stream.handle.schema.primary_keys:
+        if not self.stream.ctx.schema.primary_keys:
             return [(part,) for found, plan in told if plan is not None for part in _parts(found, cut.plan_tasks(plan, plan.raw, session.SLOTS))]
-        moves = self.stream.handle.schema.cross_partition
+        moves = self.stream.ctx.schema.cross_partition
         is_one = moves or any(plan is None for _, plan in told)
         places: dict[object, list[StreamPartition]] = {}
         for found, plan in told:
@@ -214,25 +214,25 @@ or moved forward to a branch. Begin anew with another checkpoint"
         return batch.filter(taken if takes else pc.invert(taken))
 
     def _rows(self, part: StreamPartition) -> Iterator[pa.RecordBatch]:
-        handle = self.stream.handle
-        if part.schema_id > handle.newest_schema_id:
-            handle = scans.refresh_options(handle, self.stream.fields, "follow()")
+        ctx = self.stream.ctx
+        if part.schema_id > ctx.newest_schema_id:
+            ctx = scans.refresh_options(ctx, self.stream.fields, "follow()")
         given = batch_read.with_kind(self.kind_column, self.out, numbered=False)
         if part.task is None:
-            yield from self._told(handle, part, given)
+            yield from self._told(ctx, part, given)
             return
-        fields = asked.columns_to_read(handle, self.out, asked.RowFilter(where=self.where))
+        fields = asked.columns_to_read(ctx, self.out, asked.RowFilter(where=self.where))
         plain = types.read_fields(self.out)
         if part.is_state:
-            what = job.ReadJob(handle=handle, fields=fields, out=plain, where=self.where)
+            what = job.ReadJob(ctx=ctx, fields=fields, out=plain, where=self.where)
             yield from (batch if self.kind_column is None else _add_kind_column(batch, given) for batch in job.rows(what, part.task))
         else:
-            yield from job.rows(job.ReadJob(handle=handle, fields=fields, out=given, where=self.where, how="written", kind_column=self.kind_column), part.task)
+            yield from job.rows(job.ReadJob(ctx=ctx, fields=fields, out=given, where=self.where, how="written", kind_column=self.kind_column), part.task)
 
-    def _told(self, handle: TableContext, part: StreamPartition, given: Sequence[Field]) -> Iterator[pa.RecordBatch]:
+    def _told(self, ctx: TableContext, part: StreamPartition, given: Sequence[Field]) -> Iterator[pa.RecordBatch]:
         """What an overwrite took away and put there, which is one task."""
-        stream: StreamCursor = replace(self.stream, handle=handle)
-        found = stream.brought(snapshots.read(handle, part.snapshot_id))
+        stream: StreamCursor = replace(self.stream, ctx=ctx)
+        found = stream.brought(snapshots.read(ctx, part.snapshot_id))
         if found is None:
             return
         kind = pl.col(following.KIND_COLUMN)
@@ -316,17 +316,17 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Commits a batch; one that was committed before is there, and what was written again goes. Either ends compacted where readers need it."""
-        handle = self.job.handle
-        found = batch_write.collected(handle, data_source.answers(messages))
-        if publishing.find_commit(handle, commit_user=self.job.commit_user, identifier=batchId) is not None:
-            abandoned.abort(handle, found)
+        ctx = self.job.ctx
+        found = batch_write.collected(ctx, data_source.answers(messages))
+        if publishing.find_commit(ctx, commit_user=self.job.commit_user, identifier=batchId) is not None:
+            abandoned.abort(ctx, found)
             batch_write.compact_job(self.job, found, identifier=batchId)  # its process may have ended between the commit and the compaction
             return
         batch_write.commit_job(self.job, found, identifier=batchId, overwrite=self.overwrite, is_new_user=False)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803, ARG002
         """Deletes what tasks wrote whose rows nobody will commit."""
-        data_source.drop(self.job.handle, messages)
+        data_source.drop(self.job.ctx, messages)
 
 
 def user_of(checkpoint: str | None) -> str:

@@ -75,7 +75,7 @@ def buckets(plan: Plan) -> dict[tuple[bytes, int], bytes]:
 
 def _task_bytes(plan: Plan, raw: Ints, slots: int) -> int:
     """How much a task should weigh, as Spark itself weighs files."""
-    options, sizes = plan.handle.options, plan.entries.numbers("file_size")
+    options, sizes = plan.ctx.options, plan.entries.numbers("file_size")
     open_bytes = options.source_split_open_file_cost_bytes
     chosen = np.concatenate([raw, *(np.asarray(bucket.files, np.int64) for bucket in plan.merged)])
     total = int(sizes[chosen].sum()) + open_bytes * len(chosen)
@@ -106,7 +106,7 @@ class _PlanFiles:
     """The files of a plan as facts, without what only planning needs."""
 
     def __init__(self, plan: Plan) -> None:
-        self.handle = plan.handle
+        self.ctx = plan.ctx
         self.snapshot_id = 0 if plan.snapshot is None else plan.snapshot.id
         self.entries = plan.entries.without_value_stats()
         columns = ("partition", "bucket", "total_buckets")
@@ -114,7 +114,7 @@ class _PlanFiles:
         entries = {id(entry): entry for entry in plan.vectors.values()}.values()
         self.vectors = {
             found.file_name: DeletionFile(path=path, offset=found.offset, length=found.length, cardinality=found.cardinality)
-            for path, entry in ((deletion_vector_reader.index_path(plan.handle, entry), entry) for entry in entries)
+            for path, entry in ((deletion_vector_reader.index_path(plan.ctx, entry), entry) for entry in entries)
             for found in entry.ranges
         }
 
@@ -128,7 +128,7 @@ class _PlanFiles:
         files = tuple(islice(facts, len(indices)))
         first = indices[0]
         outside = [file for file in files if file.external_path is not None]
-        every_path(self.handle, self.places["partition"][first], self.places["bucket"][first], outside)  # refused here, before there are tasks
+        every_path(self.ctx, self.places["partition"][first], self.places["bucket"][first], outside)  # refused here, before there are tasks
         return Split(
             snapshot_id=self.snapshot_id,
             partition=self.places["partition"][first],
@@ -145,7 +145,7 @@ class _PlanFiles:
 
 def _split_raw_files(plan: Plan, files: _PlanFiles, raw: Ints, size_bytes: int) -> Iterator[SizedPiece]:
     """Files that need no merge: neighbours of a bucket in a split, up to a task's weight."""
-    weights = plan.entries.numbers("file_size") + plan.handle.options.source_split_open_file_cost_bytes
+    weights = plan.entries.numbers("file_size") + plan.ctx.options.source_split_open_file_cost_bytes
     raw = raw[np.argsort(sections.bucket_ids(plan.entries)[raw], kind="stable")]
     places = list(zip(files.places["partition"], files.places["bucket"], strict=True))
     facts = files.facts(raw.tolist())
@@ -171,7 +171,7 @@ def _split_merged_buckets(plan: Plan, files: _PlanFiles) -> Iterator[SplitPiece]
 
 def _size_merged_pieces(plan: Plan, files: _PlanFiles, size_bytes: int) -> Iterator[SizedPiece]:
     """The merges, and in how many slices each is to be made: of what a task should weigh, and of what fits its memory."""
-    options = plan.handle.options
+    options = plan.ctx.options
     for piece, merge in zip(_split_merged_buckets(plan, files), lazy_frames.tasks(plan, {}), strict=True):
         weight = piece.split.size_bytes + options.source_split_open_file_cost_bytes * len(merge.files)
         wanted = max(-(-piece.split.size_bytes // size_bytes), -(-slices.decoded_bytes(merge) // max(1, options.lakekit_merge_memory_bytes)))

@@ -62,7 +62,7 @@ class WriteJob:
     `columns`: the names of the frame's columns, where Spark has them under those of `positional_names`; it finds no column of a function whose name has a dot.
     """
 
-    handle: TableContext
+    ctx: TableContext
     commit_user: str
     replaces: bool
     batch: bool
@@ -77,7 +77,7 @@ class WriteJob:
     def tasks(self) -> TaskRouter:
         """Tells rows their task. Only of a write that is cut."""
         assert self.cut is not None
-        return TaskRouter.of(self.handle, self.cut, replaces=self.replaces, batch=self.batch)
+        return TaskRouter.of(self.ctx, self.cut, replaces=self.replaces, batch=self.batch)
 
     def __getstate__(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}  # every process finds out for itself what it needs of the table
@@ -106,10 +106,10 @@ def compute_task_numbers(job: WriteJob, batch: pa.RecordBatch) -> pa.Array:
 
     A row whose values do not fit may go anywhere: the task that meets it says what is wrong with it.
     """
-    handle = job.handle
+    ctx = job.ctx
     try:
-        pieces = row_conversion.open_input(_to_table_columns(job, batch), handle).pieces(handle)
-        frames = [row_conversion.convert_columns(frame, handle, job.tasks.names) for frame in pieces]
+        pieces = row_conversion.open_input(_to_table_columns(job, batch), ctx).pieces(ctx)
+        frames = [row_conversion.convert_columns(frame, ctx, job.tasks.names) for frame in pieces]
         numbers = [job.tasks.place(frame) for frame in frames]
     except (ValueOutOfRange, SchemaMismatch):
         return pa.array([0] * batch.num_rows if job.signs is None else [job.signs[0]] * batch.num_rows, pa.int32())
@@ -128,13 +128,13 @@ def _to_table_columns(job: WriteJob, batch: pa.RecordBatch) -> pa.RecordBatch:
     if job.columns is not None:
         own = dict(zip(positional_names(len(job.columns)), job.columns, strict=True))
         batch = batch.rename_columns([own[name] for name in batch.schema.names])
-    return convert_times(batch, job.handle)
+    return convert_times(batch, job.ctx)
 
 
-def convert_times(batch: pa.RecordBatch, handle: TableContext) -> pa.RecordBatch:
+def convert_times(batch: pa.RecordBatch, ctx: TableContext) -> pa.RecordBatch:
     """Columns as Spark has them as the table has them: a TIME is a number of milliseconds there."""
     for at, field in enumerate(batch.schema):
-        if pa.types.is_int32(field.type) and handle.schema.has(field.name) and handle.schema.field(field.name).type.root == "TIME":
+        if pa.types.is_int32(field.type) and ctx.schema.has(field.name) and ctx.schema.field(field.name).type.root == "TIME":
             batch = batch.set_column(at, field.name, batch.column(at).cast(pa.time32("ms")))
     return batch
 
@@ -149,7 +149,7 @@ def write_rows(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
     first = next(waiting, None)
     if first is None:
         return
-    writers = BucketWriters(job.handle, commit_user=job.commit_user, replaces=job.replaces, batch=job.batch, share=_share(job, first))
+    writers = BucketWriters(job.ctx, commit_user=job.commit_user, replaces=job.replaces, batch=job.batch, share=_share(job, first))
     try:
         for frame in _frames(job, chain([first], waiting)):
             writers.write(frame)
@@ -160,16 +160,16 @@ def write_rows(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
         answer = [_answer(message) for message in messages]
     finally:
         writers.drop()
-    yield from yield_answers(job.handle, answer)
+    yield from yield_answers(job.ctx, answer)
 
 
-def yield_answers(handle: TableContext, answers: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def yield_answers(ctx: TableContext, answers: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Gives answers away. Where they are not taken, the files of their messages are deleted: nobody will know of them."""
     try:
         yield from answers
     except BaseException:
         with suppress(LakekitError):
-            abort.abort(handle, [message for batch in answers for message in _messages(batch)])
+            abort.abort(ctx, [message for batch in answers for message in _messages(batch)])
         raise
 
 
@@ -182,7 +182,7 @@ def _share(job: WriteJob, first: pa.RecordBatch) -> WriteShard | None:
 
 def _frames(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
     rows = (_to_table_columns(job, batch) for batch in _combine_batches(batches if job.cut is None else _check_one_task(batches)))
-    return row_conversion.batches(rows, job.handle, row_kind=job.row_kind, remedies=SPARK_HINTS)
+    return row_conversion.batches(rows, job.ctx, row_kind=job.row_kind, remedies=SPARK_HINTS)
 
 
 def _combine_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

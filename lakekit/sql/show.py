@@ -33,7 +33,10 @@ def show(asked: Statement) -> ResultRows:
         if words.accept(*said.split()):
             return gives(asked)
     first = "" if words.next is None else words.next.said
-    msg = f"SHOW {first}: there are SHOW {', '.join((*_SHOW_STATEMENTS, 'VIEWS', 'CREATE VIEW'))}; there are db.`t$tags`, db.`t$branches` and more tables like these"
+    msg = (
+        f"SHOW {first}: there are SHOW {', '.join((*_SHOW_STATEMENTS, 'VIEWS', 'CREATE VIEW'))}; there are "
+        f"db.`t$tags`, db.`t$branches` and more tables like these"
+    )
     raise Unsupported(msg, feature="catalog.sql")
 
 

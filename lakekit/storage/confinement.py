@@ -150,9 +150,9 @@ class ParentDirectory:
 
     def close(self) -> None:
         """Close the directory."""
-        handle, self.handle = self.handle, None
-        if handle is not None:
-            os.close(handle)
+        ctx, self.handle = self.handle, None
+        if ctx is not None:
+            os.close(ctx)
 
     def __del__(self) -> None:
         self.close()
@@ -180,23 +180,23 @@ class ParentDirectory:
     def _open(self, root: str, names: list[str]) -> int:
         if self._is_made:
             try:
-                handle = os.open(root, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+                ctx = os.open(root, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
             except FileNotFoundError:
                 make_directory(root)
-                handle = os.open(root, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+                ctx = os.open(root, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
         else:
-            handle = os.open(root, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+            ctx = os.open(root, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
         at = root.rstrip("/")
         try:
             for name in names:
                 at = f"{at}/{name}"
-                inner = self._step(handle, name, at, root)
-                os.close(handle)
-                handle = inner
+                inner = self._step(ctx, name, at, root)
+                os.close(ctx)
+                ctx = inner
         except BaseException:
-            os.close(handle)
+            os.close(ctx)
             raise
-        return handle
+        return ctx
 
     def _step(self, above: int, name: str, at: str, root: str) -> int:
         how = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY | os.O_NOFOLLOW

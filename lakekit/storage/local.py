@@ -331,12 +331,12 @@ class LocalStorage:
     @contextmanager
     def turn(self, directory: str, patience_ms: float) -> Iterator[bool]:
         """A lock on the directory (`flock`), which the system takes back from a process that ends. See `lakekit.storage.turns`."""
-        handle = turn_of(self.roots, directory, time.monotonic() + patience_ms / 1000)
+        ctx = turn_of(self.roots, directory, time.monotonic() + patience_ms / 1000)
         try:
-            yield handle is not None
+            yield ctx is not None
         finally:
-            if handle is not None:
-                os.close(handle)
+            if ctx is not None:
+                os.close(ctx)
 
     def polars_options(self) -> dict[str, Any]:
         return {}

@@ -42,14 +42,14 @@ class Temporary:
 
     def take(self) -> None:
         """Gives it its name, in place of what has it."""
-        handle = self.directory.handle
-        os.replace(self.name, self.directory.name, src_dir_fd=handle, dst_dir_fd=handle)
+        ctx = self.directory.handle
+        os.replace(self.name, self.directory.name, src_dir_fd=ctx, dst_dir_fd=ctx)
         self.is_taken = True
 
     def link(self) -> None:
         """Gives it its name too, where nothing has it."""
-        handle = self.directory.handle
-        os.link(self.name, self.directory.name, src_dir_fd=handle, dst_dir_fd=handle)
+        ctx = self.directory.handle
+        os.link(self.name, self.directory.name, src_dir_fd=ctx, dst_dir_fd=ctx)
 
     def drop(self) -> None:
         """Takes the temporary name away, if that can be done."""
@@ -81,14 +81,14 @@ def write_all(file: io.FileIO, data: bytes) -> None:
         rest = rest[file.write(rest) :]
 
 
-def read_all(handle: int, offset: int, wanted: int) -> bytes:
+def read_all(ctx: int, offset: int, wanted: int) -> bytes:
     """The bytes of an open file from `offset` on, fewer where it ends."""
-    first = os.pread(handle, min(wanted, _CHUNK), offset)
+    first = os.pread(ctx, min(wanted, _CHUNK), offset)
     if len(first) == wanted or not first:
         return first
     parts, have = [first], len(first)
     while have < wanted:
-        part = os.pread(handle, min(wanted - have, _CHUNK), offset + have)
+        part = os.pread(ctx, min(wanted - have, _CHUNK), offset + have)
         if not part:
             break
         parts.append(part)
@@ -123,28 +123,28 @@ def turn_of(roots: tuple[str, ...], directory: str, deadline: float) -> int | No
     """A handle that holds the lock; None where it cannot be had in time, or at all."""
     try:
         check_path(roots, directory)
-        handle = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+        ctx = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
     except (OSError, ValueError):
         return None
     try:
-        while not _try_lock(handle):
+        while not _try_lock(ctx):
             if time.monotonic() >= deadline:
-                os.close(handle)
+                os.close(ctx)
                 return None
             time.sleep(_LOOK_AGAIN_S)
     except BaseException as interrupt:
-        os.close(handle)
+        os.close(ctx)
         if isinstance(interrupt, OSError):  # this file system has no locks
             return None
         raise
-    return handle
+    return ctx
 
 
-def _try_lock(handle: int) -> bool:
+def _try_lock(ctx: int) -> bool:
     if fcntl is None:
         raise OSError(errno.ENOTSUP, "no locks")
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(ctx, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

@@ -49,11 +49,11 @@ def files(opened: Sequence[io.FileIO]) -> None:
 
 def directory_of(path: str) -> None:
     """Waits until the names in the directory of a file are safe. Raises `OSError`."""
-    handle = os.open(path.rpartition("/")[0] or "/", os.O_RDONLY | os.O_CLOEXEC)
+    ctx = os.open(path.rpartition("/")[0] or "/", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        os.fsync(handle)
+        os.fsync(ctx)
     finally:
-        os.close(handle)
+        os.close(ctx)
 
 
 def _sync(file: io.FileIO) -> None:

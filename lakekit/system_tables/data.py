@@ -30,34 +30,34 @@ SEQUENCE = "_SEQUENCE_NUMBER"
 UPDATE_BEFORE = "-U"
 
 
-def audit_log(handle: TableContext, at: int | str | datetime | None = None) -> pl.LazyFrame:
+def audit_log(ctx: TableContext, at: int | str | datetime | None = None) -> pl.LazyFrame:
     """Every row with its kind first, deletes that still stand included; where options ask for changes, those.
 
     With `table-read.sequence-number.enabled` the sequence number of a key table's row follows its kind.
     """
-    return lazy.scan_lazily(audit_source(handle, at))
+    return lazy.scan_lazily(audit_source(ctx, at))
 
 
-def audit_source(handle: TableContext, at: int | str | datetime | None = None) -> TableScan | IncrementalScan:
+def audit_source(ctx: TableContext, at: int | str | datetime | None = None) -> TableScan | IncrementalScan:
     """What the audit log reads."""
-    numbered = bool(handle.schema.primary_keys) and handle.options.table_read_sequence_number_enabled
-    if at is None and time_travel.means_changes(handle):
-        return replace(incremental.changes_from_options(handle, kind_column=KIND), numbered=numbered)
-    return replace(table_scan.scan(handle, at), kind_column=KIND, numbered=numbered, keeps_deletes=True)
+    numbered = bool(ctx.schema.primary_keys) and ctx.options.table_read_sequence_number_enabled
+    if at is None and time_travel.means_changes(ctx):
+        return replace(incremental.changes_from_options(ctx, kind_column=KIND), numbered=numbered)
+    return replace(table_scan.scan(ctx, at), kind_column=KIND, numbered=numbered, keeps_deletes=True)
 
 
-def binlog(handle: TableContext, at: int | str | datetime | None = None) -> pl.LazyFrame:
+def binlog(ctx: TableContext, at: int | str | datetime | None = None) -> pl.LazyFrame:
     """The audit log with every column as a list: `[value]`.
 
     Among the changes that options ask for an update is one row: `[before, after]`, the kind of the latter and the sequence number of the former.
     """
-    source = audit_source(handle, at)
+    source = audit_source(ctx, at)
     found = lazy.scan_lazily(source)
     columns = [(name, dtype) for name, dtype in found.collect_schema().items() if name not in (KIND, SEQUENCE)]
-    if isinstance(source, incremental.IncrementalScan) and source.mode != "diff" and handle.schema.primary_keys:
+    if isinstance(source, incremental.IncrementalScan) and source.mode != "diff" and ctx.schema.primary_keys:
         listed = dict(columns)
         schema = {name: pl.List(dtype) if name in listed else dtype for name, dtype in found.collect_schema().items()}
-        packed = partial(_pack_updates, keys=handle.schema.primary_keys)
+        packed = partial(_pack_updates, keys=ctx.schema.primary_keys)
         return found.map_batches(packed, predicate_pushdown=False, projection_pushdown=False, slice_pushdown=False, schema=schema)
     return found.select(
         cs.by_name(KIND, SEQUENCE, require_all=False),
@@ -69,15 +69,15 @@ STREAMS = ("audit_log", "binlog")
 """System tables that can be followed."""
 
 
-def show_changes(name: str, frame: pl.LazyFrame, handle: TableContext) -> pl.LazyFrame:
+def show_changes(name: str, frame: pl.LazyFrame, ctx: TableContext) -> pl.LazyFrame:
     """Return the rows of one change of a stream, `_row_kind` first, as a system table of `STREAMS` shows them."""
     shown = frame.rename({KIND_COLUMN: KIND})
     if name == "audit_log":
         return shown
     columns = [(column, dtype) for column, dtype in shown.collect_schema().items() if column != KIND]
-    if handle.schema.primary_keys:
+    if ctx.schema.primary_keys:
         schema = {KIND: pl.String(), **{column: pl.List(dtype) for column, dtype in columns}}
-        packed = partial(_pack_updates, keys=handle.schema.primary_keys)
+        packed = partial(_pack_updates, keys=ctx.schema.primary_keys)
         return shown.map_batches(packed, predicate_pushdown=False, projection_pushdown=False, slice_pushdown=False, schema=schema)
     lists = (col(column).map_batches(_wrap_in_lists, return_dtype=pl.List(dtype), is_elementwise=True) for column, dtype in columns)
     return shown.select(col(KIND), *lists)
@@ -109,12 +109,12 @@ def _pack_updates(rows: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     return pl.DataFrame([column[told[column.name]] if column.name in told else _to_lists(column, offsets) for column in rows])
 
 
-def ro(handle: TableContext, at: int | str | datetime | None = None) -> pl.LazyFrame:
+def ro(ctx: TableContext, at: int | str | datetime | None = None) -> pl.LazyFrame:
     """What the highest level holds: fast, and as old as the last full compaction. An append table is read whole."""
-    return lazy.scan_lazily(ro_source(handle, at))
+    return lazy.scan_lazily(ro_source(ctx, at))
 
 
-def ro_source(handle: TableContext, at: int | str | datetime | None = None) -> TableScan:
+def ro_source(ctx: TableContext, at: int | str | datetime | None = None) -> TableScan:
     """What `ro` reads."""
-    found = table_scan.scan(handle, at)
-    return replace(found, levels=range(handle.options.level_count - 1, handle.options.level_count)) if handle.schema.primary_keys else found
+    found = table_scan.scan(ctx, at)
+    return replace(found, levels=range(ctx.options.level_count - 1, ctx.options.level_count)) if ctx.schema.primary_keys else found

@@ -39,30 +39,30 @@ _INDEX: dict[str, Any] = {
 }
 
 
-def file_indexes(handle: TableContext, at: int | str | datetime | None = None) -> pl.DataFrame:
+def file_indexes(ctx: TableContext, at: int | str | datetime | None = None) -> pl.DataFrame:
     """Every index of every live data file of real buckets. `storage_type` is EMBEDDED (in the manifest) or FILE; an empty index holds no value at all."""
-    position = time_travel.locate(handle, at)
-    entries = live_entries(handle, position.snapshot)
+    position = time_travel.locate(ctx, at)
+    entries = live_entries(ctx, position.snapshot)
     inner = pc.is_valid(entries.column("embedded_index"))
     outer = pc.greater(pc.list_value_length(entries.column("extra_files")), 0)
     entries = entries.filter(pc.or_(inner, pc.fill_null(outer, False)).to_numpy(zero_copy_only=False))
-    found = world.parallel_map(lambda i: list(_indexes(handle, entries, i)), range(len(entries)), waiting=handle.storage.is_remote)
+    found = world.parallel_map(lambda i: list(_indexes(ctx, entries, i)), range(len(entries)), waiting=ctx.storage.is_remote)
     indexes = frame((row for rows in found for row in rows), _INDEX)
-    return snapshot_tables.files(handle, at).select(cols(FILE)).join(indexes, on="file_path", maintain_order="left_right")
+    return snapshot_tables.files(ctx, at).select(cols(FILE)).join(indexes, on="file_path", maintain_order="left_right")
 
 
-def _indexes(handle: TableContext, entries: ManifestEntries, i: int) -> Iterator[tuple[Any, ...]]:
+def _indexes(ctx: TableContext, entries: ManifestEntries, i: int) -> Iterator[tuple[Any, ...]]:
     file = entries.file(i)
-    path = paths.data_file_path(handle, *paths.bucket_id_at(entries, i), file)
+    path = paths.data_file_path(ctx, *paths.bucket_id_at(entries, i), file)
     if file.embedded_index is not None:
         yield from _rows(path, file.embedded_index, None, len(file.embedded_index))
         return
     for name in file.extra_files:
         if name.endswith(".index"):
-            outside = handle.layout.extra_file(path, name)
-            first = handle.storage.read(outside, 0, index_container.HEAD)
-            head = handle.storage.read(outside, 0, index_container.head_length(first, path=outside))
-            yield from _rows(path, head, outside, handle.storage.size(outside))
+            outside = ctx.layout.extra_file(path, name)
+            first = ctx.storage.read(outside, 0, index_container.HEAD)
+            head = ctx.storage.read(outside, 0, index_container.head_length(first, path=outside))
+            yield from _rows(path, head, outside, ctx.storage.size(outside))
 
 
 def _rows(path: str, container: bytes, outside: str | None, size: int) -> Iterator[tuple[Any, ...]]:

@@ -30,10 +30,10 @@ _RANGES = pl.List(pl.Struct({"file_name": pl.String, "offset": pl.Int64, "length
 _LISTS: tuple[manifest_files.Which, ...] = ("base", "delta", "changelog")
 
 
-def manifests(handle: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
+def manifests(ctx: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
     """The manifests of a snapshot: of its base, of what its commit added (delta), of its changelog; `partition_min` and `partition_max` bound partitions."""
-    fields = handle.schema.partition_fields
-    found = [(which, m) for which in _LISTS for m in manifest_files.manifest_files(handle, snapshot, which)] if snapshot is not None else []
+    fields = ctx.schema.partition_fields
+    found = [(which, m) for which in _LISTS for m in manifest_files.manifest_files(ctx, snapshot, which)] if snapshot is not None else []
     low = structs(fields, pa.array([m.partition_stats.min_values for _, m in found], pa.binary()))
     high = structs(fields, pa.array([m.partition_stats.max_values for _, m in found], pa.binary()))
     rows = (
@@ -69,27 +69,27 @@ FILE = (
 """The columns of a data file."""
 
 
-def files(handle: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
+def files(ctx: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
     """Every live data file. `partition` is its directory; `min_key` and `max_key` are structs of the key columns, null in append tables.
 
     `creation_time` is the writer's wall clock; `source` is APPEND (a flush) or COMPACT; `deleted_row_count` counts rows its deletion vector hides.
     """
-    entries = live_entries(handle, snapshot)
-    found = describe_entries(handle, entries, [name for name in FILE if name != "deleted_row_count"])
-    return found.insert_column(FILE.index("deleted_row_count"), _deleted_row_counts(handle, snapshot, found["file_name"]).alias("deleted_row_count"))
+    entries = live_entries(ctx, snapshot)
+    found = describe_entries(ctx, entries, [name for name in FILE if name != "deleted_row_count"])
+    return found.insert_column(FILE.index("deleted_row_count"), _deleted_row_counts(ctx, snapshot, found["file_name"]).alias("deleted_row_count"))
 
 
-def describe_entries(handle: TableContext, entries: ManifestEntries, columns: Sequence[str]) -> pl.DataFrame:
+def describe_entries(ctx: TableContext, entries: ManifestEntries, columns: Sequence[str]) -> pl.DataFrame:
     """Manifest entries as a frame, with those columns of `FILE` (but `deleted_row_count`, which no entry knows) and `kind`."""
-    return pl.DataFrame([_entry_column(handle, entries, name).alias(name) for name in columns])
+    return pl.DataFrame([_entry_column(ctx, entries, name).alias(name) for name in columns])
 
 
-def _entry_column(handle: TableContext, entries: ManifestEntries, name: str) -> pl.Series:
+def _entry_column(ctx: TableContext, entries: ManifestEntries, name: str) -> pl.Series:
     match name:
         case "partition":
-            return partition_texts(handle, entries)
+            return partition_texts(ctx, entries)
         case "min_key" | "max_key":
-            return structs(handle.schema.key_fields, entries.column(name))
+            return structs(ctx.schema.key_fields, entries.column(name))
         case "kind":
             return _words_of_codes(entries.column(name), _KINDS)
         case "source":
@@ -101,7 +101,7 @@ def _entry_column(handle: TableContext, entries: ManifestEntries, name: str) -> 
         case "embedded_index_bytes":
             return pl.Series(entries.column("embedded_index")).bin.size().cast(pl.Int64)
         case "file_path":
-            return pl.Series(paths.data_file_paths(handle, entries), dtype=pl.String)
+            return pl.Series(paths.data_file_paths(ctx, entries), dtype=pl.String)
     return pl.Series(entries.column("file_size" if name == "size_bytes" else name))
 
 
@@ -110,30 +110,30 @@ def _words_of_codes(codes: pa.Array, words: pa.StringArray) -> pl.Series:
     return pl.Series(words.take(pc.index_in(codes, pa.array(range(len(words)), codes.type))), dtype=pl.String)
 
 
-def partitions(handle: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
+def partitions(ctx: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
     """Live data files summed by partition: its directory, its values as a struct, files, rows, bytes, buckets, newest file.
 
     Null and blank text share one directory and stay partitions of their own.
     """
-    entries = live_entries(handle, snapshot)
-    values = structs(handle.schema.partition_fields, entries.column("partition"))
-    return _sum_entries(handle, entries, ["partition"], pl.col("bucket").n_unique().cast(pl.Int64).alias("bucket_count"), values)
+    entries = live_entries(ctx, snapshot)
+    values = structs(ctx.schema.partition_fields, entries.column("partition"))
+    return _sum_entries(ctx, entries, ["partition"], pl.col("bucket").n_unique().cast(pl.Int64).alias("bucket_count"), values)
 
 
-def buckets(handle: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
+def buckets(ctx: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
     """Live data files summed by bucket; `run_count` is the number of sorted runs: each file of level 0, and each deeper level."""
     level_zero = (pl.col("level") == 0).sum()
     runs = (level_zero + pl.col("level").filter(pl.col("level") > 0).n_unique()).cast(pl.Int64).alias("run_count")
-    return _sum_entries(handle, live_entries(handle, snapshot), ["partition", "bucket"], runs, None)
+    return _sum_entries(ctx, live_entries(ctx, snapshot), ["partition", "bucket"], runs, None)
 
 
-def indexes(handle: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
+def indexes(ctx: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
     """Index files of a snapshot: hash indexes and deletion vectors. `row_count` is the number of hashes or of vectors."""
-    found = manifest_files.index_entries(handle, snapshot) if snapshot is not None else []
+    found = manifest_files.index_entries(ctx, snapshot) if snapshot is not None else []
     rows = (
         (
             entry.index_type,
-            paths.partition_path(handle, entry.partition),
+            paths.partition_path(ctx, entry.partition),
             entry.bucket,
             entry.file_name,
             entry.file_size_bytes,
@@ -157,9 +157,9 @@ def indexes(handle: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
 # ---- parts ----------------------------------------------------------------------------------------------------------------------------------------
 
 
-def live_entries(handle: TableContext, snapshot: Snapshot | None) -> ManifestEntries:
+def live_entries(ctx: TableContext, snapshot: Snapshot | None) -> ManifestEntries:
     """The live entries of a snapshot, all of them: what is hidden from reads is shown here."""
-    return manifest_files.no_entries() if snapshot is None else manifest_files.read_live_entries(handle, snapshot)
+    return manifest_files.no_entries() if snapshot is None else manifest_files.read_live_entries(ctx, snapshot)
 
 
 def structs(fields: Sequence[Field], rows: pa.BinaryArray) -> pl.Series:
@@ -171,15 +171,15 @@ def structs(fields: Sequence[Field], rows: pa.BinaryArray) -> pl.Series:
     return pl.DataFrame([pl.Series(f.name, values).cast(wanted[f.name]) for f, values in zip(fields, decoded, strict=True)]).to_struct()
 
 
-def partition_texts(handle: TableContext, entries: ManifestEntries) -> pl.Series:
+def partition_texts(ctx: TableContext, entries: ManifestEntries) -> pl.Series:
     """The partition directory of each entry, without a slash at the end; empty in a table without partitions."""
     encoded = entries.column("partition").dictionary_encode()
-    texts = [paths.partition_path(handle, row).rstrip("/") for row in encoded.dictionary.to_pylist()]
+    texts = [paths.partition_path(ctx, row).rstrip("/") for row in encoded.dictionary.to_pylist()]
     return pl.Series("partition", texts, dtype=pl.String).gather(pl.Series(encoded.indices))
 
 
-def _sum_entries(handle: TableContext, entries: ManifestEntries, by: list[str], extra: pl.Expr, values: pl.Series | None) -> pl.DataFrame:
-    parts = [partition_texts(handle, entries), pl.Series("row", entries.column("partition"))]
+def _sum_entries(ctx: TableContext, entries: ManifestEntries, by: list[str], extra: pl.Expr, values: pl.Series | None) -> pl.DataFrame:
+    parts = [partition_texts(ctx, entries), pl.Series("row", entries.column("partition"))]
     parts += [pl.Series(name, entries.column(name)) for name in ("bucket", "level", "row_count", "file_size", "creation_time")]
     some = pl.DataFrame(parts)
     sums = [
@@ -194,8 +194,8 @@ def _sum_entries(handle: TableContext, entries: ManifestEntries, by: list[str], 
     return some.group_by(*cols(by), "row").agg(sums).sort(*cols(by), "row").drop("row")
 
 
-def _deleted_row_counts(handle: TableContext, snapshot: Snapshot | None, names: pl.Series) -> pl.Series:
-    found = manifest_files.index_entries(handle, snapshot) if snapshot is not None else []
+def _deleted_row_counts(ctx: TableContext, snapshot: Snapshot | None, names: pl.Series) -> pl.Series:
+    found = manifest_files.index_entries(ctx, snapshot) if snapshot is not None else []
     counts = {r.file_name: r.cardinality for entry in found for r in entry.ranges or ()}
     if not counts:
         return pl.Series([0]).new_from_index(0, len(names))

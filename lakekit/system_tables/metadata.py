@@ -43,10 +43,10 @@ def frame(rows: Iterable[tuple[Any, ...]], schema: dict[str, Any]) -> pl.DataFra
     return pl.DataFrame(list(rows), schema=schema, orient="row")
 
 
-def snapshots(handle: TableContext) -> pl.DataFrame:
+def snapshots(ctx: TableContext) -> pl.DataFrame:
     """Every snapshot. Counts are stored rows: several versions of a key count each. `tags` are the tags that name it."""
     named: dict[int, list[str]] = {}
-    for tag in tag_files.all(handle):
+    for tag in tag_files.all(ctx):
         named.setdefault(tag.snapshot.id, []).append(tag.name)
     rows = (
         (
@@ -68,12 +68,12 @@ def snapshots(handle: TableContext) -> pl.DataFrame:
             s.statistics,
             _pairs(s.properties),
         )
-        for s in snapshot_files.all(handle)
+        for s in snapshot_files.all(ctx)
     )
     return frame(rows, _SNAPSHOT)
 
 
-def schemas(handle: TableContext) -> pl.DataFrame:
+def schemas(ctx: TableContext) -> pl.DataFrame:
     """Every schema of the table."""
     rows = (
         (
@@ -86,7 +86,7 @@ def schemas(handle: TableContext) -> pl.DataFrame:
             s.comment,
             s.highest_field_id,
         )
-        for s in schema_files.all(handle)
+        for s in schema_files.all(ctx)
     )
     texts = pl.List(pl.String)
     columns = {
@@ -102,7 +102,7 @@ def schemas(handle: TableContext) -> pl.DataFrame:
     return frame(rows, columns)
 
 
-def tags(handle: TableContext) -> pl.DataFrame:
+def tags(ctx: TableContext) -> pl.DataFrame:
     """Every tag. `created` is the writer's wall clock; `retained` null: for ever."""
     rows = (
         (
@@ -114,7 +114,7 @@ def tags(handle: TableContext) -> pl.DataFrame:
             None if t.create_time is None else t.create_time.millis * 1_000_000 + t.create_time.nanos,
             None if t.time_retained_ns is None else t.time_retained_ns // 1000,
         )
-        for t in tag_files.all(handle)
+        for t in tag_files.all(ctx)
     )
     columns = {
         "tag": pl.String,
@@ -128,14 +128,14 @@ def tags(handle: TableContext) -> pl.DataFrame:
     return frame(rows, columns).with_columns(pl.col("created").cast(WALL), pl.col("retained").cast(pl.Duration("us")))
 
 
-def branches(handle: TableContext) -> pl.DataFrame:
+def branches(ctx: TableContext) -> pl.DataFrame:
     """Every branch but main."""
-    return frame(((b.name, b.created_ms) for b in branch_files.all(handle)), {"branch": pl.String, "created": INSTANT})
+    return frame(((b.name, b.created_ms) for b in branch_files.all(ctx)), {"branch": pl.String, "created": INSTANT})
 
 
-def consumers(handle: TableContext) -> pl.DataFrame:
+def consumers(ctx: TableContext) -> pl.DataFrame:
     """Every consumer and the snapshot it will read next."""
-    found = consumer_files.all(handle)
+    found = consumer_files.all(ctx)
     return frame(((name, found[name].next_snapshot) for name in sorted(found)), {"consumer": pl.String, "next_snapshot_id": pl.Int64})
 
 

@@ -37,7 +37,7 @@ def wall(time_ms: int | None) -> int | None:
     return None if time_ms is None else world.wall_clock_ms(time_ms)
 
 
-def snapshots(handle: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001 - travel does not change the list
+def snapshots(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001 - travel does not change the list
     """Every snapshot."""
     rows = (
         (
@@ -56,7 +56,7 @@ def snapshots(handle: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG
             s.watermark,
             s.next_row_id,
         )
-        for s in snapshot_files.all(handle)
+        for s in snapshot_files.all(ctx)
     )
     columns: dict[str, Any] = {
         "snapshot_id": pl.Int64,
@@ -73,7 +73,7 @@ def snapshots(handle: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG
     return frame(rows, columns | dict.fromkeys(numbers, pl.Int64))
 
 
-def schemas(handle: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
+def schemas(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
     """Every schema; fields, keys and options as compact JSON."""
     rows = (
         (
@@ -85,7 +85,7 @@ def schemas(handle: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG00
             s.comment,
             wall(s.time_millis),
         )
-        for s in schema_files.all(handle)
+        for s in schema_files.all(ctx)
     )
     columns: dict[str, Any] = {"schema_id": pl.Int64}
     columns |= dict.fromkeys(("fields", "partition_keys", "primary_keys", "options", "comment"), pl.String)
@@ -96,12 +96,12 @@ def _to_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def options(handle: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
+def options(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
     """The options that the newest schema gives."""
-    return frame(schema_files.latest(handle).options.items(), {"key": pl.String, "value": pl.String})
+    return frame(schema_files.latest(ctx).options.items(), {"key": pl.String, "value": pl.String})
 
 
-def tags(handle: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
+def tags(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
     """Every tag, by name; `time_retained` as ISO text."""
     rows = (
         (
@@ -113,7 +113,7 @@ def tags(handle: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
             None if t.create_time is None else t.create_time.millis * 1_000_000 + t.create_time.nanos,
             None if t.time_retained_ns is None else iso_duration(t.time_retained_ns),
         )
-        for t in sorted(tag_files.all(handle), key=lambda tag: tag.name)
+        for t in sorted(tag_files.all(ctx), key=lambda tag: tag.name)
     )
     columns = {
         "tag_name": pl.String,
@@ -136,20 +136,20 @@ def iso_duration(nanos: int) -> str:
     return "PT" + (text or "0S")
 
 
-def branches(handle: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
+def branches(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
     """Every branch but main."""
-    return frame(((b.name, wall(b.created_ms)) for b in branch_files.all(handle)), {"branch_name": pl.String, "create_time": TIME})
+    return frame(((b.name, wall(b.created_ms)) for b in branch_files.all(ctx)), {"branch_name": pl.String, "create_time": TIME})
 
 
-def consumers(handle: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
+def consumers(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
     """Every consumer and the snapshot it reads next."""
-    rows = ((name, consumer.next_snapshot) for name, consumer in consumer_files.all(handle).items())
+    rows = ((name, consumer.next_snapshot) for name, consumer in consumer_files.all(ctx).items())
     return frame(rows, {"consumer_id": pl.String, "next_snapshot_id": pl.Int64})
 
 
-def aggregation_fields(handle: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
+def aggregation_fields(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
     """Every column with the values and the keys of its `fields.<column>.…` options."""
-    schema = schema_files.latest(handle)
+    schema = schema_files.latest(ctx)
     rows = []
     for field in schema.fields:
         own = {key: value for key, value in schema.options.items() if key.startswith(f"fields.{field.name}.")}
@@ -157,10 +157,10 @@ def aggregation_fields(handle: TableContext, at: At = None) -> pl.DataFrame:  # 
     return frame(rows, dict.fromkeys(("field_name", "field_type", "function", "function_options", "comment"), pl.String))
 
 
-def statistics(handle: TableContext, at: At = None) -> pl.DataFrame:
+def statistics(ctx: TableContext, at: At = None) -> pl.DataFrame:
     """What the last ANALYZE of a snapshot found: one row, or none."""
-    snapshot = time_travel.locate(handle, at).snapshot
-    found = None if snapshot is None else statistics_files.read_statistics(handle, snapshot)
+    snapshot = time_travel.locate(ctx, at).snapshot
+    found = None if snapshot is None else statistics_files.read_statistics(ctx, snapshot)
     columns = dict.fromkeys(("snapshot_id", "schema_id", "mergedRecordCount", "mergedRecordSize"), pl.Int64) | {"colstat": pl.String}
     if found is None:
         return frame([], columns)

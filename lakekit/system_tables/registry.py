@@ -48,11 +48,11 @@ TABLES: dict[str, Function] = {
 REFUSED_TABLES = ("row_tracking",)
 
 
-def system(handle: TableContext, name: str, at: int | str | datetime | None = None) -> pl.LazyFrame:
+def system(ctx: TableContext, name: str, at: int | str | datetime | None = None) -> pl.LazyFrame:
     """A system table of a table. Raises `TableNotFound` for a name that Paimon does not have, `Unsupported` for one lakekit refuses."""
-    table = TABLES[check(name, handle.name)]
-    with add_manifest_path(handle, lambda: time_travel.locate(handle, at).snapshot):
-        return table(handle, at).lazy()
+    table = TABLES[check(name, ctx.name)]
+    with add_manifest_path(ctx, lambda: time_travel.locate(ctx, at).snapshot):
+        return table(ctx, at).lazy()
 
 
 def check(name: str, table: str) -> str:

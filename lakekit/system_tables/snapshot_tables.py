@@ -68,9 +68,9 @@ _FILES: dict[str, Any] = {
 }
 
 
-def _live_at(handle: TableContext, at: At) -> tuple[TableContext, ManifestEntries]:
-    position = time_travel.locate(handle, at)
-    return time_travel.schema_of(handle, position), live_entries(handle, position.snapshot)
+def _live_at(ctx: TableContext, at: At) -> tuple[TableContext, ManifestEntries]:
+    position = time_travel.locate(ctx, at)
+    return time_travel.schema_of(ctx, position), live_entries(ctx, position.snapshot)
 
 
 def print_internal(value: Any, t: DataType) -> str:
@@ -93,31 +93,31 @@ def _key(data: bytes, fields: Sequence[Field]) -> str:
     return f"[{', '.join(print_internal(value, f.type) for value, f in zip(_row(data, fields), fields, strict=True))}]"
 
 
-def _partition(handle: TableContext, partition: bytes) -> str:
+def _partition(ctx: TableContext, partition: bytes) -> str:
     """The values of a partition as SQL text: `{2024-01-01, 12:00:00.0}`."""
-    fields = handle.schema.partition_fields
+    fields = ctx.schema.partition_fields
     texts = (
         "null" if value is None else partitions_of.print_value(value, f.type, legacy=False) for value, f in zip(_row(partition, fields), fields, strict=True)
     )
     return "{" + ", ".join(texts) + "}"
 
 
-def files(handle: TableContext, at: At = None) -> pl.DataFrame:
+def files(ctx: TableContext, at: At = None) -> pl.DataFrame:
     """Every live data file of real buckets, all levels; of an older state only those in partitions that are still there, as the reference does."""
-    newest = snapshots.latest(handle)
-    handle, entries = _live_at(handle, at)
-    entries = _without_postponed(handle, entries)
-    entries = entries.filter(np.asarray(pc.is_in(entries.column("partition"), live_entries(handle, newest).column("partition"))))
-    found = zip(entries.files(), paths.data_file_paths(handle, entries), range(len(entries)), strict=True)
-    return frame((_file(handle, entries, file, path, i) for file, path, i in found), _FILES)
+    newest = snapshots.latest(ctx)
+    ctx, entries = _live_at(ctx, at)
+    entries = _without_postponed(ctx, entries)
+    entries = entries.filter(np.asarray(pc.is_in(entries.column("partition"), live_entries(ctx, newest).column("partition"))))
+    found = zip(entries.files(), paths.data_file_paths(ctx, entries), range(len(entries)), strict=True)
+    return frame((_file(ctx, entries, file, path, i) for file, path, i in found), _FILES)
 
 
-def _file(handle: TableContext, entries: ManifestEntries, file: DataFileMeta, path: str, i: int) -> tuple[Any, ...]:
+def _file(ctx: TableContext, entries: ManifestEntries, file: DataFileMeta, path: str, i: int) -> tuple[Any, ...]:
     partition, bucket = paths.bucket_id_at(entries, i)
-    keys = handle.schema.key_fields
-    nulls, low, high = _values(handle, file)
+    keys = ctx.schema.key_fields
+    nulls, low, high = _values(ctx, file)
     return (
-        _partition(handle, partition),
+        _partition(ctx, partition),
         bucket,
         path,
         file.format_name,
@@ -140,21 +140,21 @@ def _file(handle: TableContext, entries: ManifestEntries, file: DataFileMeta, pa
     )
 
 
-def _values(handle: TableContext, file: DataFileMeta) -> tuple[str, str, str]:
+def _values(ctx: TableContext, file: DataFileMeta) -> tuple[str, str, str]:
     """Null counts, minima and maxima of all columns of the schema, by name; a column that the file's schema does not have is null in every row.
 
     Where the statistics cover what the file holds (`_WRITE_COLS`, without `_VALUE_STATS_COLS`), columns that it has not are not listed.
     """
-    written = schema_files.read(handle, file.schema_id)
+    written = schema_files.read(ctx, file.schema_id)
     # a compaction of tracked rows writes columns into the file that no schema has (append_row_tracking)
     own = replace(written, fields=(*written.fields, *_TRACKING_FIELDS))
     names = file.value_stats_cols if file.value_stats_cols is not None else file.write_cols
     covered = written.fields if names is None else own.fields_of(names)
-    stats = _by_id(handle, file.value_stats, covered)
+    stats = _by_id(ctx, file.value_stats, covered)
     there = {field.id for field in written.fields}
     left_out = set() if file.write_cols is None or file.value_stats_cols is not None else there - {field.id for field in own.fields_of(file.write_cols)}
     nulls, low, high = {}, {}, {}
-    for field in handle.schema.fields:
+    for field in ctx.schema.fields:
         if field.id in left_out:
             continue
         absent = (str(file.row_count), "null", "null") if field.id not in there else ("null", "null", "null")
@@ -162,14 +162,14 @@ def _values(handle: TableContext, file: DataFileMeta) -> tuple[str, str, str]:
     return _map(nulls), _map(low), _map(high)
 
 
-def _by_id(handle: TableContext, stats: Stats, fields: Sequence[Field]) -> dict[int, tuple[str, str, str]]:
+def _by_id(ctx: TableContext, stats: Stats, fields: Sequence[Field]) -> dict[int, tuple[str, str, str]]:
     """The texts of each column's null count and bounds, by field id; bounds of a column whose type changed are cast as its rows are."""
     if binary_row.strip_arity(stats.min_values)[0] != len(fields):
         return {}
     low, high = _row(stats.min_values, fields), _row(stats.max_values, fields)
     counts = stats.null_counts or ()
     nulls = ["null" if n is None else str(n) for n in counts] if len(counts) == len(fields) else ["null"] * len(fields)
-    today = {field.id: field.type for field in handle.schema.fields}
+    today = {field.id: field.type for field in ctx.schema.fields}
     found = {}
     for i, field in enumerate(fields):
         want = today.get(field.id, field.type)
@@ -204,7 +204,7 @@ def _map(values: dict[str, str]) -> str:
     return "{" + ", ".join(f"{name}={values[name]}" for name in sorted(values)) + "}"
 
 
-def file_key_ranges(handle: TableContext, at: At = None) -> pl.DataFrame:
+def file_key_ranges(ctx: TableContext, at: At = None) -> pl.DataFrame:
     """The key range of every live data file."""
     names = (
         "partition",
@@ -219,16 +219,16 @@ def file_key_ranges(handle: TableContext, at: At = None) -> pl.DataFrame:
         "max_key",
         "first_row_id",
     )
-    return files(handle, at).select(cols(names))
+    return files(ctx, at).select(cols(names))
 
 
-def manifests(handle: TableContext, at: At = None) -> pl.DataFrame:
+def manifests(ctx: TableContext, at: At = None) -> pl.DataFrame:
     """The manifests of a snapshot, those of its changelog last."""
-    position = time_travel.locate(handle, at)
-    handle = time_travel.schema_of(handle, position)
+    position = time_travel.locate(ctx, at)
+    ctx = time_travel.schema_of(ctx, position)
     snapshot = position.snapshot
     lists: tuple[manifest_files.Which, ...] = ("all", "changelog")
-    found = [] if snapshot is None else [m for which in lists for m in manifest_files.manifest_files(handle, snapshot, which)]
+    found = [] if snapshot is None else [m for which in lists for m in manifest_files.manifest_files(ctx, snapshot, which)]
     rows = (
         (
             m.name,
@@ -236,8 +236,8 @@ def manifests(handle: TableContext, at: At = None) -> pl.DataFrame:
             m.num_added_files,
             m.num_deleted_files,
             m.schema_id,
-            _partition(handle, m.partition_stats.min_values),
-            _partition(handle, m.partition_stats.max_values),
+            _partition(ctx, m.partition_stats.min_values),
+            _partition(ctx, m.partition_stats.max_values),
             m.min_row_id,
             m.max_row_id,
         )
@@ -249,67 +249,67 @@ def manifests(handle: TableContext, at: At = None) -> pl.DataFrame:
     return frame(rows, columns)
 
 
-def partitions(handle: TableContext, at: At = None) -> pl.DataFrame:
+def partitions(ctx: TableContext, at: At = None) -> pl.DataFrame:
     """Live data files of real buckets, summed by partition; who made a partition and when only catalogs with accounts know.
 
     A fallback branch shows the partitions that this branch lacks, this one those that a primary branch lacks.
     """
     unknown = pl.lit(None, pl.String)
-    found = _partitions(handle, at, legacy=False)
+    found = _partitions(ctx, at, legacy=False)
     return found.with_columns(pl.lit(None, TIME).alias("created_at"), unknown.alias("created_by"), unknown.alias("updated_by"), unknown.alias("options"))
 
 
-def partition_sums(handle: TableContext) -> pl.DataFrame:
+def partition_sums(ctx: TableContext) -> pl.DataFrame:
     """The same partitions as a catalog lists them: named as their directories are, not escaped; the newest file's time as an instant; none is marked done."""
-    found = _partitions(handle, None, legacy=handle.options.partition_legacy_name)
+    found = _partitions(ctx, None, legacy=ctx.options.partition_legacy_name)
     instants = [None if wall is None else instant_ms(wall) for wall in found["last_update_time"].cast(pl.Int64).to_list()]
     sums = found.select(pl.col("partition").alias("partition_name"), "record_count", "file_size_in_bytes", "file_count")
     return sums.with_columns(pl.Series("last_file_creation_time", instants, dtype=pl.Int64), pl.lit(value=False).alias("done"))
 
 
-def _partitions(handle: TableContext, at: At, *, legacy: bool) -> pl.DataFrame:
-    position = time_travel.locate(handle, at)
-    handle = time_travel.schema_of(handle, position)
-    entries = planner.filter_created_since(_without_postponed(handle, _read_all_entries(handle, position)), position)
-    if (fallback := table_scan.fallback_position(handle, position, at)) is not None:  # then, and only then, the reference leaves out what a read leaves out
-        stood_in = planner.filter_created_since(_without_postponed(handle, _read_all_entries(*fallback)), fallback[1])
-        entries, other = (_above_hidden(handle, listed) for listed in (entries, stood_in))
-        entries, other = (other, entries) if handle.fallback_first else (entries, other)
+def _partitions(ctx: TableContext, at: At, *, legacy: bool) -> pl.DataFrame:
+    position = time_travel.locate(ctx, at)
+    ctx = time_travel.schema_of(ctx, position)
+    entries = planner.filter_created_since(_without_postponed(ctx, _read_all_entries(ctx, position)), position)
+    if (fallback := table_scan.fallback_position(ctx, position, at)) is not None:  # then, and only then, the reference leaves out what a read leaves out
+        stood_in = planner.filter_created_since(_without_postponed(ctx, _read_all_entries(*fallback)), fallback[1])
+        entries, other = (_above_hidden(ctx, listed) for listed in (entries, stood_in))
+        entries, other = (other, entries) if ctx.fallback_first else (entries, other)
         known = pc.is_in(other.column("partition"), entries.column("partition"))
         entries = concat([entries, other.filter(~np.asarray(known))])
-    types = [field.type for field in handle.schema.partition_fields]
-    default = handle.options.partition_default_name
+    types = [field.type for field in ctx.schema.partition_fields]
+    default = ctx.options.partition_default_name
 
     def directory(data: bytes) -> str:
         """As the directory is named, but not escaped."""
-        texts = partitions_of.text(paths.partition_values(handle, data), types, default_name=default, legacy=legacy)
-        return "/".join(f"{name}={text}" for name, text in zip(handle.schema.partition_keys, texts, strict=True))
+        texts = partitions_of.text(paths.partition_values(ctx, data), types, default_name=default, legacy=legacy)
+        return "/".join(f"{name}={text}" for name, text in zip(ctx.schema.partition_keys, texts, strict=True))
 
     return _sum_entries(entries, ["partition"], directory)
 
 
-def buckets(handle: TableContext, at: At = None) -> pl.DataFrame:
+def buckets(ctx: TableContext, at: At = None) -> pl.DataFrame:
     """Live data files summed by bucket, the postponed one too."""
-    position = time_travel.locate(handle, at)
-    handle = time_travel.schema_of(handle, position)
-    return _sum_entries(_read_all_entries(handle, position), ["partition", "bucket"], lambda data: _partition(handle, data))
+    position = time_travel.locate(ctx, at)
+    ctx = time_travel.schema_of(ctx, position)
+    return _sum_entries(_read_all_entries(ctx, position), ["partition", "bucket"], lambda data: _partition(ctx, data))
 
 
-def _read_all_entries(handle: TableContext, position: time_travel.Position) -> ManifestEntries:
+def _read_all_entries(ctx: TableContext, position: time_travel.Position) -> ManifestEntries:
     """The entries of all manifests of a snapshot, of added and of deleted files."""
     if position.snapshot is None:
         return manifest_files.no_entries()
-    return manifest_files.read_entries(handle, manifest_files.manifest_files(handle, position.snapshot, "all"))
+    return manifest_files.read_entries(ctx, manifest_files.manifest_files(ctx, position.snapshot, "all"))
 
 
-def _above_hidden(handle: TableContext, entries: ManifestEntries) -> ManifestEntries:
-    hides = handle.schema.primary_keys and sections.hides_level_zero(handle)
+def _above_hidden(ctx: TableContext, entries: ManifestEntries) -> ManifestEntries:
+    hides = ctx.schema.primary_keys and sections.hides_level_zero(ctx)
     return entries.filter(entries.numbers("level") > 0) if hides else entries
 
 
-def _without_postponed(handle: TableContext, entries: ManifestEntries) -> ManifestEntries:
+def _without_postponed(ctx: TableContext, entries: ManifestEntries) -> ManifestEntries:
     """Without the postponed files, while the table postpones: with buckets of its own again it shows what is left of them."""
-    return entries.filter(entries.numbers("bucket") != POSTPONE_BUCKET) if handle.options.bucket == POSTPONE_BUCKET else entries
+    return entries.filter(entries.numbers("bucket") != POSTPONE_BUCKET) if ctx.options.bucket == POSTPONE_BUCKET else entries
 
 
 def _sum_entries(entries: ManifestEntries, by: list[str], text: Callable[[bytes], str]) -> pl.DataFrame:
@@ -332,14 +332,14 @@ def _sum_entries(entries: ManifestEntries, by: list[str], text: Callable[[bytes]
     return found.with_columns(shown if texts else pl.col("partition").cast(pl.String)).sort(cols(by))
 
 
-def table_indexes(handle: TableContext, at: At = None) -> pl.DataFrame:
+def table_indexes(ctx: TableContext, at: At = None) -> pl.DataFrame:
     """The index files of a snapshot."""
-    position = time_travel.locate(handle, at)
-    handle = time_travel.schema_of(handle, position)
-    found = [] if position.snapshot is None else manifest_files.index_entries(handle, position.snapshot)
+    position = time_travel.locate(ctx, at)
+    ctx = time_travel.schema_of(ctx, position)
+    found = [] if position.snapshot is None else manifest_files.index_entries(ctx, position.snapshot)
     rows = (
         (
-            _partition(handle, entry.partition),
+            _partition(ctx, entry.partition),
             entry.bucket,
             entry.index_type,
             entry.file_name,

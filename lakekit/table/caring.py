@@ -50,18 +50,18 @@ class Caring(TableCore):
         Writers that only add files (`write-only`) may run meanwhile; their rows stay. Raises `InvalidOption`; `Conflict` where another compaction was
         faster, or where a key table that is sorted was written to: nothing changed.
         """
-        handle = self.handle()
+        ctx = self.handle()
         rest = None if idle is None else duration_ms(idle, "idle")
-        done = compact.compact(handle, full=full, where=where, order_by=order_by, strategy=strategy, idle_ms=rest)
-        return after_commit.maintain_after_commit(handle.with_options({"write-only": "false"}), done)
+        done = compact.compact(ctx, full=full, where=where, order_by=order_by, strategy=strategy, idle_ms=rest)
+        return after_commit.maintain_after_commit(ctx.with_options({"write-only": "false"}), done)
 
     def compact_manifests(self) -> Commit:
         """Merges small manifests and those with deletions, in one COMPACT snapshot without changes; none is made where there is nothing to merge.
 
         Rows stay what they are; planning opens fewer files. Raises `RetriesExhausted` where other commits are always faster, `CommitStateUnknown`.
         """
-        handle = self.handle()
-        return after_commit.maintain_after_commit(handle, manifests.compact(handle))
+        ctx = self.handle()
+        return after_commit.maintain_after_commit(ctx, manifests.compact(ctx))
 
     def rescale(self, buckets: int, *, where: pl.Expr | str | None = None) -> Commit:
         """Another number of buckets: sets the option, and writes the rows of the partitions that `where` chooses anew, in one commit.
@@ -70,24 +70,24 @@ class Caring(TableCore):
         meanwhile. Raises `InvalidOption` for a table whose buckets no option counts; `Conflict` where rows came in between: they are not lost, nothing
         was rewritten, the number is what it was, and the same call does it again.
         """
-        handle = self.handle()
-        rewrite.check(handle, buckets)
-        if rewrite.waits_for_compaction(handle):
-            compact.compact(handle, full=True, where=where)
-        before = handle.options.bucket
+        ctx = self.handle()
+        rewrite.check(ctx, buckets)
+        if rewrite.waits_for_compaction(ctx):
+            compact.compact(ctx, full=True, where=where)
+        before = ctx.options.bucket
         if before != buckets:
-            schemas.alter(handle, [SetOption(key="bucket", value=str(buckets))])
-        handle = self.handle()
+            schemas.alter(ctx, [SetOption(key="bucket", value=str(buckets))])
+        ctx = self.handle()
         try:
-            done = rewrite.rescale(handle, where)
+            done = rewrite.rescale(ctx, where)
         except CommitStateUnknown:  # it may be there, and then its files have the new number
             raise
         except BaseException:
             with suppress(LakekitError):  # what went wrong first is what to tell
-                if before != buckets and not rewrite.is_used(handle, buckets):
-                    schemas.alter(handle, [SetOption(key="bucket", value=str(before))])
+                if before != buckets and not rewrite.is_used(ctx, buckets):
+                    schemas.alter(ctx, [SetOption(key="bucket", value=str(before))])
             raise
-        return after_commit.maintain_after_commit(handle, done)
+        return after_commit.maintain_after_commit(ctx, done)
 
     def analyze(self, *, columns: Sequence[str] | None = None) -> Commit:
         """Counts the rows of the newest snapshot and looks at `columns`, all that can have statistics when None, in a snapshot ANALYZE of its own.

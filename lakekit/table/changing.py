@@ -32,8 +32,8 @@ class Changing(TableCore):
         `snapshot_ids` is empty. Raises `ColumnNotFound` and `SchemaMismatch` for the condition, `InvalidOption` where the table's options leave no way to
         delete, `Conflict` where another commit changed the same files meanwhile.
         """
-        handle = self.handle()
-        return _run_after_commit(handle, deleting.delete(handle, where))
+        ctx = self.handle()
+        return _run_after_commit(ctx, deleting.delete(ctx, where))
 
     def update(self, set: Mapping[str, Any], /, *, where: pl.Expr | str) -> Commit:  # noqa: A002 - as in SQL
         """Gives columns new values in the rows of which `where` is true: `t.update({"v": pl.col("v") + 1, "s": "upper(s)"}, where="k = 7")`.
@@ -43,8 +43,8 @@ class Changing(TableCore):
         new rows. Raises `InvalidOption` for other engines, and where merging would take a new value back, as NULL for a column of partial-update or a
         `sequence.field` that falls; `SchemaMismatch` for a column of the primary key or a value of another type, `ValueOutOfRange`, and what `delete` raises.
         """
-        handle = self.handle()
-        return _run_after_commit(handle, updating.update(handle, set, where))
+        ctx = self.handle()
+        return _run_after_commit(ctx, updating.update(ctx, set, where))
 
     def merge(self, source: object, *clauses: Clause, on: Sequence[str] | pl.Expr | str) -> Commit:
         """Brings the rows of a source in: `t.merge(new, lk.when_matched(update="all"), lk.when_not_matched(), on=["k"])`.
@@ -54,9 +54,9 @@ class Changing(TableCore):
         the engines deduplicate and partial-update, and append tables. Raises `MergeConflict` where several source rows match a target row and there is a
         `when_matched` clause, `ColumnNotFound`, `SchemaMismatch`, `ValueOutOfRange`, `InvalidOption`, and what `delete` raises.
         """
-        handle = self.handle()
-        return _run_after_commit(handle, merging.merge(handle, source, clauses, on))
+        ctx = self.handle()
+        return _run_after_commit(ctx, merging.merge(ctx, source, clauses, on))
 
 
-def _run_after_commit(handle: TableContext, changed: RowChangeResult) -> Commit:
-    return after_commit.maintain_after_commit(handle, changed.commit, changed.messages)
+def _run_after_commit(ctx: TableContext, changed: RowChangeResult) -> Commit:
+    return after_commit.maintain_after_commit(ctx, changed.commit, changed.messages)

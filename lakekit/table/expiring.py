@@ -40,10 +40,10 @@ class Expiring(TableCore):
         A snapshot that a consumer has not read stays, and all after it. Where changelogs are kept longer, each snapshot leaves its own. Raises
         `InvalidOption`; `Conflict`, `Corrupt`, `StorageFailed` where it is not sure what may go.
         """
-        handle = self.handle()
-        since = before_ms(older_than, "older_than", handle.world.now_ms())
-        how = expire.override_limits(expire.snapshot_limits(handle), retain_max=retain_max, retain_min=retain_min, older_than_ms=since, max_deletes=max_deletes)
-        return expire.expire_snapshots(handle, how, dry_run=dry_run)
+        ctx = self.handle()
+        since = before_ms(older_than, "older_than", ctx.world.now_ms())
+        how = expire.override_limits(expire.snapshot_limits(ctx), retain_max=retain_max, retain_min=retain_min, older_than_ms=since, max_deletes=max_deletes)
+        return expire.expire_snapshots(ctx, how, dry_run=dry_run)
 
     def expire_changelogs(
         self,
@@ -60,18 +60,16 @@ class Expiring(TableCore):
         What is None is as the options `changelog.num-retained.max`, `changelog.num-retained.min` and `changelog.time-retained` say. `delete_all` removes
         every one. `snapshot_ids` of the answer are theirs. Raises as `expire_snapshots` does.
         """
-        handle = self.handle()
-        since = before_ms(older_than, "older_than", handle.world.now_ms())
-        how = expire.override_limits(
-            expire.changelog_limits(handle), retain_max=retain_max, retain_min=retain_min, older_than_ms=since, max_deletes=max_deletes
-        )
-        return expire.expire_changelogs(handle, how, delete_all=delete_all, dry_run=dry_run)
+        ctx = self.handle()
+        since = before_ms(older_than, "older_than", ctx.world.now_ms())
+        how = expire.override_limits(expire.changelog_limits(ctx), retain_max=retain_max, retain_min=retain_min, older_than_ms=since, max_deletes=max_deletes)
+        return expire.expire_changelogs(ctx, how, delete_all=delete_all, dry_run=dry_run)
 
     def expire_tags(self, *, older_than: str | datetime | timedelta | None = None, dry_run: bool = False) -> Expired:
         """Removes the tags whose time is over, and with `older_than` those that were made before it. Raises as `expire_snapshots` does."""
-        handle = self.handle()
-        since = before_ms(older_than, "older_than", handle.world.now_ms())
-        return auto_tags.expire(handle, older_than_ms=since, dry_run=dry_run)
+        ctx = self.handle()
+        since = before_ms(older_than, "older_than", ctx.world.now_ms())
+        return auto_tags.expire(ctx, older_than_ms=since, dry_run=dry_run)
 
     def expire_consumers(
         self,

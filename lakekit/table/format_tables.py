@@ -51,7 +51,7 @@ def to_table_of_kind(table: Table, others: Mapping[str, Callable[..., Table]] = 
 def rebuild_table(table: Table, make: Callable[..., Table]) -> Table:
     """The same table as one of another class, with what was last seen of it."""
     made = make(**{one.name: getattr(table, one.name) for one in members(table) if one.init})
-    made._seen.handle = table._seen.handle  # noqa: SLF001 - the same table
+    made._seen.ctx = table._seen.ctx  # noqa: SLF001 - the same table
     return made
 
 
@@ -78,9 +78,9 @@ class FormatTable(Table):
         Partition columns come from folders; conditions on them leave out folders before they are listed. Raises `InvalidOption` for `at` and `raw`, which ask
         for snapshots, `Unsupported`; the frame itself may raise `Corrupt` naming the file.
         """
-        handle = self.facts()
-        scans.check_no_position(handle, True if raw else at)
-        return lazy.scan_lazily(scans.source(handle.with_options(options) if options else handle))
+        ctx = self.facts()
+        scans.check_no_position(ctx, True if raw else at)
+        return lazy.scan_lazily(scans.source(ctx.with_options(options) if options else ctx))
 
     def append(self, frame: object, *, cast: bool = False, merge_schema: bool = False) -> Commit:
         """Adds rows as new files, which appear when all are whole. Raises what `Table.append` raises; then nothing was added."""
@@ -137,8 +137,8 @@ class FormatTable(Table):
     @property
     def uuid(self) -> str:
         """The table's identity: its name and when it was made."""
-        handle = self.facts()
-        return f"{self.name}.{schema_files.read(handle, schema_files.ids(handle)[0]).time_millis}"
+        ctx = self.facts()
+        return f"{self.name}.{schema_files.read(ctx, schema_files.ids(ctx)[0]).time_millis}"
 
     def to_sql(self) -> str:
         """The CREATE TABLE statement that would make a table like this one."""
@@ -152,27 +152,27 @@ class FormatTable(Table):
 
     def files(self, at: int | str | datetime | None = None) -> pl.DataFrame:
         """The data files: `partition`, `path`, `size_bytes`, `modified_ms`."""
-        handle = self.facts()
-        scans.check_no_position(handle, at)
-        level = listing.list_partitions(handle)
-        there = zip(self._texts(handle, level), listing.files(handle, [one.directory for one in level]), strict=True)
+        ctx = self.facts()
+        scans.check_no_position(ctx, at)
+        level = listing.list_partitions(ctx)
+        there = zip(self._texts(ctx, level), listing.files(ctx, [one.directory for one in level]), strict=True)
         rows = [(text, file.path, file.size_bytes, file.modified_ms) for text, files in there for file in files]
         return pl.DataFrame(rows, schema={"partition": pl.String, "path": pl.String, "size_bytes": pl.Int64, "modified_ms": pl.Int64}, orient="row")
 
     def partitions(self, at: int | str | datetime | None = None) -> pl.DataFrame:
         """The partitions: `partition` (`dt=…/hr=…`), `file_count`, `size_bytes`. A table without partition columns has one, which is empty text."""
-        handle = self.facts()
-        scans.check_no_position(handle, at)
-        level = listing.list_partitions(handle)
-        there = zip(self._texts(handle, level), listing.files(handle, [one.directory for one in level]), strict=True)
+        ctx = self.facts()
+        scans.check_no_position(ctx, at)
+        level = listing.list_partitions(ctx)
+        there = zip(self._texts(ctx, level), listing.files(ctx, [one.directory for one in level]), strict=True)
         rows = [(text, len(files), sum(file.size_bytes for file in files)) for text, files in there]
         return pl.DataFrame(rows, schema={"partition": pl.String, "file_count": pl.Int64, "size_bytes": pl.Int64}, orient="row")
 
-    def _texts(self, handle: TableContext, level: Sequence[listing.PartitionFolder]) -> list[str]:
-        types, options = [field.type for field in handle.schema.partition_fields], handle.options
+    def _texts(self, ctx: TableContext, level: Sequence[listing.PartitionFolder]) -> list[str]:
+        types, options = [field.type for field in ctx.schema.partition_fields], ctx.options
         legacy = options.partition_legacy_name
         told = [partitions.text(one.values, types, default_name=options.partition_default_name, legacy=legacy) for one in level]
-        return [partitions.path(handle.schema.partition_keys, texts).rstrip("/") for texts in told]
+        return [partitions.path(ctx.schema.partition_keys, texts).rstrip("/") for texts in told]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -61,8 +61,8 @@ class Looking(TableCore):
     @property
     def uuid(self) -> str:
         """The table's identity: its name and when it was made."""
-        handle = self.handle()
-        return f"{self.name}.{schema_files.read(handle, schema_files.ids(handle)[0]).time_millis}"
+        ctx = self.handle()
+        return f"{self.name}.{schema_files.read(ctx, schema_files.ids(ctx)[0]).time_millis}"
 
     def to_sql(self) -> str:
         """The CREATE TABLE statement that would make a table like this one."""
@@ -81,13 +81,13 @@ class Looking(TableCore):
 
         Raises `NotFound` for a number that no schema has.
         """
-        handle = self.handle()
-        there = schema_files.ids(handle)
+        ctx = self.handle()
+        there = schema_files.ids(ctx)
         wanted = (older, there[-1] if newer is None else newer)
         if missing := [number for number in wanted if number not in there]:
             msg = f"{self.name} has no schema {missing[0]}: its schemas are {', '.join(map(str, there[:12]))}{' …' if len(there) > 12 else ''}"
             raise NotFound(msg, name=str(missing[0]))
-        return diff_schemas(self.name, schema_files.read(handle, wanted[0]), schema_files.read(handle, wanted[1]))
+        return diff_schemas(self.name, schema_files.read(ctx, wanted[0]), schema_files.read(ctx, wanted[1]))
 
     def tags(self) -> pl.DataFrame:
         """Every tag, one row each."""
@@ -108,7 +108,7 @@ class Looking(TableCore):
     def files(self, at: int | str | datetime | None = None) -> pl.DataFrame:
         """The live data files of a snapshot, all levels."""
         found = self._listing(frames.files, at)
-        self._seen.files, self._seen.health = totals(found), health(found) if self._seen.handle and self._seen.handle.schema.primary_keys else None
+        self._seen.files, self._seen.health = totals(found), health(found) if self._seen.ctx and self._seen.ctx.schema.primary_keys else None
         return found
 
     def partitions(self, at: int | str | datetime | None = None) -> pl.DataFrame:
@@ -124,9 +124,9 @@ class Looking(TableCore):
         return self._listing(frames.indexes, at)
 
     def _listing(self, table: Callable[[TableContext, Snapshot | None], pl.DataFrame], at: int | str | datetime | None) -> pl.DataFrame:
-        handle, snapshot = self._at(at)
-        with add_manifest_path(handle, lambda: snapshot):
-            return table(handle, snapshot)
+        ctx, snapshot = self._at(at)
+        with add_manifest_path(ctx, lambda: snapshot):
+            return table(ctx, snapshot)
 
     def browse(self) -> Browser:
         """Its snapshots, manifests and levels as one widget: click a snapshot, a manifest, a file; `.selected`, `.code` and `.frame()` say what it was.
@@ -141,17 +141,17 @@ class Looking(TableCore):
 
         Raises `TableNotFound` for a name Paimon does not have, `Unsupported` for one that lakekit refuses.
         """
-        handle = self.handle()
-        return registry.system(handle.with_options(options) if options else handle, name, at)
+        ctx = self.handle()
+        return registry.system(ctx.with_options(options) if options else ctx, name, at)
 
     def _at(self, at: int | str | datetime | None) -> tuple[TableContext, Snapshot | None]:
-        handle = self.handle()
-        position = time_travel.locate(handle, at)
+        ctx = self.handle()
+        position = time_travel.locate(ctx, at)
         self._seen.snapshot_id = None if position.snapshot is None else position.snapshot.id
-        return time_travel.schema_of(handle, position), position.snapshot
+        return time_travel.schema_of(ctx, position), position.snapshot
 
     def _facts(self) -> list[tuple[str, Any]]:
-        seen = self._seen.handle
+        seen = self._seen.ctx
         if seen is None:
             return [("location", self.location)]
         keys = seen.schema.primary_keys
@@ -172,29 +172,29 @@ class Looking(TableCore):
         return self.name if self.branch_name is None else f"{self.name}$branch_{self.branch_name}"
 
     def __repr__(self) -> str:
-        if self._seen.handle is None:
+        if self._seen.ctx is None:
             return cards.card(f"Table {self._called}", self._facts())
-        columns = ", ".join(f"{field.name} {field.type}" for field in self._seen.handle.schema.fields)
+        columns = ", ".join(f"{field.name} {field.type}" for field in self._seen.ctx.schema.fields)
         few = [(name, said) for name, said in self._facts() if name in ("primary key", "partitioned by", "snapshot", "location")]
         return cards.card(f"Table {self._called}", [("columns", columns), *few])
 
     def _repr_html_(self) -> str:
         card = html.card(f"Table {self._called}", self._facts())
-        return card if self._seen.handle is None else card + columns_html(self._seen.handle.schema.fields, self._seen.handle.schema.primary_keys)
+        return card if self._seen.ctx is None else card + columns_html(self._seen.ctx.schema.fields, self._seen.ctx.schema.primary_keys)
 
 
-def statement(name: str, handle: TableContext) -> str:
+def statement(name: str, ctx: TableContext) -> str:
     """The CREATE TABLE statement of a table."""
-    lines = [f"  {quote(f.name)} {f.type}" + ("" if f.comment is None else f" COMMENT {_literal(f.comment)}") for f in handle.schema.fields]
-    if handle.schema.primary_keys:
-        lines.append(f"  PRIMARY KEY ({', '.join(map(quote, handle.schema.primary_keys))}) NOT ENFORCED")
+    lines = [f"  {quote(f.name)} {f.type}" + ("" if f.comment is None else f" COMMENT {_literal(f.comment)}") for f in ctx.schema.fields]
+    if ctx.schema.primary_keys:
+        lines.append(f"  PRIMARY KEY ({', '.join(map(quote, ctx.schema.primary_keys))}) NOT ENFORCED")
     found = f"CREATE TABLE {'.'.join(map(quote, name.split('.')))} (\n" + ",\n".join(lines) + "\n)"
-    if handle.schema.comment:
-        found += f" COMMENT {_literal(handle.schema.comment)}"
-    if handle.schema.partition_keys:
-        found += f" PARTITIONED BY ({', '.join(map(quote, handle.schema.partition_keys))})"
-    if handle.schema.options:
-        pairs = ",\n".join(f"  {_literal(key)} = {_literal(value)}" for key, value in sorted(handle.schema.options.items()))
+    if ctx.schema.comment:
+        found += f" COMMENT {_literal(ctx.schema.comment)}"
+    if ctx.schema.partition_keys:
+        found += f" PARTITIONED BY ({', '.join(map(quote, ctx.schema.partition_keys))})"
+    if ctx.schema.options:
+        pairs = ",\n".join(f"  {_literal(key)} = {_literal(value)}" for key, value in sorted(ctx.schema.options.items()))
         found += f" WITH (\n{pairs}\n)"
     return found
 

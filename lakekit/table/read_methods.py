@@ -42,12 +42,12 @@ class Reading(TableCore):
         A filter that compares a date or a time with a number raises `SchemaMismatch` as far as Polars hands it over: two columns
         of a comparison it has cast by then, and what is no filter of rows it computes by itself.
         """
-        handle = self._asked(at, options)
+        ctx = self._asked(at, options)
         if at is not None or raw:
-            return lazy.scan_lazily(table_scan.scan(handle, at, raw=raw))
-        if time_travel.means_changes(handle):
-            return lazy.scan_lazily(incremental.changes_from_options(handle, kind_column=None))
-        return self._of_newest(handle) if time_travel.means_newest(handle) else lazy.scan_lazily(table_scan.scan(handle))
+            return lazy.scan_lazily(table_scan.scan(ctx, at, raw=raw))
+        if time_travel.means_changes(ctx):
+            return lazy.scan_lazily(incremental.changes_from_options(ctx, kind_column=None))
+        return self._of_newest(ctx) if time_travel.means_newest(ctx) else lazy.scan_lazily(table_scan.scan(ctx))
 
     def changes(
         self,
@@ -107,14 +107,14 @@ class Reading(TableCore):
         if not aggregates or not all(isinstance(one, pl.Expr) for one in aggregates):
             msg = "aggregate() takes at least one expression, and expressions of Polars only: t.aggregate(pl.len(), pl.col('v').sum())"
             raise TypeError(msg)
-        handle = self.handle()
-        if at is None and time_travel.means_changes(handle):
+        ctx = self.handle()
+        if at is None and time_travel.means_changes(ctx):
             rows = self.scan()
-            user_expressions.check_aggregates(aggregates, rows.collect_schema(), handle.name)
+            user_expressions.check_aggregates(aggregates, rows.collect_schema(), ctx.name)
             with typed_refusals():
-                return (rows if where is None else rows.filter(user_expressions.condition(where, handle))).select(aggregates).collect()
-        source = table_scan.scan(handle, at)
-        return aggregate_pushdown.aggregate(source, aggregates, None if where is None else user_expressions.condition(where, source.handle))
+                return (rows if where is None else rows.filter(user_expressions.condition(where, ctx))).select(aggregates).collect()
+        source = table_scan.scan(ctx, at)
+        return aggregate_pushdown.aggregate(source, aggregates, None if where is None else user_expressions.condition(where, source.ctx))
 
     def explain(self, expr: pl.Expr | str | None = None, *, at: int | str | datetime | None = None, aggregates: Sequence[pl.Expr] = ()) -> Explain:
         """What a scan filtered by `expr` would read, and what each step of planning leaves out, in both branches where two are read. Reads metadata only.
@@ -126,7 +126,7 @@ class Reading(TableCore):
             msg = "explain(aggregates=…) takes expressions of Polars only: aggregates=[pl.len(), pl.col('v').sum()]"
             raise TypeError(msg)
         source = table_scan.scan(self.handle(), at)
-        asked = expr if expr is None or isinstance(expr, pl.Expr) else user_expressions.condition(expr, source.handle, said="expr")
+        asked = expr if expr is None or isinstance(expr, pl.Expr) else user_expressions.condition(expr, source.ctx, said="expr")
         return explain.explain(source, asked, tuple(aggregates))
 
     def with_options(self, options: Mapping[str, Any]) -> Self:
@@ -140,14 +140,14 @@ class Reading(TableCore):
         return replace(self, branch_name=name, _seen=type(self._seen)())
 
     def _with(self, options: Mapping[str, Any] | None) -> TableContext:
-        handle = self.handle()
-        return handle.with_options(options) if options else handle
+        ctx = self.handle()
+        return ctx.with_options(options) if options else ctx
 
-    def _of_newest(self, handle: TableContext) -> pl.LazyFrame:
+    def _of_newest(self, ctx: TableContext) -> pl.LazyFrame:
         """The frame of the newest snapshot, the same one for some scans: what a frame is asked for the first time takes Polars as long as a small file."""
         shared = self._seen.shared
-        if shared is None or shared.scans_left < 1 or shared.handle != handle:
-            shared = self._seen.shared = SharedScan(handle, lazy.scan_lazily(table_scan.scan(handle), shared=True))
+        if shared is None or shared.scans_left < 1 or shared.ctx != ctx:
+            shared = self._seen.shared = SharedScan(ctx, lazy.scan_lazily(table_scan.scan(ctx), shared=True))
         shared.scans_left -= 1
         return shared.frame
 

@@ -67,7 +67,7 @@ class Writer:
         return f"Writer of {self.handle.name}, commit_user={self.commit_user!r}, {standing}"
 
     def __post_init__(self) -> None:
-        self._committing = replace(self.handle, storage=self._writers.handle.storage)
+        self._committing = replace(self.handle, storage=self._writers.ctx.storage)
 
     @staticmethod
     def of(handle: TableContext, *, commit_user: str | None, overwrite: bool | Mapping[str, Any] | None, compact: bool | None, state: bytes | None) -> Writer:

@@ -51,11 +51,11 @@ class Writing(TableCore):
 
         `row_kind`: a column of "+I", "-U", "+U", "-D" that says what each row does; it is not written. Else as `append`.
         """
-        handle = self.handle()
-        if handle.kind == "append":
-            msg = f"{handle.name} has no primary key, so there is nothing to upsert by: t.append(frame) adds rows"
+        ctx = self.handle()
+        if ctx.kind == "append":
+            msg = f"{ctx.name} has no primary key, so there is nothing to upsert by: t.append(frame) adds rows"
             raise InvalidOption(msg, key="primary-key")
-        return self._write(frame, handle, row_kind=row_kind, cast=cast, merge_schema=merge_schema)
+        return self._write(frame, ctx, row_kind=row_kind, cast=cast, merge_schema=merge_schema)
 
     def overwrite(self, frame: object, *, partition: Mapping[str, Any] | None = None, cast: bool = False) -> Commit:
         """Replaces everything; in a partitioned table the partitions that the frame has rows of, unless `dynamic-partition-overwrite` is false.
@@ -69,8 +69,8 @@ class Writing(TableCore):
 
     def truncate(self) -> Commit:
         """Removes all rows, in one commit. Snapshots before it still have them."""
-        handle = self.handle()
-        return after_commit.maintain_after_commit(handle, row_change.replace(handle, Overwrite.whole()))
+        ctx = self.handle()
+        return after_commit.maintain_after_commit(ctx, row_change.replace(ctx, Overwrite.whole()))
 
     def drop_partitions(self, partitions: Sequence[Mapping[str, Any]]) -> Commit:
         """Removes every partition that matches one of `[{"dt": "2024-03-31"}, …]`; a spec may name some of the partition columns. Raises `ColumnNotFound`."""
@@ -81,8 +81,8 @@ class Writing(TableCore):
         if not all(specs):
             msg = "an empty partition spec matches everything: t.truncate() removes all rows"
             raise InvalidOption(msg, key="partitions")
-        handle = self.handle()
-        return after_commit.maintain_after_commit(handle, row_change.replace(handle, Overwrite.partitions(specs)))
+        ctx = self.handle()
+        return after_commit.maintain_after_commit(ctx, row_change.replace(ctx, Overwrite.partitions(specs)))
 
     def writer(
         self,
@@ -114,32 +114,32 @@ class Writing(TableCore):
         snapshot can hold, `StorageFailed` for messages whose files a disk does not have (they were aborted, or are another table's), `Conflict`
         (another commit has those messages, or changed what they need), `RetriesExhausted` (nothing changed), `CommitStateUnknown` (call it again to learn).
         """
-        handle, taken = self.handle(), _messages(messages)
+        ctx, taken = self.handle(), _messages(messages)
         done = commit_changes(
-            handle,
+            ctx,
             taken,
             commit_user=commit_user,
             identifier=BATCH_IDENTIFIER if identifier is None else identifier,
             watermark=watermark,
             properties=properties,
-            check_files=not handle.storage.is_remote,
+            check_files=not ctx.storage.is_remote,
             check_new=True,
         )
-        return after_commit.maintain_after_commit(handle, done, taken)
+        return after_commit.maintain_after_commit(ctx, done, taken)
 
     def abort(self, messages: Sequence[CommitMessage]) -> None:
         """Deletes the files of messages that were never handed to a commit. Raises `Conflict` for messages whose commit may have happened."""
         abandoned.abort(self.handle(), _messages(messages))
 
-    def _write(self, frame: object, handle: TableContext, *, row_kind: str | None, cast: bool, merge_schema: bool) -> Commit:
-        feature_check.check_writable(handle)
+    def _write(self, frame: object, ctx: TableContext, *, row_kind: str | None, cast: bool, merge_schema: bool) -> Commit:
+        feature_check.check_writable(ctx)
         found: object = frame
         if merge_schema:
-            found = taken = input_frames.open_input(frame, handle)
+            found = taken = input_frames.open_input(frame, ctx)
             if taken.schema is not None:
                 _grow(self, taken, taken.schema, row_kind=row_kind, cast=cast)
-            handle = self.handle()
-        with Writer.of(handle, commit_user=None, overwrite=None, compact=None, state=None) as writer:
+            ctx = self.handle()
+        with Writer.of(ctx, commit_user=None, overwrite=None, compact=None, state=None) as writer:
             writer.write(found, row_kind=row_kind, cast=cast)
             return writer.commit()
 
@@ -160,16 +160,16 @@ def _grow(table: TableCore, taken: InputFrames, schema: Mapping[str, pl.DataType
     Rows that are in memory are looked at first: for a row that is refused the table does not grow, nor by a column that its files would not hold.
     """
     for last in (False, False, True):
-        handle = table.handle()
-        changes = widening.schema_changes(schema, handle, row_kind=row_kind)
+        ctx = table.handle()
+        changes = widening.schema_changes(schema, ctx, row_kind=row_kind)
         asked = [(AddColumn if isinstance(one, widening.AddedColumn) else UpdateType)(path=one.path, type=one.type) for one in changes]
         try:
             if asked:
-                grown = handle.with_schema(schemas.plan_next_schema(handle.ground, asked))
+                grown = ctx.with_schema(schemas.plan_next_schema(ctx.ground, asked))
                 shape.check_columns(grown.schema, grown.options)
                 if taken.is_whole:
                     row_conversion.batches(taken, grown, cast=cast, row_kind=row_kind)
-                schemas.alter(handle, asked)
+                schemas.alter(ctx, asked)
         except (ColumnAlreadyExists, SchemaMismatch):
             if last:
                 raise

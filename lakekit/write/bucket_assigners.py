@@ -50,60 +50,60 @@ class BucketAssigner(Protocol):
 class FixedBuckets:
     """As many buckets as the option `bucket` says: the bucket function over the bucket key."""
 
-    handle: TableContext
+    ctx: TableContext
 
     def place(self, frame: pl.DataFrame) -> RoutedRows:
         """Every row in the bucket of its bucket key."""
-        options, fields = self.handle.options, bucket_fields(self.handle)
+        options, fields = self.ctx.options, bucket_fields(self.ctx)
         if options.bucket == 1 and options.bucket_function_type == "default":  # which leaves nothing to hash for; the others look at types too
-            return RoutedRows(frame, partitions.encode_partitions(frame, self.handle), np.zeros(frame.height, np.int32))
+            return RoutedRows(frame, partitions.encode_partitions(frame, self.ctx), np.zeros(frame.height, np.int32))
         columns, types = key_columns(frame, fields)
         found = hashing.buckets(options.bucket_function_type, columns, types, options.bucket)
-        return RoutedRows(frame, partitions.encode_partitions(frame, self.handle), found)
+        return RoutedRows(frame, partitions.encode_partitions(frame, self.ctx), found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneBucket:
     """Every row in the same bucket: 0 of tables that know no buckets, -2 of postponed ones, or the one that a caller names."""
 
-    handle: TableContext
+    ctx: TableContext
     bucket: int = 0
 
     def place(self, frame: pl.DataFrame) -> RoutedRows:
         """Every row in that bucket."""
-        return RoutedRows(frame, partitions.encode_partitions(frame, self.handle), np.full(frame.height, self.bucket, np.int32))
+        return RoutedRows(frame, partitions.encode_partitions(frame, self.ctx), np.full(frame.height, self.bucket, np.int32))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostponedFixedBuckets:
     """As many buckets as `count` says a partition has: the bucket function over the bucket key. Source: `PostponeFixBucketProcessor`."""
 
-    handle: TableContext
+    ctx: TableContext
     count: Callable[[bytes], int]
 
     def place(self, frame: pl.DataFrame) -> RoutedRows:
         """Every row in the bucket that its key has among those of its partition."""
-        columns, types = key_columns(frame, bucket_fields(self.handle))
-        found = partitions.encode_partitions(frame, self.handle)
+        columns, types = key_columns(frame, bucket_fields(self.ctx))
+        found = partitions.encode_partitions(frame, self.ctx)
         totals = np.array([self.count(partition) for partition in found.rows], np.int64)[found.codes]
         placed = np.zeros(frame.height, np.int32)
         for total in np.unique(totals):
-            placed = np.where(totals == total, hashing.buckets(self.handle.options.bucket_function_type, columns, types, int(total)), placed)
+            placed = np.where(totals == total, hashing.buckets(self.ctx.options.bucket_function_type, columns, types, int(total)), placed)
         return RoutedRows(frame, found, placed)
 
 
-def postponed_count(handle: TableContext, standing: SnapshotBuckets, partition: bytes) -> int:
+def postponed_count(ctx: TableContext, standing: SnapshotBuckets, partition: bytes) -> int:
     """How many buckets a partition of postponed rows has: as many as its first compaction chose, else as the option says."""
-    return standing.bucket(partition, 0).total_buckets or handle.options.postpone_default_bucket_num
+    return standing.bucket(partition, 0).total_buckets or ctx.options.postpone_default_bucket_num
 
 
-def bucket_fields(handle: TableContext) -> tuple[Field, ...]:
+def bucket_fields(ctx: TableContext) -> tuple[Field, ...]:
     """The columns whose values choose the bucket: those of `bucket-key`, else the trimmed primary key, else all."""
-    names = handle.schema.bucket_keys or handle.schema.names
+    names = ctx.schema.bucket_keys or ctx.schema.names
     try:
-        return handle.schema.fields_of(names)
+        return ctx.schema.fields_of(names)
     except ColumnNotFound as missing:
-        raise InvalidOption(f"bucket-key of {handle.name} names a column that is not there: {missing.message}", key="bucket-key") from None
+        raise InvalidOption(f"bucket-key of {ctx.name} names a column that is not there: {missing.message}", key="bucket-key") from None
 
 
 def key_columns(frame: pl.DataFrame, fields: Sequence[Field]) -> tuple[list[pa.Array], list[DataType]]:

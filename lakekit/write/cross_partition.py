@@ -140,7 +140,7 @@ def _allocate_buckets(counts: dict[int, int], wanted: int, target: int) -> Itera
 class CrossPartition:
     """An assigner for tables whose primary key lacks a partition column and that have dynamic buckets. The map is read when the first rows come."""
 
-    handle: TableContext
+    ctx: TableContext
     engine: str
     target: int
     places: KeyLocationIndex | None = None
@@ -149,22 +149,22 @@ class CrossPartition:
     """The newest snapshot whose keys are in the map, 0 where there was none; None: there is no map, or it begins with nothing."""
 
     @staticmethod
-    def of(handle: TableContext, *, overwrite: bool = False) -> CrossPartition:
+    def of(ctx: TableContext, *, overwrite: bool = False) -> CrossPartition:
         """For a table; an overwrite starts without a map."""
-        return CrossPartition(handle=handle, engine=handle.options.merge_engine, target=AssignmentRule.of(handle).target, loads=not overwrite)
+        return CrossPartition(ctx=ctx, engine=ctx.options.merge_engine, target=AssignmentRule.of(ctx).target, loads=not overwrite)
 
     def place(self, frame: pl.DataFrame) -> RoutedRows:
         """The rows to write instead, and their places."""
         if self.places is None:
-            newest = snapshots.latest(self.handle) if self.loads else None
-            self.places = bootstrap_index(self.handle, newest)
+            newest = snapshots.latest(self.ctx) if self.loads else None
+            self.places = bootstrap_index(self.ctx, newest)
             self.known_at = (0 if newest is None else newest.id) if self.loads else None
-        schema = self.handle.schema
-        number = self.places.numbered(partitions.encode_partitions(frame, self.handle), frame.select(cols(schema.partition_keys)))
+        schema = self.ctx.schema
+        number = self.places.numbered(partitions.encode_partitions(frame, self.ctx), frame.select(cols(schema.partition_keys)))
         distinct, codes = partitions.number_distinct_rows(frame.select(cols(schema.primary_keys)))
         keys = partitions.to_comparable_columns(distinct)
         at = self.places.find(keys)
-        now_ms = self.handle.world.now_ms()
+        now_ms = self.ctx.world.now_ms()
         if self.engine == "deduplicate":
             return self._moving(frame, number, codes, keys, at, now_ms)
         return self._staying(frame, number, codes, keys, at, now_ms)
@@ -173,7 +173,7 @@ class CrossPartition:
         """Partition and bucket of keys before these rows; nowhere when they are new, or were last seen too long ago."""
         assert self.places is not None
         partition, bucket = np.full(len(at), NOT_FOUND, np.int64), np.full(len(at), NOT_FOUND, np.int64)
-        ttl_ms = self.handle.options.cross_partition_upsert_index_ttl_ms
+        ttl_ms = self.ctx.options.cross_partition_upsert_index_ttl_ms
         there = np.flatnonzero(at >= 0)
         if ttl_ms is not None:
             there = there[self.places.since_ms[at[there]] + ttl_ms >= now_ms]
@@ -247,27 +247,27 @@ class CrossPartition:
 # ---- the keys that are there -----------------------------------------------------------------------------------------------------------------
 
 
-def _empty_index(handle: TableContext) -> KeyLocationIndex:
-    frame = pl.DataFrame(schema=polars_schema(handle.schema.fields))
-    keys, columns = frame.select(cols(handle.schema.primary_keys)), frame.select(cols(handle.schema.partition_keys))
+def _empty_index(ctx: TableContext) -> KeyLocationIndex:
+    frame = pl.DataFrame(schema=polars_schema(ctx.schema.fields))
+    keys, columns = frame.select(cols(ctx.schema.primary_keys)), frame.select(cols(ctx.schema.partition_keys))
     return KeyLocationIndex(keys=partitions.to_comparable_columns(keys), columns=columns)
 
 
-def bootstrap_index(handle: TableContext, snapshot: Snapshot | None) -> KeyLocationIndex:
+def bootstrap_index(ctx: TableContext, snapshot: Snapshot | None) -> KeyLocationIndex:
     """Where the keys of a snapshot lie; buckets whose files are all older than `cross-partition-upsert.index-ttl` are left out."""
-    places, now_ms = _empty_index(handle), handle.world.now_ms()
+    places, now_ms = _empty_index(ctx), ctx.world.now_ms()
     if snapshot is None:
         return places
-    fields = handle.schema.fields_of(handle.schema.primary_keys)
-    parallelism = min(max(1, handle.options.cross_partition_upsert_bootstrap_parallelism), world.core_count())
+    fields = ctx.schema.fields_of(ctx.schema.primary_keys)
+    parallelism = min(max(1, ctx.options.cross_partition_upsert_bootstrap_parallelism), world.core_count())
 
     def keys_of(one: tuple[bytes, int, MergeTask]) -> tuple[bytes, int, pl.DataFrame]:
         return one[0], one[1], bucket_rows.merge_lazily([one[2]], fields).collect()
 
-    for partition, bucket, frame in world.map_prefetch(keys_of, _buckets(handle, snapshot, now_ms), parallelism):
+    for partition, bucket, frame in world.map_prefetch(keys_of, _buckets(ctx, snapshot, now_ms), parallelism):
         number = places.numbers.get(partition)
         if number is None:
-            number = int(places.numbered(Partitions((partition,), np.zeros(1, np.int64)), _values(handle, partition, places.columns))[0])
+            number = int(places.numbered(Partitions((partition,), np.zeros(1, np.int64)), _values(ctx, partition, places.columns))[0])
         count = frame.height
         nowhere = np.full(count, NOT_FOUND, np.int64)
         places.put(
@@ -281,17 +281,17 @@ def bootstrap_index(handle: TableContext, snapshot: Snapshot | None) -> KeyLocat
     return places
 
 
-def _buckets(handle: TableContext, snapshot: Snapshot, now_ms: int) -> Iterator[tuple[bytes, int, MergeTask]]:
+def _buckets(ctx: TableContext, snapshot: Snapshot, now_ms: int) -> Iterator[tuple[bytes, int, MergeTask]]:
     """The merge of every bucket that may hold keys worth knowing."""
-    entries = manifest_reader.read_live_entries(handle, snapshot, keep_entries=lambda found: found.numbers("bucket") >= 0)
+    entries = manifest_reader.read_live_entries(ctx, snapshot, keep_entries=lambda found: found.numbers("bucket") >= 0)
     vectors: dict[str, IndexManifestEntry] = {}
-    for entry in manifest_reader.index_entries(handle, snapshot):
+    for entry in manifest_reader.index_entries(ctx, snapshot):
         if entry.index_type == DELETION_VECTORS:
             vectors |= {part.file_name: entry for part in entry.ranges}
-    rule = rules.merge_spec_from_options(handle.schema, handle.all_options, table=handle.name)
-    ttl_ms = handle.options.cross_partition_upsert_index_ttl_ms
+    rule = rules.merge_spec_from_options(ctx.schema, ctx.all_options, table=ctx.name)
+    ttl_ms = ctx.options.cross_partition_upsert_index_ttl_ms
     oldest_ms = None if ttl_ms is None else world.wall_clock_ms(now_ms) - ttl_ms
-    paths = data_file_paths(handle, entries)
+    paths = data_file_paths(ctx, entries)
     for (partition, bucket), rows in _group_by_bucket(entries).items():
         files = entries.files(rows)
         if oldest_ms is not None and all(file.creation_time_ms is not None and file.creation_time_ms < oldest_ms for file in files):
@@ -301,12 +301,12 @@ def _buckets(handle: TableContext, snapshot: Snapshot, now_ms: int) -> Iterator[
             partition,
             bucket,
             MergeTask(
-                handle=handle,
+                ctx=ctx,
                 files=tuple(files),
                 paths=tuple(paths[i] for i in rows),
                 rule=rule,
                 in_order=False,
-                deletions=deletion_vector_reader.load(handle, wanted) if wanted else None,
+                deletions=deletion_vector_reader.load(ctx, wanted) if wanted else None,
                 snapshot_id=snapshot.id,
             ),
         )
@@ -319,8 +319,8 @@ def _group_by_bucket(entries: ManifestEntries) -> dict[tuple[bytes, int], list[i
     return found
 
 
-def _values(handle: TableContext, partition: bytes, like: pl.DataFrame) -> pl.DataFrame:
+def _values(ctx: TableContext, partition: bytes, like: pl.DataFrame) -> pl.DataFrame:
     """The values of a partition as one row of its columns."""
-    fields = handle.schema.partition_fields
+    fields = ctx.schema.partition_fields
     columns = binary_row.decode_columns(pa.array([partition], pa.binary()), [field.type for field in fields])
     return pl.DataFrame({field.name: pl.Series(column) for field, column in zip(fields, columns, strict=True)}).cast(like.schema)

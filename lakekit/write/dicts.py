@@ -36,17 +36,17 @@ def names(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return list(dict.fromkeys(chain.from_iterable(rows)))
 
 
-def frame(rows: Sequence[Mapping[str, Any]], handle: TableContext) -> pl.DataFrame:
+def frame(rows: Sequence[Mapping[str, Any]], ctx: TableContext) -> pl.DataFrame:
     """The rows as a frame. Columns that the table has not are Polars' guess, for whoever refuses or adds them; a key that a row lacks is null.
 
     Raises `SchemaMismatch` and `ValueOutOfRange` naming column, row and value where a value is of another type, or of none.
     """
-    fields = {field.name: field for field in handle.schema.fields}
+    fields = {field.name: field for field in ctx.schema.fields}
     columns = []
     for name in names(rows):
         values = [row.get(name) for row in rows]
         if name in fields:
-            spot = ValueLocation(column=name, path=name, table=handle.name, row_of=lambda i: i)
+            spot = ValueLocation(column=name, path=name, table=ctx.name, row_of=lambda i: i)
             columns.append(pl.Series(array(values, fields[name].type, spot)).alias(name))
         else:
             columns.append(pl.Series(name, values, strict=False))
@@ -133,7 +133,8 @@ def _arrow(values: Sequence[Any], arrow: pa.DataType, t: DataType, spot: ValueLo
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, ValueError) as wrong:
         at = next((i for i, value in enumerate(values) if _fails(value, arrow)), 0)
         raise ValueOutOfRange(
-            f"row {spot.row_of(at)}: column {spot.path} of {spot.table} holds {format_value(values[at])}, which is no {t.as_nullable()}: {wrong}. Correct the value",
+            f"row {spot.row_of(at)}: column {spot.path} of {spot.table} holds {format_value(values[at])}, which is no "
+            f"{t.as_nullable()}: {wrong}. Correct the value",
             column=spot.column,
         ) from None
 

@@ -67,9 +67,9 @@ class AssignmentRule:
     assigners: int
 
     @staticmethod
-    def of(handle: TableContext) -> AssignmentRule:
+    def of(ctx: TableContext) -> AssignmentRule:
         """What a table says. `dynamic-bucket.max-buckets` 0 means what -1 means: no limit."""
-        options = handle.options
+        options = ctx.options
         bounded = options.dynamic_bucket_max_buckets > 0
         most = min(options.dynamic_bucket_max_buckets, MOST_BUCKETS) if bounded else MOST_BUCKETS
         initial = options.dynamic_bucket_initial_buckets
@@ -197,19 +197,19 @@ class DynamicBuckets:
     `prepare` writes the index files of buckets with new keys; `settle` forgets partitions that were not touched lately.
     """
 
-    handle: TableContext
+    ctx: TableContext
     rule: AssignmentRule
     indexes: dict[bytes, PartitionHashIndex] = field(default_factory=dict)
     loads: bool = True
     share: WriteShard | None = None
 
     @staticmethod
-    def of(handle: TableContext, *, overwrite: bool = False, share: WriteShard | None = None) -> DynamicBuckets:
+    def of(ctx: TableContext, *, overwrite: bool = False, share: WriteShard | None = None) -> DynamicBuckets:
         """For a table; an overwrite starts without the index. `share`: of a write that is cut into tasks, which of its buckets are met here."""
-        rule = AssignmentRule.of(handle)
+        rule = AssignmentRule.of(ctx)
         if share is not None:
             rule = replace(rule, channels=share.cut.assigners, assigners=share.cut.assigners)
-        return DynamicBuckets(handle=handle, rule=rule, loads=not overwrite, share=share)
+        return DynamicBuckets(ctx=ctx, rule=rule, loads=not overwrite, share=share)
 
     def place(self, frame: pl.DataFrame) -> RoutedRows:
         """Every row in the bucket of its key."""
@@ -230,8 +230,8 @@ class DynamicBuckets:
 
     def _hashed(self, frame: pl.DataFrame) -> tuple[Partitions, Ints]:
         """The partition and the key's hash of every row; the indexes of those partitions are loaded."""
-        columns, types = key_columns(frame, self.handle.schema.key_fields)
-        found = partitions.encode_partitions(frame, self.handle)
+        columns, types = key_columns(frame, self.ctx.schema.key_fields)
+        found = partitions.encode_partitions(frame, self.ctx)
         self._load([partition for partition in found.rows if partition not in self.indexes])
         return found, hashing.hash_columns(columns, types)
 
@@ -240,15 +240,15 @@ class DynamicBuckets:
         if not wanted or not self.loads:
             self._take(wanted, None)
         elif self.share is None:
-            snapshots.with_latest(self.handle, lambda newest: self._take(wanted, newest))
+            snapshots.with_latest(self.ctx, lambda newest: self._take(wanted, newest))
         else:
             number = self.share.cut.snapshot_id
-            self._take(wanted, None if number is None else snapshots.read(self.handle, number))
+            self._take(wanted, None if number is None else snapshots.read(self.ctx, number))
 
     def _take(self, wanted: list[bytes], snapshot: Snapshot | None) -> None:
         """The indexes of some partitions in a snapshot: of a share its own buckets, and the names of all."""
         entries: dict[bytes, list[IndexManifestEntry]] = {partition: [] for partition in wanted}
-        for entry in () if snapshot is None else manifest_reader.index_entries(self.handle, snapshot):
+        for entry in () if snapshot is None else manifest_reader.index_entries(self.ctx, snapshot):
             if entry.index_type == HASH and entry.partition in entries:
                 entries[entry.partition].append(entry)
         for partition, found in entries.items():
@@ -256,7 +256,7 @@ class DynamicBuckets:
             rows: dict[int, int] = {}
             for entry in own:
                 rows[entry.bucket] = rows.get(entry.bucket, 0) + entry.row_count
-            known = KeyHashes.of_files((entry.bucket, read(self.handle, entry)) for entry in own) if own else KeyHashes()
+            known = KeyHashes.of_files((entry.bucket, read(self.ctx, entry)) for entry in own) if own else KeyHashes()
             owner = None if self.share is None else self.share.residue(partition)
             names = {entry.bucket: entry.file_name for entry in found}
             self.indexes[partition] = PartitionHashIndex(partition=partition, known=known, rows=rows, names=names, owner=owner)
@@ -272,10 +272,10 @@ class DynamicBuckets:
                     bases[partition] = tuple(sorted(index.names.values()))
                 for bucket, hashes in index.known.of_buckets(index.changed):
                     name = new_name()
-                    written.append(path(self.handle, partition, bucket, name))
-                    files[partition, bucket] = write(self.handle, partition, bucket, name, hashes)
+                    written.append(path(self.ctx, partition, bucket, name))
+                    files[partition, bucket] = write(self.ctx, partition, bucket, name, hashes)
         except BaseException:
-            self.handle.storage.delete(written)
+            self.ctx.storage.delete(written)
             raise
         for (partition, bucket), file in files.items():
             self.indexes[partition].names[bucket] = file.file_name
@@ -323,25 +323,25 @@ def _by_partition(found: Partitions) -> Iterator[tuple[bytes, NDArray[np.int64] 
 # ---- files -----------------------------------------------------------------------------------------------------------------------------------
 
 
-def read(handle: TableContext, entry: IndexManifestEntry) -> Ints:
+def read(ctx: TableContext, entry: IndexManifestEntry) -> Ints:
     """The hashes of an index file. Raises `Corrupt` where it is not as long as the index manifest says, `FileMissing`."""
     if not 0 <= entry.bucket < MOST_BUCKETS:
-        raise Corrupt(f"the index manifest of {handle.name} lists a hash index of bucket {entry.bucket}: there are 0 to {MOST_BUCKETS - 1}", field="_BUCKET")
-    where = index_path(handle, entry)
-    data = handle.storage.read(where)
+        raise Corrupt(f"the index manifest of {ctx.name} lists a hash index of bucket {entry.bucket}: there are 0 to {MOST_BUCKETS - 1}", field="_BUCKET")
+    where = index_path(ctx, entry)
+    data = ctx.storage.read(where)
     if len(data) != entry.row_count * _HASH_BYTES:
         raise Corrupt(f"{where} is {len(data)} bytes, the index manifest says {entry.row_count} hashes of {_HASH_BYTES} bytes", path=where, field="_ROW_COUNT")
     return hash_index.decode(data, path=where)
 
 
-def path(handle: TableContext, partition: bytes, bucket: int, name: str) -> str:
+def path(ctx: TableContext, partition: bytes, bucket: int, name: str) -> str:
     """Where the index file of a bucket lies."""
-    return handle.layout.index(name, partition_path=partition_path(handle, partition), bucket=bucket)
+    return ctx.layout.index(name, partition_path=partition_path(ctx, partition), bucket=bucket)
 
 
-def write(handle: TableContext, partition: bytes, bucket: int, name: str, hashes: Ints) -> IndexFileMeta:
+def write(ctx: TableContext, partition: bytes, bucket: int, name: str, hashes: Ints) -> IndexFileMeta:
     """Writes the hashes of a bucket as its index file; below the table, wherever its data files go."""
     data = hash_index.encode(hashes)
-    with handle.storage.open_write(path(handle, partition, bucket, name)) as file:  # synced, as what a snapshot refers to must be
+    with ctx.storage.open_write(path(ctx, partition, bucket, name)) as file:  # synced, as what a snapshot refers to must be
         file.write(data)
     return IndexFileMeta(index_type=HASH, file_name=name, file_size_bytes=len(data), row_count=len(hashes))

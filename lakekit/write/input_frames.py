@@ -52,7 +52,7 @@ class InputFrames:
     remedies: ErrorHints | None = None
 
 
-def open_input(data: object, handle: TableContext, *, batch_rows: int = BATCH_ROWS) -> InputFrames:
+def open_input(data: object, ctx: TableContext, *, batch_rows: int = BATCH_ROWS) -> InputFrames:
     """What was handed in, ready to be read once. Raises `SchemaMismatch` for what is no frame."""
     match data:
         case InputFrames():
@@ -62,16 +62,16 @@ def open_input(data: object, handle: TableContext, *, batch_rows: int = BATCH_RO
         case pl.LazyFrame():
             return open_lazy_frame(data, batch_rows)
         case Mapping() | str() | bytes() | pl.Series():
-            raise _no_frame(data, handle)
+            raise _no_frame(data, ctx)
     if isinstance(data, Sequence) and all(isinstance(item, Mapping) for item in data):
-        return _open_dicts(list(data), handle)
+        return _open_dicts(list(data), ctx)
     if hasattr(data, "__arrow_c_stream__"):
-        return _open_stream(data, handle)
+        return _open_stream(data, ctx)
     if hasattr(data, "__arrow_c_array__"):
-        return _open_stream(_array(data, handle), handle)
+        return _open_stream(_array(data, ctx), ctx)
     if isinstance(data, Iterable):
-        return _open_iterator(iter(data), handle, batch_rows)
-    raise _no_frame(data, handle)
+        return _open_iterator(iter(data), ctx, batch_rows)
+    raise _no_frame(data, ctx)
 
 
 def open_lazy_frame(data: pl.LazyFrame, batch_rows: int = BATCH_ROWS, *, remedies: ErrorHints | None = None) -> InputFrames:
@@ -79,7 +79,7 @@ def open_lazy_frame(data: pl.LazyFrame, batch_rows: int = BATCH_ROWS, *, remedie
     return InputFrames(schema=data.collect_schema(), pieces=lambda _: _collect_batches(data, batch_rows), remedies=remedies)
 
 
-def _no_frame(data: object, handle: TableContext) -> SchemaMismatch:
+def _no_frame(data: object, ctx: TableContext) -> SchemaMismatch:
     hint = ""
     if isinstance(data, Mapping):
         hint = " A dict of one row goes into a list, a dict of columns into pl.DataFrame(…)."
@@ -87,7 +87,7 @@ def _no_frame(data: object, handle: TableContext) -> SchemaMismatch:
         hint = " A file is read with pl.scan_parquet(…) and its like."
     elif isinstance(data, pl.Series):
         hint = " A column becomes a frame with .to_frame()."
-    return SchemaMismatch(f"{type(data).__name__} holds no rows for {handle.name}: {_ACCEPTED_INPUTS}.{hint}")
+    return SchemaMismatch(f"{type(data).__name__} holds no rows for {ctx.name}: {_ACCEPTED_INPUTS}.{hint}")
 
 
 # ---- frames ----------------------------------------------------------------------------------------------------------------------------------
@@ -98,14 +98,14 @@ def _collect_batches(frame: pl.LazyFrame, batch_rows: int) -> Iterator[pl.DataFr
         yield from frame.collect_batches(chunk_size=batch_rows, maintain_order=True)
 
 
-def _open_dicts(rows: list[Mapping[str, Any]], handle: TableContext) -> InputFrames:
+def _open_dicts(rows: list[Mapping[str, Any]], ctx: TableContext) -> InputFrames:
     names = dicts.names(rows)
-    known = dict(polars_schema(handle.schema.fields))
-    schema = pl.Schema({name: known.get(name) or _infer_type([row.get(name) for row in rows], name, handle) for name in names})
+    known = dict(polars_schema(ctx.schema.fields))
+    schema = pl.Schema({name: known.get(name) or _infer_type([row.get(name) for row in rows], name, ctx) for name in names})
     return InputFrames(schema=schema if rows else None, pieces=lambda now: iter([dicts.frame(rows, now)] if rows else []), is_whole=True)
 
 
-def _infer_type(values: list[Any], name: object, handle: TableContext) -> pl.DataType:
+def _infer_type(values: list[Any], name: object, ctx: TableContext) -> pl.DataType:
     """The type of a column that the table lacks."""
     try:
         if isinstance(name, str):
@@ -113,22 +113,22 @@ def _infer_type(values: list[Any], name: object, handle: TableContext) -> pl.Dat
         why = "names are texts"
     except (pl.exceptions.PolarsError, TypeError, ValueError, OverflowError) as mixed:
         why = f"its values are not of one type: {str(mixed).splitlines()[0]}"
-    raise SchemaMismatch(f"{handle.name} has no column {name!r}, and none can be made of it: {why}. Drop it from the rows", column=str(name))
+    raise SchemaMismatch(f"{ctx.name} has no column {name!r}, and none can be made of it: {why}. Drop it from the rows", column=str(name))
 
 
-def _open_iterator(items: Iterator[object], handle: TableContext, batch_rows: int) -> InputFrames:
+def _open_iterator(items: Iterator[object], ctx: TableContext, batch_rows: int) -> InputFrames:
     """Frames one after the other. The first is opened to see its columns, and given first."""
     first = next(items, _EXHAUSTED)
     if first is _EXHAUSTED:
         return InputFrames(schema=None, pieces=lambda _: iter(()), is_whole=True)
     if isinstance(first, Mapping):
-        raise SchemaMismatch(f"an iterator of dicts holds no frames for {handle.name}: give list(…) of it, or frames of many rows")
+        raise SchemaMismatch(f"an iterator of dicts holds no frames for {ctx.name}: give list(…) of it, or frames of many rows")
     if isinstance(first, Sequence) and not isinstance(first, str | bytes) and not hasattr(first, "__arrow_c_stream__"):
         raise SchemaMismatch(
-            f"rows for {handle.name} come as {type(first).__name__}s, which do not name their columns ({format_value(first)}). "
+            f"rows for {ctx.name} come as {type(first).__name__}s, which do not name their columns ({format_value(first)}). "
             f"Give dicts, or pl.DataFrame(rows, schema=[…], orient='row')"
         )
-    head = open_input(first, handle, batch_rows=batch_rows)
+    head = open_input(first, ctx, batch_rows=batch_rows)
 
     def pieces(now: TableContext) -> Iterator[pl.DataFrame]:
         for one in chain([head], items):
@@ -140,30 +140,30 @@ def _open_iterator(items: Iterator[object], handle: TableContext, batch_rows: in
 # ---- Arrow -----------------------------------------------------------------------------------------------------------------------------------
 
 
-def _array(data: object, handle: TableContext) -> pa.RecordBatch:
+def _array(data: object, ctx: TableContext) -> pa.RecordBatch:
     try:
         return pa.record_batch(data)
     except (pa.ArrowInvalid, TypeError, ValueError) as wrong:
-        raise SchemaMismatch(f"{type(data).__name__} is no Arrow record batch ({wrong}); {handle.name} takes columns with names. {_ACCEPTED_INPUTS}") from None
+        raise SchemaMismatch(f"{type(data).__name__} is no Arrow record batch ({wrong}); {ctx.name} takes columns with names. {_ACCEPTED_INPUTS}") from None
 
 
-def _open_stream(data: Any, handle: TableContext) -> InputFrames:
+def _open_stream(data: Any, ctx: TableContext) -> InputFrames:
     try:
         whole = isinstance(data, (pa.Table, pa.RecordBatch))
         reader = data.to_reader() if isinstance(data, pa.Table) else None if whole else pa.RecordBatchReader.from_stream(data)
     except (pa.ArrowException, TypeError, ValueError) as wrong:  # pandas too says so of frames that it cannot make columns of
-        raise _no_columns(data, handle, wrong) from None
+        raise _no_columns(data, ctx, wrong) from None
     arrow = data.schema if reader is None else reader.schema
-    schema = _frame(pa.RecordBatch.from_pylist([], arrow), handle).schema
+    schema = _frame(pa.RecordBatch.from_pylist([], arrow), ctx).schema
     if whole:
         table = pa.table(data)
-        return InputFrames(schema=schema, pieces=lambda _: iter([_frame(table, handle)]), is_whole=True)
-    return InputFrames(schema=schema, pieces=lambda _: (_frame(batch, handle) for batch in reader or ()))
+        return InputFrames(schema=schema, pieces=lambda _: iter([_frame(table, ctx)]), is_whole=True)
+    return InputFrames(schema=schema, pieces=lambda _: (_frame(batch, ctx) for batch in reader or ()))
 
 
-def _no_columns(data: Any, handle: TableContext, wrong: Exception) -> SchemaMismatch:
+def _no_columns(data: Any, ctx: TableContext, wrong: Exception) -> SchemaMismatch:
     """Return the error for a frame that gives no Arrow columns: it names the column that is to blame where one is."""
-    kind = f"the {type(data).__module__.partition('.')[0]} {type(data).__name__} for {handle.name}"
+    kind = f"the {type(data).__module__.partition('.')[0]} {type(data).__name__} for {ctx.name}"
     names = [str(name) for name in getattr(data, "columns", ())]
     if (twice := first_duplicate(names)) is not None:
         return SchemaMismatch(f"two columns of {kind} are called {twice}. Rename one, or leave it out", column=twice)
@@ -175,23 +175,23 @@ def _no_columns(data: Any, handle: TableContext, wrong: Exception) -> SchemaMism
     return SchemaMismatch(f"{kind} gives no Arrow columns with names: {wrong}. {_ACCEPTED_INPUTS}")
 
 
-def _frame(batch: pa.RecordBatch | pa.Table, handle: TableContext) -> pl.DataFrame:
+def _frame(batch: pa.RecordBatch | pa.Table, ctx: TableContext) -> pl.DataFrame:
     """Arrow columns as Polars ones, those first made others that Polars would refuse or change."""
     names = batch.schema.names
     if (twice := first_duplicate(names)) is not None:
-        raise SchemaMismatch(f"two columns of the rows for {handle.name} are called {twice!r}. Rename one, or leave it out", column=twice)
-    columns = {name: _to_readable(column, name, handle) for name, column in zip(names, batch.columns, strict=True)}
+        raise SchemaMismatch(f"two columns of the rows for {ctx.name} are called {twice!r}. Rename one, or leave it out", column=twice)
+    columns = {name: _to_readable(column, name, ctx) for name, column in zip(names, batch.columns, strict=True)}
     try:
         return pl.DataFrame({name: pl.Series(column) for name, column in columns.items()}, height=batch.num_rows)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as refused:
         found = ", ".join(f"{name} {column.type}" for name, column in columns.items())
-        raise SchemaMismatch(f"Polars does not read the rows for {handle.name} ({found}): {refused}. Cast the column to a type that it has") from None
+        raise SchemaMismatch(f"Polars does not read the rows for {ctx.name} ({found}): {refused}. Cast the column to a type that it has") from None
 
 
-def _to_readable(column: Any, name: str, handle: TableContext) -> Any:
+def _to_readable(column: Any, name: str, ctx: TableContext) -> Any:
     t = column.type
     want = None
-    _check_values(column, name, handle)
+    _check_values(column, name, ctx)
     if pa.types.is_timestamp(t) and t.unit == "s":
         want = pa.timestamp("ms", t.tz)  # Polars multiplies without looking
     elif pa.types.is_date64(t):
@@ -199,16 +199,16 @@ def _to_readable(column: Any, name: str, handle: TableContext) -> Any:
     elif pa.types.is_decimal256(t) and t.precision <= 38:
         want = pa.decimal128(t.precision, t.scale)
     elif pa.types.is_decimal256(t) or pa.types.is_run_end_encoded(t) or pa.types.is_union(t) or pa.types.is_interval(t):
-        raise SchemaMismatch(f"column {name!r} of the rows for {handle.name} is Arrow's {t}, which lakekit does not read. Cast it first", column=name)
+        raise SchemaMismatch(f"column {name!r} of the rows for {ctx.name} is Arrow's {t}, which lakekit does not read. Cast it first", column=name)
     if want is None:
         return column
     try:
         return pc.cast(column, want)
     except pa.ArrowInvalid as wrong:
-        raise ValueOutOfRange(f"column {name!r} of the rows for {handle.name} is Arrow's {t}: {wrong}. Correct the value", column=name) from None
+        raise ValueOutOfRange(f"column {name!r} of the rows for {ctx.name} is Arrow's {t}: {wrong}. Correct the value", column=name) from None
 
 
-def _check_values(column: Any, name: str, handle: TableContext) -> None:
+def _check_values(column: Any, name: str, ctx: TableContext) -> None:
     """Raises `ValueOutOfRange` for values, at any depth, that Polars takes for others: a time that is on no clock for null, any bytes for text."""
     t = column.type
     if pa.types.is_time(t):
@@ -216,18 +216,18 @@ def _check_values(column: Any, name: str, handle: TableContext) -> None:
         least, most, day = found["min"].as_py(), found["max"].as_py(), _DAY[t.unit]  # scalar: one a column
         if least is not None and (least < 0 or most >= day):
             wrong = least if least < 0 else most
-            msg = f"column {name!r} of the rows for {handle.name} holds {wrong} {t.unit} of a day, which has {day}. Correct the value"
+            msg = f"column {name!r} of the rows for {ctx.name} holds {wrong} {t.unit} of a day, which has {day}. Correct the value"
             raise ValueOutOfRange(msg, column=name)
     elif _is_text(t):
         try:
             column.validate(full=True)
         except pa.ArrowInvalid as wrong:
-            msg = f"column {name!r} of the rows for {handle.name} holds a text that is no UTF-8: {wrong}. Make it a column of bytes, or correct the value"
+            msg = f"column {name!r} of the rows for {ctx.name} holds a text that is no UTF-8: {wrong}. Make it a column of bytes, or correct the value"
             raise ValueOutOfRange(msg, column=name) from None
     elif t.num_fields and _is_checked(t):
         for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else (column,):
             for inside in _child_arrays(chunk):
-                _check_values(inside, name, handle)
+                _check_values(inside, name, ctx)
 
 
 def _is_text(t: pa.DataType) -> bool:

@@ -35,9 +35,9 @@ class Partitions(NamedTuple):
     codes: NDArray[np.int64]
 
 
-def encode_partitions(frame: pl.DataFrame, handle: TableContext) -> Partitions:
+def encode_partitions(frame: pl.DataFrame, ctx: TableContext) -> Partitions:
     """The partitions of a frame's rows."""
-    fields = handle.schema.partition_fields
+    fields = ctx.schema.partition_fields
     if not fields:
         return Partitions((binary_row.EMPTY_WITH_ARITY,), np.zeros(frame.height, np.int64))
     distinct, codes = number_distinct_rows(frame.select(col(field.name) for field in fields))
@@ -70,19 +70,19 @@ def _to_comparable(column: pl.Series) -> pl.Series:
     return made if not column.null_count() else made.to_frame().select(pl.when(column.is_not_null()).then(made).alias(column.name)).to_series()
 
 
-def check_times(handle: TableContext, rows: Iterable[bytes]) -> None:
+def check_times(ctx: TableContext, rows: Iterable[bytes]) -> None:
     """Raises `ValueOutOfRange` for a partition that says no time, where `partition.timestamp-format.strict` wants one."""
-    options = handle.options
+    options = ctx.options
     pattern, formatter = options.partition_timestamp_pattern, options.partition_timestamp_formatter
-    if not options.partition_timestamp_format_strict or (pattern is None and formatter is None) or not handle.schema.partition_keys:
+    if not options.partition_timestamp_format_strict or (pattern is None and formatter is None) or not ctx.schema.partition_keys:
         return
-    names, types = handle.schema.partition_keys, [field.type for field in handle.schema.partition_fields]
+    names, types = ctx.schema.partition_keys, [field.type for field in ctx.schema.partition_fields]
     for row in rows:
-        texts = text(partition_values(handle, row), types, default_name=options.partition_default_name)
+        texts = text(partition_values(ctx, row), types, default_name=options.partition_default_name)
         if time_ms(names, texts, pattern=pattern, formatter=formatter) is None:
             shown = ", ".join(f"{name}={value}" for name, value in zip(names, texts, strict=True))
             raise ValueOutOfRange(
-                f"partition {shown} of {handle.name} says no time by partition.timestamp-pattern={pattern!r} and partition.timestamp-formatter={formatter!r}, "
+                f"partition {shown} of {ctx.name} says no time by partition.timestamp-pattern={pattern!r} and partition.timestamp-formatter={formatter!r}, "
                 "and partition.timestamp-format.strict wants one. Correct the values, or switch that option off",
                 column=names[0],
             )

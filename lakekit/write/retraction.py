@@ -31,24 +31,25 @@ if TYPE_CHECKING:
 ENGINES = ("first-row", "partial-update", "aggregation")
 
 
-def check_retractions(rows: pl.DataFrame, kinds: pl.Series, handle: TableContext, first_row: int = 0) -> None:
+def check_retractions(rows: pl.DataFrame, kinds: pl.Series, ctx: TableContext, first_row: int = 0) -> None:
     """Raise for the first row whose kind takes back what the table's merge engine cannot; `kinds` holds the byte of each row's kind.
 
     Raises: `InvalidOption` naming the row, the function where one is asked, and the options that accept such rows.
     """
-    if handle.options.merge_engine not in ENGINES:
+    if ctx.options.merge_engine not in ENGINES:
         return
     kind_bytes = kinds.to_numpy()
     retracts = (kind_bytes == RowKind.UPDATE_BEFORE) | (kind_bytes == RowKind.DELETE)
     if not retracts.any():
         return
-    merge_rule = _merge_rule(handle.schema, handle.all_options, handle.name)
+    merge_rule = _merge_rule(ctx.schema, ctx.all_options, ctx.name)
     if merge_rule.engine == "first-row":
         if merge_rule.ignore_delete:
             return
         row = int(np.flatnonzero(retracts)[0])
         raise InvalidOption(
-            f"row {first_row + row} is {KIND_TEXTS[kind_bytes[row]]}: by default, First row merge engine can not accept DELETE/UPDATE_BEFORE records, and every "
+            f"row {first_row + row} is {KIND_TEXTS[kind_bytes[row]]}: by default, First row merge engine can not "
+            f"accept DELETE/UPDATE_BEFORE records, and every "
             f"read of its key in {merge_rule.place} would fail. You can configure 'ignore-delete' to ignore such records",
             key="ignore-delete",
         )

@@ -33,59 +33,59 @@ if TYPE_CHECKING:
     from lakekit.write.shares import WriteShard
 
 
-def assigner(handle: TableContext, *, bucket: int | None = None, overwrite: bool = False, share: WriteShard | None = None) -> BucketAssigner:
+def assigner(ctx: TableContext, *, bucket: int | None = None, overwrite: bool = False, share: WriteShard | None = None) -> BucketAssigner:
     """How the rows of a table find their buckets. `bucket`: the caller's word; an `overwrite` does not look at where keys lie now.
 
     `share`: of a write that is cut into tasks, which of its buckets are met here.
 
     Raises `InvalidOption` for a `bucket` option that the table cannot have.
     """
-    count = handle.options.bucket
+    count = ctx.options.bucket
     if bucket is not None:
-        return OneBucket(handle=handle, bucket=_check_bucket(handle, bucket))
-    if count == POSTPONE_BUCKET and handle.kind == "key":
-        return OneBucket(handle=handle, bucket=POSTPONE_BUCKET)
+        return OneBucket(ctx=ctx, bucket=_check_bucket(ctx, bucket))
+    if count == POSTPONE_BUCKET and ctx.kind == "key":
+        return OneBucket(ctx=ctx, bucket=POSTPONE_BUCKET)
     if count > 0:
-        return FixedBuckets(handle=handle)
-    if count == -1 and handle.kind == "append":
-        return OneBucket(handle=handle)
-    if count == -1 and handle.schema.cross_partition:
-        return CrossPartition.of(handle, overwrite=overwrite)
+        return FixedBuckets(ctx=ctx)
+    if count == -1 and ctx.kind == "append":
+        return OneBucket(ctx=ctx)
+    if count == -1 and ctx.schema.cross_partition:
+        return CrossPartition.of(ctx, overwrite=overwrite)
     if count == -1:
-        return DynamicBuckets.of(handle, overwrite=overwrite, share=share)
-    raise InvalidOption(f"{handle.name} has the option bucket={count}; there are numbers above 0, -1 and, with a primary key, -2 (postponed)", key="bucket")
+        return DynamicBuckets.of(ctx, overwrite=overwrite, share=share)
+    raise InvalidOption(f"{ctx.name} has the option bucket={count}; there are numbers above 0, -1 and, with a primary key, -2 (postponed)", key="bucket")
 
 
-def places_postponed(handle: TableContext) -> bool:
+def places_postponed(ctx: TableContext) -> bool:
     """Whether a batch does not postpone its rows. The engines' own default is true; their core, whose writers are asked for nothing, postpones, as here."""
-    options = handle.options
+    options = ctx.options
     said = "postpone.batch-write-fixed-bucket" in options.given and options.postpone_batch_write_fixed_bucket
-    return said and options.bucket == POSTPONE_BUCKET and handle.kind == "key"
+    return said and options.bucket == POSTPONE_BUCKET and ctx.kind == "key"
 
 
-def _check_bucket(handle: TableContext, bucket: int) -> int:
-    count = handle.options.bucket
-    if count == -1 and handle.kind == "key":
-        raise InvalidOption(f"the buckets of {handle.name} follow from where its keys lie (option bucket is -1); leave bucket={bucket} out", key="bucket")
+def _check_bucket(ctx: TableContext, bucket: int) -> int:
+    count = ctx.options.bucket
+    if count == -1 and ctx.kind == "key":
+        raise InvalidOption(f"the buckets of {ctx.name} follow from where its keys lie (option bucket is -1); leave bucket={bucket} out", key="bucket")
     is_number = isinstance(bucket, Integral) and not isinstance(bucket, bool)
     there = is_number and (0 <= bucket < count if count > 0 else bucket == 0 if count == -1 else bucket == POSTPONE_BUCKET or 0 <= bucket < MOST_BUCKETS)
     if not there:
-        raise InvalidOption(f"there is no bucket {bucket!r} in {handle.name}, whose option bucket is {count}", key="bucket", value=str(bucket))
+        raise InvalidOption(f"there is no bucket {bucket!r} in {ctx.name}, whose option bucket is {count}", key="bucket", value=str(bucket))
     return bucket
 
 
-def split(frame: pl.DataFrame, handle: TableContext, assigner: BucketAssigner) -> Iterator[tuple[bytes, int, pl.DataFrame]]:
+def split(frame: pl.DataFrame, ctx: TableContext, assigner: BucketAssigner) -> Iterator[tuple[bytes, int, pl.DataFrame]]:
     """The rows of each (partition, bucket), in the order they came; the partition as manifests serialize it, with its arity.
 
     One stable sort of the places, one gather of the rows, and slices of that. Raises `ValueOutOfRange` for a row that takes away from an append table.
     """
-    if handle.kind == "append" and KIND in frame.columns:
-        frame = _drop_kinds(frame, handle)
+    if ctx.kind == "append" and KIND in frame.columns:
+        frame = _drop_kinds(frame, ctx)
     if not frame.height:
         return
     placed = assigner.place(frame)
     rows, (partitions, codes), buckets = placed
-    check_times(handle, partitions)
+    check_times(ctx, partitions)
     if not rows.height:
         return
     low, high = int(buckets.min()), int(buckets.max())
@@ -111,10 +111,10 @@ def _sort_places(place: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64
     return place[order], order
 
 
-def _drop_kinds(frame: pl.DataFrame, handle: TableContext) -> pl.DataFrame:
+def _drop_kinds(frame: pl.DataFrame, ctx: TableContext) -> pl.DataFrame:
     kinds = frame[KIND]
     retracts = kinds.is_in([1, 3])
     if retracts.any():
         at = int(retracts.alias("").arg_true()[0])
-        raise ValueOutOfRange(f"row {at}: {handle.name} is an append table, which takes +I and +U rows and not {KIND_TEXTS[kinds[at]]}", column=KIND)
+        raise ValueOutOfRange(f"row {at}: {ctx.name} is an append table, which takes +I and +U rows and not {KIND_TEXTS[kinds[at]]}", column=KIND)
     return frame.drop(KIND)

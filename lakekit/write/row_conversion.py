@@ -51,7 +51,7 @@ _RETRACTS = (RowKind.UPDATE_BEFORE, RowKind.DELETE)
 class ConversionContext:
     """How the rows of one call are made to fit: what does not change from piece to piece."""
 
-    handle: TableContext
+    ctx: TableContext
     cast: bool
     row_kind: str | None
     null_keys: bool
@@ -60,11 +60,11 @@ class ConversionContext:
     @property
     def is_keyed(self) -> bool:
         """Whether the rows go into a key table."""
-        return self.handle.kind == "key"
+        return self.ctx.kind == "key"
 
 
 def batches(
-    data: object, handle: TableContext, *, cast: bool = False, row_kind: str | None = None, batch_rows: int | None = None, remedies: ErrorHints = DEFAULT_HINTS
+    data: object, ctx: TableContext, *, cast: bool = False, row_kind: str | None = None, batch_rows: int | None = None, remedies: ErrorHints = DEFAULT_HINTS
 ) -> Iterator[pl.DataFrame]:
     """The rows of `data`, which is anything API.md calls a frame, or an `InputFrames`, in frames of about `batch_rows`.
 
@@ -72,20 +72,20 @@ def batches(
     Columns, options and, where all rows are in memory, every value are checked before the first frame is given; of a stream, the rows before a bad one are
     given before its error. Raises `SchemaMismatch`, `ValueOutOfRange` naming column, row and value, `InvalidOption`; `remedies`: what they say is to be done.
     """
-    found = open_input(data, handle, batch_rows=batch_rows or BATCH_ROWS)
-    how = ConversionContext(handle=handle, cast=cast, row_kind=row_kind, null_keys=_takes_null_keys(handle), remedies=found.remedies or remedies)
+    found = open_input(data, ctx, batch_rows=batch_rows or BATCH_ROWS)
+    how = ConversionContext(ctx=ctx, cast=cast, row_kind=row_kind, null_keys=_takes_null_keys(ctx), remedies=found.remedies or remedies)
     _check_kind_column(how)
     if found.schema is not None:
         _check_columns(list(found.schema), how)
     if found.is_whole:
-        frames = [conform_frame(piece, how) for piece in found.pieces(handle)]
-        return (part for frame in frames for part in _parts(frame, batch_rows or _buffered_rows(frame, handle)) if part.height)
+        frames = [conform_frame(piece, how) for piece in found.pieces(ctx)]
+        return (part for frame in frames for part in _parts(frame, batch_rows or _buffered_rows(frame, ctx)) if part.height)
     return _stream_batches(found, how, batch_rows or BATCH_ROWS)
 
 
-def _buffered_rows(frame: pl.DataFrame, handle: TableContext) -> int:
+def _buffered_rows(frame: pl.DataFrame, ctx: TableContext) -> int:
     """How many rows of a frame take half of the write buffer."""
-    half = handle.options.write_buffer_size_bytes // 2
+    half = ctx.options.write_buffer_size_bytes // 2
     return max(BATCH_ROWS, frame.height * half // max(1, int(frame.estimated_size())))
 
 
@@ -98,7 +98,7 @@ def _stream_batches(found: InputFrames, how: ConversionContext, batch_rows: int)
     waiting: list[pl.DataFrame] = []
     height = first = 0
     try:
-        for piece in found.pieces(how.handle):
+        for piece in found.pieces(how.ctx):
             waiting.append(conform_frame(piece, how, first))
             first += piece.height
             height += waiting[-1].height
@@ -115,24 +115,24 @@ def _stream_batches(found: InputFrames, how: ConversionContext, batch_rows: int)
 
 def conform_frame(frame: pl.DataFrame, how: ConversionContext, first_row: int = 0) -> pl.DataFrame:
     """One frame as the table wants it; its rows are numbered from `first_row` in errors."""
-    handle = how.handle
+    ctx = how.ctx
     names = frame.columns
     _check_columns(names, how)
-    known = _target_columns(handle.schema.fields, _keys_without_null(handle))
+    known = _target_columns(ctx.schema.fields, _keys_without_null(ctx))
     found = [_column(frame, one, how, first_row) if one.field.name in names else (_missing_column(frame, one.field), False) for one in known]
-    fits = names == list(handle.schema.names) and all(is_given for _, is_given in found)
+    fits = names == list(ctx.schema.names) and all(is_given for _, is_given in found)
     columns = [column for column, _ in found]
     # a frame that fits stays as it is; but the caller's own may be changed in place while its rows wait
     made = frame.clone() if fits else pl.DataFrame(columns, height=frame.height)
-    sketches.check(made, handle, first_row)
+    sketches.check(made, ctx, first_row)
     kinds = _kinds(frame, made, how, first_row)
     return _drop_ignored_rows(made, kinds, how, first_row)
 
 
-def convert_columns(frame: pl.DataFrame, handle: TableContext, names: Sequence[str]) -> pl.DataFrame:
+def convert_columns(frame: pl.DataFrame, ctx: TableContext, names: Sequence[str]) -> pl.DataFrame:
     """Some of a table's columns as `batches` gives them, of a frame that has at least those that must be there. Raises as `batches` does for a bad value."""
-    how = ConversionContext(handle=handle, cast=False, row_kind=None, null_keys=_takes_null_keys(handle))
-    known, given = _target_columns(handle.schema.fields_of(names), _keys_without_null(handle)), frame.columns
+    how = ConversionContext(ctx=ctx, cast=False, row_kind=None, null_keys=_takes_null_keys(ctx))
+    known, given = _target_columns(ctx.schema.fields_of(names), _keys_without_null(ctx)), frame.columns
     return pl.DataFrame(
         [_column(frame, one, how, 0)[0] if one.field.name in given else _missing_column(frame, one.field) for one in known], height=frame.height
     )
@@ -162,7 +162,7 @@ def _column(frame: pl.DataFrame, known: TargetColumn, how: ConversionContext, fi
     given = frame.get_column(field.name)
     if given.dtype == known.plain and (not given.null_count() or (known.type.nullable and field.default is None)):
         return given, True
-    spot = ValueLocation(column=field.name, path=field.name, table=how.handle.name, row_of=lambda i: first_row + i, remedies=how.remedies)
+    spot = ValueLocation(column=field.name, path=field.name, table=how.ctx.name, row_of=lambda i: first_row + i, remedies=how.remedies)
     column = _with_default(fit(given, known.type, spot, cast=how.cast, null_keys=how.null_keys), field)
     return (column, True) if column is given else (column.alias(field.name), False)
 
@@ -174,29 +174,29 @@ def _missing_column(frame: pl.DataFrame, field: Field) -> pl.Series:
 
 def _check_columns(names: list[str], how: ConversionContext) -> None:
     """Every column is one of the table's, and those that must have values are there."""
-    handle, known = how.handle, how.handle.schema.names
+    ctx, known = how.ctx, how.ctx.schema.names
     given = [name for name in names if name != how.row_kind or name in known]
     extra = [name for name in given if name not in known]
     if extra:
         raise SchemaMismatch(_describe_unknown_column(extra, given, how), column=extra[0])
     if how.row_kind is not None and how.row_kind not in names:
         found = ", ".join(names)
-        raise SchemaMismatch(f"row_kind names column {how.row_kind!r}, which the rows for {handle.name} have not; they have {found}", column=how.row_kind)
-    keys = _keys_without_null(handle)
-    absent = next((field for field in handle.schema.fields if field.name not in given and (not field.nullable or field.name in keys)), None)
+        raise SchemaMismatch(f"row_kind names column {how.row_kind!r}, which the rows for {ctx.name} have not; they have {found}", column=how.row_kind)
+    keys = _keys_without_null(ctx)
+    absent = next((field for field in ctx.schema.fields if field.name not in given and (not field.nullable or field.name in keys)), None)
     if absent is not None:
         what = "in the primary key" if absent.name in keys else "NOT NULL"
         found = ", ".join(names) or "no columns"
-        raise SchemaMismatch(f"the rows for {handle.name} have no column {absent.name!r}, which is {what}; they have {found}. Add it", column=absent.name)
+        raise SchemaMismatch(f"the rows for {ctx.name} have no column {absent.name!r}, which is {what}; they have {found}. Add it", column=absent.name)
 
 
-def _keys_without_null(handle: TableContext) -> frozenset[str]:
+def _keys_without_null(ctx: TableContext) -> frozenset[str]:
     """Columns of the primary key, which must have values unless `primary-key.nullable` says otherwise."""
-    return frozenset() if handle.options.primary_key_nullable else frozenset(handle.schema.primary_keys)
+    return frozenset() if ctx.options.primary_key_nullable else frozenset(ctx.schema.primary_keys)
 
 
 def _describe_unknown_column(extra: list[str], given: list[str], how: ConversionContext) -> str:
-    known = how.handle.schema.names
+    known = how.ctx.schema.names
     free = [name for name in known if name not in given]
     by_case = {name.lower(): name for name in known}
     near = [by_case[extra[0].lower()]] if extra[0].lower() in by_case else get_close_matches(extra[0], free or known, 1, 0.6)
@@ -209,7 +209,7 @@ def _describe_unknown_column(extra: list[str], given: list[str], how: Conversion
     else:
         hint = f" Drop it{how.remedies.grow}"
     more = f" (nor {', '.join(map(repr, extra[1:]))})" if len(extra) > 1 else ""
-    return f"{how.handle.name} has no column {extra[0]!r}{more}; its columns are {', '.join(known)}.{hint}"
+    return f"{how.ctx.name} has no column {extra[0]!r}{more}; its columns are {', '.join(known)}.{hint}"
 
 
 def _with_default(column: pl.Series, field: Field) -> pl.Series:
@@ -229,9 +229,9 @@ def _default(field: Field) -> pl.Expr:
     return pl.lit(made.to_series()).first()
 
 
-def _takes_null_keys(handle: TableContext) -> bool:
+def _takes_null_keys(ctx: TableContext) -> bool:
     """Whether no file of the table is Parquet, which has no null keys of maps."""
-    options = handle.options
+    options = ctx.options
     formats = {options.file_format, options.changelog_file_format, *options.file_format_per_level.values()}
     return "parquet" not in {str(one).lower() for one in formats if one}
 
@@ -240,20 +240,20 @@ def _takes_null_keys(handle: TableContext) -> bool:
 
 
 def _check_kind_column(how: ConversionContext) -> None:
-    own = how.handle.options.rowkind_field
+    own = how.ctx.options.rowkind_field
     if own is not None and how.row_kind is not None:
         raise InvalidOption(
-            f"rowkind.field of {how.handle.name} takes the kind of a row from its column {own}; leave row_kind={how.row_kind!r} out",
+            f"rowkind.field of {how.ctx.name} takes the kind of a row from its column {own}; leave row_kind={how.row_kind!r} out",
             key="rowkind.field",
             value=own,
         )
-    if own is not None and (not how.handle.schema.has(own) or how.handle.schema.field(own).type.root not in STRINGS):
-        raise InvalidOption(f"rowkind.field of {how.handle.name} names {own!r}, which is no STRING column of it", key="rowkind.field", value=own)
+    if own is not None and (not how.ctx.schema.has(own) or how.ctx.schema.field(own).type.root not in STRINGS):
+        raise InvalidOption(f"rowkind.field of {how.ctx.name} names {own!r}, which is no STRING column of it", key="rowkind.field", value=own)
 
 
 def _kinds(frame: pl.DataFrame, made: pl.DataFrame, how: ConversionContext, first_row: int) -> pl.Series | None:
     """The kind of each row as its byte; None where every row is +I."""
-    own = how.handle.options.rowkind_field
+    own = how.ctx.options.rowkind_field
     if own is None and how.row_kind is None:
         return None
     name = own or how.row_kind or ""
@@ -267,7 +267,7 @@ def _kinds(frame: pl.DataFrame, made: pl.DataFrame, how: ConversionContext, firs
         at = found.is_null().alias("").arg_true()[0]
         what = "Row kind cannot be null" if texts[at] is None else f"{format_value(texts[at])} is no row kind"
         raise ValueOutOfRange(
-            f"row {first_row + at}: {what}, in column {name!r} of the rows for {how.handle.name}. There are {', '.join(KIND_TEXTS)}", column=name
+            f"row {first_row + at}: {what}, in column {name!r} of the rows for {how.ctx.name}. There are {', '.join(KIND_TEXTS)}", column=name
         )
     return found.to_physical().cast(pl.Int8)
 
@@ -282,7 +282,7 @@ _insert_kinds_cached = lru_cache(maxsize=_MAX_CACHED_HEIGHT)(_insert_kinds)
 
 def _drop_ignored_rows(made: pl.DataFrame, kinds: pl.Series | None, how: ConversionContext, first_row: int) -> pl.DataFrame:
     """The rows that the options do not drop, with their kinds where the table has such."""
-    options = how.handle.options
+    options = how.ctx.options
     if kinds is None:
         return made.hstack([(_insert_kinds_cached if made.height < _MAX_CACHED_HEIGHT else _insert_kinds)(made.height)]) if how.is_keyed else made
     dropped = _RETRACTS if options.ignore_delete else (RowKind.UPDATE_BEFORE,) if options.ignore_update_before else ()
@@ -293,20 +293,20 @@ def _drop_ignored_rows(made: pl.DataFrame, kinds: pl.Series | None, how: Convers
         if takes_away.any():
             at = takes_away.alias("").arg_true()[0]
             raise ValueOutOfRange(
-                f"row {first_row + at}: {how.handle.name} is an append table, which takes +I and +U rows and not {KIND_TEXTS[kinds[at]]}. "
+                f"row {first_row + at}: {how.ctx.name} is an append table, which takes +I and +U rows and not {KIND_TEXTS[kinds[at]]}. "
                 "Delete with t.delete(…), or write to a table with a primary key",
                 column=options.rowkind_field or how.row_kind,
             )
         return made if stays is None else made.filter(stays)
-    retraction.check_retractions(made, kinds if stays is None else kinds.set(~stays, int(RowKind.INSERT)), how.handle, first_row)
+    retraction.check_retractions(made, kinds if stays is None else kinds.set(~stays, int(RowKind.INSERT)), how.ctx, first_row)
     made = made.with_columns(kinds.alias(KIND))
     return made if stays is None else made.filter(stays)
 
 
-def empty_frame(handle: TableContext) -> pl.DataFrame:
+def empty_frame(ctx: TableContext) -> pl.DataFrame:
     """No rows, with the columns that `batches` gives."""
-    schema = dict(polars_schema(handle.schema.fields))
-    return pl.DataFrame(schema={**schema, KIND: pl.Int8()} if handle.kind == "key" else schema)
+    schema = dict(polars_schema(ctx.schema.fields))
+    return pl.DataFrame(schema={**schema, KIND: pl.Int8()} if ctx.kind == "key" else schema)
 
 
 __all__ = [

@@ -46,24 +46,24 @@ class WriteParallelism:
     snapshot_id: int | None = None
 
     @staticmethod
-    def of(handle: TableContext, *, parallelism: int, most: int, batch: bool) -> WriteParallelism | None:
+    def of(ctx: TableContext, *, parallelism: int, most: int, batch: bool) -> WriteParallelism | None:
         """How a write is cut where about `parallelism` tasks keep all cores busy and there may be `most`. None: any task may take any row.
 
         `batch`: of one commit, as `Writers` has it. Raises `InvalidOption` for a `bucket` option that the table cannot have.
         """
-        count, newest = handle.options.bucket, snapshots.latest(handle)
+        count, newest = ctx.options.bucket, snapshots.latest(ctx)
         known = None if newest is None else newest.id
-        if batch and router.places_postponed(handle):
+        if batch and router.places_postponed(ctx):
             return WriteParallelism(tasks=parallelism, assigners=parallelism, snapshot_id=known)
-        match router.assigner(handle):
+        match router.assigner(ctx):
             case CrossPartition():
                 return WriteParallelism(tasks=1, assigners=1, snapshot_id=known)
             case DynamicBuckets(rule=rule):
-                wanted = handle.options.dynamic_bucket_assigner_parallelism or max(parallelism, handle.options.dynamic_bucket_initial_buckets or 1)
+                wanted = ctx.options.dynamic_bucket_assigner_parallelism or max(parallelism, ctx.options.dynamic_bucket_initial_buckets or 1)
                 tasks = min(max(1, wanted), rule.most)
-                return WriteParallelism(tasks=tasks, assigners=min(handle.options.dynamic_bucket_initial_buckets or tasks, tasks), snapshot_id=known)
+                return WriteParallelism(tasks=tasks, assigners=min(ctx.options.dynamic_bucket_initial_buckets or tasks, tasks), snapshot_id=known)
             case FixedBuckets():
-                tasks = max(1, min(most, max(count, parallelism) if handle.schema.partition_keys else count))
+                tasks = max(1, min(most, max(count, parallelism) if ctx.schema.partition_keys else count))
                 return WriteParallelism(tasks=tasks, assigners=tasks, snapshot_id=known)
         return None
 
@@ -93,27 +93,27 @@ class WriteShard:
 class TaskRouter:
     """Tells rows the task that meets them, by those columns of theirs that `names` lists. `replaces`: an overwrite takes no notice of what is there."""
 
-    handle: TableContext
+    ctx: TableContext
     cut: WriteParallelism
     names: tuple[str, ...]
     _buckets: FixedBuckets | PostponedFixedBuckets | DynamicBuckets | None
 
     @staticmethod
-    def of(handle: TableContext, cut: WriteParallelism, *, replaces: bool, batch: bool) -> TaskRouter:
+    def of(ctx: TableContext, cut: WriteParallelism, *, replaces: bool, batch: bool) -> TaskRouter:
         """For the writers of a cut."""
         found: FixedBuckets | PostponedFixedBuckets | DynamicBuckets | None = None
-        fields = handle.schema.key_fields
-        if batch and router.places_postponed(handle):
-            snapshot = None if cut.snapshot_id is None else snapshots.read(handle, cut.snapshot_id)
-            standing = SnapshotBuckets.of(handle, snapshot)
-            found = PostponedFixedBuckets(handle=handle, count=lambda partition: postponed_count(handle, standing, partition))
-            fields = bucket_fields(handle)
-        elif cut.tasks > 1 and handle.options.bucket > 0:
-            found, fields = FixedBuckets(handle=handle), bucket_fields(handle)
+        fields = ctx.schema.key_fields
+        if batch and router.places_postponed(ctx):
+            snapshot = None if cut.snapshot_id is None else snapshots.read(ctx, cut.snapshot_id)
+            standing = SnapshotBuckets.of(ctx, snapshot)
+            found = PostponedFixedBuckets(ctx=ctx, count=lambda partition: postponed_count(ctx, standing, partition))
+            fields = bucket_fields(ctx)
+        elif cut.tasks > 1 and ctx.options.bucket > 0:
+            found, fields = FixedBuckets(ctx=ctx), bucket_fields(ctx)
         elif cut.tasks > 1:
-            found = DynamicBuckets.of(handle, overwrite=replaces, share=WriteShard(cut=cut))
-        wanted = {field.name for field in (*fields, *handle.schema.partition_fields)}
-        return TaskRouter(handle=handle, cut=cut, names=tuple(name for name in handle.schema.names if name in wanted), _buckets=found)
+            found = DynamicBuckets.of(ctx, overwrite=replaces, share=WriteShard(cut=cut))
+        wanted = {field.name for field in (*fields, *ctx.schema.partition_fields)}
+        return TaskRouter(ctx=ctx, cut=cut, names=tuple(name for name in ctx.schema.names if name in wanted), _buckets=found)
 
     def place(self, frame: pl.DataFrame) -> NDArray[np.int32]:
         """The number of each row's task; `frame` has at least those columns, as `conform` gives them."""
@@ -123,7 +123,7 @@ class TaskRouter:
             found, hashes, known = self._buckets.find(frame)
             residues = np.where(known == UNKNOWN_BUCKET, hashing.default_bucket(hashes, self.cut.assigners), known % self.cut.assigners)
         else:
-            found = partitions.encode_partitions(frame, self.handle)
+            found = partitions.encode_partitions(frame, self.ctx)
             residues = self._buckets.place(frame).buckets % self.cut.assigners
         firsts = np.array([self.cut.first(row) for row in found.rows], np.int64)  # scalar: one a partition
         return ((firsts[found.codes] + residues) % self.cut.tasks).astype(np.int32)

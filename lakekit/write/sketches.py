@@ -23,18 +23,20 @@ if TYPE_CHECKING:
     from lakekit.model.table_schema import TableSchema
 
 
-def check(frame: pl.DataFrame, handle: TableContext, first_row: int) -> None:
+def check(frame: pl.DataFrame, ctx: TableContext, first_row: int) -> None:
     """Raises `ValueOutOfRange` for the first value that is no sketch, where the column's function unites sketches; `first_row` is the frame's first."""
-    if handle.kind != "key" or handle.options.merge_engine not in ("aggregation", "partial-update"):
+    if ctx.kind != "key" or ctx.options.merge_engine not in ("aggregation", "partial-update"):
         return
-    for column, function in _sketch_columns(handle.schema, handle.all_options).items():
+    for column, function in _sketch_columns(ctx.schema, ctx.all_options).items():
         values = frame.get_column(column)
         for at, value in enumerate(values.to_list()):  # scalar: sketches are whole values
             try:
                 if value is not None:
                     CHECKS[function](value)
             except Corrupt as wrong:
-                message = f"row {first_row + at}: column {column} of {handle.name} holds {format_value_at(values, at)}, which {function} cannot unite: {wrong.message}"
+                message = (
+                    f"row {first_row + at}: column {column} of {ctx.name} holds {format_value_at(values, at)}, which {function} cannot unite: {wrong.message}"
+                )
                 raise ValueOutOfRange(f"{message}. Write the bytes of a serialized sketch", column=column) from None
 
 

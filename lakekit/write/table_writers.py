@@ -63,7 +63,7 @@ class BucketWriters:
 
     def __init__(
         self,
-        handle: TableContext,
+        ctx: TableContext,
         *,
         commit_user: str,
         replaces: bool = False,
@@ -72,21 +72,21 @@ class BucketWriters:
         standing: SnapshotBuckets | None = None,
         sequences: Mapping[BucketId, int] = EMPTY,
     ) -> None:
-        feature_check.check_writable(handle)
-        if handle.kind == "key":
-            expiry(handle, handle.world.now_ms())  # rows that no compaction could judge are not taken
-        places = batch and router.places_postponed(handle)
+        feature_check.check_writable(ctx)
+        if ctx.kind == "key":
+            expiry(ctx, ctx.world.now_ms())  # rows that no compaction could judge are not taken
+        places = batch and router.places_postponed(ctx)
         self._share = share
-        self.handle, self.commit_user, self.replaces = handle.with_options({"write-only": "true"}) if places else handle, commit_user, replaces
+        self.ctx, self.commit_user, self.replaces = ctx.with_options({"write-only": "true"}) if places else ctx, commit_user, replaces
         self._assigner: BucketAssigner = (
-            PostponedFixedBuckets(handle=handle, count=self._bucket_count) if places else router.assigner(handle, overwrite=replaces, share=share)
+            PostponedFixedBuckets(ctx=ctx, count=self._bucket_count) if places else router.assigner(ctx, overwrite=replaces, share=share)
         )
         self._counts: dict[bytes, int] = {}
         self._dynamic = self._assigner if isinstance(self._assigner, DynamicBuckets) else None
         self._moving = self._assigner if isinstance(self._assigner, CrossPartition) else None
-        self._spill = spill_of(handle)
+        self._spill = spill_of(ctx)
         self._open: dict[BucketId, BucketWriter] = {}
-        self._standing = SnapshotBuckets.of(handle, None) if standing is None else standing
+        self._standing = SnapshotBuckets.of(ctx, None) if standing is None else standing
         self._sequences = dict(sequences)
         self._written: set[BucketId] = set()
         self._uncommitted: dict[BucketId, str | None] = {}
@@ -95,7 +95,7 @@ class BucketWriters:
         self._prepared = 0
         self._is_compacted = False
         """Whether `_compact_fully` has run once."""
-        self._write_id = int(handle.world.new_id().replace("-", "")[:8], 16) % _WRITE_IDS
+        self._write_id = int(ctx.world.new_id().replace("-", "")[:8], 16) % _WRITE_IDS
 
     @property
     def memory_bytes(self) -> int:
@@ -123,7 +123,7 @@ class BucketWriters:
         """Takes rows as `conform.batches` gives them. `bucket`: the caller's word where they belong."""
         if not frame.height:
             return
-        merges = self.handle.options.local_merge_buffer_size_bytes if self.handle.kind == "key" else None
+        merges = self.ctx.options.local_merge_buffer_size_bytes if self.ctx.kind == "key" else None
         if merges is None or bucket is not None:
             self._merge_locally()
             self._send(frame, bucket)
@@ -137,15 +137,15 @@ class BucketWriters:
         """One row a key of those that wait, before any is sent to its bucket (ENGINE 1.2, local merge)."""
         if not self._local:
             return
-        handle, rows = self.handle, pl.concat(self._local)
+        ctx, rows = self.ctx, pl.concat(self._local)
         self._local, self._local_bytes = [], 0
-        rule = replace(rules.merge_spec_from_options(handle.schema, handle.all_options, table=handle.name), key=handle.schema.primary_keys)
-        numbered = rows.with_columns(pl.int_range(rows.height, dtype=pl.Int64).alias(SEQUENCE)).select(*cols(handle.schema.names), SEQUENCE, KIND)
+        rule = replace(rules.merge_spec_from_options(ctx.schema, ctx.all_options, table=ctx.name), key=ctx.schema.primary_keys)
+        numbered = rows.with_columns(pl.int_range(rows.height, dtype=pl.Int64).alias(SEQUENCE)).select(*cols(ctx.schema.names), SEQUENCE, KIND)
         self._send(flushing.flush(numbered, rule).drop(SEQUENCE), None)
 
     def _send(self, frame: pl.DataFrame, bucket: int | None) -> None:
-        assigner = self._assigner if bucket is None else router.assigner(self.handle, bucket=bucket)
-        parts = list(router.split(frame, self.handle, assigner))
+        assigner = self._assigner if bucket is None else router.assigner(self.ctx, bucket=bucket)
+        parts = list(router.split(frame, self.ctx, assigner))
         self._restore([(partition, number) for partition, number, _ in parts])
         for partition, number, rows in parts:
             self._open[partition, number].write(rows)
@@ -159,7 +159,7 @@ class BucketWriters:
 
         Buckets hold slices of the same frames: a small one may keep alive what bigger ones gave back, so now and then all give.
         """
-        limit, held = self.handle.options.write_buffer_size_bytes, sum(writer.memory_bytes for writer in self._open.values())
+        limit, held = self.ctx.options.write_buffer_size_bytes, sum(writer.memory_bytes for writer in self._open.values())
         while held > limit:
             biggest = max(self._open.values(), key=lambda writer: writer.memory_bytes)
             held -= biggest.memory_bytes
@@ -182,7 +182,7 @@ class BucketWriters:
             self._open[place] = self._opened(place, EMPTY_BUCKET if self._starts_anew([place]) else standing[place])
 
     def _found(self, standing: SnapshotBuckets, places: list[BucketId]) -> dict[BucketId, RestoredBucket]:
-        only_adds = self.handle.kind == "key" and self.handle.options.write_only
+        only_adds = self.ctx.kind == "key" and self.ctx.options.write_only
         (standing.prepare if only_adds else standing.load)(partition for partition, _ in places)
         return {place: standing.bucket(*place) for place in places}
 
@@ -191,31 +191,31 @@ class BucketWriters:
 
         def at(newest: Snapshot | None) -> T:
             if newest is not None and self._standing.snapshot != newest:
-                self._standing = SnapshotBuckets.of(self.handle, newest)
+                self._standing = SnapshotBuckets.of(self.ctx, newest)
             return look(self._standing)
 
-        return snapshots.with_latest(self.handle, at)
+        return snapshots.with_latest(self.ctx, at)
 
     def _starts_anew(self, places: list[BucketId]) -> bool:
         """Whether writers of those buckets need not know what is there: overwrites, postponed rows, and rows that no bucket holds together."""
-        return self.replaces or not self.handle.has_buckets or all(bucket == POSTPONE_BUCKET for _, bucket in places)
+        return self.replaces or not self.ctx.has_buckets or all(bucket == POSTPONE_BUCKET for _, bucket in places)
 
     def _opened(self, place: BucketId, restored: RestoredBucket) -> BucketWriter:
         partition, bucket = place
-        names = file_names(self.handle)
+        names = file_names(self.ctx)
         if bucket == POSTPONE_BUCKET:  # one prefix a writer: its files are replayed in the order they were made (ENGINE 7.6)
             names = FileNames(f"{names.prefix}-u-{self.commit_user}-s-{self._write_id}-w-", names.uuid)
-        total = self.handle.options.bucket
+        total = self.ctx.options.bucket
         if total == POSTPONE_BUCKET and bucket >= 0:
-            total = self._counts.get(partition) or restored.total_buckets or self.handle.options.postpone_default_bucket_num
-        writer = BucketWriter(self.handle, partition, bucket, total, restored, names, spill=self._spill, replaces=self.replaces)
+            total = self._counts.get(partition) or restored.total_buckets or self.ctx.options.postpone_default_bucket_num
+        writer = BucketWriter(self.ctx, partition, bucket, total, restored, names, spill=self._spill, replaces=self.replaces)
         writer.next_sequence = max(writer.next_sequence, self._sequences.get(place, -1) + 1)
         return writer
 
     def _bucket_count(self, partition: bytes) -> int:
         """How many buckets a partition of postponed rows has: as many as its first compaction chose, else the option's number. The same for all its rows."""
         if partition not in self._counts:
-            self._counts[partition] = self._looked(lambda standing: postponed_count(self.handle, standing, partition))
+            self._counts[partition] = self._looked(lambda standing: postponed_count(self.ctx, standing, partition))
         return self._counts[partition]
 
     # ---- compaction
@@ -225,7 +225,7 @@ class BucketWriters:
         self._merge_locally()
         places = list(self._open)
         if partition is not None or bucket is not None:
-            wanted = partition_spec(self.handle, partition or {})
+            wanted = partition_spec(self.ctx, partition or {})
             there = self._looked(lambda standing: standing.places())
             places = [place for place in {*there, *places} if bucket in (None, place[1]) and self._matches(place[0], wanted)]
         self.compact_places(places, full=full)
@@ -233,13 +233,13 @@ class BucketWriters:
     def compact_places(self, places: list[BucketId], *, full: bool = False) -> None:
         """Compacts those buckets, one after another."""
         self._restore(places)
-        with work(self.handle.world, "compacting", "buckets", len(places)) as under_way:
+        with work(self.ctx.world, "compacting", "buckets", len(places)) as under_way:
             for place in sorted(places):
                 self._open[place].compact(full=full)
                 under_way.advance()
 
     def _matches(self, partition: bytes, wanted: Mapping[int, Any]) -> bool:
-        values = partition_values(self.handle, partition) if wanted else ()
+        values = partition_values(self.ctx, partition) if wanted else ()
         return all(values[at] == value for at, value in wanted.items())
 
     def _compact_fully(self, *, wait: bool, identifier: int | None) -> None:
@@ -248,9 +248,9 @@ class BucketWriters:
         A commit with an `identifier` is one where that number is a multiple of n, as in the reference engine, whose readers (`scan.mode`=compacted-full)
         look for such snapshots. The first one of a writer takes along buckets that an earlier writer left with new files.
         """
-        interval = self.handle.options.full_compaction_interval
+        interval = self.ctx.options.full_compaction_interval
         is_due = wait or self._prepared % max(interval, 1) == 0 if identifier is None else identifier % max(interval, 1) == 0
-        if interval < 1 or self.handle.options.write_only or not is_due:
+        if interval < 1 or self.ctx.options.write_only or not is_due:
             return
         if identifier is not None and interval > 1 and not self._is_compacted:
             places = self._looked(_places_with_new_files)
@@ -269,9 +269,9 @@ class BucketWriters:
         self._merge_locally()
         self._prepared += 1
         self._compact_fully(wait=wait_compaction, identifier=identifier)
-        with work(self.handle.world, "writing", "buckets", len(self._open)) as under_way:
+        with work(self.ctx.world, "writing", "buckets", len(self._open)) as under_way:
             parallel_map(lambda writer: writer.ready(wait=wait_compaction), self._open.values(), after=lambda _: under_way.advance())
-        index = PreparedIndexes({}, {}) if self._dynamic is None else self._dynamic.prepare(lambda: f"index-{self.handle.world.new_id()}-0")
+        index = PreparedIndexes({}, {}) if self._dynamic is None else self._dynamic.prepare(lambda: f"index-{self.ctx.world.new_id()}-0")
         self._shared_bytes = 0
         found = {place: writer.message() for place, writer in self._open.items()}
         self._close_resting([place for place, message in found.items() if message.is_empty and self._open[place].is_settled])

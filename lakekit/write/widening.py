@@ -43,32 +43,32 @@ class WidenedColumn:
 ColumnChange = AddedColumn | WidenedColumn
 
 
-def schema_changes(data_schema: Mapping[str, pl.DataType], handle: TableContext, *, row_kind: str | None = None) -> list[ColumnChange]:
+def schema_changes(data_schema: Mapping[str, pl.DataType], ctx: TableContext, *, row_kind: str | None = None) -> list[ColumnChange]:
     """What to change, in the order of the data's columns. Raises `SchemaMismatch` for an added column of a type that Paimon has not."""
-    fixed = {*handle.schema.primary_keys, *handle.schema.partition_keys}
-    known = {field.name: field for field in handle.schema.fields}
+    fixed = {*ctx.schema.primary_keys, *ctx.schema.partition_keys}
+    known = {field.name: field for field in ctx.schema.fields}
     found: list[ColumnChange] = []
     for name, dtype in data_schema.items():
         if name in known:
-            found += [] if name in fixed else _find_changes((name,), known[name].type, dtype, handle)
+            found += [] if name in fixed else _find_changes((name,), known[name].type, dtype, ctx)
         elif name != row_kind:
             found.append(AddedColumn(path=(name,), type=polars_types.paimon_type(dtype, name)))
     return found
 
 
-def _find_changes(path: tuple[str, ...], held: DataType, dtype: pl.DataType, handle: TableContext) -> Iterator[ColumnChange]:
+def _find_changes(path: tuple[str, ...], held: DataType, dtype: pl.DataType, ctx: TableContext) -> Iterator[ColumnChange]:
     if held.root == "ROW" and isinstance(dtype, pl.Struct):
         known = {field.name: field for field in held.fields}
         for field in dtype.fields:
             inner = (*path, field.name)
             if field.name in known:
-                yield from _find_changes(inner, known[field.name].type, instance(field.dtype), handle)
+                yield from _find_changes(inner, known[field.name].type, instance(field.dtype), ctx)
             else:
                 yield AddedColumn(path=inner, type=polars_types.paimon_type(field.dtype, ".".join(inner)))
     elif held.root == "ARRAY" and isinstance(dtype, (pl.List, pl.Array)):
-        yield from _find_changes((*path, "element"), part(held.element), instance(dtype.inner), handle)
+        yield from _find_changes((*path, "element"), part(held.element), instance(dtype.inner), ctx)
     elif held.root == "MAP" and isinstance(dtype, pl.Map):
-        yield from _find_changes((*path, "value"), part(held.value), instance(dtype.value), handle)
+        yield from _find_changes((*path, "value"), part(held.value), instance(dtype.value), ctx)
     elif not held.is_nested:
         wide = _widened_type(held, dtype)
         if wide is not None:

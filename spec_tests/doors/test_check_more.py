@@ -147,9 +147,9 @@ def test_null_counts_of_columns_without_bounds_are_looked_at(root):
     """Filters by `is_null` pass files over by them, whatever the type."""
     found = 0
     for case in ("types_nested_avro", "types_nested_orc", "types_scalars_parquet", "types_scalars_avro"):
-        names = [field.name for field in Copy(case).handle.schema.fields if field.type.root == root]
+        names = [field.name for field in Copy(case).ctx.schema.fields if field.type.root == root]
         listed = Copy(case).live.file(0).value_stats_cols
-        told = [field.name for field in Copy(case).handle.schema.fields] if listed is None else list(listed)
+        told = [field.name for field in Copy(case).ctx.schema.fields] if listed is None else list(listed)
         for name in set(names) & set(told):
             copy, at = Copy(case), told.index(name)
             counts = copy.live.column("value_null_counts")[0].as_py()
@@ -167,7 +167,7 @@ def test_null_counts_of_columns_without_bounds_are_looked_at(root):
 def test_row_ids_beyond_the_next_one_are_told():
     assert Copy("append_row_tracking").table.check(deep=True).ok
     copy = Copy("append_row_tracking")
-    where = copy.handle.layout.snapshot(copy.snapshot.id)
+    where = copy.ctx.layout.snapshot(copy.snapshot.id)
     members = json.loads(copy.storage.read(where))
     copy.storage.put(where, json.dumps(members | {"nextRowId": members["nextRowId"] - 1}).encode())
     [one] = copy.table.check().problems

@@ -177,7 +177,7 @@ def test_a_full_compaction_drops_the_rows_that_vectors_took_away():
         one.write(rows(handle, (value,), (value * 10,)))
         one.flush()
     message = one.prepare()
-    vectors = BucketDeletionVectors(handle=handle, partition=EMPTY, bucket=0, positions={})
+    vectors = BucketDeletionVectors(ctx=handle, partition=EMPTY, bucket=0, positions={})
     vectors.mark({message.new_files[1].name: np.array([0])})
     commit(handle, [replace(message, new_index_files=vectors.write()[0])])
     assert sorted(read(handle)["v"]) == [1, 10, 20]

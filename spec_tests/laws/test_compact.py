@@ -55,7 +55,7 @@ def key_tables() -> list[str]:
 class Bucket:
     """A bucket of a table, as a compaction finds and leaves it."""
 
-    handle: TableContext
+    ctx: TableContext
     rule: MergeSpec
     partition: bytes
     number: int
@@ -65,11 +65,11 @@ class Bucket:
     def rows(self) -> pl.DataFrame:
         """What it holds, level 0 included, by key."""
         files = self.levels.files
-        names = [*self.handle.schema.names]
+        names = [*self.ctx.schema.names]
         if not files:
             return pl.DataFrame(schema=dict.fromkeys(names, pl.Null))
-        low = slices.keys(self.handle, [file.min_key for file in files])
-        high = slices.keys(self.handle, [file.max_key for file in files])
+        low = slices.keys(self.ctx, [file.min_key for file in files])
+        high = slices.keys(self.ctx, [file.max_key for file in files])
         found = sorted_runs.sections(
             low.get_columns(),
             high.get_columns(),
@@ -79,9 +79,9 @@ class Bucket:
         )
         placed = [files[at] for at in found.files]
         task = MergeTask(
-            handle=self.handle,
+            ctx=self.ctx,
             files=tuple(placed),
-            paths=tuple(data_file_path(self.handle, self.partition, self.number, file) for file in placed),
+            paths=tuple(data_file_path(self.ctx, self.partition, self.number, file) for file in placed),
             rule=self.rule,
             in_order=bool(found.in_order.all()),
             deletions=dict(self.vectors.positions),
@@ -91,23 +91,23 @@ class Bucket:
     def compact(self, unit: CompactionUnit, *, tells: bool = True) -> CompactResult:
         """Compacts some of its files, and is then what that leaves."""
         tree = MergeTree(
-            handle=self.handle,
+            ctx=self.ctx,
             partition=self.partition,
             bucket=self.number,
-            names=file_names(self.handle),
+            names=file_names(self.ctx),
             rule=self.rule,
             _levels=self.levels,
             restored=EMPTY_BUCKET,
-            vectors=self.vectors if self.handle.options.deletion_vectors_enabled else None,
+            vectors=self.vectors if self.ctx.options.deletion_vectors_enabled else None,
             replaces=not tells,
         )
         looking = RecordingLookup(older=tree._older(unit), columns=tree._looked_at())
         job = CompactionJob(
-            handle=self.handle,
+            ctx=self.ctx,
             partition=self.partition,
             bucket=self.number,
             levels=self.levels,
-            names=file_names(self.handle),
+            names=file_names(self.ctx),
             rule=self.rule,
             deletions=dict(self.vectors.positions),
             previous=looking,
@@ -115,14 +115,14 @@ class Bucket:
         )
         done = compact(job, unit)
         self.levels = self.levels.changed(done.before, done.after)
-        if self.handle.options.deletion_vectors_enabled:
+        if self.ctx.options.deletion_vectors_enabled:
             for name, parts in looking.marks.items():
                 self.vectors.mark({name: np.concatenate(parts)})
         self.vectors.forget(done.rewritten)
         return done
 
     def full(self) -> CompactionUnit | None:
-        return compaction_picker.pick_full(self.levels, self.handle.options)
+        return compaction_picker.pick_full(self.levels, self.ctx.options)
 
 
 def buckets(handle: TableContext, snapshot_id: int | None = None) -> Iterator[Bucket]:
@@ -138,7 +138,7 @@ def buckets(handle: TableContext, snapshot_id: int | None = None) -> Iterator[Bu
             continue
         restored = standing.bucket(partition, number)
         yield Bucket(
-            handle=handle,
+            ctx=handle,
             rule=rule,
             partition=partition,
             number=number,
@@ -192,8 +192,8 @@ def test_a_full_compaction_reads_as_before(name: str, opened) -> None:
 
 def stored(bucket: Bucket, files: Sequence[DataFileMeta]) -> list[str]:
     """Every row of some files with its number and kind, as text, sorted."""
-    paths = [data_file_path(bucket.handle, bucket.partition, bucket.number, file) for file in files]
-    return sorted(map(str, scan_files(bucket.handle, files, paths, bucket.handle.schema.fields, system=[SEQUENCE, KIND]).collect().rows()))
+    paths = [data_file_path(bucket.ctx, bucket.partition, bucket.number, file) for file in files]
+    return sorted(map(str, scan_files(bucket.ctx, files, paths, bucket.ctx.schema.fields, system=[SEQUENCE, KIND]).collect().rows()))
 
 
 def at(entries: ManifestEntries, bucket: Bucket) -> dict[int, list[DataFileMeta]]:

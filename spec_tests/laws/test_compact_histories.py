@@ -84,7 +84,7 @@ def created(path: Path, options: dict[str, str]) -> Bucket:
     (path / "schema" / "schema-0").write_text(json.dumps(schema))
     handle = open_context(str(path))
     return Bucket(
-        handle=handle,
+        ctx=handle,
         rule=rules.merge_spec_from_options(handle.schema, handle.all_options),
         partition=UNPARTITIONED,
         number=0,
@@ -116,7 +116,7 @@ def drawn(rng: random.Random, sequence: int, name: str, known: set[tuple[int, st
 
 
 def flush(bucket: Bucket, rows: pl.DataFrame) -> None:
-    target = WriteTarget(handle=bucket.handle, partition=UNPARTITIONED, bucket=0, level=0, source=APPEND_SOURCE, names=file_names(bucket.handle), keyed=True)
+    target = WriteTarget(ctx=bucket.ctx, partition=UNPARTITIONED, bucket=0, level=0, source=APPEND_SOURCE, names=file_names(bucket.ctx), keyed=True)
     bucket.levels = bucket.levels.changed([], write_run(target, [rows]))
 
 
@@ -124,7 +124,7 @@ def changes(bucket: Bucket, done: CompactResult) -> list[tuple]:
     """The changelog rows of a compaction, in the order of their files."""
     found = []
     for file in done.changelog:
-        frame = scan_files(bucket.handle, [file], [data_file_path(bucket.handle, UNPARTITIONED, 0, file)], bucket.handle.schema.fields, system=[SEQUENCE, KIND])
+        frame = scan_files(bucket.ctx, [file], [data_file_path(bucket.ctx, UNPARTITIONED, 0, file)], bucket.ctx.schema.fields, system=[SEQUENCE, KIND])
         found += frame.collect().rows()
     return found
 
@@ -145,7 +145,7 @@ def replay(state: dict, told: list[tuple]) -> None:
 
 def only(bucket: Bucket, levels: set[int]) -> set[tuple]:
     """The rows of some levels."""
-    part = LsmLevels.of([file for file in bucket.levels.files if file.level in levels], bucket.handle.options)
+    part = LsmLevels.of([file for file in bucket.levels.files if file.level in levels], bucket.ctx.options)
     held, bucket.levels = bucket.levels, part
     rows = set(bucket.rows().rows())
     bucket.levels = held
@@ -166,9 +166,9 @@ def anything(rng: random.Random, levels: LsmLevels) -> CompactionUnit | None:
 def expected(bucket: Bucket, flushed: list[pl.DataFrame]) -> pl.DataFrame:
     """What all rows ever flushed merge to."""
     rule = rules.merge_spec_from_options(
-        bucket.handle.schema, {key: value for key, value in bucket.handle.all_options.items() if key not in (*LOOKUP, *VECTORS, "force-lookup")}
+        bucket.ctx.schema, {key: value for key, value in bucket.ctx.all_options.items() if key not in (*LOOKUP, *VECTORS, "force-lookup")}
     )
-    return merge.merge(pl.concat(flushed), rule).select(bucket.handle.schema.names).sort("k", "s")
+    return merge.merge(pl.concat(flushed), rule).select(bucket.ctx.schema.names).sort("k", "s")
 
 
 @pytest.mark.long
@@ -177,7 +177,7 @@ def expected(bucket: Bucket, flushed: list[pl.DataFrame]) -> pl.DataFrame:
 def test_histories(name: str, seed: int, tmp_path: Path) -> None:
     rng = random.Random(f"{name} {seed}")
     bucket = created(tmp_path / "t", HISTORIES[name])
-    options, producer = bucket.handle.options, bucket.handle.options.changelog_producer
+    options, producer = bucket.ctx.options, bucket.ctx.options.changelog_producer
     known: set[tuple[int, str]] = set()
     flushed: list[pl.DataFrame] = []
     state: dict[tuple, tuple] = {}

@@ -37,9 +37,7 @@ def put(bucket: Bucket, *rows: tuple, level: int = 0, first: int | None = None) 
         schema={"k": pl.Int32, "s": pl.String, "a": pl.Int32, "b": pl.String, "c": pl.Int64, SEQUENCE: pl.Int64, KIND: pl.Int8},
         orient="row",
     )
-    target = WriteTarget(
-        handle=bucket.handle, partition=UNPARTITIONED, bucket=0, level=level, source=APPEND_SOURCE, names=file_names(bucket.handle), keyed=True
-    )
+    target = WriteTarget(ctx=bucket.ctx, partition=UNPARTITIONED, bucket=0, level=level, source=APPEND_SOURCE, names=file_names(bucket.ctx), keyed=True)
     [file] = write_run(target, [frame])
     bucket.levels = bucket.levels.changed([], [file])
     return file
@@ -159,16 +157,16 @@ def test_everything_is_rewritten_where_the_options_say_so(table) -> None:
 
 def test_rows_whose_time_has_come_are_left_out(table) -> None:
     bucket = table(**{"record-level.expire-time": "10 s", "record-level.time-field": "a"})
-    bucket.handle = replace(bucket.handle, world=Runtime(now_ms=lambda: 100_999))
+    bucket.ctx = replace(bucket.ctx, world=Runtime(now_ms=lambda: 100_999))
     put(bucket, (1, 89, 0), (2, 90, 0), (3, None, 0))
     assert bucket.full() is not None
     done = bucket.compact(bucket.full())
     assert len(done.rewritten) == 1  # its statistics say that a row is due
     assert kept(bucket) == [(2, 90), (3, None)]
-    due = compacting.expiry(bucket.handle, 101_000)
+    due = compacting.expiry(bucket.ctx, 101_000)
     assert due is not None
     assert due.is_due(bucket.levels.files[0])
-    assert not compacting.expiry(bucket.handle, 100_999).is_due(bucket.levels.files[0])
+    assert not compacting.expiry(bucket.ctx, 100_999).is_due(bucket.levels.files[0])
 
 
 @pytest.mark.parametrize(("column", "why"), [("zz", "not there"), ("b", "must be INT"), (None, "must name")])
@@ -183,7 +181,7 @@ def test_files_of_the_last_level_that_hold_deleted_rows_are_rewritten_each_by_it
     bucket = table(**{"deletion-vectors.enabled": "true"})
     a, b = put(bucket, (1, 1, 0), (2, 1, 0), level=3), put(bucket, (5, 1, 0), (6, 1, 0), level=3)
     bucket.vectors.mark({a.name: np.array([1])})
-    unit = compaction_picker.pick_full(bucket.levels, bucket.handle.options, has_vector=lambda file: file.name in bucket.vectors.positions)
+    unit = compaction_picker.pick_full(bucket.levels, bucket.ctx.options, has_vector=lambda file: file.name in bucket.vectors.positions)
     done = bucket.compact(unit)
     assert (done.before, done.rewritten) == ((a,), {a.name})
     assert [file.row_count for file in bucket.levels.files if file.name != b.name] == [1]
@@ -214,7 +212,7 @@ def test_whatever_fails_no_file_is_left(table, tmp_path: Path) -> None:
     bucket = table(**{"changelog-producer": "lookup", "lakekit.merge-memory": "1 kb"})
     for at in range(3):
         put(bucket, *((k, at, 0) for k in range(2500)))
-    bucket.handle = bucket.handle.with_options({"target-file-size": "1 b"})
+    bucket.ctx = bucket.ctx.with_options({"target-file-size": "1 b"})
     before, calls = listed(tmp_path), []
 
     def fails(keys: pl.DataFrame) -> pl.DataFrame:
@@ -224,7 +222,7 @@ def test_whatever_fails_no_file_is_left(table, tmp_path: Path) -> None:
         return keys.clear()
 
     job = compacting.CompactionJob(
-        handle=bucket.handle, partition=UNPARTITIONED, bucket=0, levels=bucket.levels, names=file_names(bucket.handle), rule=bucket.rule, previous=fails
+        ctx=bucket.ctx, partition=UNPARTITIONED, bucket=0, levels=bucket.levels, names=file_names(bucket.ctx), rule=bucket.rule, previous=fails
     )
     with pytest.raises(StorageFailed, match="the disk is gone"):
         compacting.compact(job, bucket.full())
@@ -241,7 +239,7 @@ def test_the_worked_example_of_lookup(table) -> None:
 
     def commit(*rows: tuple) -> list[tuple]:
         put(bucket, *rows)
-        return told(bucket, bucket.compact(compaction_picker.force_up_level_0(bucket.levels, bucket.handle.options, now_ms=0)))
+        return told(bucket, bucket.compact(compaction_picker.force_up_level_0(bucket.levels, bucket.ctx.options, now_ms=0)))
 
     assert commit((1, 10, 0), (2, 20, 0)) == [("+I", 1, 10), ("+I", 2, 20)]
     assert bucket.levels.highest == 5
@@ -335,9 +333,7 @@ def test_a_first_key_column_of_few_values_does_not_keep_slices_big(table, option
         schema = {"k": pl.Int32, "s": pl.String, "a": pl.Int32, "b": pl.String, "c": pl.Int64, SEQUENCE: pl.Int64, KIND: pl.Int8}
         keys = [(k, f"{s:04}") for k in range(2) for s in range(at, 1000, at + 1)]
         frame = pl.DataFrame([(*key, at, "x", None, 10_000 * at + number, 0) for number, key in enumerate(keys)], schema=schema, orient="row")
-        target = WriteTarget(
-            handle=bucket.handle, partition=UNPARTITIONED, bucket=0, level=0, source=APPEND_SOURCE, names=file_names(bucket.handle), keyed=True
-        )
+        target = WriteTarget(ctx=bucket.ctx, partition=UNPARTITIONED, bucket=0, level=0, source=APPEND_SOURCE, names=file_names(bucket.ctx), keyed=True)
         bucket.levels = bucket.levels.changed([], write_run(target, [frame]))
         before.append(frame)
     expected, read = bucket.rows(), []

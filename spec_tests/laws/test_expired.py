@@ -46,7 +46,7 @@ def test_rows_before_the_oldest_second_go(kind: str, times: list, gone: int, tmp
     written = kind.replace("TIMESTAMP_LTZ(6)", "TIMESTAMP(6) WITH LOCAL TIME ZONE")
     monkeypatch.setattr(histories, "FIELDS", [("k", "INT NOT NULL"), ("s", "STRING NOT NULL"), ("t", written)])
     bucket = histories.created(tmp_path / "t", {"record-level.expire-time": f"{SPAN_S} s", "record-level.time-field": "t"})
-    due = expiry(bucket.handle, NOW_MS)
+    due = expiry(bucket.ctx, NOW_MS)
     assert due is not None
     assert due.oldest_s == OLDEST_S
     count = len(times)
@@ -57,7 +57,7 @@ def test_rows_before_the_oldest_second_go(kind: str, times: list, gone: int, tmp
     system = {SEQUENCE: pl.Series(range(count), dtype=pl.Int64), KIND: pl.Series([0] * count, dtype=pl.Int8)}
     frame = pl.DataFrame({"k": pl.Series(range(count), dtype=pl.Int32), "s": [""] * count, "t": held, **system})
     assert frame.filter(due.alive()).height == count - gone
-    target = WriteTarget(handle=bucket.handle, partition=bytes(12), bucket=0, level=0, source=0, names=file_names(bucket.handle), keyed=True)
+    target = WriteTarget(ctx=bucket.ctx, partition=bytes(12), bucket=0, level=0, source=0, names=file_names(bucket.ctx), keyed=True)
     [file] = write_run(target, [frame])
     assert due.is_due(file) == (gone > 0)
     assert not due.is_due(replace(file, value_stats=NO_STATS))
@@ -65,4 +65,4 @@ def test_rows_before_the_oldest_second_go(kind: str, times: list, gone: int, tmp
 
 
 def test_nothing_expires_where_nothing_is_said(tmp_path) -> None:
-    assert expiry(histories.created(tmp_path / "t", {}).handle, NOW_MS) is None
+    assert expiry(histories.created(tmp_path / "t", {}).ctx, NOW_MS) is None

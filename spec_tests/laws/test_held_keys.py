@@ -29,7 +29,7 @@ def test_held_keys_answer_as_files_do(text, tmp_path):
     frames = [section(pl.DataFrame([column, pl.Series("v", np.arange(len(column)), pl.Int32)])) for column in numbers]
     runs = tuple(SortedRun(level=level, files=tuple(write(handle, frame, level=level))) for level, frame in zip((3, 5), frames, strict=True))
     deleted = {runs[0].files[0].name: np.array([0, 5, 7], np.uint64)}
-    older = LookupLevels(handle=handle, partition=EMPTY_ROW, bucket=0, runs=runs, vectors=deleted)
+    older = LookupLevels(ctx=handle, partition=EMPTY_ROW, bucket=0, runs=runs, vectors=deleted)
     asked = pl.Series("k", np.random.default_rng(2).permutation(5000)[:900]).cast(numbers[0].to_physical().dtype).cast(dtype).to_frame()
     for _ in range(2):  # read, and then held
         by_number, by_join = lookup(older, asked, ("k", "v")), _by_join(older, asked, ("k", "v"))
@@ -45,7 +45,7 @@ def test_keys_that_do_not_ascend_are_not_held(tmp_path):
     rows = section(pl.DataFrame({"k": [3, 1, 2, 9], "v": pl.Series([1, 2, 3, 4], dtype=pl.Int32)}))
     files = tuple(write(handle, rows, level=5))
     files = tuple(replace(file, min_key=file.max_key, max_key=file.max_key) for file in files)
-    older = LookupLevels(handle=handle, partition=EMPTY_ROW, bucket=0, runs=(SortedRun(level=5, files=files),))
+    older = LookupLevels(ctx=handle, partition=EMPTY_ROW, bucket=0, runs=(SortedRun(level=5, files=files),))
     assert held_keys.rows_of(handle, files[0], older.path(files[0]), np.array([2]), span=1.0) is None
     assert lookup(older, pl.DataFrame({"k": [9]}), ()).positions[files[0].name].tolist() == [3]
 

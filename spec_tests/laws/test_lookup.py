@@ -54,7 +54,7 @@ def walked(older, keys, columns):
     found = {}
     for run in older.runs:
         for file in run.files:
-            rows = scan_files(older.handle, [file], [older.path(file)], older.handle.schema.fields, system=(SEQUENCE, KIND), row_index=ROW).collect()
+            rows = scan_files(older.ctx, [file], [older.path(file)], older.ctx.schema.fields, system=(SEQUENCE, KIND), row_index=ROW).collect()
             gone = set(np.asarray(older.vectors.get(file.name, ())).tolist())
             for row in rows.to_dicts():
                 key = tuple(row[name] for name in older.key)
@@ -75,7 +75,7 @@ def test_a_lookup_finds_what_a_walk_through_the_levels_finds(name, tables_path):
         every = pl.concat([rows_of(handle, partition, bucket, file) for file in restored.files]).unique(maintain_order=True)
         keys = pl.concat([every, stranger(every)])
         for output in (0, 4):
-            older = LookupLevels(handle=handle, partition=partition, bucket=bucket, runs=levels.above(output), vectors=vectors.positions)
+            older = LookupLevels(ctx=handle, partition=partition, bucket=bucket, runs=levels.above(output), vectors=vectors.positions)
             want = walked(older, keys, columns)
             found = lookup(older, keys, columns)
             assert sorted(map(repr, found.rows.to_dicts())) == sorted(repr(row) for row, _, _ in want.values())
@@ -90,7 +90,7 @@ def test_a_lookup_finds_what_a_walk_through_the_levels_finds(name, tables_path):
 
 
 def rows_of(handle, partition, bucket, file):
-    older = LookupLevels(handle=handle, partition=partition, bucket=bucket, runs=())
+    older = LookupLevels(ctx=handle, partition=partition, bucket=bucket, runs=())
     return scan_files(handle, [file], [older.path(file)], handle.schema.key_fields).collect()
 
 
@@ -104,7 +104,7 @@ def test_files_that_cannot_hold_a_key_are_not_opened(tables_path):
     [(partition, bucket, restored, _)] = list(buckets(handle))
     run = LsmLevels.of(restored.files, handle.options).runs[-1]
     assert len(run.files) == 2
-    older = LookupLevels(handle=handle, partition=partition, bucket=bucket, runs=(run,))
+    older = LookupLevels(ctx=handle, partition=partition, bucket=bucket, runs=(run,))
     for file in run.files:
         rows = rows_of(handle, partition, bucket, file)
         assert _select_overlapping(older, run.files, rows.head(1)) == [file]
@@ -117,7 +117,7 @@ def test_files_that_cannot_hold_a_key_are_not_opened(tables_path):
 def test_one_file_at_a_time_finds_the_same(tables_path, monkeypatch):
     handle = open_context(str(tables_path / "files_rolling"))
     [(partition, bucket, restored, _)] = list(buckets(handle))
-    older = LookupLevels(handle=handle, partition=partition, bucket=bucket, runs=LsmLevels.of(restored.files, handle.options).above(0))
+    older = LookupLevels(ctx=handle, partition=partition, bucket=bucket, runs=LsmLevels.of(restored.files, handle.options).above(0))
     keys = pl.concat([rows_of(handle, partition, bucket, file) for file in restored.files])
     whole = lookup(older, keys, handle.schema.names)
     monkeypatch.setattr("lakekit.bucket.lookup.MOST_ROWS", 1)

@@ -59,13 +59,13 @@ def read(case: str, condition: pl.Expr) -> tuple[pl.DataFrame, Plan]:
     """The rows of a condition that a new scan of the table gives, with the plan of the branch that was read first."""
     of = source(case)
     Told.made.clear()
-    return lazy.scan_lazily(Told(handle=of.handle, fields=of.fields)).filter(condition).collect(), Told.made[0]
+    return lazy.scan_lazily(Told(ctx=of.ctx, fields=of.fields)).filter(condition).collect(), Told.made[0]
 
 
 def plans(case: str, condition: pl.Expr):
     """The plans of a filter, one a branch, as explain makes them."""
     of = source(case)
-    asked, _ = lazy.condition_of(lazy.filters_of(condition, of.schema()), of.handle.schema)
+    asked, _ = lazy.condition_of(lazy.filters_of(condition, of.schema()), of.ctx.schema)
     return of.plans(asked)
 
 
@@ -258,9 +258,9 @@ def test_partitions_are_chosen_exactly(data):
     chosen = set(plan.entries.column("partition").take(pa.array(plan.chosen)).to_pylist())
     whole = source(case).plans(lazy.ScanFilter())[0]
     every = set(whole.entries.column("partition").take(pa.array(whole.chosen)).to_pylist())
-    paths = {partition_path(plan.handle, one).rstrip("/") for one in every}
+    paths = {partition_path(plan.ctx, one).rstrip("/") for one in every}
     wanted = set(found.partitions().filter(there.select(condition.alias("fits")).to_series())["partition"].to_list()) & paths
-    got = {partition_path(plan.handle, one).rstrip("/") for one in chosen}
+    got = {partition_path(plan.ctx, one).rstrip("/") for one in chosen}
     assert wanted <= got
     if is_whole and handed and all(one.pyarrow_str is not None for one in handed):  # Polars may keep a cast to itself
         assert got == wanted, f"{case}: {condition}"
@@ -339,9 +339,9 @@ def test_hash_indexes_choose_the_buckets_that_hold_the_hash(case):
 def test_a_key_is_looked_for_where_ranges_allow(data):
     case = data.draw(st.sampled_from(KEYED))
     full, of = collected(case), source(case)
-    if full is None or not full.height or len(of.handle.schema.trimmed_primary_keys) != 1:
+    if full is None or not full.height or len(of.ctx.schema.trimmed_primary_keys) != 1:
         return
-    (key,) = of.handle.schema.trimmed_primary_keys
+    (key,) = of.ctx.schema.trimmed_primary_keys
     if full.schema[key].is_float() or full[key].null_count():  # a bound that is null keeps its file
         return
     value = data.draw(st.sampled_from(full[key].to_list()))

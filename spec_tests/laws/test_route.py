@@ -74,7 +74,7 @@ ROWS = st.lists(st.tuples(st.sampled_from(["a", "b", None, "", "long enough to l
 def test_split_is_a_stable_grouping(rows, count):
     handle = table({"p": "STRING", "q": "DOUBLE", "k": "INT"}, partitions=("p", "q"), bucket=str(count), bucket_key="k")
     frame = pl.DataFrame(rows, schema={"p": pl.String, "q": pl.Float64, "k": pl.Int32}, orient="row").with_row_index("row")
-    assigner = FixedBuckets(handle=handle)
+    assigner = FixedBuckets(ctx=handle)
     groups: dict[tuple[str, int], list[int]] = {}
     for at in range(frame.height):  # one row at a time is the oracle
         placed = assigner.place(frame[at])

@@ -63,7 +63,7 @@ def rewritten(name):
         keyed = then.kind == "key"
         frame = scan_files(then, [theirs], [path], list(then.schema.fields), system=("_SEQUENCE_NUMBER", "_VALUE_KIND") if keyed else ()).collect()
         aim = WriteTarget(
-            handle=ours,
+            ctx=ours,
             partition=partition,
             bucket=bucket,
             level=theirs.level,

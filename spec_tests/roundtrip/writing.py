@@ -43,7 +43,7 @@ def table(path: Path | str, fields: Iterable[Field], *, key: Iterable[str] = (),
 def target(handle: TableContext, **more: object) -> WriteTarget:
     """Where a flush of the table's only bucket goes."""
     facts = {"partition": EMPTY_ROW, "bucket": 0, "level": 0, "source": APPEND_SOURCE, "names": file_names(handle), "keyed": handle.kind == "key"}
-    return WriteTarget(handle=handle, **(facts | more))
+    return WriteTarget(ctx=handle, **(facts | more))
 
 
 def section(frame: pl.DataFrame, kinds: Iterable[int] | None = None) -> pl.DataFrame:

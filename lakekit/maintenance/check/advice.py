@@ -26,7 +26,7 @@ MANY_FILES, SMALL_SHARE = 10, 4
 MANY_PARTITIONS, SMALL_PARTITION_ROWS = 100, 10_000
 
 
-def check(handle: TableContext, live: ManifestEntries, notes: Findings) -> None:
+def check(ctx: TableContext, live: ManifestEntries, notes: Findings) -> None:
     """Advice about the live files."""
     if not len(live):
         return
@@ -34,26 +34,26 @@ def check(handle: TableContext, live: ManifestEntries, notes: Findings) -> None:
     sizes = live.numbers("file_size")
     total = np.bincount(place, sizes)
     first = np.unique(place, return_index=True)[1]
-    if handle.options.bucket > 0:
-        _buckets(handle, live.take(first), total, notes)
-    _files(handle, live, place, first, notes)
-    _partitions(handle, live, notes)
+    if ctx.options.bucket > 0:
+        _buckets(ctx, live.take(first), total, notes)
+    _files(ctx, live, place, first, notes)
+    _partitions(ctx, live, notes)
 
 
-def _describe_bucket(handle: TableContext, live: ManifestEntries, i: int) -> str:
+def _describe_bucket(ctx: TableContext, live: ManifestEntries, i: int) -> str:
     partition, bucket = bucket_id_at(live, int(i))
-    path = partition_path(handle, partition)
+    path = partition_path(ctx, partition)
     return f"bucket {bucket}{f' of {path}' if path else ''}"
 
 
-def _buckets(handle: TableContext, buckets: ManifestEntries, total: NDArray[Any], notes: Findings) -> None:
+def _buckets(ctx: TableContext, buckets: ManifestEntries, total: NDArray[Any], notes: Findings) -> None:
     """`buckets` holds one entry a bucket, `total` its bytes."""
     large = np.flatnonzero(total > LARGE_BUCKET_BYTES)
     if len(large):
         worst = int(np.argmax(total))
         many_hold = f"{plural(len(large), 'bucket')} of {len(total)} hold more than {format_size(LARGE_BUCKET_BYTES)}"
-        message = f"{many_hold}; {_describe_bucket(handle, buckets, worst)} holds {format_size(int(total[worst]))}"
-        more = handle.options.bucket * -(-int(total[worst]) // LARGE_BUCKET_BYTES)
+        message = f"{many_hold}; {_describe_bucket(ctx, buckets, worst)} holds {format_size(int(total[worst]))}"
+        more = ctx.options.bucket * -(-int(total[worst]) // LARGE_BUCKET_BYTES)
         notes.better(
             "buckets are large", message, field="bucket", remedy=f"t.rescale({more}) writes the rows into more of them, where=… those of some partitions"
         )
@@ -73,33 +73,33 @@ def _buckets(handle: TableContext, buckets: ManifestEntries, total: NDArray[Any]
         notes.better("buckets are small", message, field="bucket", remedy=remedy)
 
 
-def _files(handle: TableContext, live: ManifestEntries, place: NDArray[np.int64], first: NDArray[np.int64], notes: Findings) -> None:
+def _files(ctx: TableContext, live: ManifestEntries, place: NDArray[np.int64], first: NDArray[np.int64], notes: Findings) -> None:
     """Small files and sorted runs."""
     levels, sizes = live.numbers("level"), live.numbers("file_size")
-    keyed = bool(handle.schema.primary_keys)
-    target = handle.options.rolling_size_bytes
+    keyed = bool(ctx.schema.primary_keys)
+    target = ctx.options.rolling_size_bytes
     small = np.bincount(place, (sizes * SMALL_SHARE < target) & ((levels > 0) | (not keyed)), minlength=len(first))
     if (many := small > MANY_FILES).any():
         worst = int(np.argmax(small))
         have = f"{plural(int(many.sum()), 'bucket')} of {len(first)} have more than {MANY_FILES} files below {format_size(target // SMALL_SHARE)}"
-        message = f"{have}; {_describe_bucket(handle, live, first[worst])} has {int(small[worst])}"
+        message = f"{have}; {_describe_bucket(ctx, live, first[worst])} has {int(small[worst])}"
         notes.better("many small files", message, field="target-file-size", remedy="t.compact(full=True) makes few of them")
     runs = np.bincount(place, levels == 0, minlength=len(first))
-    trigger = handle.options.num_sorted_run_compaction_trigger
+    trigger = ctx.options.num_sorted_run_compaction_trigger
     if keyed and (crowded := runs > trigger).any():
         worst = int(np.argmax(runs))
         have = f"{plural(int(crowded.sum()), 'bucket')} of {len(first)} have more than {trigger} files at level 0"
-        message = f"{have}; {_describe_bucket(handle, live, first[worst])} has {int(runs[worst])}"
+        message = f"{have}; {_describe_bucket(ctx, live, first[worst])} has {int(runs[worst])}"
         remedy = "t.compact() merges them: every read does so until then"
         notes.better("many runs at level 0", message, field="num-sorted-run.compaction-trigger", remedy=remedy)
 
 
-def _partitions(handle: TableContext, live: ManifestEntries, notes: Findings) -> None:
-    if not handle.schema.partition_keys:
+def _partitions(ctx: TableContext, live: ManifestEntries, notes: Findings) -> None:
+    if not ctx.schema.partition_keys:
         return
     partitions = len(live.column("partition").unique())
     rows = int(live.numbers("row_count").sum())
     if partitions > MANY_PARTITIONS and rows < partitions * SMALL_PARTITION_ROWS:
         message = f"{plural(partitions, 'partition')} hold {plural(rows // partitions, 'row')} each on average"
-        remedy = f"a coarser partition column than {', '.join(handle.schema.partition_keys)}: files never hold rows of two partitions"
+        remedy = f"a coarser partition column than {', '.join(ctx.schema.partition_keys)}: files never hold rows of two partitions"
         notes.better("partitions are small", message, field="partitionKeys", remedy=remedy)

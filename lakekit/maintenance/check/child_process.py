@@ -31,7 +31,7 @@ _MODULE = "lakekit.maintenance.check.child_process"
 
 def check(asked: FileCheckRequest, notes: Findings) -> bool:
     """Checks a file in a process of its own; False where it cannot be asked, and nothing was checked."""
-    alone = FileCheckRequest(asked.handle, asked.entries.take([asked.at]), asked.path, 0, _hashes(asked))
+    alone = FileCheckRequest(asked.ctx, asked.entries.take([asked.at]), asked.path, 0, _hashes(asked))
     try:
         request = bytes(ForkingPickler.dumps(alone))
     except Exception:  # noqa: BLE001 - a storage of the caller's raises what it likes
@@ -69,7 +69,7 @@ def _answer(request: bytes) -> bytes:
     notes = Findings()
     try:
         asked = ForkingPickler.loads(request)
-        rows.check(asked.handle, asked.entries, [asked.path], [0], asked.hashes, notes)
+        rows.check(asked.ctx, asked.entries, [asked.path], [0], asked.hashes, notes)
     except Exception:  # noqa: BLE001 - a class that cannot be made here, or a fault of ours: who asked checks the file itself
         return b"null"
     found = {"problems": [asdict(one) for one in notes.problems], "advice": [asdict(one) for one in notes.advice]}

@@ -39,17 +39,17 @@ _SAMPLE_SIZE = 16
 def check(whole: FileUnderCheck) -> None:
     """Asks the indexes of a file for values that its rows hold."""
     file = whole.file
-    outside = None if file.index_file is None else whole.handle.layout.extra_file(whole.path, file.index_file)
+    outside = None if file.index_file is None else whole.ctx.layout.extra_file(whole.path, file.index_file)
     path, where = (whole.path, "_EMBEDDED_FILE_INDEX") if file.embedded_index is not None else (outside, "_EXTRA_FILES")
     if path is None:
         return
     with whole.notes.reading("file index", path, INDEX_ANEW):
-        found = file_index_pruning.open_indexes(whole.handle, whole.path, file, whole.handle.schema)
+        found = file_index_pruning.open_indexes(whole.ctx, whole.path, file, whole.ctx.schema)
         if found is None:
             return
         for place in (one for kinds in found.contents.values() for one in kinds.values() if one is not None):
             container.payload_view(found.data, place, path=path)
-        for field in whole.handle.schema.fields:
+        for field in whole.ctx.schema.fields:
             lost = next(_find_lost_rows(found, field, whole.frame[field.name]), None) if _is_asked(found, field, whole.frame) else None
             if lost is not None:
                 message = f"{lost}: filters pass them over"

@@ -25,29 +25,29 @@ if TYPE_CHECKING:
 FILES_PER_TASK = 32
 
 
-def paths(handle: TableContext, entries: ManifestEntries, notes: Findings) -> list[str] | None:
+def paths(ctx: TableContext, entries: ManifestEntries, notes: Findings) -> list[str] | None:
     """Where files lie; None where a name or a partition is no good, which is noted."""
-    with notes.reading("place of a file", handle.root):
-        return data_file_paths(handle, entries)
+    with notes.reading("place of a file", ctx.root):
+        return data_file_paths(ctx, entries)
     return None
 
 
-def sizes(handle: TableContext, wanted: Iterable[str]) -> dict[str, int]:
+def sizes(ctx: TableContext, wanted: Iterable[str]) -> dict[str, int]:
     """The size of every file in the directories of some paths."""
     directories = sorted({path.rpartition("/")[0] for path in wanted})
-    listed = parallel_map(handle.storage.list, directories, waiting=handle.storage.is_remote)
+    listed = parallel_map(ctx.storage.list, directories, waiting=ctx.storage.is_remote)
     return {f"{directory}/{one.name}": one.size_bytes for directory, found in zip(directories, listed, strict=True) for one in found if not one.is_dir}
 
 
-def check(handle: TableContext, entries: ManifestEntries, at: list[str], what: str, notes: Findings) -> list[int]:
+def check(ctx: TableContext, entries: ManifestEntries, at: list[str], what: str, notes: Findings) -> list[int]:
     """Looks at the files of some entries, which lie at the paths `at`; gives the numbers of those that are whole."""
     names = entries.column("file_name").to_pylist()  # scalar: one a file, as everything here
     said, rows, extra = (entries.column(name).to_pylist() for name in ("file_size", "row_count", "extra_files"))  # scalar: one a file
     notes.paths.update(at)
     there: dict[str, int] = {}
-    with notes.reading("directory", handle.root):
-        there = sizes(handle, at)
-    notes.paths.discard(handle.root)
+    with notes.reading("directory", ctx.root):
+        there = sizes(ctx, at)
+    notes.paths.discard(ctx.root)
     whole = []
     for i, path in enumerate(at):
         found = there.get(path)
@@ -59,7 +59,7 @@ def check(handle: TableContext, entries: ManifestEntries, at: list[str], what: s
         else:
             whole.append(i)
         for name in extra[i]:
-            beside = handle.layout.extra_file(path, name)
+            beside = ctx.layout.extra_file(path, name)
             notes.paths.add(beside)
             if beside not in there:
                 message = f"{names[i]} names {name}, which is not there"
@@ -67,10 +67,10 @@ def check(handle: TableContext, entries: ManifestEntries, at: list[str], what: s
                 notes.wrong("extra file is missing", message, path=beside, field="_EXTRA_FILES", remedy=remedy)
 
     def counted(chunk: list[int]) -> list[tuple[int, int | None]]:
-        return [(i, row_count(handle, at[i], format_of(names[i]), said[i], what, notes)) for i in chunk]
+        return [(i, row_count(ctx, at[i], format_of(names[i]), said[i], what, notes)) for i in chunk]
 
     good = []
-    remote = handle.storage.is_remote
+    remote = ctx.storage.is_remote
     step = 1 if remote else FILES_PER_TASK
     parts = parallel_map(counted, [whole[i : i + step] for i in range(0, len(whole), step)], waiting=remote)
     for i, found_rows in (pair for part in parts for pair in part):

@@ -23,25 +23,25 @@ _END_BYTES = 8
 _MAGIC, _ENCRYPTED_MAGIC = b"PAR1", b"PARE"
 
 
-def row_count(handle: TableContext, path: str, format_name: str, size_bytes: int, what: str, notes: Findings) -> int | None:
+def row_count(ctx: TableContext, path: str, format_name: str, size_bytes: int, what: str, notes: Findings) -> int | None:
     """The row count; None where it could not be told, which is noted."""
     with notes.reading(what, path):
         match format_name:
             case "parquet":
-                return _parquet(handle, path, size_bytes)
+                return _parquet(ctx, path, size_bytes)
             case "orc":
-                return orc_tail.row_count(partial(handle.storage.read, path), size_bytes)
+                return orc_tail.row_count(partial(ctx.storage.read, path), size_bytes)
             case "avro":
-                packed = avro_container.open_blocks(handle.storage.read(path), path=path)
+                packed = avro_container.open_blocks(ctx.storage.read(path), path=path)
                 return sum(block.count for _, block in packed.inflate())
             case other:
                 raise Unsupported(f"{path}: data files of format {other!r} are not looked into", feature=f"file.format.{other}", path=path)
     return None
 
 
-def _parquet(handle: TableContext, path: str, size_bytes: int) -> int:
+def _parquet(ctx: TableContext, path: str, size_bytes: int) -> int:
     first = max(0, size_bytes - _TAIL_BYTES)
-    tail = handle.storage.read(path, first, size_bytes - first)
+    tail = ctx.storage.read(path, first, size_bytes - first)
     if tail[-4:] == _ENCRYPTED_MAGIC:
         raise Unsupported(f"{path} is encrypted Parquet, which lakekit does not read", feature="parquet.encryption", path=path)
     if tail[-4:] != _MAGIC:
@@ -50,7 +50,7 @@ def _parquet(handle: TableContext, path: str, size_bytes: int) -> int:
     start = size_bytes - _END_BYTES - length
     if start < 4:
         raise Corrupt(f"{path}: a footer of {length} bytes does not fit into a file of {size_bytes}", path=path, offset=size_bytes - 8, field="footer length")
-    footer = tail[start - first : -_END_BYTES] if start >= first else handle.storage.read(path, start, length)
+    footer = tail[start - first : -_END_BYTES] if start >= first else ctx.storage.read(path, start, length)
     try:
         return parquet_footer.row_count(footer)
     except Corrupt as damaged:

@@ -26,17 +26,17 @@ _HINT = "t.repair(), which lets the hint say what is there; the newest snapshot 
 _GAP = "put the file back from a copy; else t.repair(), which lets the table begin behind the gap"
 
 
-def check(handle: TableContext, notes: Findings) -> None:
+def check(ctx: TableContext, notes: Findings) -> None:
     """Looks at the numbers of snapshots and at the hints; what other processes change meanwhile is looked at again."""
-    found = _find_problems(_read_hint_state(handle))
-    if found != (None, []) and found == _find_problems(_read_hint_state(handle)):
+    found = _find_problems(_read_hint_state(ctx))
+    if found != (None, []) and found == _find_problems(_read_hint_state(ctx)):
         latest, gap = found
         if latest is not None:
             message = f"it says {latest[0]}, and the newest snapshot is {latest[1]}: the reference engine believes it, and fails or goes on from there"
-            notes.wrong("hint leads astray", message, path=handle.layout.latest_hint, remedy=_HINT)
+            notes.wrong("hint leads astray", message, path=ctx.layout.latest_hint, remedy=_HINT)
         if gap:
             message = f"{describe_ranges(gap)} are not there, and others before and after are: streams and expiry of the reference engine fail there"
-            notes.wrong("snapshots are missing", message, path=handle.layout.snapshot_dir, remedy=_GAP)
+            notes.wrong("snapshots are missing", message, path=ctx.layout.snapshot_dir, remedy=_GAP)
 
 
 _MAX_SHOWN = 8
@@ -54,15 +54,15 @@ def describe_ranges(gaps: Sequence[range]) -> str:
     return ", ".join(map(str, shown)) + (f" and {left} more" if left else "")
 
 
-def _read_hint_state(handle: TableContext) -> HintState:
+def _read_hint_state(ctx: TableContext) -> HintState:
     """What LATEST and EARLIEST say, then the numbers there are: a commit puts its snapshot before its hint."""
-    latest, earliest = (_read_hint(handle, path) for path in (handle.layout.latest_hint, handle.layout.earliest_hint))
-    return latest, earliest, snapshots.ids(handle)
+    latest, earliest = (_read_hint(ctx, path) for path in (ctx.layout.latest_hint, ctx.layout.earliest_hint))
+    return latest, earliest, snapshots.ids(ctx)
 
 
-def _read_hint(handle: TableContext, path: str) -> int | None:
+def _read_hint(ctx: TableContext, path: str) -> int | None:
     try:
-        return hint.decode(handle.storage.read(path, 0, 32))
+        return hint.decode(ctx.storage.read(path, 0, 32))
     except StorageFailed:
         return None
 

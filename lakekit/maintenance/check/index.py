@@ -35,16 +35,16 @@ _DANGLING_REMEDY = "compact the bucket with t.compact(full=True), which writes i
 _NO_INDEX = "keys that are written again may go to another bucket: write the partition anew with t.overwrite"
 
 
-def check(handle: TableContext, live: ManifestEntries, index: list[IndexManifestEntry], notes: Findings) -> Hashes:
+def check(ctx: TableContext, live: ManifestEntries, index: list[IndexManifestEntry], notes: Findings) -> Hashes:
     """Looks at all index files; gives the hashes that could be read, by partition and bucket."""
     at = {}
     for entry in index:
-        with notes.reading("place of an index file", handle.root):
-            at[id(entry)] = deletion_vector_reader.index_path(handle, entry)
+        with notes.reading("place of an index file", ctx.root):
+            at[id(entry)] = deletion_vector_reader.index_path(ctx, entry)
     there: dict[str, int] = {}
-    with notes.reading("directory", handle.root):
-        there = sizes(handle, at.values())
-    notes.paths.discard(handle.root)
+    with notes.reading("directory", ctx.root):
+        there = sizes(ctx, at.values())
+    notes.paths.discard(ctx.root)
     notes.paths.update(at.values())
     whole = []
     for entry in index:
@@ -60,11 +60,11 @@ def check(handle: TableContext, live: ManifestEntries, index: list[IndexManifest
         else:
             whole.append(entry)
     files = _files(live)
-    _targets(handle, index, at, files, notes)
+    _targets(ctx, index, at, files, notes)
     for entry in whole:
         if entry.index_type == DELETION_VECTORS:
-            _vectors(handle, entry, at[id(entry)], files, notes)
-    return _hash_indexes(handle, index, whole, at, files, notes)
+            _vectors(ctx, entry, at[id(entry)], files, notes)
+    return _hash_indexes(ctx, index, whole, at, files, notes)
 
 
 def _files(live: ManifestEntries) -> dict[Place, dict[str, int]]:
@@ -76,7 +76,7 @@ def _files(live: ManifestEntries) -> dict[Place, dict[str, int]]:
     return found
 
 
-def _targets(handle: TableContext, index: list[IndexManifestEntry], at: dict[int, str], files: dict[Place, dict[str, int]], notes: Findings) -> None:
+def _targets(ctx: TableContext, index: list[IndexManifestEntry], at: dict[int, str], files: dict[Place, dict[str, int]], notes: Findings) -> None:
     """Each vector is of a live file of its bucket, and no file has two."""
     seen: set[tuple[Place, str]] = set()
     for entry in index:
@@ -88,7 +88,7 @@ def _targets(handle: TableContext, index: list[IndexManifestEntry], at: dict[int
             message = f"the index manifest lists {len(entry.ranges)} deletion vectors and says {entry.row_count}"
             notes.wrong("number of deletion vectors", message, path=path, field="_ROW_COUNT", remedy=_DANGLING_REMEDY)
         for part in entry.ranges:
-            where = f"bucket {entry.bucket}{' of ' + named if (named := partition_path(handle, entry.partition)) else ''}"
+            where = f"bucket {entry.bucket}{' of ' + named if (named := partition_path(ctx, entry.partition)) else ''}"
             if part.file_name not in files.get(place, {}):
                 message = f"the deletion vector of {part.file_name} is of no live file of {where}: the reference leaves such after a full compaction"
                 notes.better("deletion vector points at no live file", message, path=path, field="_DELETIONS_VECTORS_RANGES", remedy=_DANGLING_REMEDY)
@@ -98,16 +98,16 @@ def _targets(handle: TableContext, index: list[IndexManifestEntry], at: dict[int
             seen.add((place, part.file_name))
 
 
-def _vectors(handle: TableContext, entry: IndexManifestEntry, path: str, files: dict[Place, dict[str, int]], notes: Findings) -> None:
+def _vectors(ctx: TableContext, entry: IndexManifestEntry, path: str, files: dict[Place, dict[str, int]], notes: Findings) -> None:
     """Checksums, cardinalities and positions of the vectors in one index file."""
     rows = files.get((entry.partition, entry.bucket), {})
     try:
-        found = deletion_vector_reader.load(handle, {part.file_name: entry for part in entry.ranges})
+        found = deletion_vector_reader.load(ctx, {part.file_name: entry for part in entry.ranges})
     except (LakekitError, FileMissing):
         found = {}
         for part in entry.ranges:  # one by one, so that each damaged vector is told
             with notes.reading("deletion vector", path):
-                found |= deletion_vector_reader.load(handle, {part.file_name: replace(entry, ranges=(part,))})
+                found |= deletion_vector_reader.load(ctx, {part.file_name: replace(entry, ranges=(part,))})
     for name, positions in found.items():
         if len(positions) and int(positions[-1]) >= rows.get(name, 2**63):
             message = f"the deletion vector of {name} marks row {format_count(int(positions[-1]))} of {format_count(rows[name])}"
@@ -115,7 +115,7 @@ def _vectors(handle: TableContext, entry: IndexManifestEntry, path: str, files: 
 
 
 def _hash_indexes(
-    handle: TableContext,
+    ctx: TableContext,
     index: list[IndexManifestEntry],
     whole: list[IndexManifestEntry],
     at: dict[int, str],
@@ -135,16 +135,16 @@ def _hash_indexes(
     for entry in whole:
         if entry.index_type == HASH:
             with notes.reading("hash index", at[id(entry)]):
-                found[entry.partition, entry.bucket] = dynamic_bucket.read(handle, entry)
-    if is_dynamic(handle):
+                found[entry.partition, entry.bucket] = dynamic_bucket.read(ctx, entry)
+    if is_dynamic(ctx):
         for partition, bucket in sorted(files.keys() - listed):
-            named = partition_path(handle, partition)
+            named = partition_path(ctx, partition)
             message = f"bucket {bucket}{f' of {named}' if named else ''} has files and no hash index"
-            notes.wrong("hash index is missing", message, path=handle.layout.bucket_dir(named, bucket), field="_INDEX_TYPE", remedy=_NO_INDEX)
+            notes.wrong("hash index is missing", message, path=ctx.layout.bucket_dir(named, bucket), field="_INDEX_TYPE", remedy=_NO_INDEX)
     return found
 
 
-def is_dynamic(handle: TableContext) -> bool:
+def is_dynamic(ctx: TableContext) -> bool:
     """Whether keys stay in their buckets by hash indexes: a key table of dynamic buckets whose key holds its partition."""
-    schema = handle.schema
-    return bool(schema.primary_keys) and handle.options.bucket == -1 and set(schema.partition_keys) <= set(schema.primary_keys)
+    schema = ctx.schema
+    return bool(schema.primary_keys) and ctx.options.bucket == -1 and set(schema.partition_keys) <= set(schema.primary_keys)

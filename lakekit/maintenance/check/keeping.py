@@ -30,46 +30,46 @@ _MAX_FINDINGS = 8
 _SCHEMA = "put it back from a copy: files that were written with it cannot be read"
 
 
-def check(handle: TableContext, notes: Findings) -> None:
+def check(ctx: TableContext, notes: Findings) -> None:
     """Looks at the roots of all branches, and at the schemas of the handle's own."""
     known = {one.path for one in notes.problems}
     with suppress(StorageFailed):
-        for branch in roots.branches(handle):
-            own = roots.on_branch(handle, branch)
+        for branch in roots.branches(ctx):
+            own = roots.on_branch(ctx, branch)
             for what, damaged in _find_unreadable(own):
                 if damaged.path not in known:
                     field = damaged.field if isinstance(damaged, Corrupt) else None
                     remedy = _CONSUMER if what == "consumer" else _ROOT
                     notes.wrong(f"{what} is unreadable", damaged.message, path=damaged.path, field=field, remedy=remedy)
-            if branch != handle.layout.branch and not schemas.ids(own):
+            if branch != ctx.layout.branch and not schemas.ids(own):
                 message = f"branch {branch!r} has no schema: it was not made whole, or not removed whole, and no orphan of the table goes while it is there"
                 notes.better("branch is half there", message, path=own.layout.branch_root, remedy=_BRANCH.format(branch=branch))
-    numbers = schemas.ids(handle)
+    numbers = schemas.ids(ctx)
     for gap in missing_ranges(numbers):
         for number in gap[:_MAX_FINDINGS]:
-            path = handle.layout.schema(number)
+            path = ctx.layout.schema(number)
             if path not in known:
                 notes.wrong("schema is missing", f"schema {number} is not there, and others before and after are", path=path, remedy=_SCHEMA)
         if len(gap[_MAX_FINDINGS:]):
             message = f"schemas {gap[_MAX_FINDINGS]} to {gap[-1]} are not there, and others before and after are"
-            notes.wrong("schema is missing", message, path=handle.layout.schema_dir, remedy=_SCHEMA)
+            notes.wrong("schema is missing", message, path=ctx.layout.schema_dir, remedy=_SCHEMA)
 
 
-def _find_unreadable(handle: TableContext) -> list[UnreadableRoot]:
+def _find_unreadable(ctx: TableContext) -> list[UnreadableRoot]:
     """The files of one branch that cannot be read."""
 
     def of_root(one: tuple[roots.Kind, str, Stat]) -> UnreadableRoot | None:
         try:
             with suppress(FileMissing, Unsupported):
-                roots.read(handle, *one)
+                roots.read(ctx, *one)
         except (Corrupt, StorageFailed) as damaged:
             return one[0], damaged.at(one[2].path) if isinstance(damaged, Corrupt) else damaged
         return None
 
-    wrong = [one for one in map_io(of_root, roots.list_roots(handle), is_remote=handle.storage.is_remote) if one is not None]
-    for name in consumers.ids(handle):
+    wrong = [one for one in map_io(of_root, roots.list_roots(ctx), is_remote=ctx.storage.is_remote) if one is not None]
+    for name in consumers.ids(ctx):
         try:
-            consumers.find(handle, name)
+            consumers.find(ctx, name)
         except (Corrupt, StorageFailed) as damaged:
             wrong.append(("consumer", damaged))
     return wrong

@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 
-def check(handle: TableContext, live: ManifestEntries, at: list[str], notes: Findings) -> None:
+def check(ctx: TableContext, live: ManifestEntries, at: list[str], notes: Findings) -> None:
     """Looks at what the entries of live files say; `at` is where the files lie."""
     if not len(live):
         return
     _numbers(live, at, notes)
-    _totals(handle, live, notes)
-    if handle.schema.primary_keys:
-        with notes.reading("key range", handle.layout.manifest_dir):
-            _key_ranges(handle, live, at, notes)
-        notes.paths.discard(handle.layout.manifest_dir)
+    _totals(ctx, live, notes)
+    if ctx.schema.primary_keys:
+        with notes.reading("key range", ctx.layout.manifest_dir):
+            _key_ranges(ctx, live, at, notes)
+        notes.paths.discard(ctx.layout.manifest_dir)
 
 
 def bucket_codes(entries: ManifestEntries) -> Ints:
@@ -80,7 +80,7 @@ def _numbers(live: ManifestEntries, at: list[str], notes: Findings) -> None:
             notes.wrong(what, f"the manifest says {words.format(*(int(one[i]) for one in numbers))}", path=at[i], field=field, remedy=RESTORE)
 
 
-def _totals(handle: TableContext, live: ManifestEntries, notes: Findings) -> None:
+def _totals(ctx: TableContext, live: ManifestEntries, notes: Findings) -> None:
     """Rows go to buckets by the total of their partition: two totals put a key into two buckets."""
     buckets, totals = live.numbers("bucket"), live.numbers("total_buckets")
     partition = live.column("partition").dictionary_encode()
@@ -94,8 +94,8 @@ def _totals(handle: TableContext, live: ManifestEntries, notes: Findings) -> Non
         row = partition.dictionary[int(code)].as_py()  # scalar: one a wrong partition
         mine = (codes == code) & fixed
         found = np.unique(totals[mine])
-        where = partition_path(handle, row) or "the table"
-        directory = handle.layout.bucket_dir(partition_path(handle, row), 0).rpartition("/")[0]
+        where = partition_path(ctx, row) or "the table"
+        directory = ctx.layout.bucket_dir(partition_path(ctx, row), 0).rpartition("/")[0]
         remedy = "overwrite the partition (t.overwrite), which writes it with one number of buckets"
         if len(found) > 1:
             message = f"files of {where} say {', '.join(map(str, found))} buckets: a key could be in two of them"
@@ -106,12 +106,12 @@ def _totals(handle: TableContext, live: ManifestEntries, notes: Findings) -> Non
             notes.wrong("bucket is beyond the total", message, path=directory, field="_BUCKET", remedy=remedy)
 
 
-def _key_ranges(handle: TableContext, live: ManifestEntries, at: list[str], notes: Findings) -> None:
+def _key_ranges(ctx: TableContext, live: ManifestEntries, at: list[str], notes: Findings) -> None:
     there = np.flatnonzero(live.numbers("bucket") != POSTPONE_BUCKET)
     if not len(there):
         return
     some = live.take(there)
-    ends = [slices.keys(handle, some.column(name).to_pylist()) for name in ("min_key", "max_key")]  # scalar: one a file
+    ends = [slices.keys(ctx, some.column(name).to_pylist()) for name in ("min_key", "max_key")]  # scalar: one a file
     found = ranks(pl.concat(ends))
     low, high = found[: len(there)], found[len(there) :]
     shown = [_Shown(frame) for frame in ends]
@@ -130,7 +130,7 @@ def _key_ranges(handle: TableContext, live: ManifestEntries, at: list[str], note
     for i in np.flatnonzero((run[order][1:] == run[order][:-1]) & (low[order][1:] <= reached)):
         one, other = order[i], order[i + 1]
         partition, bucket = bucket_id_at(some, int(other))
-        named = partition_path(handle, partition)
+        named = partition_path(ctx, partition)
         message = (
             f"level {levels[other]} of bucket {bucket}{f' of {named}' if named else ''}: its keys {shown[0](other)} … {shown[1](other)} overlap those of files "
             f"before it, as {at[there[one]].rpartition('/')[2]} with {shown[0](one)} … {shown[1](one)}; old versions of a key may be read"

@@ -53,11 +53,11 @@ class MetadataContents:
     index: list[IndexManifestEntry]
 
 
-def check(handle: TableContext, snapshot: Snapshot, notes: Findings) -> MetadataContents:
+def check(ctx: TableContext, snapshot: Snapshot, notes: Findings) -> MetadataContents:
     """Looks through the metadata of a snapshot, and gives what it says."""
-    where = handle.layout.snapshot(snapshot.id)
+    where = ctx.layout.snapshot(snapshot.id)
     notes.paths.add(where)
-    found = {which: _entries(handle, snapshot, which, notes) for which in _LISTS}
+    found = {which: _entries(ctx, snapshot, which, notes) for which in _LISTS}
     base, delta, changelog = (found[which] for which in _LISTS)
     live = _live_entries(columns_of.concat([part for part, _ in (base, delta)]), notes, where, whole=base[1] and delta[1])
     said = ("total_record_count", live, "totalRecordCount", base[1] and delta[1]), ("delta_record_count", delta[0], "deltaRecordCount", delta[1])
@@ -68,11 +68,11 @@ def check(handle: TableContext, snapshot: Snapshot, notes: Findings) -> Metadata
             remedy = "rows are read as the manifests say; only counts are wrong"
             notes.wrong("row count of the snapshot", message, path=where, field=name, remedy=remedy)
     if snapshot.statistics is not None:
-        with notes.reading("statistics file", handle.layout.statistics(snapshot.statistics)):
-            statistics.read_statistics(handle, snapshot)
+        with notes.reading("statistics file", ctx.layout.statistics(snapshot.statistics)):
+            statistics.read_statistics(ctx, snapshot)
     _row_ids(snapshot, live, where, notes)
-    _schemas(handle, snapshot, live, notes)
-    return MetadataContents(live=live, changelog=changelog[0], index=_index(handle, snapshot, notes))
+    _schemas(ctx, snapshot, live, notes)
+    return MetadataContents(live=live, changelog=changelog[0], index=_index(ctx, snapshot, notes))
 
 
 def _row_ids(snapshot: Snapshot, live: ManifestEntries, where: str, notes: Findings) -> None:
@@ -89,12 +89,12 @@ def _row_ids(snapshot: Snapshot, live: ManifestEntries, where: str, notes: Findi
         )
 
 
-def _schemas(handle: TableContext, snapshot: Snapshot, live: ManifestEntries, notes: Findings) -> None:
+def _schemas(ctx: TableContext, snapshot: Snapshot, live: ManifestEntries, notes: Findings) -> None:
     """Whether the schemas can be read that the snapshot and its data files were made with."""
     for number in {snapshot.schema_id, *live.numbers("schema_id").tolist()}:  # scalar: few schemas
-        path = handle.layout.schema(number)
+        path = ctx.layout.schema(number)
         with notes.reading("schema", path):
-            schemas.read(handle, number)
+            schemas.read(ctx, number)
         notes.paths.discard(path)  # it is looked at, not counted: it is no file of the snapshot
 
 
@@ -102,38 +102,38 @@ def _rows(entries: ManifestEntries) -> int:
     return int((entries.numbers("row_count") * np.where(entries.numbers("kind") == ADD, 1, -1)).sum())
 
 
-def _entries(handle: TableContext, snapshot: Snapshot, which: Which, notes: Findings) -> tuple[ManifestEntries, bool]:
+def _entries(ctx: TableContext, snapshot: Snapshot, which: Which, notes: Findings) -> tuple[ManifestEntries, bool]:
     """The entries of one list, and whether all of them could be read."""
     name = getattr(snapshot, f"{which}_manifest_list")
     listed: list[ManifestFileMeta] | None = None
     if name is None:
         return columns_of.empty(), True
-    if which == "changelog" and _is_restored(handle, snapshot):
+    if which == "changelog" and _is_restored(ctx, snapshot):
         return columns_of.empty(), False
-    with notes.reading("manifest list", handle.layout.manifest(name)):
-        listed = manifest_reader.manifest_files(handle, snapshot, which)
+    with notes.reading("manifest list", ctx.layout.manifest(name)):
+        listed = manifest_reader.manifest_files(ctx, snapshot, which)
     if listed is None:
         return columns_of.empty(), False
     parts: list[ManifestEntries] = []
     with suppress(LakekitError):  # which of them it is comes out below
-        manifest_reader.read_entries(handle, listed)  # all at once, which is faster; kept for what follows
+        manifest_reader.read_entries(ctx, listed)  # all at once, which is faster; kept for what follows
     for file in listed:
-        path = handle.layout.manifest(file.name)
+        path = ctx.layout.manifest(file.name)
         with notes.reading("manifest", path):
-            part = manifest_reader.read_entries(handle, [file])
-            _manifest(handle, file, part, path, notes)
+            part = manifest_reader.read_entries(ctx, [file])
+            _manifest(ctx, file, part, path, notes)
             parts.append(part)
     return columns_of.concat([columns_of.empty(), *parts]), len(parts) == len(listed)
 
 
-def _is_restored(handle: TableContext, snapshot: Snapshot) -> bool:
+def _is_restored(ctx: TableContext, snapshot: Snapshot) -> bool:
     """Whether it was a tag's, made a snapshot again by a rollback or a branch, which begins with it: its changelog went when it expired."""
-    storage, layout = handle.storage, handle.layout
+    storage, layout = ctx.storage, ctx.layout
     first = not storage.exists(layout.snapshot(snapshot.id - 1))
     return first and not storage.exists(layout.manifest(snapshot.changelog_manifest_list or ""))
 
 
-def _manifest(handle: TableContext, file: ManifestFileMeta, part: ManifestEntries, path: str, notes: Findings) -> None:
+def _manifest(ctx: TableContext, file: ManifestFileMeta, part: ManifestEntries, path: str, notes: Findings) -> None:
     """What the list says of a manifest."""
     kinds = part.numbers("kind")
     remedy = "readers may skip files of it: t.rollback to a snapshot without it, or restore the manifest list"
@@ -146,7 +146,7 @@ def _manifest(handle: TableContext, file: ManifestFileMeta, part: ManifestEntrie
             wrong(name, said, found)
     if not len(part):
         return
-    if not handle.schema.partition_keys and any(partition != EMPTY_ROW for partition in part.column("partition").unique().to_pylist()):  # scalar: of each
+    if not ctx.schema.partition_keys and any(partition != EMPTY_ROW for partition in part.column("partition").unique().to_pylist()):  # scalar: of each
         message = "an entry is of a partition, and the table has none: versions of a key do not meet"
         notes.wrong("entry is of a partition that there is not", message, path=path, field="_PARTITION", remedy=remedy)
     for column in ("bucket", "level"):
@@ -156,11 +156,11 @@ def _manifest(handle: TableContext, file: ManifestFileMeta, part: ManifestEntrie
             wrong(f"_MIN_{column.upper()}", low, numbers.min())
         if high is not None and high < numbers.max():
             wrong(f"_MAX_{column.upper()}", high, numbers.max())
-    _partitions(handle, file, part, wrong)
+    _partitions(ctx, file, part, wrong)
 
 
-def _partitions(handle: TableContext, file: ManifestFileMeta, part: ManifestEntries, wrong: Any) -> None:
-    fields = handle.schema.partition_fields
+def _partitions(ctx: TableContext, file: ManifestFileMeta, part: ManifestEntries, wrong: Any) -> None:
+    fields = ctx.schema.partition_fields
     if not fields:
         return
     types = [field.type for field in fields]
@@ -204,9 +204,9 @@ def _names(entries: ManifestEntries, group: np.ndarray[Any, Any], wanted: Sequen
     return found
 
 
-def _index(handle: TableContext, snapshot: Snapshot, notes: Findings) -> list[IndexManifestEntry]:
+def _index(ctx: TableContext, snapshot: Snapshot, notes: Findings) -> list[IndexManifestEntry]:
     if snapshot.index_manifest is None:
         return []
-    with notes.reading("index manifest", handle.layout.manifest(snapshot.index_manifest)):
-        return manifest_reader.index_entries(handle, snapshot)
+    with notes.reading("index manifest", ctx.layout.manifest(snapshot.index_manifest)):
+        return manifest_reader.index_entries(ctx, snapshot)
     return []

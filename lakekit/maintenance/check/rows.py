@@ -50,7 +50,7 @@ _MISPLACED_REMEDY = "engines that read by key pass the rows over, and new rows o
 class FileUnderCheck:
     """A file with its rows: `handle` sees the table by the schema the file was written with."""
 
-    handle: TableContext
+    ctx: TableContext
     file: DataFileMeta
     path: str
     partition: bytes
@@ -67,7 +67,7 @@ class FileUnderCheck:
 class FileCheckRequest(NamedTuple):
     """The file of entry `at` of some entries, to be checked by a process of its own."""
 
-    handle: TableContext
+    ctx: TableContext
     entries: ManifestEntries
     path: str
     at: int
@@ -79,7 +79,7 @@ IsolatedCheck = Callable[[FileCheckRequest, Findings], bool]
 
 
 def check(
-    handle: TableContext,
+    ctx: TableContext,
     entries: ManifestEntries,
     at: list[str],
     wanted: list[int],
@@ -93,22 +93,22 @@ def check(
     Files whose bytes nobody vouches for, which are all but Avro and Parquet with right checksums, are given to `apart`.
     """
     totals = entries.numbers("total_buckets")
-    seen = {handle.schema.id: handle}
+    seen = {ctx.schema.id: ctx}
     for i in wanted:
         with notes.reading("data file" if hashes is not None else "changelog file", at[i]):
             file = entries.file(i)
             if file.schema_id not in seen:
-                seen[file.schema_id] = handle.with_schema(schemas.read(handle, file.schema_id))
+                seen[file.schema_id] = ctx.with_schema(schemas.read(ctx, file.schema_id))
             partition, bucket = bucket_id_at(entries, i)
             own = seen[file.schema_id]
             unsummed = [] if file.format_name != "orc" else [file.name]
             if file.format_name == "parquet" and _is_damaged(own, file, at[i], notes, unsummed):
                 continue
-            if unsummed and apart is not None and apart(FileCheckRequest(handle, entries, at[i], i, hashes), notes):
+            if unsummed and apart is not None and apart(FileCheckRequest(ctx, entries, at[i], i, hashes), notes):
                 continue
             frame = _rows(own, file, at[i])
             whole = FileUnderCheck(
-                handle=own,
+                ctx=own,
                 file=file,
                 path=at[i],
                 partition=partition,
@@ -120,16 +120,16 @@ def check(
             _check(whole, hashes)
 
 
-def _rows(handle: TableContext, file: DataFileMeta, path: str) -> pl.DataFrame:
-    fields = [field for field in handle.schema.fields if file.write_cols is None or field.name in file.write_cols]
-    system = (SEQUENCE_NUMBER, VALUE_KIND) if handle.schema.primary_keys else ()
-    with translate_polars_errors(handle, [path]):
-        return scan_files(handle, [file], [path], fields, system=system).collect()
+def _rows(ctx: TableContext, file: DataFileMeta, path: str) -> pl.DataFrame:
+    fields = [field for field in ctx.schema.fields if file.write_cols is None or field.name in file.write_cols]
+    system = (SEQUENCE_NUMBER, VALUE_KIND) if ctx.schema.primary_keys else ()
+    with translate_polars_errors(ctx, [path]):
+        return scan_files(ctx, [file], [path], fields, system=system).collect()
 
 
-def _is_damaged(handle: TableContext, file: DataFileMeta, path: str, notes: Findings, unsummed: list[str]) -> bool:
+def _is_damaged(ctx: TableContext, file: DataFileMeta, path: str, notes: Findings, unsummed: list[str]) -> bool:
     """Whether pages are not what was written, which is noted of each: their values would be called false, or be believed."""
-    found = list(parquet_pages.find_damaged_pages(path, partial(handle.storage.read, path), file.size_bytes, unsummed))
+    found = list(parquet_pages.find_damaged_pages(path, partial(ctx.storage.read, path), file.size_bytes, unsummed))
     for one in found:
         message = f"the page of {one.column} at byte {one.offset} has CRC-32 {one.computed:08x}, {one.stored:08x} was stored: it is not what was written"
         notes.wrong("a page has another checksum", message, path=path, field=one.column)
@@ -150,11 +150,11 @@ def _check(whole: FileUnderCheck, hashes: Hashes | None) -> None:
         return
     if frame.height == file.row_count:
         file_indexes.check(whole)
-    for field, found in statistics.false_of_values(whole.handle, file, frame):
+    for field, found in statistics.false_of_values(whole.ctx, file, frame):
         whole.wrong("statistics are false", f"{found}: filters may pass the file over", field)
     if file.write_cols is None:
         _check_placement(whole)
-    if not whole.handle.schema.primary_keys:
+    if not whole.ctx.schema.primary_keys:
         return
     _versions(whole)
     if whole.bucket != POSTPONE_BUCKET and hashes is not None:
@@ -168,20 +168,20 @@ def _check_placement(whole: FileUnderCheck) -> None:
     Of one with a null in its bucket key any bucket is right: no reader chooses a bucket by a null, and writers place some
     of them otherwise (pypaimon and pypaimon-rust those of TIMESTAMP(6) and of long decimals).
     """
-    handle, frame = whole.handle, whole.frame
-    if handle.schema.partition_keys:
-        others = [row for row in partitions.encode_partitions(frame, handle).rows if row != whole.partition]
+    ctx, frame = whole.ctx, whole.frame
+    if ctx.schema.partition_keys:
+        others = [row for row in partitions.encode_partitions(frame, ctx).rows if row != whole.partition]
         if others:
-            message = f"rows of {partition_path(handle, others[0])} lie in {partition_path(handle, whole.partition)}"
+            message = f"rows of {partition_path(ctx, others[0])} lie in {partition_path(ctx, whole.partition)}"
             whole.wrong("rows are in another partition", message, "_PARTITION", _MISPLACED_REMEDY)
-    if handle.options.bucket > 0 and whole.total_buckets > 0 and whole.bucket >= 0:
-        fields = bucket_assigners.bucket_fields(handle)
-        if not schemas.have_types_always(handle, fields):
+    if ctx.options.bucket > 0 and whole.total_buckets > 0 and whole.bucket >= 0:
+        fields = bucket_assigners.bucket_fields(ctx)
+        if not schemas.have_types_always(ctx, fields):
             return  # rows lie where the hash of their old values put them, whichever file compaction has put them in
         columns, types = bucket_assigners.key_columns(frame, fields)
-        if not hashing.is_bucket_key(handle.options.bucket_function_type, types):
+        if not hashing.is_bucket_key(ctx.options.bucket_function_type, types):
             return
-        found = hashing.buckets(handle.options.bucket_function_type, columns, types, whole.total_buckets)
+        found = hashing.buckets(ctx.options.bucket_function_type, columns, types, whole.total_buckets)
         has_key = pl.all_horizontal(col(field.name).is_not_null() for field in fields)
         is_whole = frame.select(has_key).to_series().to_numpy()
         if (away := np.flatnonzero((found != whole.bucket) & is_whole)).size:
@@ -208,7 +208,7 @@ def _versions(whole: FileUnderCheck) -> None:
 
 def _keys(whole: FileUnderCheck) -> None:
     """Order, repetition and range of the keys."""
-    frame = whole.frame.select(cols(whole.handle.schema.trimmed_primary_keys))
+    frame = whole.frame.select(cols(whole.ctx.schema.trimmed_primary_keys))
     order = key_codes.order(frame, frame.columns)
     fallen = np.flatnonzero(order != np.arange(len(order)))
     if fallen.size:
@@ -217,13 +217,13 @@ def _keys(whole: FileUnderCheck) -> None:
     if repeated:
         whole.wrong("a key is twice in a file", f"{plural(repeated, 'row')} repeat a key of the same file", "_MIN_KEY")
     try:
-        ends = slices.keys(whole.handle, [whole.file.min_key, whole.file.max_key])
+        ends = slices.keys(whole.ctx, [whole.file.min_key, whole.file.max_key])
     except LakekitError as damaged:
         whole.wrong("key range is unreadable", f"the manifest's entry of the file is damaged: {damaged.message}", "_MIN_KEY")
         return
     held = frame[order[[0, -1]]]
     # ORC pads CHAR with blanks, which the reference's bounds keep and rows lose (case types_key_strings_orc)
-    padded = [col(field.name).str.strip_chars_end(" ") for field in whole.handle.schema.key_fields if field.type.root == "CHAR"]
+    padded = [col(field.name).str.strip_chars_end(" ") for field in whole.ctx.schema.key_fields if field.type.root == "CHAR"]
     low, high, least, most = ranks(pl.concat([ends, cast_columns(held, ends.schema)]).with_columns(padded))
     if least < low or most > high:
         shown = [", ".join(format_value(column, i) for column in keys_of.get_columns()) for keys_of in (held, ends) for i in (0, 1)]
@@ -236,7 +236,7 @@ def _hash_index(whole: FileUnderCheck, hashes: Hashes) -> None:
     known = hashes.get((whole.partition, whole.bucket))
     if known is None:
         return
-    columns, types = bucket_assigners.key_columns(whole.frame, whole.handle.schema.key_fields)
+    columns, types = bucket_assigners.key_columns(whole.frame, whole.ctx.schema.key_fields)
     unknown = int((~np.isin(hashing.hash_columns(columns, types), known)).sum())
     if unknown:
         message = f"the hash index of bucket {whole.bucket} lacks {plural(unknown, 'key')} of this file: they may be written to a second bucket"

@@ -29,9 +29,9 @@ Discrepancy = tuple[str, str]
 """The field of the manifest entry, and what is wrong with it."""
 
 
-def false_of_values(handle: TableContext, file: DataFileMeta, frame: pl.DataFrame) -> Iterator[Discrepancy]:
-    """What is false in the key and value statistics of a file; `handle` sees the table by the file's own schema."""
-    schema = handle.schema
+def false_of_values(ctx: TableContext, file: DataFileMeta, frame: pl.DataFrame) -> Iterator[Discrepancy]:
+    """What is false in the key and value statistics of a file; `ctx` sees the table by the file's own schema."""
+    schema = ctx.schema
     if schema.primary_keys:
         yield from _find_false_stats(file.key_stats, schema.key_fields, frame, "_KEY_STATS")
     by_name = {field.name: field for field in schema.fields}

@@ -31,25 +31,25 @@ if TYPE_CHECKING:
 _ATTEMPTS = 3
 
 
-def check(handle: TableContext, *, deep: bool = False) -> Report:
+def check(ctx: TableContext, *, deep: bool = False) -> Report:
     """Looks through the newest snapshot; `deep`: through the rows of every data and changelog file too, one file at a time.
 
     What cannot be read is a problem of the report, and what lakekit cannot read is advice to let another engine check it; nothing is raised for either.
     """
-    known = handle.world
-    handle = replace(handle, world=replace(known, decoded=LRUCache(known.decoded.budget_bytes), indexes=LRUCache(known.indexes.budget_bytes)))
+    known = ctx.world
+    ctx = replace(ctx, world=replace(known, decoded=LRUCache(known.decoded.budget_bytes), indexes=LRUCache(known.indexes.budget_bytes)))
     notes = Findings()
     snapshot: Snapshot | None = None
-    with notes.reading("snapshot", handle.layout.snapshot_dir):
-        snapshot = snapshots.latest(handle)
-    notes.paths.discard(handle.layout.snapshot_dir)
-    history.check(handle, notes)
+    with notes.reading("snapshot", ctx.layout.snapshot_dir):
+        snapshot = snapshots.latest(ctx)
+    notes.paths.discard(ctx.layout.snapshot_dir)
+    history.check(ctx, notes)
     if snapshot is not None:
-        snapshot, inside = _looked_through(handle, snapshot, deep=deep)
+        snapshot, inside = _looked_through(ctx, snapshot, deep=deep)
         notes.add(inside)
-    keeping.check(handle, notes)
+    keeping.check(ctx, notes)
     return Report(
-        table=handle.name,
+        table=ctx.name,
         snapshot_id=None if snapshot is None else snapshot.id,
         deep=deep,
         problems=tuple(sorted(notes.problems, key=lambda one: (one.path or "", one.field or ""))),
@@ -58,13 +58,13 @@ def check(handle: TableContext, *, deep: bool = False) -> Report:
     )
 
 
-def _looked_through(handle: TableContext, snapshot: Snapshot, *, deep: bool) -> tuple[Snapshot, Findings]:
+def _looked_through(ctx: TableContext, snapshot: Snapshot, *, deep: bool) -> tuple[Snapshot, Findings]:
     """What is wrong in the newest snapshot; in the one after it, where it expired meanwhile: what is missing of such a one is not lost."""
     for _ in range(_ATTEMPTS):
         notes = Findings()
-        _look(handle, snapshot, notes, deep=deep)
+        _look(ctx, snapshot, notes, deep=deep)
         try:
-            newer = snapshots.latest(handle) if notes.problems and snapshots.has_expired(handle, snapshot) else None
+            newer = snapshots.latest(ctx) if notes.problems and snapshots.has_expired(ctx, snapshot) else None
         except LakekitError:
             newer = None
         if newer is None:
@@ -72,24 +72,24 @@ def _looked_through(handle: TableContext, snapshot: Snapshot, *, deep: bool) -> 
         snapshot = newer
     message = f"{_ATTEMPTS} snapshots expired while they were looked through, the last one before {snapshot.id}"
     notes = Findings()
-    notes.better("snapshot was not looked through", message, path=handle.layout.snapshot_dir, remedy="keep snapshots longer: snapshot.time-retained")
+    notes.better("snapshot was not looked through", message, path=ctx.layout.snapshot_dir, remedy="keep snapshots longer: snapshot.time-retained")
     return snapshot, notes
 
 
-def _look(handle: TableContext, snapshot: Snapshot, notes: Findings, *, deep: bool) -> None:
-    found = metadata.check(handle, snapshot, notes)
-    changelog = files.paths(handle, found.changelog, notes)
+def _look(ctx: TableContext, snapshot: Snapshot, notes: Findings, *, deep: bool) -> None:
+    found = metadata.check(ctx, snapshot, notes)
+    changelog = files.paths(ctx, found.changelog, notes)
     if changelog is not None:
-        told = files.check(handle, found.changelog, changelog, "changelog file", notes)
+        told = files.check(ctx, found.changelog, changelog, "changelog file", notes)
         if deep:
-            rows.check(handle, found.changelog, changelog, told, None, notes, apart=child_process.check)
-    at = files.paths(handle, found.live, notes)
+            rows.check(ctx, found.changelog, changelog, told, None, notes, apart=child_process.check)
+    at = files.paths(ctx, found.live, notes)
     if at is None:
         return
-    hashes = index.check(handle, found.live, found.index, notes)
-    whole = files.check(handle, found.live, at, "data file", notes)
-    levels.check(handle, found.live, at, notes)
+    hashes = index.check(ctx, found.live, found.index, notes)
+    whole = files.check(ctx, found.live, at, "data file", notes)
+    levels.check(ctx, found.live, at, notes)
     if deep:
-        rows.check(handle, found.live, at, whole, hashes, notes, apart=child_process.check)
-    with notes.told_of("advice", handle.root):
-        advice.check(handle, found.live, notes)
+        rows.check(ctx, found.live, at, whole, hashes, notes, apart=child_process.check)
+    with notes.told_of("advice", ctx.root):
+        advice.check(ctx, found.live, notes)

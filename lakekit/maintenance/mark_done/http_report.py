@@ -31,22 +31,22 @@ _MOST_BYTES = 1 << 20
 """More of an answer is not read."""
 
 
-def check(handle: TableContext) -> None:
+def check(ctx: TableContext) -> None:
     """Raises `InvalidOption` where there is no address to report to, `LocationNotAllowed` where neither the caller nor the catalog allows it."""
-    _address(handle)
+    _address(ctx)
 
 
-def mark(handle: TableContext, directory: str) -> None:
+def mark(ctx: TableContext, directory: str) -> None:
     """Tells of one partition, such as `dt=2024-03-31`. Raises `StorageFailed` where the service cannot be reached or does not answer SUCCESS."""
-    where = _address(handle)
-    said = {"params": handle.options.partition_mark_done_action_http_params, "table": handle.name, "path": handle.root, "partition": directory}
+    where = _address(ctx)
+    said = {"params": ctx.options.partition_mark_done_action_http_params, "table": ctx.name, "path": ctx.root, "partition": directory}
     shown = f"{where.scheme}://{where.netloc}{where.path}"
-    told = f"{shown} was told that {directory} of {handle.name} is complete"
+    told = f"{shown} was told that {directory} of {ctx.name} is complete"
     again = "The rows are committed; t.mark_partition_done() tells it again"
     try:
         status, answer = _post(where, json.dumps(said).encode())
     except (OSError, ValueError) as wrong:
-        msg = f"{shown} could not be told that {directory} of {handle.name} is complete: {type(wrong).__name__}. {again}"
+        msg = f"{shown} could not be told that {directory} of {ctx.name} is complete: {type(wrong).__name__}. {again}"
         raise StorageFailed(msg, path=shown) from None
     if status != 200:
         raise StorageFailed(f"{told}, and answered {status}. {again}", path=shown)
@@ -59,9 +59,9 @@ def mark(handle: TableContext, directory: str) -> None:
         raise StorageFailed(f"{told}, and answered with the result {str(result)[:100]!r} where 'SUCCESS' is wanted. {again}", path=shown)
 
 
-def _address(handle: TableContext) -> SplitResult:
-    given = (handle.options.partition_mark_done_action_http_url or "").strip()
-    asked = f"partition.mark-done-action of {handle.name} is http-report"
+def _address(ctx: TableContext) -> SplitResult:
+    given = (ctx.options.partition_mark_done_action_http_url or "").strip()
+    asked = f"partition.mark-done-action of {ctx.name} is http-report"
     if not given:
         raise InvalidOption(f"{asked}: say in {_URL} where to", key=_URL)
     try:
@@ -73,7 +73,7 @@ def _address(handle: TableContext) -> SplitResult:
         raise InvalidOption(f"{asked}, and {_URL} is no http:// or https:// address", key=_URL)
     if found.username is not None:
         raise InvalidOption(f"{asked}, and {_URL} names a user, which is not sent: say it in the address after ?, or in {_URL[:-3]}params", key=_URL)
-    handle.check_location(given, _URL)
+    ctx.check_location(given, _URL)
     return found
 
 

@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from lakekit.metadata.table_context import TableContext
 
 
-def check(handle: TableContext) -> None:
+def check(ctx: TableContext) -> None:
     """Nothing is wrong with it."""
 
 
-def mark(handle: TableContext, directory: str) -> None:
+def mark(ctx: TableContext, directory: str) -> None:
     """Writes the file, or tells an old one the time."""
-    success_file.write(handle.storage, f"{handle.root}/{directory}/_SUCCESS", handle.world.now_ms())
+    success_file.write(ctx.storage, f"{ctx.root}/{directory}/_SUCCESS", ctx.world.now_ms())

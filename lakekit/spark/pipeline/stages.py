@@ -112,7 +112,8 @@ def run(spark: SparkSession, root: str | PathLike[str], feed: Feed, *, say: Call
         tag(lake, day)
         care(spark, lake, day)
         say(
-            f"{day}  through: bronze at snapshot {_newest_snapshot_id(lake.bronze)}, silver at {_newest_snapshot_id(lake.silver)}, gold at {_newest_snapshot_id(lake.gold)}"
+            f"{day}  through: bronze at snapshot {_newest_snapshot_id(lake.bronze)}, silver at "
+            f"{_newest_snapshot_id(lake.silver)}, gold at {_newest_snapshot_id(lake.gold)}"
         )
     return totals(lake)
 

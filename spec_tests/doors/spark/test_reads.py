@@ -404,7 +404,7 @@ def test_a_slice_that_is_not_there_is_corrupt(keyed: lk.Table) -> None:
     found = planned(keyed)
     one = task.decode(tasks.plan_tasks(found, found.raw, 2)[0])
     whole = task.encode(task.ReadTask(pieces=one.pieces[:1], slice=999999, slices=1000000))
-    what = job.ReadJob(handle=found.handle, fields=keyed.schema.fields, out=keyed.schema.fields)
+    what = job.ReadJob(ctx=found.ctx, fields=keyed.schema.fields, out=keyed.schema.fields)
     with pytest.raises(lk.Corrupt, match="asks for slice 999999, and its files are cut into"):
         list(job.rows(what, whole))
 
@@ -489,7 +489,7 @@ def test_a_store_is_read_by_lakekit_unless_spark_is_said_to_open_it(spark: Spark
         clean = planned(table, **{"scan.snapshot-id": "1"})
         said = planned(table, **{"scan.snapshot-id": "1", "spark.read.native": "on"})
         assert [native_parquet.native_read_mask(one, table.schema.fields).tolist() for one in (clean, said)] == [[False], [True]]
-        assert native_parquet._to_hadoop_path(said.handle, server.url("w/t/x")).startswith("s3a://")
+        assert native_parquet._to_hadoop_path(said.ctx, server.url("w/t/x")).startswith("s3a://")
 
 
 def test_a_store_that_only_lakekit_can_open_is_told_where_spark_is_to(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def job(tmp_path):
     from lakekit.spark.write_task import WriteJob
 
     t = lk.create(tmp_path / "t", {"k": "BIGINT NOT NULL", "v": "STRING"}, primary_keys=["k"], options=OPTIONS)
-    return WriteJob(handle=t.handle(), commit_user="job", replaces=False, batch=True, row_kind=None, cut=WriteParallelism(tasks=2, assigners=2))
+    return WriteJob(ctx=t.handle(), commit_user="job", replaces=False, batch=True, row_kind=None, cut=WriteParallelism(tasks=2, assigners=2))
 
 
 def batches(job, rows: int = 2_000):
@@ -40,7 +40,7 @@ def batches(job, rows: int = 2_000):
 
 
 def files(job) -> set[str]:
-    return {path.name for path in Path(job.handle.root).rglob("*") if path.is_file() and "bucket-" in path.parent.name}
+    return {path.name for path in Path(job.ctx.root).rglob("*") if path.is_file() and "bucket-" in path.parent.name}
 
 
 def messages(answers) -> list[CommitMessage]:
@@ -78,13 +78,13 @@ def test_two_attempts_and_one_answer(job):
     from lakekit.spark.write_task import write_rows
 
     first, second = list(write_rows(job, batches(job))), list(write_rows(job, batches(job)))
-    t = lk.open(job.handle.root)
+    t = lk.open(job.ctx.root)
     done = t.commit(messages(second), commit_user="job")
     assert t.scan().collect().height == done.row_count
     assert t.check(deep=True).ok
     lost = {file.name for message in messages(first) for file in message.new_files}
     assert files(job) - set(t.files()["file_name"]) == lost
-    for path in Path(job.handle.root).rglob("*"):
+    for path in Path(job.ctx.root).rglob("*"):
         os.utime(path, (1e9, 1e9))  # long ago
     assert {Path(path).name for path in t.remove_orphans()["path"]} == lost
 
@@ -118,7 +118,7 @@ def test_a_commit_that_fails(job, monkeypatch, wrong):
 
     monkeypatch.setattr(batch_write.publishing, "commit_changes", refused)
     with pytest.raises(type(wrong)):
-        batch_write.commit_messages(job.handle, found, "job", identifier=1, is_new_user=False)
+        batch_write.commit_messages(job.ctx, found, "job", identifier=1, is_new_user=False)
     assert bool(files(job)) == isinstance(wrong, CommitStateUnknown)
 
 
