@@ -199,3 +199,17 @@ def test_difference_fallback_of_moved_columns(judge, tmp_path):
     judge.alter(path, ("set_option", "scan.fallback-branch", "old"))
     assert sorted(values for _, values in judge.read(path).rows) == [("x", 2, 1), ("y", 1, 2)]
     assert sorted(lk.open(path).scan().collect().rows()) == [("x", 1, 2), ("y", 1, 2)]
+
+
+@pytest.mark.reference
+def test_difference_options_of_exchanged_names(judge, tmp_path):
+    path = tmp_path / "t"
+    options = {"bucket": "1", "sequence.field": "a", "write-only": "true"}
+    judge.create(path, {"k": "INT NOT NULL", "a": "INT", "b": "INT"}, primary_keys=["k"], options=options)
+    judge.write(path, [("+I", (1, 2, 1))])
+    judge.write(path, [("+I", (1, 1, 2))])
+    lk.open(path).alter(lk.rename_column("a", "x"), lk.rename_column("b", "a"), lk.rename_column("x", "b"))
+    assert judge.read(path).rows == (("+I", (1, 2, 1)),)
+    assert lk.open(path).scan().collect().rows() == [(1, 2, 1)]
+    assert judge.read(path, options={"scan.snapshot-id": "2"}).rows == (("+I", (1, 1, 2)),)
+    assert lk.open(path).scan(at=2).collect().rows() == [(1, 2, 1)]
