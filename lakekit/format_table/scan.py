@@ -154,7 +154,7 @@ class TextFiles:
         for file in self.files:
             pieces = compression.pieces(self.storage, file.path, file.size_bytes)
             heads = self.how.header and self.format_name == "csv"
-            for lines in split.blocks(pieces, self.how.line_end, anyhow=self.how.ends_anyhow, path=file.path):
+            for lines in split.blocks(pieces, self.how.line_end, any_line_end=self.how.ends_anyhow, path=file.path):
                 yield file.path, lines.slice(1) if heads else lines
                 heads = False
 

@@ -1,9 +1,10 @@
-"""Text files whose lines are rows: CSV, JSON and plain text, as format tables hold them. Each module is one format, named as `file.format` names it.
+"""Plugins for text files whose lines are rows: CSV, JSON and plain text, as format tables hold them.
 
     names()                    ("csv", "json", "text")
-    load("csv").texts …        see `contract`
+    load("csv").parsed …       see `options`
 
-Lines become rows by column: a block of lines is one Polars column of text, and every cell of a block is parsed at once.
+Each module is one format, named as `file.format` names it. Lines become rows by column: a block of lines is one Polars
+column of text, and all cells of a column are parsed at once.
 """
 
 from __future__ import annotations

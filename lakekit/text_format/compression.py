@@ -1,9 +1,10 @@
-"""Compressed text files, as Hadoop's codecs make them; the end of a file's name says which.
+"""Compressed text files, as Hadoop's codecs make them; the extension of the file says which codec.
 
     .gz .bz2        the formats of gzip and bzip2, several members after another too
     .deflate        zlib
     .zst            Zstandard frames
-    .snappy .lz4    blocks: [length of the text: 4 bytes][length of a chunk: 4 bytes][chunk] …, both big-endian; chunks until the text is whole
+    .snappy .lz4    blocks: [length of the text: 4 bytes][length of a chunk: 4 bytes][chunk] …, both big-endian;
+                    chunks until the text of that length is complete
 
 Source: `HadoopCompressionType`, Hadoop's `BlockCompressorStream`.
 """
@@ -26,39 +27,43 @@ if TYPE_CHECKING:
     from lakekit.storage.protocol import Storage
 
 EXTENSIONS = {"gzip": "gz", "bzip2": "bz2", "deflate": "deflate", "snappy": "snappy", "lz4": "lz4", "zstd": "zst", "none": ""}
-"""`format-table.file.compression` -> what follows the format in a file's name."""
+"""`format-table.file.compression` -> the extension that follows the format in a file's name."""
 PIECE_BYTES = 8 << 20
 _BLOCK_BYTES = 256 << 10
 _MOST_BLOCK_BYTES = 64 << 20
 _BLOCK_CODECS = {"snappy": "snappy", "lz4": "lz4_raw"}
 _GZIP = 31
-"""What tells zlib to read and write gzip's header."""
+"""Window bits that make zlib read and write gzip's header."""
 
 
 def normalize_compression(compression: str) -> str:
-    """The name of a compression as Hadoop spells it. Raises `InvalidOption` naming those there are."""
-    found = compression.strip().lower()
-    if found not in EXTENSIONS:
+    """Return the name of a compression as Hadoop spells it.
+
+    Raises:
+        InvalidOption: the compression is unknown; the message lists the known ones.
+    """
+    name = compression.strip().lower()
+    if name not in EXTENSIONS:
         raise InvalidOption(
             f"text files are not compressed by {compression[:100]!r}; allowed: {', '.join(EXTENSIONS)}", key="format-table.file.compression", value=compression
         )
-    return found
+    return name
 
 
-# ---- out -------------------------------------------------------------------------------------------------------------------------------------
+# ---- out -------------------------------------------------------------------------------------------------------------
 
 
 class Sink(Protocol):
-    """Where text goes."""
+    """A writer of text."""
 
     def write(self, data: bytes) -> None: ...
 
     def close(self) -> None:
-        """Writes what is left; the file below stays open."""
+        """Write what is buffered; the file below stays open."""
 
 
 def open_compressed(file: BinaryIO, compression: str) -> Sink:
-    """A sink that compresses into a file."""
+    """Return a sink that compresses into a file."""
     match normalize_compression(compression):
         case "none":
             return _DecompressStream(file, _PlainSink())
@@ -137,11 +142,15 @@ class _BlockStream:
         self.file.write(len(data).to_bytes(4, "big") + len(chunk).to_bytes(4, "big") + chunk)
 
 
-# ---- in --------------------------------------------------------------------------------------------------------------------------------------
+# ---- in --------------------------------------------------------------------------------------------------------------
 
 
 def pieces(storage: Storage, path: str, size_bytes: int) -> Iterator[bytes]:
-    """The text of a file in pieces of some megabytes. Raises `Corrupt` with the path for bytes that no codec of its name made."""
+    """Yield the decompressed text of a file in pieces of some megabytes.
+
+    Raises:
+        Corrupt: the bytes are not what the codec of the file's extension writes; carries the path.
+    """
     ending = path.rpartition("/")[2].rpartition(".")[2].lower()
     raw = _read_raw(storage, path, size_bytes)
     try:
@@ -172,16 +181,16 @@ def _read_raw(storage: Storage, path: str, size_bytes: int) -> Iterator[bytes]:
 
 
 def _members(raw: Iterator[bytes], begin: Any) -> Iterator[bytes]:
-    """One compressed stream after another; each piece that comes out is bounded, whatever it was compressed from."""
+    """Decompress one stream after another; each piece yielded is bounded, whatever it was compressed from."""
     stream, fed = begin(), False
     for data in raw:
-        rest = data
-        while rest or _waits(stream):
+        unread = data
+        while unread or _waits(stream):
             if stream.eof:
                 stream, fed = begin(), False
-            out = stream.decompress(rest, PIECE_BYTES)
-            fed = fed or bool(rest)
-            rest = stream.unused_data if stream.eof else getattr(stream, "unconsumed_tail", b"")
+            out = stream.decompress(unread, PIECE_BYTES)
+            fed = fed or bool(unread)
+            unread = stream.unused_data if stream.eof else getattr(stream, "unconsumed_tail", b"")
             if out:
                 yield out
     if fed and not stream.eof:
@@ -190,42 +199,45 @@ def _members(raw: Iterator[bytes], begin: Any) -> Iterator[bytes]:
 
 
 def _waits(stream: Any) -> bool:
-    """Whether bzip2 holds text that did not fit into the last piece (zlib gives back what it did not take)."""
+    """Return whether bzip2 holds text that did not fit into the last piece.
+
+    zlib returns the input it did not consume instead.
+    """
     return isinstance(stream, bz2.BZ2Decompressor) and not stream.eof and not stream.needs_input
 
 
 def _zstandard(data: bytes) -> Iterator[bytes]:
     with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
-        while found := stream.read(PIECE_BYTES):
-            yield found
+        while piece := stream.read(PIECE_BYTES):
+            yield piece
 
 
 def _read_blocks(data: bytes, codec: pa.Codec) -> Iterator[bytes]:
-    at = 0
-    while at < len(data):
-        left, at = _length(data, at), at + 4
-        while left:
-            size, at = _length(data, at), at + 4
-            chunk = data[at : at + size]
+    offset = 0
+    while offset < len(data):
+        remaining, offset = _length(data, offset), offset + 4
+        while remaining:
+            size, offset = _length(data, offset), offset + 4
+            chunk = data[offset : offset + size]
             if not size or len(chunk) < size:
                 raise Corrupt("a block ends before its length does", field="compression")
             if codec.name == "snappy":
-                whole, shift = 0, 0  # a chunk of snappy begins with its own length, seven bits a byte
+                text_length, shift = 0, 0  # a chunk of snappy begins with its own length, seven bits a byte
                 for byte in chunk[:5]:
-                    whole |= (byte & 127) << shift
+                    text_length |= (byte & 127) << shift
                     shift += 7
                     if byte < 128:
                         break
             else:
-                whole = left
-            if whole > left or not whole:
+                text_length = remaining
+            if text_length > remaining or not text_length:
                 raise Corrupt("a chunk is longer than its block", field="compression")
-            yield codec.decompress(chunk, whole, asbytes=True)
-            at, left = at + size, left - whole
+            yield codec.decompress(chunk, text_length, asbytes=True)
+            offset, remaining = offset + size, remaining - text_length
 
 
-def _length(data: bytes, at: int) -> int:
-    found = int.from_bytes(data[at : at + 4], "big")
-    if at + 4 > len(data) or found > _MOST_BLOCK_BYTES:
-        raise Corrupt(f"a block of {found} bytes", field="compression")
-    return found
+def _length(data: bytes, offset: int) -> int:
+    length = int.from_bytes(data[offset : offset + 4], "big")
+    if offset + 4 > len(data) or length > _MOST_BLOCK_BYTES:
+        raise Corrupt(f"a block of {length} bytes", field="compression")
+    return length

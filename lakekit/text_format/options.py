@@ -1,10 +1,10 @@
-"""What text formats have in common: their options, and what a format is asked for.
+"""The options of text formats, and the interface of a format module.
 
 A format is a module with
 
-    check_types(fields)                              raises `Unsupported` for columns its files do not hold
-    parsed(lines, fields, names, how) -> pl.DataFrame   rows of some lines: the columns `names` of `fields`
-    printed(frame, fields, how) -> pl.Series            the lines of some rows
+    check_types(fields)                                     raises `Unsupported` for columns its files do not hold
+    parsed(lines, fields, names, options) -> pl.DataFrame   rows of some lines: the columns `names` of `fields`
+    printed(frame, fields, options) -> pl.Series            the lines of some rows
 
 Source: ENGINE.md 9.6 and 12; `CsvOptions`, `JsonOptions`, `TextOptions` of engine 1.4.2, which 2.x shares.
 """
@@ -30,8 +30,8 @@ _ENDS = ("\n", "\r\n", "\r")
 class TextOptions:
     """How a table's text files are written.
 
-    `delimiter`, `quote`, `escape`, `null_literal`, `header` and `mode` are CSV's, `ignores_errors` is JSON's, `line_end` everybody's. `zone` is that of the
-    Java processes that print instants.
+    `delimiter`, `quote`, `escape`, `null_literal`, `header` and `mode` belong to CSV, `ignores_errors` to JSON,
+    `line_end` to all formats. `zone` is the time zone of the Java processes that print instants.
     """
 
     line_end: str = "\n"
@@ -47,25 +47,30 @@ class TextOptions:
 
     @property
     def ends_anyhow(self) -> bool:
-        """Whether any of the usual line ends ends a line: so it is where the option names one of them."""
+        """Whether LF, CR and CRLF all end a line, as they do where the option names one of them."""
         return self.line_end in _ENDS
 
 
-def lines_of(given: Mapping[str, str], format_name: str, *, zone: str = "UTC", timestamp_unit: str | None = None) -> TextOptions:
-    """The options of a table's text files. Raises `InvalidOption` for what Java's reader cannot tell apart."""
-    return _lines_of(tuple(sorted((key, value) for key, value in given.items() if key in KEYS)), format_name, zone, timestamp_unit)
+def lines_of(table_options: Mapping[str, str], format_name: str, *, zone: str = "UTC", timestamp_unit: str | None = None) -> TextOptions:
+    """Return the options of a table's text files.
+
+    Raises:
+        InvalidOption: a value is not allowed, or two special characters are equal, so that Java's reader cannot tell
+            them apart.
+    """
+    return _lines_of(tuple(sorted((key, value) for key, value in table_options.items() if key in KEYS)), format_name, zone, timestamp_unit)
 
 
 @lru_cache(maxsize=64)
-def _lines_of(given: tuple[tuple[str, str], ...], format_name: str, zone: str, timestamp_unit: str | None) -> TextOptions:
-    options = dict(given)
+def _lines_of(pairs: tuple[tuple[str, str], ...], format_name: str, zone: str, timestamp_unit: str | None) -> TextOptions:
+    options = dict(pairs)
     if format_name == "json":
         _one_of(options, ("json.map-null-key-mode",), "fail", _NULL_KEYS)
         ignores = _flag(options, ("json.ignore-parse-errors",))
         return TextOptions(line_end=_text(options, ("json.line-delimiter",), "\n"), ignores_errors=ignores, zone=zone, timestamp_unit=timestamp_unit)
     if format_name == "text":
         return TextOptions(line_end=_text(options, ("text.line-delimiter", "lineSep"), "\n"), zone=zone, timestamp_unit=timestamp_unit)
-    found = TextOptions(
+    csv = TextOptions(
         line_end=_text(options, ("csv.line-delimiter", "lineSep"), "\n"),
         delimiter=_character(options, ("csv.field-delimiter", "field-delimiter", "seq"), ","),
         quote=_character(options, ("csv.quote-character", "quote"), '"'),
@@ -76,11 +81,11 @@ def _lines_of(given: tuple[tuple[str, str], ...], format_name: str, zone: str, t
         zone=zone,
         timestamp_unit=timestamp_unit,
     )
-    signs = [found.delimiter, *(sign for sign in (found.quote, found.escape) if sign != "\0")]
-    if found.delimiter == "\0" or len(set(signs)) < len(signs) or any(sign in found.line_end for sign in signs):
-        msg = f"field delimiter {found.delimiter!r}, quote {found.quote!r}, escape {found.escape!r} and line end {found.line_end!r} must be told apart"
-        raise InvalidOption(f"{msg}: give each another character", key="csv.field-delimiter", value=found.delimiter)
-    return found
+    specials = [csv.delimiter, *(sign for sign in (csv.quote, csv.escape) if sign != "\0")]
+    if csv.delimiter == "\0" or len(set(specials)) < len(specials) or any(sign in csv.line_end for sign in specials):
+        msg = f"field delimiter {csv.delimiter!r}, quote {csv.quote!r}, escape {csv.escape!r} and line end {csv.line_end!r} must be told apart"
+        raise InvalidOption(f"{msg}: give each another character", key="csv.field-delimiter", value=csv.delimiter)
+    return csv
 
 
 KEYS = frozenset(
@@ -121,7 +126,10 @@ def _text(options: Mapping[str, str], keys: tuple[str, ...], default: str) -> st
 
 
 def _character(options: Mapping[str, str], keys: tuple[str, ...], default: str) -> str:
-    """One character: Java writes all of a longer text, and reads its first character alone."""
+    """Return an option that is one character.
+
+    Longer texts are refused: Java writes all of one, but reads its first character alone.
+    """
     key, text = _find_option(options, keys, default)
     if len(text) != 1 or ord(text) > 0xFFFF:
         raise InvalidOption(f"option {key!r} is {text[:100]!r}; it is one character", key=key, value=text)

@@ -1,7 +1,8 @@
-"""A file's text as columns of lines, block by block.
+"""Split the text of a file into columns of lines, block by block.
 
-A line ends at a line feed, a carriage return, or both after another, where the option names one of these; else at exactly what it says. The last line
-needs no end. A byte order mark at the beginning is passed over, bytes that are no UTF-8 become U+FFFD.
+A line ends at a line feed, a carriage return, or both after another, where the option names one of these; else at
+exactly the text of the option. The last line needs no end. A byte order mark at the beginning is skipped, bytes that
+are no UTF-8 become U+FFFD.
 
 Source: `StandardLineReader`, `CustomLineReader`.
 """
@@ -23,32 +24,36 @@ MOST_LINE_BYTES = 32 << 20
 """A line is held several times while it is decoded; a compressed file of some kilobytes may hold one of gigabytes."""
 
 
-def blocks(pieces: Iterable[bytes], line_end: str, *, anyhow: bool, path: str) -> Iterator[pl.Series]:
-    """The lines of a text that comes in pieces. Raises `LimitExceeded` for a line beyond 32 MiB."""
-    end = b"\n" if anyhow else line_end.encode()
-    rest, at_start = b"", anyhow
+def blocks(pieces: Iterable[bytes], line_end: str, *, any_line_end: bool, path: str) -> Iterator[pl.Series]:
+    """Yield the lines of a text that comes in pieces, one column a block.
+
+    Raises:
+        LimitExceeded: a line is longer than 32 MiB.
+    """
+    end = b"\n" if any_line_end else line_end.encode()
+    unfinished, at_start = b"", any_line_end
     for piece in pieces:
-        data = rest + piece
+        data = unfinished + piece
         if at_start and len(data) >= len(_MARK):
             data, at_start = data.removeprefix(_MARK), False
-        held = b""
-        if anyhow and b"\r" in data:
+        carried = b""
+        if any_line_end and b"\r" in data:
             if data.endswith(b"\r"):  # the line feed that belongs to it may come next
-                data, held = data[:-1], b"\r"
+                data, carried = data[:-1], b"\r"
             data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         cut = data.rfind(end)
         if cut >= 0:
             yield _column(data[:cut], end)
             data = data[cut + len(end) :]
-        rest = data + held
-        if len(rest) > MOST_LINE_BYTES:
+        unfinished = data + carried
+        if len(unfinished) > MOST_LINE_BYTES:
             raise LimitExceeded(f"{path}: a line is longer than {MOST_LINE_BYTES} bytes", path=path, field="line")
-    if rest:
-        yield _column(rest.removesuffix(b"\r") if anyhow else rest, end)
+    if unfinished:
+        yield _column(unfinished.removesuffix(b"\r") if any_line_end else unfinished, end)
 
 
 def _column(data: bytes, end: bytes) -> pl.Series:
-    """The lines of a text whose last one has no end."""
+    """Return the lines of a text whose last line has no end."""
     try:
         text = data.decode()
     except UnicodeDecodeError:

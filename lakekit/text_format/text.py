@@ -1,6 +1,6 @@
-"""Plain text: one STRING column, whose values are the lines. A null is written as an empty line, which is read as an empty text.
+"""Plain text: one STRING column, whose values are the lines.
 
-Source: `TextFormatWriter`, `TextFileReader`.
+A null is written as an empty line, which is read as an empty text. Source: `TextFormatWriter`, `TextFileReader`.
 """
 
 from __future__ import annotations
@@ -20,21 +20,25 @@ if TYPE_CHECKING:
 
 
 def check_types(fields: Sequence[Field]) -> None:
-    """Raises `Unsupported` for anything but one column of text."""
+    """Raise `Unsupported` for anything but one column of text."""
     if len(fields) != 1 or fields[0].type.root not in STRINGS:
-        told = ", ".join(f"{field.name} {field.type}" for field in fields[:12])
-        raise Unsupported(f"Text format only supports a single string column; these files would hold {told}", feature="file.format.text")
+        columns = ", ".join(f"{field.name} {field.type}" for field in fields[:12])
+        raise Unsupported(f"Text format only supports a single string column; these files would hold {columns}", feature="file.format.text")
 
 
-def parsed(lines: pl.Series, fields: Sequence[Field], names: Sequence[str], how: TextOptions) -> pl.DataFrame:  # noqa: ARG001 - as every format
-    """The rows of some lines."""
+def parsed(lines: pl.Series, fields: Sequence[Field], names: Sequence[str], options: TextOptions) -> pl.DataFrame:  # noqa: ARG001 - as every format
+    """Return one row for each line."""
     return pl.DataFrame([lines.alias(name) for name in names], height=len(lines))
 
 
-def printed(frame: pl.DataFrame, fields: Sequence[Field], how: TextOptions) -> pl.Series:
-    """The lines of some rows. Raises `ValueOutOfRange` for a value that holds a line end."""
+def printed(frame: pl.DataFrame, fields: Sequence[Field], options: TextOptions) -> pl.Series:
+    """Return the lines of the rows of `frame`.
+
+    Raises:
+        ValueOutOfRange: a value holds a line end.
+    """
     column = frame[fields[0].name]
-    broken = column.str.contains_any(["\n", "\r"] if how.ends_anyhow else [how.line_end]).fill_null(value=False)
+    broken = column.str.contains_any(["\n", "\r"] if options.ends_anyhow else [options.line_end]).fill_null(value=False)
     if broken.any():
         raise ValueOutOfRange(
             f"column {column.name} holds a line end in {column.filter(broken)[0][:80]!r}, which ends a row of a text file", column=column.name

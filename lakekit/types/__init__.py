@@ -1,4 +1,4 @@
-"""Paimon's data types: one record, one table of roots, and the ways between text, JSON and the record; `arrow.py` has those to Arrow and from it.
+"""Paimon's data types, and their conversion to and from text and JSON; `arrow.py` converts to and from Arrow.
 
     "DECIMAL(10, 2) NOT NULL"                       SQL text, as schema files and users write it
     {"type": "ARRAY NOT NULL", "element": "INT"}    the JSON of nested types in schema files
@@ -24,7 +24,7 @@ MAX_DEPTH = 64
 
 
 def first_duplicate(names: Iterable[str]) -> str | None:
-    """Return the first name that occurs a second time; None where all differ. Takes one pass, however many there are."""
+    """Return the first name that occurs a second time; None where all differ. Runs in linear time."""
     seen: set[str] = set()
     for name in names:
         if name in seen:
@@ -35,9 +35,10 @@ def first_duplicate(names: Iterable[str]) -> str | None:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Field:
-    """A column, or a field of a ROW: `Field("k", "BIGINT NOT NULL", comment=…, default=…)`; `id` identifies it across schemas.
+    """A column, or a field of a ROW: `Field("k", "BIGINT NOT NULL", comment=…, default=…)`.
 
-    `type` may be given as Paimon type text and is parsed. Ids of fields that belong to no table yet are -1.
+    `id` identifies it across schemas. `type` may be given as Paimon type text and is parsed. Ids of fields that belong
+    to no table yet are -1.
     """
 
     name: str
@@ -50,11 +51,12 @@ class Field:
         if not isinstance(name, str):
             msg = f"the name of a field is a text, not {name!r}: Field('k', 'BIGINT NOT NULL')"
             raise TypeError(msg)
-        given = {"name": name, "type": parse(type) if isinstance(type, str) else type, "id": id, "comment": comment, "default": default}
-        for key, value in given.items():
+        attributes = {"name": name, "type": parse(type) if isinstance(type, str) else type, "id": id, "comment": comment, "default": default}
+        for key, value in attributes.items():
             object.__setattr__(self, key, value)
 
-    def __hash__(self) -> int:  # columns are keys of what is kept of them: all of their types, part by part, would cost more than they tell apart
+    # columns are keys of what is kept of them: all of their types, part by part, would cost more than they tell apart
+    def __hash__(self) -> int:
         return hash((self.name, self.id))
 
     @property
@@ -71,8 +73,9 @@ class Field:
 class DataType:
     """One Paimon type. `str()` gives its canonical SQL text.
 
-    `length` belongs to CHAR, VARCHAR, BINARY, VARBINARY and VECTOR, `precision` to DECIMAL, TIME, TIMESTAMP and TIMESTAMP_LTZ, `scale` to DECIMAL,
-    `element` to ARRAY, MULTISET and VECTOR, `key` and `value` to MAP, `fields` to ROW.
+    `length` belongs to CHAR, VARCHAR, BINARY, VARBINARY and VECTOR, `precision` to DECIMAL, TIME, TIMESTAMP and
+    TIMESTAMP_LTZ, `scale` to DECIMAL, `element` to ARRAY, MULTISET and VECTOR, `key` and `value` to MAP, `fields` to
+    ROW.
     """
 
     root: str
@@ -101,24 +104,24 @@ class DataType:
 
     @property
     def parts(self) -> tuple[DataType, ...]:
-        """The types right inside it: of elements, keys, values, fields."""
+        """The types directly inside it: of elements, keys, values, fields."""
         return tuple(t for t in (self.element, self.key, self.value, *(field.type for field in self.fields)) if t is not None)
 
     def holds(self, roots: Container[str]) -> bool:
-        """Whether it, or a type inside it, is of one of these roots."""
+        """Return whether this type, or a type inside it, has one of these roots."""
         return self.root in roots or any(part.holds(roots) for part in self.parts)
 
     def not_null(self) -> DataType:
-        """The same type without nulls."""
+        """Return the same type without nulls."""
         return replace(self, nullable=False) if self.nullable else self
 
     def as_nullable(self) -> DataType:
-        """The same type with nulls."""
+        """Return the same type with nulls."""
         return self if self.nullable else replace(self, nullable=True)
 
 
 class TypeRoot(NamedTuple):
-    """What a type root takes in parentheses and how its text looks."""
+    """The arguments of a type root, with their default and limits."""
 
     arguments: str  # "", "length", "precision" or "decimal"
     default: int = 0
@@ -127,7 +130,7 @@ class TypeRoot(NamedTuple):
 
 
 class Instant(NamedTuple):
-    """A timestamp as Paimon holds it: milliseconds since 1970 and the nanoseconds within that millisecond."""
+    """A timestamp as Paimon stores it: milliseconds since 1970 and the nanoseconds within that millisecond."""
 
     millis: int
     nanos: int
@@ -165,12 +168,12 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def quote(name: str) -> str:
-    """A field name as SQL text: bare where it is a plain word, else between backquotes."""
+    """Return a field name as SQL text: bare where it is a plain word, else between backquotes."""
     return name if _PLAIN_NAME.fullmatch(name) else "`" + name.replace("`", "``") + "`"
 
 
 def sql(t: DataType) -> str:
-    """Canonical SQL text of a type (FORMAT 2.2)."""
+    """Return the canonical SQL text of a type (FORMAT 2.2)."""
     tail = "" if t.nullable else " NOT NULL"
     match t.root:
         case "VARCHAR" if t.length == MAX_LENGTH:
@@ -196,28 +199,28 @@ def sql(t: DataType) -> str:
     return text + tail
 
 
-# ---- text -> record ------------------------------------------------------------------------------------------------------------------------
+# ---- text -> record --------------------------------------------------------------------------------------------------
 
 _TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)*`)|('(?:[^']|'')*')|([A-Za-z_][A-Za-z0-9_]*)|(\d+)|([<>(),]))")
 
 
 class _Tokens:
-    """A place in type text: what comes next, and taking it."""
+    """A cursor over the tokens of a type's text."""
 
     def __init__(self, text: str) -> None:
         self.text, self.parts, at = text, [], 0
         stripped = text.rstrip()
         while at < len(stripped):
-            found = _TOKEN.match(stripped, at)
-            if found is None:
+            match = _TOKEN.match(stripped, at)
+            if match is None:
                 raise self.wrong(f"unexpected {stripped[at : at + 10]!r}")
-            self.parts.append(found.group(found.lastindex or 0))
-            at = found.end()
+            self.parts.append(match.group(match.lastindex or 0))
+            at = match.end()
         self.at = 0
 
     def wrong(self, why: str) -> Corrupt:
-        shown = self.text if len(self.text) <= 200 else self.text[:200] + "…"
-        return Corrupt(f"{shown!r} is not a Paimon type: {why}. Types look like INT, DECIMAL(10, 2) NOT NULL, ARRAY<STRING>", field="type")
+        excerpt = self.text if len(self.text) <= 200 else self.text[:200] + "…"
+        return Corrupt(f"{excerpt!r} is not a Paimon type: {why}. Types look like INT, DECIMAL(10, 2) NOT NULL, ARRAY<STRING>", field="type")
 
     def peek(self, ahead: int = 0) -> str:
         at = self.at + ahead
@@ -229,9 +232,9 @@ class _Tokens:
         self.at += 1
         return self.parts[self.at - 1]
 
-    def accept(self, *words: str) -> bool:
-        if all(self.peek(i) == word for i, word in enumerate(words)):
-            self.at += len(words)
+    def accept(self, *keywords: str) -> bool:
+        if all(self.peek(i) == word for i, word in enumerate(keywords)):
+            self.at += len(keywords)
             return True
         return False
 
@@ -241,27 +244,32 @@ class _Tokens:
 
 
 def parse(text: str) -> DataType:
-    """Type text, as SQL or a schema file writes it, to the record. Raises `Corrupt`, or `Unsupported` for types lakekit refuses."""
+    """Parse type text, as SQL or a schema file writes it.
+
+    Raises:
+        Corrupt: the text is no type.
+        Unsupported: lakekit refuses the type.
+    """
     tokens = _Tokens(text)
-    found = _type(tokens, 0)
+    data_type = _type(tokens, 0)
     if tokens.at != len(tokens.parts):
         raise tokens.wrong(f"{tokens.peek()!r} after its end")
-    return found
+    return data_type
 
 
 def _type(tokens: _Tokens, depth: int) -> DataType:
     if depth > MAX_DEPTH:
         msg = f"a type nested deeper than {MAX_DEPTH} levels"
         raise LimitExceeded(msg, field="type")
-    found = _root(tokens, depth)
-    found = _nullability(tokens, found)
+    data_type = _root(tokens, depth)
+    data_type = _nullability(tokens, data_type)
     while tokens.peek() in ("ARRAY", "MULTISET"):
         depth += 1
         if depth > MAX_DEPTH:
             msg = f"a type nested deeper than {MAX_DEPTH} levels"
             raise LimitExceeded(msg, field="type")
-        found = _nullability(tokens, DataType(root=tokens.take().upper(), element=found))
-    return found
+        data_type = _nullability(tokens, DataType(root=tokens.take().upper(), element=data_type))
+    return data_type
 
 
 def _nullability(tokens: _Tokens, t: DataType) -> DataType:
@@ -359,11 +367,11 @@ def _row_fields(tokens: _Tokens, depth: int) -> tuple[Field, ...]:
         tokens.expect(",")
 
 
-# ---- JSON of schema files ---------------------------------------------------------------------------------------------------------------------
+# ---- JSON of schema files --------------------------------------------------------------------------------------------
 
 
 def type_from_json(node: object, depth: int = 0) -> DataType:
-    """The type node of a schema file (FORMAT 2.2): text, or an object for nested types."""
+    """Return the type of a type node of a schema file (FORMAT 2.2): text, or an object for nested types."""
     if depth > MAX_DEPTH:
         msg = f"a type nested deeper than {MAX_DEPTH} levels"
         raise LimitExceeded(msg, field="type")
@@ -393,12 +401,12 @@ def type_from_json(node: object, depth: int = 0) -> DataType:
 
 
 def field_from_json(node: object, depth: int = 0) -> Field:
-    """A DataField of a schema file (FORMAT 2.3)."""
+    """Return the field of a DataField of a schema file (FORMAT 2.3)."""
     if not isinstance(node, dict) or not isinstance(node.get("name"), str):
         msg = "a field is an object with 'id', 'name' and 'type'"
         raise Corrupt(msg, field="fields")
-    number = node.get("id")
-    if not isinstance(number, int) or isinstance(number, bool):
+    field_id = node.get("id")
+    if not isinstance(field_id, int) or isinstance(field_id, bool):
         msg = f"field {node['name']!r} has no integer 'id'"
         raise Corrupt(msg, field="id")
     comment, default = node.get("description"), node.get("defaultValue")
@@ -406,11 +414,11 @@ def field_from_json(node: object, depth: int = 0) -> Field:
         if text is not None and not isinstance(text, str):
             msg = f"{member} of field {node['name']!r} is not text"
             raise Corrupt(msg, field=member)
-    return Field(node["name"], type_from_json(node.get("type"), depth), id=number, comment=comment, default=default)
+    return Field(node["name"], type_from_json(node.get("type"), depth), id=field_id, comment=comment, default=default)
 
 
 def type_to_json(t: DataType) -> Any:
-    """The JSON of a type in schema files: text for simple types, an object for nested ones."""
+    """Return the JSON of a type in schema files: text for simple types, an object for nested ones."""
     word = t.root if t.nullable else t.root + " NOT NULL"
     match t.root:
         case "ARRAY" | "MULTISET":
@@ -423,17 +431,17 @@ def type_to_json(t: DataType) -> Any:
 
 
 def field_to_json(field: Field) -> dict[str, Any]:
-    """The JSON of a field; optional members are left out when absent."""
-    found: dict[str, Any] = {"id": field.id, "name": field.name, "type": type_to_json(field.type)}
+    """Return the JSON of a field; optional members are left out when absent."""
+    members: dict[str, Any] = {"id": field.id, "name": field.name, "type": type_to_json(field.type)}
     if field.comment is not None:
-        found["description"] = field.comment
+        members["description"] = field.comment
     if field.default is not None:
-        found["defaultValue"] = field.default
-    return found
+        members["defaultValue"] = field.default
+    return members
 
 
 def part(t: DataType | None) -> DataType:
-    """A part of a nested type that must be there."""
+    """Return a part of a nested type, which must not be None."""
     if t is None:
         msg = "a nested type without its element type"
         raise Corrupt(msg, field="type")

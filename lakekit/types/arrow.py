@@ -1,4 +1,4 @@
-"""Paimon's data types as Arrow's, and back.
+"""Conversion between Paimon's data types and Arrow's.
 
     DataType(root="ARRAY", element=…)               the record
     pa.list_(pa.int32())                            Arrow
@@ -32,13 +32,13 @@ _ARROW: dict[str, pa.DataType] = {
 
 
 def timestamp_unit(precision: int | None) -> str:
-    """The unit a timestamp of that precision is held in: ms up to 3, us up to 6, ns above."""
+    """Return the Arrow unit of timestamps of that precision: ms up to 3, us up to 6, ns above."""
     digits = 6 if precision is None else precision
     return "ms" if digits <= 3 else "us" if digits <= 6 else "ns"
 
 
 def to_arrow(t: DataType) -> pa.DataType:
-    """Arrow's own type of a Paimon type: maps are `map_`, LTZ has zone UTC, VARIANT is a struct of two binaries."""
+    """Return the Arrow type of a Paimon type: maps are `map_`, LTZ has zone UTC, VARIANT is a struct of two binaries."""
     match t.root:
         case "DECIMAL":
             return pa.decimal128(t.precision or 10, t.scale or 0)
@@ -63,15 +63,19 @@ def to_arrow(t: DataType) -> pa.DataType:
 
 
 def to_arrow_field(field: Field) -> pa.Field:
-    """A column as an Arrow field, with its comment as metadata."""
+    """Return a column as an Arrow field, with its comment as metadata."""
     metadata = None if field.comment is None else {"comment": field.comment}
     return pa.field(field.name, to_arrow(field.type), field.nullable, metadata)
 
 
 def from_arrow(t: pa.DataType, *, nullable: bool = True) -> DataType:
-    """The Paimon type that holds an Arrow type's values without changing any; raises `Unsupported` where none does."""
-    found = _from_arrow(t)
-    return found if nullable else found.not_null()
+    """Return the Paimon type that holds all values of an Arrow type unchanged.
+
+    Raises:
+        Unsupported: no Paimon type does.
+    """
+    data_type = _from_arrow(t)
+    return data_type if nullable else data_type.not_null()
 
 
 def _from_arrow(t: pa.DataType) -> DataType:

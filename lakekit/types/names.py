@@ -1,7 +1,8 @@
-"""Names that no column of a table may have: the space in which columns are named that lakekit adds to frames while it computes.
+"""Reserved column names: those of columns that lakekit adds to frames while it computes.
 
-Other engines permit such names, so that they are refused where a schema is made and where one is read. The columns that the format itself adds to data
-files (`_KEY_…`, `_SEQUENCE_NUMBER`, `_VALUE_KIND`, `_LEVEL`, `_ROW_ID`) are reserved by every engine and do not belong here.
+Other engines permit such names, so they are refused where a schema is created and where one is read. The columns that
+the format itself adds to data files (`_KEY_…`, `_SEQUENCE_NUMBER`, `_VALUE_KIND`, `_LEVEL`, `_ROW_ID`) are reserved by
+every engine and do not belong here.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from lakekit.types import Field
 
 INTERNAL_PREFIX = "\x1f"
-"""How the name of every column begins that lakekit adds to frames: a control character (U+001F), which no keyboard writes."""
+"""Prefix of every column that lakekit adds to frames: a control character (U+001F), which no keyboard writes."""
 
 
 def is_internal(name: str) -> bool:
@@ -23,7 +24,7 @@ def is_internal(name: str) -> bool:
 
 
 def find_internal(fields: Iterable[Field]) -> str | None:
-    """Return the first name of a column, or of a part of a ROW at any depth, that no table may have; None where there is none."""
+    """Return the first reserved name among columns and parts of ROWs at any depth; None without one."""
     for field in fields:
         if is_internal(field.name):
             return field.name
