@@ -1,8 +1,10 @@
-"""Paimon tables in Spark jobs whose tasks run lakekit: no jar, `pip install 'lakekit[spark]'` where the driver and the executors run.
+"""Paimon tables in Spark jobs whose tasks run lakekit, without a jar.
+
+    pip install 'lakekit[spark]'         where the driver and the executors run
 
     import lakekit.spark as ls
 
-    ls.read(spark, "warehouse/shop.db/orders", columns=["id", "total"], where="day = '2024-03-31'")     # a Spark DataFrame
+    ls.read(spark, "warehouse/shop.db/orders", columns=["id", "total"], where="day = '2024-03-31'")    # a DataFrame
 
 Needs PySpark 4.0 to 4.3, classic or Connect, and Java 17.
 """
@@ -42,7 +44,8 @@ if TYPE_CHECKING:
     from lakekit.spark.speaking import sql as sql
 
 if (_task := TaskContext.get()) is not None and "polars" not in sys.modules:
-    # tasks of an executor run side by side: threads of each beyond its cores only stand in each other's way (measured: half the speed)
+    # tasks of an executor run side by side: threads of each beyond its cores only stand in each other's way (measured:
+    # half the speed)
     os.environ.setdefault("POLARS_MAX_THREADS", str(_task.cpus()))
 
 _HOMES = {
@@ -69,9 +72,9 @@ def __getattr__(name: str) -> object:
     if name not in _HOME:
         text = f"module 'lakekit.spark' has no attribute {name!r}"
         raise AttributeError(text)
-    found = getattr(import_module(_HOME[name]), name)
-    globals()[name] = found
-    return found
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

@@ -1,6 +1,7 @@
-"""What a read of Spark asks for, brought to one: which table with which options, which columns, which rows.
+"""Resolve the arguments of a Spark read: the table with its options, the columns, the rows.
 
-Spark holds microseconds: tables are opened with `lakekit.timestamp-unit=us`, so that finer timestamps are cut as they are read, and conditions see them so.
+Spark holds microseconds, so tables are opened with `lakekit.timestamp-unit=us`: finer timestamps are cut as they are
+read, and conditions see the cut values.
 """
 
 from __future__ import annotations
@@ -36,31 +37,43 @@ MICROSECONDS = {"lakekit.timestamp-unit": "us"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowFilter:
-    """Which rows: the condition itself, what planning understands of it, and what each conjunct says that partitions do not decide; None: not understood."""
+    """The rows of a read: the condition, what planning understands of it, and its remaining predicates.
+
+    `said` holds a predicate for each conjunct that partitions do not decide; None where a conjunct is not understood.
+    """
 
     where: pl.Expr | None = None
     condition: ScanFilter = NO_FILTER
     said: tuple[Predicate | None, ...] = ()
 
 
-def table_of(given: Table | SystemTable | str | PathLike[str]) -> Table | SystemTable:
-    """The table that was given, or the one at a path. Raises what opening raises, and `TypeError` for neither."""
-    if isinstance(given, (Table, SystemTable)):
-        return given
-    if not isinstance(given, str) and not hasattr(given, "__fspath__"):
-        msg = f"lakekit.spark takes a table, one of its system tables or a path, not {type(given).__name__}"
+def table_of(table_or_path: Table | SystemTable | str | PathLike[str]) -> Table | SystemTable:
+    """Return the table passed in, or open the one at a path.
+
+    Raises: what opening raises, and `TypeError` for neither.
+    """
+    if isinstance(table_or_path, (Table, SystemTable)):
+        return table_or_path
+    if not isinstance(table_or_path, str) and not hasattr(table_or_path, "__fspath__"):
+        msg = f"lakekit.spark takes a table, one of its system tables or a path, not {type(table_or_path).__name__}"
         raise TypeError(msg)
-    return open_table(given)
+    return open_table(table_or_path)
 
 
 def handle_of(table: Table, at: int | str | datetime | None, options: Mapping[str, Any] | None) -> TableContext:
-    """The table's facts with a caller's options, as tasks need them: without the catalog that named it, which may hold connections."""
+    """Return the context of a table with a caller's options, as tasks need it.
+
+    It has no catalog, which may hold connections.
+    """
     check_one_position(at, options)
     return replace(table.handle().with_options({**(options or {}), **MICROSECONDS}), keeper=None)
 
 
 def columns_of(fields: Sequence[Field], names: Sequence[str] | None, table: str) -> tuple[Field, ...]:
-    """The columns of those names, in that order; all without names. Raises `ColumnNotFound`, `SchemaMismatch`."""
+    """Return the columns of those names, in that order; all of them without names.
+
+    Raises: `ColumnNotFound`, `SchemaMismatch`.
+    """
     if names is None:
         return tuple(fields)
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
@@ -77,7 +90,10 @@ def columns_of(fields: Sequence[Field], names: Sequence[str] | None, table: str)
 
 
 def rows_of(ctx: TableContext, where: pl.Expr | str | None) -> RowFilter:
-    """The rows that a condition means. Raises `ColumnNotFound`, `SchemaMismatch` for what is no condition of one row, `TypeError`."""
+    """Return the filter of a condition.
+
+    Raises: `ColumnNotFound`, `SchemaMismatch` for what is no condition of single rows, `TypeError`.
+    """
     if where is None:
         return RowFilter()
     expr = user_expressions.condition(where, ctx)
@@ -85,14 +101,14 @@ def rows_of(ctx: TableContext, where: pl.Expr | str | None) -> RowFilter:
     if (beyond := user_expressions.non_elementwise_reason(expr, schema)) is not None:
         each = ", and tasks see some each: let Spark compute it over what read() gives" if beyond == user_expressions.MANY_ROWS else ""
         raise SchemaMismatch(f"where={expr} of {ctx.name} {beyond}{each}")
-    filters, whole = lazy.all_filters_of(expr, schema)
+    filters, is_complete = lazy.all_filters_of(expr, schema)
     condition, decided = lazy.condition_of(filters, ctx.schema)
-    said = [parse_exact(pyarrow_text(one)) for at, one in enumerate(filters) if at not in decided]
-    return RowFilter(where=expr, condition=condition, said=tuple(said) if whole else (None,))
+    predicates = [parse_exact(pyarrow_text(text_filter)) for at, text_filter in enumerate(filters) if at not in decided]
+    return RowFilter(where=expr, condition=condition, said=tuple(predicates) if is_complete else (None,))
 
 
 def columns_to_read(ctx: TableContext, out: Sequence[Field], rows: RowFilter) -> tuple[Field, ...]:
-    """The columns to read: those that are given out, and those that the condition uses."""
+    """Return the columns to read: the output columns, then those that only the condition uses."""
     used = [] if rows.where is None else rows.where.meta.root_names()
     names = {field.name for field in out}
     return (*out, *(field for field in ctx.schema.fields if field.name in used and field.name not in names))

@@ -1,13 +1,15 @@
-"""A table as a DataFrame of Spark: planned in the driver as every read is, each file sent where it is fastest.
+"""Read a table as a Spark DataFrame: planned in the driver, with each file read where that is fastest.
 
     ls.read(spark, table, columns=["id", "total"], where="day = '2024-03-31'")
 
     driver    snapshot, columns and condition become a plan, from metadata alone; the frame stays on that snapshot
-    Spark     Parquet files that lie as they are read: `native`
-    tasks     buckets to merge, files under deletion vectors, other formats, old types: `cut` makes tasks of them, `job` reads one
+    Spark     Parquet files whose rows need no change: `native_parquet`
+    tasks     buckets to merge, files with deletion vectors, other formats, old types: `tasks` makes them, `job` reads
+        one
 
-Both are put together by `unionAll`. What a query filters and selects later reaches Spark's own reader; lakekit's tasks read what was asked of `read`. Spark
-knows the sizes of files, and is told how big the rows of tasks are (`read.estimate`): big tables are joined by shuffling, small ones sent to every executor.
+`unionAll` combines both. What a query filters and selects later reaches Spark's own reader; lakekit's tasks read what
+`read` was called with. Spark knows the sizes of files and gets an estimate of the rows of tasks (`read.estimate`): big
+tables are joined by shuffling, small ones sent to every executor.
 """
 
 from __future__ import annotations
@@ -56,28 +58,33 @@ def read(
     at: int | str | datetime | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> DataFrame:
-    """The rows of a table as a DataFrame that stays on the snapshot it was planned on; of the newest one without `at`.
+    """Return the rows of a table as a DataFrame that stays on the snapshot it was planned on.
 
-    `columns` and `where` (a Polars expression or SQL text, of single rows) are used before anything is planned: partitions, buckets, key ranges, statistics
-    and file indexes leave out files, and lakekit's tasks read those columns and rows only. `where` means what it means to `t.scan` and `t.delete`, whatever the
-    session says: a moment without a zone is one of UTC. What is filtered afterwards, and what `ls.sql` is told, is Spark's, in the session's zone.
+    Without `at` that is the newest snapshot. `columns` and `where` (a Polars expression or SQL text, of single rows)
+    are used before anything is planned: partitions, buckets, key ranges, statistics and file indexes leave out files,
+    and lakekit's tasks read those columns and rows only. `where` means what it means to `t.scan` and `t.delete`,
+    whatever the session says: a timestamp without a zone is one of UTC. Filters added afterwards, and those of
+    `ls.sql`, are Spark's, in the session's zone.
     `at` and `options` are those of `Table.scan`, changes included.
-    The option `spark.read.native` says whether Spark reads Parquet files itself that need no merge: "auto" (the default) on disks, "on" in object stores
-    too, which the session must be able to open, "off" never.
+    The option `spark.read.native` says whether Spark reads Parquet files itself that need no merge: "auto" (the
+    default) on disks, "on" in object stores too, which the session must be able to open, "off" never.
 
-    Columns may hold nulls whatever the table says, as in every DataFrame that Spark reads from files. TIME is milliseconds of the day; timestamps are cut to
-    microseconds. Executors need lakekit, and reach the table as the driver does: by the same path, or URL and storage options, which travel with the job.
+    Columns may hold nulls whatever the table says, as in every DataFrame that Spark reads from files. TIME is
+    milliseconds of the day; timestamps are cut to microseconds. Executors need lakekit, and reach the table as the
+    driver does: by the same path, or URL and storage options, which travel with the job.
 
-    Of a catalog's system tables `audit_log` and `ro` are read in tasks, the others in the driver, when asked; `binlog` is refused. A format table is one task.
-    Raises what `Table.scan` raises, `ColumnNotFound`, `SchemaMismatch`, and `Unsupported` for a Spark that is too old.
+    Of a catalog's system tables `audit_log` and `ro` are read in tasks, the others in the driver, at once; `binlog` is
+    refused. A format table is one task.
+
+    Raises: what `Table.scan` raises, `ColumnNotFound`, `SchemaMismatch`, and `Unsupported` for a Spark that is too old.
     """
     session.check(spark)
     table = asked.table_of(table_or_path)
     if isinstance(table, SystemTable):
         return _system(spark, table, columns, where, at=at, options=options)
     if isinstance(table, FormatTable):
-        found = table.scan(at, options={**(options or {}), **MICROSECONDS})
-        return _scan_in_one_task(spark, found, table, columns, where)
+        frame = table.scan(at, options={**(options or {}), **MICROSECONDS})
+        return _scan_in_one_task(spark, frame, table, columns, where)
     ctx = asked.handle_of(table, at, options)
     if at is None and time_travel.means_changes(ctx):
         return read_changes(spark, changing.changes_from_options(ctx, kind_column=None), columns, where)
@@ -85,15 +92,15 @@ def read(
 
 
 def _read_state(spark: SparkSession, scan: TableScan, columns: Sequence[str] | None, where: pl.Expr | str | None) -> DataFrame:
-    """The rows of a scan, with their kinds where it has them."""
+    """Return the rows of a scan, with their kinds where it has them."""
     rows = asked.rows_of(scan.ctx, where)
     out = asked.columns_of(scan.fields, columns, scan.ctx.name)
-    found = [frame for plan, what in work_of_state(scan, out, rows) for frame in _plan_frames(spark, plan, what, rows)]
-    return union_frames(spark, found, with_kind(scan.kind_column, out, numbered=scan.numbered))
+    frames = [frame for plan, what in work_of_state(scan, out, rows) for frame in _plan_frames(spark, plan, what, rows)]
+    return union_frames(spark, frames, with_kind(scan.kind_column, out, numbered=scan.numbered))
 
 
 def work_of_state(scan: TableScan, out: Sequence[Field], rows: RowFilter) -> Iterator[tuple[Plan, ReadJob]]:
-    """The plans of a scan, and what tasks of each have in common."""
+    """Yield the plans of a scan, each with the job that its tasks share."""
     what = job.ReadJob(
         ctx=scan.ctx,
         fields=asked.columns_to_read(scan.ctx, out, rows),
@@ -109,37 +116,40 @@ def work_of_state(scan: TableScan, out: Sequence[Field], rows: RowFilter) -> Ite
 
 
 def _plan_frames(spark: SparkSession, plan: Plan, what: ReadJob, rows: RowFilter) -> list[DataFrame]:
-    """The frames of a plan: Spark's own, and one of tasks."""
-    found, own = [], lazy_frames.own_fields(plan, what.fields)
+    """Return the frames of a plan: those that Spark reads itself, and one of tasks."""
+    frames, own = [], lazy_frames.own_fields(plan, what.fields)
     mask = np.zeros(len(plan.raw), bool) if what.kind_column is not None else native_parquet.native_read_mask(plan, own)
     condition = conditions.column_of(rows.said, {field.name: field.type for field in what.fields}) if rows.said and mask.any() else None
     if rows.said and condition is None:
         mask[:] = False  # Spark cannot say it
     if mask.any():
-        found += native_parquet.frames(spark, plan, mask, own, what.out, condition)
-    apart = replace(plan, raw=plan.raw[~mask])
-    return [*found, *run(spark, tasks.plan_tasks(plan, apart.raw, session.slots(spark)), what, [apart])]
+        frames += native_parquet.frames(spark, plan, mask, own, what.out, condition)
+    task_plan = replace(plan, raw=plan.raw[~mask])
+    return [*frames, *run(spark, tasks.plan_tasks(plan, task_plan.raw, session.slots(spark)), what, [task_plan])]
 
 
 def read_changes(spark: SparkSession, source: IncrementalScan, columns: Sequence[str] | None = None, where: pl.Expr | str | None = None) -> DataFrame:
-    """The rows of changes, with their kinds where the source has them."""
+    """Return the rows of changes, with their kinds where the source has them."""
     rows = asked.rows_of(source.ctx, where)
     out = asked.columns_of(source.fields, columns, source.ctx.name)
     plans = source.plans(rows.condition)
     works = works_of_changes(source, plans, out, rows, session.slots(spark))
-    found = [frame for what, tasks, parts in works for frame in run(spark, tasks, what, parts)]
-    return union_frames(spark, found, with_kind(source.kind_column, out, numbered=source.numbered))
+    frames = [frame for what, tasks, parts in works for frame in run(spark, tasks, what, parts)]
+    return union_frames(spark, frames, with_kind(source.kind_column, out, numbered=source.numbered))
 
 
 def works_of_changes(
     source: IncrementalScan, plans: Sequence[Plan], out: Sequence[Field], rows: RowFilter, slots: int
 ) -> list[tuple[ReadJob, list[bytes], Sequence[Plan]]]:
-    """Return the jobs that read the plans of changes, each with its tasks and its plans: one a branch, or one that compares two states."""
+    """Return the jobs that read the plans of changes, each with its tasks and its plans.
+
+    There is one job for each branch, or one that compares two states.
+    """
     compares = source.mode == "diff" and len(plans) > 1
     # comparing two states compares all their columns
     fields = source.fields if compares else asked.columns_to_read(source.ctx, out, rows)
-    given = with_kind(source.kind_column, out, numbered=source.numbered)
-    what = job.ReadJob(ctx=source.ctx, fields=tuple(fields), out=given, where=rows.where, kind_column=source.kind_column, numbered=source.numbered)
+    output_fields = with_kind(source.kind_column, out, numbered=source.numbered)
+    what = job.ReadJob(ctx=source.ctx, fields=tuple(fields), out=output_fields, where=rows.where, kind_column=source.kind_column, numbered=source.numbered)
     if compares:
         return [(replace(what, how="difference"), tasks.differences(*plans), plans)]
     if source.mode != "diff":
@@ -148,25 +158,25 @@ def works_of_changes(
 
 
 def with_kind(kind_column: str | None, out: Sequence[Field], *, numbered: bool) -> tuple[Field, ...]:
-    """The columns as a frame gives them: the kind of each row first, where there is one."""
+    """Return the columns of the output frame: the kind of each row first, where there is one."""
     before = [] if kind_column is None else [Field(kind_column, "STRING"), *([Field(lazy_frames.SEQUENCE, "BIGINT")] if numbered else [])]
     return read_fields([*before, *out])
 
 
 def run(spark: SparkSession, tasks: Sequence[bytes], what: ReadJob, plans: Sequence[Plan]) -> list[DataFrame]:
-    """The frame of the tasks of some plans, by which Spark is told how big it is; none without tasks."""
+    """Return the frame of the tasks of some plans, with its estimated size; no frame without tasks."""
     if not tasks:
         return []
     size_bytes = sum(estimate.estimate_plan(plan, what.out).size_bytes for plan in plans)
     return [session.run(spark, tasks, partial(job.rows, what), spark_schema(what.out), size_bytes=size_bytes)]
 
 
-def union_frames(spark: SparkSession, found: Sequence[DataFrame], out: Sequence[Field]) -> DataFrame:
-    """The frames below each other."""
-    return reduce(lambda left, right: left.unionAll(right), found) if found else session.empty_frame(spark, spark_schema(out))
+def union_frames(spark: SparkSession, frames: Sequence[DataFrame], out: Sequence[Field]) -> DataFrame:
+    """Return the union of the frames; an empty frame without any."""
+    return reduce(lambda left, right: left.unionAll(right), frames) if frames else session.empty_frame(spark, spark_schema(out))
 
 
-# ---- what has no splits --------------------------------------------------------------------------------------------------------------------
+# ---- what has no splits ----------------------------------------------------------------------------------------------
 
 
 def _system(
@@ -178,7 +188,7 @@ def _system(
     at: int | str | datetime | None,
     options: Mapping[str, Any] | None,
 ) -> DataFrame:
-    """A system table: its rows in tasks where they are the table's own, else in the driver, which knows them all."""
+    """Return a system table: read by tasks where its rows are the table's own, else by the driver."""
     name, ctx = registry.check(system.name, system.table.name), asked.handle_of(system.table, at, options)
     if name == "binlog":
         msg = f"{system.table.name}$binlog is not read on Spark; $audit_log tells the same rows, one each"
@@ -186,13 +196,13 @@ def _system(
     if name in ("audit_log", "ro"):
         source = (data.audit_source if name == "audit_log" else data.ro_source)(ctx, at)
         return read_changes(spark, source, columns, where) if isinstance(source, changing.IncrementalScan) else _read_state(spark, source, columns, where)
-    found = registry.system(ctx, name, at).collect()
-    fields = read_fields([Field(column, paimon_type(dtype, column)) for column, dtype in found.schema.items()])
+    rows = registry.system(ctx, name, at).collect()
+    fields = read_fields([Field(column, paimon_type(dtype, column)) for column, dtype in rows.schema.items()])
     out = asked.columns_of(fields, columns, f"{system.table.name}${name}")
-    chosen = _filter_and_select(found.lazy(), out, where, f"{system.table.name}${name}").collect()
+    selected = _filter_and_select(rows.lazy(), out, where, f"{system.table.name}${name}").collect()
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, arrow_schema(out)) as writer:
-        writer.write_batch(to_batch(chosen, out))
+        writer.write_batch(to_batch(selected, out))
     sent = sink.getvalue().to_pybytes()
     return session.run(spark, [sent], _stream_batches, spark_schema(out), size_bytes=len(sent))
 
@@ -202,22 +212,22 @@ def _stream_batches(data: bytes) -> Iterator[pa.RecordBatch]:
     yield from pa.ipc.open_stream(data)
 
 
-def _scan_in_one_task(spark: SparkSession, found: pl.LazyFrame, table: FormatTable, columns: Sequence[str] | None, where: pl.Expr | str | None) -> DataFrame:
-    """The rows of a format table, which one task collects."""
+def _scan_in_one_task(spark: SparkSession, frame: pl.LazyFrame, table: FormatTable, columns: Sequence[str] | None, where: pl.Expr | str | None) -> DataFrame:
+    """Return the rows of a format table, which one task collects."""
     out = read_fields(asked.columns_of(table.schema.fields, columns, table.name))
     size_bytes = int(table.files()["size_bytes"].sum())
     return session.run(
-        spark, [b""], partial(_collect_batches, _filter_and_select(found, out, where, table.name), out), spark_schema(out), size_bytes=size_bytes
+        spark, [b""], partial(_collect_batches, _filter_and_select(frame, out, where, table.name), out), spark_schema(out), size_bytes=size_bytes
     )
 
 
-def _filter_and_select(found: pl.LazyFrame, out: Sequence[Field], where: pl.Expr | str | None, table: str) -> pl.LazyFrame:
+def _filter_and_select(frame: pl.LazyFrame, out: Sequence[Field], where: pl.Expr | str | None, table: str) -> pl.LazyFrame:
     if where is not None:
-        schema = found.collect_schema()
-        found = found.filter(rows_said.check_condition(rows_said.parse_expression(where, table, "where", schema), schema, table, "where"))
-    return found.select(col(field.name) for field in out)
+        schema = frame.collect_schema()
+        frame = frame.filter(rows_said.check_condition(rows_said.parse_expression(where, table, "where", schema), schema, table, "where"))
+    return frame.select(col(field.name) for field in out)
 
 
-def _collect_batches(found: pl.LazyFrame, out: Sequence[Field], task: bytes) -> Iterator[pa.RecordBatch]:  # noqa: ARG001 - there is one task
-    for frame in found.collect_batches(chunk_size=job.BATCH_ROWS, maintain_order=True):
+def _collect_batches(rows: pl.LazyFrame, out: Sequence[Field], task: bytes) -> Iterator[pa.RecordBatch]:  # noqa: ARG001 - there is one task
+    for frame in rows.collect_batches(chunk_size=job.BATCH_ROWS, maintain_order=True):
         yield to_batch(frame, out)

@@ -1,16 +1,17 @@
-"""A DataFrame of Spark into a table: tasks write, the driver commits once.
+"""Write a DataFrame of Spark to a table: tasks write, the driver commits once.
 
     ls.write(df, table)                                   append, or upsert in a key table
     ls.write(df, table, mode="overwrite")                 whole, or by partition, as `t.overwrite`
 
-    driver    columns and types are looked at; a commit that is there already is answered; the `WriteParallelism` of the write
-    tasks     rows find their task by their key columns, in Python, and are shuffled by it: every bucket is met by exactly one task
-    tasks     `spark.write_task`: `write.table_writers` on the rows of a task, messages back; append tables without buckets, and postponed ones, need no shuffle
+    driver    checks columns and types; returns a commit that exists already; makes the `WriteParallelism` of the write
+    tasks     the key columns of a row give its task, in Python, and rows are shuffled by it: one task for each bucket
+    tasks     `spark.write_task`: `write.table_writers` on the rows of a task, messages back; append tables without
+              buckets, and postponed ones, need no shuffle
     driver    `commit.committer`, once
 
-What an attempt of a task writes that fails it deletes itself; what a duplicate writes whose answer nobody wants, or one whose process dies, is an orphan for
-`t.remove_orphans`. Rows come into one bucket from many tasks, in no order that anybody gave them: which of two rows of a key in one frame is the newer one only
-a sequence field says.
+An attempt of a task that fails deletes what it wrote; what a duplicate attempt writes whose answer is not used, or one
+whose process dies, is an orphan for `t.remove_orphans`. Rows come into one bucket from many tasks, in no defined order:
+which of two rows of a key in one frame is the newer one only a sequence field says.
 """
 
 from __future__ import annotations
@@ -63,18 +64,21 @@ def write(
     commit_user: str | None = None,
     identifier: int | None = None,
 ) -> Commit:
-    """Writes the rows of a Spark DataFrame in Spark tasks, and commits them once, in this process.
+    """Write the rows of a Spark DataFrame in Spark tasks, and commit them once, in this process.
 
-    `mode`: "append" adds rows, which a key table merges; "upsert" the same of key tables alone; "overwrite" replaces what `t.overwrite` replaces,
-    `partition={"dt": "2024-03-31"}` that partition. `row_kind`: a column of "+I", "-U", "+U", "-D" that says what each row does; it is not written. Columns
-    match by name, values are cast only where none changes, as `t.append` has it; a TIME may be a number of milliseconds, as `ls.read` gives it.
+    `mode`: "append" adds rows, which a key table merges; "upsert" the same of key tables alone; "overwrite" replaces
+    what `t.overwrite` replaces, `partition={"dt": "2024-03-31"}` that partition. `row_kind`: a column of "+I", "-U",
+    "+U", "-D" that says what each row does; it is not written. Columns match by name, values are cast only where none
+    changes, as `t.append` has it; a TIME may be a number of milliseconds, as `ls.read` returns it.
 
-    `commit_user` and `identifier`: exactly once for each pair. A pair that was committed before answers that commit, and nothing is read or written. Of rows of
-    one key in one frame, which is the newer one says a sequence field, or nobody. Keys that may move between partitions are written by one task.
+    `commit_user` and `identifier`: exactly once for each pair. A pair that was committed before returns that commit,
+    and nothing is read or written. Among rows of one key in one frame only a sequence field says which is the newer
+    one. Keys that may move between partitions are written by one task.
 
-    Raises `SchemaMismatch` and `ValueOutOfRange` naming column and value, `InvalidOption` (for a stream, too), `TypeError` for what is no DataFrame of Spark,
-    `Conflict`, `RetriesExhausted`, `CommitStateUnknown` (the same call again finds out), and what Spark raises where a task failed too often. After an error
-    nothing was committed (but see `CommitStateUnknown`).
+    Raises: `SchemaMismatch` and `ValueOutOfRange` naming column and value, `InvalidOption` (for a stream, too),
+    `TypeError` for what is no DataFrame of Spark, `Conflict`, `RetriesExhausted`, `CommitStateUnknown` (the same call
+    again finds out), and what Spark raises where a task failed too often. After an error nothing was committed (but see
+    `CommitStateUnknown`).
     """
     spark = _session_of(df)
     ctx = handle_of(table_or_path)
@@ -83,9 +87,9 @@ def write(
     overwrite = check(ctx, df.schema, mode=mode, partition=partition, row_kind=row_kind)
     number = BATCH_IDENTIFIER if identifier is None else identifier
     if commit_user is not None:
-        done = publishing.find_commit(ctx, commit_user=commit_user, identifier=number)
-        if done is not None:
-            return done
+        committed = publishing.find_commit(ctx, commit_user=commit_user, identifier=number)
+        if committed is not None:
+            return committed
     is_batch = identifier is None
     job = WriteJob(
         ctx=replace(ctx, keeper=None),
@@ -98,15 +102,19 @@ def write(
         cut=WriteParallelism.of(ctx, parallelism=session.slots(spark), most=_shuffle_partitions(spark), batch=is_batch),
     )
     messages = collected(ctx, _write_in_tasks(df.toDF(*write_task.positional_names(len(df.columns))), job).collect())
-    done = commit_messages(ctx, messages, job.commit_user, identifier=number, overwrite=overwrite, is_new_user=commit_user is None)
+    committed = commit_messages(ctx, messages, job.commit_user, identifier=number, overwrite=overwrite, is_new_user=commit_user is None)
     interval = ctx.options.full_compaction_interval
-    if identifier is not None and interval > 1 and identifier % interval == 0:  # buckets of earlier commits, of which no task had rows
+    # buckets of earlier commits, of which no task had rows
+    if identifier is not None and interval > 1 and identifier % interval == 0:
         compact_job(job, messages, identifier=identifier)
-    return done
+    return committed
 
 
 def _session_of(df: DataFrame) -> SparkSession:
-    """The session of a DataFrame that can be written. Raises `TypeError` for what is none of Spark's, `InvalidOption` for a stream."""
+    """Return the session of a DataFrame that can be written.
+
+    Raises: `TypeError` for what is none of Spark's, `InvalidOption` for a stream.
+    """
     if not hasattr(df, "mapInArrow") or not hasattr(df, "sparkSession"):
         msg = f"ls.write takes a DataFrame of Spark, not {type(df).__name__}: t.append takes rows that are in memory"
         raise TypeError(msg)
@@ -119,7 +127,10 @@ commit_user='…', identifier=number)) writes each of its batches, or df.writeSt
 
 
 def collected(ctx: TableContext, answers: Iterable[Any]) -> list[CommitMessage]:
-    """The messages of a job's tasks, of their answers row by row. Raises what a task said of a value; then the files of all others are deleted."""
+    """Return the commit messages in the answers of a job's tasks.
+
+    Raises: the error that a task reported; then the files of all other tasks are deleted.
+    """
     messages, wrong = write_task.decode_answers(answers)
     if wrong is not None:
         with suppress(LakekitError):  # what cannot be deleted is left to the cleaning of orphans
@@ -131,7 +142,10 @@ def collected(ctx: TableContext, answers: Iterable[Any]) -> list[CommitMessage]:
 def commit_messages(
     ctx: TableContext, messages: Sequence[CommitMessage], commit_user: str, *, identifier: int, overwrite: Overwrite | None = None, is_new_user: bool
 ) -> Commit:
-    """Commits the messages of a job, which nobody else has: where that fails their files go, but for those that a commit may have."""
+    """Commit the messages of a job. If that fails, their files are deleted unless a commit may hold them.
+
+    No other process may hold these messages.
+    """
     return after_commit.maintain_after_commit(
         ctx, _publish(ctx, messages, commit_user, identifier=identifier, overwrite=overwrite, is_new_user=is_new_user), messages
     )
@@ -149,17 +163,21 @@ def _publish(
 
 
 def commit_job(job: WriteJob, messages: Sequence[CommitMessage], *, identifier: int, overwrite: Overwrite | None = None, is_new_user: bool) -> Commit:
-    """Commit the messages of a job whose tasks only added files; then compact and look after the table as its own options say.
+    """Commit the messages of a job whose tasks only added files; then compact and maintain the table.
+
+    Compaction and maintenance go by the table's own options.
 
     Raises: as `commit_messages`, and as `compact_job`.
     """
-    done = _publish(job.ctx, messages, job.commit_user, identifier=identifier, overwrite=overwrite, is_new_user=is_new_user)
+    committed = _publish(job.ctx, messages, job.commit_user, identifier=identifier, overwrite=overwrite, is_new_user=is_new_user)
     compact_job(job, messages, identifier=identifier)
-    return after_commit.maintain_after_commit(job.table or job.ctx, done, messages)
+    return after_commit.maintain_after_commit(job.table or job.ctx, committed, messages)
 
 
 def compact_job(job: WriteJob, messages: Sequence[CommitMessage], *, identifier: int) -> None:
-    """Compact the buckets that a job committed files to, in this process, where readers see its rows or changelog only then.
+    """Compact the buckets that a job committed files to, in this process.
+
+    It does so where readers see the job's rows or changelog only then.
 
     Raises: what compacting raises, with a note that the rows are committed.
     """
@@ -174,7 +192,10 @@ def compact_job(job: WriteJob, messages: Sequence[CommitMessage], *, identifier:
 
 
 def handle_of(table_or_path: Table | str | PathLike[str]) -> TableContext:
-    """The facts of a table that is written to. Raises `InvalidOption` for a system table, and what opening raises."""
+    """Return the context of a table that is written to.
+
+    Raises: `InvalidOption` for a system table, and what opening raises.
+    """
     table = asked.table_of(table_or_path)
     if not isinstance(table, Table):
         raise InvalidOption(f"{table.name} is a system table, which is made of what a table holds: write to that table", key="table", value=table.name)
@@ -182,21 +203,27 @@ def handle_of(table_or_path: Table | str | PathLike[str]) -> TableContext:
 
 
 def is_dynamic(mode: str | None) -> bool:
-    """Whether an overwrite in Spark's words, which names no partition, replaces only those that it has rows of. Raises `InvalidOption` for no mode.
+    """Return whether Spark's overwrite mode `mode` replaces only the partitions that it has rows of.
 
-    Spark's own default is static, whatever the table's options say: it replaces the whole table (ENGINE.md 5.6).
+    It counts for an overwrite that names no partition. Spark's own default is static, whatever the table's options say:
+    it replaces the whole table (ENGINE.md 5.6).
+
+    Raises: `InvalidOption` for an unknown mode.
     """
-    found = (mode or "static").lower()
-    if found not in ("static", "dynamic"):
+    lowered = (mode or "static").lower()
+    if lowered not in ("static", "dynamic"):
         raise InvalidOption(f"partitionOverwriteMode is {mode!r}; there are static and dynamic", key="partitionOverwriteMode", value=mode)
-    return found == "dynamic"
+    return lowered == "dynamic"
 
 
-# ---- before any task ------------------------------------------------------------------------------------------------------------------------
+# ---- before any task -------------------------------------------------------------------------------------------------
 
 
 def check(ctx: TableContext, schema: StructType, *, mode: str, partition: Mapping[str, Any] | None = None, row_kind: str | None = None) -> Overwrite | None:
-    """What a write replaces, of one that makes sense and whose columns fit. Raises `InvalidOption`, `Unsupported`, and what `t.append` raises for columns."""
+    """Check the arguments and columns of a write, and return what it replaces.
+
+    Raises: `InvalidOption`, `Unsupported`, and what `t.append` raises for columns.
+    """
     if mode not in MODES:
         raise InvalidOption(f"mode={mode!r}; there are {', '.join(map(repr, MODES))}", key="mode", value=str(mode))
     if partition is not None and mode != "overwrite":
@@ -213,7 +240,7 @@ def check(ctx: TableContext, schema: StructType, *, mode: str, partition: Mappin
 
 
 def _check_columns(schema: StructType, ctx: TableContext, row_kind: str | None) -> None:
-    """Raises what `t.append` raises for columns and types that do not fit."""
+    """Raise what `t.append` raises for columns and types that do not fit."""
     arrow = [
         pa.field(field.name, pa.null() if isinstance(field.dataType, spark_types.NullType) else types.arrow_type(types.paimon_type(field.dataType, field.name)))
         for field in schema
@@ -227,11 +254,14 @@ def _shuffle_partitions(spark: SparkSession) -> int:
     return max(1, int(spark.conf.get("spark.sql.shuffle.partitions") or 1))
 
 
-# ---- rows to their tasks --------------------------------------------------------------------------------------------------------------------
+# ---- rows to their tasks ---------------------------------------------------------------------------------------------
 
 
 def _write_in_tasks(df: DataFrame, job: WriteJob, *, is_exact: bool | None = None) -> DataFrame:
-    """The answers of the tasks of a write: rows of one bucket in one task. `is_exact`: whether Spark can be told the partition of a row, as from 4.1 on."""
+    """Return the answers of the tasks of a write; the rows of one bucket go to one task.
+
+    `is_exact`: whether Spark can be told the partition of a row, as from 4.1 on.
+    """
     cut = job.cut
     if cut is None:
         sent = df
@@ -246,13 +276,16 @@ def _write_in_tasks(df: DataFrame, job: WriteJob, *, is_exact: bool | None = Non
 
 
 def _add_task_column(df: DataFrame, job: WriteJob) -> DataFrame:
-    """The rows with the column of their task. Spark itself tells it where it can; else only the columns that decide go to Python, as from 4.1 on."""
+    """Return the rows with the column of their task.
+
+    Spark computes it where it can; else only the deciding columns go to Python, as from 4.1 on.
+    """
     assert job.cut is not None
     types_of = {field.name: field.dataType for field in df.schema}
-    known = {own: (functions.col(name), types_of[name]) for name, own in zip(df.columns, job.columns or df.columns, strict=True)}
-    found = hashed.task(job.ctx, job.cut, known)
-    if found is not None:
-        return df.withColumn(TASK, found if job.signs is None else functions.get(functions.lit(list(job.signs)), found))
+    columns = {own: (functions.col(name), types_of[name]) for name, own in zip(df.columns, job.columns or df.columns, strict=True)}
+    number = hashed.task(job.ctx, job.cut, columns)
+    if number is not None:
+        return df.withColumn(TASK, number if job.signs is None else functions.get(functions.lit(list(job.signs)), number))
     names = [name for name, own in zip(df.columns, job.columns or df.columns, strict=True) if own in job.tasks.names]
     if names and hasattr(functions, "arrow_udf"):
         return df.withColumn(TASK, functions.arrow_udf(_make_task_function(job), spark_types.IntegerType())(functions.struct(*names)))

@@ -1,9 +1,9 @@
-"""What changed between two snapshots, as a DataFrame of Spark.
+"""Read what changed between two snapshots as a Spark DataFrame.
 
     ls.changes(spark, table, 3, 7)        the rows of (3, 7], their kind first
 
-Written rows and changelogs are read file by file; the difference of two states is told bucket by bucket, a task each: a key never leaves its bucket, or the
-difference says where it is.
+Written rows and changelogs are read file by file. The difference of two states is computed bucket by bucket, a task
+each: a key never leaves its bucket, or the difference says where it is.
 """
 
 from __future__ import annotations
@@ -32,10 +32,12 @@ def changes(
     *,
     mode: str = "auto",
 ) -> DataFrame:
-    """The rows that changed after `since` up to and including `until` (the newest snapshot when None), with their kind in `_row_kind` first.
+    """Return the rows that changed after `since` up to and including `until`, with `_row_kind` first.
 
-    As `Table.changes`, which says what `mode` means; the frame stays on the snapshots that were there when it was made. Raises what that raises, and
-    `Unsupported` for a Spark that is too old.
+    `until=None` is the newest snapshot. `Table.changes` says what `mode` means. The frame stays on the snapshots that
+    were there when it was made.
+
+    Raises: as `Table.changes`, and `Unsupported` for a Spark that is too old.
     """
     session.check(spark)
     table = asked.table_of(table_or_path)

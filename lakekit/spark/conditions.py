@@ -1,10 +1,11 @@
-"""A condition on rows, as the text that Polars hands to readers says it, as a condition of Spark: only where both mean the same of every value.
+"""Convert a condition that Polars hands to readers into one of Spark, only where both agree on every value.
 
     And((Leaf("k", ">=", (5,)), Leaf("s", "in", ("a", "b"))))   ->   (k >= 5) AND (s IN ('a', 'b'))
 
-The same holds of whole numbers, truths, texts (compared by their bytes), days, and of DOUBLE, whose NaN is the greatest number to both and equal to itself.
-Timestamps up to microseconds are compared as numbers of them, which no zone of the session moves. Of what else there is (FLOAT with a literal of more digits,
-DECIMAL, bytes, a half understood filter) nothing is said here: those files are read by lakekit, which asks Polars.
+They agree on whole numbers, booleans, texts (compared by their bytes), dates, and DOUBLE, whose NaN is the greatest
+number to both and equal to itself. Timestamps up to microseconds are compared as numbers of them, which no zone of the
+session moves. Other conditions (FLOAT with a literal of more digits, DECIMAL, bytes, a half understood filter) are not
+converted: lakekit reads those files and evaluates them with Polars.
 """
 
 from __future__ import annotations
@@ -45,7 +46,10 @@ class _NotTheSame(Exception):
 
 
 def column_of(predicates: Iterable[Predicate | None], types: Mapping[str, DataType]) -> Column | None:
-    """All of some predicates as one condition of Spark; None where it cannot say one of them, or one is None: not understood."""
+    """Return all predicates as one condition of Spark; None where one has no equivalent or is None.
+
+    A predicate that is None was not understood.
+    """
     try:
         return reduce(and_, [_to_column(predicate, types) for predicate in predicates], sql.lit(True))
     except _NotTheSame:
@@ -63,20 +67,20 @@ def _to_column(predicate: Predicate | None, types: Mapping[str, DataType]) -> Co
     raise _NotTheSame
 
 
-def _leaf(found: Column, op: str, literals: tuple[Any, ...], t: DataType) -> Column:
+def _leaf(column: Column, op: str, literals: tuple[Any, ...], t: DataType) -> Column:
     match op:
         case "is null":
-            return found.isNull()
+            return column.isNull()
         case "is not null":
-            return found.isNotNull()
+            return column.isNotNull()
     values = [_literal(value, t) for value in literals]
     match op:
         case "in":
-            return found.isin(*values) if values else sql.lit(False)
+            return column.isin(*values) if values else sql.lit(False)
         case "starts with" if t.root in STRINGS:
-            return found.startswith(values[0])
+            return column.startswith(values[0])
         case word if word in _COMPARED:
-            return _COMPARED[word](found, values[0])
+            return _COMPARED[word](column, values[0])
     raise _NotTheSame
 
 

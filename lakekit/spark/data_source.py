@@ -1,24 +1,29 @@
-"""`format("lakekit")`: tables by Spark's own words, where `ls.read` and `ls.write` cannot be called.
+"""The Spark data source `format("lakekit")`, for code that cannot call `ls.read` and `ls.write`.
 
     spark.read.format("lakekit").option("filter", "day = '2024-03-31'").load(path)
     df.write.format("lakekit").mode("append").save(path)
-    spark.readStream.format("lakekit").load(path)        df.writeStream.format("lakekit").option("checkpointLocation", …).start(path)
+    spark.readStream.format("lakekit").load(path)
+    df.writeStream.format("lakekit").option("checkpointLocation", …).start(path)
 
-Spark tells a Python source neither which columns a query uses nor its limit, and the filters it can tell it applies to the relation and not to the scan, which
-answers wrongly where a frame is used twice. So nothing is pushed: `.schema("id LONG")` names the columns to read, and the option `filter` the rows. A frame
-stays on the snapshot it was planned on. `ls.read` is faster: Spark reads plain files itself there.
+Spark tells a Python source neither which columns a query uses nor its limit, and it applies the filters that it tells
+to the relation and not to the scan, which gives wrong rows where a frame is used twice. So nothing is pushed:
+`.schema("id LONG")` names the columns to read, and the option `filter` the rows. A frame stays on the snapshot it was
+planned on. `ls.read` is faster: Spark reads plain files itself there.
 
-Rows that are written meet their tasks as the frame has them. No task has a bucket for itself then, so that tasks compact no bucket. Where readers see
-rows, or their changelog, only after a compaction (deletion vectors, first-row, producers lookup and full-compaction), the process that commits compacts the
-written buckets after its commit, by itself. Keys whose bucket follows from what is there (dynamic buckets, keys across partitions) are refused. `ls.write`
-shuffles rows to their buckets first, and its tasks compact.
+Written rows are not shuffled. No task has a bucket for itself then, so that tasks compact no bucket. Where readers see
+rows, or their changelog, only after a compaction (deletion vectors, first-row, producers lookup and full-compaction),
+the process that commits compacts the written buckets after its commit, by itself. Keys whose bucket depends on existing
+rows (dynamic buckets, keys across partitions) are refused. `ls.write` shuffles rows to their buckets first, and its
+tasks compact.
 
-An overwrite replaces the whole table, as Spark means it (its mode "static"); `partitionOverwriteMode`=dynamic: the partitions that there are rows of.
+An overwrite replaces the whole table, as Spark means it (its mode "static"); `partitionOverwriteMode`=dynamic: the
+partitions that there are rows of.
 
-Options of a source: `path`; `branch`; `filter`; `row_kind`, the column of "+I", "-U", "+U", "-D" that a write goes by or a stream adds; `partition`, what an
-overwrite replaces, spelt as its folder, `dt=2024-03-31/hour=7`; `partitionOverwriteMode`, or the table's own word for it, `dynamic-partition-overwrite`;
-`read.stream.maxFilesPerTrigger`, `…maxRowsPerTrigger`, `…maxBytesPerTrigger`, where a batch of a stream ends, between two snapshots; `storage.…`, what the
-storage is opened with; every other one is an option of the table.
+Options of a source: `path`; `branch`; `filter`; `row_kind`, the column of "+I", "-U", "+U", "-D" that a write goes by
+or a stream adds; `partition`, what an overwrite replaces, spelt as its folder, `dt=2024-03-31/hour=7`;
+`partitionOverwriteMode`, or the table's own word for it, `dynamic-partition-overwrite`;
+`read.stream.maxFilesPerTrigger`, `…maxRowsPerTrigger`, `…maxBytesPerTrigger`, where a batch of a stream ends, between
+two snapshots; `storage.…`, what the storage is opened with; every other one is an option of the table.
 """
 
 from __future__ import annotations
@@ -62,7 +67,7 @@ STORAGE, STREAM = "storage.", "read.stream."
 
 
 def register(spark: SparkSession) -> None:
-    """Makes `format("lakekit")` known to a session: batch and stream, read and write. Classic and Connect."""
+    """Register `format("lakekit")` in a session: batch and stream, read and write, classic and Connect."""
     session.check(spark)
     spark.dataSource.register(PaimonDataSource)
 
@@ -72,23 +77,26 @@ class PaimonDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What it is called in `format(…)`."""
+        """Return the name used in `format(…)`."""
         return NAME
 
     def table(self) -> Table:
-        """The table that the options name."""
+        """Open the table that the options name."""
         options = dict(self.options)
         path = options.pop("path", None)
         if not path:
             raise InvalidOption("no path: format('lakekit').load('warehouse/shop.db/orders')", key="path")
         stores = {key[len(STORAGE) :]: value for key, value in options.items() if key.lower().startswith(STORAGE)}
-        found = open_table(path, branch=options.pop("branch", None), options=table_options(options), storage_options=stores or None)
-        if isinstance(found, FormatTable):
-            raise Unsupported(f"{found.name} is a format table: Spark reads such folders itself, and ls.read too", feature="spark.source")
-        return found
+        opened = open_table(path, branch=options.pop("branch", None), options=table_options(options), storage_options=stores or None)
+        if isinstance(opened, FormatTable):
+            raise Unsupported(f"{opened.name} is a format table: Spark reads such folders itself, and ls.read too", feature="spark.source")
+        return opened
 
     def schema(self) -> StructType:
-        """The table's columns, after the kind of each row where the option `row_kind` names it; nulls may be anywhere, as in every frame that is read."""
+        """Return the table's columns, after the kind of each row where the option `row_kind` names it.
+
+        Every column may hold nulls, as in every frame that is read.
+        """
         table = self.table()
         ctx = asked.handle_of(table, None, None)
         try:
@@ -101,11 +109,14 @@ class PaimonDataSource(DataSource):
         return types.spark_schema(batch_read.with_kind(kind, fields, numbered=False))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Reads the columns of `schema`, which may be fewer than the table has."""
+        """Return a reader of the columns of `schema`, which may be fewer than the table has."""
         return BatchReader(self.table(), schema, self.options.get("filter"), self.options.get("row_kind"))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """Writes rows of `schema`. Raises what `ls.write` raises before any task."""
+        """Return a writer of rows of `schema`.
+
+        Raises: what `ls.write` raises before any task.
+        """
         partition = self.options.get("partition")
         if partition is not None and not overwrite:
             raise InvalidOption(f"partition={partition!r} says what an overwrite replaces, and these rows are appended", key="partition", value=partition)
@@ -116,23 +127,26 @@ class PaimonDataSource(DataSource):
         return BatchWriter(*write_job(table.handle(), schema, mode=mode, partition=replaced, row_kind=self.options.get("row_kind")))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Reads what snapshots bring; the option `row_kind` adds the column of kinds. Raises what `t.follow` raises before it begins."""
+        """Return a reader of what snapshots bring; the option `row_kind` adds the column of kinds.
+
+        Raises: what `t.follow` raises before it begins.
+        """
         streams = _streams()
-        found: DataSourceStreamReader = streams.StreamReader(self.table(), schema, dict(self.options))
-        return found
+        reader: DataSourceStreamReader = streams.StreamReader(self.table(), schema, dict(self.options))
+        return reader
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
-        """Writes micro-batches; output mode complete replaces the table each time."""
+        """Return a writer of micro-batches; output mode complete replaces the table each time."""
         streams = _streams()
         user = streams.user_of(self.options.get("checkpointlocation"))
         mode = "overwrite" if overwrite else "append"
         job, _ = write_job(self.table().handle(), schema, mode=mode, row_kind=self.options.get("row_kind"), commit_user=user)
-        found: DataSourceStreamArrowWriter = streams.StreamWriter(job, Overwrite.whole() if overwrite else None)
-        return found
+        writer: DataSourceStreamArrowWriter = streams.StreamWriter(job, Overwrite.whole() if overwrite else None)
+        return writer
 
 
 def _streams() -> Any:
-    """What only newer versions of PySpark have the ground for: older ones lack a name (4.0) or a module of their own (4.1)."""
+    """Import the stream classes, which need PySpark 4.2: older versions lack a name (4.0) or a module (4.1)."""
     try:
         return plugins.load("spark", "streaming")
     except (ImportError, Unsupported) as missing:
@@ -142,26 +156,29 @@ def _streams() -> Any:
 
 
 def table_options(options: Mapping[str, str]) -> dict[str, str]:
-    """The options of the table among those of a source."""
+    """Return the options of the table among those of a source."""
     return {key: value for key, value in options.items() if key.lower() not in (*SOURCE_OPTIONS, *RESERVED) and not key.lower().startswith((STORAGE, STREAM))}
 
 
 def spec(text: str) -> dict[str, str]:
     """`dt=2024-03-31/hour=7` as a partition. Raises `InvalidOption`."""
     try:
-        found = partitions.spec(text)
+        pairs = partitions.spec(text)
     except Corrupt:
-        found = ()
-    if not found:
+        pairs = ()
+    if not pairs:
         raise InvalidOption(f"partition={text!r}; write it as the partition's folder is called, dt=2024-03-31/hour=7", key="partition", value=text)
-    return dict(found)
+    return dict(pairs)
 
 
-# ---- read ----------------------------------------------------------------------------------------------------------------------------------
+# ---- read ------------------------------------------------------------------------------------------------------------
 
 
 class BatchReader(DataSourceReader):
-    """A state of a table in tasks. What an executor gets of it are the jobs: the list of tasks stays where they were planned."""
+    """A state of a table, read by tasks.
+
+    Executors get the jobs only: the list of tasks stays where they were planned.
+    """
 
     def __init__(self, table: Table, schema: StructType, where: str | None = None, kind_column: str | None = None) -> None:
         ctx = asked.handle_of(table, None, None)
@@ -177,11 +194,11 @@ class BatchReader(DataSourceReader):
             self.tasks += [(len(self.jobs), task) for task in tasks.plan_tasks(plan, plan.raw, session.SLOTS)]
             self.jobs.append(what)
 
-    def _changes(self, found: IncrementalScan, schema: StructType, where: str | None) -> None:
-        """What options ask for that mean changes."""
-        rows = asked.rows_of(found.ctx, where)
-        out = columns(found.fields, schema, found.ctx.name, found.kind_column)
-        for what, planned, _ in batch_read.works_of_changes(found, found.plans(rows.condition), out, rows, session.SLOTS):
+    def _changes(self, source: IncrementalScan, schema: StructType, where: str | None) -> None:
+        """Plan the tasks of options that mean changes."""
+        rows = asked.rows_of(source.ctx, where)
+        out = columns(source.fields, schema, source.ctx.name, source.kind_column)
+        for what, planned, _ in batch_read.works_of_changes(source, source.plans(rows.condition), out, rows, session.SLOTS):
             self.tasks += [(len(self.jobs), task) for task in planned]
             self.jobs.append(what)
 
@@ -193,16 +210,16 @@ class BatchReader(DataSourceReader):
         return [InputPartition(task) for task in self.tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a task; an empty list of tasks comes as one without a value."""
+        """Yield the rows of a task; an empty list of tasks comes as one without a value."""
         if partition.value is not None:
             at, task = partition.value
             yield from job.rows(self.jobs[at], task)
 
 
 def columns(fields: Sequence[Field], schema: StructType, table: str, kind_column: str | None = None) -> tuple[Field, ...]:
-    """The columns that a schema names beside that of kinds, which is first.
+    """Return the columns that a schema names after that of kinds, which is first.
 
-    Raises `ColumnNotFound`, and `SchemaMismatch` for another type than the table's: Spark casts what was read.
+    Raises: `ColumnNotFound`, and `SchemaMismatch` for another type than the table's: Spark casts what was read.
     """
     wanted = [field for field in schema if field.name != kind_column]
     if len(wanted) != len(schema) - (kind_column is not None) or (kind_column is not None and schema.fieldNames()[0] != kind_column):
@@ -210,13 +227,13 @@ def columns(fields: Sequence[Field], schema: StructType, table: str, kind_column
     out = asked.columns_of(fields, [field.name for field in wanted], table)
     for field, want in zip(types.spark_schema(types.read_fields(out)), wanted, strict=True):
         if field.dataType.simpleString() != want.dataType.simpleString():
-            found = field.dataType.simpleString()
-            msg = f"column {field.name} of {table} is {found} in Spark, and the schema says {want.dataType.simpleString()}: cast it after load()"
+            actual = field.dataType.simpleString()
+            msg = f"column {field.name} of {table} is {actual} in Spark, and the schema says {want.dataType.simpleString()}: cast it after load()"
             raise SchemaMismatch(msg, column=field.name)
     return out
 
 
-# ---- write ---------------------------------------------------------------------------------------------------------------------------------
+# ---- write -----------------------------------------------------------------------------------------------------------
 
 
 def write_job(
@@ -228,7 +245,10 @@ def write_job(
     row_kind: str | None = None,
     commit_user: str | None = None,
 ) -> tuple[write_task.WriteJob, Overwrite | None]:
-    """What tasks of a write know whose rows nobody shuffles, and what it replaces. Raises `Unsupported`, and what `ls.write` raises before any task."""
+    """Return the job of a write whose rows are not shuffled, and what it replaces.
+
+    Raises: `Unsupported`, and what `ls.write` raises before any task.
+    """
     if ctx.kind == "key" and ctx.options.bucket == -1:
         what = "keys move between partitions" if ctx.schema.cross_partition else "buckets of keys follow from what is there"
         msg = f"{ctx.name}: its {what}, and this way of writing does not bring the rows of a key together: ls.write(df, table) does"
@@ -236,7 +256,8 @@ def write_job(
     overwrite = batch_write.check(ctx, schema, mode=mode, partition=partition, row_kind=row_kind)
     table = ctx = replace(ctx, keeper=None)
     if ctx.has_buckets:
-        ctx = ctx.with_options({"write-only": "true"})  # tasks share buckets: two compactions of one would exclude each other
+        # tasks share buckets: two compactions of one would exclude each other
+        ctx = ctx.with_options({"write-only": "true"})
     user, replaces = commit_user or ctx.new_commit_user(), overwrite is not None
     job = write_task.WriteJob(ctx=ctx, commit_user=user, replaces=replaces, batch=commit_user is None, row_kind=row_kind, cut=None, table=table)
     return job, overwrite
@@ -250,17 +271,20 @@ class TaskAnswers(WriterCommitMessage):
 
 
 def answer(job: write_task.WriteJob, batches: Iterator[pa.RecordBatch]) -> TaskAnswers:
-    """Writes the rows of a task."""
+    """Write the rows of a task, and return its answers."""
     return TaskAnswers(tuple(row for batch in write_task.write_rows(job, batches) for row in batch.to_pylist()))  # scalar: one a bucket
 
 
 def answers(written: Sequence[WriterCommitMessage | None]) -> list[dict[str, Any]]:
-    """The answers of all tasks that gave some."""
-    return [row for one in written if isinstance(one, TaskAnswers) for row in one.answers]
+    """Return the answers of all tasks that returned some."""
+    return [row for message in written if isinstance(message, TaskAnswers) for row in message.answers]
 
 
 def drop(ctx: TableContext, written: Sequence[WriterCommitMessage | None]) -> None:
-    """Deletes the files of tasks whose rows nobody will commit. Spark calls it after a commit that failed as well: what a snapshot may name stays."""
+    """Delete the files of tasks whose rows will not be committed.
+
+    Spark calls it after a commit that failed as well: what a snapshot may name stays.
+    """
     with suppress(LakekitError):  # what cannot be deleted is left to the cleaning of orphans
         abort.abort(ctx, write_task.decode_answers(answers(written))[0])
 
@@ -272,15 +296,15 @@ class BatchWriter(DataSourceArrowWriter):
         self.job, self.overwrite = job, overwrite
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskAnswers:
-        """Writes the rows of a task."""
+        """Write the rows of a task."""
         return answer(self.job, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Commits what all tasks wrote, and compacts where readers would not see it else."""
-        found = batch_write.collected(self.job.ctx, answers(messages))
-        if found or self.overwrite is not None:
-            batch_write.commit_job(self.job, found, identifier=BATCH_IDENTIFIER, overwrite=self.overwrite, is_new_user=True)
+        """Commit what all tasks wrote, and compact where readers would not see it otherwise."""
+        collected = batch_write.collected(self.job.ctx, answers(messages))
+        if collected or self.overwrite is not None:
+            batch_write.commit_job(self.job, collected, identifier=BATCH_IDENTIFIER, overwrite=self.overwrite, is_new_user=True)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Deletes what tasks wrote whose rows nobody will commit."""
+        """Delete what tasks wrote that will not be committed."""
         drop(self.job.ctx, messages)

@@ -1,13 +1,15 @@
-"""Rows deleted and updated by Spark tasks: each looks through some buckets, the driver commits once.
+"""Delete and update rows by Spark tasks: each looks through some buckets, the driver commits once.
 
     ls.delete(spark, table, "v IS NULL")          ls.update(spark, table, {"v": "v + 1"}, where="k < 7")
 
-    driver    the statement is looked at; whole partitions, and everything, go without a task; where rows may be is asked of the planner
-    tasks     some places of that snapshot: rows are found and written by the code of `t.delete` and `t.update`, in full precision, and stay where they lie
-    driver    `commit.committer`, once: where another commit changed the same files nothing changes, and the new files go
+    driver    checks the statement; whole partitions, and everything, go without a task; plans which buckets have rows
+    tasks     some buckets of that snapshot: rows are found and written by the code of `t.delete` and `t.update`,
+              in full precision, in their buckets
+    driver    `commit.committer`, once: where another commit changed the same files nothing changes, and the new
+              files are deleted
 
-A place is a bucket; of append tables without buckets, whose deletion vectors lie together, a partition. A condition that compares a row with others, and keys
-that may move between partitions, take one task.
+The unit of work is a bucket; of append tables without buckets, whose deletion vectors lie together, a partition. A
+condition that compares a row with others, and keys that may move between partitions, take one task.
 """
 
 from __future__ import annotations
@@ -41,52 +43,60 @@ _TASKS_A_SLOT = 4
 
 
 def delete(spark: SparkSession, table_or_path: Table | str | PathLike[str], where: pl.Expr | str) -> Commit:
-    """`t.delete` by Spark tasks, in one commit. Raises what it raises, and what Spark raises where a task failed too often.
+    """Delete rows by Spark tasks, in one commit, as `t.delete` does.
 
-    `where` is read as `t.delete` reads it, whatever the session's zone: a moment without one is of UTC.
+    `where` is read as `t.delete` reads it, whatever the session's zone: a timestamp without one is of UTC.
+
+    Raises: as `t.delete`, and what Spark raises where a task failed too often.
     """
     session.check(spark)
     return _run_change(spark, deleting.statement(handle_of(table_or_path), where))
 
 
 def update(spark: SparkSession, table_or_path: Table | str | PathLike[str], set: Mapping[str, Any], /, *, where: pl.Expr | str) -> Commit:  # noqa: A002 - as in SQL
-    """`t.update` by Spark tasks, in one commit. Raises what it raises, and what Spark raises where a task failed too often."""
+    """Update rows by Spark tasks, in one commit, as `t.update` does.
+
+    Raises: as `t.update`, and what Spark raises where a task failed too often.
+    """
     session.check(spark)
     return _run_change(spark, updating.statement(handle_of(table_or_path), set, where))
 
 
-def _run_change(spark: SparkSession, said: RowChangeSpec) -> Commit:
-    ctx = said.ctx
-    is_still = said.replaces is not None or said.found.snapshot is None or said.found.always(said.where) is False
-    places = [] if is_still else said.found.places(said.where)
-    if not places:
-        changed = said.commit()
+def _run_change(spark: SparkSession, change: RowChangeSpec) -> Commit:
+    ctx = change.ctx
+    is_still = change.replaces is not None or change.found.snapshot is None or change.found.always(change.where) is False
+    due_buckets = [] if is_still else change.found.places(change.where)
+    if not due_buckets:
+        changed = change.commit()
         return after_commit.maintain_after_commit(ctx, changed.commit, changed.messages)
-    tasks = [json.dumps([(partition.hex(), bucket) for partition, bucket in some]).encode() for some in _parts(said, places, session.slots(spark))]
-    found = replace(said.found, ctx=replace(said.found.ctx, keeper=None))
-    sent = replace(said, ctx=replace(ctx, keeper=None), found=found)  # a catalog may hold connections, and tasks commit nothing
+    tasks = [
+        json.dumps([(partition.hex(), bucket) for partition, bucket in bucket_ids]).encode() for bucket_ids in _parts(change, due_buckets, session.slots(spark))
+    ]
+    target = replace(change.found, ctx=replace(change.found.ctx, keeper=None))
+    # a catalog may hold connections, and tasks commit nothing
+    sent = replace(change, ctx=replace(ctx, keeper=None), found=target)
     messages = collected(ctx, session.run(spark, tasks, partial(_run_change_task, sent), write_task.ANSWER).collect())
     return after_commit.maintain_after_commit(ctx, commit_changes_once(ctx, messages, commit_user=ctx.new_commit_user()), messages)
 
 
-def _parts(said: RowChangeSpec, places: Sequence[BucketId], slots: int) -> list[list[BucketId]]:
-    """The places of each task: a few tasks a slot, each of which plans the table anew."""
-    if not said.by_place or said.ctx.schema.cross_partition:
-        return [list(places)]
-    together: dict[object, list[BucketId]] = {}
-    for place in places:
-        together.setdefault(place if said.ctx.has_buckets else place[0], []).append(place)
-    wanted = min(len(together), max(1, slots) * _TASKS_A_SLOT)
-    return [[place for some in list(together.values())[at::wanted] for place in some] for at in range(wanted)]
+def _parts(change: RowChangeSpec, bucket_ids: Sequence[BucketId], slots: int) -> list[list[BucketId]]:
+    """Return the buckets of each task: a few tasks a slot, each of which plans the table again."""
+    if not change.by_place or change.ctx.schema.cross_partition:
+        return [list(bucket_ids)]
+    groups: dict[object, list[BucketId]] = {}
+    for bucket_id in bucket_ids:
+        groups.setdefault(bucket_id if change.ctx.has_buckets else bucket_id[0], []).append(bucket_id)
+    wanted = min(len(groups), max(1, slots) * _TASKS_A_SLOT)
+    return [[bucket_id for group in list(groups.values())[at::wanted] for bucket_id in group] for at in range(wanted)]
 
 
-def _run_change_task(said: RowChangeSpec, task: bytes) -> Iterator[pa.RecordBatch]:
+def _run_change_task(spec: RowChangeSpec, task: bytes) -> Iterator[pa.RecordBatch]:
     """One task. Raises what the statement raises in these places; then no file of it is left."""
-    some = frozenset((bytes.fromhex(partition), bucket) for partition, bucket in json.loads(task))
+    bucket_ids = frozenset((bytes.fromhex(partition), bucket) for partition, bucket in json.loads(task))
     try:
-        with RowChange.of(said.ctx, only_adds=said.only_adds) as change:
-            said.fill(change, replace(said.found, some=some))
+        with RowChange.of(spec.ctx, only_adds=spec.only_adds) as change:
+            spec.fill(change, replace(spec.found, some=bucket_ids))
             answers = write_task.encode_messages(change.prepare())
     except write_task.REPORTED_ERRORS as wrong:
         answers = write_task.encode_failure(wrong)
-    yield from write_task.yield_answers(said.ctx, answers)
+    yield from write_task.yield_answers(spec.ctx, answers)

@@ -1,12 +1,16 @@
-"""The task of a row as Spark itself tells it, without Python: in tables of fixed buckets, whose partitions and bucket keys are whole numbers, dates and texts.
+"""Compute the task of a row in Spark itself, without Python.
+
+This covers tables of fixed buckets whose partitions and bucket keys are whole numbers, dates and texts.
 
     task     (|hash of the partition| + bucket) % tasks                     as `write.shares` has it
     bucket   |hash of the bucket key % buckets|, or of the function mod the number itself
-    hash     Spark's `hash` of bytes, Murmur3 by words of four bytes from the seed 42: Paimon's, of the bytes of its binary row
-    bytes    row kind and null bits (8) | each field (8): a number little-endian, a short text and its length, or offset and length of a long text | long texts
+    hash     Spark's `hash` of bytes, Murmur3 by words of four bytes from the seed 42: Paimon's, of its binary row
+    bytes    row kind and null bits (8) | each field (8): a number little-endian, a short text and its length,
+             or offset and length of a long text | long texts
 
-The bytes are made as hexadecimal digits. All else goes to `write_task.number`, by way of Python. Every task holds its rows against its own buckets, so that a
-Spark that hashed in another way would be an error, and no key in two places. Source: FORMAT.md 2.2 (binary row); `Murmur3_x86_32`.
+The bytes are made as hexadecimal digits. All else goes to `write_task.compute_task_numbers`, in Python. Every task
+checks that its rows belong to its own buckets, so a Spark with another hash function would cause an error, and no key
+in two buckets. Source: FORMAT.md 2.2 (binary row); `Murmur3_x86_32`.
 """
 
 from __future__ import annotations
@@ -42,7 +46,7 @@ _ZERO_WORD = "0" * 16
 
 
 def task(ctx: TableContext, cut: WriteParallelism, columns: Typed) -> Column | None:
-    """The number of a row's task; None where Spark cannot tell it."""
+    """Return the number of a row's task; None where Spark cannot compute it."""
     options, keys, partitions = ctx.options, bucket_fields(ctx), ctx.schema.partition_fields
     if options.bucket <= 0 or max(len(keys), len(partitions)) > _MOST_FIELDS or not all(_is_hashable(field, columns) for field in (*keys, *partitions)):
         return None
@@ -64,7 +68,7 @@ def _is_hashable(field: Field, columns: Typed) -> bool:
 
 
 def row_hash(fields: Sequence[Field], columns: Typed) -> Column:
-    """The hash of the binary row of some columns."""
+    """Return the hash of the binary row of some columns."""
     heads: list[Column] = []
     tails: list[Column] = []
     end: Column = _bigint(8 + 8 * len(fields))
@@ -88,9 +92,9 @@ def _bigint(value: int) -> Column:
 
 
 def _number(t: DataType, column: Column) -> Column:
-    """The 16 digits of a number's field."""
-    width, whole = _WIDTHS[t.root], _cast_to_bigint(t, column)
-    return _little_endian_hex(whole if width == 8 else whole.bitwiseAND((1 << 8 * width) - 1))
+    """Return the 16 hexadecimal digits of a number's field."""
+    width, number = _WIDTHS[t.root], _cast_to_bigint(t, column)
+    return _little_endian_hex(number if width == 8 else number.bitwiseAND((1 << 8 * width) - 1))
 
 
 def _cast_to_bigint(t: DataType, column: Column) -> Column:
@@ -98,7 +102,10 @@ def _cast_to_bigint(t: DataType, column: Column) -> Column:
 
 
 def _text(column: Column, end: Column) -> tuple[Column, Column, Column]:
-    """The 16 digits of a text's field, the digits behind all fields, and where those of the next text begin. Null has none."""
+    """Return the 16 digits of a text's field, the digits behind all fields, and the end of those.
+
+    The end is where the digits of the next text begin. A null has no digits.
+    """
     digits, size = sql.hex(column), sql.octet_length(column).cast("bigint")
     is_inline = column.isNull() | (size <= _INLINE_BYTES)
     inline = sql.concat(sql.rpad(digits, 2 * _INLINE_BYTES, "0"), sql.lpad(sql.hex(size + _INLINE), 2, "0"))
@@ -109,6 +116,6 @@ def _text(column: Column, end: Column) -> tuple[Column, Column, Column]:
 
 
 def _little_endian_hex(number: Column) -> Column:
-    """The 8 bytes of a BIGINT, the lowest first, as digits."""
+    """Return the 8 bytes of a BIGINT, the lowest first, as digits."""
     parts = [sql.shiftleft(sql.shiftright(number, 8 * at).bitwiseAND(0xFF), 56 - 8 * at) for at in range(8)]
     return sql.lpad(sql.hex(reduce(Column.bitwiseOR, parts)), 16, "0")

@@ -1,7 +1,8 @@
-"""What an executor does with a task of a read: its bytes become a plan, the plan rows, the rows batches of Arrow.
+"""Run a task of a read in an executor: its bytes become a plan, the plan rows, the rows Arrow batches.
 
-A `ReadJob` is all that the tasks of one frame have in common; it travels with Spark's function, once a task. Nothing here is about Spark but the shape of the
-batches: what merges, lifts old files and leaves out deleted rows is what every read of lakekit uses.
+A `ReadJob` is all that the tasks of one frame have in common; it travels with Spark's function, once a task. Only the
+shape of the batches is Spark's here: merging, schema evolution and deleted rows are handled as in every read of
+lakekit.
 """
 
 from __future__ import annotations
@@ -44,10 +45,12 @@ BATCH_ROWS = 1 << 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadJob:
-    """What tasks read: columns `fields` of the table, of which `out`, with the kind of each row before them where `kind_column` names one, are given.
+    """What the tasks of a read have in common.
 
-    `how`: "state", the rows of a table; "written", rows of files as they lie; "difference" of two states. `where` is applied to every row; `on_key` are its
-    conjuncts on key columns, which merges apply early. `keeps_deletes`: standing deletes stay.
+    They read the columns `fields` of the table and return `out`, with the kind of each row before them where
+    `kind_column` names one. `how`: "state", the rows of a table; "written", rows of files as stored; "difference" of
+    two states. `where` is applied to every row; `on_key` are its conjuncts on key columns, which merges apply early.
+    `keeps_deletes`: rows whose newest version is a delete stay.
     """
 
     ctx: TableContext
@@ -69,14 +72,14 @@ class ReadJob:
 
 
 def rows(job: ReadJob, data: bytes) -> Iterator[pa.RecordBatch]:
-    """The rows of a task, given as its bytes."""
+    """Yield the rows of a task, given as its bytes."""
     for frame in read_frames(job, data):
         for part in frame.iter_slices(BATCH_ROWS):
             yield to_batch(part, job.out)
 
 
 def read_frames(job: ReadJob, data: bytes) -> Iterator[pl.DataFrame]:
-    """The same rows as the table has them."""
+    """Yield the rows of a task as Polars frames."""
     task = decode(data)
     if task.slices > 1:
         yield _slice(job, task)
@@ -86,30 +89,29 @@ def read_frames(job: ReadJob, data: bytes) -> Iterator[pl.DataFrame]:
 
 
 def _frame(job: ReadJob, task: ReadTask) -> pl.LazyFrame:
-    """The rows of whole splits."""
+    """Return the rows of whole splits."""
     plan = _plan(job, [piece for piece in task.pieces if not piece.before])
     match job.how:
         case "state":
-            found = lazy_frames.scan_merged([plan], job.fields, system=job.system, keeps_deletes=job.keeps_deletes)
+            frame = lazy_frames.scan_merged([plan], job.fields, system=job.system, keeps_deletes=job.keeps_deletes)
         case "written":
-            found = lazy_frames.scan_raw_rows(plan, job.fields, job.system)
+            frame = lazy_frames.scan_raw_rows(plan, job.fields, job.system)
         case "difference":
             earlier = _plan(job, [piece for piece in task.pieces if piece.before])
-            found = lazy_frames.difference(earlier, plan, job.fields, job.system, keeps_deletes=job.kind_column is not None)
-    return _filter_and_project(job, found)
+            frame = lazy_frames.difference(earlier, plan, job.fields, job.system, keeps_deletes=job.kind_column is not None)
+    return _filter_and_project(job, frame)
 
 
-def _filter_and_project(job: ReadJob, found: pl.LazyFrame) -> pl.LazyFrame:
-    """The wanted columns of the wanted rows."""
+def _filter_and_project(job: ReadJob, frame: pl.LazyFrame) -> pl.LazyFrame:
     if job.kind_column is not None or job.how != "state":
-        found = lazy_frames.select_changes(found, job.kind_column, job.fields, job.system)
+        frame = lazy_frames.select_changes(frame, job.kind_column, job.fields, job.system)
     if job.where is not None:
-        found = lazy.filter_rows(found, job.where, polars_schema(job.fields, timestamp_unit="us"))
-    return found.select(col(field.name) for field in job.out)
+        frame = lazy.filter_rows(frame, job.where, polars_schema(job.fields, timestamp_unit="us"))
+    return frame.select(col(field.name) for field in job.out)
 
 
 def _slice(job: ReadJob, task: ReadTask) -> pl.DataFrame:
-    """The rows of one slice of a merge."""
+    """Return the rows of one slice of a merge."""
     plan = _plan(job, task.pieces)
     merges = lazy_frames.tasks(plan, deletion_vector_reader.load(plan.ctx, plan.vectors), keeps_deletes=job.keeps_deletes)
     pieces = split_merge(merges[0], task.slices) if merges else []
@@ -119,29 +121,36 @@ def _slice(job: ReadJob, task: ReadTask) -> pl.DataFrame:
     where = job.where
     if where is not None:
         where = None if row_groups.may_fail(where, polars_schema(job.fields)) else row_groups.hide_calculated(where)
-    found = buckets.rows(pieces[task.slice], names, where)
-    return _filter_and_project(job, found.lazy()).collect()
+    frame = buckets.rows(pieces[task.slice], names, where)
+    return _filter_and_project(job, frame.lazy()).collect()
 
 
 def split_merge(merge: MergeTask, count: int) -> list[MergeTask]:
-    """A merge in `count` slices of its key, or fewer where its files do not tell where to cut: the same ones in every process."""
+    """Split a merge into `count` slices of its key range; the result is the same in every process.
+
+    There are fewer slices where the files do not say where to cut.
+    """
     size_bytes = -(-slices.decoded_bytes(merge) // count)
     return slices.split_by_key_range(replace(merge, ctx=merge.ctx.with_options({"lakekit.merge-memory": f"{max(1, size_bytes)} b"})))
 
 
-# ---- splits -> plan ------------------------------------------------------------------------------------------------------------------------
+# ---- splits -> plan --------------------------------------------------------------------------------------------------
 
 
 def _plan(job: ReadJob, pieces: Sequence[SplitPiece]) -> Plan:
-    """The plan that would have been cut into these pieces."""
-    listed = [(manifest_entries.ADD, one.split.partition, one.split.bucket, one.split.total_buckets or 0, file) for one in pieces for file in one.split.files]
+    """Return the plan that consists of these pieces."""
+    listed = [
+        (manifest_entries.ADD, split_piece.split.partition, split_piece.split.bucket, split_piece.split.total_buckets or 0, file)
+        for split_piece in pieces
+        for file in split_piece.split.files
+    ]
     ends = np.cumsum([len(piece.split.files) for piece in pieces], dtype=np.int64)
     starts = ends - [len(piece.split.files) for piece in pieces]
-    places = [range(int(start), int(end)) for start, end in zip(starts, ends, strict=True)]
-    raw = [at for piece, place in zip(pieces, places, strict=True) if piece.split.raw for at in place]
+    file_ranges = [range(int(start), int(end)) for start, end in zip(starts, ends, strict=True)]
+    raw = [at for piece, indices in zip(pieces, file_ranges, strict=True) if piece.split.raw for at in indices]
     merged = [
-        MergedBucket(partition=piece.split.partition, bucket=piece.split.bucket, files=tuple(place), in_order=piece.in_order)
-        for piece, place in zip(pieces, places, strict=True)
+        MergedBucket(partition=piece.split.partition, bucket=piece.split.bucket, files=tuple(indices), in_order=piece.in_order)
+        for piece, indices in zip(pieces, file_ranges, strict=True)
         if not piece.split.raw
     ]
     return Plan(
@@ -161,18 +170,19 @@ def _vectors(ctx: TableContext, split: Split) -> dict[str, IndexManifestEntry]:
     by_path: dict[str, list[tuple[str, DeletionFile]]] = {}
     for name, deletion in split.deletions.items():
         by_path.setdefault(deletion.path, []).append((name, deletion))
-    found: dict[str, IndexManifestEntry] = {}
+    vectors: dict[str, IndexManifestEntry] = {}
     for path, inside in by_path.items():
-        end = max(one.offset + one.length + ENTRY_EXTRA for _, one in inside)
+        end = max(vector.offset + vector.length + ENTRY_EXTRA for _, vector in inside)
         entry = IndexManifestEntry(
             index_type=DELETION_VECTORS,
             file_name=path.rpartition("/")[2],
-            file_size_bytes=min(end, ctx.storage.size(path)),  # a split does not say it, and the last vector may be the shorter kind
+            # a split does not say it, and the last vector may be the shorter kind
+            file_size_bytes=min(end, ctx.storage.size(path)),
             row_count=len(inside),
-            ranges=tuple(DeletionRange(file_name=name, offset=one.offset, length=one.length, cardinality=one.cardinality) for name, one in inside),
+            ranges=tuple(DeletionRange(file_name=name, offset=vector.offset, length=vector.length, cardinality=vector.cardinality) for name, vector in inside),
             external_path=path,
             partition=split.partition,
             bucket=split.bucket,
         )
-        found |= {name: entry for name, _ in inside}
-    return found
+        vectors |= {name: entry for name, _ in inside}
+    return vectors

@@ -1,14 +1,14 @@
-"""A table looked after by Spark tasks: the driver plans, decides and commits as `t.…` does, and tasks do what there is much of.
+"""Maintain a table by Spark tasks: the driver plans, decides and commits; tasks do the bulk of the work.
 
     ls.rewrite_file_index(spark, table)     files are read, and their indexes built, by tasks; one commit
-    ls.analyze(spark, table)                rows are looked at by tasks, and what they say is put together; one commit
+    ls.analyze(spark, table)                tasks compute statistics of rows, which are combined; one commit
     ls.remove_orphans(spark, table)         partitions and buckets are listed, and files deleted, by tasks
-    ls.expire_snapshots(spark, table)       the driver removes the snapshots and looks at all that is left; then tasks delete the files
+    ls.expire_snapshots(spark, table)       the driver removes the snapshots and looks at all that is left;
+                                            then tasks delete the files
     ls.refresh(spark, table)                of an object table the location is listed by tasks; one commit
 
-What may go is told by the code of `t.…`, in the driver (`maintenance.removal`, `maintenance.orphan_files`): a task is only told to delete what
-nobody needs any more, and one that
-fails leaves orphans.
+The code of `t.…` decides in the driver what may be deleted (`maintenance.removal`, `maintenance.orphan_files`): a task
+only deletes what is no longer needed, and one that fails leaves orphans.
 """
 
 from __future__ import annotations
@@ -49,19 +49,20 @@ if TYPE_CHECKING:
     from lakekit.types import Field
 
 
-# ---- indexes of files ----------------------------------------------------------------------------------------------------------------------
+# ---- indexes of files ------------------------------------------------------------------------------------------------
 
 
 def rewrite_file_index(spark: SparkSession, table_or_path: Table | str | PathLike[str], *, where: pl.Expr | str | None = None, anew: bool = False) -> Commit:
     """`t.rewrite_file_index` by Spark tasks, some files each, in one commit.
 
-    Raises what it raises, and what Spark raises where a task failed too often. After an error nothing was committed, and files that were made are deleted.
+    Raises what it raises, and what Spark raises where a task failed too often. After an error nothing was committed,
+    and files that were made are deleted.
     """
     session.check(spark)
     ctx = handle_of(table_or_path)
     count = pieces.TASKS_A_SLOT * session.slots(spark)
     tasks = [_encode_batches(some) for some in pieces.parts(file_indexes.plan_batches(ctx, where, count), count)]
-    answers, wrong = pieces.answers(spark, tasks, partial(_rewrite_indexes, replace(ctx, keeper=None), anew=anew))
+    answers, wrong = pieces.answers(spark, tasks, partial(_rewrite_indexes, replace(ctx, keeper=None), rebuild=anew))
     messages = [CommitMessage.from_bytes(data) for data in answers]
     if wrong is not None:
         file_indexes.discard(ctx, messages)
@@ -69,14 +70,14 @@ def rewrite_file_index(spark: SparkSession, table_or_path: Table | str | PathLik
     return file_indexes.commit(ctx, messages)
 
 
-def _encode_batches(shares: Sequence[FileBatch]) -> bytes:
+def _encode_batches(batches: Sequence[FileBatch]) -> bytes:
     """Shares as a task is told them: a message with their files, and what these were at other times."""
-    told = []
-    for share in shares:
-        message = CommitMessage(partition=share.partition, bucket=share.bucket, total_buckets=share.total_buckets, compact_before=share.files)
-        before = [(name, None if data is None else b64encode(data).decode(), extra) for name, data, extra in share.before]
-        told.append((b64encode(message.to_bytes()).decode(), before))
-    return json.dumps(told).encode()
+    encoded = []
+    for batch in batches:
+        message = CommitMessage(partition=batch.partition, bucket=batch.bucket, total_buckets=batch.total_buckets, compact_before=batch.files)
+        before = [(name, None if data is None else b64encode(data).decode(), extra) for name, data, extra in batch.before]
+        encoded.append((b64encode(message.to_bytes()).decode(), before))
+    return json.dumps(encoded).encode()
 
 
 def _decode_batches(piece: bytes) -> Iterator[FileBatch]:
@@ -91,12 +92,12 @@ def _decode_batches(piece: bytes) -> Iterator[FileBatch]:
         )
 
 
-def _rewrite_indexes(ctx: TableContext, piece: bytes, *, anew: bool) -> Iterator[bytes]:
-    """The messages of a task. What it made is deleted where it fails, and where nobody takes the messages."""
+def _rewrite_indexes(ctx: TableContext, piece: bytes, *, rebuild: bool) -> Iterator[bytes]:
+    """Yield the messages of a task. Its files are deleted if it fails or its messages are not taken."""
     messages: list[CommitMessage] = []
     try:
-        for share in _decode_batches(piece):
-            messages += file_indexes.rewrite_batch(ctx, share, anew=anew)
+        for batch in _decode_batches(piece):
+            messages += file_indexes.rewrite_batch(ctx, batch, anew=rebuild)
         for message in messages:
             yield message.to_bytes()
     except BaseException:
@@ -104,7 +105,7 @@ def _rewrite_indexes(ctx: TableContext, piece: bytes, *, anew: bool) -> Iterator
         raise
 
 
-# ---- statistics ----------------------------------------------------------------------------------------------------------------------------
+# ---- statistics ------------------------------------------------------------------------------------------------------
 
 
 def analyze(spark: SparkSession, table_or_path: Table | str | PathLike[str], *, columns: Sequence[str] | None = None) -> Commit:
@@ -117,7 +118,7 @@ def analyze(spark: SparkSession, table_or_path: Table | str | PathLike[str], *, 
 
 
 def _run_analyze_tasks(spark: SparkSession, source: TableScan, fields: Sequence[Field]) -> list[pl.DataFrame]:
-    """What the rows of each task look like."""
+    """Return the column statistics of each task's rows."""
     names, parts = analyzing.read_names(source, fields), []
     out = [field for field in source.fields if field.name in names]
     for plan, what in batch_read.work_of_state(source, out, RowFilter()):
@@ -136,7 +137,7 @@ def _analyze_task(what: ReadJob, fields: Sequence[Field], task: bytes) -> Iterat
     yield data.getvalue()
 
 
-# ---- files that go -------------------------------------------------------------------------------------------------------------------------
+# ---- files that go ---------------------------------------------------------------------------------------------------
 
 
 def remove_orphans(
@@ -148,9 +149,11 @@ def remove_orphans(
     force: bool = False,
     external: bool = False,
 ) -> pl.DataFrame:
-    """`t.remove_orphans` with partitions and buckets listed, and files deleted, by Spark tasks: the same frame.
+    """Remove orphan files as `t.remove_orphans`, listing and deleting in Spark tasks; return the same frame.
 
-    What is needed is read by the driver, after all is listed. Raises what `t.remove_orphans` raises, and what Spark raises where a task failed too often.
+    The driver reads which files are needed, after all is listed.
+
+    Raises: what `t.remove_orphans` raises, and what Spark raises where a task failed too often.
     """
     session.check(spark)
     ctx = handle_of(table_or_path)
@@ -170,8 +173,9 @@ def expire_snapshots(
 ) -> Expired:
     """`t.expire_snapshots` with the files of the snapshots that went deleted by Spark tasks.
 
-    The driver says what goes and removes the snapshots, which nobody sees any more before a task begins. Raises what `t.expire_snapshots` raises, and what
-    Spark raises where a task failed too often: files that are left then are orphans.
+    The driver says what goes and removes the snapshots, which nobody sees any more before a task begins. Raises what
+    `t.expire_snapshots` raises, and what Spark raises where a task failed too often: files that are left then are
+    orphans.
     """
     session.check(spark)
     ctx = handle_of(table_or_path)
@@ -180,14 +184,14 @@ def expire_snapshots(
     return expire.expire_snapshots(ctx, how, dry_run=dry_run, deletes=pieces.deletes(spark, ctx.storage))
 
 
-# ---- listings ------------------------------------------------------------------------------------------------------------------------------
+# ---- listings --------------------------------------------------------------------------------------------------------
 
 
 def refresh(spark: SparkSession, table_or_path: Table | str | PathLike[str]) -> Commit:
     """`t.refresh` of an object table, whose location is listed by Spark tasks, level by level.
 
-    Names that `ls.attach` put into the session show the new listing at once. Raises `InvalidOption` for a table of another kind, `StorageFailed`, and what a
-    commit raises.
+    Names that `ls.attach` put into the session show the new listing at once. Raises `InvalidOption` for a table of
+    another kind, `StorageFailed`, and what a commit raises.
     """
     session.check(spark)
     table = asked.table_of(table_or_path)

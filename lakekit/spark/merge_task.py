@@ -1,13 +1,14 @@
-"""What tasks of a merge do: rows of the source find the target rows they match, and each group of buckets is merged by the code of `t.merge`.
+"""Run the tasks of a merge: match rows of the source with target rows, and merge each group of buckets.
 
     sent      rows of the source  ->  letters, addressed by the values they are matched by
     told      rows of the target  ->  letters to the same addresses: only the columns that the match looks at, once each
-    met       both of an address  ->  letters to the groups where a row of the source matches, or, if nowhere, where it would be inserted
-    merged    letters of a group  ->  `dml.merge` on its places of the table, with these rows as the source
+    met       both of an address  ->  letters to the groups where a row of the source matches,
+                                      or, if nowhere, where it would be inserted
+    merged    letters of a group  ->  `dml.merge` on its buckets of the table, with these rows as the source
 
-A letter is a frame in the bytes of Arrow, so that no value passes through Spark's types: a timestamp of nanoseconds is compared as one. Two rows match by the
-same expression in `send_matches` and in `merge_groups`, and the rows of a group match no target row elsewhere, or `merge_groups` has been told of
-that row in every group of it.
+A letter is a frame in the bytes of Arrow, so that no value passes through Spark's types: a timestamp of nanoseconds is
+compared as one. Two rows match by the same expression in `send_matches` and in `merge_groups`, and the rows of a group
+match no target row elsewhere, or `merge_groups` gets that row in every group of it.
 """
 
 from __future__ import annotations
@@ -57,9 +58,10 @@ _ADDRESSES = {"Int64": "BIGINT", "String": "STRING", "Date": "DATE", "Boolean": 
 
 @dataclass(frozen=True, kw_only=True)
 class BucketGroups:
-    """The places of a table in groups, each of one task. `cut`: as a write is cut; without it by partition, or, `by_file`, files in any order.
+    """The buckets of a table in groups, each of one task.
 
-    Rows that are inserted have a group too: the one that has, or may make, their bucket.
+    `cut`: as a write is divided; without it by partition, or, with `by_file`, files in any order. Rows that are
+    inserted have a group too: the one that has, or may make, their bucket.
     """
 
     count: int
@@ -68,7 +70,10 @@ class BucketGroups:
 
     @staticmethod
     def of(ctx: TableContext, *, slots: int, parallelism: int, most: int) -> BucketGroups:
-        """Of tables that are cut, as a write with `slots` tasks at once; else about `parallelism`. Raises what `WriteParallelism.of` raises."""
+        """Return the groups of a table: those of a write with `slots` tasks at once, else about `parallelism`.
+
+        Raises: what `WriteParallelism.of` raises.
+        """
         cut = WriteParallelism.of(ctx, parallelism=slots, most=most, batch=False)
         if cut is not None:
             return BucketGroups(count=cut.tasks, cut=cut)
@@ -76,7 +81,7 @@ class BucketGroups:
         return BucketGroups(count=max(1, parallelism) if by_file or ctx.schema.partition_keys else 1, by_file=by_file)
 
     def of_place(self, partition: bytes, bucket: int) -> int:
-        """The group of a place. Not of files."""
+        """Return the group of a bucket. Not for groups of files."""
         if self.cut is not None:
             return (self.cut.first(partition) + bucket % self.cut.assigners) % self.cut.tasks
         return crc32(partition) % self.count
@@ -84,10 +89,11 @@ class BucketGroups:
 
 @dataclass(frozen=True, kw_only=True)
 class MergeJob:
-    """What all tasks of a merge know. `plan` has a source without rows; `places` are those of each group; `columns` and `arrow` the source's columns.
+    """What all tasks of a merge have in common.
 
-    `addressed`: how many addresses there are where rows of both sides meet.
-    `direct`: the source column for each column that decides the group of a row; None: rows of the source look for their groups.
+    `plan` has a source without rows; `places` are the buckets of each group; `columns` and `arrow` describe the source.
+    `addressed`: the number of addresses where rows of both sides meet. `direct`: the source column for each column that
+    decides the group of a row; None where rows of the source look for their groups.
     """
 
     ctx: TableContext
@@ -101,7 +107,8 @@ class MergeJob:
     direct: tuple[tuple[str, str], ...] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}  # every process finds out for itself what it needs of the table
+        # every process finds out for itself what it needs of the table
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @cached_property
     def tasks(self) -> TaskRouter:
@@ -137,36 +144,38 @@ class MergeJob:
         return frame.rename(lambda name: f"{SOURCE}{name}")
 
     def group(self, number: int) -> TargetRows:
-        """The target rows of a group."""
+        """Return the target rows of a group."""
         if self.groups.by_file:
             return replace(self.found, part=(number, self.groups.count))
         return replace(self.found, some=self.places[number])
 
     def destination(self, frame: pl.DataFrame) -> NDArray[np.int32]:
-        """The group of rows that have the deciding columns, as the table has them."""
+        """Return the group of each row of a frame that has the deciding columns, as the table has them."""
         if self.groups.by_file:
             return np.arange(frame.height, dtype=np.int32) % self.groups.count
         if not self.deciding:
             return np.zeros(frame.height, np.int32)
-        some = row_conversion.convert_columns(frame, self.ctx, self.deciding)
+        deciding = row_conversion.convert_columns(frame, self.ctx, self.deciding)
         if self.groups.cut is not None:
-            return self.tasks.place(some)
-        found = partitions.encode_partitions(some, self.ctx)
-        return np.array([self.groups.of_place(row, 0) for row in found.rows], np.int32)[found.codes]  # scalar: one a partition
+            return self.tasks.place(deciding)
+        codes = partitions.encode_partitions(deciding, self.ctx)
+        return np.array([self.groups.of_place(row, 0) for row in codes.rows], np.int32)[codes.codes]  # scalar: one a partition
 
 
 def _kind(dtype: pl.DataType) -> str:
     return "Int64" if dtype.is_signed_integer() else str(dtype)
 
 
-# ---- letters --------------------------------------------------------------------------------------------------------------------------------
+# ---- letters ---------------------------------------------------------------------------------------------------------
 
 
-def _letters(frame: pl.DataFrame, numbers: NDArray[np.int32], of: int) -> pa.RecordBatch:
-    """The rows for each address as a letter."""
-    there = np.unique(numbers).tolist()
-    data = [_to_ipc_bytes(frame.filter(pl.Series(numbers == number))) for number in there]  # scalar: one a letter
-    return pa.RecordBatch.from_arrays([pa.array(there, pa.int32()), pa.array([of] * len(there), pa.int32()), pa.array(data, pa.binary())], schema=_LETTER)
+def _letters(frame: pl.DataFrame, numbers: NDArray[np.int32], sender: int) -> pa.RecordBatch:
+    """Return the rows for each address as a letter."""
+    addresses = np.unique(numbers).tolist()
+    data = [_to_ipc_bytes(frame.filter(pl.Series(numbers == number))) for number in addresses]  # scalar: one a letter
+    return pa.RecordBatch.from_arrays(
+        [pa.array(addresses, pa.int32()), pa.array([sender] * len(addresses), pa.int32()), pa.array(data, pa.binary())], schema=_LETTER
+    )
 
 
 def _to_ipc_bytes(frame: pl.DataFrame) -> bytes:
@@ -176,19 +185,19 @@ def _to_ipc_bytes(frame: pl.DataFrame) -> bytes:
 
 
 def _read_letters(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pl.DataFrame, list[tuple[int, pl.DataFrame]]]]:
-    """The letters of a task by address: all rows of the source, and the target rows of groups."""
-    held: dict[int, list[tuple[int, bytes | None]]] = {}
+    """Yield the letters of a task by address: all rows of the source, and the target rows of groups."""
+    letters: dict[int, list[tuple[int, bytes | None]]] = {}
     for batch in batches:
-        for to, of, data in zip(*(column.to_pylist() for column in batch.columns), strict=True):  # scalar: one a letter
-            held.setdefault(to, []).append((of, data))
-    for to in sorted(held):
-        frames = [(of, pl.read_ipc_stream(data)) for of, data in held.pop(to) if data is not None]
-        theirs = [frame for of, frame in frames if of == FROM_SOURCE]
-        yield to, pl.concat([job.plan.source.drop(SOURCE_ROW), *theirs]), [(of, frame) for of, frame in frames if of != FROM_SOURCE]
+        for to, sender, data in zip(*(column.to_pylist() for column in batch.columns), strict=True):  # scalar: one a letter
+            letters.setdefault(to, []).append((sender, data))
+    for to in sorted(letters):
+        frames = [(sender, pl.read_ipc_stream(data)) for sender, data in letters.pop(to) if data is not None]
+        theirs = [frame for sender, frame in frames if sender == FROM_SOURCE]
+        yield to, pl.concat([job.plan.source.drop(SOURCE_ROW), *theirs]), [(sender, frame) for sender, frame in frames if sender != FROM_SOURCE]
 
 
 def _hash_addresses(job: MergeJob, frame: pl.DataFrame, names: Sequence[str]) -> NDArray[np.int32]:
-    """The address of each row by the values that it is matched by."""
+    """Return the address of each row by the values that it is matched by."""
     if not names:
         return np.zeros(frame.height, np.int32)
     columns = [frame[name].cast(pl.Int64) if frame.schema[name].is_signed_integer() else frame[name] for name in names]
@@ -197,11 +206,11 @@ def _hash_addresses(job: MergeJob, frame: pl.DataFrame, names: Sequence[str]) ->
     return hashing.default_bucket(hashes, job.addressed)
 
 
-# ---- what each stage does ---------------------------------------------------------------------------------------------------------------------
+# ---- what each stage does --------------------------------------------------------------------------------------------
 
 
 def send_source_rows(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows of the source as letters to their groups where they tell them, else to the address where they meet target rows."""
+    """Yield rows of the source as letters: to their groups if known, else to where they meet target rows."""
     for batch in batches:
         if not batch.num_rows:
             continue
@@ -213,7 +222,10 @@ def send_source_rows(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterat
 
 
 def _destination_groups(job: MergeJob, frame: pl.DataFrame, columns: dict[str, str]) -> NDArray[np.int32]:
-    """The groups of rows that tell them; a row with a null where the table takes none matches nothing, and goes anywhere."""
+    """Return the group of each source row, by the columns that decide it.
+
+    A row with a null where the table takes none matches nothing, and goes to group 0.
+    """
     numbers = np.zeros(frame.height, np.int32)
     if not columns:
         return numbers
@@ -225,7 +237,10 @@ def _destination_groups(job: MergeJob, frame: pl.DataFrame, columns: dict[str, s
 
 
 def send_target_rows(job: MergeJob, task: bytes) -> Iterator[pa.RecordBatch]:
-    """The target rows of a group as letters. Raises what reading raises."""
+    """Yield the target rows of a group as letters.
+
+    Raises: what reading raises.
+    """
     number, names = int(task), [mine for mine, _ in job.addresses]
     near = plans.target_columns_used(job.plan, job.ctx)
     for batch in job.group(number).batches(near, lambda rows: rows.select(cols(job.compared))):
@@ -235,30 +250,30 @@ def send_target_rows(job: MergeJob, task: bytes) -> Iterator[pa.RecordBatch]:
 
 
 def send_matches(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows of the source as letters to the groups where they match, or, if nowhere, where they are inserted."""
+    """Yield source rows as letters to the groups they match, or else to where they are inserted."""
     for _, rows, targets in _read_letters(job, batches):
         if not rows.height:
             continue
         source = rows.with_row_index(SOURCE_ROW)
-        groups = [frame.with_columns(pl.lit(of, pl.Int32).alias(GROUP)) for of, frame in targets]
+        groups = [frame.with_columns(pl.lit(sender, pl.Int32).alias(GROUP)) for sender, frame in targets]
         matched = pl.Series(SOURCE_ROW, [], source.schema[SOURCE_ROW])
         if groups:
             with translate_compute_errors(job.ctx.name):
                 pairs = pl.concat(groups).lazy().join_where(source.lazy(), job.plan.on).select(GROUP, SOURCE_ROW).unique().collect()
             matched = pairs[SOURCE_ROW].unique()
-            found = pairs.join(source, on=SOURCE_ROW, maintain_order="right")
-            yield _letters(found.select(cols(rows.columns)), found[GROUP].to_numpy(), FROM_SOURCE)
+            matches = pairs.join(source, on=SOURCE_ROW, maintain_order="right")
+            yield _letters(matches.select(cols(rows.columns)), matches[GROUP].to_numpy(), FROM_SOURCE)
         yield from _send_inserts(job, source.filter(~pl.col(SOURCE_ROW).is_in(matched.implode())))
 
 
-def _send_inserts(job: MergeJob, rest: pl.DataFrame) -> Iterator[pa.RecordBatch]:
+def _send_inserts(job: MergeJob, unmatched: pl.DataFrame) -> Iterator[pa.RecordBatch]:
     """Letters of rows that match nothing, to the groups of the rows that they become."""
-    if not rest.height or not job.plan.not_matched:
+    if not unmatched.height or not job.plan.not_matched:
         return
     with translate_compute_errors(job.ctx.name):
-        found = merging.split_by_action(rest, job.plan.not_matched)
-        made = [rows.select(one.columns) for one, rows in found]
-    for (_, rows), new in zip(found, made, strict=True):
+        by_action = merging.split_by_action(unmatched, job.plan.not_matched)
+        inserted = [rows.select(action.columns) for action, rows in by_action]
+    for (_, rows), new in zip(by_action, inserted, strict=True):
         try:
             numbers = job.destination(new)
         except (SchemaMismatch, ValueOutOfRange):  # what takes these rows says what is wrong with one of them
@@ -267,11 +282,14 @@ def _send_inserts(job: MergeJob, rest: pl.DataFrame) -> Iterator[pa.RecordBatch]
 
 
 def merge_groups(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Merges the groups of a task, and answers messages for one commit. Raises what merging raises; then no file of it is left."""
+    """Merge the groups of a task, and yield messages for one commit.
+
+    Raises: what merging raises; then no file of it is left.
+    """
     for number, rows, _ in _read_letters(job, batches):
-        share = None if job.groups.cut is None else WriteShard(cut=job.groups.cut, task=number)
+        shard = None if job.groups.cut is None else WriteShard(cut=job.groups.cut, task=number)
         try:
-            with RowChange.of(job.ctx, only_adds=job.ctx.kind == "append", share=share) as change:
+            with RowChange.of(job.ctx, only_adds=job.ctx.kind == "append", share=shard) as change:
                 merging.fill(change, plans.source_frame(job.plan, job.ctx, rows), job.group(number))
                 answers = write_task.encode_messages(change.prepare())
         except _REPORTED_ERRORS as wrong:

@@ -1,16 +1,17 @@
-"""Rows of a DataFrame merged into a table by Spark tasks, and one commit in the driver.
+"""Merge rows of a DataFrame into a table by Spark tasks, with one commit in the driver.
 
     ls.merge(spark, table, df, lk.when_matched(update="all"), lk.when_not_matched(), on=["k"])
 
-    driver    clauses, conditions and columns are looked at as `t.merge` does; the table's buckets, or files, become groups
-    tasks     rows of the source go to the groups whose rows they can match: where the match names the columns that decide a row's bucket they tell it
-              themselves; else they are joined with the target's columns of the match first
+    driver    checks clauses, conditions and columns as `t.merge` does; the table's buckets, or files, become groups
+    tasks     rows of the source go to the groups whose rows they can match: where the match names the columns that
+              decide a row's bucket these give the group; else they are first joined with the target's columns
     tasks     a group each: `dml.merge` with the rows that came
     driver    `commit.committer`, once
 
-Each task holds the rows of the source that are for its groups, and the match's columns of what it joins: as much as a share of a hash join. A match without an
-equality of whole numbers, texts, days or truths is joined by one task. Of append tables without buckets a group is some of the files, with deletion vectors
-partitions; keys that may move between partitions take one task.
+Each task holds the rows of the source that are for its groups, and the match's columns of what it joins: as much as a
+share of a hash join. A match without an equality of whole numbers, texts, dates or booleans is joined by one task. Of
+append tables without buckets a group is some of the files, with deletion vectors partitions; keys that may move between
+partitions take one task.
 """
 
 from __future__ import annotations
@@ -59,9 +60,10 @@ def merge(
 ) -> Commit:
     """`t.merge` by Spark tasks, in one commit: the same clauses, with a DataFrame of Spark as the source.
 
-    The source is computed once. Of its rows that are inserted with one key, which is the newer one says a sequence field, or nobody. A TIME of the source may
-    be a number of milliseconds, as `ls.read` gives it. Raises what `t.merge` raises, `MergeConflict` among it; `TypeError` for a source that is no DataFrame
-    of Spark; and what Spark raises where a task failed too often. After an error nothing was changed.
+    The source is computed once. Of its rows that are inserted with one key, which is the newer one says a sequence
+    field, or nobody. A TIME of the source may be a number of milliseconds, as `ls.read` gives it. Raises what `t.merge`
+    raises, `MergeConflict` among it; `TypeError` for a source that is no DataFrame of Spark; and what Spark raises
+    where a task failed too often. After an error nothing was changed.
     """
     session.check(spark)
     if not hasattr(source, "mapInArrow"):
@@ -82,21 +84,21 @@ def _arrow(field: spark_types.StructField) -> pa.DataType:
 
 
 def _job(spark: SparkSession, ctx: TableContext, plan: MergePlan, columns: Sequence[str], arrow: pa.Schema) -> MergeJob:
-    """What the tasks know: the newest snapshot, its places in groups."""
-    found = TargetRows.at_newest(ctx)
+    """Return the job of the tasks: the newest snapshot, its buckets in groups."""
+    target = TargetRows.at_newest(ctx)
     slots = session.slots(spark)
     wanted, most = max(1, slots) * _TASKS_A_SLOT, max(1, int(spark.conf.get("spark.sql.shuffle.partitions") or 1))
     groups = BucketGroups.of(ctx, slots=slots, parallelism=wanted, most=most)
     places: list[set[tuple[bytes, int]]] = [set() for _ in range(groups.count)]
-    if found.snapshot is not None and not groups.by_file:
-        for place in found.places(None if plan.not_matched_by_source else plans.target_columns_used(plan, ctx)):
-            places[groups.of_place(*place)].add(place)
+    if target.snapshot is not None and not groups.by_file:
+        for bucket_id in target.places(None if plan.not_matched_by_source else plans.target_columns_used(plan, ctx)):
+            places[groups.of_place(*bucket_id)].add(bucket_id)
     job = MergeJob(
         ctx=replace(ctx, keeper=None),  # a catalog may hold connections, and tasks commit nothing
         plan=plan,
-        found=replace(found, ctx=replace(found.ctx, keeper=None)),
+        found=replace(target, ctx=replace(target.ctx, keeper=None)),
         groups=groups,
-        places=tuple(frozenset(some) for some in places),
+        places=tuple(frozenset(bucket_ids) for bucket_ids in places),
         columns=tuple(columns),
         arrow=arrow,
         addressed=1,
@@ -106,27 +108,28 @@ def _job(spark: SparkSession, ctx: TableContext, plan: MergePlan, columns: Seque
 
 
 def _direct_columns(job: MergeJob) -> tuple[tuple[str, str], ...] | None:
-    """The source column for each column that decides a row's group, where matching rows agree in it and inserted rows take it; None where they do not.
+    """Return the source column for each column that decides a row's group; None where there is none.
 
-    Only of types whose every value the table takes as it is: what a column does not take matches nothing, and could not be sent anywhere.
+    Matching rows must agree in it, and inserted rows take their value from it. Only types whose every value the table
+    takes as it is: a value that a column does not take matches nothing, and could not be sent anywhere.
     """
     equal = plans.equal_columns(job.plan, job.ctx)
     theirs = job.plan.source.schema
-    found = []
+    pairs = []
     for name in job.deciding:
         other, t = equal.get(name), job.ctx.schema.field(name).type
         if other is None or theirs[other] != job.found.schema[name] or t.root not in _DIRECT_TYPES or t.length not in (None, MAX_LENGTH):
             return None
-        for one in job.plan.not_matched:
-            given = next((expr for expr in one.columns if expr.meta.output_name() == name), None)
-            if given is None or not given.meta.undo_aliases().meta.eq(col(other)):
+        for clause in job.plan.not_matched:
+            inserted = next((expr for expr in clause.columns if expr.meta.output_name() == name), None)
+            if inserted is None or not inserted.meta.undo_aliases().meta.eq(col(other)):
                 return None
-        found.append((name, other))
-    return tuple(found) if found or job.groups.count == 1 else None
+        pairs.append((name, other))
+    return tuple(pairs) if pairs or job.groups.count == 1 else None
 
 
 def _answers(spark: SparkSession, job: MergeJob, source: DataFrame) -> DataFrame:
-    """The answers of the tasks that merge."""
+    """Return the answers of the tasks that merge."""
     count = job.groups.count
     letters = source.toDF(*write_task.positional_names(len(job.columns))).mapInArrow(partial(merge_task.send_source_rows, job), LETTER)
     if job.direct is None:
@@ -141,7 +144,10 @@ def _answers(spark: SparkSession, job: MergeJob, source: DataFrame) -> DataFrame
 
 
 def _repartition_letters(letters: DataFrame, count: int) -> DataFrame:
-    """Letters of one address in one task; a task may have several addresses where Spark cannot be told the partition of a row, as from 4.1 on."""
+    """Return the letters with those of one address in one task.
+
+    A task may have several addresses where Spark cannot be told the partition of a row, which it can from 4.1 on.
+    """
     if count == 1:
         return letters.repartition(1)
     return letters.repartitionById(count, TO) if hasattr(letters, "repartitionById") else letters.repartition(count, TO)

@@ -1,13 +1,16 @@
-"""Tables by name in Spark's SQL: `ls.attach(spark, cat)` puts those of a catalog into the session.
+"""Register the tables of a catalog by name in Spark's SQL: `ls.attach(spark, cat)`.
 
     ls.attach(spark, cat)                                     every table as `db.table`
-    spark.sql("SELECT … FROM shop.orders o JOIN …")           INSERT INTO, INSERT OVERWRITE; `WITH (`scan.snapshot-id`='3')` for one version
+    spark.sql("SELECT … FROM shop.orders o JOIN …")           INSERT INTO, INSERT OVERWRITE;
+                                                              `WITH (`scan.snapshot-id`='3')` for one version
 
-Spark has no way to bring a catalog in Python. What it does have is a source by name: each table becomes a class of its own, which knows where the table is,
-and an entry in the session's own catalog that names it. The entries live as long as the session's catalog does, and hold today's columns: attach again after
-a change of them, or of the tables that there are. Nothing of the lake changes; an entry of that name which is not lakekit's is left alone.
+Spark has no way to add a catalog in Python. It does have a source by name: each table becomes a class of its own, which
+knows where the table is, and an entry in the session's own catalog that names it. The entries live as long as the
+session's catalog does, and hold today's columns: attach again after a change of them, or of the tables that there are.
+Nothing of the lake changes; an entry of that name which is not lakekit's is left alone.
 
-Spark gives each entry a folder below that of its database, which goes with the entry. So a database that the session keeps where the lake lies is refused.
+Spark gives each entry a folder below that of its database, which is deleted with the entry. So a database that the
+session keeps where the lake lies is refused.
 """
 
 from __future__ import annotations
@@ -38,19 +41,21 @@ PREFIX, _SETTING = "lakekit__", "lakekit.attached."
 
 
 def attach(spark: SparkSession, catalog: Catalog, *, database: str | None = None) -> list[str]:
-    """Puts the tables of a catalog, or of one of its databases, under their names into the session. Gives the names.
+    """Register the tables of a catalog, or of one of its databases, in the session; return their names.
 
-    Databases are made where the session lacks them. Tables that Spark's own catalog cannot show are left out, with a warning that names them: those whose names
-    have other signs than letters, digits and _, or differ from another's in case alone, format tables, types that Spark lacks. Entries of tables that the
-    catalog no longer has go. Raises `TableAlreadyExists` where the session has something else of a name, `InvalidOption` where it keeps the database in the
-    lake, `DatabaseNotFound`, `Unsupported`, `TypeError` for what is no catalog.
+    Databases are made where the session lacks them. Tables that Spark's own catalog cannot show are left out, with a
+    warning that names them: those whose names have other signs than letters, digits and _, or differ from another's in
+    case alone, format tables, types that Spark lacks. Entries of tables that the catalog no longer has are dropped.
+
+    Raises: `TableAlreadyExists` where the session has something else of a name, `InvalidOption` where it keeps the
+    database in the lake, `DatabaseNotFound`, `Unsupported`, `TypeError` for what is no catalog.
     """
     session.check(spark)
     _check_asked(catalog, database)
-    there = [row for row in catalog.tables(database).select("database", "table").iter_rows() if _can_be_named(row)]  # scalar: one a table
-    _forget(spark, catalog, database, {".".join(row).lower() for row in there})
+    names = [row for row in catalog.tables(database).select("database", "table").iter_rows() if _can_be_named(row)]  # scalar: one a table
+    _forget(spark, catalog, database, {".".join(row).lower() for row in names})
     attached: dict[str, str] = {}
-    for row in there:
+    for row in names:
         name = ".".join(row)
         if (other := attached.get(name.lower())) is not None:
             warn_user(f"{name} is not attached: Spark does not tell it from {other}, whose name differs in case alone")
@@ -72,7 +77,7 @@ def attach(spark: SparkSession, catalog: Catalog, *, database: str | None = None
 
 
 def _check_asked(catalog: object, database: object) -> None:
-    """Raises `TypeError` for what is no catalog, or no name of a database."""
+    """Raise `TypeError` for what is no catalog, or no name of a database."""
     if not hasattr(catalog, "tables"):
         msg = f"ls.attach takes a catalog, not {type(catalog).__name__}: lk.connect('warehouse') gives one"
         raise TypeError(msg)
@@ -88,11 +93,11 @@ def _can_be_named(row: tuple[str, str]) -> bool:
     return False
 
 
-def _forget(spark: SparkSession, catalog: Catalog, database: str | None, there: set[str]) -> None:
-    """Takes away the entries that earlier calls made of tables which the catalog no longer has."""
+def _forget(spark: SparkSession, catalog: Catalog, database: str | None, existing: set[str]) -> None:
+    """Drop the entries that earlier calls made of tables which the catalog no longer has."""
     for key, warehouse in spark.conf.getAll.items():
         name = key.removeprefix(_SETTING)
-        if name == key or name in there or warehouse != _place(catalog) or database not in (None, name.partition(".")[0]):
+        if name == key or name in existing or warehouse != _place(catalog) or database not in (None, name.partition(".")[0]):
             continue
         spark.sql(f"DROP TABLE IF EXISTS {'.'.join(map(quote_identifier, name.split('.')))}")
         spark.conf.unset(key)
@@ -103,22 +108,25 @@ def _place(catalog: Catalog) -> str:
 
 
 def _check_outside_database(spark: SparkSession, table: Table, database: str) -> None:
-    """Raises `InvalidOption` where the session keeps its database around the table: Spark deletes its folder, and an entry's, with what it is of."""
+    """Raise `InvalidOption` where the session's database directory contains the table.
+
+    Spark deletes the folder of a database, and that of an entry, with all that is in it.
+    """
     if spark.catalog.databaseExists(database):
-        place = spark.catalog.getDatabase(database).locationUri
+        location = spark.catalog.getDatabase(database).locationUri
     else:
-        place = f"{spark.conf.get('spark.sql.warehouse.dir')}/{database}.db"
-    if f"{_normalize_location(table.location)}/".lower().startswith(f"{_normalize_location(place)}/".lower()):
+        location = f"{spark.conf.get('spark.sql.warehouse.dir')}/{database}.db"
+    if f"{_normalize_location(table.location)}/".lower().startswith(f"{_normalize_location(location)}/".lower()):
         raise InvalidOption(
-            f"the session keeps database {database} in {place}, where {table.name} lies: a database, or an entry of it, that is dropped would take along "
+            f"the session keeps database {database} in {location}, where {table.name} lies: a database, or an entry of it, that is dropped would take along "
             "the lake's files. Make the session with another spark.sql.warehouse.dir",
             key="spark.sql.warehouse.dir",
-            value=place,
+            value=location,
         )
 
 
 def _normalize_location(location: str) -> str:
-    """A place as one text, whoever names it."""
+    """Return a location as one text, however it is written."""
     if location.startswith("file:") or ":/" not in location:
         return os.path.realpath(storage.open(location)[1])
     return re.sub(r"^s3[an]?://", "s3://", location.rstrip("/"))
@@ -134,7 +142,10 @@ def _attach(spark: SparkSession, source: type[PaimonDataSource], catalog: Catalo
 
 
 def source_of(table: Table) -> type[PaimonDataSource]:
-    """The class of a table, under a name of its own: Spark keeps a class for each, and options of a query are put over the table's."""
+    """Return the data source class of a table, under a name of its own.
+
+    Spark keeps a class for each name, and options of a query override the table's.
+    """
     plain = re.sub(r"\W", "_", table.name, flags=re.ASCII).lower()
     called = f"{PREFIX}{plain}_{sha256(f'{table.name} {table.location}'.encode()).hexdigest()[:12]}"
 
@@ -147,17 +158,19 @@ def source_of(table: Table) -> type[PaimonDataSource]:
             options = table_options(dict(self.options))
             check_not_in_hint(options, "the query, by WITH,")
             branch = self.options.get("branch")
-            found = table.with_options(options) if options else table
-            return found.branch(branch) if branch else found
+            selected = table.with_options(options) if options else table
+            return selected.branch(branch) if branch else selected
 
     return TableSource
 
 
 def _drop_own_entry(spark: SparkSession, where: str, name: str) -> None:
-    """Takes an entry of an earlier call away. Raises `TableAlreadyExists` for one that is somebody else's.
+    """Drop an entry that an earlier call made.
 
-    Spark does not tell the source of an entry: the session's settings remember those made here, and of one that an earlier session left in a lasting catalog
-    Spark says that it does not know its source, by name.
+    Spark does not report the source of an entry: the session's settings record those made here, and for one that an
+    earlier session left in a lasting catalog Spark reports that it does not know its source, by name.
+
+    Raises: `TableAlreadyExists` for an entry of another origin.
     """
     if not spark.catalog.tableExists(where):
         return

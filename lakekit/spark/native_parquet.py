@@ -1,18 +1,20 @@
-"""Files that Spark's own reader reads as lakekit does: Parquet files that lie as they are read. It is the fastest way there is.
+"""Read with Spark's own reader the Parquet files that it reads as lakekit does, which is fastest.
 
-Which files go that way is decided here, file by file, and any doubt sends a file to lakekit's own tasks:
+Which files these are is decided here, file by file, and any doubt sends a file to lakekit's own tasks:
 
     format            Parquet, on a disk that every executor sees; in a store only with the option spark.read.native=on
     rows              no deletion vector, no level to merge, and a manifest that counts no deletes among them
-    columns           of types that both read alike; older schemas where every column is the same, a wider number, a longer text, or missing
+    columns           of types that both read alike; older schemas where every column is the same, a wider number,
+                      a longer text, or missing
     names             that differ in more than their case, which Spark does not tell apart
-    paths             without the signs of a pattern: of several such paths Spark reads each file several times, even where it is told that they are none
+    paths             without the signs of a pattern: of several such paths Spark reads each file several times,
+                      even where it is told that they are none
     partitions        columns that the file holds: where statistics leave that open, its folder says them
     timestamps        as the file's own footer says them: the zone that the column's type has, and not INT96
 
-One frame a schema: a missing column is null, a renamed one is read under its old name, a wider number is cast. Where partition values are plain texts or whole
-numbers, Spark is told the table's folder, and prunes folders by what a query asks later; a folder that means null is read from its files, as Spark would take
-its name for a value.
+One frame a schema: a missing column is null, a renamed one is read under its old name, a wider number is cast. Where
+partition values are plain texts or whole numbers, Spark is told the table's folder, and prunes folders by what a query
+asks later; a folder that means null is read from its files, as Spark would take its name for a value.
 """
 
 from __future__ import annotations
@@ -84,16 +86,16 @@ def native_read_mask(plan: Plan, fields: Sequence[Field]) -> Mask:
     mode = ctx.options.spark_read_native
     if not count or mode == "off" or not _opens(ctx, mode) or not _names_differ(ctx):
         return np.zeros(count, bool)
-    some = plan.entries.take(plan.raw)
-    mask = ~np.asarray(pc.match_substring_regex(some.column("file_name"), HIDDEN_NAME)) & np.asarray(pc.ends_with(some.column("file_name"), ".parquet"))
+    entries = plan.entries.take(plan.raw)
+    mask = ~np.asarray(pc.match_substring_regex(entries.column("file_name"), HIDDEN_NAME)) & np.asarray(pc.ends_with(entries.column("file_name"), ".parquet"))
     if plan.vectors:
-        mask &= ~np.asarray(pc.is_in(some.column("file_name"), pa.array(list(plan.vectors), pa.string())))
+        mask &= ~np.asarray(pc.is_in(entries.column("file_name"), pa.array(list(plan.vectors), pa.string())))
     if plan.rule is not None:
         mask &= ~row_kinds.may_retract(ctx, plan.entries, plan.raw, looks_far=True)
     if lacking := unheld.select_possibly_missing(ctx, fields):  # what they lack only lakekit fills in
-        mask &= ~np.array(unheld.may_lack_columns(ctx, some.files_to_read(counted=True), data_file_paths(ctx, some), lacking), bool)
-    numbers = some.numbers("schema_id")
-    mask[mask] = np.array([PATTERN.isdisjoint(path) for path in data_file_paths(ctx, some.filter(mask))], bool)  # scalar: one a file
+        mask &= ~np.array(unheld.may_lack_columns(ctx, entries.files_to_read(counted=True), data_file_paths(ctx, entries), lacking), bool)
+    numbers = entries.numbers("schema_id")
+    mask[mask] = np.array([PATTERN.isdisjoint(path) for path in data_file_paths(ctx, entries.filter(mask))], bool)  # scalar: one a file
     for number in np.unique(numbers[mask]).tolist():  # scalar: one a schema
         of_schema = mask & (numbers == number)
         if lifts(ctx, number, fields) is None or not _timestamps_as_said(plan, int(np.flatnonzero(of_schema)[0]), number, fields):
@@ -113,7 +115,10 @@ def _opens(ctx: TableContext, mode: str) -> bool:
 
 
 def _names_differ(ctx: TableContext) -> bool:
-    """Whether the columns differ in more than their case, from each other and from those that files of key tables have beside them."""
+    """Return whether the columns differ in more than case, from each other and from system columns.
+
+    Those are the ones that files of key tables have beside them.
+    """
     schema = ctx.schema
     system = [SEQUENCE_NUMBER, VALUE_KIND, *(f"_KEY_{name}" for name in schema.trimmed_primary_keys)] if schema.primary_keys else []
     names = [name.lower() for name in (*schema.names, *system)]
@@ -121,13 +126,13 @@ def _names_differ(ctx: TableContext) -> bool:
 
 
 def lifts(ctx: TableContext, schema_id: int, fields: Sequence[Field]) -> tuple[LiftedColumn, ...] | None:
-    """How the columns are made of those of another schema's files; None where Spark would not make of them what lakekit makes."""
+    """Return how the columns are made from files of another schema; None where Spark's result would differ."""
     schema = schemas.schema_of_file(ctx, schema_id)
     by_id, names = {field.id: field for field in schema.fields}, [field.name.lower() for field in schema.fields]
-    found = [LiftedColumn(want=want, have=by_id.get(want.id)) for want in fields]
-    if len(set(names)) < len(names) or not all(_is_liftable(lift) for lift in found):
+    lifted = [LiftedColumn(want=want, have=by_id.get(want.id)) for want in fields]
+    if len(set(names)) < len(names) or not all(_is_liftable(lift) for lift in lifted):
         return None
-    return tuple(found)
+    return tuple(lifted)
 
 
 def _is_liftable(lift: LiftedColumn) -> bool:
@@ -153,9 +158,12 @@ def _is_widening(have: DataType, want: DataType) -> bool:
 
 
 def _timestamps_as_said(plan: Plan, at: int, schema_id: int, fields: Sequence[Field]) -> bool:
-    """Whether the first file of a schema holds timestamps as Spark takes them to be; old writers had other ways."""
-    held = [lift.have for lift in lifts(plan.ctx, schema_id, fields) or () if lift.have is not None and lift.have.type.holds(TIMESTAMPS)]
-    if not held:
+    """Return whether the first file of a schema holds timestamps as Spark reads them.
+
+    Old writers stored them in other ways.
+    """
+    timestamps = [lift.have for lift in lifts(plan.ctx, schema_id, fields) or () if lift.have is not None and lift.have.type.holds(TIMESTAMPS)]
+    if not timestamps:
         return True
     [path] = data_file_paths(plan.ctx, plan.entries.take([int(plan.raw[at])]))
     if plan.ctx.storage.is_remote:
@@ -165,11 +173,11 @@ def _timestamps_as_said(plan: Plan, at: int, schema_id: int, fields: Sequence[Fi
     except (OSError, pa.ArrowException):
         return False  # lakekit says what is wrong with it
     columns = [leaves.column(number) for number in range(len(leaves))]
-    return all(_has_same_zone(field, leaf) for field in held for leaf in columns if leaf.path == field.name or leaf.path.startswith(field.name + "."))
+    return all(_has_same_zone(field, leaf) for field in timestamps for leaf in columns if leaf.path == field.name or leaf.path.startswith(field.name + "."))
 
 
 def _has_same_zone(field: Field, leaf: Any) -> bool:
-    """Whether a leaf of a file's column is none of a timestamp, or of one with the zone that the column's type has."""
+    """Return whether a leaf of a file's column is no timestamp, or one with the zone of the column's type."""
     zones = {part.root == "TIMESTAMP_LTZ" for part in _leaves(field.type) if part.root in TIMESTAMPS}
     if leaf.physical_type == "INT96":
         return False
@@ -183,57 +191,60 @@ def _leaves(t: DataType) -> Iterator[DataType]:
         yield from _leaves(part)
 
 
-# ---- frames --------------------------------------------------------------------------------------------------------------------------------
+# ---- frames ----------------------------------------------------------------------------------------------------------
 
 
 def frames(spark: SparkSession, plan: Plan, mask: Mask, fields: Sequence[Field], out: Sequence[Field], condition: Column | None) -> list[DataFrame]:
-    """The files of `plan.raw` that the mask names, filtered over `fields`, with the columns `out`: one frame a schema, one more where folders mean null."""
-    some = plan.entries.take(plan.raw[mask])
-    paths = np.array([_to_hadoop_path(plan.ctx, path) for path in data_file_paths(plan.ctx, some)], object)
-    schema_ids, in_folders = some.numbers("schema_id"), _in_folders(plan.ctx, some.column("partition"), paths)
-    found = []
+    """Return frames of the files of `plan.raw` in the mask, filtered over `fields`, with the columns `out`.
+
+    There is one for each schema, and one more where partition folders mean null.
+    """
+    entries = plan.entries.take(plan.raw[mask])
+    paths = np.array([_to_hadoop_path(plan.ctx, path) for path in data_file_paths(plan.ctx, entries)], object)
+    schema_ids, in_folders = entries.numbers("schema_id"), _in_folders(plan.ctx, entries.column("partition"), paths)
+    frames_read = []
     for schema_id in np.unique(schema_ids).tolist():  # scalar: one a schema
-        made = lifts(plan.ctx, schema_id, fields)
-        assert made is not None
+        lifted = lifts(plan.ctx, schema_id, fields)
+        assert lifted is not None
         for of_folders in (True, False):
-            chosen = paths[(schema_ids == schema_id) & (in_folders == of_folders)].tolist()
-            if chosen:
-                frame = _frame(spark, chosen, made, plan.ctx if of_folders else None)
+            selected = paths[(schema_ids == schema_id) & (in_folders == of_folders)].tolist()
+            if selected:
+                frame = _frame(spark, selected, lifted, plan.ctx if of_folders else None)
                 rows = frame if condition is None else frame.filter(condition)
-                asked = [field.name for field in out]
-                found.append(rows if asked == [field.name for field in fields] else rows.selectExpr(*map(quote_identifier, asked)))
-    return found
+                names = [field.name for field in out]
+                frames_read.append(rows if names == [field.name for field in fields] else rows.selectExpr(*map(quote_identifier, names)))
+    return frames_read
 
 
-def _frame(spark: SparkSession, paths: list[str], made: Sequence[LiftedColumn], table: TableContext | None) -> DataFrame:
-    held = {lift.have.name: lift.have for lift in made if lift.have is not None}
+def _frame(spark: SparkSession, paths: list[str], lifted: Sequence[LiftedColumn], table: TableContext | None) -> DataFrame:
+    file_fields = {lift.have.name: lift.have for lift in lifted if lift.have is not None}
     reader = spark.read.options(**_READ_OPTIONS)
     if table is not None:
         reader = reader.option("basePath", _to_hadoop_path(table, table.root))
-        held |= {field.name: field for field in table.schema.partition_fields}  # else Spark guesses their types
+        file_fields |= {field.name: field for field in table.schema.partition_fields}  # else Spark guesses their types
     # columns that the files lack are not asked for: another one may have had that name
     with _limit_listing_tasks(spark, len(paths)):
-        frame = reader.schema(spark_schema(read_fields(tuple(held.values())))).parquet(*paths)
+        frame = reader.schema(spark_schema(read_fields(tuple(file_fields.values())))).parquet(*paths)
     # a Column costs calls into the JVM, which a small read would notice; texts go there all at once
-    texts = [_text(lift) for lift in made]
-    if table is None and texts == [quote_identifier(name) for name in held]:
+    texts = [_text(lift) for lift in lifted]
+    if table is None and texts == [quote_identifier(name) for name in file_fields]:
         return frame
-    known = [text for text in texts if text is not None]
-    if len(known) == len(texts):
-        return frame.selectExpr(*known)
-    out = read_fields([lift.want for lift in made])
+    plain_texts = [text for text in texts if text is not None]
+    if len(plain_texts) == len(texts):
+        return frame.selectExpr(*plain_texts)
+    out = read_fields([lift.want for lift in lifted])
     return frame.select(*(sql.expr(text) if text is not None else _nulls(field) for text, field in zip(texts, out, strict=True)))
 
 
 def _text(lift: LiftedColumn) -> str | None:
-    """A wanted column in Spark's SQL; None where that is a null of a type with parts, whose names SQL may not take."""
+    """Return a column in Spark's SQL; None for a null of a nested type, whose names SQL may not take."""
     name = quote_identifier(lift.want.name)
     if lift.have is None:
         return None if lift.want.type.parts else f"CAST(NULL AS {spark_type(lift.want.type).simpleString()}) AS {name}"
-    found = quote_identifier(lift.have.name)
+    column = quote_identifier(lift.have.name)
     if not is_same_type(lift.have.type, lift.want.type):
-        return f"CAST({found} AS {spark_type(lift.want.type).simpleString()}) AS {name}"
-    return found if lift.have.name == lift.want.name else f"{found} AS {name}"
+        return f"CAST({column} AS {spark_type(lift.want.type).simpleString()}) AS {name}"
+    return column if lift.have.name == lift.want.name else f"{column} AS {name}"
 
 
 def _nulls(field: Field) -> Column:
@@ -242,7 +253,7 @@ def _nulls(field: Field) -> Column:
 
 @contextmanager
 def _limit_listing_tasks(spark: SparkSession, count: int) -> Iterator[None]:
-    """Around the making of a frame of many files: Spark looks at them in few tasks, unless the session says how many."""
+    """Let Spark list many files in few tasks while a frame is made, unless the session sets the number."""
     before = spark.conf.get(_LISTING) if count > LISTED_AT_ONCE else None
     if before is None or not before.isdecimal() or int(before) <= _FEW_TASKS:
         yield
@@ -275,7 +286,7 @@ def _is_plain(ctx: TableContext, partition: bytes) -> bool:
 
 
 def _to_hadoop_path(ctx: TableContext, path: str) -> str:
-    """A path as Hadoop's file systems spell it."""
+    """Return a path as Hadoop's file systems spell it."""
     if not ctx.storage.is_remote:
         return path
     return "s3a://" + path.partition("://")[2] if path.startswith("s3://") else path

@@ -1,11 +1,12 @@
-"""Pieces of work that tasks do for care: bytes to a task, bytes back, and what went wrong as itself.
+"""Run pieces of maintenance work in tasks: bytes to a task, bytes back, and errors as themselves.
 
-    answers(spark, pieces, work)      what `work(piece)` gives for each of `pieces`, one Spark task each
+    answers(spark, pieces, work)      the results of `work(piece)` for each of `pieces`, one Spark task each
     lists(spark, storage)             directories listed by tasks, as `Storage.list` lists one
     deletes(spark, storage)           files deleted by tasks, as `Storage.delete` deletes them
 
-A `LakekitError` is answered and not raised: storages have tried again by then, and the driver, which hears what the other tasks made, can delete it and raise
-the error as it is. All else is raised, and Spark runs the task again.
+A `LakekitError` is returned and not raised: storages have tried again by then, and the driver, which gets the results
+of the other tasks, can delete their files and raise the error as it is. All else is raised, and Spark runs the task
+again.
 """
 
 from __future__ import annotations
@@ -39,18 +40,20 @@ _SCHEMA = pa.schema([pa.field("message", pa.binary()), pa.field("wrong", pa.stri
 
 
 def answers(spark: SparkSession, pieces: Sequence[bytes], work: Work) -> tuple[list[bytes], LakekitError | None]:
-    """What `work` yields for each piece, in no order, and what was wrong in one of them, if anything was. Raises what Spark raises where a task dies too often.
+    """Return what `work` yields for all pieces, in no order, and the first error, if there was one.
 
-    `work` is closed where nobody takes what it yields: it undoes then what it did.
+    `work` is closed where what it yields is not taken, and then undoes what it did.
+
+    Raises: what Spark raises where a task dies too often.
     """
-    found: list[bytes] = []
+    results: list[bytes] = []
     wrong: LakekitError | None = None
     for row in session.run(spark, pieces, partial(_run_piece, work), write_task.ANSWER).collect() if pieces else []:  # scalar: some a task
         if row["wrong"] is None:
-            found.append(bytes(row["message"]))
+            results.append(bytes(row["message"]))
         else:
             wrong = wrong or write_task.error(row["wrong"])
-    return found, wrong
+    return results, wrong
 
 
 def _run_piece(work: Work, piece: bytes) -> Iterator[pa.RecordBatch]:
@@ -61,38 +64,44 @@ def _run_piece(work: Work, piece: bytes) -> Iterator[pa.RecordBatch]:
         yield from write_task.encode_failure(wrong)
 
 
-def parts(some: Sequence[A], count: int) -> Iterator[Sequence[A]]:
+def parts(items: Sequence[A], count: int) -> Iterator[Sequence[A]]:
     """Neighbours together, in `count` parts of one size, or fewer."""
-    size = max(1, -(-len(some) // max(1, count)))
-    return (some[at : at + size] for at in range(0, len(some), size))
+    size = max(1, -(-len(items) // max(1, count)))
+    return (items[at : at + size] for at in range(0, len(items), size))
 
 
-# ---- directories and files -----------------------------------------------------------------------------------------------------------------
+# ---- directories and files -------------------------------------------------------------------------------------------
 
 
 def lists(spark: SparkSession, storage: Storage) -> Callable[[Sequence[str]], list[list[Stat]]]:
-    """What lists directories; where they are few, from here."""
+    """Return a function that lists directories: in tasks, or in this process where they are few."""
 
     def listed(directories: Sequence[str]) -> list[list[Stat]]:
         if len(directories) <= FEW_DIRECTORIES:
-            return [storage.list(one) for one in directories]
+            return [storage.list(requested) for requested in directories]
         pieces = [json.dumps(part).encode() for part in parts(directories, TASKS_A_SLOT * session.slots(spark))]
-        found, wrong = answers(spark, pieces, partial(_list_directories, storage))
+        results, wrong = answers(spark, pieces, partial(_list_directories, storage))
         if wrong is not None:
             raise wrong
-        told = {directory: some for data in found for directory, some in json.loads(data).items()}
-        return [[Stat(path=path, size_bytes=size, modified_ms=time, is_dir=is_dir) for path, size, time, is_dir in told[one]] for one in directories]
+        by_directory = {directory: stats for data in results for directory, stats in json.loads(data).items()}
+        return [
+            [Stat(path=path, size_bytes=size, modified_ms=time, is_dir=is_dir) for path, size, time, is_dir in by_directory[requested]]
+            for requested in directories
+        ]
 
     return listed
 
 
 def _list_directories(storage: Storage, piece: bytes) -> Iterator[bytes]:
     for directory in json.loads(piece):
-        yield json.dumps({directory: [(one.path, one.size_bytes, one.modified_ms, one.is_dir) for one in storage.list(directory)]}).encode()
+        yield json.dumps({directory: [(stat.path, stat.size_bytes, stat.modified_ms, stat.is_dir) for stat in storage.list(directory)]}).encode()
 
 
 def deletes(spark: SparkSession, storage: Storage) -> Callable[[Sequence[str]], None]:
-    """What deletes files; where they are few, from here. Raises `StorageFailed` where some could not be deleted; the others went."""
+    """Return a function that deletes files: in tasks, or in this process where they are few.
+
+    It raises `StorageFailed` where some could not be deleted; the others are deleted.
+    """
 
     def deleted(paths: Sequence[str]) -> None:
         if len(paths) <= FEW_FILES:

@@ -1,6 +1,7 @@
-"""Queries of `ls.sql`: each table of the catalog that a query names becomes `ls.read` of it, in its place in the text; Spark computes the rest as it stands.
+"""Run queries of `ls.sql`: each table of the catalog in the text becomes an `ls.read` of it.
 
-A name of one part is a view of the session, where there is one, else a table of the session's current database.
+Spark computes the rest of the query as it stands. A name of one part is a view of the session, where there is one, else
+a table of the session's current database.
 """
 
 from __future__ import annotations
@@ -39,42 +40,50 @@ INCREMENTAL_FUNCTIONS = {
     "paimon_incremental_between_timestamp": "incremental-between-timestamp",
     "paimon_incremental_to_auto_tag": "incremental-to-auto-tag",
 }
-"""The connector's functions that give a table's changes, and the option that means each. Source: `PaimonTableValuedFunctions`."""
+"""The connector's functions that give a table's changes, and the option that means each. Source:
+`PaimonTableValuedFunctions`.
+"""
 
 
-def query(spark: SparkSession, asked: Statement, text: str) -> DataFrame:
-    """The rows of a query. Raises `InvalidOption` for what is none, and what Spark says of it."""
+def query(spark: SparkSession, statement: Statement, text: str) -> DataFrame:
+    """Return the rows of a query.
+
+    Raises: `InvalidOption` for what is no query, and what Spark raises for it.
+    """
     text = single_statement(text)
     tree = expressions.parse_tree(text, "query", reads_texts=False)
     if not isinstance(tree, (exp.Query, exp.Values)):
         raise InvalidOption(f"no query that lakekit understands: {excerpt(text)}", key="sql")
-    there = _Named(spark, asked, text)
-    own = {one.alias_or_name.lower() for one in tree.find_all(exp.CTE)}
+    rewritten = _Named(spark, statement, text)
+    own = {cte.alias_or_name.lower() for cte in tree.find_all(exp.CTE)}
     for node in tree.find_all(exp.Table):
         if isinstance(node.this, exp.Anonymous) and node.this.name.lower() in INCREMENTAL_FUNCTIONS:
-            there.between(node)
+            rewritten.between(node)
         elif isinstance(node.this, exp.Identifier) and node.find_ancestor(exp.Hint) is None and not (node.args.get("db") is None and node.name.lower() in own):
-            there.replace(node)
+            rewritten.replace(node)
     for column in tree.find_all(exp.Column):
-        there.shorten(column)
-    return there.frame()
+        rewritten.shorten(column)
+    return rewritten.frame()
 
 
-def values(spark: SparkSession, asked: Statement, text: str, most: int) -> pl.Series:
-    """The values of a query's only column. Raises `Unsupported` where Spark does not know what it names, and for more than `most` values."""
+def values(spark: SparkSession, statement: Statement, text: str, most: int) -> pl.Series:
+    """Return the values of a query's only column.
+
+    Raises: `Unsupported` where Spark does not know a name in it, and for more than `most` values.
+    """
     try:
-        df = query(spark, asked, text)
-        found = pl.DataFrame(pl.from_arrow(df.limit(most + 1).toArrow()))
+        df = query(spark, statement, text)
+        rows = pl.DataFrame(pl.from_arrow(df.limit(most + 1).toArrow()))
     except AnalysisException as wrong:
         msg = f"{text} is computed once, before any row is looked at, and Spark says: {str(wrong).splitlines()[0]} A MERGE compares row by row"
         raise Unsupported(msg, feature="spark.sql") from None
-    column = single_column(found, text, most)
+    column = single_column(rows, text, most)
     return column.dt.convert_time_zone("UTC") if isinstance(column.dtype, pl.Datetime) and column.dtype.time_zone else column
 
 
 @dataclass(slots=True)
 class _Named:
-    """A query whose tables are put in their places: `spans` of its text are replaced, by `frames` where they are tables."""
+    """A query whose table names are replaced: `spans` of its text give way to `frames` of tables."""
 
     spark: SparkSession
     asked: Statement
@@ -84,10 +93,13 @@ class _Named:
     databases: set[tuple[str, str]] = field(default_factory=set)
 
     def replace(self, node: Node) -> None:
-        """Puts `ls.read` of a table in its place; what the session knows under that name and the catalog does not stays."""
+        """Replace the name of a table by `ls.read` of it.
+
+        A name that the session knows and the catalog does not stays.
+        """
         if node.args.get("catalog") is not None:
             raise InvalidOption(f"{node.sql('spark')} has three parts; a table of the catalog given is called database.table", key="sql")
-        parts = [one.name for one in (node.args.get("db"), node.this) if one is not None]
+        parts = [identifier.name for identifier in (node.args.get("db"), node.this) if identifier is not None]
         spark = self.spark
         if len(parts) == 1 and spark.catalog.tableExists(quote_identifier(parts[0])):
             return
@@ -104,18 +116,21 @@ class _Named:
         first = node.args.get("db") or node.this
         key = f"lakekit_{len(self.frames)}"
         self.frames[key] = self._rows(table, at)
-        words = TokenStream.of(self.text)
-        words.skip(end)
-        alias = "" if node.alias or words.is_next("TABLESAMPLE") else f" AS {quote_identifier(parts[-1])}"
+        tokens = TokenStream.of(self.text)
+        tokens.skip(end)
+        alias = "" if node.alias or tokens.is_next("TABLESAMPLE") else f" AS {quote_identifier(parts[-1])}"
         self.spans.append((_start(first), end, f"{{{key}}}{alias}"))
         if len(parts) > 1:
             self.databases.add((parts[0].lower(), parts[1].lower()))
 
     def between(self, node: Node) -> None:
-        """Puts the changes of a table in the place of a function that names them. Raises `InvalidOption` for other arguments than it takes."""
+        """Replace a function that names the changes of a table by those changes.
+
+        Raises: `InvalidOption` for other arguments than it takes.
+        """
         name, start = node.this.name.lower(), int(node.this.meta["start"])
-        given = [one.name for one in node.this.expressions if isinstance(one, exp.Literal)]
-        if len(given) != len(node.this.expressions) or len(given) != (2 if INCREMENTAL_FUNCTIONS[name].endswith("tag") else 3):
+        arguments = [argument.name for argument in node.this.expressions if isinstance(argument, exp.Literal)]
+        if len(arguments) != len(node.this.expressions) or len(arguments) != (2 if INCREMENTAL_FUNCTIONS[name].endswith("tag") else 3):
             ends = (
                 "tag"
                 if INCREMENTAL_FUNCTIONS[name].endswith("tag")
@@ -125,13 +140,13 @@ class _Named:
             )
             raise InvalidOption(f"{node.this.sql('spark')}: write {name}('database.table', '{ends}')", key="sql")
         if INCREMENTAL_FUNCTIONS[name].endswith("timestamp"):
-            given[1:] = [one if one.isdecimal() else str(int(self.asked.moment(one).timestamp() * 1000)) for one in given[1:]]
-        table = self.asked.table(self.asked.full(given[0].split(".", 1)))
+            arguments[1:] = [argument if argument.isdecimal() else str(int(self.asked.moment(argument).timestamp() * 1000)) for argument in arguments[1:]]
+        table = self.asked.table(self.asked.full(arguments[0].split(".", 1)))
         key = f"lakekit_{len(self.frames)}"
-        self.frames[key] = batch_read.read(self.spark, table, options={INCREMENTAL_FUNCTIONS[name]: ",".join(given[1:])})
-        words = TokenStream.of(self.text)
-        words.skip(start)
-        self.spans.append((start, words.call().end, f"{{{key}}}{'' if node.alias else f' AS {name}'}"))
+        self.frames[key] = batch_read.read(self.spark, table, options={INCREMENTAL_FUNCTIONS[name]: ",".join(arguments[1:])})
+        tokens = TokenStream.of(self.text)
+        tokens.skip(start)
+        self.spans.append((start, tokens.call().end, f"{{{key}}}{'' if node.alias else f' AS {name}'}"))
 
     def _rows(self, table: Any, at: int | str | datetime | None) -> DataFrame:
         if isinstance(table, GlobalTable):
@@ -141,7 +156,7 @@ class _Named:
         return batch_read.read(self.spark, table, at=at)
 
     def shorten(self, column: Node) -> None:
-        """Takes the database out of a column's name: the table goes by its own name here."""
+        """Remove the database from a column's name, as the replaced table goes by its own name."""
         database, table = column.args.get("db"), column.args.get("table")
         if database is not None and (database.name.lower(), table.name.lower()) in self.databases:
             self.spans.append((_start(database), _start(table), ""))
@@ -152,24 +167,24 @@ class _Named:
         if version is None:
             return None, end
         literal = version.expression
-        words = TokenStream.of(self.text)
-        words.skip(end)
-        words.accept("FOR")
-        words.name("VERSION or TIMESTAMP")
-        words.expect("AS", "OF")
-        if str(version.this).upper() == "TIMESTAMP" and words.next is not None and (words.next.kind == "word" or words.is_next("(")):
-            said = words.inside() if words.is_next("(") else words.call().said
-            moment = values(self.spark, self.asked, f"SELECT CAST({said} AS TIMESTAMP)", 1)[0]
+        tokens = TokenStream.of(self.text)
+        tokens.skip(end)
+        tokens.accept("FOR")
+        tokens.name("VERSION or TIMESTAMP")
+        tokens.expect("AS", "OF")
+        if str(version.this).upper() == "TIMESTAMP" and tokens.next is not None and (tokens.next.kind == "word" or tokens.is_next("(")):
+            expression = tokens.inside() if tokens.is_next("(") else tokens.call().said
+            moment = values(self.spark, self.asked, f"SELECT CAST({expression} AS TIMESTAMP)", 1)[0]
             if moment is None:
-                raise InvalidOption(f"TIMESTAMP AS OF {said}: that is null, and no time", key="sql")
-            return moment, words.end_of(0)
-        word = words.take("a snapshot, a tag or a time, as a literal", "number", "text")
+                raise InvalidOption(f"TIMESTAMP AS OF {expression}: that is null, and no time", key="sql")
+            return moment, tokens.end_of(0)
+        word = tokens.take("a snapshot, a tag or a time, as a literal", "number", "text")
         if str(version.this).upper() == "VERSION":
             return (literal.name if literal.is_string else int(literal.name)), word.end
         return self.asked.moment(literal.name, is_text=literal.is_string), word.end
 
     def frame(self) -> DataFrame:
-        """The query over the tables."""
+        """Return the result of the query over the replaced tables."""
         if not self.frames:
             return self.spark.sql(self.text)
         pieces, at = [], 0
@@ -180,10 +195,10 @@ class _Named:
 
 
 def _read_global_table(spark: SparkSession, table: GlobalTable) -> DataFrame:
-    """A table of the catalog itself, whose rows the driver knows."""
-    found = table.scan().collect()
-    fields = types.read_fields([Field(name, paimon_type(dtype, name)) for name, dtype in found.schema.items()])
-    return spark.createDataFrame(pa.Table.from_batches([types.to_batch(found, fields)]), types.spark_schema(fields))
+    """Return a table of the catalog itself, whose rows the driver knows."""
+    rows = table.scan().collect()
+    fields = types.read_fields([Field(name, paimon_type(dtype, name)) for name, dtype in rows.schema.items()])
+    return spark.createDataFrame(pa.Table.from_batches([types.to_batch(rows, fields)]), types.spark_schema(fields))
 
 
 def _start(identifier: Node) -> int:

@@ -1,9 +1,10 @@
-"""What runs tasks: a Spark session, and one Spark task for each of some byte strings.
+"""Run functions in Spark tasks: one task for each of some byte strings.
 
     run(spark, [b"…", b"…"], function, schema)        a DataFrame of what function(task) yields
 
-A task's bytes travel in the closure of its frame. A long list is cut into frames whose closures stay small, and their union is given: each Python process
-decodes only what its own frame carries. Nothing here uses an RDD or the JVM, so that classic sessions and Spark Connect behave alike.
+A task's bytes travel in the closure of its frame. A long list is cut into frames whose closures stay small, and their
+union is returned: each Python process decodes only what its own frame carries. Nothing here uses an RDD or the JVM, so
+that classic sessions and Spark Connect behave alike.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ OLDEST_SPARK = (4, 0)
 CLOSURE_BYTES = 4 << 20
 """How many bytes of tasks one frame carries: every Python process that works for the frame decodes them all."""
 SMALL_BYTES, MOST_BYTES = 1 << 20, 1 << 28
-"""Up to the one, rows are small to every planner, and need not be told of; beyond the other they are big, and counting on would take its time."""
+"""Up to the one, rows are small to every planner, and need not be told of; beyond the other they are big, and counting
+on would take its time.
+"""
 _NUMBER_BYTES = 8
 SLOTS = 16
 """Cores that are assumed where nobody tells."""
@@ -55,11 +58,11 @@ JAVA_PATIENCE_S = 60
 
 
 def run(spark: SparkSession, tasks: Sequence[bytes], function: Function, schema: StructType, *, size_bytes: int = 0) -> DataFrame:
-    """The Arrow batches that `function` yields for each of `tasks`, as a DataFrame of `schema`: one Spark task for each.
+    """Return the Arrow batches that `function` yields for `tasks`, as a DataFrame: one Spark task for each.
 
-    `function` and what it holds reach the executors with Spark's own pickling, once a task; it is called there with the bytes of one task. What it raises
-    fails the Spark job after Spark's retries. `size_bytes` is how big Spark's planner is to take the rows for, all together: it sends small ones whole to
-    every executor, where they are joined.
+    `function` and what it holds reach the executors with Spark's own pickling, once a task; it is called there with the
+    bytes of one task. What it raises fails the Spark job after Spark's retries. `size_bytes` is the size of all rows
+    for Spark's planner: it sends small frames whole to every executor, where they are joined.
     """
     check(spark)
     if not tasks:
@@ -70,7 +73,10 @@ def run(spark: SparkSession, tasks: Sequence[bytes], function: Function, schema:
 
 
 def _numbers(spark: SparkSession, count: int, each: int) -> DataFrame:
-    """`count` numbers in as many partitions: every `each`-th of a range. Its length is all that Spark knows of the size of what is made of them."""
+    """Return `count` numbers in as many partitions: every `each`-th of a range.
+
+    The length of the range is all that Spark knows of the size of what is made of them.
+    """
     numbers = spark.range(0, count * each, 1, count)
     return numbers if each == 1 else numbers.filter(f"id % {each} = 0")
 
@@ -81,7 +87,7 @@ def empty_frame(spark: SparkSession, schema: StructType) -> DataFrame:
 
 
 def _parts(tasks: Sequence[bytes]) -> Iterator[tuple[bytes, ...]]:
-    """The tasks in stretches of few bytes."""
+    """Yield the tasks in runs of at most `CLOSURE_BYTES`."""
     first = size = 0
     for at, task in enumerate(tasks):
         if at > first and size + len(task) > CLOSURE_BYTES:
@@ -99,24 +105,33 @@ def _run(function: Function, tasks: Sequence[bytes], each: int, numbers: Iterabl
 
 
 def freeze_imports() -> None:
-    """Once in each process of tasks: what is imported by now is never garbage. PySpark collects garbage after every task, 60 ms of looking at modules."""
+    """Exempt what is imported by now from garbage collection, once in each process of tasks.
+
+    PySpark collects garbage after every task, which takes 60 ms of looking at modules.
+    """
     if not gc.get_freeze_count() and TaskContext.get() is not None:
         gc.freeze()
 
 
 def slots(spark: SparkSession) -> int:
-    """About how many tasks the session runs at once. Spark Connect does not say; there it is `spark.default.parallelism`, or a small cluster's."""
+    """Return about how many tasks the session runs at once.
+
+    Spark Connect does not say; there it is `spark.default.parallelism`, or a small cluster's.
+    """
     context = getattr(spark, "_sc", None)
     if context is not None:
         return int(context.defaultParallelism)
-    said = spark.conf.get("spark.default.parallelism", None)
-    return int(said) if said is not None and said.isdecimal() else SLOTS
+    parallelism = spark.conf.get("spark.default.parallelism", None)
+    return int(parallelism) if parallelism is not None and parallelism.isdecimal() else SLOTS
 
 
 def check(spark: SparkSession) -> None:
-    """Raises `Unsupported` for a Spark that is too old or a package that is missing, `TypeError` for what is no session.
+    """Check that a session can run lakekit.
 
-    Warns of a local session whose Python processes are another Python than this one, which may have neither lakekit nor pyarrow.
+    Warns of a local session whose Python processes are another Python than this one, which may have neither lakekit nor
+    pyarrow.
+
+    Raises: `Unsupported` for a Spark that is too old or a package that is missing, `TypeError` for what is no session.
     """
     if not hasattr(spark, "range") or not hasattr(spark, "read"):
         msg = f"the first argument is a SparkSession, not {type(spark).__name__}: ls.start() gives one"
@@ -142,40 +157,43 @@ def _same_versions(version: str, whose: str) -> None:
 
 
 def _other_python(spark: SparkSession) -> str | None:
-    """What the Python processes of a local classic session run, if it is not this Python."""
+    """Return the Python of a local classic session's processes; None if it is this Python."""
     context = getattr(spark, "_sc", None)
     if context is None or not _is_one_process(str(context.master)):
         return None
-    found = shutil.which(context.pythonExec)
-    if found is None:
+    python = shutil.which(context.pythonExec)
+    if python is None:
         return str(context.pythonExec)
-    mine, theirs = Path(sys.executable), Path(found)
+    mine, theirs = Path(sys.executable), Path(python)
     # in an environment the link is what makes it one; outside of any, all names of a Python are the same
     same = mine.absolute() == theirs.absolute() or (sys.prefix == sys.base_prefix and mine.samefile(theirs))
-    return None if same else found
+    return None if same else python
 
 
 def start(master: str | None = None, *, config: Mapping[str, Any] | None = None) -> SparkSession:
-    """A classic session in which lakekit's tasks run well, or the one that there is.
+    """Return a new classic session in which lakekit's tasks run well, or the existing one.
 
-    The Python processes of a local master are this Python (`PYSPARK_PYTHON`), and Polars gets one thread a task core (`POLARS_MAX_THREADS`), unless the
-    environment says otherwise. In a new local session rows become Arrow for Python 4,096 at a time, whatever their bytes, which is faster; rows of half a
-    megabyte and more need `spark.sql.execution.arrow.maxBytesPerBatch` in `config`, of which Spark's own value is "64m". `config` is Spark's own. A session
-    made any other way works too. Raises `Unsupported` where there is no Java, or an old one.
+    The Python processes of a local master are this Python (`PYSPARK_PYTHON`), and Polars gets one thread a task core
+    (`POLARS_MAX_THREADS`), unless the environment says otherwise. In a new local session rows become Arrow for Python
+    4,096 at a time, whatever their bytes, which is faster; rows of half a megabyte and more need
+    `spark.sql.execution.arrow.maxBytesPerBatch` in `config`, of which Spark's own value is "64m". `config` is Spark's
+    own. A session made any other way works too.
+
+    Raises: `Unsupported` where there is no Java, or an old one.
     """
-    given = {str(key): str(value) for key, value in (config or {}).items()}
-    where = master or given.get("spark.master") or os.environ.get("MASTER", "")
+    settings = {str(key): str(value) for key, value in (config or {}).items()}
+    where = master or settings.get("spark.master") or os.environ.get("MASTER", "")
     if not where or _is_one_process(where):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    cores = given.get("spark.task.cpus", "1")
+    cores = settings.get("spark.task.cpus", "1")
     if not cores.isdecimal():
         raise InvalidOption(f"spark.task.cpus is {cores!r}; it is a whole number", key="spark.task.cpus", value=cores)
     _find_java()
     builder = SparkSession.builder.config("spark.executorEnv.POLARS_MAX_THREADS", cores)
     if master is not None:
         builder = builder.master(master)
-    for key, value in given.items():
+    for key, value in settings.items():
         builder = builder.config(key, value)
     is_new = SparkSession.getActiveSession() is None
     try:
@@ -188,47 +206,53 @@ def start(master: str | None = None, *, config: Mapping[str, Any] | None = None)
 
 
 def _bound_batch_rows(spark: SparkSession) -> SparkSession:
-    """The new session, whose Arrow batches end at some rows where it is local, unless its configuration says otherwise.
+    """Limit the rows of Arrow batches of a new local session, unless its configuration sets a limit.
 
-    From 4.1 on Spark bounds them by bytes too, and adds up the bytes of all columns again for every row: a third of the time in which rows become Arrow.
-    Executors of a cluster have little memory beside their heap, and keep that bound.
+    From 4.1 on Spark bounds them by bytes too, and adds up the bytes of all columns again for every row: a third of the
+    time in which rows become Arrow. Executors of a cluster have little memory beside their heap, and keep that bound.
     """
     context = getattr(spark, "_sc", None)
-    said = context.getConf() if context is not None and _is_one_process(str(context.master)) else None
-    if said is not None and not said.contains(_BATCH_BYTES) and not said.contains(_BATCH_ROWS):
+    conf = context.getConf() if context is not None and _is_one_process(str(context.master)) else None
+    if conf is not None and not conf.contains(_BATCH_BYTES) and not conf.contains(_BATCH_ROWS):
         spark.conf.set(_BATCH_ROWS, str(BATCH_ROWS))
         spark.conf.set(_BATCH_BYTES, str(2**31 - 1))
     return spark
 
 
 def _is_one_process(master: str) -> bool:
-    """Whether tasks run beside the driver, in its own environment; `local-cluster` starts executors, as a cluster does."""
+    """Return whether tasks run beside the driver, in its own environment.
+
+    `local-cluster` starts executors, as a cluster does.
+    """
     return master == "local" or master.startswith("local[")
 
 
 def _find_java() -> None:
-    """Raises `Unsupported` where Spark would find no Java, or one that it does not run on."""
+    """Raise `Unsupported` where Spark would find no Java, or one that it does not run on."""
     home = os.environ.get("JAVA_HOME")
-    found = shutil.which(str(Path(home, "bin", "java")) if home else "java")
-    if found is None:
+    java = shutil.which(str(Path(home, "bin", "java")) if home else "java")
+    if java is None:
         where = f"JAVA_HOME is {home}, where there is no bin/java" if home else "there is no java on the PATH"
         msg = f"Spark needs Java 17, and {where}: {JAVA}"
         raise Unsupported(msg, feature="spark")
-    version = _java_version(found)
+    version = _java_version(java)
     if version is not None and version < OLDEST_JAVA:
         where = "which JAVA_HOME says" if home else "the first on the PATH"
-        msg = f"Spark 4 needs Java 17 or newer, and {found}, {where}, is Java {version}: {JAVA}, then set JAVA_HOME to its folder below /usr/lib/jvm"
+        msg = f"Spark 4 needs Java 17 or newer, and {java}, {where}, is Java {version}: {JAVA}, then set JAVA_HOME to its folder below /usr/lib/jvm"
         raise Unsupported(msg, feature="spark")
 
 
 def _java_version(java: str) -> int | None:
-    """The number of a Java, 8 for its "1.8"; None where it does not say. A file beside it tells it faster than it does itself."""
+    """Return the major version of a Java, 8 for its "1.8"; None where it does not say.
+
+    Its `release` file is faster to read than running it.
+    """
     try:
-        told = Path(java).resolve().parent.parent.joinpath("release").read_text(encoding="utf-8")
+        text = Path(java).resolve().parent.parent.joinpath("release").read_text(encoding="utf-8")
     except OSError:
         try:
-            told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, timeout=JAVA_PATIENCE_S).stderr  # noqa: S603 - what Spark is about to run
+            text = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, timeout=JAVA_PATIENCE_S).stderr  # noqa: S603 - what Spark is about to run
         except (OSError, subprocess.TimeoutExpired):
             return None
-    found = re.search(r'(?:^JAVA_VERSION=| version )"(?:1\.)?(\d+)', told, flags=re.MULTILINE)
-    return None if found is None else int(found[1])
+    match = re.search(r'(?:^JAVA_VERSION=| version )"(?:1\.)?(\d+)', text, flags=re.MULTILINE)
+    return None if match is None else int(match[1])

@@ -1,4 +1,4 @@
-"""Spark as what does a statement of SQL: rows are Spark's, and what changes tables are the functions of `lakekit.spark`."""
+"""The SQL backend of Spark: rows are Spark's, and `lakekit.spark` changes tables."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class SparkBackend:
         """The session's."""
         return self.spark.conf.get("spark.sql.session.timeZone") or "UTC"
 
-    def query(self, asked: Statement, text: str) -> DataFrame:
-        return queries.query(self.spark, asked, text)
+    def query(self, statement: Statement, text: str) -> DataFrame:
+        return queries.query(self.spark, statement, text)
 
-    def values(self, asked: Statement, text: str, most: int) -> pl.Series:
-        return queries.values(self.spark, asked, text, most)
+    def values(self, statement: Statement, text: str, most: int) -> pl.Series:
+        return queries.values(self.spark, statement, text, most)
 
     def names(self, rows: DataFrame) -> list[str]:
         return list(rows.columns)
@@ -64,7 +64,7 @@ class SparkBackend:
         return rows.toDF(*names)
 
     def stored(self, rows: DataFrame, wanted: Sequence[Field | None], constants: Mapping[Field, Any]) -> DataFrame:
-        columns = [one.name if to is None else to.name for one, to in zip(rows.schema, wanted, strict=True)]
+        columns = [source.name if to is None else to.name for source, to in zip(rows.schema, wanted, strict=True)]
         rows = rows.toDF(*columns)
         rows = rows.select(*(_store_column(column, to) for column, to in zip(rows.schema, wanted, strict=True)))
         for key, value in constants.items():
@@ -113,7 +113,7 @@ class SparkBackend:
         return maintenance.expire_snapshots(self.spark, table, **how)
 
     def told(self, answer: ResultRows) -> DataFrame:
-        """An answer of few rows, which Spark has without a job."""
+        """Return an answer of few rows as a DataFrame that needs no job."""
         schema = spark_types.StructType([spark_types.StructField(name, _RESULT_TYPES[kind]) for name, kind in answer.kinds.items()])
         if not schema.fields:
             return session.empty_frame(self.spark, schema)
@@ -124,43 +124,47 @@ class SparkBackend:
 
 
 def _store_column(column: spark_types.StructField, wanted: Field | None) -> Any:
-    """A column as the table takes it, where SQL gives a type of its own to what is written: decimals for numbers with a point, days for moments.
+    """Return a column as the table takes it, where SQL gives written values a type of its own.
 
-    Fields of a ROW without names of their own are `col1`, `col2`, … to SQL. All else stays as it is: `ls.write` casts where
-    no value changes, and says what does not fit.
+    These are decimals for numbers with a point, and dates for timestamps. Fields of a ROW without names of their own
+    are `col1`, `col2`, … to SQL. All else stays as it is: `ls.write` casts where no value changes, and reports what
+    does not fit.
     """
-    found = functions.col(quote_identifier(column.name))
+    column_value = functions.col(quote_identifier(column.name))
     if wanted is None:
-        return found
-    to, given = types.spark_type(wanted.type), column.dataType
+        return column_value
+    to, source = types.spark_type(wanted.type), column.dataType
     moments = (spark_types.DateType, spark_types.TimestampType, spark_types.TimestampNTZType)
-    is_fraction = isinstance(given, spark_types.DecimalType) and isinstance(to, (spark_types.DoubleType, spark_types.FloatType))
-    is_moment = isinstance(given, moments) and isinstance(to, moments[1:]) and type(given) is not type(to)
-    is_text = isinstance(to, spark_types.StringType) and isinstance(given, (spark_types.NumericType, spark_types.BooleanType, *moments))
-    typed = to if is_fraction or is_moment or is_text or _is_unnamed(given, to) else _fill_void_types(given, to)
-    return found if typed == given else found.cast(typed).alias(column.name)
+    is_fraction = isinstance(source, spark_types.DecimalType) and isinstance(to, (spark_types.DoubleType, spark_types.FloatType))
+    is_moment = isinstance(source, moments) and isinstance(to, moments[1:]) and type(source) is not type(to)
+    is_text = isinstance(to, spark_types.StringType) and isinstance(source, (spark_types.NumericType, spark_types.BooleanType, *moments))
+    typed = to if is_fraction or is_moment or is_text or _is_unnamed(source, to) else _fill_void_types(source, to)
+    return column_value if typed == source else column_value.cast(typed).alias(column.name)
 
 
-def _fill_void_types(given: spark_types.DataType, to: spark_types.DataType) -> spark_types.DataType:
-    """A type in whose parts no void is: `array()` and `named_struct('a', NULL)` have no types of their own there, and get the table's."""
-    match given, to:
+def _fill_void_types(source: spark_types.DataType, to: spark_types.DataType) -> spark_types.DataType:
+    """Return the type with the table's types in place of void.
+
+    `array()` and `named_struct('a', NULL)` have parts without a type.
+    """
+    match source, to:
         case spark_types.ArrayType(), spark_types.ArrayType():
-            return spark_types.ArrayType(_part(given.elementType, to.elementType), given.containsNull)
+            return spark_types.ArrayType(_part(source.elementType, to.elementType), source.containsNull)
         case spark_types.MapType(), spark_types.MapType():
-            return spark_types.MapType(_part(given.keyType, to.keyType), _part(given.valueType, to.valueType), given.valueContainsNull)
+            return spark_types.MapType(_part(source.keyType, to.keyType), _part(source.valueType, to.valueType), source.valueContainsNull)
         case spark_types.StructType(), spark_types.StructType():
-            known = {field.name: field.dataType for field in to}
-            parts = [_part(field.dataType, known.get(field.name, field.dataType)) for field in given]
-            return spark_types.StructType([spark_types.StructField(field.name, part, field.nullable) for field, part in zip(given, parts, strict=True)])
-    return given
+            types_by_name = {field.name: field.dataType for field in to}
+            parts = [_part(field.dataType, types_by_name.get(field.name, field.dataType)) for field in source]
+            return spark_types.StructType([spark_types.StructField(field.name, part, field.nullable) for field, part in zip(source, parts, strict=True)])
+    return source
 
 
-def _part(given: spark_types.DataType, to: spark_types.DataType) -> spark_types.DataType:
-    return to if isinstance(given, spark_types.NullType) else _fill_void_types(given, to)
+def _part(source: spark_types.DataType, to: spark_types.DataType) -> spark_types.DataType:
+    return to if isinstance(source, spark_types.NullType) else _fill_void_types(source, to)
 
 
-def _is_unnamed(given: spark_types.DataType, to: spark_types.DataType) -> bool:
-    """Whether a ROW is one of `struct(1, 'a')`, whose fields have no names of their own and are meant by their order."""
-    if not isinstance(given, spark_types.StructType) or not isinstance(to, spark_types.StructType) or len(given) != len(to):
+def _is_unnamed(source: spark_types.DataType, to: spark_types.DataType) -> bool:
+    """Return whether a ROW is one of `struct(1, 'a')`, whose fields have no names and count by order."""
+    if not isinstance(source, spark_types.StructType) or not isinstance(to, spark_types.StructType) or len(source) != len(to):
         return False
-    return given.names == [f"col{at}" for at in range(1, len(to) + 1)]
+    return source.names == [f"col{at}" for at in range(1, len(to) + 1)]

@@ -1,19 +1,22 @@
-"""Tables as streams of Spark: what snapshots bring, and micro-batches committed once each.
+"""Tables as streams of Spark: read what snapshots bring, and commit each micro-batch once.
 
     spark.readStream.format("lakekit").option("row_kind", "_row_kind").load(path)
     df.writeStream.format("lakekit").option("checkpointLocation", …).start(path)
 
-An offset is `{"snapshot": 7, "first": 5, "state": 0, "made": "…"}`: all that snapshots up to 7 brought; the batch that ends there, were it the first one,
-begins with snapshot 5, or with the whole state of 7. `made` tells that snapshot from another of its number, as after a rollback, which ends the stream. Which
-snapshots tell what is the same as in `t.follow()`, `read.stream`; a batch ends between two snapshots. The option `row_kind` names the column of kinds that
-each row gets; without it rows that take something away are left out.
+An offset is `{"snapshot": 7, "first": 5, "state": 0, "made": "…"}`: all that snapshots up to 7 brought; the batch that
+ends there, were it the first one, begins with snapshot 5, or with the whole state of 7. `made` tells that snapshot from
+another of its id, as after a rollback, which ends the stream. Snapshots bring the same rows as in `t.follow()`,
+`read.stream`; a batch ends between two snapshots. The option `row_kind` names the column of kinds that each row gets;
+without it rows that take something away are left out.
 
-A batch of many snapshots has rows of a key from several of them, and tasks run side by side. So what a bucket of a key table brought is one task of a batch, in
-the order of its snapshots: a sink that is reached without a shuffle writes rows of a key as they came. Of append tables, whose rows have no keys, files are
-read wherever there is room: a key table that is filled from them knows the newer row by its `sequence.field`.
+A batch of many snapshots has rows of a key from several of them, and tasks run in parallel. So what a bucket of a key
+table brought is one task of a batch, in the order of its snapshots: a sink that is reached without a shuffle writes
+rows of a key as they came. Of append tables, whose rows have no keys, files are read in any task: a key table that is
+filled from them knows the newer row by its `sequence.field`.
 
-A sink commits as the user that its checkpoint makes, with the number of the batch: a batch that is replayed is there already, and nothing happens. A checkpoint
-that is begun anew is another user where it lies on a disk; in a store give it another place, else its batches are taken for those of the first one.
+The commit user of a sink follows from its checkpoint, the identifier is the number of the batch: a batch that is
+replayed is there already, and nothing happens. A checkpoint that is begun again has another user where it lies on a
+disk; in a store give it another path, else its batches are taken for those of the first one.
 
 Needs PySpark 4.2 or newer. Source: ENGINE.md 6.9; `StreamingReadMode`, `PaimonSparkSourceOffset`.
 """
@@ -68,9 +71,10 @@ _NO_SNAPSHOT = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamPartition:
-    """What a task of a stream reads: of the columns as of a snapshot's schema, a task's bytes; or, where these are None, what that snapshot brought.
+    """What a task of a stream reads: a task's bytes with the columns of a snapshot's schema.
 
-    `takes`: only rows that take away, or only those that add.
+    Where `task` is None, it reads all that the snapshot brought. `takes`: only rows that take away, or only those that
+    add.
     """
 
     snapshot_id: int
@@ -99,7 +103,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"snapshot": _NO_SNAPSHOT, "first": 0, "state": 0}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """What the options say of the size of a batch."""
+        """Return the limit of a batch that the options set."""
         return self.limit
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
@@ -121,19 +125,22 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start if last == start["snapshot"] else self._offset(last, first=0, state=0)
 
     def _offset(self, snapshot_id: int, *, first: int, state: int) -> Offset:
-        found = snapshots.find_change(self.stream.ctx, snapshot_id) if snapshot_id > 0 else None
-        return {"snapshot": snapshot_id, "first": first, "state": state} | ({} if found is None else {"made": _snapshot_fingerprint(found)})
+        snapshot = snapshots.find_change(self.stream.ctx, snapshot_id) if snapshot_id > 0 else None
+        return {"snapshot": snapshot_id, "first": first, "state": state} | ({} if snapshot is None else {"made": _snapshot_fingerprint(snapshot)})
 
-    def _check(self, told: Offset) -> None:
-        """Raises `SnapshotNotFound` where another snapshot has the number of the one that was told: rows of the one that is gone would stand for ever."""
-        now = snapshots.find_change(self.stream.ctx, told["snapshot"]) if "made" in told else None
-        if now is not None and _snapshot_fingerprint(now) != told["made"]:
-            msg = f"the stream of {self.stream.ctx.name} told snapshot {now.id}, and another one has its number now: the table was rolled back, made anew, \
+    def _check(self, offset: Offset) -> None:
+        """Raise `SnapshotNotFound` where another snapshot now has the id of the one in an offset.
+
+        Otherwise rows of the removed snapshot would stay for ever.
+        """
+        current = snapshots.find_change(self.stream.ctx, offset["snapshot"]) if "made" in offset else None
+        if current is not None and _snapshot_fingerprint(current) != offset["made"]:
+            msg = f"the stream of {self.stream.ctx.name} told snapshot {current.id}, and another one has its number now: the table was rolled back, made anew, \
 or moved forward to a branch. Begin anew with another checkpoint"
-            raise SnapshotNotFound(msg, name=str(now.id))
+            raise SnapshotNotFound(msg, name=str(current.id))
 
     def _reached(self, first: int, limit: ReadLimit) -> int:
-        """The last snapshot of a batch that begins with `first`; the one before it where there is none yet."""
+        """Return the last snapshot of a batch that begins with `first`; `first - 1` where there is none yet."""
         room = None if isinstance(limit, ReadAllAvailable) else _limit_value(limit)
         number = first
         while self.newest_id is None or number <= self.newest_id:
@@ -141,8 +148,8 @@ or moved forward to a branch. Begin anew with another checkpoint"
             if snapshot is None or self.stream.ends_before(snapshot) or self.stream.delay_ms(snapshot) > 0:
                 break
             if room is not None:
-                found = self.stream.brought(snapshot)
-                room -= 0 if found is None else _measure_batch(found, limit)
+                batch = self.stream.brought(snapshot)
+                room -= 0 if batch is None else _measure_batch(batch, limit)
                 if room < 0 and number > first:
                     break
             number += 1
@@ -151,19 +158,19 @@ or moved forward to a branch. Begin anew with another checkpoint"
     # ---- batches
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """The tasks of a batch."""
+        """Return the tasks of a batch."""
         if start["snapshot"] == end["snapshot"]:
             return []
         self._check(end)  # of a batch that is done again
         begins = start["snapshot"] == _NO_SNAPSHOT
-        found = [(part,) for part in self._state(end["snapshot"])] if begins and end["state"] else []
-        told: list[tuple[StreamBatch, Plan | None]] = []
+        state_parts = [(part,) for part in self._state(end["snapshot"])] if begins and end["state"] else []
+        batches: list[tuple[StreamBatch, Plan | None]] = []
         for number in range(end["first"] if begins else start["snapshot"] + 1, end["snapshot"] + 1):
             snapshot = self.stream.next(number)
             brought = None if snapshot is None else self.stream.brought(snapshot)
             if brought is not None:
-                told.append((brought, brought.plan(NO_FILTER)))
-        return [InputPartition(parts) for parts in (*found, *self._told_by(told))]
+                batches.append((brought, brought.plan(NO_FILTER)))
+        return [InputPartition(parts) for parts in (*state_parts, *self._told_by(batches))]
 
     def _state(self, number: int) -> list[StreamPartition]:
         ctx = self.stream.ctx
@@ -182,32 +189,36 @@ or moved forward to a branch. Begin anew with another checkpoint"
             ]
         return parts
 
-    def _told_by(self, told: Sequence[tuple[StreamBatch, Plan | None]]) -> list[tuple[StreamPartition, ...]]:
-        """The tasks of what snapshots brought. All that may be of one key is one task; what an overwrite did is of all of them, as are keys that move."""
+    def _told_by(self, batches: Sequence[tuple[StreamBatch, Plan | None]]) -> list[tuple[StreamPartition, ...]]:
+        """Return the tasks of what snapshots brought.
+
+        All rows that may be of one key are one task; an overwrite is of all keys, and so are keys that move between
+        partitions.
+        """
         if not self.stream.ctx.schema.primary_keys:
-            return [(part,) for found, plan in told if plan is not None for part in _parts(found, cut.plan_tasks(plan, plan.raw, session.SLOTS))]
+            return [(part,) for batch, plan in batches if plan is not None for part in _parts(batch, cut.plan_tasks(plan, plan.raw, session.SLOTS))]
         moves = self.stream.ctx.schema.cross_partition
-        is_one = moves or any(plan is None for _, plan in told)
-        places: dict[object, list[StreamPartition]] = {}
-        for found, plan in told:
+        is_one = moves or any(plan is None for _, plan in batches)
+        by_bucket: dict[object, list[StreamPartition]] = {}
+        for batch, plan in batches:
             tasks: list[tuple[object, bytes | None]] = [((), None)] if plan is None else [*cut.buckets(plan).items()]
-            parts = _parts(found, [task for _, task in tasks])
+            parts = _parts(batch, [task for _, task in tasks])
             if moves:  # a key leaves one partition before it comes into another
                 parts = [replace(part, takes=takes) for takes in (True, False) for part in parts]
-            own = [()] * len(parts) if is_one else [place for place, _ in tasks]
-            for place, part in zip(own, parts, strict=True):
-                places.setdefault(place, []).append(part)
-        return [tuple(parts) for parts in places.values()]
+            own = [()] * len(parts) if is_one else [bucket_id for bucket_id, _ in tasks]
+            for bucket_id, part in zip(own, parts, strict=True):
+                by_bucket.setdefault(bucket_id, []).append(part)
+        return [tuple(parts) for parts in by_bucket.values()]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a task, in an executor."""
+        """Yield the rows of a task, in an executor."""
         parts: tuple[StreamPartition, ...] | None = partition.value
         for part in parts or ():
             for batch in self._rows(part):
                 yield batch if part.takes is None else self._some(batch, takes=part.takes)
 
     def _some(self, batch: pa.RecordBatch, *, takes: bool) -> pa.RecordBatch:
-        """The rows that take away, or those that add; without kinds all of them add."""
+        """Return the rows that take away, or those that add; without kinds all of them add."""
         if self.kind_column is None:
             return batch.slice(0, 0) if takes else batch
         taken = pc.is_in(batch.column(self.kind_column), pa.array(["-U", "-D"]))
@@ -217,31 +228,33 @@ or moved forward to a branch. Begin anew with another checkpoint"
         ctx = self.stream.ctx
         if part.schema_id > ctx.newest_schema_id:
             ctx = scans.refresh_options(ctx, self.stream.fields, "follow()")
-        given = batch_read.with_kind(self.kind_column, self.out, numbered=False)
+        output_fields = batch_read.with_kind(self.kind_column, self.out, numbered=False)
         if part.task is None:
-            yield from self._told(ctx, part, given)
+            yield from self._told(ctx, part, output_fields)
             return
         fields = asked.columns_to_read(ctx, self.out, asked.RowFilter(where=self.where))
         plain = types.read_fields(self.out)
         if part.is_state:
             what = job.ReadJob(ctx=ctx, fields=fields, out=plain, where=self.where)
-            yield from (batch if self.kind_column is None else _add_kind_column(batch, given) for batch in job.rows(what, part.task))
+            yield from (batch if self.kind_column is None else _add_kind_column(batch, output_fields) for batch in job.rows(what, part.task))
         else:
-            yield from job.rows(job.ReadJob(ctx=ctx, fields=fields, out=given, where=self.where, how="written", kind_column=self.kind_column), part.task)
+            yield from job.rows(
+                job.ReadJob(ctx=ctx, fields=fields, out=output_fields, where=self.where, how="written", kind_column=self.kind_column), part.task
+            )
 
-    def _told(self, ctx: TableContext, part: StreamPartition, given: Sequence[Field]) -> Iterator[pa.RecordBatch]:
-        """What an overwrite took away and put there, which is one task."""
+    def _told(self, ctx: TableContext, part: StreamPartition, output_fields: Sequence[Field]) -> Iterator[pa.RecordBatch]:
+        """Yield what an overwrite removed and added, which is one task."""
         stream: StreamCursor = replace(self.stream, ctx=ctx)
-        found = stream.brought(snapshots.read(ctx, part.snapshot_id))
-        if found is None:
+        batch = stream.brought(snapshots.read(ctx, part.snapshot_id))
+        if batch is None:
             return
         kind = pl.col(following.KIND_COLUMN)
-        rows = found.now().frame(NO_FILTER, None)
+        rows = batch.now().frame(NO_FILTER, None)
         rows = rows.filter(kind.is_in(["+I", "+U"])) if self.kind_column is None else rows.rename({following.KIND_COLUMN: self.kind_column})
         if self.where is not None:
             rows = rows.filter(self.where)
-        for frame in rows.select(col(field.name) for field in given).collect_batches(chunk_size=job.BATCH_ROWS, maintain_order=True):
-            yield types.to_batch(frame, given)
+        for frame in rows.select(col(field.name) for field in output_fields).collect_batches(chunk_size=job.BATCH_ROWS, maintain_order=True):
+            yield types.to_batch(frame, output_fields)
 
     def commit(self, end: Offset) -> None:
         """Told when a batch is through: a consumer's place moves behind it."""
@@ -249,24 +262,27 @@ or moved forward to a branch. Begin anew with another checkpoint"
 
 
 def _snapshot_fingerprint(snapshot: Snapshot) -> str:
-    """What tells a snapshot from another of its number, in few letters."""
+    """Return a short text that tells a snapshot from another of its id."""
     return sha256(repr(following.snapshot_identity(snapshot)).encode()).hexdigest()[:16]
 
 
-def _parts(found: StreamBatch, tasks: Sequence[bytes | None]) -> list[StreamPartition]:
-    snapshot = found.snapshot
+def _parts(batch: StreamBatch, tasks: Sequence[bytes | None]) -> list[StreamPartition]:
+    snapshot = batch.snapshot
     return [StreamPartition(snapshot_id=snapshot.id, schema_id=snapshot.schema_id, is_state=False, task=task) for task in tasks]
 
 
 def limit_of(options: Mapping[str, str]) -> ReadLimit:
-    """The limit of a batch among the options of a source. Raises `InvalidOption`."""
-    said = {key.lower()[len(data_source.STREAM) :]: (key, value) for key, value in options.items() if key.lower().startswith(data_source.STREAM)}
-    if unknown := [key for word, (key, _) in said.items() if word not in LIMITS]:
+    """Return the limit of a batch among the options of a source.
+
+    Raises: `InvalidOption`.
+    """
+    settings = {key.lower()[len(data_source.STREAM) :]: (key, value) for key, value in options.items() if key.lower().startswith(data_source.STREAM)}
+    if unknown := [key for word, (key, _) in settings.items() if word not in LIMITS]:
         raise InvalidOption(f"no option is called {unknown[0]!r}; there are {', '.join(data_source.STREAM + word for word in LIMITS)}", key=unknown[0])
-    if len(said) > 1:
-        names = ", ".join(key for key, _ in said.values())
-        raise InvalidOption(f"{names} all say how big a batch is: give one of them", key=next(iter(said.values()))[0])
-    for word, (key, value) in said.items():
+    if len(settings) > 1:
+        names = ", ".join(key for key, _ in settings.values())
+        raise InvalidOption(f"{names} all say how big a batch is: give one of them", key=next(iter(settings.values()))[0])
+    for word, (key, value) in settings.items():
         if not value.isdecimal() or int(value) == 0:
             raise InvalidOption(f"{key}={value!r} is no whole number above 0", key=key, value=value)
         return LIMITS[word](int(value))
@@ -284,9 +300,9 @@ def _limit_value(limit: ReadLimit) -> int:
     return 1 << 62
 
 
-def _measure_batch(found: StreamBatch, limit: ReadLimit) -> int:
+def _measure_batch(batch: StreamBatch, limit: ReadLimit) -> int:
     """How much a snapshot brings, in what the limit counts."""
-    entries = found.entries.filter(found.entries.numbers("kind") == ADD)
+    entries = batch.entries.filter(batch.entries.numbers("kind") == ADD)
     match limit:
         case ReadMaxRows():
             return int(entries.numbers("row_count").sum())
@@ -295,13 +311,13 @@ def _measure_batch(found: StreamBatch, limit: ReadLimit) -> int:
     return len(entries)
 
 
-def _add_kind_column(batch: pa.RecordBatch, given: Sequence[Field]) -> pa.RecordBatch:
+def _add_kind_column(batch: pa.RecordBatch, output_fields: Sequence[Field]) -> pa.RecordBatch:
     """Rows of a state, all of which are new to a stream."""
     kinds = pa.repeat(pa.scalar("+I"), batch.num_rows)
-    return pa.RecordBatch.from_arrays([kinds, *batch.columns], schema=types.arrow_schema(given))
+    return pa.RecordBatch.from_arrays([kinds, *batch.columns], schema=types.arrow_schema(output_fields))
 
 
-# ---- sink ----------------------------------------------------------------------------------------------------------------------------------
+# ---- sink ------------------------------------------------------------------------------------------------------------
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -311,28 +327,35 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self.job, self.overwrite = job, overwrite
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskAnswers:
-        """Writes the rows of a task."""
+        """Write the rows of a task."""
         return data_source.answer(self.job, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Commits a batch; one that was committed before is there, and what was written again goes. Either ends compacted where readers need it."""
+        """Commit a batch, and compact where readers need it.
+
+        If the batch was committed before, what was written again is deleted.
+        """
         ctx = self.job.ctx
-        found = batch_write.collected(ctx, data_source.answers(messages))
+        collected = batch_write.collected(ctx, data_source.answers(messages))
         if publishing.find_commit(ctx, commit_user=self.job.commit_user, identifier=batchId) is not None:
-            abandoned.abort(ctx, found)
-            batch_write.compact_job(self.job, found, identifier=batchId)  # its process may have ended between the commit and the compaction
+            abandoned.abort(ctx, collected)
+            # its process may have ended between the commit and the compaction
+            batch_write.compact_job(self.job, collected, identifier=batchId)
             return
-        batch_write.commit_job(self.job, found, identifier=batchId, overwrite=self.overwrite, is_new_user=False)
+        batch_write.commit_job(self.job, collected, identifier=batchId, overwrite=self.overwrite, is_new_user=False)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803, ARG002
-        """Deletes what tasks wrote whose rows nobody will commit."""
+        """Delete what tasks wrote that will not be committed."""
         data_source.drop(self.job.ctx, messages)
 
 
 def user_of(checkpoint: str | None) -> str:
-    """The commit user of a query: the same one whenever it goes on from its checkpoint. Raises `InvalidOption`, `Corrupt`.
+    """Return the commit user of a query: the same one whenever it goes on from its checkpoint.
 
-    A checkpoint on a disk says which query began it: one that is begun anew in its place counts its batches from 0 again. Elsewhere its place has to do.
+    A checkpoint on a disk holds the id of the query that began it: a query that is begun again at its path counts its
+    batches from 0 again. In a store the path itself is the identity.
+
+    Raises: `InvalidOption`, `Corrupt`.
     """
     if not checkpoint:
         msg = "a stream into a table commits each batch once, which it knows by its checkpoint: .option('checkpointLocation', …)"
@@ -342,7 +365,10 @@ def user_of(checkpoint: str | None) -> str:
 
 
 def _query(checkpoint: str) -> str | None:
-    """The id that Spark drew for the query of a checkpoint before its first batch; None where that is on no disk of this machine."""
+    """Return the id that Spark gave the query of a checkpoint; None where it is on no disk of this machine.
+
+    Spark draws it before the first batch.
+    """
     if not checkpoint.startswith("file:") and ":/" in checkpoint:
         return None
     store, path = storage.open(checkpoint)

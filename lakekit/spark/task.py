@@ -1,12 +1,13 @@
-"""A task of a read as bytes: which splits to read, and which slice of a big merge.
+"""Encode a task of a read as bytes: which splits to read, and which slice of a big merge.
 
     4c 4b 52 54 | u8 version 1                             "LKRT"
-    i32 slice | i32 slices                                 0 of 1: all of it; else its place among the slices that as many make
+    i32 slice | i32 slices                                 0 of 1: all of it; else its index among that many slices
     i32 count | count × (u8 flags | i32 size | split)      splits as `model.split_bytes` draws them
     u32 CRC32 of everything before
 
-Big endian. Flags: 1 the order of the files is the order of versions, 2 of two states the earlier one. Only a task of one split has slices. A task names files
-by partition, bucket and name: how to reach them is the handle's, which travels beside it, once a job, and so no secret is in these bytes.
+Big endian. Flags: 1 the order of the files is the order of versions, 2 of two states the earlier one. Only a task of
+one split has slices. A task names files by partition, bucket and name: how to reach them is in the context, which
+travels beside it, once a job, so no secret is in these bytes.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ _LEAST_BYTES = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitPiece:
-    """A split and how its files lie. `in_order`: sequence numbers rise from file to file; `before`: of two states that are compared, the earlier one."""
+    """A split and the order of its files.
+
+    `in_order`: sequence numbers rise from file to file; `before`: of two states that are compared, the earlier one.
+    """
 
     split: Split
     in_order: bool = False
@@ -40,7 +44,10 @@ class SplitPiece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadTask:
-    """Splits that one Spark task reads; or, of one whose files are merged, a slice: that of number `slice` where it is cut into `slices`."""
+    """The splits that one Spark task reads.
+
+    Or, of one split whose files are merged, the slice of number `slice` of `slices`.
+    """
 
     pieces: tuple[SplitPiece, ...]
     slice: int = 0
@@ -48,7 +55,7 @@ class ReadTask:
 
 
 def encode(task: ReadTask) -> bytes:
-    """The bytes of a task."""
+    """Return the bytes of a task."""
     out = [MAGIC, bytes([VERSION]), _i32(task.slice), _i32(task.slices), _i32(len(task.pieces))]
     for piece in task.pieces:
         data = split_bytes.encode(piece.split)
@@ -62,7 +69,10 @@ def _i32(number: int) -> bytes:
 
 
 def decode(data: bytes) -> ReadTask:
-    """The task of some bytes. Raises `Corrupt`; `Unsupported` for a later version."""
+    """Return the task of some bytes.
+
+    Raises: `Corrupt`; `Unsupported` for a later version.
+    """
     if data[:4] != MAGIC:
         raise Corrupt(f"a task of a read begins with {MAGIC!r}, found {data[:4]!r}", offset=0, field="magic")
     cursor = Cursor(data, at=4, end=max(4, len(data) - 4))

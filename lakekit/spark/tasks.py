@@ -1,6 +1,7 @@
-"""A plan becomes tasks: files packed until they are worth a Spark task, big merges cut by key range.
+"""Divide a plan into tasks: files packed until they are worth a Spark task, big merges cut by key range.
 
-    small files and small merges      some together in a task, up to a size that keeps all cores busy and is not above `source.split.target-size`
+    small files and small merges      some together in a task, up to a size that keeps all cores busy and is not
+                                      above `source.split.target-size`
     a big merge                       as many tasks as it has slices
     a big file                        a task of its own
 
@@ -35,12 +36,17 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 FILES_AT_ONCE = 4096
-"""Files that become facts at once: one by one the columns would be asked anew for each split, all together a million would have to be held."""
+"""Files that become facts at once: one by one the columns would be asked anew for each split, all together a million
+would have to be held.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizedPiece:
-    """A piece of a task and what it weighs, in bytes. A merge that was to be cut into `slices` is cut into `made`."""
+    """A piece of a task and its weight in bytes.
+
+    A merge that was to be cut into `slices` is cut into `made`.
+    """
 
     piece: SplitPiece
     weight_bytes: int
@@ -49,7 +55,10 @@ class SizedPiece:
 
 
 def plan_tasks(plan: Plan, raw: Ints, slots: int) -> list[bytes]:
-    """The tasks of a plan's files `raw`, which are indices into its entries, and of its merges. `slots`: how many tasks may run at once."""
+    """Return the tasks of a plan's files `raw`, which are indices into its entries, and of its merges.
+
+    `slots`: how many tasks may run at once.
+    """
     files = _PlanFiles(plan)
     size_bytes = _task_bytes(plan, raw, slots)
     sized = [*_split_raw_files(plan, files, raw, size_bytes), *_size_merged_pieces(plan, files, size_bytes)]
@@ -57,19 +66,19 @@ def plan_tasks(plan: Plan, raw: Ints, slots: int) -> list[bytes]:
 
 
 def differences(before: Plan, after: Plan) -> list[bytes]:
-    """The tasks that compare two states: one for each bucket that has files on either side."""
+    """Return the tasks that compare two states: one for each bucket that has files on either side."""
     sides: dict[tuple[bytes, int], list[SplitPiece]] = {}
     for plan in (before, after):
         files = _PlanFiles(plan)
-        for piece in (*(one.piece for one in _split_raw_files(plan, files, plan.raw, 1 << 62)), *_split_merged_buckets(plan, files)):
-            place = (piece.split.partition, piece.split.bucket)
-            sides.setdefault(place, []).append(SplitPiece(split=piece.split, in_order=piece.in_order, before=plan is before))
+        for piece in (*(sized.piece for sized in _split_raw_files(plan, files, plan.raw, 1 << 62)), *_split_merged_buckets(plan, files)):
+            bucket_id = (piece.split.partition, piece.split.bucket)
+            sides.setdefault(bucket_id, []).append(SplitPiece(split=piece.split, in_order=piece.in_order, before=plan is before))
     return [encode(ReadTask(pieces=tuple(pieces))) for pieces in sides.values()]
 
 
 def buckets(plan: Plan) -> dict[tuple[bytes, int], bytes]:
-    """A task for each (partition, bucket) of a plan's files as they lie, in their order."""
-    pieces = [one.piece for one in _split_raw_files(plan, _PlanFiles(plan), plan.raw, 1 << 62)]
+    """Return a task for each (partition, bucket) of a plan's unmerged files, in their order."""
+    pieces = [sized.piece for sized in _split_raw_files(plan, _PlanFiles(plan), plan.raw, 1 << 62)]
     return {(piece.split.partition, piece.split.bucket): encode(ReadTask(pieces=(piece,))) for piece in pieces}
 
 
@@ -77,8 +86,8 @@ def _task_bytes(plan: Plan, raw: Ints, slots: int) -> int:
     """How much a task should weigh, as Spark itself weighs files."""
     options, sizes = plan.ctx.options, plan.entries.numbers("file_size")
     open_bytes = options.source_split_open_file_cost_bytes
-    chosen = np.concatenate([raw, *(np.asarray(bucket.files, np.int64) for bucket in plan.merged)])
-    total = int(sizes[chosen].sum()) + open_bytes * len(chosen)
+    indices = np.concatenate([raw, *(np.asarray(bucket.files, np.int64) for bucket in plan.merged)])
+    total = int(sizes[indices].sum()) + open_bytes * len(indices)
     return int(max(1, min(options.source_split_target_size_bytes, max(open_bytes, total // max(1, slots)))))
 
 
@@ -86,20 +95,20 @@ def _pack_pieces(sized: Iterable[SizedPiece], size_bytes: int) -> Iterator[ReadT
     """Neighbours together until they weigh enough; slices apart."""
     pieces: list[SplitPiece] = []
     weight = 0
-    for one in sized:
-        if one.made > 1:
-            yield from (ReadTask(pieces=(one.piece,), slice=number, slices=one.slices) for number in range(one.made))
+    for item in sized:
+        if item.made > 1:
+            yield from (ReadTask(pieces=(item.piece,), slice=number, slices=item.slices) for number in range(item.made))
             continue
-        if pieces and weight + one.weight_bytes > size_bytes:
+        if pieces and weight + item.weight_bytes > size_bytes:
             yield ReadTask(pieces=tuple(pieces))
             pieces, weight = [], 0
-        pieces.append(one.piece)
-        weight += one.weight_bytes
+        pieces.append(item.piece)
+        weight += item.weight_bytes
     if pieces:
         yield ReadTask(pieces=tuple(pieces))
 
 
-# ---- pieces --------------------------------------------------------------------------------------------------------------------------------
+# ---- pieces ----------------------------------------------------------------------------------------------------------
 
 
 class _PlanFiles:
@@ -113,22 +122,23 @@ class _PlanFiles:
         self.places: dict[str, list[Any]] = {name: plan.entries.column(name).to_pylist() for name in columns}  # scalar: one a file
         entries = {id(entry): entry for entry in plan.vectors.values()}.values()
         self.vectors = {
-            found.file_name: DeletionFile(path=path, offset=found.offset, length=found.length, cardinality=found.cardinality)
+            vector.file_name: DeletionFile(path=path, offset=vector.offset, length=vector.length, cardinality=vector.cardinality)
             for path, entry in ((deletion_vector_reader.index_path(plan.ctx, entry), entry) for entry in entries)
-            for found in entry.ranges
+            for vector in entry.ranges
         }
 
     def facts(self, order: Sequence[int]) -> Iterator[DataFileMeta]:
-        """The files of these indices."""
+        """Yield the files of these indices."""
         for first in range(0, len(order), FILES_AT_ONCE):  # scalar: some thousand files each
             yield from self.entries.files(list(order[first : first + FILES_AT_ONCE]))
 
     def split(self, indices: Sequence[int], facts: Iterator[DataFileMeta], *, raw: bool) -> Split:
-        """A split of files of one bucket, which `facts` gives next."""
+        """Return a split of files of one bucket, which `facts` yields next."""
         files = tuple(islice(facts, len(indices)))
         first = indices[0]
         outside = [file for file in files if file.external_path is not None]
-        every_path(self.ctx, self.places["partition"][first], self.places["bucket"][first], outside)  # refused here, before there are tasks
+        # refused here, before there are tasks
+        every_path(self.ctx, self.places["partition"][first], self.places["bucket"][first], outside)
         return Split(
             snapshot_id=self.snapshot_id,
             partition=self.places["partition"][first],
@@ -144,36 +154,39 @@ class _PlanFiles:
 
 
 def _split_raw_files(plan: Plan, files: _PlanFiles, raw: Ints, size_bytes: int) -> Iterator[SizedPiece]:
-    """Files that need no merge: neighbours of a bucket in a split, up to a task's weight."""
+    """Yield files that need no merge: neighbours of a bucket in a split, up to a task's weight."""
     weights = plan.entries.numbers("file_size") + plan.ctx.options.source_split_open_file_cost_bytes
     raw = raw[np.argsort(sections.bucket_ids(plan.entries)[raw], kind="stable")]
     places = list(zip(files.places["partition"], files.places["bucket"], strict=True))
     facts = files.facts(raw.tolist())
-    some: list[int] = []
+    indices: list[int] = []
     weight = 0
     for at in raw.tolist():  # scalar: one a file
         own = int(weights[at])
-        if some and (places[at] != places[some[-1]] or weight + own > size_bytes):
-            yield SizedPiece(piece=SplitPiece(split=files.split(some, facts, raw=True)), weight_bytes=weight)
-            some, weight = [], 0
-        some.append(at)
+        if indices and (places[at] != places[indices[-1]] or weight + own > size_bytes):
+            yield SizedPiece(piece=SplitPiece(split=files.split(indices, facts, raw=True)), weight_bytes=weight)
+            indices, weight = [], 0
+        indices.append(at)
         weight += own
-    if some:
-        yield SizedPiece(piece=SplitPiece(split=files.split(some, facts, raw=True)), weight_bytes=weight)
+    if indices:
+        yield SizedPiece(piece=SplitPiece(split=files.split(indices, facts, raw=True)), weight_bytes=weight)
 
 
 def _split_merged_buckets(plan: Plan, files: _PlanFiles) -> Iterator[SplitPiece]:
-    """The files of each bucket that are merged."""
+    """Yield the files of each bucket that are merged."""
     facts = files.facts(list(chain.from_iterable(bucket.files for bucket in plan.merged)))
     for bucket in plan.merged:
         yield SplitPiece(split=files.split(bucket.files, facts, raw=False), in_order=bucket.in_order)
 
 
 def _size_merged_pieces(plan: Plan, files: _PlanFiles, size_bytes: int) -> Iterator[SizedPiece]:
-    """The merges, and in how many slices each is to be made: of what a task should weigh, and of what fits its memory."""
+    """Yield the merges, with the number of slices each is cut into.
+
+    A slice has the weight of a task and fits its memory.
+    """
     options = plan.ctx.options
     for piece, merge in zip(_split_merged_buckets(plan, files), lazy_frames.tasks(plan, {}), strict=True):
         weight = piece.split.size_bytes + options.source_split_open_file_cost_bytes * len(merge.files)
         wanted = max(-(-piece.split.size_bytes // size_bytes), -(-slices.decoded_bytes(merge) // max(1, options.lakekit_merge_memory_bytes)))
-        made = len(split_merge(merge, wanted)) if wanted > 1 else 1
-        yield SizedPiece(piece=piece, weight_bytes=weight, slices=wanted, made=made)
+        count = len(split_merge(merge, wanted)) if wanted > 1 else 1
+        yield SizedPiece(piece=piece, weight_bytes=weight, slices=wanted, made=count)

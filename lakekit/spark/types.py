@@ -5,10 +5,11 @@
     TIME(p)              int: milliseconds of the day  MULTISET<e>               map<e, int>
     VARIANT              variant                       all others                the type of the same name
 
-Spark holds microseconds: of TIMESTAMP(7) to TIMESTAMP(9) the finer digits are cut. Back from Spark a string is STRING, a binary BYTES, timestamps have six
-digits. So does Paimon's own connector. Source: `SparkTypeUtils`, engine 1.4.
+Spark holds microseconds: of TIMESTAMP(7) to TIMESTAMP(9) the finer digits are cut. Back from Spark a string is STRING,
+a binary BYTES, timestamps have six digits. So does Paimon's own connector. Source: `SparkTypeUtils`, engine 1.4.
 
-Arrow has to come as PySpark names it: text and lists of 32 bit offsets, timestamps in microseconds, the elements of a list called "element".
+Arrow has to come as PySpark names it: text and lists of 32 bit offsets, timestamps in microseconds, the elements of a
+list called "element".
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ _VARIANT = pa.struct([pa.field("value", pa.binary(), nullable=False), pa.field("
 """PySpark knows a variant among structs by this mark."""
 
 
-# ---- Paimon -> Spark -----------------------------------------------------------------------------------------------------------------------
+# ---- Paimon -> Spark -------------------------------------------------------------------------------------------------
 
 
 def spark_type(t: DataType) -> spark.DataType:
@@ -103,11 +104,14 @@ def _spark_field(field: Field) -> spark.StructField:
     return spark.StructField(field.name, spark_type(field.type), field.nullable, about)
 
 
-# ---- Spark -> Paimon -----------------------------------------------------------------------------------------------------------------------
+# ---- Spark -> Paimon -------------------------------------------------------------------------------------------------
 
 
 def paimon_type(t: spark.DataType, column: str = "") -> DataType:
-    """The Paimon type that holds the values of a Spark type. Raises `SchemaMismatch` where none does."""
+    """Return the Paimon type that holds the values of a Spark type.
+
+    Raises: `SchemaMismatch` where none does.
+    """
     match t:
         case spark.VarcharType():
             return DataType(root="VARCHAR", length=t.length)
@@ -124,14 +128,15 @@ def paimon_type(t: spark.DataType, column: str = "") -> DataType:
             return DataType(root="ROW", fields=paimon_fields(t))
     if type(t) in _PAIMON_TYPES:
         return _PAIMON_TYPES[type(t)]
-    of = f"column {column}" if column else "a column"
-    raise SchemaMismatch(f"no Paimon type holds {of} of Spark type {t.simpleString()}; cast it", column=column or None)
+    subject = f"column {column}" if column else "a column"
+    raise SchemaMismatch(f"no Paimon type holds {subject} of Spark type {t.simpleString()}; cast it", column=column or None)
 
 
 def paimon_fields(schema: spark.StructType) -> tuple[Field, ...]:
     """Spark's columns as fields without ids: names, types, nullability, comments."""
     return tuple(
-        Field(one.name, _with_null(paimon_type(one.dataType, one.name), nullable=one.nullable), comment=(one.metadata or {}).get("comment")) for one in schema
+        Field(field.name, _with_null(paimon_type(field.dataType, field.name), nullable=field.nullable), comment=(field.metadata or {}).get("comment"))
+        for field in schema
     )
 
 
@@ -139,22 +144,25 @@ def _with_null(t: DataType, *, nullable: bool) -> DataType:
     return replace(t, nullable=nullable)
 
 
-# ---- rows as Arrow -------------------------------------------------------------------------------------------------------------------------
+# ---- rows as Arrow ---------------------------------------------------------------------------------------------------
 
 
 def read_fields(fields: Sequence[Field]) -> tuple[Field, ...]:
-    """The columns as a DataFrame that was read has them, whichever way it was read: nulls may be anywhere, as in any file that Spark reads."""
+    """Return the columns as a DataFrame that was read has them: every one may hold nulls.
+
+    That is so for any file that Spark reads.
+    """
     return tuple(replace_type(field, _open(field.type)) for field in fields)
 
 
 def replace_type(field: Field, t: DataType) -> Field:
-    """The same column with another type."""
+    """Return the same column with another type."""
     return Field(field.name, t, id=field.id, comment=field.comment, default=field.default)
 
 
 @lru_cache(maxsize=1024)
 def _open(t: DataType) -> DataType:
-    """The type with nulls at every depth, but for the keys of maps."""
+    """Return the type with nulls at every depth, but for the keys of maps."""
     if t.root in ("MAP", "MULTISET"):
         key, value = (part(t.key), part(t.value)) if t.root == "MAP" else (part(t.element), DataType(root="INT"))
         return DataType(root="MAP", key=_open(key).not_null(), value=_open(value))
@@ -163,12 +171,12 @@ def _open(t: DataType) -> DataType:
 
 
 def arrow_schema(fields: Sequence[Field]) -> pa.Schema:
-    """The Arrow schema that PySpark makes of `spark_schema(fields)`."""
+    """Return the Arrow schema that PySpark makes of `spark_schema(fields)`."""
     return pa.schema([pa.field(field.name, arrow_type(field.type), field.nullable) for field in fields])
 
 
 def arrow_type(t: DataType) -> pa.DataType:
-    """The Arrow type that PySpark makes of `spark_type(t)`."""
+    """Return the Arrow type that PySpark makes of `spark_type(t)`."""
     match t.root:
         case "TIME":
             return pa.int32()
@@ -191,9 +199,9 @@ def arrow_type(t: DataType) -> pa.DataType:
 
 
 def to_batch(frame: pl.DataFrame, fields: Sequence[Field]) -> pa.RecordBatch:
-    """Rows as lakekit holds them, timestamps to microseconds at most, as one batch of `arrow_schema(fields)`.
+    """Return rows as one batch of `arrow_schema(fields)`, timestamps to microseconds at most.
 
-    Raises `ValueOutOfRange` for a null where a field has none, and for a null key of a map.
+    Raises: `ValueOutOfRange` for a null where a field has none, and for a null key of a map.
     """
     schema = arrow_schema(fields)
     columns = [
@@ -206,13 +214,13 @@ def to_batch(frame: pl.DataFrame, fields: Sequence[Field]) -> pa.RecordBatch:
 
 
 def _relabel_type(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """The same buffers under a type that differs in marks alone, as that of a variant does."""
+    """Return the same buffers under a type that differs in metadata alone, as that of a variant does."""
     return array if array.type.equals(wanted, check_metadata=True) else array.cast(wanted)
 
 
 @lru_cache(maxsize=1024)
 def _with_spark_precision(t: DataType) -> DataType:
-    """The type with timestamps of Spark's digits, at every depth."""
+    """Return the type with timestamps of Spark's precision, at every depth."""
     if t.root in TIMESTAMPS:
         return replace(t, precision=DIGITS)
     element, key, value = (None if inside is None else _with_spark_precision(inside) for inside in (t.element, t.key, t.value))

@@ -1,10 +1,11 @@
-"""What a task of a write does, in its own process: it takes Arrow batches, writes them with `lakekit.write`, and answers messages for one commit.
+"""Run a task of a write: take Arrow batches, write them with `lakekit.write`, return commit messages.
 
     rows of the task  ->  conform  ->  Writers  ->  one row for each commit message: (message, null)
-                                                    or one row where a value does not fit: (null, what is wrong as JSON)
+                                                    or one row where a value does not fit: (null, the error as JSON)
 
-A bad value, or a damaged file, is answered and not raised: Spark would run the task again, four times, and meet it again. All else is raised, and what the
-attempt wrote is deleted before; names of files are drawn anew by every attempt, so that none can meet another's.
+A bad value, or a damaged file, is returned and not raised: Spark would run the task again, four times, and fail again.
+All else is raised, and what the attempt wrote is deleted before; every attempt draws new file names, so that no two
+attempts write the same file.
 """
 
 from __future__ import annotations
@@ -54,12 +55,15 @@ _ANSWER = pa.schema([pa.field("message", pa.binary()), pa.field("wrong", pa.stri
 
 @dataclass(frozen=True, kw_only=True)
 class WriteJob:
-    """What all tasks of a write know. `signs`: the value that stands for each task in the column; None: its number.
+    """What all tasks of a write have in common.
 
-    `table`: the table with its own options, where those of `handle` keep tasks from compacting. `identifier`: the number of the commit among its user's,
-    where it is known before the tasks.
+    `signs`: the value that stands for each task in the column; None: its number.
 
-    `columns`: the names of the frame's columns, where Spark has them under those of `positional_names`; it finds no column of a function whose name has a dot.
+    `table`: the table with its own options, where those of `ctx` keep tasks from compacting. `identifier`: the number
+    of the commit among its user's, where it is known before the tasks.
+
+    `columns`: the names of the frame's columns, where Spark has them under those of `positional_names`; it finds no
+    column of a function whose name has a dot.
     """
 
     ctx: TableContext
@@ -80,7 +84,8 @@ class WriteJob:
         return TaskRouter.of(self.ctx, self.cut, replaces=self.replaces, batch=self.batch)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}  # every process finds out for itself what it needs of the table
+        # every process finds out for itself what it needs of the table
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 def positional_names(count: int) -> list[str]:
@@ -89,22 +94,25 @@ def positional_names(count: int) -> list[str]:
 
 
 def signs(count: int) -> tuple[int, ...]:
-    """Numbers that Spark's `repartition(count, column)` sends to the partitions 0, 1, 2, … It goes by the Murmur hash of the number, which Paimon's is too."""
-    found: dict[int, int] = {}
+    """Return one number for each partition 0, 1, 2, … to which Spark's `repartition(count, column)` sends it.
+
+    Spark goes by the Murmur hash of the number, which is Paimon's too.
+    """
+    by_partition: dict[int, int] = {}
     number = 0
-    while len(found) < count:
-        found.setdefault(hashing.hash_bytes(number.to_bytes(4, "little")) % count, number)
+    while len(by_partition) < count:
+        by_partition.setdefault(hashing.hash_bytes(number.to_bytes(4, "little")) % count, number)
         number += 1
-    return tuple(found[at] for at in range(count))
+    return tuple(by_partition[at] for at in range(count))
 
 
-# ---- which task -----------------------------------------------------------------------------------------------------------------------------
+# ---- which task ------------------------------------------------------------------------------------------------------
 
 
 def compute_task_numbers(job: WriteJob, batch: pa.RecordBatch) -> pa.Array:
-    """The task of each row, told by some of its columns: its number, or its sign.
+    """Return the task of each row, computed from some of its columns: its number, or its sign.
 
-    A row whose values do not fit may go anywhere: the task that meets it says what is wrong with it.
+    A row whose values do not fit may go anywhere: the task that reads it reports what is wrong with it.
     """
     ctx = job.ctx
     try:
@@ -113,18 +121,18 @@ def compute_task_numbers(job: WriteJob, batch: pa.RecordBatch) -> pa.Array:
         numbers = [job.tasks.place(frame) for frame in frames]
     except (ValueOutOfRange, SchemaMismatch):
         return pa.array([0] * batch.num_rows if job.signs is None else [job.signs[0]] * batch.num_rows, pa.int32())
-    found = pa.concat_arrays([pa.array(part, pa.int32()) for part in numbers])
-    return found if job.signs is None else pa.array(job.signs, pa.int32()).take(found)
+    tasks = pa.concat_arrays([pa.array(part, pa.int32()) for part in numbers])
+    return tasks if job.signs is None else pa.array(job.signs, pa.int32()).take(tasks)
 
 
 def add_task_column(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The batches with the column that says which task their rows belong to."""
+    """Yield the batches with the column that says which task their rows belong to."""
     for batch in batches:
         yield pa.RecordBatch.from_arrays([*batch.columns, compute_task_numbers(job, batch)], [*batch.schema.names, TASK])
 
 
 def _to_table_columns(job: WriteJob, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The columns as the table has them, under their own names."""
+    """Return the columns as the table has them, under their own names."""
     if job.columns is not None:
         own = dict(zip(positional_names(len(job.columns)), job.columns, strict=True))
         batch = batch.rename_columns([own[name] for name in batch.schema.names])
@@ -139,11 +147,14 @@ def convert_times(batch: pa.RecordBatch, ctx: TableContext) -> pa.RecordBatch:
     return batch
 
 
-# ---- its rows -------------------------------------------------------------------------------------------------------------------------------
+# ---- its rows --------------------------------------------------------------------------------------------------------
 
 
 def write_rows(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Writes the rows of a task, and answers as the module says. Raises what writing raises; then no file of this attempt is left."""
+    """Write the rows of a task, and yield its answers as the module describes them.
+
+    Raises: what writing raises; then no file of this attempt is left.
+    """
     session.freeze_imports()
     waiting = (batch for batch in batches if batch.num_rows)
     first = next(waiting, None)
@@ -164,7 +175,7 @@ def write_rows(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
 
 
 def yield_answers(ctx: TableContext, answers: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Gives answers away. Where they are not taken, the files of their messages are deleted: nobody will know of them."""
+    """Yield answers. Where they are not taken, the files of their messages are deleted."""
     try:
         yield from answers
     except BaseException:
@@ -186,7 +197,10 @@ def _frames(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pl.Dat
 
 
 def _combine_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in fewer batches: to look at every column of one takes its time, and Spark's batches are small."""
+    """Yield the same rows in fewer batches.
+
+    Looking at every column of a batch takes its time, and Spark's batches are small.
+    """
     waiting: list[pa.RecordBatch] = []
     rows = size_bytes = 0
     for batch in batches:
@@ -200,18 +214,21 @@ def _combine_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBat
 
 
 def _check_one_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The batches without the column of their task. Raises `Unsupported` where Spark brought rows of two together: a key could come to lie in two buckets."""
+    """Yield the batches without the column of their task.
+
+    Raises: `Unsupported` where Spark brought rows of two tasks together: a key could come to lie in two buckets.
+    """
     own: int | None = None
     for batch in batches:
-        found = pc.min_max(batch.column(TASK))
-        least, greatest = found["min"].as_py(), found["max"].as_py()  # scalar: one a batch
+        bounds = pc.min_max(batch.column(TASK))
+        least, greatest = bounds["min"].as_py(), bounds["max"].as_py()  # scalar: one a batch
         own = least if own is None else own
         if not own == least == greatest:
             raise Unsupported(f"this Spark brought the rows of tasks {own} and {greatest} together, and each needs one of its own", feature="spark.write")
         yield batch.drop_columns([TASK])
 
 
-# ---- answers --------------------------------------------------------------------------------------------------------------------------------
+# ---- answers ---------------------------------------------------------------------------------------------------------
 
 
 def _answer(message: CommitMessage | None = None, *, wrong: LakekitError | None = None) -> pa.RecordBatch:
@@ -225,7 +242,7 @@ def encode_messages(messages: Iterable[CommitMessage]) -> list[pa.RecordBatch]:
 
 
 def encode_failure(wrong: LakekitError) -> list[pa.RecordBatch]:
-    """What is wrong as the answer of a task."""
+    """Return an error as the answer of a task."""
     return [_answer(wrong=wrong)]
 
 
@@ -234,12 +251,12 @@ def _messages(batch: pa.RecordBatch) -> list[CommitMessage]:
 
 
 def _failure_to_json(wrong: LakekitError) -> str:
-    name = next(one.__name__ for one in type(wrong).__mro__ if hasattr(errors, one.__name__))
+    name = next(base.__name__ for base in type(wrong).__mro__ if hasattr(errors, base.__name__))
     return json.dumps({"error": name, "message": wrong.message, "fields": {name: getattr(wrong, name) for name in wrong.names}}, default=str)
 
 
 def decode_answers(rows: Iterable[Any]) -> tuple[list[CommitMessage], LakekitError | None]:
-    """The messages of all tasks, and what was wrong with a value in one of them, if anything was."""
+    """Return the messages of all tasks, and the first error that one of them reported."""
     messages: list[CommitMessage] = []
     wrong: LakekitError | None = None
     for row in rows:  # scalar: one a bucket
@@ -251,7 +268,7 @@ def decode_answers(rows: Iterable[Any]) -> tuple[list[CommitMessage], LakekitErr
 
 
 def error(text: str) -> LakekitError:
-    """What a task answered to be wrong."""
-    told = json.loads(text)
-    found: LakekitError = getattr(errors, told["error"])(told["message"], **told["fields"])
-    return found
+    """Return the error that a task reported."""
+    decoded = json.loads(text)
+    failure: LakekitError = getattr(errors, decoded["error"])(decoded["message"], **decoded["fields"])
+    return failure

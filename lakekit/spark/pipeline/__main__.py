@@ -1,4 +1,8 @@
-"""The pipeline as a program: `spark-submit "$(python -m lakekit.spark.pipeline --script)" --root lake`, or `python -m lakekit.spark.pipeline --root lake`."""
+"""Run the pipeline from the command line.
+
+spark-submit "$(python -m lakekit.spark.pipeline --script)" --root lake
+python -m lakekit.spark.pipeline --root lake
+"""
 
 from __future__ import annotations
 
@@ -12,25 +16,28 @@ from lakekit.spark.pipeline.stages import run
 from lakekit.spark.session import start
 
 
-def main(words: list[str] | None = None) -> int:
-    """Runs the pipeline and prints its totals; 0 where they are those of the files, 1 where they are not, 2 where it could not run."""
-    said = _arguments().parse_args(words)
-    if said.script:
+def main(argv: list[str] | None = None) -> int:
+    """Run the pipeline and print its totals; return the exit code.
+
+    0: the totals are those of the files, 1: they are not, 2: the pipeline could not run.
+    """
+    arguments = _arguments().parse_args(argv)
+    if arguments.script:
         print(__file__)
         return 0
-    if said.root is None:
+    if arguments.root is None:
         print("pipeline: --root says where the tables are, or shall be", file=sys.stderr)
         return 2
     try:
-        feed = Feed(first=said.first, days=said.days, flights=said.flights)
+        feed = Feed(first=arguments.first, days=arguments.days, flights=arguments.flights)
         spark = start(config={"spark.ui.showConsoleProgress": "false"})
         spark.sparkContext.setLogLevel("WARN")  # spark-submit tells every task otherwise
-        found = run(spark, said.root, feed, say=lambda text: print(text, flush=True))
+        totals = run(spark, arguments.root, feed, say=lambda text: print(text, flush=True))
     except LakekitError as error:
         print(f"pipeline: {error}", file=sys.stderr)
         return 2
-    print(found)
-    return 0 if found.agree else 1
+    print(totals)
+    return 0 if totals.agree else 1
 
 
 def _arguments() -> argparse.ArgumentParser:

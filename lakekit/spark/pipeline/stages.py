@@ -1,8 +1,9 @@
-"""The steps of the pipeline: each looks at what the tables hold, does what is missing, and may be done again.
+"""The steps of the pipeline: each looks at what the tables hold, does what is missing, and may be run again.
 
-bronze    commit (flights, day)                     as it came; columns that the files have and the table lacks are added
-silver    commit (flights, day)                     of one bronze partition; killed before its compaction, the next one tells the changelog
-gold      commit (flights, snapshot of silver)      silver's changelog since the snapshot that gold's newest commit names
+bronze    commit (flights, day)                     as it came; columns that the table lacks are added
+silver    commit (flights, day)                     of one bronze partition; killed before its compaction,
+                                                    the next one writes the changelog
+gold      commit (flights, snapshot of silver)      silver's changelog since the snapshot of gold's newest commit
 tag       name = day                                on silver and gold
 care      compaction, then expiry                   the newest snapshots stay, among them those that say how far gold is
 """
@@ -53,7 +54,10 @@ MANUAL_EXPIRY = {"snapshot.num-retained.min": "1000", "snapshot.time-retained": 
 
 @dataclass(frozen=True)
 class Lake:
-    """Where the pipeline lives: the landing folder, which every executor reads, and three tables, made when they are first asked for."""
+    """The location of the pipeline: the landing folder, which every executor reads, and three tables.
+
+    A table is created when it is first used.
+    """
 
     root: str | PathLike[str]
 
@@ -63,7 +67,7 @@ class Lake:
         return Path(self.root) / "landing"
 
     def landed(self) -> list[date]:
-        """The days whose files are all there, oldest first."""
+        """Return the days whose files are all there, oldest first."""
         return sorted(date.fromisoformat(path.parent.name) for path in self.landing.glob(f"*/{DEBEZIUM}") if (path.parent / PLAIN).exists())
 
     @cached_property
@@ -86,18 +90,20 @@ class Lake:
         return self._table("gold", columns, options, key=["day", "carrier"])
 
     def _table(self, name: str, columns: Mapping[str, str], options: Mapping[str, str], *, key: Sequence[str] = (), partitions: Sequence[str] = ()) -> Table:
-        path, given = f"{self.root}/{name}", {**MANUAL_EXPIRY, **options}
-        return create(path, columns, primary_keys=key, partition_keys=partitions, options=given, if_not_exists=True)
+        path, all_options = f"{self.root}/{name}", {**MANUAL_EXPIRY, **options}
+        return create(path, columns, primary_keys=key, partition_keys=partitions, options=all_options, if_not_exists=True)
 
 
-# ---- steps ---------------------------------------------------------------------------------------------------------------------------------------
+# ---- steps -----------------------------------------------------------------------------------------------------------
 
 
 def run(spark: SparkSession, root: str | PathLike[str], feed: Feed, *, say: Callable[[str], None] = print) -> Totals:
-    """The whole pipeline: lands the feed's files, takes every day that landed through all steps, and compares the tables with the files.
+    """Run the whole pipeline, and compare the tables with the files.
 
-    Days that are through, which their tag on gold says, are passed over; the newest of them is looked at again. Raises what `land` raises, and what reading and
-    writing raise; then the same call again goes on where this one ended.
+    It lands the feed's files and takes every landed day through all steps. Days that are through, which their tag on
+    gold says, are passed over; the newest of them is looked at again.
+
+    Raises: what `land`, reading and writing raise; then the same call again goes on where this one ended.
     """
     lake = Lake(root)
     days = land(lake, feed)
@@ -119,16 +125,19 @@ def run(spark: SparkSession, root: str | PathLike[str], feed: Feed, *, say: Call
 
 
 def bronze(spark: SparkSession, lake: Lake, day: date) -> None:
-    """The events that landed that day, from both feeds, in one commit. Columns that the files have and the table lacks are added to it."""
+    """Append the events that landed that day, from both feeds, in one commit.
+
+    Columns that the files have and the table lacks are added to it.
+    """
     if _has_commit(lake.bronze, day.toordinal()):
         return
     folder, json = lake.landing / day.isoformat(), spark.read.option("dropFieldIfAllNull", "true")
     feeds = {"plain": json.json(str(folder / PLAIN)), "debezium": json.json(str(folder / DEBEZIUM))}
-    found = {"plain": feeds["plain"].selectExpr("IF(deleted, 'd', 'u') AS op", "* EXCEPT (deleted)"), "debezium": _unwrap_envelopes(feeds["debezium"])}
-    types = {field.name: paimon_type(field.dataType, field.name) for frame in found.values() for field in frame.schema}
+    frames = {"plain": feeds["plain"].selectExpr("IF(deleted, 'd', 'u') AS op", "* EXCEPT (deleted)"), "debezium": _unwrap_envelopes(feeds["debezium"])}
+    types = {field.name: paimon_type(field.dataType, field.name) for frame in frames.values() for field in frame.schema}
     _grow(lake.bronze, types)
     wanted = {field.name: spark_type(field.type) for field in lake.bronze.schema.fields}
-    rows = [_select_as(frame.withColumns({"landed": sql.lit(day), "feed": sql.lit(name)}), wanted) for name, frame in found.items()]
+    rows = [_select_as(frame.withColumns({"landed": sql.lit(day), "feed": sql.lit(name)}), wanted) for name, frame in frames.items()]
     write(rows[0].unionAll(rows[1]), lake.bronze, commit_user=USER, identifier=day.toordinal())
 
 
@@ -144,41 +153,52 @@ def _unwrap_envelopes(envelopes: DataFrame) -> DataFrame:
 
 
 def silver(spark: SparkSession, lake: Lake, day: date) -> None:
-    """The flights as the events that landed that day leave them. A withdrawn flight goes, and stays away."""
+    """Apply the events that landed that day to the flights.
+
+    A withdrawn flight is deleted, and stays deleted.
+    """
     _grow(lake.silver, {field.name: field.type for field in lake.bronze.schema.fields if field.name not in ("landed", "feed", "op")})
     if not _has_commit(lake.silver, day.toordinal()):
-        known = read(spark, lake.bronze, where=pl.col("landed") == day)
-        # the bottom level keeps no deletes: what comes late of a withdrawn flight would bring it back, and bronze knows better
-        gone = read(spark, lake.bronze, columns=[*KEYS, "ts_ms"], where="op = 'd'")
-        newer = [known[name] == gone[name] for name in KEYS]
-        rows = known.join(sql.broadcast(gone), [*newer, gone["ts_ms"] > known["ts_ms"]], "left_anti")
+        arrivals = read(spark, lake.bronze, where=pl.col("landed") == day)
+        # the bottom level keeps no deletes: what comes late of a withdrawn flight would bring it back, and bronze knows
+        # better
+        withdrawn = read(spark, lake.bronze, columns=[*KEYS, "ts_ms"], where="op = 'd'")
+        newer = [arrivals[name] == withdrawn[name] for name in KEYS]
+        rows = arrivals.join(sql.broadcast(withdrawn), [*newer, withdrawn["ts_ms"] > arrivals["ts_ms"]], "left_anti")
         rows = rows.withColumn(KIND, sql.expr("IF(op = 'd', '-D', '+U')")).drop("landed", "feed", "op")
         write(rows, lake.silver, mode="upsert", row_kind=KIND, commit_user=USER, identifier=day.toordinal())
-    if 0 in lake.silver.files()["level"]:  # the rows were committed, and the driver died before what the compaction found out was
+    # the rows were committed, and the driver died before what the compaction found out was
+    if 0 in lake.silver.files()["level"]:
         compact(spark, lake.silver)
 
 
 def gold(spark: SparkSession, lake: Lake) -> None:
-    """What changed in silver since the last time, added to the sums; what a row was before is subtracted. Raises `SnapshotNotFound` where that is gone."""
+    """Add what changed in silver since the last call to the sums; subtract the values of replaced rows.
+
+    Raises: `SnapshotNotFound` where those changes have expired.
+    """
     names = [field.name for field in lake.silver.schema.fields if field.name not in (*KEYS, "ts_ms") and field.type.root in INTEGERS]
     _grow(lake.gold, {name: DataType(root="BIGINT") for name in names})
     since, until = _last_applied_snapshot_id(lake), _newest_snapshot_id(lake.silver)
     if lake.silver.snapshots().filter(pl.col("snapshot_id") > since)["changelog_record_count"].sum() == 0:
         return  # nothing, or files that were made of others
-    told = changes(spark, lake.silver, since, until)
+    changed = changes(spark, lake.silver, since, until)
     counted = ["1L AS flights", *(f"IF(status = '{status}', 1L, 0L) AS {status}" for status in ("arrived", "cancelled"))]
-    rows = told.selectExpr(KIND, "day", "carrier", *counted, *(f"CAST({quote_identifier(name)} AS BIGINT) AS {quote_identifier(name)}" for name in names))
+    rows = changed.selectExpr(KIND, "day", "carrier", *counted, *(f"CAST({quote_identifier(name)} AS BIGINT) AS {quote_identifier(name)}" for name in names))
     write(rows, lake.gold, mode="upsert", row_kind=KIND, commit_user=USER, identifier=until)
 
 
 def tag(lake: Lake, day: date) -> None:
-    """The day's end by name, on gold last: a day that has it there is through."""
+    """Tag the end of the day, on gold last: a day that has its tag there is through."""
     for table in (lake.silver, lake.gold):
         table.create_tag(day.isoformat(), if_not_exists=True)
 
 
 def care(spark: SparkSession, lake: Lake, day: date) -> None:
-    """Few large files, and few snapshots: the day's partition of bronze and all of silver and gold are compacted, then what is old expires."""
+    """Compact the day's partition of bronze and all of silver and gold, then expire old snapshots.
+
+    What is left are few large files, and few snapshots.
+    """
     compact(spark, lake.bronze, full=True, where=pl.col("landed") == day)
     compact(spark, lake.silver, full=True)
     compact(spark, lake.gold, full=True)
@@ -186,7 +206,7 @@ def care(spark: SparkSession, lake: Lake, day: date) -> None:
         table.expire_snapshots(retain_max=RETAINED_SNAPSHOTS, retain_min=RETAINED_SNAPSHOTS)
 
 
-# ---- what the tables say ---------------------------------------------------------------------------------------------------------------------
+# ---- what the tables say ---------------------------------------------------------------------------------------------
 
 
 def _has_commit(table: Table, identifier: int) -> bool:
@@ -195,15 +215,15 @@ def _has_commit(table: Table, identifier: int) -> bool:
 
 
 def _newest_snapshot_id(table: Table) -> int:
-    """The number of the newest snapshot, 0 where there is none."""
+    """Return the id of the newest snapshot, 0 where there is none."""
     return max(table.snapshots()["snapshot_id"], default=0)
 
 
 def _last_applied_snapshot_id(lake: Lake) -> int:
-    """The snapshot of silver up to which gold has its changes."""
-    there = lake.gold.snapshots()
-    own = there.filter(commit_user=USER)["commit_identifier"]
-    if own.is_empty() and not there.is_empty():
+    """Return the snapshot of silver up to which gold has its changes."""
+    snapshots = lake.gold.snapshots()
+    own = snapshots.filter(commit_user=USER)["commit_identifier"]
+    if own.is_empty() and not snapshots.is_empty():
         msg = f"{lake.gold.name} has snapshots, and none by {USER!r} that says how far it is: they expired, or someone else fills it; begin with another root"
         raise SnapshotNotFound(msg, name=USER)
     oldest = min(lake.silver.snapshots()["snapshot_id"], default=1)
@@ -214,9 +234,9 @@ def _last_applied_snapshot_id(lake: Lake) -> int:
 
 
 def _grow(table: Table, types: Mapping[str, DataType]) -> None:
-    """Adds the columns that a table lacks."""
-    there = {field.name for field in table.schema.fields}
-    missing = [add_column(name, t.as_nullable()) for name, t in types.items() if name not in there]
+    """Add the columns that a table lacks."""
+    existing = {field.name for field in table.schema.fields}
+    missing = [add_column(name, t.as_nullable()) for name, t in types.items() if name not in existing]
     if missing:
         table.alter(*missing)
 

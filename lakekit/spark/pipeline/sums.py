@@ -1,4 +1,4 @@
-"""Whether the tables hold what the files say: the same totals, computed by Polars from the files that landed alone.
+"""Compare the tables with the landed files: the same totals, computed by Polars from the files alone.
 
 bronze    events of plain       2310    2310
 silver    flights               1784    1784
@@ -23,7 +23,11 @@ GROUP_COLUMNS = ["day", "carrier"]
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """`table`: what was counted or summed, as the files say and as the tables hold it. `different`: the rows of gold, by day and carrier, that are another."""
+    """The totals of the files beside those of the tables.
+
+    `table`: what was counted or summed, in the files and in the tables. `different`: the rows of gold, by day and
+    carrier, that differ.
+    """
 
     table: pl.DataFrame
     different: pl.DataFrame
@@ -40,42 +44,42 @@ class Totals:
 
 
 def landed_events(lake: Lake) -> pl.DataFrame:
-    """All lines of all files, one row each: the feed, `gone`, `ts_ms`, and what it says of the flight."""
+    """All lines of all files, one row each: the feed, `is_deleted`, `ts_ms`, and what it says of the flight."""
     schema = {"day": pl.Date, "carrier": pl.String, "flight": pl.Int64, "origin": pl.String, "dest": pl.String, "status": pl.String}
     schema |= dict.fromkeys(["dep_delay", "arr_delay", ADDED_COLUMN], pl.Int64)
     image = pl.Struct(schema)
-    found = []
+    frames = []
     for day in lake.landed():  # scalar: two files a day
         plain = pl.read_ndjson(lake.landing / day.isoformat() / PLAIN, schema={"deleted": pl.Boolean, "ts_ms": pl.Int64, **schema})
-        found.append(plain.select("ts_ms", *schema, feed=pl.lit("plain"), gone="deleted"))
+        frames.append(plain.select("ts_ms", *schema, feed=pl.lit("plain"), gone="deleted"))
         envelopes = pl.read_ndjson(lake.landing / day.isoformat() / DEBEZIUM, schema={"before": image, "after": image, "op": pl.String, "ts_ms": pl.Int64})
-        gone = pl.col("op") == "d"
-        row = pl.when(gone).then("before").otherwise("after")
-        found.append(envelopes.select("ts_ms", *(row.struct.field(name) for name in schema), feed=pl.lit("debezium"), gone=gone))
-    return pl.concat(found)
+        is_deleted = pl.col("op") == "d"
+        row = pl.when(is_deleted).then("before").otherwise("after")
+        frames.append(envelopes.select("ts_ms", *(row.struct.field(name) for name in schema), feed=pl.lit("debezium"), gone=is_deleted))
+    return pl.concat(frames)
 
 
-def known_flights(found: pl.DataFrame) -> pl.DataFrame:
-    """What the newest event of each flight says, but for the withdrawn ones."""
-    return found.sort("ts_ms").unique(KEY, keep="last").filter(~pl.col("gone")).select(*PAYLOAD, ADDED_COLUMN)
+def known_flights(landed: pl.DataFrame) -> pl.DataFrame:
+    """Return the newest event of each flight that was not withdrawn."""
+    return landed.sort("ts_ms").unique(KEY, keep="last").filter(~pl.col("gone")).select(*PAYLOAD, ADDED_COLUMN)
 
 
-def sums(found: pl.DataFrame) -> pl.DataFrame:
-    """Flights by day and carrier."""
+def sums(flights: pl.DataFrame) -> pl.DataFrame:
+    """Return sums of the flights by day and carrier."""
     counted = [pl.len().alias("flights"), *((pl.col("status") == status).sum().alias(status) for status in ("arrived", "cancelled"))]
-    return found.group_by(GROUP_COLUMNS).agg(*counted, *(pl.col(name).sum() for name in ("dep_delay", "arr_delay", ADDED_COLUMN)))
+    return flights.group_by(GROUP_COLUMNS).agg(*counted, *(pl.col(name).sum() for name in ("dep_delay", "arr_delay", ADDED_COLUMN)))
 
 
 def totals(lake: Lake) -> Totals:
-    """The totals of the files that landed beside those of the tables. Nothing of Spark is used."""
-    said = landed_events(lake)
-    want = _normalize_sums(sums(known_flights(said)))
+    """Return the totals of the landed files beside those of the tables, without Spark."""
+    landed = landed_events(lake)
+    want = _normalize_sums(sums(known_flights(landed)))
     have = _normalize_sums(lake.gold.scan().collect())
     bronze, silver = lake.bronze.scan().group_by("feed").len().collect(), lake.silver.scan()
     rows: list[tuple[str, str, Any, Any]] = [
-        ("bronze", f"events of {feed}", said.filter(feed=feed).height, bronze.filter(feed=feed)["len"].sum()) for feed in ("plain", "debezium")
+        ("bronze", f"events of {feed}", landed.filter(feed=feed).height, bronze.filter(feed=feed)["len"].sum()) for feed in ("plain", "debezium")
     ]
-    rows.append(("silver", "flights", known_flights(said).height, silver.select(pl.len()).collect().item()))
+    rows.append(("silver", "flights", known_flights(landed).height, silver.select(pl.len()).collect().item()))
     rows += [("gold", name, want[name].sum(), have[name].sum()) for name in SUMS]
     either = want.join(have, on=GROUP_COLUMNS, how="full", coalesce=True, suffix="_in_gold")
     different = either.filter(pl.any_horizontal(pl.col(name).ne_missing(pl.col(f"{name}_in_gold")) for name in SUMS))
@@ -84,7 +88,7 @@ def totals(lake: Lake) -> Totals:
     )
 
 
-def _normalize_sums(found: pl.DataFrame) -> pl.DataFrame:
-    """Sums as they compare: of days and carriers that have flights, 0 where nothing was said."""
-    named = found if ADDED_COLUMN in found.columns else found.with_columns(pl.lit(0).alias(ADDED_COLUMN))
+def _normalize_sums(summed: pl.DataFrame) -> pl.DataFrame:
+    """Return comparable sums: of days and carriers that have flights, with 0 for null."""
+    named = summed if ADDED_COLUMN in summed.columns else summed.with_columns(pl.lit(0).alias(ADDED_COLUMN))
     return named.filter(pl.col("flights") != 0).select(*GROUP_COLUMNS, pl.col(SUMS).fill_null(0).cast(pl.Int64)).sort(GROUP_COLUMNS)
