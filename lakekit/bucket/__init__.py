@@ -1,1 +1,4 @@
-"""Everything that happens inside one bucket: what a task runs, here or on Spark. Nothing above this floor is needed to run it."""
+"""Reading, writing, merging and compacting one bucket: what a task runs, in this process or on Spark.
+
+Imports nothing from the layers above it.
+"""

@@ -1,13 +1,15 @@
-"""Small files of append tables become bigger ones.
+"""Compaction of append tables: small files become bigger ones.
 
-    one bucket -1, any writer                       a bucket with its own order (`bucket-append-ordered`)
-      files by size     s s m m m │ L L               files by sequence number    a b c d e f
-      packed            [s s m] [m …]                 packed                      [a b c d e] f: neighbours only, their order stays
+    one bucket -1, any writer                 a bucket with its own order (`bucket-append-ordered`)
+      files by size     s s m m m │ L L         files by sequence number    a b c d e f
+      packed            [s s m] [m …]           packed                      [a b c d e] f: neighbours, their order stays
 
-Which files: `pack` (bucket -1), `pick` and `pick_full` (buckets). How: `rewrite`, which reads the files one after another, leaves out rows that deletion
-vectors took away, and numbers the rows on from the first file's smallest number. Deletion vectors of rewritten files go with them.
+`pack` chooses files of bucket -1, `pick` and `pick_full` choose files of other buckets. `rewrite` reads the chosen
+files one after another, leaves out the rows that deletion vectors delete, and numbers the rows on from the smallest
+sequence number of the first file. The deletion vectors of rewritten files are removed with them.
 
-Source: ENGINE.md 8.2; `AppendCompactCoordinator`, `AppendCompactTask`, `BucketedAppendCompactManager`, `BaseAppendFileStoreWrite`.
+Source: ENGINE.md 8.2; `AppendCompactCoordinator`, `AppendCompactTask`, `BucketedAppendCompactManager`,
+`BaseAppendFileStoreWrite`.
 """
 
 from __future__ import annotations
@@ -34,40 +36,45 @@ if TYPE_CHECKING:
     from lakekit.options.table_options import TableOptions
 
 LEAST_FILES = 3
-"""A full compaction of a bucket leaves fewer files alone."""
+"""A full compaction rewrites a bucket only if it has at least this many files."""
 _ROWS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionVectorSummary:
-    """What a manifest says of a file's deletion vector: the index file it is in, and how many rows it takes away; None: it does not say."""
+    """What a manifest says about the deletion vector of a data file.
+
+    `index_file` is the name of the index file that holds it, `deleted` the number of rows it deletes; None if the
+    manifest does not say.
+    """
 
     index_file: str
     deleted: int | None
 
 
-# ---- without buckets -------------------------------------------------------------------------------------------------------------------------------
+# ---- without buckets -------------------------------------------------------------------------------------------------
 
 
 def is_worth_rewriting(file: DataFileMeta, options: TableOptions, vector: DeletionVectorSummary | None = None) -> bool:
-    """Whether a file is small, or has lost too many of its rows."""
+    """Return whether a file is small, or has lost too many of its rows."""
     if is_small(file, options):
         return True
     return vector is not None and (vector.deleted is None or vector.deleted > file.row_count * options.compaction_delete_ratio_threshold)
 
 
 def pack(files: Iterable[DataFileMeta], options: TableOptions, vectors: Mapping[str, DeletionVectorSummary] | None = None) -> list[tuple[DataFileMeta, ...]]:
-    """Files of one partition, all worth it, in groups to be rewritten together; what fits no group is left for another day.
+    """Return files of one partition, all worth rewriting, in groups to be rewritten together.
 
-    Files whose deletion vectors lie in one index file stay together, and are compacted in any case: `vectors`, by file name, None for tables without them.
+    Files that fit no group are left out. Files whose deletion vectors lie in one index file stay together, and are
+    compacted in any case. `vectors` is by file name; None for tables without deletion vectors.
     """
     if vectors is None:
         return _bins([(file,) for file in files], options, options.compaction_min_file_num)
     groups: dict[str, list[DataFileMeta]] = {}
     plain: list[DataFileMeta] = []
     for file in files:
-        found = vectors.get(file.name)
-        (plain if found is None else groups.setdefault(found.index_file, [])).append(file)
+        vector = vectors.get(file.name)
+        (plain if vector is None else groups.setdefault(vector.index_file, [])).append(file)
     packed = _bins([tuple(sorted(group, key=_by_size)) for group in groups.values()], options, 1)
     if len(plain) > 1:
         packed += _bins([(file,) for file in plain], options, options.compaction_min_file_num)
@@ -75,34 +82,37 @@ def pack(files: Iterable[DataFileMeta], options: TableOptions, vectors: Mapping[
 
 
 def _bins(groups: Sequence[tuple[DataFileMeta, ...]], options: TableOptions, least: int) -> list[tuple[DataFileMeta, ...]]:
-    """Groups from the smallest on, put together until they weigh two files; the last ones if there are at least so many files."""
-    found: list[tuple[DataFileMeta, ...]] = []
-    bin_: tuple[DataFileMeta, ...] = ()
+    """Return the groups joined, smallest first, into bins that weigh at least two target files each.
+
+    The last bin, which may weigh less, is kept if it has at least `least` files.
+    """
+    bins: list[tuple[DataFileMeta, ...]] = []
+    bin_files: tuple[DataFileMeta, ...] = ()
     for group in sorted(groups, key=lambda group: (sum(file.size_bytes for file in group), _by_size(group[0]))):
-        bin_ += group
-        weight = sum(file.size_bytes + options.source_split_open_file_cost_bytes for file in bin_)
-        if len(bin_) > 1 and weight >= 2 * options.rolling_size_bytes:
-            found.append(bin_)
-            bin_ = ()
-    return [*found, bin_] if len(bin_) >= least else found
+        bin_files += group
+        weight = sum(file.size_bytes + options.source_split_open_file_cost_bytes for file in bin_files)
+        if len(bin_files) > 1 and weight >= 2 * options.rolling_size_bytes:
+            bins.append(bin_files)
+            bin_files = ()
+    return [*bins, bin_files] if len(bin_files) >= least else bins
 
 
 def _by_size(file: DataFileMeta) -> tuple[int, int, str]:
     return file.size_bytes, file.min_sequence_number, file.name
 
 
-# ---- in buckets ------------------------------------------------------------------------------------------------------------------------------------
+# ---- in buckets ------------------------------------------------------------------------------------------------------
 
 
 def sort_by_sequence(files: Iterable[DataFileMeta]) -> list[DataFileMeta]:
-    """Files by the numbers of their rows."""
+    """Return the files in the order of their sequence numbers."""
     return sorted(files, key=lambda file: (file.min_sequence_number, file.max_sequence_number, file.name))
 
 
 def pick(files: Sequence[DataFileMeta], options: TableOptions) -> tuple[tuple[DataFileMeta, ...], tuple[DataFileMeta, ...]]:
-    """Neighbours to be rewritten after a write, if there are enough, and the files to look at the next time; `files` in order.
+    """Return the neighbours to rewrite after a write, if there are enough, and the files to consider next time.
 
-    Files in front of a window that has grown to two files' size are not looked at again.
+    `files` are in order. Files before a window that has grown to the size of two files are not considered again.
     """
     window: list[DataFileMeta] = []
     size = 0
@@ -117,7 +127,10 @@ def pick(files: Sequence[DataFileMeta], options: TableOptions) -> tuple[tuple[Da
 
 
 def pick_full(files: Sequence[DataFileMeta], options: TableOptions, vectors: Mapping[str, DeletionVectorSummary] | None = None) -> tuple[DataFileMeta, ...]:
-    """The files that a full compaction of a bucket rewrites, in order; none where it is not worth it. `vectors` None: a table without them."""
+    """Return the files that a full compaction of a bucket rewrites, in order; none if it is not worth it.
+
+    `vectors` is None for a table without deletion vectors.
+    """
     forced = options.compaction_force_rewrite_all_files
     first = 0
     while not forced and first < len(files) and not is_small(files[first], options) and not (vectors and files[first].name in vectors):
@@ -131,12 +144,15 @@ def pick_full(files: Sequence[DataFileMeta], options: TableOptions, vectors: Map
     return left if len(left) >= LEAST_FILES and small > len(left) - small else ()
 
 
-# ---- rewriting -------------------------------------------------------------------------------------------------------------------------------------
+# ---- rewriting -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteTarget:
-    """Where files are rewritten: a bucket of an append table, or its bucket -1. `deletions`: the positions of deleted rows by file name."""
+    """The bucket of an append table, or its bucket -1, whose files are rewritten.
+
+    `deletions` are the positions of deleted rows by file name.
+    """
 
     ctx: TableContext
     partition: bytes
@@ -146,7 +162,7 @@ class RewriteTarget:
     snapshot_id: int | None = None
 
     def target(self, first_sequence_number: int) -> WriteTarget:
-        """Where the rows of compacted files go, numbered from there on."""
+        """Return the target for the rows of compacted files, numbered from `first_sequence_number` on."""
         return WriteTarget(
             ctx=self.ctx,
             partition=self.partition,
@@ -159,23 +175,28 @@ class RewriteTarget:
         )
 
 
-def rewrite(place: RewriteTarget, files: Sequence[DataFileMeta]) -> CompactResult:
-    """The rows of some files, in that order, in new ones. Raises what reading and writing files raise; then no new file is left."""
+def rewrite(rewrite_target: RewriteTarget, files: Sequence[DataFileMeta]) -> CompactResult:
+    """Write the rows of some files, in that order, to new files.
+
+    Raises:
+        Unsupported: the table tracks rows.
+        LakekitError: reading or writing a file failed; then no new file is left.
+    """
     if not files:
         return CompactResult()
-    if place.ctx.options.row_tracking_enabled:
-        msg = f"{place.ctx.name} tracks rows (row-tracking.enabled); compacting it would give its rows new ids, which lakekit does not keep"
+    if rewrite_target.ctx.options.row_tracking_enabled:
+        msg = f"{rewrite_target.ctx.name} tracks rows (row-tracking.enabled); compacting it would give its rows new ids, which lakekit does not keep"
         raise Unsupported(msg, feature="row-tracking.enabled")
-    target = place.target(files[0].min_sequence_number)
-    after = write_run(target, _rows(place, files))
+    write_target = rewrite_target.target(files[0].min_sequence_number)
+    after = write_run(write_target, _rows(rewrite_target, files))
     return CompactResult(before=tuple(files), after=tuple(after), rewritten=frozenset(file.name for file in files))
 
 
-def _rows(place: RewriteTarget, files: Sequence[DataFileMeta]) -> Iterator[pl.DataFrame]:
-    """All rows that are left, in order, some at a time."""
-    ctx = with_strict_reads(place.ctx)
-    paths = [data_file_path(ctx, place.partition, place.bucket, file) for file in files]
-    deletions = {file.name: place.deletions[file.name] for file in files if file.name in place.deletions}
+def _rows(target: RewriteTarget, files: Sequence[DataFileMeta]) -> Iterator[pl.DataFrame]:
+    """Yield the rows that are not deleted, in order, in batches."""
+    ctx = with_strict_reads(target.ctx)
+    paths = [data_file_path(ctx, target.partition, target.bucket, file) for file in files]
+    deletions = {file.name: target.deletions[file.name] for file in files if file.name in target.deletions}
     with translate_polars_errors(ctx, paths):
-        frame = scan_files(ctx, files, paths, ctx.schema.fields, deletions=deletions, snapshot_id=place.snapshot_id)
+        frame = scan_files(ctx, files, paths, ctx.schema.fields, deletions=deletions, snapshot_id=target.snapshot_id)
         yield from frame.collect_batches(chunk_size=_ROWS, maintain_order=True)

@@ -1,7 +1,9 @@
-"""The files of one bucket of an append table while it is written: small neighbours become bigger ones, and rows keep their order.
+"""The files of one bucket of an append table while it is written.
 
-    add(files)          as they are written: a b c d e
-    compact(full)       [a b c d e] -> f, a small f is looked at again        ->  Compacted, or None where nothing was due
+    add(files)      as they are written: a b c d e
+    compact(full)   [a b c d e] -> f, a small f is considered again    ->  CompactResult, or None where nothing was due
+
+Small neighbours become bigger files; the rows keep their order.
 
 Source: ENGINE.md 8.2; `BucketedAppendCompactManager`.
 """
@@ -28,7 +30,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class AppendBucket:
-    """A bucket of rows without keys. `waiting` are the files that a compaction may look at, in order; `vectors` are read by the first compaction."""
+    """A bucket of rows without keys.
+
+    `waiting` are the files that a compaction may consider, in order. `vectors` are read by the first compaction.
+    """
 
     ctx: TableContext
     partition: bytes
@@ -39,46 +44,49 @@ class AppendBucket:
     vectors: BucketDeletionVectors | None = None
 
     @staticmethod
-    def of(ctx: TableContext, place: tuple[bytes, int], restored: RestoredBucket, names: FileNames) -> AppendBucket:
-        """What a snapshot holds in a (partition, bucket)."""
-        partition, bucket = place
+    def of(ctx: TableContext, bucket_id: tuple[bytes, int], restored: RestoredBucket, names: FileNames) -> AppendBucket:
+        """Return the (partition, bucket) as a snapshot has it."""
+        partition, bucket_number = bucket_id
         return AppendBucket(
-            ctx=ctx, partition=partition, bucket=bucket, names=names, restored=restored, waiting=append_compaction.sort_by_sequence(restored.files)
+            ctx=ctx, partition=partition, bucket=bucket_number, names=names, restored=restored, waiting=append_compaction.sort_by_sequence(restored.files)
         )
 
     @property
     def run_count(self) -> int:
-        """Nothing is merged when it is read: commits need not wait."""
+        """Return 0: readers merge nothing, so that commits need not wait for a compaction."""
         return 0
 
     @property
     def is_due(self) -> bool:
-        """Small files may wait."""
+        """Return False: small files may wait."""
         return False
 
     def add(self, files: Iterable[DataFileMeta]) -> None:
-        """Takes files that were written."""
+        """Add files that were written."""
         self.waiting = append_compaction.sort_by_sequence([*self.waiting, *files])
 
     def compact(self, *, full: bool) -> CompactResult | None:
-        """Rewrites neighbours where there are enough, or all that is worth it. Raises what `append_compact.rewrite` raises; then nothing changed."""
+        """Rewrite neighbours where there are enough, or all files that are worth it; None if nothing was due.
+
+        Raises what `append_compaction.rewrite` raises; then nothing changed.
+        """
         options = self.ctx.options
         if self.vectors is None and options.deletion_vectors_enabled:
             self.vectors = BucketDeletionVectors.restored(self.ctx, self.partition, self.bucket, self.restored.vectors)
-        rest: tuple[DataFileMeta, ...] = ()
+        remaining: tuple[DataFileMeta, ...] = ()
         if full:
-            chosen = append_compaction.pick_full(self.waiting, options, self._marked())
+            picked = append_compaction.pick_full(self.waiting, options, self._marked())
         else:
-            chosen, rest = append_compaction.pick(self.waiting, options)
-        if not chosen:
-            self.waiting = self.waiting if full else list(rest)
+            picked, remaining = append_compaction.pick(self.waiting, options)
+        if not picked:
+            self.waiting = self.waiting if full else list(remaining)
             return None
-        done = append_compaction.rewrite(self._place(), chosen)
-        again = [file for file in done.after[-1:] if is_small(file, options)]
-        self.waiting = append_compaction.sort_by_sequence([*again, *rest])
+        result = append_compaction.rewrite(self._place(), picked)
+        small_files = [file for file in result.after[-1:] if is_small(file, options)]
+        self.waiting = append_compaction.sort_by_sequence([*small_files, *remaining])
         if self.vectors is not None:
-            self.vectors.forget(done.rewritten)
-        return done
+            self.vectors.forget(result.rewritten)
+        return result
 
     def _marked(self) -> dict[str, DeletionVectorSummary] | None:
         if self.vectors is None:

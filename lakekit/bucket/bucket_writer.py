@@ -1,13 +1,15 @@
-"""The writer of one bucket: rows come in, files are flushed and compacted, and a commit message tells what to make visible.
+"""The writer of one bucket: it buffers rows, flushes and compacts files, and prepares commit messages.
 
-    write, write …  ->  buffer  ->  flush: level 0  ->  compact  ->  prepare: CommitMessage(new files | compacted before, after | index files)
-                          └ scratch file
+    write, write …  ->  buffer  ->  flush: level 0  ->  compact  ->  prepare: CommitMessage
+                          └ scratch file                                    new files | compacted before, after | index files
 
-Key tables number their rows and merge them when they flush; append tables keep them as they are, or in the order of `clustering.columns`; postponed ones
-(bucket -2) keep them in order of arrival, unnumbered, for a later compaction to place. Compactions run in the flush that they follow, one at most. Nothing is
-visible before a commit; what was not prepared is deleted by `drop`, what was prepared belongs to its message.
+Key tables number their rows and merge them when they flush. Append tables keep rows as they are, or in the order of
+`clustering.columns`. Postponed buckets (bucket -2) keep rows in order of arrival, unnumbered; a later compaction
+assigns their buckets. Compactions run in the flush that they follow, one at most. Nothing is visible before a commit.
+`drop` deletes the files that were not prepared; files that were prepared belong to their message.
 
-Source: ENGINE.md 1.1, 1.2, 2, 7.6 and 8.1; `MergeTreeWriter`, `AppendOnlyWriter`, `PostponeBucketWriter`, `MergeTreeCompactManager`.
+Source: ENGINE.md 1.1, 1.2, 2, 7.6 and 8.1; `MergeTreeWriter`, `AppendOnlyWriter`, `PostponeBucketWriter`,
+`MergeTreeCompactManager`.
 """
 
 from __future__ import annotations
@@ -63,35 +65,43 @@ class _Increment:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing changed."""
+        """Return whether nothing changed."""
         return not (self.new or self.changelog or self.before or self.after or self.compact_changelog or self.index)
 
-    def take(self, done: CompactResult) -> list[DataFileMeta]:
-        """Takes a compaction's files; answers those of an earlier one that nobody needs any more, as it consumed them."""
-        gone = []
-        stays = {file.name for file in done.after}
-        for file in done.before:
+    def take(self, result: CompactResult) -> list[DataFileMeta]:
+        """Add the files of a compaction; return the files of earlier compactions that it replaced.
+
+        Those files are in no snapshot, so that they can be deleted.
+        """
+        unused = []
+        after_names = {file.name for file in result.after}
+        for file in result.before:
             if file in self.after:
                 self.after.remove(file)
-                if file.name not in self.before and file.name not in stays:  # one that only moved belongs to a snapshot, or to the new files
-                    gone.append(file)
+                # a file that only moved belongs to a snapshot, or to the new files
+                if file.name not in self.before and file.name not in after_names:
+                    unused.append(file)
             else:
                 self.before[file.name] = file
-        self.after += done.after
-        self.compact_changelog += done.changelog
-        return gone
+        self.after += result.after
+        self.compact_changelog += result.changelog
+        return unused
 
     def made(self) -> list[DataFileMeta]:
-        """Files that exist for this increment alone."""
+        """Return the files that exist for this increment alone."""
         moved = self.before.keys()
         return [*self.new, *self.changelog, *(file for file in self.after if file.name not in moved), *self.compact_changelog]
 
 
 class BucketWriter:
-    """Writes one bucket; see above. `restored` is what stands in it: `NOTHING` for a writer that replaces what was there (`replaces`).
+    """The writer of one bucket; see the module.
 
-    `spill` is shared by the buckets of a table writer. Raises `InvalidOption` where the partition has another number of buckets, and for options that
-    contradict each other; `Unsupported` for a merge engine nobody knows.
+    `restored` is the state of the bucket: `EMPTY_BUCKET` for a writer that replaces the existing rows (`replaces`).
+    `spill` is shared by the buckets of a table writer.
+
+    Raises:
+        InvalidOption: the partition has another number of buckets, or options contradict each other.
+        Unsupported: the merge engine does not exist.
     """
 
     def __init__(
@@ -127,26 +137,26 @@ class BucketWriter:
 
     @property
     def memory_bytes(self) -> int:
-        """What the rows that are not in a file take of memory."""
+        """Return how much memory the buffered rows take."""
         return self._buffer.memory_bytes
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing waits to be prepared."""
+        """Return whether there is nothing to prepare."""
         return not self._buffer.row_count and self._increment.is_empty
 
     @property
     def is_settled(self) -> bool:
-        """Whether it is idle, and no compaction is due."""
+        """Return whether the writer is idle and no compaction is due."""
         return self.is_idle and not self._postponed and not (self._tree is not None and self._tree.is_due)
 
     # ---- rows
 
     def write(self, frame: pl.DataFrame) -> None:
-        """Takes rows: the table's columns, and in key tables `_VALUE_KIND`. They are newer than all before."""
+        """Add rows that are newer than all before: the table's columns, and in key tables `_VALUE_KIND`."""
         if not frame.height:
             return
-        # made of columns: an expression would wait for the threads of other queries
+        # by columns, as a query of Polars would wait for the threads of other queries
         names = [*self.ctx.schema.names, *(() if self.kind == "append" else (KIND,))]
         frame = frame.clone() if frame.columns == names else pl.DataFrame([frame.get_column(name) for name in names])
         if self.kind == "key":
@@ -158,33 +168,39 @@ class BucketWriter:
         self._buffer.add(frame if self._order is None else self._order.placed(frame))
 
     def relieve(self) -> None:
-        """Gives the buffer's memory back: its rows go to a scratch file, or, where that may not be or is full, into files."""
+        """Free the memory of the buffer: spill its rows to the scratch file, or else flush them.
+
+        They are flushed if the table does not allow spilling, or the scratch file is full.
+        """
         if not (self.ctx.options.write_buffer_spillable and self._buffer.to_disk()):
             self.flush()
 
     def flush(self) -> None:
-        """Writes the buffer's rows into files of level 0, and compacts what is due then. Where writing fails, the rows are still there and no file is."""
+        """Write the buffered rows to files of level 0, and run the compaction that is due then.
+
+        If writing fails, the rows are still in the buffer and no file is left.
+        """
         self._settle()
         self._flush()
         if not self.ctx.options.write_only:
             self._compact(full=False)
 
     def compact(self, *, full: bool = False) -> None:
-        """Flushes, and compacts what is due, or everything: also in tables whose writers do not compact by themselves (`write-only`)."""
+        """Flush, and compact what is due, or everything: also in tables with `write-only`."""
         self._settle()
         self._flush()
         self._compact(full=full)
 
     def _settle(self) -> None:
-        """A compaction that a message did not wait for."""
+        """Run the compaction that a message did not wait for."""
         if self._postponed:
             self._postponed = False
             self._compact(full=False)
 
     def _compact(self, *, full: bool) -> None:
-        done = None if self._tree is None else self._tree.compact(full=full)
-        if done is not None:
-            self._delete(self._increment.take(done))
+        result = None if self._tree is None else self._tree.compact(full=full)
+        if result is not None:
+            self._delete(self._increment.take(result))
 
     def _flush(self) -> None:
         if not self._buffer.row_count:
@@ -208,7 +224,7 @@ class BucketWriter:
             self.next_sequence = new[-1].max_sequence_number + 1
 
     def _written(self, source: int, kind: Literal["data", "changelog"], first_keys: list[pl.DataFrame] | None = None) -> list[DataFileMeta]:
-        """Writes what waits. `first_keys` takes the keys of the first section, as they lie in the file."""
+        """Write the buffered rows to files; add the key columns of the first section to `first_keys`, in file order."""
         target = WriteTarget(
             ctx=self.ctx,
             partition=self.partition,
@@ -224,7 +240,7 @@ class BucketWriter:
         return write_run(target, rows if first_keys is None or self.rule is None else _capture_first_keys(rows, self.rule.key, first_keys))
 
     def _rows(self, kind: Literal["data", "changelog"]) -> Iterable[pl.DataFrame]:
-        """What goes into files, section by section of the buffer."""
+        """Return the rows for data or changelog files, one section of the buffer after another."""
         rule, sections = self.rule, self._buffer.sections(self.ctx.options.write_buffer_size_bytes)
         if rule is None:
             return sections if self._order is None else self._sorted(sections, self._order)
@@ -232,20 +248,21 @@ class BucketWriter:
         return (order(section, rule) for section in sections)
 
     def _sorted(self, sections: Iterable[pl.DataFrame], order: SortOrder) -> Iterable[pl.DataFrame]:
-        """Append rows as `clustering.columns` wants them."""
+        """Return the rows of each section sorted by `clustering.columns`."""
         return (flushing.by_key(section, order.names).select(cols(self.ctx.schema.names)) for section in sections)
 
     # ---- messages
 
     def prepare(self, *, wait: bool = True) -> CommitMessage:
-        """`ready`, then `message`."""
+        """Run `ready`, and return the `message`."""
         self.ready(wait=wait)
         return self.message()
 
     def ready(self, *, wait: bool = True) -> None:
-        """Flushes, and compacts what is due: all that can fail of a message. What is done stays this writer's.
+        """Flush, and compact what is due: everything about a message that can fail.
 
-        Without `wait` what is due is compacted for the next message, unless too many runs have gathered, or options say that commits wait for it.
+        The files stay this writer's until `message` is called. Without `wait` the compaction is left to the next
+        message, unless there are too many runs, or options say that commits wait for it.
         """
         if wait or self._must_wait():
             self.flush()
@@ -262,44 +279,44 @@ class BucketWriter:
                 self._increment.index = new
 
     def message(self) -> CommitMessage:
-        """All that is in files since the last message: from now on they are the message's."""
-        done, self._increment = self._increment, _Increment()
+        """Return the files written since the last message; from now on they belong to the message."""
+        increment, self._increment = self._increment, _Increment()
         return CommitMessage(
             partition=self.partition,
             bucket=self.bucket,
             total_buckets=self.total_buckets,
-            new_files=tuple(done.new),
-            changelog_files=tuple(done.changelog),
-            compact_before=tuple(done.before.values()),
-            compact_after=tuple(done.after),
-            compact_changelog=tuple(done.compact_changelog),
-            compact_new_index_files=done.index,
-            compact_deleted_index_files=done.replaced,
+            new_files=tuple(increment.new),
+            changelog_files=tuple(increment.changelog),
+            compact_before=tuple(increment.before.values()),
+            compact_after=tuple(increment.after),
+            compact_changelog=tuple(increment.compact_changelog),
+            compact_new_index_files=increment.index,
+            compact_deleted_index_files=increment.replaced,
         )
 
     def _must_wait(self) -> bool:
-        """Whether a message may not go out before the compaction that is due (ENGINE 1.2)."""
+        """Return whether the message must wait for the compaction that is due (ENGINE 1.2)."""
         options = self.ctx.options
         if options.commit_force_compact or (options.needs_lookup and options.lookup_wait):
             return True
         return self._tree is not None and self._tree.run_count > options.stop_trigger
 
     def drop(self) -> None:
-        """Forgets what was not prepared, and deletes its files. The writer is done."""
+        """Discard what was not prepared, and delete its files. The writer cannot be used afterwards."""
         self._buffer.clear()
         if self._own_spill:
             self._buffer.spill.close()
-        gone, self._increment = self._increment, _Increment()
-        self._delete(gone.made())
+        increment, self._increment = self._increment, _Increment()
+        self._delete(increment.made())
         if self._tree is not None and self._tree.vectors is not None:
-            self._tree.vectors.discard(gone.index)
+            self._tree.vectors.discard(increment.index)
 
     def _delete(self, files: Iterable[DataFileMeta]) -> None:
         self.ctx.storage.delete(every_path(self.ctx, self.partition, self.bucket, files))
 
 
 def _capture_first_keys(frames: Iterable[pl.DataFrame], key: Sequence[str], first_keys: list[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-    """The frames; the keys of the first are put down on the way."""
+    """Yield the frames; add the key columns of the first one to `first_keys`."""
     for frame in frames:
         if not first_keys:
             first_keys.append(pl.DataFrame([frame.get_column(name) for name in key]))
@@ -307,6 +324,6 @@ def _capture_first_keys(frames: Iterable[pl.DataFrame], key: Sequence[str], firs
 
 
 def spill_of(ctx: TableContext) -> SpillFile:
-    """The scratch file of one table writer, as the table's options want it."""
+    """Return the scratch file of one table writer, as the table's options define it."""
     options = ctx.options
     return SpillFile(world=ctx.world, compression=options.spill_compression, max_bytes=options.write_buffer_spill_max_disk_size_bytes)

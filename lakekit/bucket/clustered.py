@@ -1,14 +1,15 @@
-"""Incremental clustering: rows of append tables are sorted by `clustering.columns` bit by bit, new files first.
+"""Incremental clustering of append tables: rows are sorted by `clustering.columns` step by step, new files first.
 
     level 0   new files, in the order of their rows     a run each
-    level 4   [1 3 4] [5 8 9]                           one run: sorted together at some time
+    level 4   [1 3 4] [5 8 9]                           one run, sorted by one compaction
     level 5   [1 2 2] [3 5 6] [6 7 9]                   one run
 
-Which runs are sorted anew, and into which level, is decided by their sizes, as of key tables (`lsm.compaction_picker`): a row is rewritten a few
-times, and most
-rows lie in a few runs. Files of one level may share values, which costs reads of them and nothing else.
+The sizes of the runs decide which of them are sorted again and into which level, as in key tables
+(`lsm.compaction_picker`): a row is rewritten a few times, and most rows lie in a few runs. Files of one level may share
+values, which makes reads slower but not wrong.
 
-Source: ENGINE.md 8.6; `IncrementalClusterManager`, `IncrementalClusterStrategy`, `BucketedAppendClusterManager`, `IncrementalClusterCompact`.
+Source: ENGINE.md 8.6; `IncrementalClusterManager`, `IncrementalClusterStrategy`, `BucketedAppendClusterManager`,
+`IncrementalClusterCompact`.
 """
 
 from __future__ import annotations
@@ -44,7 +45,11 @@ LOCAL_SORT = "local-sort"
 
 
 def clusters_buckets(ctx: TableContext) -> bool:
-    """Whether writers of buckets cluster instead of packing small files. Raises `InvalidOption` where the options say so of a table that cannot."""
+    """Return whether the writers of buckets cluster files instead of packing small ones.
+
+    Raises:
+        InvalidOption: the options ask for it in a table that cannot be clustered.
+    """
     options = ctx.options
     if not options.clustering_incremental:
         return False
@@ -57,7 +62,10 @@ def clusters_buckets(ctx: TableContext) -> bool:
 
 
 def pick_unit(ctx: TableContext, files: Sequence[DataFileMeta], *, full: bool) -> CompactionUnit | None:
-    """What is to be sorted now, if anything; `full`: all, unless it lies in the last level, sorted by the same columns."""
+    """Return the files to sort now; None if none are due.
+
+    With `full` these are all files, unless all lie in the last level, sorted by the same columns.
+    """
     options = ctx.options
     levels = LsmLevels.of_appended(files, options)
     if not full:
@@ -68,65 +76,69 @@ def pick_unit(ctx: TableContext, files: Sequence[DataFileMeta], *, full: bool) -
 
 
 def _has_same_columns(ctx: TableContext, file: DataFileMeta) -> bool:
-    """Whether a file was written under a schema that sorts by the columns of today."""
+    """Return whether a file was written under a schema with the clustering columns of today."""
     before = TableOptions.parse(schemas.read(ctx, file.schema_id).options)
     return before.clustering_columns == ctx.options.clustering_columns
 
 
-def rewrite(place: RewriteTarget, unit: CompactionUnit, order: SortOrder, *, together: bool = True) -> CompactResult:
-    """The rows of a unit's files in order, in the level of the unit. Not `together`: as many files at once as fit into memory, each group for itself.
+def rewrite(target: RewriteTarget, unit: CompactionUnit, order: SortOrder, *, as_one: bool = True) -> CompactResult:
+    """Write the rows of a unit's files, sorted, to the output level of the unit.
 
-    Raises what reading and writing files raise; then no new file is left.
+    If not `as_one`, as many files as fit into memory are sorted at a time, each group by itself. Raises what reading
+    and writing files raise; then no new file is left.
     """
-    ctx = with_strict_reads(place.ctx)
-    place = replace(place, ctx=ctx)
+    ctx = with_strict_reads(target.ctx)
+    target = replace(target, ctx=ctx)
     if ctx.options.row_tracking_enabled:
         msg = f"{ctx.name} tracks rows (row-tracking.enabled); clustering it would give its rows new ids, which lakekit does not keep"
         raise Unsupported(msg, feature="row-tracking.enabled")
     first = min(file.min_sequence_number for file in unit.files)
     after: list[DataFileMeta] = []
     try:
-        for rows in [_rows(place, unit.files, order)] if together else _groups(place, unit.files, order):
-            target = place.target(after[-1].max_sequence_number + 1 if after else first)
-            after += write_run(target, rows.in_order())
+        for rows in [_rows(target, unit.files, order)] if as_one else _groups(target, unit.files, order):
+            write_target = target.target(after[-1].max_sequence_number + 1 if after else first)
+            after += write_run(write_target, rows.in_order())
     except BaseException:
-        ctx.storage.delete(every_path(ctx, place.partition, place.bucket, after))
+        ctx.storage.delete(every_path(ctx, target.partition, target.bucket, after))
         raise
     raised = tuple(replace(file, level=unit.output_level) for file in after)
     return CompactResult(before=unit.files, after=raised, rewritten=frozenset(file.name for file in unit.files))
 
 
-def _groups(place: RewriteTarget, files: Sequence[DataFileMeta], order: SortOrder) -> Iterator[SortInput]:
-    """Neighbours that memory holds together; a file that is too big stands alone."""
+def _groups(target: RewriteTarget, files: Sequence[DataFileMeta], order: SortOrder) -> Iterator[SortInput]:
+    """Yield groups of neighbouring files that fit into memory; a file that is too big is a group of its own."""
     group: list[DataFileMeta] = []
     row_count = size_bytes = 0
     for file in files:
         row_count, size_bytes = row_count + file.row_count, size_bytes + file.size_bytes
-        if group and sort_order.pieces_of(place.ctx, row_count, size_bytes) > 1:
-            yield _rows(place, group, order)
+        if group and sort_order.pieces_of(target.ctx, row_count, size_bytes) > 1:
+            yield _rows(target, group, order)
             group, row_count, size_bytes = [], file.row_count, file.size_bytes
         group.append(file)
     if group:
-        yield _rows(place, group, order)
+        yield _rows(target, group, order)
 
 
-def _rows(place: RewriteTarget, files: Sequence[DataFileMeta], order: SortOrder) -> SortInput:
-    ctx, held = with_strict_reads(place.ctx), tuple(files)
-    paths = [data_file_path(ctx, place.partition, place.bucket, file) for file in held]
-    deletions = {file.name: place.deletions[file.name] for file in held if file.name in place.deletions}
+def _rows(target: RewriteTarget, files: Sequence[DataFileMeta], order: SortOrder) -> SortInput:
+    ctx, scanned = with_strict_reads(target.ctx), tuple(files)
+    paths = [data_file_path(ctx, target.partition, target.bucket, file) for file in scanned]
+    deletions = {file.name: target.deletions[file.name] for file in scanned if file.name in target.deletions}
     return SortInput(
         ctx=ctx,
         order=order,
-        scan=lambda fields: scan_files(ctx, held, paths, fields, deletions=deletions, snapshot_id=place.snapshot_id),
-        row_count=sum(file.row_count for file in held),
-        size_bytes=sum(file.size_bytes for file in held),
+        scan=lambda fields: scan_files(ctx, scanned, paths, fields, deletions=deletions, snapshot_id=target.snapshot_id),
+        row_count=sum(file.row_count for file in scanned),
+        size_bytes=sum(file.size_bytes for file in scanned),
         paths=paths,
     )
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class ClusteredBucket:
-    """A bucket of rows without keys whose writer clusters it. It has no deletion vectors: such tables are refused when they are made."""
+    """A bucket of rows without keys whose writer clusters it.
+
+    It has no deletion vectors: tables with both are refused when they are created.
+    """
 
     place: RewriteTarget
     order: SortOrder
@@ -134,32 +146,36 @@ class ClusteredBucket:
     vectors: BucketDeletionVectors | None = None
 
     @staticmethod
-    def of(ctx: TableContext, place: tuple[bytes, int], restored: RestoredBucket, names: FileNames) -> ClusteredBucket:
-        """What a snapshot holds in a (partition, bucket). Raises `InvalidOption` where the columns to sort by cannot be sorted by."""
-        partition, bucket = place
-        at = RewriteTarget(ctx=ctx, partition=partition, bucket=bucket, names=names, snapshot_id=restored.snapshot_id)
-        return ClusteredBucket(place=at, order=sort_order.clustering_order(ctx), files=restored.files)
+    def of(ctx: TableContext, bucket_id: tuple[bytes, int], restored: RestoredBucket, names: FileNames) -> ClusteredBucket:
+        """Return the (partition, bucket) as a snapshot has it.
+
+        Raises:
+            InvalidOption: a clustering column has a type without an order.
+        """
+        partition, bucket_number = bucket_id
+        target = RewriteTarget(ctx=ctx, partition=partition, bucket=bucket_number, names=names, snapshot_id=restored.snapshot_id)
+        return ClusteredBucket(place=target, order=sort_order.clustering_order(ctx), files=restored.files)
 
     @property
     def run_count(self) -> int:
-        """Nothing is merged when it is read: commits need not wait."""
+        """Return 0: readers merge nothing, so that commits need not wait for a compaction."""
         return 0
 
     @property
     def is_due(self) -> bool:
-        """Files may wait."""
+        """Return False: files may wait."""
         return False
 
     def add(self, files: Iterable[DataFileMeta]) -> None:
-        """Takes files that were written."""
+        """Add files that were written."""
         self.files = (*self.files, *files)
 
     def compact(self, *, full: bool) -> CompactResult | None:
-        """Sorts what is due, or everything. Raises what `rewrite` raises; then nothing changed."""
+        """Sort what is due, or everything; None if nothing was. Raises what `rewrite` raises; then nothing changed."""
         unit = pick_unit(self.place.ctx, self.files, full=full)
         if unit is None:
             return None
-        done = rewrite(self.place, unit, self.order)
-        gone = {file.name for file in done.before}
-        self.files = (*(file for file in self.files if file.name not in gone), *done.after)
-        return done
+        result = rewrite(self.place, unit, self.order)
+        before_names = {file.name for file in result.before}
+        self.files = (*(file for file in self.files if file.name not in before_names), *result.after)
+        return result

@@ -1,14 +1,15 @@
 """A compaction of one bucket of a key table: files of several runs become files of one level.
 
     sections of the unit's files, by key          what becomes of them
-      |--a--|                                     one big file: only its level changes, its bytes stay
-               |--b--|                            small files, and
-                        |--c--|                   overlapping ones:
-                     |----d----|                  b, c and d are read, merged and written together
+     |--a--|                                     one big file: only its level changes, its bytes stay
+              |--b--|                            small files, and
+                       |--c--|                   overlapping ones:
+                    |----d----|                  b, c and d are read, merged and written together
                                  |--e--|          one big file: as a
 
-Rows are merged by the functions that reading uses. What is read at once is bounded by the option `lakekit.merge-memory`: bigger rewrites go key range by key
-range. Nothing is visible before a commit; whatever fails, no file of the compaction is left.
+Rows are merged by the functions that reads use. The option `lakekit.merge-memory` limits how much is read at once:
+bigger rewrites go key range by key range. Nothing is visible before a commit; if anything fails, no file of the
+compaction is left.
 
 Source: ENGINE.md 2.5, 2.7, 2.9 and 4.1; `MergeTreeCompactTask`, `FileRewriteCompactTask`, `ChangelogMergeTreeRewriter`.
 """
@@ -50,22 +51,25 @@ if TYPE_CHECKING:
     from lakekit.options.table_options import TableOptions
 
 ChangelogMode = Literal["plain", "full", "lookup", "first-row"]
-"""How rows are merged, and where what they were comes from: nowhere, the last level, or a lookup."""
+"""How rows are merged, and where the previous rows come from: nowhere, the last level, or a lookup."""
 _SYSTEM_BYTES = 16
-"""What a row takes beside its columns."""
+"""The bytes of memory that the system columns of a row take."""
 _IGNORED_OPTIONS = ("scan.ignore-lost-files", "scan.ignore-corrupt-files", "lakekit.timestamp-unit")
-"""Options of readers that would lose rows, or parts of them, for good."""
+"""Options of reads that would make a compaction lose rows, or parts of values, permanently."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionJob:
-    """A bucket to be compacted. `levels` are all its files; `deletions` the positions of deleted rows by file name, empty without deletion vectors.
+    """Input of one compaction of one bucket.
 
-    `previous` finds what lies above the unit's output level (`bucket.changelog.PreviousRows`); it is asked only in tables that need lookups.
-    `marks_only`: it is
-    asked for nothing but the positions that it writes down, and no older row takes part in what is merged. `flushed` are the keys of files that were just
-    written, by name, as far as they are still in memory. `tells`: changelog
-    files are made where the table has a producer that makes them here; a writer that ignores what was there before makes none.
+    Attributes:
+        levels: all data files of the bucket.
+        deletions: positions of deleted rows by file name; empty without deletion vectors.
+        previous: finds the rows of keys above the output level. Called only in tables that need lookups.
+        marks_only: call `previous` only because it records deleted positions; no older row takes part in the merge.
+        flushed: keys of files this writer has just flushed, by file name, as far as they are still in memory.
+        tells: write changelog files if the table's producer makes them in compactions. False for a writer that ignores
+            existing rows.
     """
 
     ctx: TableContext
@@ -84,9 +88,9 @@ class CompactionJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactResult:
-    """What a compaction changes: `before` goes, `after` comes; a file in both moved to another level.
+    """What a compaction changes: `before` is removed, `after` is added; a file in both moved to another level.
 
-    `rewritten` are the names of the files whose rows were written anew: their deletion vectors go with them.
+    `rewritten` are the names of the files whose rows were written again: their deletion vectors are removed with them.
     """
 
     before: tuple[DataFileMeta, ...] = ()
@@ -96,7 +100,10 @@ class CompactResult:
 
 
 def compact(job: CompactionJob, unit: CompactionUnit) -> CompactResult:
-    """Compacts a unit's files. Raises what reading and writing files raise, `Corrupt`, and the merge engine's refusals; then nothing has changed."""
+    """Compact the files of a unit.
+
+    Raises what reading and writing files raise, `Corrupt`, and what the merge engine refuses; then nothing has changed.
+    """
     work = _CompactionRun(job=replace(job, ctx=with_strict_reads(job.ctx)), unit=unit)
     try:
         if unit.each:
@@ -111,23 +118,26 @@ def compact(job: CompactionJob, unit: CompactionUnit) -> CompactResult:
 
 
 def is_small(file: DataFileMeta, options: TableOptions) -> bool:
-    """Whether a file is worth writing again to make a bigger one."""
+    """Return whether a file is worth rewriting to make a bigger one."""
     return file.size_bytes < int(options.rolling_size_bytes // 10 * (options.compaction_small_file_ratio * 10))
 
 
 def drops_deletes(job: CompactionJob, unit: CompactionUnit) -> bool:
-    """Whether deletes end here: nothing older lies below, or vectors have taken away what they delete."""
+    """Return whether the output drops deletes: nothing older lies below, or vectors have deleted the older rows."""
     return unit.output_level != 0 and (unit.output_level >= job.levels.highest or job.ctx.options.deletion_vectors_enabled)
 
 
 def with_strict_reads(ctx: TableContext) -> TableContext:
-    """The table seen by who reads everything, or fails."""
-    given = {key: None for key in _IGNORED_OPTIONS if key in ctx.all_options}
-    return ctx.with_options(given) if given else ctx
+    """Return the context without the options that let reads lose rows, or parts of values."""
+    overrides = {key: None for key in _IGNORED_OPTIONS if key in ctx.all_options}
+    return ctx.with_options(overrides) if overrides else ctx
 
 
 def _compact_sections(work: _CompactionRun) -> None:
-    """Goes through the sections by key: big files that overlap nothing are moved, what lies between them is rewritten together."""
+    """Compact the sections in key order: move big files that overlap no other, rewrite the ones between them.
+
+    Neighbouring sections that are rewritten are written together.
+    """
     options = work.job.ctx.options
     pending: list[_KeyRange] = []
     for section in _partition_by_key(work.job, work.unit.files):
@@ -142,7 +152,10 @@ def _compact_sections(work: _CompactionRun) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _KeyRange:
-    """Files whose keys overlap no other's, oldest versions first. `in_order`: sequence numbers rise from file to file."""
+    """Files whose key ranges overlap no others, oldest versions first.
+
+    `in_order`: sequence numbers rise from file to file.
+    """
 
     files: tuple[DataFileMeta, ...]
     in_order: bool
@@ -154,20 +167,20 @@ def _partition_by_key(job: CompactionJob, files: Sequence[DataFileMeta]) -> Iter
         return
     bounds = slices.keys(job.ctx, [*(file.min_key for file in files), *(file.max_key for file in files)])
     low, high = bounds.head(len(files)), bounds.tail(len(files))
-    found = sorted_runs.sections(
+    sections = sorted_runs.sections(
         low.get_columns(),
         high.get_columns(),
         levels=np.array([file.level for file in files]),
         min_sequence=np.array([file.min_sequence_number for file in files]),
         max_sequence=np.array([file.max_sequence_number for file in files]),
     )
-    for numbers, in_order in zip(found, found.in_order, strict=True):
+    for numbers, in_order in zip(sections, sections.in_order, strict=True):
         yield _KeyRange(files=tuple(files[at] for at in numbers), in_order=bool(in_order))
 
 
 @dataclass(slots=True, kw_only=True)
 class _CompactionRun:
-    """A compaction under way."""
+    """A compaction that is running, and the files it has made so far."""
 
     job: CompactionJob
     unit: CompactionUnit
@@ -183,64 +196,67 @@ class _CompactionRun:
         self.drops = drops_deletes(self.job, self.unit)
         self.expiry = expiry(self.job.ctx, self.job.ctx.world.now_ms())
 
-    # ---- what becomes of files
+    # ---- files
 
     def finish(self, pending: Sequence[_KeyRange]) -> None:
-        """Sections that were put off: rewritten together, but one file alone is moved."""
+        """Rewrite the pending sections together; a single file is moved instead."""
         if len(pending) == 1 and len(pending[0].files) == 1:
             self.move(pending[0])
         elif pending:
             self.rewrite(pending, drops=self.drops)
 
     def move(self, section: _KeyRange) -> None:
-        """A file to the output level, as it is where that will do (ENGINE 2.5, 2.7)."""
+        """Move a file to the output level, unchanged if possible (ENGINE 2.5, 2.7), else rewritten."""
         [file] = section.files
         options, output = self.job.ctx.options, self.unit.output_level
         last = output == self.job.levels.max_level
         path = data_file_path(self.job.ctx, self.job.partition, self.job.bucket, file)
         retracts = row_kinds.retracts(self.job.ctx, file, path)
-        # above level 0 the count is believed: a file whose count is wrong must not get there
+        # above level 0 the delete count is trusted: a file with a wrong count must be rewritten
         if (retracts and (last or file.delete_row_count == 0)) or options.compaction_force_rewrite_all_files or self._is_due(file):
             self.rewrite([section], drops=self.drops)
         elif file.level != output:
-            way = self._way([file])
-            if way in ("lookup", "first-row") and self._is_rewritten_to_move(last=last, retracts=retracts):
+            mode = self._way([file])
+            if mode in ("lookup", "first-row") and self._is_rewritten_to_move(last=last, retracts=retracts):
                 self.rewrite([section], drops=options.deletion_vectors_enabled)
                 return
-            if way == "lookup" and self.job.marks_only:
+            if mode == "lookup" and self.job.marks_only:
                 self._mark([section])
-            elif way != "plain":
-                for _ in self._merged([section], way, drops=False):
-                    pass  # nothing but the changelog is wanted, and, with deletion vectors, the rows that lookups mark
+            elif mode != "plain":
+                for _ in self._merged([section], mode, drops=False):
+                    pass  # only the changelog is needed, and, with deletion vectors, the rows that lookups mark
             self.before.append(file)
             self.after.append(replace(file, level=output))
 
     def rewrite(self, sections: Sequence[_KeyRange], *, drops: bool) -> None:
-        """Reads, merges and writes some files together."""
+        """Read and merge the files of some sections, and write the rows to new files."""
         frames = self._merged(sections, self._way([file for section in sections for file in section.files]), drops=drops)
         keys: list[pl.DataFrame] = []
-        made = self._written(self.unit.output_level, "data", _capture_keys(frames, self.job.rule.key, keys) if self.job.marks_only else frames)
-        if len(made) == 1:
-            self._keep(made[0], keys)
-        self.after += made
+        written = self._written(self.unit.output_level, "data", _capture_keys(frames, self.job.rule.key, keys) if self.job.marks_only else frames)
+        if len(written) == 1:
+            self._keep(written[0], keys)
+        self.after += written
         files = [file for section in sections for file in section.files]
         self.before += files
         self.rewritten.update(file.name for file in files)
 
     def _keep(self, file: DataFileMeta, keys: Sequence[pl.DataFrame]) -> None:
-        """Holds the keys of a file that was just written: the next lookup asks for them."""
+        """Cache the keys of a file that was just written, for the next lookup."""
         if keys and sum(part.height for part in keys) == file.row_count:
             held_keys.cache_keys(self.job.ctx, data_file_path(self.job.ctx, self.job.partition, self.job.bucket, file), pl.concat(keys))
 
     def undo(self) -> None:
-        """Removes the files made so far."""
+        """Delete the files written so far."""
         self.job.ctx.storage.delete(every_path(self.job.ctx, self.job.partition, self.job.bucket, self.made))
 
     def _is_due(self, file: DataFileMeta) -> bool:
         return self.expiry is not None and self.expiry.is_due(file)
 
     def _is_rewritten_to_move(self, *, last: bool, retracts: bool) -> bool:
-        """Whether a file of level 0 must be written anew in a table of lookups: for its format, its deletes, or because older rows become part of its own."""
+        """Return whether a file of level 0 must be rewritten in a table with lookups.
+
+        It must for another file format, for its deletes, or because older rows become part of its rows.
+        """
         options = self.job.ctx.options
         formats = options.file_format_per_level
         if formats.get(0, options.file_format) != formats.get(self.unit.output_level, options.file_format):
@@ -259,17 +275,17 @@ class _CompactionRun:
 
     # ---- rows
 
-    def _merged(self, sections: Sequence[_KeyRange], way: ChangelogMode, *, drops: bool) -> Iterator[pl.DataFrame]:
-        """The merged rows of some sections in key order, slice by slice; on the way their changelog is written."""
+    def _merged(self, sections: Sequence[_KeyRange], mode: ChangelogMode, *, drops: bool) -> Iterator[pl.DataFrame]:
+        """Yield the merged rows of some sections in key order, slice by slice, and write their changelog."""
         waiting: list[pl.DataFrame] = []
-        overlaps = any(len(one.files) > 1 for one in sections)
+        overlaps = any(len(section.files) > 1 for section in sections)
         task = self._task(sections)
         for piece in slices.split_by_key_range(task, max(slices.decoded_bytes(task), self._row_bytes * sum(file.row_count for file in task.files))):
-            # what a slice was merged from is gone before its rows are written
-            if way == "lookup" and self.job.marks_only:
+            # the versions of a slice are released before its merged rows are written
+            if mode == "lookup" and self.job.marks_only:
                 yield self._in_order(piece, self._marked(piece), drops=drops)
-            elif way != "plain":
-                yield self._changed(piece, way, waiting, drops=drops)
+            elif mode != "plain":
+                yield self._changed(piece, mode, waiting, drops=drops)
             elif overlaps:
                 yield self._in_order(piece, self._candidates(piece), drops=drops)
             else:
@@ -277,57 +293,64 @@ class _CompactionRun:
         self._tell(waiting)
 
     def _marked(self, piece: MergeTask) -> pl.DataFrame:
-        """All rows of a slice, after the keys of level 0 were looked up: those that were just written are known, without the rows' levels."""
-        held = [self.job.flushed.get(file.name) for file in piece.files if file.level == 0]
-        known = [keys for keys in held if keys is not None]
-        if len(known) == len(held) and not piece.bounds and self.expiry is None:
-            found = self._versions(piece, levelled=False)
-            for keys in known:
+        """Return all rows of a slice, after looking up the keys of level 0.
+
+        The keys of files that were just written are in memory; with them the levels of the rows need not be read.
+        """
+        level0_keys = [self.job.flushed.get(file.name) for file in piece.files if file.level == 0]
+        cached_keys = [keys for keys in level0_keys if keys is not None]
+        if len(cached_keys) == len(level0_keys) and not piece.bounds and self.expiry is None:
+            versions = self._versions(piece, levelled=False)
+            for keys in cached_keys:
                 self.job.previous(keys)
-            return found
-        found = self._versions(piece, levelled=True)
-        fresh = np.flatnonzero(found.get_column(LEVEL).to_numpy() == 0)  # gathered: a filter would be a query, and wait for the threads of others
-        self.job.previous(pl.DataFrame([found.get_column(name).gather(fresh) for name in self.job.rule.key]))
-        return found
+            return versions
+        versions = self._versions(piece, levelled=True)
+        # by gather, as a filter is a query, which would wait for the threads of other queries
+        level0_rows = np.flatnonzero(versions.get_column(LEVEL).to_numpy() == 0)
+        self.job.previous(pl.DataFrame([versions.get_column(name).gather(level0_rows) for name in self.job.rule.key]))
+        return versions
 
     def _mark(self, sections: Sequence[_KeyRange]) -> None:
-        """Looks up the keys of files that stay as they are: nothing else of them is read, and those that were just written are not read at all."""
-        if len(sections) == 1 and len(sections[0].files) == 1 and (held := self.job.flushed.get(sections[0].files[0].name)) is not None:
-            self.job.previous(held)
-            self._keep(sections[0].files[0], [held])
+        """Look up the keys of files that are moved unchanged.
+
+        Only the keys of the files are read, or not even those if the files were just written.
+        """
+        if len(sections) == 1 and len(sections[0].files) == 1 and (flushed_keys := self.job.flushed.get(sections[0].files[0].name)) is not None:
+            self.job.previous(flushed_keys)
+            self._keep(sections[0].files[0], [flushed_keys])
             return
         task = self._task(sections)
         with translate_polars_errors(task.ctx, task.paths):
             keys = scan_files(task.ctx, task.files, task.paths, task.ctx.schema.key_fields, snapshot_id=task.snapshot_id).collect()
         self.job.previous(keys)
 
-    def _changed(self, piece: MergeTask, way: ChangelogMode, waiting: list[pl.DataFrame], *, drops: bool) -> pl.DataFrame:
-        """The merged rows of a slice in key order; its changelog waits, or is written with what waited before."""
+    def _changed(self, piece: MergeTask, mode: ChangelogMode, waiting: list[pl.DataFrame], *, drops: bool) -> pl.DataFrame:
+        """Return the merged rows of a slice in key order; add its changelog to `waiting`, or write what waits."""
         key = self.job.rule.key
-        result, told = self._change(self._versions(piece, levelled=True), way)
-        if told is not None and told.height:
-            waiting.append(by_key(told, key))
-            del told
+        result, changes = self._change(self._versions(piece, levelled=True), mode)
+        if changes is not None and changes.height:
+            waiting.append(by_key(changes, key))
+            del changes
         if sum(frame.estimated_size() for frame in waiting) > self.job.ctx.options.lakekit_merge_memory_bytes // 4:
             self._tell(waiting)
-        kept = result.filter(pl.col(KIND) & 1 == 0) if drops else result
-        return by_key(kept, key)
+        merged = result.filter(pl.col(KIND) & 1 == 0) if drops else result
+        return by_key(merged, key)
 
-    def _change(self, section: pl.DataFrame, way: ChangelogMode) -> tuple[pl.DataFrame, pl.DataFrame | None]:
-        """The merged rows of a section, and its changelog."""
+    def _change(self, section: pl.DataFrame, mode: ChangelogMode) -> tuple[pl.DataFrame, pl.DataFrame | None]:
+        """Return the merged rows of a section, and its changelog."""
         options, rule = self.job.ctx.options, self.job.rule
         tells = self.job.tells and options.changelog_producer in ("lookup", "full-compaction")
         ignored = options.changelog_producer_row_deduplicate_ignore_fields
         compared = differences.select_compared_fields(rule.fields, deduplicated=options.changelog_producer_row_deduplicate, ignored=ignored)
-        if way == "first-row":
+        if mode == "first-row":
             return changelogs.by_first_row(section, rule, self.job.previous, tells=tells)
-        if way == "lookup":
+        if mode == "lookup":
             return changelogs.by_lookup(section, rule, self.job.previous, compared=compared, tells=tells)
         return changelogs.by_full_compaction(section, rule, self.job.levels.max_level, compared)
 
     @property
     def _row_bytes(self) -> int:
-        """About how much memory a row takes while it is merged: it is held twice, as it was read and in its place."""
+        """Return about how much memory a row takes during a merge: it is held twice, as read and as sorted."""
         return 2 * (slices.row_bytes(self.job.ctx.schema.fields) + _SYSTEM_BYTES)
 
     def _task(self, sections: Sequence[_KeyRange]) -> MergeTask:
@@ -344,12 +367,16 @@ class _CompactionRun:
         )
 
     def _in_order(self, piece: MergeTask, section: pl.DataFrame, *, drops: bool) -> pl.DataFrame:
-        """The merged rows of a slice by key."""
+        """Return the merged rows of a slice in key order."""
         with add_file_path(piece.paths):
             return _merge_by_key(section, self.job.rule, drops=drops)
 
     def _candidates(self, piece: MergeTask) -> pl.DataFrame:
-        """The rows of a slice that its merged rows are made of: all, or those that stand where a value of others has no place in today's type."""
+        """Return the rows from which the merged rows of a slice are made.
+
+        These are all versions; or the winners alone, if a value of another version does not fit the column's type of
+        today.
+        """
         try:
             return self._versions(piece, levelled=piece.rule.lookup)
         except ValueOutOfRange:
@@ -358,15 +385,18 @@ class _CompactionRun:
             return self._versions(select_winners(piece), levelled=piece.rule.lookup)
 
     def _versions(self, piece: MergeTask, *, levelled: bool) -> pl.DataFrame:
-        """All rows of a slice, oldest run first, but deleted and expired ones; `levelled`: with the level each came from."""
+        """Return all rows of a slice, oldest run first, without deleted and expired ones.
+
+        If `levelled`, with the level that each came from.
+        """
         system = [SEQUENCE, KIND, LEVEL] if levelled else [SEQUENCE, KIND]
         with translate_polars_errors(piece.ctx, piece.paths):
             if piece.ctx.options.sequence_snapshot_ordering:
-                found = pl.concat(pl.collect_all([_apply_commit_sequence(self._scan(part, system), part.files[0]) for part in _split_by_file(piece)]))
+                versions = pl.concat(pl.collect_all([_apply_commit_sequence(self._scan(part, system), part.files[0]) for part in _split_by_file(piece)]))
             else:
-                found = self._scan(piece, system).collect()
-        check_kinds(found[KIND], piece.paths)
-        return found
+                versions = self._scan(piece, system).collect()
+        check_kinds(versions[KIND], piece.paths)
+        return versions
 
     def _scan(self, piece: MergeTask, system: Sequence[str]) -> pl.LazyFrame:
         alive = [] if self.expiry is None else [self.expiry.alive()]
@@ -382,7 +412,7 @@ class _CompactionRun:
         )
 
     def _tell(self, waiting: list[pl.DataFrame]) -> None:
-        """Writes changelog rows."""
+        """Write the changelog rows that wait."""
         if waiting:
             self.changelog += self._written(self.unit.output_level, "changelog", waiting)
             waiting.clear()
@@ -399,40 +429,41 @@ class _CompactionRun:
             kind=kind,
             keyed=True,
         )
-        found = write_run(target, (frame for frame in frames if frame.height))
-        self.made += found
-        return found
+        written = write_run(target, (frame for frame in frames if frame.height))
+        self.made += written
+        return written
 
 
-def _capture_keys(frames: Iterable[pl.DataFrame], key: Sequence[str], told: list[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-    """The frames; `told` takes their keys, as long as those are not too many to be held."""
+def _capture_keys(frames: Iterable[pl.DataFrame], key: Sequence[str], captured: list[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """Yield the frames; add their keys to `captured`, as long as those are few enough to be cached."""
     rows = 0
     for frame in frames:
         rows += frame.height
         if rows <= held_keys.MOST_ROWS:
-            told.append(pl.DataFrame([frame.get_column(name) for name in key]))
+            captured.append(pl.DataFrame([frame.get_column(name) for name in key]))
         yield frame
 
 
 def _merge_by_key(section: pl.DataFrame, rule: MergeSpec, *, drops: bool) -> pl.DataFrame:
-    """The merged rows by key; one that is alone with its key passes as it is."""
+    """Return the merged rows in key order; a row that is the only one of its key stays as it is."""
     if merge.selects_rows(rule):
-        # in one piece first, as in `by_key`; what was read is let go of, so that rows are still held twice at most
+        # in one chunk first, as in `by_key`; the frame read is released, so that rows are held twice at most
         section = section.rechunk()
         rows = np.flatnonzero(merge.winner_mask(section, rule, keep_deletes=not drops))
-        keys = pl.DataFrame([section.get_column(name) for name in rule.key])  # without a query each, for whose threads others wait
+        # by columns, as a query of Polars would wait for the threads of other queries
+        keys = pl.DataFrame([section.get_column(name) for name in rule.key])
         return _drop_level(section)[rows[keyed.order(keys[rows], rule.key)]]
-    found = merge.merge(section, rule, keep_deletes=not drops)
-    return by_key(found, rule.key)
+    merged = merge.merge(section, rule, keep_deletes=not drops)
+    return by_key(merged, rule.key)
 
 
 def _drop_deletes(section: pl.DataFrame, *, drops: bool) -> pl.DataFrame:
-    """The rows of files that overlap no other: they lie in key order, each alone with its key."""
+    """Return the rows of files that overlap no other, in key order, without deletes if `drops`."""
     return section.filter(pl.col(KIND) & 1 == 0) if drops else section
 
 
 def _drop_level(section: pl.DataFrame) -> pl.DataFrame:
-    """Rows without the level they came from."""
+    """Return the rows without the level they came from."""
     return pl.DataFrame([column for column in section.get_columns() if column.name != LEVEL]) if LEVEL in section.columns else section
 
 
@@ -442,7 +473,10 @@ def _split_by_file(piece: MergeTask) -> Iterator[MergeTask]:
 
 
 def _apply_commit_sequence(frame: pl.LazyFrame, file: DataFileMeta) -> pl.LazyFrame:
-    """With `sequence.snapshot-ordering`: the number that the commit gave all rows of a file, which those inside know nothing of."""
+    """Return the rows with the sequence number that the commit gave to all rows of the file.
+
+    So it is with `sequence.snapshot-ordering`: the rows inside the file have other numbers.
+    """
     if file.min_sequence_number != file.max_sequence_number:
         return frame
     return frame.with_columns(pl.lit(file.max_sequence_number, pl.Int64).alias(SEQUENCE))

@@ -1,6 +1,8 @@
-"""The deletion vectors of one bucket while it is written: marked by lookups, forgotten with their files, kept as one index file for all.
+"""The deletion vectors of one bucket while it is written, stored as one index file.
 
     index-… { a: 2 3 }   +   marked a: 7, b: 1   -   b rewritten      ->   index-… { a: 2 3 7 }
+
+Lookups mark deleted positions; vectors are removed with their data files.
 
 Source: ENGINE.md 2.8, FORMAT.md 8.2 and 8.3; `BucketedDvMaintainer`, `DeletionVectorsIndexFile`.
 """
@@ -30,18 +32,23 @@ if TYPE_CHECKING:
     Positions = NDArray[np.unsignedinteger]
 
 
-def merge_positions(held: Mapping[str, Positions], marked: Mapping[str, NDArray[np.integer]]) -> dict[str, Positions]:
-    """Both, as ascending positions by file name."""
-    found = dict(held)
+def merge_positions(existing: Mapping[str, Positions], marked: Mapping[str, NDArray[np.integer]]) -> dict[str, Positions]:
+    """Return the positions of both, ascending and distinct, by file name."""
+    merged = dict(existing)
     for name, positions in marked.items():
-        parts = [positions.astype(np.uint64)] if name not in found else [found[name].astype(np.uint64), positions.astype(np.uint64)]
+        parts = [positions.astype(np.uint64)] if name not in merged else [merged[name].astype(np.uint64), positions.astype(np.uint64)]
         both = np.sort(np.concatenate(parts), kind="stable")
-        found[name] = both[np.append(True, both[1:] != both[:-1])] if len(both) else both
-    return found
+        merged[name] = both[np.append(True, both[1:] != both[:-1])] if len(both) else both
+    return merged
 
 
 def write_index(ctx: TableContext, partition: bytes, bucket: int, vectors: Mapping[str, Positions]) -> IndexFileMeta:
-    """Writes the index file of some vectors; of none, the file of one byte that the reference writes. Raises `StorageFailed`, `ValueOutOfRange`."""
+    """Write the index file of some vectors; of none, a file of one byte as the reference writes it.
+
+    Raises:
+        StorageFailed: the file could not be written.
+        ValueOutOfRange: a position does not fit the bitmap.
+    """
     names = [name for name, positions in vectors.items() if len(positions)]
     data, ranges = index_files.write_file([vectors[name] for name in names], 64 if ctx.options.deletion_vectors_bitmap64 else 32)
     file_name = f"index-{ctx.world.new_id()}-0"
@@ -49,7 +56,7 @@ def write_index(ctx: TableContext, partition: bytes, bucket: int, vectors: Mappi
     try:
         with ctx.storage.open_write(path) as sink:
             sink.write(data)
-    except BaseException:  # a store may have it all the same
+    except BaseException:  # the store may have created the file all the same
         with suppress(StorageFailed):
             ctx.storage.delete([path])
         raise
@@ -60,13 +67,14 @@ def write_index(ctx: TableContext, partition: bytes, bucket: int, vectors: Mappi
         file_size_bytes=len(data),
         row_count=len(names),
         ranges=tuple(
-            DeletionRange(file_name=name, offset=one.offset, length=one.length, cardinality=one.cardinality) for name, one in zip(names, ranges, strict=True)
+            DeletionRange(file_name=name, offset=file_range.offset, length=file_range.length, cardinality=file_range.cardinality)
+            for name, file_range in zip(names, ranges, strict=True)
         ),
     )
 
 
 def _cache_vectors(ctx: TableContext, path: str, vectors: Mapping[str, Positions]) -> None:
-    """Keeps what an index file holds: the next writer of the bucket starts from it."""
+    """Cache the vectors of an index file, for the next writer of the bucket."""
     ctx.world.decoded.put({("vectors", ctx.storage, path): dict(vectors)}, sum(positions.nbytes for positions in vectors.values()) + 200)
 
 
@@ -87,37 +95,40 @@ class BucketDeletionVectors:
 
     @staticmethod
     def restored(ctx: TableContext, partition: bytes, bucket: int, files: Sequence[IndexManifestEntry]) -> BucketDeletionVectors:
-        """The vectors that a snapshot's index files hold. Raises `Corrupt`, `FileMissing`."""
+        """Return the vectors of a snapshot's index files. Raises `Corrupt`, `FileMissing`."""
         positions: dict[str, Positions] = {}
         for entry in files:
             path = deletion_vector_reader.index_path(ctx, entry)
-            held = ctx.world.decoded.get(("vectors", ctx.storage, path))
-            if held is None:
-                held = deletion_vector_reader.load(ctx, {part.file_name: entry for part in entry.ranges})
-                _cache_vectors(ctx, path, held)
-            positions |= held
+            vectors = ctx.world.decoded.get(("vectors", ctx.storage, path))
+            if vectors is None:
+                vectors = deletion_vector_reader.load(ctx, {part.file_name: entry for part in entry.ranges})
+                _cache_vectors(ctx, path, vectors)
+            positions |= vectors
         plain = tuple(_to_file_meta(entry) for entry in files)
         return BucketDeletionVectors(ctx=ctx, partition=partition, bucket=bucket, positions=dict(positions), _written=plain)
 
     @property
     def held(self) -> tuple[IndexFileMeta, ...]:
-        """The index files that hold these vectors until they are written again."""
+        """Return the index files that hold these vectors until they are written again."""
         return self._written
 
-    def mark(self, found: Mapping[str, NDArray[np.integer]]) -> None:
-        """Rows that are no more."""
-        new = {name: positions for name, positions in found.items() if len(positions)}
+    def mark(self, deleted: Mapping[str, NDArray[np.integer]]) -> None:
+        """Add positions of deleted rows."""
+        new = {name: positions for name, positions in deleted.items() if len(positions)}
         after = merge_positions(self.positions, new)
         self.changed |= any(len(after[name]) != len(self.positions.get(name, ())) for name in new)
         self.positions = after
 
     def forget(self, names: Iterable[str]) -> None:
-        """Files that are no more: their vectors go with them."""
+        """Remove the vectors of files that were removed."""
         for name in names:
             self.changed |= self.positions.pop(name, None) is not None
 
     def write(self) -> tuple[tuple[IndexFileMeta, ...], tuple[IndexFileMeta, ...]]:
-        """The index file of all vectors, where any changed, and those that it replaces. Raises `StorageFailed`."""
+        """Write the vectors, if any changed; return the new index file, and those it replaces.
+
+        Raises `StorageFailed`.
+        """
         if not self.changed:
             return (), ()
         new, old = (write_index(self.ctx, self.partition, self.bucket, self.positions),), self._written
@@ -125,12 +136,16 @@ class BucketDeletionVectors:
         return new, old
 
     def write_rolled(self) -> tuple[tuple[IndexFileMeta, ...], tuple[IndexFileMeta, ...]]:
-        """As `write`, for tables without buckets: index files of about `deletion-vector.index-file.target-size` each, and none where no vector is left."""
+        """Write the vectors of a table without buckets; return the new index files and those they replace.
+
+        A file has about `deletion-vector.index-file.target-size` bytes; there is none if no vector is left. Raises
+        `StorageFailed`; then no new file is left.
+        """
         if not self.changed:
             return (), ()
         options = self.ctx.options
         limit, bits = options.deletion_vector_index_file_target_size_bytes, 64 if options.deletion_vectors_bitmap64 else 32
-        made: list[IndexFileMeta] = []
+        written: list[IndexFileMeta] = []
         group: dict[str, Positions] = {}
         size = 0
         try:
@@ -138,19 +153,19 @@ class BucketDeletionVectors:
                 group[name] = positions
                 size += len(index_files.encode_entry(positions, bits))
                 if size > limit:
-                    made.append(write_index(self.ctx, self.partition, self.bucket, group))
+                    written.append(write_index(self.ctx, self.partition, self.bucket, group))
                     group, size = {}, 0
             if group:
-                made.append(write_index(self.ctx, self.partition, self.bucket, group))
+                written.append(write_index(self.ctx, self.partition, self.bucket, group))
         except BaseException:
             with suppress(StorageFailed):
-                self.discard(made)
+                self.discard(written)
             raise
-        old, self._written, self.changed = self._written, tuple(made), False
+        old, self._written, self.changed = self._written, tuple(written), False
         return self._written, old
 
     def discard(self, files: Iterable[IndexFileMeta]) -> None:
-        """Deletes index files that nobody was given."""
+        """Delete index files that are in no message."""
         self.ctx.storage.delete([_path(self.ctx, self.partition, self.bucket, file.file_name) for file in files])
 
 

@@ -1,10 +1,10 @@
-"""Rows whose time has come: `record-level.expire-time` and `record-level.time-field`, which compactions leave out. Reads do not.
+"""Record expiration: compactions leave out rows by `record-level.expire-time` and `record-level.time-field`.
 
     INT                     seconds since 1970
     BIGINT                  seconds, or milliseconds from 10^12 on
     TIMESTAMP, LTZ          an instant of the clock without a zone, in seconds
 
-A row without a time never expires.
+Reads return expired rows until then. A row without a time never expires.
 
 Source: ENGINE.md 2.9, `RecordLevelExpire`.
 """
@@ -40,12 +40,12 @@ class RecordExpiration:
     oldest_s: int
 
     def alive(self) -> pl.Expr:
-        """A condition that holds for rows to be kept."""
+        """Return the condition that is true for rows to keep."""
         seconds = _seconds(col(self.field.name), self.field.type)
         return (seconds >= self.oldest_s).fill_null(value=True)
 
     def is_due(self, file: DataFileMeta) -> bool:
-        """Whether the file's statistics say that a row of it is expired; not where they say nothing."""
+        """Return whether the file's statistics say that one of its rows is expired; False without statistics."""
         schema = schemas.schema_of_file(self.ctx, file.schema_id)
         names = schema.names if file.value_stats_cols is None else file.value_stats_cols
         written = next((field for field in schema.fields if field.id == self.field.id), None)
@@ -64,15 +64,19 @@ class RecordExpiration:
 
 
 def expiry(ctx: TableContext, now_ms: int) -> RecordExpiration | None:
-    """When rows of the table expire; None where they never do. Raises `InvalidOption` for a column that is not there or holds no time."""
+    """Return when rows of the table expire; None if they never do.
+
+    Raises:
+        InvalidOption: the time field is missing, is not a column, or holds no time.
+    """
     span_ms, name = ctx.options.record_level_expire_time_ms, ctx.options.record_level_time_field
     if span_ms is None:
         return None
     if name is None:
         raise InvalidOption(f"{ctx.name} sets record-level.expire-time; {_FIELD} must name the column that holds a row's time", key=_FIELD)
     if not ctx.schema.has(name):
-        shown = ", ".join(ctx.schema.names)
-        raise InvalidOption(f"{_FIELD} of {ctx.name} is {name!r}, which is not there; columns are {shown}", key=_FIELD, value=name)
+        column_names = ", ".join(ctx.schema.names)
+        raise InvalidOption(f"{_FIELD} of {ctx.name} is {name!r}, which is not there; columns are {column_names}", key=_FIELD, value=name)
     field = ctx.schema.field(name)
     if field.type.root not in ("INT", "BIGINT", *TIMESTAMPS):
         msg = f"{_FIELD} of {ctx.name} is {name!r} of type {field.type}; it must be INT, BIGINT, TIMESTAMP or TIMESTAMP_LTZ"
@@ -81,7 +85,7 @@ def expiry(ctx: TableContext, now_ms: int) -> RecordExpiration | None:
 
 
 def _seconds(column: pl.Expr, t: DataType) -> pl.Expr:
-    """The time of a row in whole seconds."""
+    """Return the time of a row in whole seconds."""
     if t.root == "INT":
         return column.cast(pl.Int64)
     if t.root == "BIGINT":

@@ -1,10 +1,13 @@
-"""The keys of compacted files, held in memory between lookups: files never change, and every upsert of a table with lookups asks them again.
+"""A cache of the keys of compacted files, between lookups.
 
-    key column of a file of a level above 0       1 3 7 9 …        ascending, a whole number each
-    asked                                         3 8 9            binary search: 3 is row 1, 9 is row 3
+    key column of a file of a level above 0       1 3 7 9 …        ascending integers
+    keys to look up                               3 8 9            binary search: 3 is row 1, 9 is row 3
 
-Only keys of one column of whole numbers are held; of others, and where few keys of a big file are asked for, the file is read (`bucket.lookup`). What is held
-shares the budget of decoded metadata (`world.decoded`). Source: ENGINE.md 2.7; `LookupLevels`, whose local files are this cache.
+Files never change, and every upsert to a table with lookups looks in them again. Only keys of one integer column are
+cached. For others, and where few keys of a big file are looked up, `bucket.lookup` reads the file. The cache shares the
+budget of decoded metadata (`world.decoded`).
+
+Source: ENGINE.md 2.7; `LookupLevels`, whose local files are this cache.
 """
 
 from __future__ import annotations
@@ -24,46 +27,50 @@ if TYPE_CHECKING:
     from lakekit.model.data_file import DataFileMeta
 
 MOST_ROWS = 2_000_000
-"""A file of more rows is not held: it would push out all else."""
+"""The keys of a file with more rows are not cached: they would evict everything else."""
 MIN_SPAN = 0.25
-"""Of a file that is not held yet, all keys are read where those asked for span so much of its range; else its statistics spare most of it."""
+"""All keys of a file are read into the cache if the keys looked up cover at least this share of its key range.
+
+Below it, reading the file with its statistics skips most of it.
+"""
 
 
 def numbers_of(keys: pl.DataFrame) -> Ints | None:
-    """Keys as ascending, distinct numbers; None where they are no single column of whole numbers."""
+    """Return the keys as ascending, distinct integers; None if they are not a single integer column."""
     if keys.width != 1:
         return None
     column = keys.to_series()
     if not is_whole(column.dtype) or column.null_count():
         return None
-    found = np.sort(values(column).astype(np.int64), kind="stable")
-    return found[np.append(True, found[1:] != found[:-1])] if len(found) else found
+    numbers = np.sort(values(column).astype(np.int64), kind="stable")
+    return numbers[np.append(True, numbers[1:] != numbers[:-1])] if len(numbers) else numbers
 
 
-def rows_of(ctx: TableContext, file: DataFileMeta, path: str, asked: Ints, *, span: float) -> tuple[Ints, Ints] | None:
-    """Which of some ascending numbers a file has, as indices, and the row of each; None where the file must be asked otherwise.
+def rows_of(ctx: TableContext, file: DataFileMeta, path: str, numbers: Ints, *, span: float) -> tuple[Ints, Ints] | None:
+    """Return which of some ascending keys a file has, as indices, and the row of each.
 
-    `span`: how much of the file's key range they lie in. Raises what reading files raises.
+    None if the file must be read for it. `span` is the share of the file's key range that the keys cover. Raises what
+    reading files raises.
     """
-    held = _load_keys(ctx, file, path, span)
-    if held is None or not len(held):
+    file_keys = _load_keys(ctx, file, path, span)
+    if file_keys is None or not len(file_keys):
         return None
-    at: Ints = np.searchsorted(held, asked)
-    at[at == len(held)] = 0
-    found = np.flatnonzero(held[at] == asked)
-    return found, at[found]
+    rows: Ints = np.searchsorted(file_keys, numbers)
+    rows[rows == len(file_keys)] = 0
+    indices = np.flatnonzero(file_keys[rows] == numbers)
+    return indices, rows[indices]
 
 
 def cache_keys(ctx: TableContext, path: str, keys: pl.DataFrame) -> None:
-    """Holds the keys of a file that was just written, as they lie in it; nothing where they are no single column of whole numbers."""
+    """Cache the keys of a file that was just written, in file order, if they are a single integer column."""
     if keys.width == 1 and is_whole(keys.to_series().dtype) and keys.height <= MOST_ROWS:
         _put(ctx, path, keys.to_series())
 
 
 def cached_key_range(ctx: TableContext, path: str) -> tuple[int, int] | None:
-    """The smallest and the greatest key of a file whose keys are held."""
-    found: Ints | None = ctx.world.decoded.get(_key(ctx, path))
-    return None if found is None or not len(found) else (int(found[0]), int(found[-1]))
+    """Return the smallest and the greatest key of a file whose keys are cached, else None."""
+    cached: Ints | None = ctx.world.decoded.get(_key(ctx, path))
+    return None if cached is None or not len(cached) else (int(cached[0]), int(cached[-1]))
 
 
 def _key(ctx: TableContext, path: str) -> tuple[object, ...]:
@@ -72,9 +79,9 @@ def _key(ctx: TableContext, path: str) -> tuple[object, ...]:
 
 def _load_keys(ctx: TableContext, file: DataFileMeta, path: str, span: float) -> Ints | None:
     key = _key(ctx, path)
-    found: Ints | None = ctx.world.decoded.get(key)
-    if found is not None:
-        return found
+    cached: Ints | None = ctx.world.decoded.get(key)
+    if cached is not None:
+        return cached
     if file.row_count > MOST_ROWS or span < MIN_SPAN:
         return None
     with translate_polars_errors(ctx, [path]):
@@ -83,11 +90,11 @@ def _load_keys(ctx: TableContext, file: DataFileMeta, path: str, span: float) ->
 
 
 def _put(ctx: TableContext, path: str, column: pl.Series) -> Ints | None:
-    """Keeps the keys of a file; None where they cannot be searched."""
+    """Cache the keys of a file; None if they cannot be searched."""
     if column.null_count():
         return None
-    found = values(column).astype(np.int64)
-    if (found[1:] <= found[:-1]).any():  # no run: whoever wrote it, binary search would miss rows
+    numbers = values(column).astype(np.int64)
+    if (numbers[1:] <= numbers[:-1]).any():  # not sorted, so that binary search would miss rows
         return None
-    ctx.world.decoded.put({_key(ctx, path): found}, found.nbytes)
-    return found
+    ctx.world.decoded.put({_key(ctx, path): numbers}, numbers.nbytes)
+    return numbers

@@ -1,11 +1,11 @@
-"""The older row of each key, found in the levels above an output level without rewriting them.
+"""Lookup of the older row of each key, in the levels above an output level, without rewriting them.
 
     keys 3 5 9        L4 |1 3 7|   3 is there             -> row of 3, file a, position 1
                       L5 |3 5 8|   3 has been found; 5    -> row of 5, file b, position 1          9 is new
 
-Level by level, lowest first: the first hit of a key is its newest row there, and a delete is a hit. Files whose key range holds none of the keys are not
-opened. Of the others the key columns are read alone, or looked up where they are held (`held_keys`); then, where more is asked for, the rows that were hit.
-Rows that deletion vectors took away are no hits.
+Levels are searched lowest first: the first hit of a key is its newest row there, and a delete is a hit. Files whose key
+range holds none of the keys are not opened. Of the others the key columns alone are read, or taken from the cache
+(`held_keys`); then, if other columns are wanted, the rows that were hit. Rows that deletion vectors delete are no hits.
 
 Source: ENGINE.md 2.7; `LookupLevels`, `LookupUtils`, `RemoteLookupFileManager`.
 """
@@ -38,12 +38,16 @@ if TYPE_CHECKING:
     from lakekit.model.data_file import DataFileMeta
 
 MOST_ROWS = 4_000_000
-"""Rows whose keys are looked through at once; a file of more is looked through by itself."""
+"""The most rows whose keys are searched at once; a file with more is searched by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookupLevels:
-    """Where the older rows of one bucket are: runs of levels above 0, lowest first (`Levels.above`), and the positions that deletion vectors took away."""
+    """The runs of one bucket in which older rows are looked up.
+
+    `runs` are the levels above 0, lowest first (`LsmLevels.above`); `vectors` are the positions that deletion vectors
+    delete, by file name.
+    """
 
     ctx: TableContext
     partition: bytes
@@ -53,42 +57,46 @@ class LookupLevels:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The key columns."""
+        """Return the key columns."""
         return self.ctx.schema.trimmed_primary_keys
 
     def path(self, file: DataFileMeta) -> str:
-        """Where a file lies."""
+        """Return the path of a file."""
         return data_file_path(self.ctx, self.partition, self.bucket, file)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookupResult:
-    """The older rows of those keys that have one, in no particular order, and their positions, ascending, by file name."""
+    """The older rows of the keys that have one, in no particular order, and their positions.
+
+    `positions` are ascending, by file name.
+    """
 
     rows: pl.DataFrame
     positions: Mapping[str, NDArray[np.int64]]
 
 
 def lookup(older: LookupLevels, keys: pl.DataFrame, columns: Sequence[str]) -> LookupResult:
-    """The newest older row of each of `keys` (the key columns are enough), with `columns` (of the table, or of `SYSTEM`), then the level.
+    """Return the newest older row of each of `keys`, with `columns`, then the level.
 
-    Raises `Corrupt`, `FileMissing`, `Unsupported`, as reading does.
+    `keys` needs the key columns only; `columns` are of the table or of `SYSTEM`. Raises `Corrupt`, `FileMissing`,
+    `Unsupported`, as reading does.
     """
     if not older.runs or not keys.height:
         return LookupResult(rows=_empty_rows(older, columns), positions={})
     numbers = held_keys.numbers_of(pl.DataFrame([keys.get_column(name) for name in older.key]))
-    found = None if numbers is None else _by_number(older, numbers, columns)
-    return _by_join(older, keys.unique(cols(older.key)), columns) if found is None else found
+    result = None if numbers is None else _by_number(older, numbers, columns)
+    return _by_join(older, keys.unique(cols(older.key)), columns) if result is None else result
 
 
 def _by_number(older: LookupLevels, numbers: Ints, columns: Sequence[str]) -> LookupResult | None:
-    """The rows of ascending numbers, by the keys that are held of files; None where a file must be read for them."""
+    """Return the rows of ascending integer keys, by the cached keys of files; None if a file must be read for it."""
     parts = [_empty_rows(older, columns)]
     positions: dict[str, Ints] = {}
     for run in older.runs:
         low, high = _bounds(older, run.files)
-        gone = np.zeros(len(numbers), bool)
-        where: dict[str, Ints] = {}
+        is_hit = np.zeros(len(numbers), bool)
+        hit_positions: dict[str, Ints] = {}
         starts, ends = np.searchsorted(numbers, low), np.searchsorted(numbers, high, side="right")
         for at in np.flatnonzero(starts < ends):
             file, start, end = run.files[at], starts[at], ends[at]
@@ -96,42 +104,42 @@ def _by_number(older: LookupLevels, numbers: Ints, columns: Sequence[str]) -> Lo
             hits = held_keys.rows_of(older.ctx, file, older.path(file), numbers[start:end], span=span)
             if hits is None:
                 return None
-            found, rows = hits
+            indices, rows = hits
             if file.name in older.vectors:
                 stay = ~_mask_deleted(rows, older.vectors[file.name])
-                found, rows = found[stay], rows[stay]
+                indices, rows = indices[stay], rows[stay]
             if len(rows):
-                gone[start + found] = True
-                where[file.name] = rows
-        if not where:
+                is_hit[start + indices] = True
+                hit_positions[file.name] = rows
+        if not hit_positions:
             continue
-        numbers = numbers[~gone]
-        positions |= where
-        level = pl.Series(LEVEL, np.full(int(gone.sum()), run.level, np.int32))
-        parts.append(_rows(older, run.files, where, columns).with_columns(level) if columns else level.to_frame())
+        numbers = numbers[~is_hit]
+        positions |= hit_positions
+        level = pl.Series(LEVEL, np.full(int(is_hit.sum()), run.level, np.int32))
+        parts.append(_rows(older, run.files, hit_positions, columns).with_columns(level) if columns else level.to_frame())
     return LookupResult(rows=pl.concat(parts), positions=positions)
 
 
 def _bounds(older: LookupLevels, files: Sequence[DataFileMeta]) -> tuple[Ints, Ints]:
-    """The smallest and the greatest key of each file, as numbers."""
-    held = [held_keys.cached_key_range(older.ctx, older.path(file)) for file in files]
-    if None not in held:
-        found = np.array(held, np.int64)
-        return found[:, 0], found[:, 1]
+    """Return the smallest and the greatest key of each file, as integers."""
+    cached = [held_keys.cached_key_range(older.ctx, older.path(file)) for file in files]
+    if None not in cached:
+        ranges = np.array(cached, np.int64)
+        return ranges[:, 0], ranges[:, 1]
     both = slices.keys(older.ctx, [*(file.min_key for file in files), *(file.max_key for file in files)]).to_series()
     numbers = values(both).astype(np.int64)
     return numbers[: len(files)], numbers[len(files) :]
 
 
 def _mask_deleted(rows: Ints, deleted: NDArray[np.unsignedinteger]) -> Bools:
-    """Which of some rows are among others; both ascend."""
-    at = np.searchsorted(deleted, rows.astype(deleted.dtype))
-    at[at == len(deleted)] = 0
-    return deleted[at] == rows if len(deleted) else np.zeros(len(rows), bool)
+    """Return which rows are among the deleted ones; both are ascending."""
+    indices = np.searchsorted(deleted, rows.astype(deleted.dtype))
+    indices[indices == len(deleted)] = 0
+    return deleted[indices] == rows if len(deleted) else np.zeros(len(rows), bool)
 
 
 def _by_join(older: LookupLevels, keys: pl.DataFrame, columns: Sequence[str]) -> LookupResult:
-    """The same for keys of any columns, distinct, by reading the keys of files."""
+    """Return the rows of distinct keys of any columns, by reading the keys of files."""
     left = _as_bits(keys.select(cols(older.key)))
     parts = [_empty_rows(older, columns)]
     positions: dict[str, Ints] = {}
@@ -149,12 +157,12 @@ def _by_join(older: LookupLevels, keys: pl.DataFrame, columns: Sequence[str]) ->
 
 
 def _select_overlapping(older: LookupLevels, files: Sequence[DataFileMeta], keys: pl.DataFrame) -> list[DataFileMeta]:
-    """The files whose key range holds one of the keys: counted in one sorted list of all bounds and keys."""
+    """Return the files whose key range holds one of the keys, by sorting all bounds and keys together."""
     low = slices.keys(older.ctx, [file.min_key for file in files])
     high = slices.keys(older.ctx, [file.max_key for file in files])
     kinds = np.repeat([0, 1, 2], [len(files), keys.height, len(files)])
     numbers = np.concatenate([np.arange(len(files)), np.zeros(keys.height, np.int64), np.arange(len(files))])
-    # lower bounds stand before equal keys, upper bounds behind them
+    # lower bounds sort before equal keys, upper bounds after them
     every = pl.concat([low, keys.select(cols(older.key)), high]).with_columns(pl.Series(PLACE, np.arange(len(kinds))))
     order = by_key(every, older.key)[PLACE].to_numpy()
     kinds, numbers = kinds[order], numbers[order]
@@ -162,14 +170,14 @@ def _select_overlapping(older: LookupLevels, files: Sequence[DataFileMeta], keys
     before, until = np.empty(len(files), np.int64), np.empty(len(files), np.int64)
     before[numbers[kinds == 0]] = passed[kinds == 0]
     until[numbers[kinds == 2]] = passed[kinds == 2]
-    return [file for file, one, other in zip(files, before, until, strict=True) if other > one]
+    return [file for file, start, end in zip(files, before, until, strict=True) if end > start]
 
 
 def _group_files(files: Sequence[DataFileMeta]) -> Iterator[list[DataFileMeta]]:
-    """Files to be looked through at once."""
+    """Yield groups of files to be searched at once."""
     group: list[DataFileMeta] = []
     for file in files:
-        if group and sum(one.row_count for one in group) + file.row_count > MOST_ROWS:
+        if group and sum(grouped.row_count for grouped in group) + file.row_count > MOST_ROWS:
             yield group
             group = []
         group.append(file)
@@ -178,7 +186,7 @@ def _group_files(files: Sequence[DataFileMeta]) -> Iterator[list[DataFileMeta]]:
 
 
 def _hits(older: LookupLevels, files: Sequence[DataFileMeta], left: pl.DataFrame) -> pl.DataFrame:
-    """The keys found in some files, as `left` has them, and their row numbers counted over all the files."""
+    """Return the keys of `left` that are in the files, with their row numbers counted over all the files."""
     ctx, paths = older.ctx, [older.path(file) for file in files]
     first = older.key[0]
     bounds = []
@@ -187,12 +195,12 @@ def _hits(older: LookupLevels, files: Sequence[DataFileMeta], left: pl.DataFrame
     deleted = {file.name: older.vectors[file.name] for file in files if file.name in older.vectors}
     scan = scan_files(ctx, files, paths, ctx.schema.key_fields, deletions=deleted, row_index=ROW, filters=bounds)
     with translate_polars_errors(ctx, paths):
-        found = scan.collect()
-    return _as_bits(found).join(left, on=cols(older.key), how="semi", nulls_equal=True, maintain_order="left")
+        keys = scan.collect()
+    return _as_bits(keys).join(left, on=cols(older.key), how="semi", nulls_equal=True, maintain_order="left")
 
 
 def _by_file(files: Sequence[DataFileMeta], rows: NDArray[np.unsignedinteger]) -> dict[str, NDArray[np.int64]]:
-    """Row numbers over all files as positions in each that has any."""
+    """Convert row numbers over all files to positions in each file that has any."""
     starts = np.cumsum([0, *(file.row_count for file in files)])
     placed = np.sort(rows.astype(np.int64))
     cuts = np.searchsorted(placed, starts)
@@ -201,7 +209,7 @@ def _by_file(files: Sequence[DataFileMeta], rows: NDArray[np.unsignedinteger]) -
 
 
 def _rows(older: LookupLevels, files: Sequence[DataFileMeta], where: Mapping[str, NDArray[np.int64]], columns: Sequence[str]) -> pl.DataFrame:
-    """The rows at those positions."""
+    """Read the rows at those positions."""
     ctx = older.ctx
     hit = [file for file in files if file.name in where]
     paths = [older.path(file) for file in hit]
@@ -218,6 +226,6 @@ def _empty_rows(older: LookupLevels, columns: Sequence[str]) -> pl.DataFrame:
 
 
 def _as_bits(keys: pl.DataFrame) -> pl.DataFrame:
-    """Keys with floats as integers that are equal where the reference takes the floats for equal."""
+    """Return the keys with floats as integers that are equal where the reference considers the floats equal."""
     floats = [name for name, dtype in keys.schema.items() if dtype.is_float()]
     return keys.with_columns(float_bits(keys[name]) for name in floats) if floats else keys

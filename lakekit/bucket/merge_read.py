@@ -1,10 +1,11 @@
-"""The rows of one bucket whose runs overlap, merged: what a merge engine leaves of all versions of each key.
+"""Merge of the overlapping runs of one bucket: what a merge engine leaves of all versions of each key.
 
-Engines that choose rows (deduplicate, first-row) compute one mask of winners from the key columns. Without a condition, or with one that keys decide, keys
-and payload come from one scan: measured, that costs less than a second look at the files. A condition on values goes below the scan of the payload, where it
-skips row groups; of the versions that satisfy it, those stay that the keys of all files say stand. Engines that build rows (partial-update, aggregation)
-read what the fold needs and fold. Only conditions on key columns may go below a fold, and below the scan of the keys: they keep or drop all versions of a
-key alike.
+Engines that select rows (deduplicate, first-row) compute one mask of winners from the key columns. Without a condition,
+or with one on key columns, keys and payload come from one scan: measured, that costs less than reading the files twice.
+A condition on values is applied in the scan of the payload, where it skips row groups; of the versions that satisfy it,
+the winners by the keys of all files remain. Engines that compute rows (partial-update, aggregation) read the columns
+the fold needs and fold them. Only conditions on key columns may be applied before a fold, and in the scan of the keys:
+they keep or drop all versions of a key alike.
 """
 
 from __future__ import annotations
@@ -40,17 +41,21 @@ if TYPE_CHECKING:
 KIND: Final = "_VALUE_KIND"
 SEQUENCE: Final = "_SEQUENCE_NUMBER"
 SELECTIVE_RATIO = 0.1
-"""Below this share of all versions, those that satisfy a condition are worth looking up."""
+"""If fewer than this share of all versions satisfy a condition, only their keys are compared."""
 SYSTEM: dict[str, pl.DataType] = {KIND: pl.Int8(), SEQUENCE: pl.Int64()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeTask:
-    """Files of one bucket to be merged together, oldest versions first, and how.
+    """Files of one bucket to be merged together, oldest versions first.
 
-    `in_order`: sequence numbers rise from file to file, so that file order is version order. `bounds`: a condition on key columns that cuts a slice out of
-    the files; `on_key`: the caller's conditions on key columns. `deletions`: deleted positions by file name. `keeps_deletes`: standing deletes stay.
-    `snapshot_id` is for errors.
+    Attributes:
+        in_order: sequence numbers rise from file to file, so that file order is version order.
+        bounds: conditions on key columns that select a slice of the files.
+        on_key: the caller's conditions on key columns.
+        deletions: deleted positions by file name.
+        keeps_deletes: keep deletes that are the newest version of their key.
+        snapshot_id: for error messages.
     """
 
     ctx: TableContext
@@ -66,51 +71,59 @@ class MergeTask:
 
     @property
     def retracts(self) -> bool:
-        """Whether a file may hold rows that take something away: at level 0 only kinds tell, which cost nothing measurable beside keys."""
+        """Return whether a file may hold retracting rows.
+
+        At level 0 only row kinds say so, which cost nothing measurable beside the keys.
+        """
         return not all(map(is_counted, self.files))
 
     @property
     def below(self) -> tuple[pl.Expr, ...]:
-        """Conditions that every version of a key answers alike."""
+        """Return the conditions that keep or drop all versions of a key alike."""
         return (*self.on_key, *self.bounds)
 
 
 def merge_lazily(tasks: Sequence[MergeTask], fields: Sequence[Field], *, system: Sequence[str] = ()) -> pl.LazyFrame:
-    """The merged rows of some buckets with those columns, as a LazyFrame that decodes nothing before it is asked to.
+    """Return the merged rows of some buckets as a LazyFrame that decodes nothing before it is collected.
 
-    `system` may add `_VALUE_KIND` and `_SEQUENCE_NUMBER`: those of the row that stands, or of the last one that a fold took in.
+    `system` may add `_VALUE_KIND` and `_SEQUENCE_NUMBER`: those of the winning row, or of the last one that a fold took
+    in.
 
-    As many buckets, or slices of one, are merged side by side as there are cores; their rows come in order. Where a condition on keys leaves little of each,
-    all are read by one question to Polars, which costs less than a question each, as long as they would fit the memory of one merge.
+    As many buckets, or slices of one, are merged in parallel as there are cores; their rows come in order. If a
+    condition on keys leaves few rows, all buckets are read by one Polars query, which costs less than a query each, as
+    long as they fit the memory of one merge.
     """
     schema = dict(polars_schema(fields, timestamp_unit=tasks[0].ctx.options.lakekit_timestamp_unit))
     schema |= {name: SYSTEM[name] for name in system}
 
-    def source(with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None) -> Iterator[pl.DataFrame]:  # noqa: ARG001 - the contract of Polars' sources
-        wanted = list(schema) if with_columns is None else with_columns
-        found = _merge_tasks(tasks, wanted or tasks[0].rule.key[:1], predicate, n_rows)
-        # who asks for no column, as for row numbers alone, asks how many rows there are: a frame keeps its height when its last column is dropped
-        yield from found if wanted else (drop_columns(frame, frame.columns) for frame in found)
+    # Polars passes `batch_size` to every source
+    def source(with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None) -> Iterator[pl.DataFrame]:  # noqa: ARG001
+        names = list(schema) if with_columns is None else with_columns
+        frames = _merge_tasks(tasks, names or tasks[0].rule.key[:1], predicate, n_rows)
+        # without columns the rows are still counted: a frame keeps its height when its last column is dropped
+        yield from frames if names else (drop_columns(frame, frame.columns) for frame in frames)
 
     return register_io_source(source, schema=schema, is_pure=True)
 
 
-def _merge_tasks(tasks: Sequence[MergeTask], wanted: Sequence[str], predicate: pl.Expr | None, n_rows: int | None) -> Iterator[pl.DataFrame]:
-    """What a question of Polars' finds in some buckets, in their order."""
+def _merge_tasks(tasks: Sequence[MergeTask], names: Sequence[str], predicate: pl.Expr | None, n_rows: int | None) -> Iterator[pl.DataFrame]:
+    """Return the merged rows of some buckets that satisfy the predicate, in the order of the buckets."""
     pieces = (piece for task in tasks for piece in slices.split_by_key_range(task))
     if n_rows is not None:
-        return _merge_first_rows(pieces, wanted, predicate, n_rows)
+        return _merge_first_rows(pieces, names, predicate, n_rows)
     if tasks[0].on_key and sum(map(slices.decoded_bytes, tasks)) <= tasks[0].ctx.options.lakekit_merge_memory_bytes:
-        with suppress(ValueOutOfRange):  # of a row that may not stand: each bucket looks for itself
-            sections = _sections(tasks, wanted, predicate)
-            return world.map_prefetch(lambda found: _merge_section(*found, wanted, predicate), sections, world.core_count())
-    return world.map_prefetch(lambda piece: rows(piece, wanted, predicate), pieces, world.core_count())
+        # a value out of range may belong to a row that does not win: then each bucket is read by itself
+        with suppress(ValueOutOfRange):
+            sections = _sections(tasks, names, predicate)
+            return world.map_prefetch(lambda task_section: _merge_section(*task_section, names, predicate), sections, world.core_count())
+    return world.map_prefetch(lambda piece: rows(piece, names, predicate), pieces, world.core_count())
 
 
 def rows(task: MergeTask, names: Sequence[str], condition: pl.Expr | None) -> pl.DataFrame:
     """Return the merged rows that satisfy `condition`, with exactly the columns `names` of the table or of `SYSTEM`.
 
-    Raises `ValueOutOfRange` for a value that a changed type of its column cannot hold, of rows that stand alone where the engine selects rows.
+    Raises `ValueOutOfRange` for a value that a changed type of its column cannot hold; where the engine selects rows,
+    only for values of winning rows.
     """
     try:
         return _rows(task, names, condition)
@@ -121,14 +134,17 @@ def rows(task: MergeTask, names: Sequence[str], condition: pl.Expr | None) -> pl
 
 
 def select_winners(task: MergeTask) -> MergeTask:
-    """Return the task with all rows deleted that do not stand: their values are not read, and not cast to the types of today."""
+    """Return the task with every row deleted that is not the winner of its key.
+
+    The values of those rows are not read, and not cast to the column types of today.
+    """
     with translate_polars_errors(task.ctx, task.paths):
         keys = _read_keys(task, has_kinds=True).filter(*task.below).collect()
     check_kinds(keys[KIND], task.paths)
     wins = _mark_winners(task, keys, keep_deletes=True)
     ends = np.cumsum([file.row_count for file in task.files])
     by_file = zip(task.files, np.split(wins, ends[:-1]), strict=True)
-    return replace(task, deletions={file.name: np.flatnonzero(~kept).astype(np.uint64) for file, kept in by_file})
+    return replace(task, deletions={file.name: np.flatnonzero(~wins_of_file).astype(np.uint64) for file, wins_of_file in by_file})
 
 
 def _rows(task: MergeTask, names: Sequence[str], condition: pl.Expr | None) -> pl.DataFrame:
@@ -136,27 +152,30 @@ def _rows(task: MergeTask, names: Sequence[str], condition: pl.Expr | None) -> p
         assert condition is not None
         with translate_polars_errors(task.ctx, task.paths):
             return _merge_filtered(task, names, condition)
-    [(_, found)] = _sections([task], names, condition)
-    return _merge_section(task, found, names, condition)
+    [(_, versions)] = _sections([task], names, condition)
+    return _merge_section(task, versions, names, condition)
 
 
-def _merge_first_rows(pieces: Iterable[MergeTask], wanted: Sequence[str], predicate: pl.Expr | None, n_rows: int) -> Iterator[pl.DataFrame]:
-    """What satisfies a condition of the first rows: Polars cuts before it filters, so the condition may not drop rows early."""
-    used = wanted if predicate is None else list(dict.fromkeys((*wanted, *predicate.meta.root_names())))
+def _merge_first_rows(pieces: Iterable[MergeTask], names: Sequence[str], predicate: pl.Expr | None, n_rows: int) -> Iterator[pl.DataFrame]:
+    """Yield those of the first `n_rows` merged rows that satisfy the predicate.
+
+    Polars limits before it filters, so that the condition may not drop rows early.
+    """
+    used = names if predicate is None else list(dict.fromkeys((*names, *predicate.meta.root_names())))
     for piece in pieces:
-        found = rows(piece, used, None).head(n_rows)
-        n_rows -= found.height
-        yield (found if predicate is None else found.filter(predicate)).select(cols(wanted))
+        merged = rows(piece, used, None).head(n_rows)
+        n_rows -= merged.height
+        yield (merged if predicate is None else merged.filter(predicate)).select(cols(names))
         if n_rows == 0:
             return
 
 
 def _sections(tasks: Sequence[MergeTask], names: Sequence[str], condition: pl.Expr | None) -> list[tuple[MergeTask, pl.DataFrame]]:
-    """All versions that conditions on keys leave, with the columns that the merge of each task needs."""
+    """Return each task with the versions that conditions on keys leave, in the columns that its merge needs."""
     frames = [_section(task, names, condition) for task in tasks]
     with translate_polars_errors(tasks[0].ctx, [path for task in tasks for path in task.paths]):
-        found = [frames[0].collect()] if len(frames) == 1 else pl.collect_all(frames)
-    return list(zip(tasks, found, strict=True))
+        sections = [frames[0].collect()] if len(frames) == 1 else pl.collect_all(frames)
+    return list(zip(tasks, sections, strict=True))
 
 
 def _section(task: MergeTask, names: Sequence[str], condition: pl.Expr | None) -> pl.LazyFrame:
@@ -170,61 +189,64 @@ def _section(task: MergeTask, names: Sequence[str], condition: pl.Expr | None) -
     return _scan(task, [name for name in task.ctx.schema.names if name in needed], system=system).filter(*task.below)
 
 
-def _merge_section(task: MergeTask, found: pl.DataFrame, names: Sequence[str], condition: pl.Expr | None) -> pl.DataFrame:
-    """What the engine makes of a section, as far as it satisfies `condition`."""
+def _merge_section(task: MergeTask, versions: pl.DataFrame, names: Sequence[str], condition: pl.Expr | None) -> pl.DataFrame:
+    """Return the merged rows of a section that satisfy `condition`."""
     if not merge.selects_rows(task.rule):
-        check_kinds(found[KIND], task.paths)
+        check_kinds(versions[KIND], task.paths)
         with add_file_path(task.paths):
-            merged = merge.merge(found, task.rule, keep_deletes=task.keeps_deletes)
+            merged = merge.merge(versions, task.rule, keep_deletes=task.keeps_deletes)
         return (merged if condition is None else merged.filter(condition)).select(cols(names))
     kinds = _has_kinds(task)
     if kinds:
-        check_kinds(found[KIND], task.paths)
-    mask = merge.winner_mask(found, task.rule, keep_deletes=task.keeps_deletes or not kinds)
-    asked = [] if condition is None else condition.meta.root_names()
-    chosen = found.select(cols(dict.fromkeys((*names, *asked)))).filter(pl.Series(mask))
-    return (chosen if condition is None else chosen.filter(condition)).select(cols(names))
+        check_kinds(versions[KIND], task.paths)
+    mask = merge.winner_mask(versions, task.rule, keep_deletes=task.keeps_deletes or not kinds)
+    filter_columns = [] if condition is None else condition.meta.root_names()
+    winners = versions.select(cols(dict.fromkeys((*names, *filter_columns)))).filter(pl.Series(mask))
+    return (winners if condition is None else winners.filter(condition)).select(cols(names))
 
 
 def _has_kinds(task: MergeTask) -> bool:
-    """Whether the engine, one that chooses, has to know which rows take something away."""
+    """Return whether an engine that selects rows needs their row kinds."""
     return task.retracts or task.rule.ignore_delete
 
 
 def _filters_values(task: MergeTask, condition: pl.Expr | None) -> bool:
-    """Whether the payload is to be read under the condition, and keys apart."""
+    """Return whether the payload is to be read under the condition, apart from the keys."""
     if condition is None or task.on_key or not merge.selects_rows(task.rule):
         return False
     return not {*task.rule.key, *task.rule.sequence_fields}.issuperset(condition.meta.root_names())
 
 
 def _merge_filtered(task: MergeTask, names: Sequence[str], condition: pl.Expr) -> pl.DataFrame:
-    """Winners that satisfy a condition on values: first the versions that do, then, of their keys alone, which version stands."""
+    """Return the winners that satisfy a condition on values.
+
+    First the versions that satisfy it are read, then the keys alone, to find which versions win.
+    """
     kinds = _has_kinds(task)
     used = {*names, *condition.meta.root_names()}
     wanted = [name for name in task.ctx.schema.names if name in used or name in task.rule.key]
     payload = _scan(task, wanted, system=[name for name in SYSTEM if name in used], row_index=ROW)
-    found = payload.filter(*task.bounds, condition).collect()
-    if not found.height:
-        return found.select(cols(names))
+    matching = payload.filter(*task.bounds, condition).collect()
+    if not matching.height:
+        return matching.select(cols(names))
     keys = _read_keys(task, has_kinds=kinds).filter(*task.bounds).collect()
     if kinds:
         check_kinds(keys[KIND], task.paths)
-    if found.height < keys.height * SELECTIVE_RATIO and not any(keys.schema[name].is_float() for name in task.rule.key):
-        keys = keys.join(found.select(cols(task.rule.key)), on=cols(task.rule.key), how="semi", nulls_equal=True, maintain_order="left")
+    if matching.height < keys.height * SELECTIVE_RATIO and not any(keys.schema[name].is_float() for name in task.rule.key):
+        keys = keys.join(matching.select(cols(task.rule.key)), on=cols(task.rule.key), how="semi", nulls_equal=True, maintain_order="left")
     wins = _mark_winners(task, keys, keep_deletes=task.keeps_deletes or not kinds)
-    return found.filter(pl.Series(wins[found[ROW].to_numpy()])).select(cols(names))
+    return matching.filter(pl.Series(wins[matching[ROW].to_numpy()])).select(cols(names))
 
 
 def _read_keys(task: MergeTask, *, has_kinds: bool) -> pl.LazyFrame:
-    """Return what says which version of each key stands, with the number of each row among all rows of the files."""
+    """Return the columns that decide which version of each key wins, with row numbers over all files."""
     needed = {*task.rule.key, *task.rule.sequence_fields}
     names = [name for name in task.ctx.schema.names if name in needed]
     return _scan(task, names, system=_age(task, {KIND} if has_kinds else set()), row_index=ROW)
 
 
 def _mark_winners(task: MergeTask, keys: pl.DataFrame, *, keep_deletes: bool) -> NDArray[np.bool_]:
-    """Return a mask over all rows of the files: those that stand among some of `_read_keys`."""
+    """Return a mask over all rows of the files that is set for the winners among `keys`."""
     wins = np.zeros(sum(file.row_count for file in task.files), bool)
     wins[keys[ROW].to_numpy()[merge.winner_mask(keys, task.rule, keep_deletes=keep_deletes)]] = True
     return wins
@@ -232,7 +254,7 @@ def _mark_winners(task: MergeTask, keys: pl.DataFrame, *, keep_deletes: bool) ->
 
 @contextmanager
 def add_file_path(paths: Sequence[str]) -> Iterator[None]:
-    """Around a merge of rows of some files: `Corrupt` about a value, which knows no file, gets their paths."""
+    """Add the paths of the files to a `Corrupt` that a merge raises about a value."""
     try:
         yield
     except Corrupt as wrong:
@@ -243,7 +265,7 @@ def add_file_path(paths: Sequence[str]) -> Iterator[None]:
 
 
 def check_kinds(kinds: pl.Series, paths: Sequence[str] = ()) -> None:
-    """Raises `Corrupt` for a byte that is no row kind; `paths` are the files it may come from."""
+    """Raise `Corrupt` for a byte that is no row kind; `paths` are the files it may come from."""
     low, high = kinds.min(), kinds.max()
     if kinds.null_count() or (isinstance(low, int) and isinstance(high, int) and not 0 <= low <= high < len(KIND_TEXTS)):
         where = f"{paths[0]} or a file merged with it" if paths else "a data file"
@@ -251,14 +273,17 @@ def check_kinds(kinds: pl.Series, paths: Sequence[str] = ()) -> None:
         raise Corrupt(f"{where} holds the row kind {strange!r}; there are 0 to {len(KIND_TEXTS) - 1}", path=paths[0] if paths else None, field=KIND)
 
 
-def _age(task: MergeTask, asked: AbstractSet[str]) -> list[str]:
-    """The system columns that say which version is newer, none but what the order of the files leaves open, and those that are asked for."""
-    found = [] if task.in_order and not task.rule.sequence_fields and SEQUENCE not in asked else [SEQUENCE]
-    if KIND in asked:
-        found.append(KIND)
+def _age(task: MergeTask, requested: AbstractSet[str]) -> list[str]:
+    """Return the system columns to read: those requested, and those that decide which version is newer.
+
+    The sequence number is left out if the order of the files decides.
+    """
+    names = [] if task.in_order and not task.rule.sequence_fields and SEQUENCE not in requested else [SEQUENCE]
+    if KIND in requested:
+        names.append(KIND)
     if task.rule.lookup:
-        found.append(LEVEL)
-    return found
+        names.append(LEVEL)
+    return names
 
 
 def _scan(task: MergeTask, names: Sequence[str], *, system: Sequence[str], row_index: str | None = None) -> pl.LazyFrame:

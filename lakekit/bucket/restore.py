@@ -1,4 +1,6 @@
-"""What a writer finds in its bucket: the live files of the newest snapshot, the highest sequence number, deletion vectors and hash index.
+"""What a writer restores of its bucket from the newest snapshot.
+
+That is the live files, the greatest sequence number, deletion vectors and the hash index.
 
 Source: ENGINE.md 1.1; `FileSystemWriteRestore`, `AbstractFileStoreWrite`.
 """
@@ -31,15 +33,17 @@ if TYPE_CHECKING:
     from lakekit.model.snapshot import Snapshot
 
 NO_SEQUENCE = -1
-"""The highest sequence number of a bucket without files."""
+"""The greatest sequence number of a bucket without files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoredBucket:
-    """The live files of one bucket and what goes with them. `live` gives the files to who asks for them: who only adds files does not.
+    """The live files of one bucket, and what belongs to them.
 
-    `max_sequence` is -1 without files; `total_buckets` is what the partition's files say, None where there are none; `vectors` are the index files that hold
-    deletion vectors, `hash_index` is that of a dynamic bucket. `snapshot_id` None: the table has no snapshot.
+    `live` reads the files when they are first needed: a writer that only adds files never needs them. `max_sequence` is
+    -1 without files. `total_buckets` is what the partition's files say; None if there are none. `vectors` are the index
+    files that hold deletion vectors, `hash_index` is that of a dynamic bucket. `snapshot_id` is None if the table has
+    no snapshot.
     """
 
     live: Callable[[], tuple[DataFileMeta, ...]] = field(default=tuple, compare=False, repr=False)
@@ -51,22 +55,25 @@ class RestoredBucket:
 
     @property
     def files(self) -> tuple[DataFileMeta, ...]:
-        """The live files. Raises `Corrupt`, `FileMissing`."""
+        """Return the live files. Raises `Corrupt`, `FileMissing`."""
         return self.live()
 
 
 EMPTY_BUCKET = RestoredBucket()
-"""A bucket of a table without snapshots, and what a writer starts from that replaces everything (INSERT OVERWRITE)."""
+"""A bucket of a table without snapshots, and the start of a writer that replaces everything (INSERT OVERWRITE)."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class SnapshotBuckets:
-    """The buckets of one snapshot, read partition by partition as they are asked for."""
+    """The buckets of one snapshot, read partition by partition when they are needed."""
 
     ctx: TableContext
     snapshot: Snapshot | None
     _buckets: dict[tuple[bytes, int], tuple[ManifestEntries, NDArray[np.intp] | None]]
-    """The entries of a bucket: all of some, or those at some places, which nobody gathers before their files are asked for."""
+    """The entries of a bucket: some entries, and the positions of the bucket's among them, or None if all are.
+
+    They are gathered when the files are needed.
+    """
     _totals: dict[bytes, int | None]
     _greatest: dict[bytes, dict[int, int]]
     _index: dict[tuple[bytes, int], list[IndexManifestEntry]] | None = None
@@ -75,11 +82,11 @@ class SnapshotBuckets:
 
     @staticmethod
     def of(ctx: TableContext, snapshot: Snapshot | None) -> SnapshotBuckets:
-        """What stands in a snapshot; None: the table has none."""
+        """Return the buckets of a snapshot; None is a table without snapshots."""
         return SnapshotBuckets(ctx=ctx, snapshot=snapshot, _buckets={}, _totals={}, _greatest={})
 
     def load(self, partitions: Iterable[bytes]) -> None:
-        """Reads the files of partitions that are not known yet, all at once. Raises `Corrupt`, `FileMissing`."""
+        """Read the files of partitions that are not loaded yet, all at once. Raises `Corrupt`, `FileMissing`."""
         missing = [partition for partition in dict.fromkeys(partitions) if partition not in self._totals]
         if self.snapshot is None or not missing:
             return
@@ -95,12 +102,12 @@ class SnapshotBuckets:
         self._learn(missing, manifest_reader.read_live_entries(self.ctx, self.snapshot, keep_partitions=inside if partitioned else None))
 
     def prepare(self, partitions: Iterable[bytes]) -> None:
-        """Learns how far sequence numbers go, at once for all partitions of which that is not known yet. Raises as `load` does."""
+        """Load, at once, the partitions whose greatest sequence numbers are not cached. Raises as `load` does."""
         if self.snapshot is not None:
             self.load([partition for partition in dict.fromkeys(partitions) if sequences.find(self.ctx, self.snapshot, partition) is None])
 
     def places(self) -> list[tuple[bytes, int]]:
-        """Every (partition, bucket) that has files. Raises as `load` does."""
+        """Return every (partition, bucket) that has files. Raises as `load` does."""
         if self.snapshot is None:
             return []
         if not self._is_whole:
@@ -114,28 +121,28 @@ class SnapshotBuckets:
         return list(self._buckets)
 
     def bucket(self, partition: bytes, bucket: int) -> RestoredBucket:
-        """One bucket. Raises as `load` does."""
+        """Return one bucket. Raises as `load` does."""
         if self.snapshot is None:
             return EMPTY_BUCKET
-        known = self._known(partition)
+        bounds = self._known(partition)
         index = self._index_entries().get((partition, bucket), [])
         return RestoredBucket(
             live=partial(self.files, partition, bucket),
-            max_sequence=known.greatest.get(bucket, NO_SEQUENCE),
-            total_buckets=known.total_buckets,
+            max_sequence=bounds.greatest.get(bucket, NO_SEQUENCE),
+            total_buckets=bounds.total_buckets,
             vectors=tuple(entry for entry in index if entry.index_type == DELETION_VECTORS),
             hash_index=next((entry for entry in index if entry.index_type == HASH), None),
             snapshot_id=self.snapshot.id,
         )
 
     def files(self, partition: bytes, bucket: int) -> tuple[DataFileMeta, ...]:
-        """The live files of one bucket. Raises as `load` does."""
+        """Return the live files of one bucket. Raises as `load` does."""
         self.load([partition])
         entries, places = self._buckets.get((partition, bucket), (None, None))
         return () if entries is None else tuple(entries.files(places))
 
     def size_bytes(self, partition: bytes, bucket: int) -> int:
-        """The bytes of the live files of one bucket. Raises as `load` does."""
+        """Return the bytes of the live files of one bucket. Raises as `load` does."""
         self.load([partition])
         entries, places = self._buckets.get((partition, bucket), (None, None))
         if entries is None:
@@ -144,23 +151,23 @@ class SnapshotBuckets:
         return int(sizes.sum() if places is None else sizes[places].sum())
 
     def _known(self, partition: bytes) -> sequences.PartitionSequences:
-        known = None if self.snapshot is None or partition in self._totals else sequences.find(self.ctx, self.snapshot, partition)
-        if known is not None:
-            return known
+        cached = None if self.snapshot is None or partition in self._totals else sequences.find(self.ctx, self.snapshot, partition)
+        if cached is not None:
+            return cached
         self.load([partition])
         return sequences.PartitionSequences(self._greatest[partition], self._totals[partition])
 
     def _index_entries(self) -> Mapping[tuple[bytes, int], Sequence[IndexManifestEntry]]:
-        """The index files by place, in their order."""
+        """Return the index files by (partition, bucket), in their order."""
         if self._index is None:
-            found: dict[tuple[bytes, int], list[IndexManifestEntry]] = {}
+            by_bucket: dict[tuple[bytes, int], list[IndexManifestEntry]] = {}
             for entry in [] if self.snapshot is None else manifest_reader.index_entries(self.ctx, self.snapshot):
-                found.setdefault((entry.partition, entry.bucket), []).append(entry)
-            self._index = found
+                by_bucket.setdefault((entry.partition, entry.bucket), []).append(entry)
+            self._index = by_bucket
         return self._index
 
     def _learn(self, partitions: Sequence[bytes], live: ManifestEntries | None) -> None:
-        """Takes over the live files of some partitions: all of them, or, where files contradict each other, nothing."""
+        """Add the live files of some partitions; if files contradict each other, add nothing and raise `Corrupt`."""
         assert self.snapshot is not None
         self._totals |= dict.fromkeys(partitions)
         self._greatest |= {partition: {} for partition in partitions}
@@ -168,16 +175,16 @@ class SnapshotBuckets:
             if live is not None:
                 self._keep(live)
         except Corrupt:
-            gone = set(partitions)
-            self._buckets = {place: entries for place, entries in self._buckets.items() if place[0] not in gone}
-            for partition in gone:
+            dropped = set(partitions)
+            self._buckets = {bucket_id: entries for bucket_id, entries in self._buckets.items() if bucket_id[0] not in dropped}
+            for partition in dropped:
                 del self._totals[partition], self._greatest[partition]
             raise
-        found = {partition: sequences.PartitionSequences(self._greatest[partition], self._totals[partition]) for partition in partitions}
-        sequences.cache_sequences(self.ctx, self.snapshot, found)
+        learned = {partition: sequences.PartitionSequences(self._greatest[partition], self._totals[partition]) for partition in partitions}
+        sequences.cache_sequences(self.ctx, self.snapshot, learned)
 
     def _keep(self, live: ManifestEntries) -> None:
-        """Entries by place, how far their sequence numbers go, and how many buckets each partition has."""
+        """Group entries by bucket; record greatest sequence numbers and the number of buckets of each partition."""
         if not len(live):
             return
         partition = live.column("partition").dictionary_encode()
@@ -188,18 +195,18 @@ class SnapshotBuckets:
         greatest = np.maximum.reduceat(live.numbers("max_sequence_number")[order], starts)
         for rows, number in zip(np.split(order, starts[1:]), greatest, strict=True):
             first = rows[0]
-            place = names[codes[first]], int(buckets[first])
-            self._greatest.setdefault(place[0], {})[place[1]] = int(number)
-            self._buckets[place] = live, None if len(starts) == 1 else np.sort(rows)
-            self._count(place[0], np.unique(totals[rows]), int(buckets[first]))
+            bucket_id = names[codes[first]], int(buckets[first])
+            self._greatest.setdefault(bucket_id[0], {})[bucket_id[1]] = int(number)
+            self._buckets[bucket_id] = live, None if len(starts) == 1 else np.sort(rows)
+            self._count(bucket_id[0], np.unique(totals[rows]), int(buckets[first]))
 
     def _count(self, partition: bytes, totals: NDArray[np.int32], bucket: int) -> None:
-        known = self._totals[partition]
+        total = self._totals[partition]
         if bucket < 0:
             return
-        if len(totals) > 1 or (known is not None and known != totals[0]):
+        if len(totals) > 1 or (total is not None and total != totals[0]):
             raise Corrupt(
-                f"partition {partition_path(self.ctx, partition) or '()'} of {self.ctx.name} has files that say it has {known or totals[0]} buckets, "
+                f"partition {partition_path(self.ctx, partition) or '()'} of {self.ctx.name} has files that say it has {total or totals[0]} buckets, "
                 f"and files that say {totals[-1]}: a key could be in two of them. lk.open(…).rescale puts it in order",
                 field="_TOTAL_BUCKETS",
             )
@@ -207,7 +214,7 @@ class SnapshotBuckets:
 
 
 def check_buckets(ctx: TableContext, partition: bytes, restored: RestoredBucket, total_buckets: int) -> None:
-    """Raises `InvalidOption` where the partition was written with another number of buckets than rows are to be written with."""
+    """Raise `InvalidOption` if the partition was written with another number of buckets."""
     before = restored.total_buckets
     if before is not None and before != total_buckets:
         where = partition_path(ctx, partition)

@@ -1,10 +1,12 @@
-"""How far the sequence numbers of buckets go, known without looking at every live file: what a writer needs who only adds files.
+"""A cache of the greatest sequence numbers of buckets, for writers that only add files.
 
     snapshot 7, all files of a partition read         bucket 0: 41, bucket 1: 17
     snapshot 8 adds a file 42–49 to bucket 0          bucket 0: 49, bucket 1: 17
 
-What was read once is carried on by each commit of this process. Compactions leave numbers as they are; an overwrite, or a snapshot that somebody else made,
-and the next writer reads again. Source: ENGINE.md 1.2; `WriteRestore`, `AbstractFileStoreWrite`.
+Such a writer need not read every live file: each commit of this process updates the numbers. Compactions leave them as
+they are. After an overwrite, or a snapshot of another process, the next writer reads the files again.
+
+Source: ENGINE.md 1.2; `WriteRestore`, `AbstractFileStoreWrite`.
 """
 
 from __future__ import annotations
@@ -24,48 +26,51 @@ _BUCKET_BYTES = 120
 
 
 class PartitionSequences(NamedTuple):
-    """The greatest number of each bucket that has files, and how many buckets there are."""
+    """The greatest sequence number of each bucket that has files, and the number of buckets."""
 
     greatest: Mapping[int, int]
     total_buckets: int | None
 
 
 class _CachedSequences(NamedTuple):
-    """What is known as of a snapshot, by partition: all of its buckets, or nothing."""
+    """The numbers as of one snapshot, by partition: of all buckets of a partition, or of none."""
 
     end: Snapshot
     partitions: Mapping[bytes, PartitionSequences]
 
 
 def find(ctx: TableContext, snapshot: Snapshot, partition: bytes) -> PartitionSequences | None:
-    """What is known of a partition as of a snapshot; None: nothing."""
-    known: _CachedSequences | None = ctx.world.decoded.get(_key(ctx))
-    return known.partitions.get(partition) if known is not None and known.end == snapshot else None
+    """Return the cached numbers of a partition as of a snapshot; None if there are none."""
+    cached: _CachedSequences | None = ctx.world.decoded.get(_key(ctx))
+    return cached.partitions.get(partition) if cached is not None and cached.end == snapshot else None
 
 
-def cache_sequences(ctx: TableContext, snapshot: Snapshot, found: Mapping[bytes, PartitionSequences]) -> None:
-    """Keeps what was read of some partitions."""
-    known: _CachedSequences | None = ctx.world.decoded.get(_key(ctx))
-    before = known.partitions if known is not None and known.end == snapshot else {}
-    _put(ctx, snapshot, {**before, **found})
+def cache_sequences(ctx: TableContext, snapshot: Snapshot, partitions: Mapping[bytes, PartitionSequences]) -> None:
+    """Cache the numbers of some partitions as of a snapshot."""
+    cached: _CachedSequences | None = ctx.world.decoded.get(_key(ctx))
+    before = cached.partitions if cached is not None and cached.end == snapshot else {}
+    _put(ctx, snapshot, {**before, **partitions})
 
 
-def remember(ctx: TableContext, before: Snapshot, made: Snapshot, rows: Iterable[Row]) -> None:
-    """Carries what is known on to a snapshot that was made right after `before` and added `rows`."""
-    known: _CachedSequences | None = ctx.world.decoded.get(_key(ctx))
-    if known is None or known.end != before or made.commit_kind == "OVERWRITE":
+def remember(ctx: TableContext, before: Snapshot, after: Snapshot, rows: Iterable[Row]) -> None:
+    """Update the cached numbers to the snapshot `after`, which follows `before` directly and adds `rows`."""
+    cached: _CachedSequences | None = ctx.world.decoded.get(_key(ctx))
+    if cached is None or cached.end != before or after.commit_kind == "OVERWRITE":
         return
     added: dict[bytes, list[tuple[int, int, int]]] = {}
     for kind, partition, bucket, total, file in rows:
-        if kind == ADD and partition in known.partitions:
+        if kind == ADD and partition in cached.partitions:
             added.setdefault(partition, []).append((bucket, total, file.max_sequence_number))
-    changed = {partition: _add_files(known.partitions[partition], files) for partition, files in added.items()}
-    _put(ctx, made, {name: found for name, found in {**known.partitions, **changed}.items() if found is not None} if changed else known.partitions)
+    changed = {partition: _add_files(cached.partitions[partition], files) for partition, files in added.items()}
+    _put(ctx, after, {name: numbers for name, numbers in {**cached.partitions, **changed}.items() if numbers is not None} if changed else cached.partitions)
 
 
-def _add_files(known: PartitionSequences, files: Iterable[tuple[int, int, int]]) -> PartitionSequences | None:
-    """What is known of a partition once files came: a bucket, how many there are and the greatest number of each. None where they contradict it."""
-    greatest, total_buckets = dict(known.greatest), known.total_buckets
+def _add_files(numbers: PartitionSequences, files: Iterable[tuple[int, int, int]]) -> PartitionSequences | None:
+    """Return the numbers of a partition with files added; None if the files contradict them.
+
+    A file is its bucket, its total number of buckets and its greatest sequence number.
+    """
+    greatest, total_buckets = dict(numbers.greatest), numbers.total_buckets
     for bucket, total, number in files:
         if bucket >= 0:
             if total_buckets not in (None, total):
@@ -76,7 +81,7 @@ def _add_files(known: PartitionSequences, files: Iterable[tuple[int, int, int]])
 
 
 def _put(ctx: TableContext, end: Snapshot, partitions: Mapping[bytes, PartitionSequences]) -> None:
-    size = sum(len(found.greatest) + 1 for found in partitions.values())
+    size = sum(len(numbers.greatest) + 1 for numbers in partitions.values())
     ctx.world.decoded.put({_key(ctx): _CachedSequences(end, partitions)}, _BUCKET_BYTES * (size + 1))
 
 

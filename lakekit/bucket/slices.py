@@ -1,4 +1,4 @@
-"""A big merge cut into key ranges, so that its memory has a bound: the option `lakekit.merge-memory`."""
+"""Split of a big merge into key ranges, so that its memory has a bound: the option `lakekit.merge-memory`."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
     from lakekit.types import DataType, Field
 
 DECODED_RATIO = 6
-"""About how many bytes of memory a byte of a compressed data file becomes while it is merged: measured on ten mixed columns."""
+"""About how many bytes of memory a byte of a compressed data file takes in a merge: measured on ten mixed columns."""
 
 
 _BYTES = {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "FLOAT": 4, "DATE": 4, "BIGINT": 8, "DOUBLE": 8, "TIME": 8, "TIMESTAMP": 8, "TIMESTAMP_LTZ": 8}
 _TEXT_BYTES = 24
-"""A text's slot and a few bytes; a decimal is less."""
+"""The bytes of a text's slot and of a short text; a decimal takes less."""
 _MOST_PIECES = 1 << 16
-"""More pieces than any bucket is cut into: of wrong sizes and row counts, which reading finds out, no list is made as long as they say."""
+"""The most pieces: wrong sizes and row counts in metadata, which reading detects, must not make a longer list."""
 _PER_SLICE = 1000
-"""How many keys are looked at to cut one slice."""
+"""How many keys are sampled for each slice."""
 
 
 def decoded_bytes(task: MergeTask) -> int:
-    """About how much memory all rows of its files take."""
+    """Return about how much memory all rows of the task's files take."""
     return sum(file.size_bytes for file in task.files) * DECODED_RATIO
 
 
 def row_bytes(fields: Iterable[Field]) -> int:
-    """About how much memory a row takes, however well it is compressed: texts and lists are taken for short ones."""
+    """Return about how much memory a row takes uncompressed; texts and lists are assumed to be short."""
     return sum(_width(field.type) for field in fields)
 
 
@@ -53,9 +53,9 @@ def _width(t: DataType) -> int:
 
 
 def split_by_key_range(task: MergeTask, weight_bytes: int | None = None) -> list[MergeTask]:
-    """The task in slices of its key, each over the files that reach into it; the task itself where it is small enough.
+    """Split the task into key ranges, each with the files that reach into it; a small task stays whole.
 
-    `weight_bytes` says how much memory all its rows take; None: what its files' sizes tell.
+    `weight_bytes` is how much memory all its rows take; None: estimated from the sizes of its files.
     """
     weight = decoded_bytes(task) if weight_bytes is None else weight_bytes
     pieces = min(_MOST_PIECES, -(-weight // max(1, task.ctx.options.lakekit_merge_memory_bytes)))
@@ -67,30 +67,33 @@ def split_by_key_range(task: MergeTask, weight_bytes: int | None = None) -> list
     ranges = sorted_runs.split_key_ranges(low, high, rows, -(-int(rows.sum()) // pieces))
     if 2 * len(ranges) <= pieces and weight_bytes is not None and not any(field.type.nullable for field in task.ctx.schema.key_fields):
         return _split_by_sample(task, pieces)
-    return [task] if len(ranges) < 2 else [part for one in ranges if (part := _restrict_to_range(task, one, low, high)).files]
+    return [task] if len(ranges) < 2 else [piece for key_range in ranges if (piece := _restrict_to_range(task, key_range, low, high)).files]
 
 
 def _split_by_sample(task: MergeTask, pieces: int) -> list[MergeTask]:
-    """Slices by the whole key, where its first column has too few values to cut between: every so many keys of the files tell where."""
+    """Split the task by the whole key, at quantiles of a sample of the files' keys.
+
+    Used where the first key column has too few values to split between them.
+    """
     fields = task.ctx.schema.key_fields
-    every = max(1, sum(file.row_count for file in task.files) // (pieces * _PER_SLICE))
+    step = max(1, sum(file.row_count for file in task.files) // (pieces * _PER_SLICE))
     names = [field.name for field in fields]
     with translate_polars_errors(task.ctx, task.paths):
         scan = scan_files(task.ctx, task.files, task.paths, fields, deletions=task.deletions, snapshot_id=task.snapshot_id)
-        found = scan.filter(*task.bounds).gather_every(every).collect().sort(cols(names))
-    places = np.arange(1, pieces) * found.height // pieces
-    cuts = found[np.unique(places)].unique(maintain_order=True) if found.height else found
+        sample = scan.filter(*task.bounds).gather_every(step).collect().sort(cols(names))
+    positions = np.arange(1, pieces) * sample.height // pieces
+    cuts = sample[np.unique(positions)].unique(maintain_order=True) if sample.height else sample
     bounds = [None, *(_key_at_least(cuts[at]) for at in range(cuts.height)), None]
     return [replace(task, bounds=(*task.bounds, *_range_bounds(low, high))) for low, high in pairwise(bounds)]
 
 
 def _key_at_least(key: pl.DataFrame) -> pl.Expr:
-    """Keys that do not come before one."""
+    """Return the condition for keys that do not sort before `key`."""
     *others, last = key.columns
-    found = col(last) >= pl.lit(key[last])
+    condition = col(last) >= pl.lit(key[last])
     for name in reversed(others):
-        found = (col(name) > pl.lit(key[name])) | ((col(name) == pl.lit(key[name])) & found)
-    return found
+        condition = (col(name) > pl.lit(key[name])) | ((col(name) == pl.lit(key[name])) & condition)
+    return condition
 
 
 def _range_bounds(low: pl.Expr | None, high: pl.Expr | None) -> list[pl.Expr]:
@@ -98,27 +101,27 @@ def _range_bounds(low: pl.Expr | None, high: pl.Expr | None) -> list[pl.Expr]:
 
 
 def keys(ctx: TableContext, rows: Sequence[bytes]) -> pl.DataFrame:
-    """Serialized keys as columns under the table's names."""
+    """Decode serialized keys to columns with the table's names."""
     fields = ctx.schema.key_fields
     decoded = binary_row.decode_columns(pa.array(rows, pa.binary()), [field.type for field in fields])
     types = polars_schema(fields)
     return pl.DataFrame([pl.Series(field.name, values).cast(types[field.name]) for field, values in zip(fields, decoded, strict=True)])
 
 
-def _restrict_to_range(task: MergeTask, one: KeyRange, low: pl.DataFrame, high: pl.DataFrame) -> MergeTask:
-    """The task for one key range."""
-    reach = pl.DataFrame([low[one.column].alias("low"), high[one.column].alias("high")])
+def _restrict_to_range(task: MergeTask, key_range: KeyRange, low: pl.DataFrame, high: pl.DataFrame) -> MergeTask:
+    """Return the task for one key range."""
+    reach = pl.DataFrame([low[key_range.column].alias("low"), high[key_range.column].alias("high")])
     conditions = [pl.lit(True)]
-    if one.low is not None:
-        conditions.append(pl.col("high") >= one.low)
-    if one.high is not None:
-        conditions.append(pl.col("low") < one.high)
+    if key_range.low is not None:
+        conditions.append(pl.col("high") >= key_range.low)
+    if key_range.high is not None:
+        conditions.append(pl.col("low") < key_range.high)
     inside = reach.select(pl.all_horizontal(conditions).fill_null(value=True)).to_series().to_numpy()
-    kept = np.flatnonzero(inside)
-    expr = one.expr()
+    indices = np.flatnonzero(inside)
+    expr = key_range.expr()
     return replace(
         task,
-        files=tuple(task.files[at] for at in kept),
-        paths=tuple(task.paths[at] for at in kept),
+        files=tuple(task.files[at] for at in indices),
+        paths=tuple(task.paths[at] for at in indices),
         bounds=() if expr is None else (expr,),
     )

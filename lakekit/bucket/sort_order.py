@@ -1,9 +1,9 @@
-"""Rows in an order that lets reads of some columns skip files: by the columns, or along a curve through them.
+"""Sort orders for append tables, by columns or along a space-filling curve, so that reads can skip files.
 
     rows as they lie   9 2 7 | 1 8 | 5 3 6 4        an `SortOrder`        1 2 3 | 4 5 6 | 7 8 9
 
-What does not fit into `lakekit.merge-memory` is cut into ranges between quantiles of a sample of its keys, and read once for each range; rows of one key stay
-together, as they came.
+Rows that do not fit into `lakekit.merge-memory` are split into ranges between quantiles of a sample of their keys, and
+read once for each range. Rows of one key stay together, in their order.
 
 Source: ENGINE.md 8.6; `RangeShuffle`, `OrderSorter`, `ZorderSorter`, `HibertSorter`, `CoreOptions.clusteringStrategy`.
 """
@@ -31,28 +31,28 @@ if TYPE_CHECKING:
     from lakekit.types import Field
 
 Strategy = Literal["order", "zorder", "hilbert"]
-"""By the columns one after another; by their bits in turn; along a curve through all of them."""
+"""By the columns one after another; by their bits interleaved; along a Hilbert curve through all of them."""
 STRATEGIES = ("order", "zorder", "hilbert")
 CLUSTERING = "clustering.columns"
 
 _UNORDERED_ROOTS = frozenset(("ARRAY", "MAP", "MULTISET", "ROW", "VARIANT", "VECTOR", "BLOB"))
 _MOST_ZORDER = 4
-"""So many columns are in a z-order where nobody says; more follow a Hilbert curve."""
+"""With `auto`, up to this many columns are in a z-order; more follow a Hilbert curve."""
 _PER_RANGE = 1000
-"""How many keys are looked at to cut one range."""
+"""How many keys are sampled for each range."""
 _ROWS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SortOrder:
-    """The order that rows are brought into. `text_bytes` of texts are part of a z-order key."""
+    """The order that rows are sorted into; `text_bytes` is how many bytes of a text enter a z-order key."""
 
     fields: tuple[Field, ...]
     strategy: Strategy = "order"
     text_bytes: int = 8
 
     def keys(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The columns whose order is that of the rows: nulls first."""
+        """Return the columns whose order is the order of the rows, nulls first."""
         columns = frame.select(col(field.name) for field in self.fields)
         if self.strategy == "order":
             return columns
@@ -60,38 +60,42 @@ class SortOrder:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns that `placed` rows are to be sorted by."""
+        """Return the names of the columns that `placed` rows are to be sorted by."""
         return tuple(field.name for field in self.fields) if self.strategy == "order" else (CURVE,)
 
     def placed(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The rows with their places on the curve, where they follow one."""
+        """Return the rows with their position on the curve as a column, if the order follows one."""
         return frame if self.strategy == "order" else frame.with_columns(self.keys(frame).to_series().alias(CURVE))
 
 
 def make_sort_order(ctx: TableContext, names: Sequence[str], strategy: str, *, key: str = "order_by", strategy_key: str = "strategy") -> SortOrder:
-    """The order that some columns give, checked. Raises `InvalidOption` naming `key` or `strategy_key`."""
+    """Return the sort order by some columns. Raises `InvalidOption` naming `key` or `strategy_key`."""
     if strategy not in STRATEGIES:
         raise InvalidOption(f"there is no strategy {strategy!r}; there are {', '.join(STRATEGIES)}", key=strategy_key, value=str(strategy))
-    known = {field.name: field for field in ctx.schema.fields}
+    fields = {field.name: field for field in ctx.schema.fields}
     if not names:
-        raise InvalidOption(f"{key} names no column; {ctx.name} has {', '.join(known)}", key=key, value="")
+        raise InvalidOption(f"{key} names no column; {ctx.name} has {', '.join(fields)}", key=key, value="")
     for at, name in enumerate(names):
-        if name not in known:
-            raise InvalidOption(f"{ctx.name} has no column {name!r} to sort by; it has {', '.join(known)}", key=key, value=str(name))
+        if name not in fields:
+            raise InvalidOption(f"{ctx.name} has no column {name!r} to sort by; it has {', '.join(fields)}", key=key, value=str(name))
         if name in names[:at]:
             raise InvalidOption(f"{key} names column {name!r} twice", key=key, value=name)
-        if known[name].type.root in _UNORDERED_ROOTS:
-            raise InvalidOption(f"column {name!r} of {ctx.name} is of type {known[name].type}, which has no order to sort by", key=key, value=name)
+        if fields[name].type.root in _UNORDERED_ROOTS:
+            raise InvalidOption(f"column {name!r} of {ctx.name} is of type {fields[name].type}, which has no order to sort by", key=key, value=name)
     if strategy == "hilbert" and len(names) == 1:
         raise InvalidOption(f"Hilbert sort needs at least two columns, and {key} names {names[0]!r} alone", key=key, value=names[0])
     text_bytes = ctx.options.zorder_var_length_contribution
     if text_bytes < 1:
         raise InvalidOption("zorder.var-length-contribution must be at least 1", key="zorder.var-length-contribution", value=str(text_bytes))
-    return SortOrder(fields=tuple(known[name] for name in names), strategy=cast("Strategy", strategy), text_bytes=text_bytes)
+    return SortOrder(fields=tuple(fields[name] for name in names), strategy=cast("Strategy", strategy), text_bytes=text_bytes)
 
 
 def clustering_order(ctx: TableContext) -> SortOrder:
-    """The order that `clustering_order.columns` and `clustering_order.strategy` ask for. Raises `InvalidOption`, also where they name no column."""
+    """Return the order of `clustering.columns` and `clustering.strategy`.
+
+    Raises:
+        InvalidOption: they are invalid, or name no column.
+    """
     options = ctx.options
     names, strategy = options.clustering_columns, options.clustering_strategy.strip().lower()
     if strategy == "auto":
@@ -102,7 +106,7 @@ def clustering_order(ctx: TableContext) -> SortOrder:
 def write_order(ctx: TableContext) -> SortOrder | None:
     """Return the order of the rows of one commit, or None if the options ask for none.
 
-    The order is that of `clustering_order.columns` alone, or of incremental clustering with `optimize-write`.
+    The order is that of `clustering.columns` alone, or of incremental clustering with `optimize-write`.
     """
     options = ctx.options
     is_on = options.clustering_columns and (not options.clustering_incremental or options.clustering_incremental_optimize_write)
@@ -110,20 +114,23 @@ def write_order(ctx: TableContext) -> SortOrder | None:
 
 
 def order(columns: pl.DataFrame) -> NDArray[np.int64]:
-    """The rows in the order of keys, equal ones as they came."""
+    """Return the row indices in the order of the keys; equal keys stay in their order."""
     return key_codes.order(columns, columns.columns)
 
 
-def ranges(of: pl.DataFrame, cuts: pl.DataFrame) -> NDArray[np.int64]:
-    """How many of the cuts, ascending keys, each key does not come before."""
-    placed = order(pl.concat([cuts, of]))
-    found = np.empty(len(placed), np.int64)
-    found[placed] = np.cumsum(placed < cuts.height)
-    return found[cuts.height :]
+def ranges(keys: pl.DataFrame, cuts: pl.DataFrame) -> NDArray[np.int64]:
+    """Return for each key how many of the cuts (ascending keys) it is not less than."""
+    placed = order(pl.concat([cuts, keys]))
+    range_numbers = np.empty(len(placed), np.int64)
+    range_numbers[placed] = np.cumsum(placed < cuts.height)
+    return range_numbers[cuts.height :]
 
 
 def pieces_of(ctx: TableContext, row_count: int, size_bytes: int) -> int:
-    """How many times memory some rows take; they are held twice: as they were read and in their place."""
+    """Return into how many pieces the rows must be split to fit the merge memory.
+
+    Rows are held twice: as they were read, and sorted.
+    """
     decoded = size_bytes * slices.DECODED_RATIO
     limit = max(1, ctx.options.lakekit_merge_memory_bytes)
     return -(-max(decoded, 2 * row_count * slices.row_bytes(ctx.schema.fields)) // limit)
@@ -131,9 +138,11 @@ def pieces_of(ctx: TableContext, row_count: int, size_bytes: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SortInput:
-    """Rows that are to be brought into an order. `scan` gives those columns of them, as often as it is asked, in the same order.
+    """Rows that are to be sorted.
 
-    `row_count` and `size_bytes` say about how many there are, and what their files weigh; `paths` are files to blame where reading fails.
+    `scan` reads the given columns of them; it may be called again, and gives the same order. `row_count` and
+    `size_bytes` are about how many rows there are and how big their files are. `paths` are the files to name if reading
+    fails.
     """
 
     ctx: TableContext
@@ -145,18 +154,18 @@ class SortInput:
 
     @property
     def pieces(self) -> int:
-        """See `pieces_of`."""
+        """Return into how many pieces the rows must be split; see `pieces_of`."""
         return pieces_of(self.ctx, self.row_count, self.size_bytes)
 
     def in_order(self) -> Iterator[pl.DataFrame]:
-        """All of them, a range of keys at a time."""
+        """Yield all rows in order, a range of keys at a time."""
         cuts = self._cuts()
         for number in range(cuts.height + 1):
             parts = list(self._inside(cuts, number))
             yield pl.concat([rows for rows, _ in parts], rechunk=True)[order(pl.concat([places for _, places in parts], rechunk=True))]
 
     def _inside(self, cuts: pl.DataFrame, number: int) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
-        """The rows of a range as they were, with their keys."""
+        """Yield the rows of a range in the order of the scan, with their keys."""
         for batch in self._batches():
             places = self.order.keys(batch)
             if cuts.height:
@@ -165,7 +174,7 @@ class SortInput:
             yield batch, places
 
     def _cuts(self) -> pl.DataFrame:
-        """Keys that cut the rows into ranges that memory holds; none where it holds them all."""
+        """Return the keys that split the rows into ranges that fit into memory; none if all rows fit."""
         pieces = self.pieces
         if pieces <= 1:
             return self.order.keys(pl.DataFrame(schema=self.scan(self.order.fields).collect_schema()))

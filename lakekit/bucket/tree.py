@@ -1,9 +1,10 @@
-"""The LSM tree of one bucket while it is written: flushed files come in, compactions move them up.
+"""The LSM tree of one bucket while it is written: flushed files are added, compactions move them up.
 
-    add(files)          level 0 grows
-    compact(full)       universal compaction, or everything into the last level        ->  Compacted, or None where nothing was due
+    add(files)      level 0 grows
+    compact(full)   universal compaction, or all into the last level    ->  CompactResult, or None where nothing was due
 
-Lookups of older rows are asked of the levels above a compaction's output; rows they find are marked in the bucket's deletion vectors, where it has such.
+Older rows are looked up in the levels above a compaction's output. The rows found are marked in the bucket's deletion
+vectors, if it has any.
 
 Source: ENGINE.md 2 to 2.8; `MergeTreeCompactManager`, `LookupMergeTreeCompactRewriter`.
 """
@@ -42,24 +43,29 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class RecordingLookup:
-    """A compaction's view of older rows (`changelog.Previous`). `marks`: positions of found rows by file, for deletion vectors."""
+    """The older rows as a compaction looks them up (`changelog.PreviousRows`).
+
+    `marks` collects the positions of the rows found by file name, for deletion vectors.
+    """
 
     older: LookupLevels
     columns: tuple[str, ...]
     marks: dict[str, list[NDArray[np.int64]]] = field(default_factory=dict)
 
     def __call__(self, keys: pl.DataFrame) -> pl.DataFrame:
-        found = lookup(self.older, keys, self.columns)
-        for name, positions in found.positions.items():
+        result = lookup(self.older, keys, self.columns)
+        for name, positions in result.positions.items():
             self.marks.setdefault(name, []).append(positions)
-        return found.rows.drop(LEVEL) if self.columns else keys.clear()
+        return result.rows.drop(LEVEL) if self.columns else keys.clear()
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class MergeTree:
-    """The levels of a bucket. `replaces`: its writer takes no notice of what was there before, and so tells no changelog of it.
+    """The levels of a bucket.
 
-    `vectors` are read by the first compaction. `last_full_ms`: when the bucket was compacted as a whole. `idle_triggers`: see `universal.pick_or_force`.
+    `replaces`: the writer ignores existing rows, and so writes no changelog against them. `vectors` are read by the
+    first compaction. `last_full_ms` is when the whole bucket was last compacted. `idle_triggers`: see
+    `compaction_picker.pick_or_force_level0`.
     """
 
     ctx: TableContext
@@ -77,14 +83,17 @@ class MergeTree:
     _keys: dict[str, pl.DataFrame] = field(default_factory=dict)
 
     @staticmethod
-    def of(ctx: TableContext, place: tuple[bytes, int], restored: RestoredBucket, names: FileNames, rule: MergeSpec, *, replaces: bool) -> MergeTree:
-        """The tree of what a snapshot holds in a (partition, bucket)."""
-        partition, bucket = place
-        return MergeTree(ctx=ctx, partition=partition, bucket=bucket, names=names, rule=rule, restored=restored, replaces=replaces)
+    def of(ctx: TableContext, bucket_id: tuple[bytes, int], restored: RestoredBucket, names: FileNames, rule: MergeSpec, *, replaces: bool) -> MergeTree:
+        """Return the tree of a (partition, bucket) as a snapshot has it."""
+        partition, bucket_number = bucket_id
+        return MergeTree(ctx=ctx, partition=partition, bucket=bucket_number, names=names, rule=rule, restored=restored, replaces=replaces)
 
     @property
     def levels(self) -> LsmLevels:
-        """The files by level and run. Until somebody asks, which a writer that only adds files never does, flushed ones wait beside those restored."""
+        """Return the files by level and run.
+
+        A writer that only adds files never calls this: flushed files then wait beside those restored.
+        """
         levels = self._levels
         if levels is None:
             levels = LsmLevels.of(self.restored.files, self.ctx.options)
@@ -98,43 +107,50 @@ class MergeTree:
 
     @property
     def run_count(self) -> int:
-        """Sorted runs: what a reader merges at most."""
+        """Return the number of sorted runs: how many a reader merges at most."""
         return len(self.levels.runs)
 
     @property
     def is_due(self) -> bool:
-        """Whether level 0 is to be emptied and is not."""
+        """Return whether level 0 must be emptied and is not empty."""
         return self.ctx.options.needs_lookup and bool(self.levels.level_0)
 
     @property
     def asks_for_keys(self) -> bool:
-        """Whether the compaction that follows a flush may want nothing of its files but their keys, for deletion vectors."""
+        """Return whether the compaction after a flush may need only the keys of its files, for deletion vectors."""
         options = self.ctx.options
         return options.deletion_vectors_enabled and not options.write_only and not self._looked_at()
 
     def add(self, files: Sequence[DataFileMeta], keys: pl.DataFrame | None = None) -> None:
-        """Takes files that were flushed. `keys`: those of the first rows, as they lie in the file; kept for the compaction that follows if they are all."""
+        """Add flushed files.
+
+        `keys` are those of the first rows, in file order. They are kept for the next compaction if they are all the
+        keys.
+        """
         self._flushed += files
         if keys is not None and len(files) == 1 and keys.height == files[0].row_count:
             self._keys[files[0].name] = keys
 
     def compact(self, *, full: bool) -> CompactResult | None:
-        """Compacts what is due, or everything. Raises what `compaction.compact` and reading deletion vectors raise; then the tree is as it was."""
+        """Compact what is due, or everything; None if nothing was due.
+
+        Raises what `compaction.compact` and reading deletion vectors raise; then the tree is unchanged.
+        """
         if self.vectors is None and self.ctx.options.deletion_vectors_enabled:
             self.vectors = BucketDeletionVectors.restored(self.ctx, self.partition, self.bucket, self.restored.vectors)
         unit = self._full() if full else self._due()
         flushed, self._keys = self._keys, {}
         if unit is None:
             return None
-        looking = RecordingLookup(older=self._older(unit), columns=self._looked_at())
-        done = compact(self._job(looking, flushed), unit)
-        self._levels = self.levels.changed(done.before, done.after)
+        recorder = RecordingLookup(older=self._older(unit), columns=self._looked_at())
+        result = compact(self._job(recorder, flushed), unit)
+        self._levels = self.levels.changed(result.before, result.after)
         if unit.is_full:
             self.last_full_ms = self.ctx.world.now_ms()
         if self.vectors is not None:
-            self.vectors.mark({name: np.concatenate(parts) for name, parts in looking.marks.items()})
-            self.vectors.forget(done.rewritten)
-        return done
+            self.vectors.mark({name: np.concatenate(parts) for name, parts in recorder.marks.items()})
+            self.vectors.forget(result.rewritten)
+        return result
 
     def _due(self) -> CompactionUnit | None:
         unit, self.idle_triggers = compaction_picker.pick_or_force_level0(
@@ -148,11 +164,11 @@ class MergeTree:
 
     def _full(self) -> CompactionUnit | None:
         due = expiry(self.ctx, self.ctx.world.now_ms())
-        gone = {} if self.vectors is None else self.vectors.positions
+        positions = {} if self.vectors is None else self.vectors.positions
         return compaction_picker.pick_full(
             self.levels,
             self.ctx.options,
-            has_vector=lambda file: file.name in gone,
+            has_vector=lambda file: file.name in positions,
             is_expired=None if due is None else due.is_due,
         )
 
@@ -182,7 +198,7 @@ class MergeTree:
         )
 
     def _looked_at(self) -> tuple[str, ...]:
-        """The columns that a compaction needs of older rows; none where their positions are enough (ENGINE 2.7)."""
+        """Return the columns that a compaction needs of older rows; none if positions are enough (ENGINE 2.7)."""
         rule, tells = self.rule, self.ctx.options.changelog_producer == "lookup" and not self.replaces
         if rule.engine == "first-row":
             return rule.key

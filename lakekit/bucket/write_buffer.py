@@ -1,11 +1,12 @@
-"""Rows that wait to be flushed: frames in memory, and, beyond the memory allowed, sorted runs in a scratch file.
+"""The write buffer of a bucket: frames in memory, and, beyond the memory limit, sorted runs in a scratch file.
 
-    frames   [ f0 ][ f1 ][ f2 ]            spilled:   run 0  |c0|c1|c2|     chunks of rows, sorted by key, with the first key of each
-                                                      run 1  |c0|c1|
-    sections        keys < m      keys >= m           each section holds all versions of its keys, oldest run first
+    frames   [ f0 ][ f1 ][ f2 ]      spilled:   run 0  |c0|c1|c2|     chunks of rows, sorted by key, with the first key
+                                                run 1  |c0|c1|
+    sections    keys < m    keys >= m           each section holds all versions of its keys, oldest run first
 
-A flush of a buffer that never spilled is one section. Else the first keys of all chunks say where to cut, so that each section fits the memory; a key is never
-cut. Rows of append tables are not sorted: their chunks come back in the order they came.
+A buffer that never spilled is flushed as one section. Otherwise the first keys of all chunks determine where to split,
+so that each section fits into memory; all rows of a key are in one section. Rows of append tables are not sorted: their
+chunks are returned in order of arrival.
 
 Source: ENGINE.md 1.2; `SortBufferWriteBuffer`, `BinaryExternalSortBuffer`.
 """
@@ -38,9 +39,10 @@ _CODECS: dict[str, Literal["uncompressed", "lz4", "zstd"]] = {"none": "uncompres
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class SpillFile:
-    """The scratch file of one table writer: made when first used, without a name, gone with the process. Buffers of many buckets, and threads, share it.
+    """The scratch file of one table writer, shared by the buffers of many buckets and by threads.
 
-    `compression` is the value of `spill-compression`; what the file may not grow beyond is `max_bytes`.
+    It is created when first used, has no name, and is removed with the process. `compression` is the value of
+    `spill-compression`; the file does not grow beyond `max_bytes`.
     """
 
     world: Runtime
@@ -52,7 +54,7 @@ class SpillFile:
     _lock: AbstractContextManager[bool] = field(default_factory=lock)
 
     def put(self, frame: pl.DataFrame) -> tuple[int, int]:
-        """Keeps rows; answers where they are. Raises `StorageFailed`."""
+        """Append rows; return their offset and length. Raises `StorageFailed`."""
         packed = io.BytesIO()
         frame.write_ipc(packed, compression=_CODECS.get(self.compression.strip().lower(), "zstd"))
         data = packed.getbuffer()
@@ -64,13 +66,13 @@ class SpillFile:
                 self._file.write(data)
             except OSError as wrong:
                 raise StorageFailed(f"rows could not be spilled to a scratch file: {wrong.strerror or wrong}. Nothing of them was committed") from wrong
-            place = self._end, len(data)
+            location = self._end, len(data)
             self._end += len(data)
             self.live_bytes += len(data)
-        return place
+        return location
 
     def get(self, offset: int, length: int) -> pl.DataFrame:
-        """Rows that were kept. Raises `StorageFailed`."""
+        """Read rows that were put. Raises `StorageFailed`."""
         with self._lock:
             assert self._file is not None
             try:
@@ -81,14 +83,14 @@ class SpillFile:
         return pl.read_ipc(io.BytesIO(data))
 
     def release(self, length: int) -> None:
-        """So many bytes are needed no more; the file starts anew when none are."""
+        """Release `length` bytes that are no longer needed; the file is emptied when none are."""
         with self._lock:
             self.live_bytes -= length
             if self.live_bytes == 0:
                 self._close()
 
     def close(self) -> None:
-        """Lets go of the file."""
+        """Close the file."""
         with self._lock:
             self._close()
 
@@ -100,7 +102,7 @@ class SpillFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpilledRun:
-    """A spilled run: its chunks' places, rows and sizes in memory, and the first key of each."""
+    """A spilled run: the offset and length, row count and memory size of each chunk, and its first key."""
 
     places: tuple[tuple[int, int], ...]
     rows: tuple[int, ...]
@@ -120,13 +122,13 @@ class WriteBuffer:
     _runs: list[SpilledRun] = field(default_factory=list)
 
     def add(self, frame: pl.DataFrame) -> None:
-        """Takes rows that are newer than all before."""
+        """Add rows that are newer than all before."""
         self._frames.append(frame)
         self.row_count += frame.height
         self.memory_bytes += int(frame.estimated_size())
 
     def to_disk(self) -> bool:
-        """Spills what is in memory; False, and nothing is done, where the disk allowed is used up."""
+        """Spill the rows in memory; return False, and do nothing, if the scratch file has reached its limit."""
         if self.spill.live_bytes >= self.spill.max_bytes:
             return False
         if self._frames:
@@ -136,7 +138,10 @@ class WriteBuffer:
         return True
 
     def sections(self, memory_bytes: int) -> Iterator[pl.DataFrame]:
-        """All rows in sections of about `memory_bytes`: by key, each with every version of its keys, oldest first. May be asked for again."""
+        """Yield all rows in sections of about `memory_bytes`, by key; may be called again.
+
+        Each section holds every version of its keys, oldest first.
+        """
         if not self._runs:
             if self._frames:
                 yield pl.concat(self._frames)
@@ -146,7 +151,7 @@ class WriteBuffer:
             self._frames.clear()
             self.memory_bytes = 0
         if not self.key:
-            yield from (self.spill.get(*place) for run in self._runs for place in run.places)
+            yield from (self.spill.get(*location) for run in self._runs for location in run.places)
             return
         cuts = self._cuts(memory_bytes)
         bounds = [self._bounds(run, cuts) for run in self._runs]
@@ -156,7 +161,7 @@ class WriteBuffer:
                 yield pl.concat(parts)
 
     def clear(self) -> None:
-        """Forgets all rows."""
+        """Remove all rows."""
         for run in self._runs:
             self.spill.release(sum(length for _, length in run.places))
         self._frames.clear()
@@ -175,7 +180,7 @@ class WriteBuffer:
         )
 
     def _cuts(self, memory_bytes: int) -> pl.DataFrame:
-        """Keys at which sections begin, ascending and distinct."""
+        """Return the keys at which sections begin, ascending and distinct."""
         firsts = pl.concat([run.firsts for run in self._runs]).with_columns(pl.Series(PLACE, [size for run in self._runs for size in run.sizes]))
         placed = by_key(firsts, self.key)
         number = placed[PLACE].cum_sum().to_numpy() // max(memory_bytes, 1)
@@ -183,16 +188,16 @@ class WriteBuffer:
         return placed[starts].select(cols(self.key)).unique(maintain_order=True)
 
     def _bounds(self, run: SpilledRun, cuts: pl.DataFrame) -> list[tuple[int, int]]:
-        """Where each section begins in a run, and where the last ends: chunk and row."""
-        found = [(0, 0)]
+        """Return where each section begins in a run, and where the last ends, as (chunk, row)."""
+        bounds = [(0, 0)]
         for at in range(cuts.height):
             cut = cuts[at]
             chunk = _count_smaller(run.firsts, cut, self.key)
-            found.append((chunk - 1, _count_smaller(self.spill.get(*run.places[chunk - 1]).select(cols(self.key)), cut, self.key)) if chunk else (0, 0))
-        return [*found, (len(run.rows), 0)]
+            bounds.append((chunk - 1, _count_smaller(self.spill.get(*run.places[chunk - 1]).select(cols(self.key)), cut, self.key)) if chunk else (0, 0))
+        return [*bounds, (len(run.rows), 0)]
 
     def _between(self, run: SpilledRun, start: tuple[int, int], end: tuple[int, int]) -> Iterator[pl.DataFrame]:
-        """The rows of a run from one place to another."""
+        """Yield the rows of a run between two (chunk, row) positions."""
         for chunk in range(start[0], min(end[0] + 1, len(run.rows))):
             first = start[1] if chunk == start[0] else 0
             last = end[1] if chunk == end[0] else run.rows[chunk]
@@ -201,6 +206,6 @@ class WriteBuffer:
 
 
 def _count_smaller(keys: pl.DataFrame, cut: pl.DataFrame, key: Sequence[str]) -> int:
-    """How many of some sorted keys are smaller than another: before equal ones the other stays first."""
+    """Return how many of some sorted keys are less than the key `cut`."""
     both = pl.concat([cut.select(cols(key)), keys.select(cols(key))]).with_row_index(PLACE)
     return int(by_key(both, key)[PLACE].arg_min() or 0)

@@ -67,7 +67,7 @@ def _cluster_unit(ctx: TableContext, standing: SnapshotBuckets, partition: bytes
     vectors = append_files.vectors_of(ctx, partition, restored, gone)
     place = RewriteTarget(ctx=ctx, partition=partition, bucket=BUCKET, names=file_names(ctx), deletions=vectors.positions, snapshot_id=restored.snapshot_id)
     together = ctx.options.clustering_incremental_mode != clustered.LOCAL_SORT
-    yield append_files.message(ctx, partition, clustered.rewrite(place, unit, order, together=together))
+    yield append_files.message(ctx, partition, clustered.rewrite(place, unit, order, as_one=together))
     yield from append_files.remove_vectors(vectors, gone)
 
 
