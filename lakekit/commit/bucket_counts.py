@@ -1,7 +1,8 @@
-"""How many buckets the partitions of a table have, known without reading all manifests: files of one partition agree on it.
+"""Bucket counts of partitions, found without reading all manifests: all files of one partition agree on it.
 
-An append need not know which files are live, only that rows were put into buckets by the number that their partition has. The number of a partition is
-found in the newest manifest that names it, and holds until an overwrite. Source: ENGINE.md 5.2 and 5.5 (check 1), `FileStoreCommitImpl`.
+An append need not know which files are live, only that its rows were bucketed by the number that their partition has.
+That number is in the newest manifest with files of the partition, and holds until an overwrite.
+Source: ENGINE.md 5.2 and 5.5 (check 1), `FileStoreCommitImpl`.
 """
 
 from __future__ import annotations
@@ -31,42 +32,42 @@ _ROW_BYTES = 200
 
 
 class _CachedBucketCounts(NamedTuple):
-    """The bucket numbers of some partitions as of a snapshot."""
+    """The bucket counts of some partitions as of snapshot `end`."""
 
     end: Snapshot
     totals: Mapping[bytes, int]
 
 
 def check(ctx: TableContext, latest: Snapshot, delta: Delta, parties: ConflictParties) -> None:
-    """Raises `Conflict` where files of messages are added under another number of buckets than their partition has."""
-    wanted: dict[bytes, int] = {}
+    """Raise `Conflict` if added files have another number of buckets than their partition."""
+    written_totals: dict[bytes, int] = {}
     for kind, partition, _, total, _ in delta.rows:
-        if kind == ADD and total > 0 and wanted.setdefault(partition, total) != total:
-            raise conflict_detection.make_buckets_conflict(wanted[partition], total, parties)
-    if not wanted:
+        if kind == ADD and total > 0 and written_totals.setdefault(partition, total) != total:
+            raise conflict_detection.make_buckets_conflict(written_totals[partition], total, parties)
+    if not written_totals:
         return
-    known = _valid_cached_counts(ctx, latest)
-    fresh = {partition for partition in wanted if partition not in known}
-    found = {**known, **_search(ctx, latest, fresh)} if fresh else known
-    differing = {partition for partition, total in wanted.items() if found.get(partition, total) != total}
+    cached = _valid_cached_counts(ctx, latest)
+    uncached = {partition for partition in written_totals if partition not in cached}
+    totals = {**cached, **_search(ctx, latest, uncached)} if uncached else cached
+    differing = {partition for partition, total in written_totals.items() if totals.get(partition, total) != total}
     if differing:  # nothing may be left alive of what had that number
         conflict_detection.check_bucket_counts(
             manifest_reader.read_live_entries(ctx, latest, keep_partitions=lambda column: mask_partitions(column, differing)), delta.entries, parties
         )
-        found = {partition: total for partition, total in found.items() if partition not in differing}
+        totals = {partition: total for partition, total in totals.items() if partition not in differing}
     key = _key(ctx)
-    ctx.world.decoded.put({key: _CachedBucketCounts(latest, found)}, _ROW_BYTES * (len(found) + 1))
+    ctx.world.decoded.put({key: _CachedBucketCounts(latest, totals)}, _ROW_BYTES * (len(totals) + 1))
 
 
-def remember(ctx: TableContext, before: Snapshot, made: Snapshot, delta: Delta) -> None:
-    """Carries what is known on to a snapshot that was made right after `before`; what writers know of sequence numbers too."""
+def remember(ctx: TableContext, before: Snapshot, snapshot: Snapshot, delta: Delta) -> None:
+    """Carry the cached bucket counts and sequence numbers on to `snapshot`, which follows `before` directly."""
     if delta.read is None:
-        sequences.remember(ctx, before, made, delta.rows)
-    known: _CachedBucketCounts | None = ctx.world.decoded.get(_key(ctx))
-    if known is not None and known.end == before and made.commit_kind != "OVERWRITE":
-        new = {row[1]: row[3] for row in delta.rows if row[0] == ADD and row[3] > 0}
-        totals = known.totals if new.keys() <= known.totals.keys() else {**known.totals, **new}
-        ctx.world.decoded.put({_key(ctx): _CachedBucketCounts(made, totals)}, _ROW_BYTES * (len(totals) + 1))
+        sequences.remember(ctx, before, snapshot, delta.rows)
+    cached: _CachedBucketCounts | None = ctx.world.decoded.get(_key(ctx))
+    if cached is not None and cached.end == before and snapshot.commit_kind != "OVERWRITE":
+        added = {row[1]: row[3] for row in delta.rows if row[0] == ADD and row[3] > 0}
+        totals = cached.totals if added.keys() <= cached.totals.keys() else {**cached.totals, **added}
+        ctx.world.decoded.put({_key(ctx): _CachedBucketCounts(snapshot, totals)}, _ROW_BYTES * (len(totals) + 1))
 
 
 def _key(ctx: TableContext) -> tuple[object, ...]:
@@ -74,27 +75,27 @@ def _key(ctx: TableContext) -> tuple[object, ...]:
 
 
 def mask_partitions(column: pa.BinaryArray, partitions: Iterable[bytes]) -> NDArray[np.bool_]:
-    """Which serialized partitions are among some."""
+    """Return a mask of the serialized partitions in `column` that are among `partitions`."""
     return np.asarray(pc.is_in(column, pa.array(list(partitions), column.type)).to_numpy(zero_copy_only=False), bool)
 
 
 def _valid_cached_counts(ctx: TableContext, latest: Snapshot) -> Mapping[bytes, int]:
-    """What was known before and still holds."""
-    known: _CachedBucketCounts | None = ctx.world.decoded.get(_key(ctx))
-    if known is None or known.end.id > latest.id:
+    """Return the cached bucket counts that still hold at `latest`."""
+    cached: _CachedBucketCounts | None = ctx.world.decoded.get(_key(ctx))
+    if cached is None or cached.end.id > latest.id:
         return {}
-    if known.end.id == latest.id:
-        return known.totals if known.end == latest else {}
-    if snapshots.find(ctx, known.end.id) != known.end:
+    if cached.end.id == latest.id:
+        return cached.totals if cached.end == latest else {}
+    if snapshots.find(ctx, cached.end.id) != cached.end:
         return {}
-    replaced = any(snapshot is None or snapshot.commit_kind == "OVERWRITE" for _, snapshot in commit_history.iter_since(ctx, known.end.id, latest))
-    return {} if replaced else known.totals
+    replaced = any(snapshot is None or snapshot.commit_kind == "OVERWRITE" for _, snapshot in commit_history.iter_since(ctx, cached.end.id, latest))
+    return {} if replaced else cached.totals
 
 
-def _search(ctx: TableContext, latest: Snapshot, wanted: set[bytes]) -> dict[bytes, int]:
-    """The number of buckets that the newest file of each partition was added under."""
+def _search(ctx: TableContext, latest: Snapshot, partitions: set[bytes]) -> dict[bytes, int]:
+    """Return the bucket count under which the newest file of each partition was added."""
     fields = ctx.schema.partition_fields
-    missing, found = set(wanted), dict[bytes, int]()
+    missing, totals = set(partitions), dict[bytes, int]()
     for file in reversed(manifest_reader.manifest_files(ctx, latest)):
         if not missing:
             break
@@ -102,7 +103,7 @@ def _search(ctx: TableContext, latest: Snapshot, wanted: set[bytes]) -> dict[byt
             continue
         entries = manifest_reader.read_entries(ctx, [file])
         mask = (entries.numbers("kind") == ADD) & (entries.numbers("total_buckets") > 0)
-        some = entries.filter(mask & mask_partitions(entries.column("partition"), missing))
-        found |= dict(zip(some.column("partition").to_pylist(), some.column("total_buckets").to_pylist(), strict=True))
-        missing -= found.keys()
-    return found
+        matching = entries.filter(mask & mask_partitions(entries.column("partition"), missing))
+        totals |= dict(zip(matching.column("partition").to_pylist(), matching.column("total_buckets").to_pylist(), strict=True))
+        missing -= totals.keys()
+    return totals

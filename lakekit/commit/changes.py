@@ -1,7 +1,7 @@
-"""What one snapshot will change, gathered from the messages of all writers.
+"""The changes of one snapshot, collected from the messages of all writers.
 
-    messages ─▶ appended: ADD new files, DELETE deleted files, changelog, index files   ─▶ APPEND, or OVERWRITE where something goes
-             └▶ compacted: DELETE compacted files, ADD what became of them, changelog   ─▶ COMPACT
+    messages ─▶ appended: ADD new files, DELETE deleted files, changelog, index files   ─▶ APPEND, or OVERWRITE if rows are removed
+             └▶ compacted: DELETE compacted files, ADD their outputs, changelog         ─▶ COMPACT
 
 Source: ENGINE.md 5.1, `ManifestEntryChanges`.
 """
@@ -38,7 +38,7 @@ class KnownHashes:
 
 @dataclass(frozen=True, kw_only=True)
 class Delta:
-    """Entries of one snapshot: some that were read, as columns, then those of messages, as facts.
+    """Entries of one snapshot: entries that were read, as columns, then those of messages, as rows.
 
     Most commits add a few files to a table of many, and need no columns.
     """
@@ -51,37 +51,37 @@ class Delta:
 
     @cached_property
     def entries(self) -> ManifestEntries:
-        """All as columns."""
+        """Return all entries as columns."""
         rows = columns_of.of_rows(self.rows) if self.rows else columns_of.empty()
         return rows if self.read is None else columns_of.concat([self.read, rows])
 
     @cached_property
     def partitions(self) -> frozenset[bytes]:
-        """The serialized partitions that they are in."""
+        """Return the serialized partitions of the entries."""
         read = () if self.read is None else self.read.column("partition").unique().to_pylist()
         return frozenset([*(row[1] for row in self.rows), *read])
 
     def count(self, kind: int) -> int:
-        """How many are ADD, or DELETE."""
+        """Return how many entries are of the kind, ADD or DELETE."""
         return self._sum(kind, None)
 
     def row_count(self, kind: int) -> int:
-        """The rows in the files that are added, or deleted."""
+        """Return the number of rows in the files that are added, or deleted."""
         return self._sum(kind, "row_count")
 
     def size_bytes(self, kind: int) -> int:
-        """The bytes of the files that are added, or deleted."""
+        """Return the bytes of the files that are added, or deleted."""
         return self._sum(kind, "file_size")
 
     def _sum(self, kind: int, column: str | None) -> int:
-        def of(file: DataFileMeta) -> int:
+        def amount(file: DataFileMeta) -> int:
             return 1 if column is None else file.row_count if column == "row_count" else file.size_bytes
 
-        found = sum(of(row[4]) for row in self.rows if row[0] == kind)
+        total = sum(amount(row[4]) for row in self.rows if row[0] == kind)
         if self.read is not None:
             mask = self.read.numbers("kind") == kind
-            found += int(mask.sum() if column is None else self.read.numbers(column)[mask].sum())
-        return found
+            total += int(mask.sum() if column is None else self.read.numbers(column)[mask].sum())
+        return total
 
 
 EMPTY_DELTA = Delta()
@@ -89,7 +89,13 @@ EMPTY_DELTA = Delta()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitChanges:
-    """The entries, changelog entries and index entries (ADD and DELETE) of one snapshot, and what hash indexes they rest on; a new statistics file, if any."""
+    """The entries, changelog entries and index entries (ADD and DELETE) of one snapshot.
+
+    Attributes:
+        hash_bases: the hash index files that the writers of dynamic buckets started from.
+        keys_known_at: the oldest snapshot by which a writer knows in which partition each key is.
+        statistics: name of a new statistics file.
+    """
 
     kind: Kind
     delta: Delta
@@ -101,12 +107,12 @@ class CommitChanges:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing changes."""
+        """Return whether nothing changes."""
         return not (len(self.delta) or len(self.changelog) or self.index)
 
 
 def collect_appended(ctx: TableContext, messages: Sequence[CommitMessage]) -> CommitChanges:
-    """What was written; an OVERWRITE where files, or rows by deletion vectors, go."""
+    """Collect what was written; the kind is OVERWRITE if files, or rows by deletion vectors, are removed."""
     entries, changelog = _Gathered(ctx), _Gathered(ctx)
     index: list[IndexManifestEntry] = []
     for message in messages:
@@ -115,15 +121,15 @@ def collect_appended(ctx: TableContext, messages: Sequence[CommitMessage]) -> Co
         changelog.put(message, ADD, message.changelog_files)
         index += _index(message, message.deleted_index_files, DELETE)
         index += _index(message, message.new_index_files, ADD)
-    goes = any(message.deleted_files for message in messages) or any(entry.index_type == DELETION_VECTORS for entry in index)
-    own = {file.file_name for message in messages for file in message.new_index_files}
+    removes_rows = any(message.deleted_files for message in messages) or any(entry.index_type == DELETION_VECTORS for entry in index)
+    new_index_names = {file.file_name for message in messages for file in message.new_index_files}
     bases = tuple(
         KnownHashes(partition=message.partition, names=frozenset(message.hash_index_base))
         for message in messages
-        if message.hash_index_base is not None and message.has_new and own.isdisjoint(message.hash_index_base)  # else it rests on an earlier one of these
+        if message.hash_index_base is not None and message.has_new and new_index_names.isdisjoint(message.hash_index_base)  # else it rests on an earlier one of these
     )
     return CommitChanges(
-        kind="OVERWRITE" if goes else "APPEND",
+        kind="OVERWRITE" if removes_rows else "APPEND",
         delta=entries.all(),
         changelog=changelog.all(),
         index=tuple(index),
@@ -133,7 +139,7 @@ def collect_appended(ctx: TableContext, messages: Sequence[CommitMessage]) -> Co
 
 
 def collect_compacted(ctx: TableContext, messages: Sequence[CommitMessage]) -> CommitChanges:
-    """What was compacted."""
+    """Collect the changes of compactions."""
     entries, changelog = _Gathered(ctx), _Gathered(ctx)
     index: list[IndexManifestEntry] = []
     for message in messages:
@@ -146,7 +152,7 @@ def collect_compacted(ctx: TableContext, messages: Sequence[CommitMessage]) -> C
 
 
 class _Gathered:
-    """Entries of many messages, message after message."""
+    """Collects the entries of messages in order."""
 
     def __init__(self, ctx: TableContext) -> None:
         self.ctx = ctx
@@ -163,7 +169,7 @@ class _Gathered:
 
 
 def total_buckets(ctx: TableContext, message: CommitMessage) -> int:
-    """How many buckets the partition has by a message: its own number, else the table's."""
+    """Return the number of buckets of the message's partition: its own number, else the table's."""
     if message.total_buckets is not None:
         return message.total_buckets
     return POSTPONE_BUCKET if message.bucket == POSTPONE_BUCKET else ctx.options.bucket

@@ -1,11 +1,14 @@
-"""Making what writers did visible: one commit, at most two snapshots, exactly once for each commit user and identifier.
+"""Commit the messages of writers: at most two snapshots, exactly once for each commit user and identifier.
 
-    publish(handle, messages, commit_user=user, identifier=7)                         APPEND, then COMPACT
-    publish(handle, messages, …, overwrite=Overwrite.static({"dt": "2024-03-31"}))    OVERWRITE, then COMPACT
-    publish(handle, (), …, overwrite=Overwrite.partitions([{"dt": "2024-03-31"}]))    drop partitions; `Overwrite.whole()`: truncate
+    commit_changes(ctx, messages, commit_user=user, identifier=7)                         APPEND, then COMPACT
+    commit_changes(ctx, messages, …, overwrite=Overwrite.static({"dt": "2024-03-31"}))    OVERWRITE, then COMPACT
+    commit_changes(ctx, (), …, overwrite=Overwrite.partitions([{"dt": "2024-03-31"}]))    drop partitions
+    commit_changes(ctx, (), …, overwrite=Overwrite.whole())                               truncate
 
-A commit has three outcomes (RELIABILITY D2): it returns, and the commit is there; it raises `CommitStateUnknown`, and the same call again finds out; it
-raises anything else, and nothing changed. Publishing what is there already returns the earlier commit. Source: ENGINE.md 5.1-5.8; `FileStoreCommitImpl`.
+A commit has three outcomes (RELIABILITY D2): it returns, and the commit exists; it raises `CommitStateUnknown`, and the
+same call again finds out; it
+raises anything else, and nothing changed. Committing again what is committed already returns the earlier commit.
+Source: ENGINE.md 5.1-5.8; `FileStoreCommitImpl`.
 """
 
 from __future__ import annotations
@@ -49,22 +52,28 @@ def commit_changes(
     ignore_empty: bool | None = None,
     is_new_user: bool = False,
 ) -> Commit:
-    """Commits messages of all writers of a job.
+    """Commit the messages of all writers of a job.
 
-    `identifier`: never smaller than the user's last one; 2^63-1 for a user who commits once. `check_append`: files are checked against the newest
-    snapshot though they are only added, and must be there, as after a recovery; `check_files`: they must be there, and no more; `check_new`: no commit
-    since they were written may have added them. `ignore_empty`: whether nothing to do makes no snapshot; None: as the option
-    `snapshot.ignore-empty-commit` says, else only for the batch identifier. `is_new_user`: the name was drawn for this commit, so that no earlier one is
-    looked for.
+    `identifier`: never smaller than the user's last one; 2^63-1 for a user who commits once. `check_append`: check
+    added files against the newest snapshot, and that they exist, as after a recovery. `check_files`: check only that
+    they exist. `check_new`: check that no commit since they were written has added them.
+    `ignore_empty`: whether a commit without changes makes no snapshot; None: as the option
+    `snapshot.ignore-empty-commit` says, else only for the batch identifier. `is_new_user`: the user was drawn for this
+    commit, so earlier commits of it are not searched.
 
-    Raises `InvalidOption` for facts that no snapshot can hold; `Conflict` where others changed what this commit needs, `RetriesExhausted` after
-    `commit.max-retries` lost races or `commit.timeout`: nothing changed, as after `StorageFailed`; `CommitStateUnknown` where nobody can tell: nothing is
-    deleted. Where rows are committed and their compaction fails, by a conflict or otherwise, nothing is raised, or who writes the rows again would have them
-    twice: `kinds` says what was made.
+    If rows are committed and their compaction fails, by a conflict or otherwise, nothing is raised, since writing the
+    rows again would duplicate them: `kinds` lists what was committed.
+
+    Raises:
+        InvalidOption: a user, identifier, watermark or property that no snapshot can hold.
+        Conflict: another commit changed what this commit needs.
+        RetriesExhausted: after `commit.max-retries` lost races or `commit.timeout`; nothing changed, as after
+            `StorageFailed`.
+        CommitStateUnknown: the outcome cannot be determined; nothing is deleted.
     """
     feature_check.check_writable(ctx)
     world = ctx.world
-    job = CommitRequest(
+    request = CommitRequest(
         ctx=ctx,
         commit_user=facts.check_text("commit_user", commit_user),
         identifier=facts.check_integer("identifier", identifier),
@@ -73,27 +82,27 @@ def commit_changes(
         started_ms=world.elapsed_ms(),
     )
     latest = _read_newest(ctx)
-    steps = _steps(job, messages, overwrite, check_append=check_append, ignore_empty=ignore_empty)
-    done = None if is_new_user or not steps else commit_history.find_commit_snapshots(ctx, commit_user, job.identifier, latest)
-    if done is not None:
-        return _resume_commit(job, steps, messages, done, latest)
+    steps = _steps(request, messages, overwrite, check_append=check_append, ignore_empty=ignore_empty)
+    earlier = None if is_new_user or not steps else commit_history.find_commit_snapshots(ctx, commit_user, request.identifier, latest)
+    if earlier is not None:
+        return _resume_commit(request, steps, messages, earlier, latest)
     if check_append or check_files:
         abort.check_files_exist(ctx, messages)
     if check_new:
         abort.check_not_committed(ctx, messages, latest)
-    made: list[CommittedSnapshot] = []
+    committed: list[CommittedSnapshot] = []
     for step in steps:
         try:
-            made.append(_commit_step(job, step, messages, latest))
+            committed.append(_commit_step(request, step, messages, latest))
         except LakekitError:
-            if not made or made[0].changes.is_empty:
+            if not committed or committed[0].changes.is_empty:
                 raise
             break
-        latest = made[-1].snapshot
-    if len(made) < len(steps) and is_new_user:
+        latest = committed[-1].snapshot
+    if len(committed) < len(steps) and is_new_user:
         with suppress(LakekitError):  # nobody will publish these again: what was compacted in vain goes
             abort.abort_compacted(ctx, messages)
-    return outcome(job, made)
+    return outcome(request, committed)
 
 
 def _read_newest(ctx: TableContext) -> Snapshot | None:
@@ -102,36 +111,36 @@ def _read_newest(ctx: TableContext) -> Snapshot | None:
 
 
 def find_commit(ctx: TableContext, *, commit_user: str, identifier: int) -> Commit | None:
-    """The commit of a user and identifier that is there already, None where there is none.
+    """Return the commit of a user and identifier if it exists already, else None.
 
-    It is for callers that would have to write rows first. Raises as `commit_changes` does.
+    For callers that would otherwise write the rows first. Raises as `commit_changes` does.
     """
     now_ms = ctx.world.elapsed_ms()
     identifier = facts.check_integer("identifier", identifier)
-    job = CommitRequest(
+    request = CommitRequest(
         ctx=ctx, commit_user=facts.check_text("commit_user", commit_user), identifier=identifier, watermark=None, properties=None, started_ms=now_ms
     )
-    done = commit_history.find_commit_snapshots(ctx, commit_user, identifier, snapshots.latest_from_known(ctx))
-    if done is None:
+    earlier = commit_history.find_commit_snapshots(ctx, commit_user, identifier, snapshots.latest_from_known(ctx))
+    if earlier is None:
         return None
-    return outcome(job, _load_committed(ctx, done))
+    return outcome(request, _load_committed(ctx, earlier))
 
 
-def _commit_step(job: CommitRequest, step: CommitStep, messages: Sequence[CommitMessage], latest: Snapshot | None) -> CommittedSnapshot:
-    draft = UncommittedFiles(job.ctx)
+def _commit_step(request: CommitRequest, step: CommitStep, messages: Sequence[CommitMessage], latest: Snapshot | None) -> CommittedSnapshot:
+    draft = UncommittedFiles(request.ctx)
     try:
-        made = try_commit.try_commit(job, step, draft, latest)
+        committed = try_commit.try_commit(request, step, draft, latest)
     finally:
         if draft.in_doubt:
-            abort.mark_outcome_unknown(job.ctx, messages)
-    commit_history.remember(job.ctx, job.commit_user, made.snapshot, made.snapshot)
-    return made
+            abort.mark_outcome_unknown(request.ctx, messages)
+    commit_history.remember(request.ctx, request.commit_user, committed.snapshot, committed.snapshot)
+    return committed
 
 
 def commit_changes_once(ctx: TableContext, messages: Sequence[CommitMessage], *, commit_user: str, overwrite: Overwrite | None = None) -> Commit:
-    """`commit_changes` by a user drawn for this commit.
+    """Commit with a user drawn for this commit; on failure delete the files of the messages.
 
-    Where it fails, the files of the messages are deleted, but for those that a commit may have (`abort`).
+    Files that a commit may refer to are kept (`abort`).
     """
     try:
         return commit_changes(ctx, messages, commit_user=commit_user, identifier=BATCH_IDENTIFIER, overwrite=overwrite, is_new_user=True)
@@ -142,47 +151,50 @@ def commit_changes_once(ctx: TableContext, messages: Sequence[CommitMessage], *,
 
 
 def _steps(
-    job: CommitRequest, messages: Sequence[CommitMessage], overwrite: Overwrite | None, *, check_append: bool, ignore_empty: bool | None
+    request: CommitRequest, messages: Sequence[CommitMessage], overwrite: Overwrite | None, *, check_append: bool, ignore_empty: bool | None
 ) -> list[CommitStep]:
-    ctx = job.ctx
+    ctx = request.ctx
     if ignore_empty is None:
-        given = ctx.options.snapshot_ignore_empty_commit
-        ignore_empty = job.identifier == BATCH_IDENTIFIER if given is None else given
+        option = ctx.options.snapshot_ignore_empty_commit
+        ignore_empty = request.identifier == BATCH_IDENTIFIER if option is None else option
     appended, compacted = gathered.collect_appended(ctx, messages), gathered.collect_compacted(ctx, messages)
-    found: list[CommitStep] = []
+    steps: list[CommitStep] = []
     if overwrite is not None:
         if not overwrites.does_nothing(ctx, overwrite, appended):
-            new = appended if len(compacted.delta) else overwrites.upgrade_levels(ctx, appended)
-            found.append(CommitStep(changes=new, overwrite=overwrite, check=True))
+            changes = appended if len(compacted.delta) else overwrites.upgrade_levels(ctx, appended)
+            steps.append(CommitStep(changes=changes, overwrite=overwrite, check=True))
         compacted = replace(compacted, changelog=EMPTY_DELTA)  # who replaces rows tells of nothing, whoever wrote the messages
     elif not (ignore_empty and appended.is_empty):
-        found.append(CommitStep(changes=appended, check=check_append or appended.kind != "APPEND"))
+        steps.append(CommitStep(changes=appended, check=check_append or appended.kind != "APPEND"))
     if not compacted.is_empty:
-        found.append(CommitStep(changes=compacted, check=True))
-    return found
+        steps.append(CommitStep(changes=compacted, check=True))
+    return steps
 
 
 def _resume_commit(
-    job: CommitRequest, steps: Sequence[CommitStep], messages: Sequence[CommitMessage], done: Sequence[Snapshot], latest: Snapshot | None
+    request: CommitRequest, steps: Sequence[CommitStep], messages: Sequence[CommitMessage], earlier: Sequence[Snapshot], latest: Snapshot | None
 ) -> Commit:
-    """A commit that is there: it is told again. A compaction that was cut off after its rows is done now, or left where it no longer fits (ENGINE 5.7)."""
-    made = _load_committed(job.ctx, done)
-    own = None if latest is None else commit_history.latest_of_user(job.ctx, job.commit_user, latest)
-    is_last = bool(done) and own is not None and own.id == done[-1].id
-    if is_last and done[-1].commit_kind != "COMPACT" and steps[-1].changes.kind == "COMPACT":
+    """Return a commit that exists already; commit its compaction now if that was cut off after the rows.
+
+    A compaction that no longer fits is left out (ENGINE 5.7).
+    """
+    committed = _load_committed(request.ctx, earlier)
+    own = None if latest is None else commit_history.latest_of_user(request.ctx, request.commit_user, latest)
+    is_last = bool(earlier) and own is not None and own.id == earlier[-1].id
+    if is_last and earlier[-1].commit_kind != "COMPACT" and steps[-1].changes.kind == "COMPACT":
         with suppress(LakekitError) if len(steps) > 1 else nullcontext():
-            abort.check_compacted(job.ctx, messages)
-            made.append(_commit_step(job, steps[-1], messages, latest))
-    return outcome(job, made)
+            abort.check_compacted(request.ctx, messages)
+            committed.append(_commit_step(request, steps[-1], messages, latest))
+    return outcome(request, committed)
 
 
-def _load_committed(ctx: TableContext, done: Sequence[Snapshot]) -> list[CommittedSnapshot]:
-    """Snapshots that an earlier commit made, as if they had been made now."""
-    return [CommittedSnapshot(snapshot=snapshot, changes=_changes_of(ctx, snapshot), retry_count=0) for snapshot in done]
+def _load_committed(ctx: TableContext, earlier: Sequence[Snapshot]) -> list[CommittedSnapshot]:
+    """Return the snapshots of an earlier commit as if they had just been committed."""
+    return [CommittedSnapshot(snapshot=snapshot, changes=_changes_of(ctx, snapshot), retry_count=0) for snapshot in earlier]
 
 
 def _changes_of(ctx: TableContext, snapshot: Snapshot) -> CommitChanges:
-    """The changes that a snapshot made, as its manifests tell them."""
+    """Return the changes of a snapshot, read from its manifests."""
     return CommitChanges(
         kind=snapshot.commit_kind,  # type: ignore[arg-type] # committed by a writer, so no ANALYZE
         delta=Delta(read=meta.read_entries(ctx, meta.manifest_files(ctx, snapshot, "delta"))),
@@ -190,20 +202,20 @@ def _changes_of(ctx: TableContext, snapshot: Snapshot) -> CommitChanges:
     )
 
 
-def outcome(job: CommitRequest, made: Sequence[CommittedSnapshot]) -> Commit:
-    """What a job tells of the snapshots it made."""
-    deltas = [one.changes.delta for one in made]
-    written = next((one.changes.delta for one in made if one.changes.kind != "COMPACT" and one.changes.delta.count(ADD)), deltas[-1] if deltas else EMPTY_DELTA)
+def outcome(request: CommitRequest, committed: Sequence[CommittedSnapshot]) -> Commit:
+    """Return the result of a commit request from its snapshots."""
+    deltas = [step.changes.delta for step in committed]
+    written = next((step.changes.delta for step in committed if step.changes.kind != "COMPACT" and step.changes.delta.count(ADD)), deltas[-1] if deltas else EMPTY_DELTA)
     return Commit(
-        table=job.ctx.name,
-        snapshot_ids=tuple(one.snapshot.id for one in made),
-        commit_user=job.commit_user,
-        identifier=job.identifier,
-        kinds=tuple(one.snapshot.commit_kind for one in made),
+        table=request.ctx.name,
+        snapshot_ids=tuple(step.snapshot.id for step in committed),
+        commit_user=request.commit_user,
+        identifier=request.identifier,
+        kinds=tuple(step.snapshot.commit_kind for step in committed),
         added_file_count=sum(delta.count(ADD) for delta in deltas),
         removed_file_count=sum(delta.count(DELETE) for delta in deltas),
         row_count=written.row_count(ADD),
         size_bytes=sum(delta.size_bytes(ADD) for delta in deltas),
-        duration_ms=job.ctx.world.elapsed_ms() - job.started_ms,
-        retry_count=sum(one.retry_count for one in made),
+        duration_ms=request.ctx.world.elapsed_ms() - request.started_ms,
+        retry_count=sum(step.retry_count for step in committed),
     )

@@ -1,11 +1,11 @@
-"""Whether a commit fits the table as it is now: six checks on columns, pure. Nothing is read here and nothing is changed.
+"""Check whether a commit fits the table as it is now: six checks on columns, without reading or changing anything.
 
     base     the live files of the partitions that the commit touches, in the newest snapshot
     delta    what the commit adds and deletes
 
     1  a partition's files have one number of buckets                     (not for overwrites)
     2  delta alone does not contradict itself
-    3  nothing is added twice, nothing is deleted that is not there          (3a: because its partition has expired)
+    3  no file is added twice, and only live files are deleted               (3a: not live because its partition has expired)
     4  append tables: a file is marked or compacted only with the deletion vector that the writer saw
     5  key tables: above level 0, files of one level of a bucket share no keys
     (6  row ids of data evolution: such tables are refused before)
@@ -45,7 +45,7 @@ _ADVICE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConflictParties:
-    """Who meets, and which partitions expire by their values: for messages alone."""
+    """The two users of a conflict and a test for expired partitions; used in messages only."""
 
     table: str
     user: str
@@ -59,7 +59,7 @@ CHECKED_COLUMNS = ("kind", "total_buckets", "min_key", "max_key", "file_name", "
 
 
 def check(base: ManifestEntries, delta: ManifestEntries, parties: ConflictParties, *, key_types: Sequence[DataType], overwrites: bool) -> None:
-    """Raises `Conflict` where `delta` does not fit on `base` (checks 1, 2, 3, 5). `key_types` is empty for append tables."""
+    """Raise `Conflict` if `delta` does not fit on `base` (checks 1, 2, 3, 5). `key_types` is empty for append tables."""
     base, delta = base.select(CHECKED_COLUMNS), delta.select(CHECKED_COLUMNS)  # a filter copies every column it is given
     if not overwrites:
         check_bucket_counts(base, delta, parties)
@@ -67,41 +67,41 @@ def check(base: ManifestEntries, delta: ManifestEntries, parties: ConflictPartie
     if _has_repeats(delta, codes):
         raise _conflict("File deletion conflicts: the commit adds or deletes a file twice", delta, parties)
     try:
-        alone = columns_of.merge([delta], codes)
+        merged_delta = columns_of.merge([delta], codes)
     except Corrupt:
         raise _conflict("File deletion conflicts: the commit adds a file that it deletes", delta, parties) from None
     try:
-        after = columns_of.merge([base, alone])
+        after = columns_of.merge([base, merged_delta])
     except Corrupt:
         raise _conflict("File deletion conflicts: the commit adds files that are there already", _select_shared(delta, base), parties) from None
-    left = after.filter(after.numbers("kind") == DELETE)
-    if len(left):
-        _check_expired(left, parties)
-        raise _conflict("File deletion conflicts: the commit deletes files that are no longer live", left, parties)
+    missing = after.filter(after.numbers("kind") == DELETE)
+    if len(missing):
+        _check_expired(missing, parties)
+        raise _conflict("File deletion conflicts: the commit deletes files that are no longer live", missing, parties)
     if key_types:
         check_key_ranges(after, delta, parties, key_types)
 
 
-def _check_expired(left: ManifestEntries, parties: ConflictParties) -> None:
-    """Check 3a: files that are gone because all of their partitions expire."""
-    if all(parties.is_expired(partition) for partition in left.column("partition").unique().to_pylist()):  # scalar: one a partition
+def _check_expired(missing: ManifestEntries, parties: ConflictParties) -> None:
+    """Check 3a: raise `Conflict` if all partitions of the missing files expire."""
+    if all(parties.is_expired(partition) for partition in missing.column("partition").unique().to_pylist()):  # scalar: one a partition
         raise Conflict(
             f"You are writing data to expired partitions of {parties.table}: the files that this commit replaces went with them. Nothing was committed. "
             "Leave out rows that are older than partition.expiration-time; rows like them would stop the job again",
             snapshot_id=parties.snapshot_id,
-            files=tuple(left.column("file_name").to_pylist()),
+            files=tuple(missing.column("file_name").to_pylist()),
         )
 
 
 def _has_repeats(delta: ManifestEntries, codes: NDArray[np.int64]) -> bool:
-    """Whether a file is added, or deleted, twice in a row. `codes`: which entries are of the same file."""
+    """Return whether a file is added, or deleted, twice in a row. Equal `codes` are entries of the same file."""
     kinds = delta.numbers("kind")
     order = np.argsort(codes, kind="stable")
     return bool(((codes[order][1:] == codes[order][:-1]) & (kinds[order][1:] == kinds[order][:-1])).any())
 
 
 def check_bucket_counts(base: ManifestEntries, delta: ManifestEntries, parties: ConflictParties) -> None:
-    """Check 1. Numbers below 1 (dynamic, unaware, postponed) promise nothing and are left out."""
+    """Check 1. Numbers below 1 (dynamic, unaware, postponed) are ignored."""
     both = columns_of.concat([base, delta.filter(delta.numbers("kind") == ADD)]).select(("partition", "total_buckets", "file_name"))
     counted = both.filter(both.numbers("total_buckets") > 0)
     if not len(counted):
@@ -111,59 +111,59 @@ def check_bucket_counts(base: ManifestEntries, delta: ManifestEntries, parties: 
     order = np.lexsort((np.arange(len(groups)), groups))
     differs = (groups[order][1:] == groups[order][:-1]) & (totals[order][1:] != totals[order][:-1])
     if differs.any():
-        at = int(np.flatnonzero(differs)[0])
-        before, now = totals[order[at]], totals[order[at + 1]]
-        raise make_buckets_conflict(int(before), int(now), parties)
+        position = int(np.flatnonzero(differs)[0])
+        before, after = totals[order[position]], totals[order[position + 1]]
+        raise make_buckets_conflict(int(before), int(after), parties)
 
 
-def make_buckets_conflict(before: int, now: int, parties: ConflictParties) -> Conflict:
-    """The error of check 1."""
+def make_buckets_conflict(before: int, after: int, parties: ConflictParties) -> Conflict:
+    """Return the error of check 1."""
     return Conflict(
-        f"Total buckets of a partition of {parties.table} changed from {before} to {now} without overwrite. Nothing was committed. The writer of "
+        f"Total buckets of a partition of {parties.table} changed from {before} to {after} without overwrite. Nothing was committed. The writer of "
         f"{parties.user} opened the table under another bucket number; open it again, and rescale partitions by an overwrite",
         snapshot_id=parties.snapshot_id,
     )
 
 
 def check_key_ranges(after: ManifestEntries, delta: ManifestEntries, parties: ConflictParties, key_types: Sequence[DataType]) -> None:
-    """Check 5 for the buckets and levels that `delta` adds files to; `after` is what would be live."""
-    fresh = delta.filter((delta.numbers("kind") == ADD) & (delta.numbers("level") > 0))
-    if not len(fresh):
+    """Check 5 for the buckets and levels that `delta` adds files to; `after` are the files that would be live."""
+    added = delta.filter((delta.numbers("kind") == ADD) & (delta.numbers("level") > 0))
+    if not len(added):
         return
-    placed = after.filter(after.numbers("level") > 0)
-    both = columns_of.concat([placed.select(_RUN), fresh.select(_RUN)])
-    group = _runs(both)
-    touched = np.isin(group[: len(placed)], group[len(placed) :])
-    some, groups = placed.filter(touched), group[: len(placed)][touched]
-    low, high = (decode_columns(some.column(name), key_types) for name in ("min_key", "max_key"))
-    known = ~np.logical_or.reduce([column.is_null().to_numpy(zero_copy_only=False) for column in (*low, *high)])
-    rows = np.flatnonzero(known)
+    leveled = after.filter(after.numbers("level") > 0)
+    combined = columns_of.concat([leveled.select(_RUN), added.select(_RUN)])
+    group = _runs(combined)
+    touched = np.isin(group[: len(leveled)], group[len(leveled) :])
+    candidates, groups = leveled.filter(touched), group[: len(leveled)][touched]
+    low, high = (decode_columns(candidates.column(name), key_types) for name in ("min_key", "max_key"))
+    has_bounds = ~np.logical_or.reduce([column.is_null().to_numpy(zero_copy_only=False) for column in (*low, *high)])
+    rows = np.flatnonzero(has_bounds)
     if not len(rows):
         return
-    nothing = np.zeros(len(rows), np.int64)
-    found = sections(
+    zeros = np.zeros(len(rows), np.int64)
+    key_sections = sections(
         [column.take(rows) for column in low],
         [column.take(rows) for column in high],
-        levels=nothing,
-        min_sequence=nothing,
-        max_sequence=nothing,
+        levels=zeros,
+        min_sequence=zeros,
+        max_sequence=zeros,
         buckets=groups[rows],
     )
-    meeting = np.concatenate([np.zeros(0, np.int64), *(files for files in found if len(files) > 1)])
-    if len(meeting):
-        raise _conflict("LSM conflicts: files of one level would share keys", some.take(rows[meeting]), parties)
+    overlapping = np.concatenate([np.zeros(0, np.int64), *(files for files in key_sections if len(files) > 1)])
+    if len(overlapping):
+        raise _conflict("LSM conflicts: files of one level would share keys", candidates.take(rows[overlapping]), parties)
 
 
 _RUN = ("partition", "bucket", "level")
 
 
 def _runs(entries: ManifestEntries) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """A number for each entry, equal where partition, bucket and level are."""
-    code = entries.column("partition").dictionary_encode().indices.to_numpy().astype(np.int64)
+    """Return a number for each entry, equal where partition, bucket and level are equal."""
+    codes = entries.column("partition").dictionary_encode().indices.to_numpy().astype(np.int64)
     for name in ("bucket", "level"):
-        member = entries.numbers(name).astype(np.int64)
-        code = code * (int(member.max()) - int(member.min()) + 1) + member - int(member.min())
-    return np.unique(code, return_inverse=True)[1].reshape(-1)
+        values = entries.numbers(name).astype(np.int64)
+        codes = codes * (int(values.max()) - int(values.min()) + 1) + values - int(values.min())
+    return np.unique(codes, return_inverse=True)[1].reshape(-1)
 
 
 # ---- deletion vectors of append tables -------------------------------------------------------------------------------------------------------------------
@@ -173,18 +173,18 @@ def check_vectors(
     base: ManifestEntries, delta: ManifestEntries, live: Iterable[IndexManifestEntry], changes: Sequence[IndexManifestEntry], parties: ConflictParties
 ) -> None:
     """Check 4. `live` are the index files of the newest snapshot, `changes` those that the commit adds and deletes."""
-    now = {(entry.partition, found.file_name): entry.file_name for entry in live if entry.index_type == DELETION_VECTORS for found in entry.ranges}
-    seen: dict[tuple[bytes, str], str] = {}
+    live_vectors = {(entry.partition, range_.file_name): entry.file_name for entry in live if entry.index_type == DELETION_VECTORS for range_ in entry.ranges}
+    replaced_vectors: dict[tuple[bytes, str], str] = {}
     marked: set[tuple[bytes, str]] = set()
     for entry in changes:
-        for found in entry.ranges if entry.index_type == DELETION_VECTORS else ():
+        for range_ in entry.ranges if entry.index_type == DELETION_VECTORS else ():
             if entry.kind == INDEX_DELETE:
-                seen[entry.partition, found.file_name] = entry.file_name
+                replaced_vectors[entry.partition, range_.file_name] = entry.file_name
             else:
-                marked.add((entry.partition, found.file_name))
-    there = _names(base)
+                marked.add((entry.partition, range_.file_name))
+    live_names = _names(base)
     added = _names(delta.filter(delta.numbers("kind") == ADD))  # some only move to another level: their vectors stay theirs
-    unknown = marked - there - added
+    unknown = marked - live_names - added
     if unknown:
         raise Conflict(
             f"Trying to create deletion vectors on files of {parties.table} which are not live: {_format_names(name for _, name in unknown)}. {_ADVICE}",
@@ -192,7 +192,7 @@ def check_vectors(
             files=tuple(sorted(name for _, name in unknown)),
         )
     touched = marked | (_names(delta.filter(delta.numbers("kind") == DELETE)) - added)
-    stale = [key for key in touched if now.get(key) != seen.get(key)]
+    stale = [key for key in touched if live_vectors.get(key) != replaced_vectors.get(key)]
     if stale:
         raise Conflict(
             f"File deletion conflicts: rows of {_format_names(name for _, name in stale)} were deleted by another "
@@ -206,21 +206,21 @@ def _names(entries: ManifestEntries) -> set[tuple[bytes, str]]:
     return set(zip(entries.column("partition").to_pylist(), entries.column("file_name").to_pylist(), strict=True))
 
 
-# ---- what to say -----------------------------------------------------------------------------------------------------------------------------------------
+# ---- messages ---------------------------------------------------------------------------------------------------------------------------------------------
 
 
 def _select_shared(delta: ManifestEntries, base: ManifestEntries) -> ManifestEntries:
-    """The entries of delta whose names are in base too."""
+    """Return the entries of delta whose file names are in base too."""
     return delta.filter(np.isin(delta.column("file_name").to_numpy(zero_copy_only=False), base.column("file_name").to_numpy(zero_copy_only=False)))
 
 
-def _conflict(why: str, which: ManifestEntries, parties: ConflictParties) -> Conflict:
-    names = which.column("file_name").to_pylist()
-    at = "" if parties.snapshot_id is None else f" Snapshot {parties.snapshot_id} is of {parties.base_user}, this commit of {parties.user}."
-    return Conflict(f"{why} in {parties.table}: {_format_names(names)}.{at} {_ADVICE}", snapshot_id=parties.snapshot_id, files=tuple(names))
+def _conflict(reason: str, entries: ManifestEntries, parties: ConflictParties) -> Conflict:
+    names = entries.column("file_name").to_pylist()
+    parties_text = "" if parties.snapshot_id is None else f" Snapshot {parties.snapshot_id} is of {parties.base_user}, this commit of {parties.user}."
+    return Conflict(f"{reason} in {parties.table}: {_format_names(names)}.{parties_text} {_ADVICE}", snapshot_id=parties.snapshot_id, files=tuple(names))
 
 
 def _format_names(names: Iterable[str]) -> str:
-    found = sorted(names)
-    more = f" and {len(found) - _MAX_SHOWN_NAMES} more" if len(found) > _MAX_SHOWN_NAMES else ""
-    return ", ".join(found[:_MAX_SHOWN_NAMES]) + more
+    ordered = sorted(names)
+    more = f" and {len(ordered) - _MAX_SHOWN_NAMES} more" if len(ordered) > _MAX_SHOWN_NAMES else ""
+    return ", ".join(ordered[:_MAX_SHOWN_NAMES]) + more

@@ -1,11 +1,12 @@
-"""How long commits wait for each other where a storage knows no turns, so that none waits much longer than the others.
+"""How long commits wait for each other on a storage without a commit queue, so that no commit waits much longer than
+the others.
 
     races lost, one after the other                            1    2    3    4     5    6    7    8
     waits up to, ms, for commit.min-retry-wait = 10 ms        10   20   40   80   160   80   40   20
 
-Waits grow to spread those who meet, and shrink again: a commit that has lost many races tries again soonest. A process whose last
-commits lost races waits before the next one, on average as long as those races took, and so leaves room for the commits of others
-that are older. All waits are drawn between 0 and what stands here.
+Waits grow to spread competing commits, and shrink again: a commit that has lost many races retries soonest. A process
+whose last commits lost races waits before the next one, on average as long as those races took, and so leaves room for
+older commits of others. Each wait is drawn between 0 and the limit above.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ _MARK_BYTES = 200
 
 
 class Contention(NamedTuple):
-    """Of the last commits of a process to a table: how many races one lost on average, and how long its last attempt took."""
+    """Averages over the last commits of a process to a table: races lost by a commit, and duration of its last attempt."""
 
     races: float
     attempt_ms: float
 
     def after(self, races: int, attempt_ms: float) -> Contention:
-        """Return what is known after a further commit."""
+        """Return the averages after a further commit."""
         return Contention((1 - _WEIGHT) * self.races + _WEIGHT * races, attempt_ms)
 
 
@@ -48,32 +49,32 @@ def longest_retry_wait_ms(lost: int, shortest_ms: float, longest_ms: float) -> f
     return grown / 2 ** max(lost - _DOUBLINGS, 0)
 
 
-def longest_room_ms(known: Contention, longest_ms: float) -> float:
+def longest_room_ms(history: Contention, longest_ms: float) -> float:
     """Return how long to wait at most before the first attempt of a commit."""
-    return 0 if known.races < _FEWEST_RACES else min(2 * known.races * known.attempt_ms, longest_ms, _LONGEST_ROOM_MS)
+    return 0 if history.races < _FEWEST_RACES else min(2 * history.races * history.attempt_ms, longest_ms, _LONGEST_ROOM_MS)
 
 
 def wait_after_race(ctx: TableContext, lost: int) -> None:
-    """Waits after a lost race, before which `lost` were lost."""
+    """Wait after a lost race; `lost` is the number of races lost before it."""
     options = ctx.options
     _wait_within(ctx, longest_retry_wait_ms(lost, options.commit_min_retry_wait_ms, options.commit_max_retry_wait_ms))
 
 
 def leave_room(ctx: TableContext) -> None:
-    """Waits before the first attempt of a commit, where the last ones of this process to the table lost races."""
+    """Wait before the first attempt of a commit if the last commits of this process to the table lost races."""
     if not isinstance(ctx.storage, turns.SupportsCommitQueue):
-        known = ctx.world.decoded.get(_key(ctx)) or NO_CONTENTION
-        longest = longest_room_ms(known, ctx.options.commit_max_retry_wait_ms)
-        if longest:
-            _wait_within(ctx, longest)
+        history = ctx.world.decoded.get(_key(ctx)) or NO_CONTENTION
+        longest_ms = longest_room_ms(history, ctx.options.commit_max_retry_wait_ms)
+        if longest_ms:
+            _wait_within(ctx, longest_ms)
 
 
 def remember(ctx: TableContext, races: int, attempt_ms: float) -> None:
-    """Keeps how many races a commit lost, and how long its last attempt took."""
+    """Record how many races a commit lost, and how long its last attempt took."""
     key = _key(ctx)
-    known = ctx.world.decoded.get(key)
-    if races or known is not None:
-        ctx.world.decoded.put({key: (known or NO_CONTENTION).after(races, attempt_ms)}, _MARK_BYTES)
+    history = ctx.world.decoded.get(key)
+    if races or history is not None:
+        ctx.world.decoded.put({key: (history or NO_CONTENTION).after(races, attempt_ms)}, _MARK_BYTES)
 
 
 def _wait_within(ctx: TableContext, longest_ms: float) -> None:

@@ -1,4 +1,4 @@
-"""The metadata files of one commit while it is not sure of success: their names, what was written, and taking it back.
+"""The metadata files of one commit until it succeeds: their names, the pending writes, and their deletion.
 
 manifest-<uuid>-0, manifest-<uuid>-1, manifest-list-<uuid>-0 …      one uuid a commit, one counter a kind (FORMAT 1.3)
 """
@@ -25,7 +25,7 @@ _MOST_BYTES = 32 << 20
 
 
 class UncommittedFiles:
-    """The files that a commit has written; nothing refers to them until a snapshot does."""
+    """The files that a commit has written; they are unreferenced until a snapshot is created."""
 
     def __init__(self, ctx: TableContext) -> None:
         self.ctx = ctx
@@ -44,10 +44,10 @@ class UncommittedFiles:
         }
 
     def write(self, prefix: Prefix, data: bytes) -> str:
-        """Takes a file and gives its name; it is there for sure after `finish`."""
-        number = self._numbers.get(prefix, 0)
-        self._numbers[prefix] = number + 1
-        name = f"{prefix}-{self._uuid}-{number}"
+        """Add a file to be written and return its name; it is durable after `finish`."""
+        counter = self._numbers.get(prefix, 0)
+        self._numbers[prefix] = counter + 1
+        name = f"{prefix}-{self._uuid}-{counter}"
         path = self.ctx.layout.manifest(name)
         self._written[path] = None
         self._waiting.append((path, data))
@@ -56,16 +56,19 @@ class UncommittedFiles:
         return name
 
     def finish(self) -> None:
-        """Writes what waits: every file is there, and safe from power loss. Raises `StorageFailed`."""
+        """Write the pending files and sync them. Raises `StorageFailed`."""
         waiting, self._waiting = self._waiting, []
         write_together(self.ctx.storage, waiting)
 
     def discard(self, keep: Collection[str] = ()) -> None:
-        """Lets go of what waits, and deletes what was written except some names; a file that cannot be deleted is left to the cleaning of orphans."""
+        """Drop pending files and delete written ones, except those named in `keep`.
+
+        A file that cannot be deleted is left to the cleaning of orphans.
+        """
         self._waiting = []
-        kept = {self.ctx.layout.manifest(name) for name in keep}
-        gone = [path for path in self._written if path not in kept]
+        kept_paths = {self.ctx.layout.manifest(name) for name in keep}
+        to_delete = [path for path in self._written if path not in kept_paths]
         with suppress(LakekitError):
-            if gone:
-                self.ctx.storage.delete(gone)
-        self._written = dict.fromkeys(path for path in self._written if path in kept)
+            if to_delete:
+                self.ctx.storage.delete(to_delete)
+        self._written = dict.fromkeys(path for path in self._written if path in kept_paths)

@@ -1,6 +1,7 @@
-"""Whether a partition is one that `partition.expiration-time` takes away, by the time that its values say.
+"""Decide whether a partition is one that `partition.expiration-time` removes, by the time in its values.
 
-A commit that replaces files of such a partition fails for a reason of its own: the files went with the partition, and would again.
+A commit that replaces files of such a partition fails with an error of its own: the files were removed with the
+partition, and would be again.
 
 Source: ENGINE.md 5.5 (3a) and 5.12; `PartitionExpire.isValueAllExpired`, `PartitionValuesTimeExpireStrategy`.
 """
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 
 
 def is_expired(ctx: TableContext, partition: bytes) -> bool:
-    """True for a partition whose time is over; never without `partition.expiration-time`, and under another strategy than values-time."""
+    """Return True for a partition past its expiration time.
+
+    Always False without `partition.expiration-time`, and with another strategy than values-time.
+    """
     options = ctx.options
     age = options.partition_expiration_time_ms
     if age is None or options.partition_expiration_strategy != "values-time" or not ctx.schema.partition_keys:

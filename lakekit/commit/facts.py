@@ -1,6 +1,7 @@
-"""What a caller tells of a commit, held to what a snapshot file can hold: its user, identifier, watermark and properties.
+"""Validate a caller's commit user, identifier, watermark and properties against what a snapshot file can hold.
 
-A snapshot that says anything else would be written, and then read by nobody: neither it nor any after it. Source: FORMAT.md 3.1, `Snapshot`.
+A snapshot with other values could be written but not read, and no snapshot after it either. Source: FORMAT.md 3.1,
+`Snapshot`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _MAX_INT64 = 2**63 - 1
 
 
 def check_integer(name: str, value: Any) -> int:
-    """A whole number of 64 bits, also one of numpy. Raises `InvalidOption` naming it."""
+    """Return a 64-bit integer (numpy integers too). Raises `InvalidOption` with its name."""
     try:
         number = None if isinstance(value, bool) else index(value)
     except TypeError:
@@ -26,7 +27,7 @@ def check_integer(name: str, value: Any) -> int:
 
 
 def check_text(name: str, value: Any) -> str:
-    """A text that UTF-8 can hold. Raises `InvalidOption` naming it."""
+    """Return a text that UTF-8 can encode. Raises `InvalidOption` with its name."""
     if not isinstance(value, str):
         raise InvalidOption(f"{name} is {_describe_value(value)}; a commit has a text there. Give a text", key=name)
     try:
@@ -37,10 +38,10 @@ def check_text(name: str, value: Any) -> str:
 
 
 def check_texts(name: str, value: Any) -> dict[str, str]:
-    """Texts by texts. Raises `InvalidOption` naming the whole, or the one that is none."""
+    """Return texts by name. Raises `InvalidOption` that names the mapping, or the entry that is not a text."""
     if not isinstance(value, Mapping):
         raise InvalidOption(f"{name} is {_describe_value(value)}; a commit has texts by name there. Give a dict of texts", key=name)
-    return {check_text(f"a name in {name}", key): check_text(f"{name}[{key!a}]", one) for key, one in value.items()}
+    return {check_text(f"a name in {name}", key): check_text(f"{name}[{key!a}]", text) for key, text in value.items()}
 
 
 def _describe_value(value: object) -> str:

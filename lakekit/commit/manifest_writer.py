@@ -1,8 +1,9 @@
-"""Manifests and manifest lists of a commit, and the merging of small manifests.
+"""Write the manifests and manifest lists of a commit, and merge small manifests.
 
     base of the new snapshot  =  merged(base + delta of the snapshot before)          delta of the new snapshot  =  its own entries
 
-Merging reads what it must: manifests that only add files are joined as the bytes they are. Source: FORMAT.md 4.2, 4.6, ENGINE.md 5.3;
+Merging decodes only where needed: manifests that only add files are joined byte by byte. Source: FORMAT.md 4.2, 4.6,
+ENGINE.md 5.3;
 `ManifestFileMerger`, `ManifestFileMeta`, `SimpleStatsCollector`.
 """
 
@@ -35,7 +36,7 @@ MAX_ROWWISE_ENTRIES = 1000
 
 
 def write_list(draft: UncommittedFiles, files: Sequence[ManifestFileMeta]) -> tuple[str, int]:
-    """A manifest list's name and size."""
+    """Write a manifest list; return its name and size."""
     data = manifests.encode_list(files, **draft.how)
     name = draft.write("manifest-list", data)
     meta.remember_list(draft.ctx, name, files)
@@ -43,7 +44,7 @@ def write_list(draft: UncommittedFiles, files: Sequence[ManifestFileMeta]) -> tu
 
 
 def write_delta(draft: UncommittedFiles, delta: Delta) -> list[ManifestFileMeta]:
-    """What a commit adds and deletes, as manifests; none where there is nothing."""
+    """Write what a commit adds and deletes as manifests; return none if there is nothing."""
     if delta.read is not None or len(delta.rows) > MAX_ROWWISE_ENTRIES:
         return write_entries(draft, delta.entries)
     if not delta.rows:
@@ -72,7 +73,7 @@ def write_delta(draft: UncommittedFiles, delta: Delta) -> list[ManifestFileMeta]
 
 
 def write_entries(draft: UncommittedFiles, entries: ManifestEntries) -> list[ManifestFileMeta]:
-    """Entries as manifests of about `manifest.target-file-size`; none where there are no entries."""
+    """Write entries as manifests of about `manifest.target-file-size`; return none if there are no entries."""
     if not len(entries):
         return []
     target = max(draft.ctx.options.manifest_target_file_size_bytes, 1)
@@ -90,10 +91,10 @@ def _write_manifest(draft: UncommittedFiles, data: bytes, entries: ManifestEntri
     kinds, buckets, levels = entries.numbers("kind"), entries.numbers("bucket"), entries.numbers("level")
     encoded = entries.column("partition").dictionary_encode()
     counts = np.bincount(encoded.indices.to_numpy(), minlength=len(encoded.dictionary))
-    first_rows = entries.column("first_row_id")
-    has_rows = first_rows.null_count == 0
-    first = first_rows.to_numpy() if has_rows else np.zeros(0, np.int64)
-    made = ManifestFileMeta(
+    row_id_column = entries.column("first_row_id")
+    has_row_ids = row_id_column.null_count == 0
+    first_row_ids = row_id_column.to_numpy() if has_row_ids else np.zeros(0, np.int64)
+    manifest = ManifestFileMeta(
         name=name,
         size_bytes=len(data),
         num_added_files=int((kinds == ADD).sum()),
@@ -106,63 +107,66 @@ def _write_manifest(draft: UncommittedFiles, data: bytes, entries: ManifestEntri
         max_bucket=int(buckets.max()),
         min_level=int(levels.min()),
         max_level=int(levels.max()),
-        min_row_id=int(first.min()) if has_rows else None,
-        max_row_id=int((first + entries.numbers("row_count")).max()) - 1 if has_rows else None,
+        min_row_id=int(first_row_ids.min()) if has_row_ids else None,
+        max_row_id=int((first_row_ids + entries.numbers("row_count")).max()) - 1 if has_row_ids else None,
     )
     meta.remember_entries(draft.ctx, name, entries)
-    return made
+    return manifest
 
 
 # ---- merging -----------------------------------------------------------------------------------------------------------------------------------------
 
 
 def merge_manifests(draft: UncommittedFiles, files: Sequence[ManifestFileMeta]) -> list[ManifestFileMeta]:
-    """The manifests of a snapshot's base list: those of the snapshot before, small ones merged. What is live stays live."""
-    found = _try_full_compaction(draft, files)
-    return _compact_minor(draft, files) if found is None else found
+    """Return the base manifests of a snapshot: those of the snapshot before, small ones merged. Live files stay live."""
+    compacted = _try_full_compaction(draft, files)
+    return _compact_minor(draft, files) if compacted is None else compacted
 
 
 def _try_full_compaction(draft: UncommittedFiles, files: Sequence[ManifestFileMeta]) -> list[ManifestFileMeta] | None:
-    """Every manifest that is small or deletes something rewritten without deletions, once they weigh enough; None: not yet."""
+    """Rewrite every manifest that is small or has deletions, without deletions.
+
+    None: they are smaller than `manifest.full-compaction-threshold-size`, or fewer than two.
+    """
     options = draft.ctx.options
     target = options.manifest_target_file_size_bytes
-    must = [file for file in files if file.num_deleted_files or file.size_bytes < target]
-    if sum(file.size_bytes for file in must) < options.manifest_full_compaction_threshold_size_bytes:
+    candidates = [file for file in files if file.num_deleted_files or file.size_bytes < target]
+    if sum(file.size_bytes for file in candidates) < options.manifest_full_compaction_threshold_size_bytes:
         return None
-    entries = meta.read_entries(draft.ctx, must)
+    entries = meta.read_entries(draft.ctx, candidates)
     deleted = entries.filter(entries.numbers("kind") == DELETE)
-    chosen = {file.name for file in must}
+    chosen_names = {file.name for file in candidates}
     if len(deleted):
         fields = draft.ctx.schema.partition_fields
         partitions = partition_ranges.values_of(deleted.column("partition").unique().to_pylist(), fields)
-        others = [file for file in files if file.name not in chosen and partition_ranges.may_hold(file, partitions, fields)]
-        chosen |= {file.name for file in others if _names_any(meta.read_entries(draft.ctx, [file]), deleted)}
-    rewritten = [file for file in files if file.name in chosen]
+        others = [file for file in files if file.name not in chosen_names and partition_ranges.may_hold(file, partitions, fields)]
+        chosen_names |= {file.name for file in others if _names_any(meta.read_entries(draft.ctx, [file]), deleted)}
+    rewritten = [file for file in files if file.name in chosen_names]
     if len(rewritten) < LEAST_JOINED:
         return None
     live = columns_of.live_entries([meta.read_entries(draft.ctx, rewritten)])
-    return [file for file in files if file.name not in chosen] + write_entries(draft, live)
+    return [file for file in files if file.name not in chosen_names] + write_entries(draft, live)
 
 
 def _names_any(entries: ManifestEntries, deleted: ManifestEntries) -> bool:
-    """Whether one of the deleted files is among the entries."""
+    """Return whether one of the deleted files is among the entries."""
     group = columns_of.identities(columns_of.concat([entries, deleted]))
     return bool(np.isin(group[: len(entries)], group[len(entries) :]).any())
 
 
 def _compact_minor(draft: UncommittedFiles, files: Sequence[ManifestFileMeta]) -> list[ManifestFileMeta]:
-    """Groups of neighbours that reach the target size merged, and the last ones where they are many."""
+    """Merge groups of neighbours that reach the target size, and the last group if it has enough manifests."""
     options = draft.ctx.options
-    found: list[ManifestFileMeta] = []
+    merged: list[ManifestFileMeta] = []
     group: list[ManifestFileMeta] = []
     size = 0
     for file in files:
         group.append(file)
         size += file.size_bytes
         if size >= options.manifest_target_file_size_bytes:
-            found += _merge_group(draft, group)
+            merged += _merge_group(draft, group)
             group, size = [], 0
-    return found + (_merge_group(draft, group) if len(group) >= options.manifest_merge_min_count else group)
+    return merged + (_merge_group(draft, group) if len(group) >= options.manifest_merge_min_count else group)
 
 
 def _merge_group(draft: UncommittedFiles, group: list[ManifestFileMeta]) -> list[ManifestFileMeta]:
@@ -176,13 +180,16 @@ def _merge_group(draft: UncommittedFiles, group: list[ManifestFileMeta]) -> list
 
 
 def _copy_avro_records(draft: UncommittedFiles, group: list[ManifestFileMeta]) -> ManifestFileMeta | None:
-    """Manifests that only add files as one, their records copied as bytes; None where their bytes cannot stand in one file."""
+    """Join manifests that only add files by copying their encoded records.
+
+    None: their records cannot be in one file (not Avro, other schemas or counts), or the file would be too large.
+    """
     if draft.how["kind"] != "avro":
         return None
     containers = [avro_container.open_container(data) for data in meta.read_bytes(draft.ctx, group) if avro_container.is_avro(data)]
-    texts = {container.metadata["avro.schema"] for container in containers}
+    avro_schemas = {container.metadata["avro.schema"] for container in containers}
     counts = [file.num_added_files for file in group]
-    if len(containers) < len(group) or len(texts) > 1 or [container.count for container in containers] != counts:
+    if len(containers) < len(group) or len(avro_schemas) > 1 or [container.count for container in containers] != counts:
         return None
     data = avro_container.join(containers, codec=draft.how["codec"], level=draft.how["level"])
     if len(data) > 2 * draft.ctx.options.manifest_target_file_size_bytes:

@@ -1,10 +1,10 @@
-"""A claim that came too late: its number was another's, whose snapshot expired before this commit created the file.
+"""Detect a lost commit: snapshot N was created although another writer had already committed N and expired it.
 
     5 ─┬─ ours is prepared on 5 ─────────────────────────────────────▶ put_if_absent(snapshot-6): true
-       └─ theirs: 6 ── 7 ── all up to 6 expire ──────┘                 snapshot 7 does not know it, and 7 is what is read
+       └─ theirs: 6 ── 7 ── all up to 6 expire ──────┘                 snapshot 7 does not contain it, and 7 is what is read
 
-Where the newest snapshot alone is kept that takes two commits and an expiry between two calls of this one. What newer snapshots name tells it from a
-snapshot that they were made on. Source: RELIABILITY.md I1.
+This needs two commits and an expiry of the other writer between two calls of this one. The files of newer snapshots are
+compared with ours: a snapshot built on ours contains our changes. Source: RELIABILITY.md I1.
 """
 
 from __future__ import annotations
@@ -23,33 +23,36 @@ if TYPE_CHECKING:
 
 
 def is_superseded(ctx: TableContext, own: Snapshot, changes: CommitChanges) -> bool | None:
-    """Whether newer snapshots were made without `own`, which was just claimed with these changes; None: nobody can tell. Raises as reading manifests does."""
+    """Return True if newer snapshots do not contain `own`, which was just created with `changes`.
+
+    None: it cannot be decided. Raises what reading manifests raises.
+    """
     if own.id > 1 and ctx.storage.exists(ctx.layout.snapshot(own.id - 1)):  # the oldest goes first: nothing of our number has expired
         return False
-    later = [number for number in snapshots.ids(ctx) if number > own.id]
-    if not later:
+    later_ids = [number for number in snapshots.ids(ctx) if number > own.id]
+    if not later_ids:
         return False
-    after = snapshots.find(ctx, later[0])
-    if later[0] > own.id + 1 or after is None:  # what lies between has expired, and before that all that is older
+    after = snapshots.find(ctx, later_ids[0])
+    if later_ids[0] > own.id + 1 or after is None:  # what lies between has expired, and before that all that is older
         return ctx.storage.exists(ctx.layout.snapshot(own.id))
     return _is_unknown_to(ctx, after, own, changes)
 
 
 def _is_unknown_to(ctx: TableContext, after: Snapshot, own: Snapshot, changes: CommitChanges) -> bool | None:
-    """Whether the snapshot after `own` was made without it."""
-    named = manifest_reader.manifest_files(ctx, after)
-    if {file.name for file in manifest_reader.manifest_files(ctx, own, "delta")} & {file.name for file in named}:
+    """Return whether snapshot `after`, the next one, was made without `own`; None: it cannot be decided."""
+    manifests = manifest_reader.manifest_files(ctx, after)
+    if {file.name for file in manifest_reader.manifest_files(ctx, own, "delta")} & {file.name for file in manifests}:
         return False
     delta = changes.delta.entries
-    made, gone = (set(delta.filter(delta.numbers("kind") == kind).column("file_name").to_pylist()) for kind in (ADD, DELETE))
-    if made:  # deleted again, they are named all the same
-        return not made & _names(manifest_reader.read_entries(ctx, named))
-    if gone:  # what is deleted never lives again
-        return bool(gone & _names(manifest_reader.read_live_entries(ctx, after)))
-    there = {entry.file_name for entry in manifest_reader.index_entries(ctx, after)}
-    if there & {entry.file_name for entry in changes.index if entry.kind == INDEX_DELETE}:
+    added, deleted = (set(delta.filter(delta.numbers("kind") == kind).column("file_name").to_pylist()) for kind in (ADD, DELETE))
+    if added:  # deleted again, they are named all the same
+        return not added & _names(manifest_reader.read_entries(ctx, manifests))
+    if deleted:  # what is deleted never lives again
+        return bool(deleted & _names(manifest_reader.read_live_entries(ctx, after)))
+    index_names = {entry.file_name for entry in manifest_reader.index_entries(ctx, after)}
+    if index_names & {entry.file_name for entry in changes.index if entry.kind == INDEX_DELETE}:
         return True
-    return False if there & {entry.file_name for entry in changes.index} else None
+    return False if index_names & {entry.file_name for entry in changes.index} else None
 
 
 def _names(entries: ManifestEntries) -> set[str]:

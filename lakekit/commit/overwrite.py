@@ -1,10 +1,10 @@
-"""What an overwrite replaces: everything, the partitions of a (partial) specification, or those that the new files lie in.
+"""What an overwrite replaces: everything, the partitions of a (partial) specification, or those of the new files.
 
-    Overwrite.whole()                      every live file goes: truncate, a table without partitions
-    Overwrite.static({"dt": "2024-03-31"}) files of matching partitions go, and new files must lie in them
-    Overwrite.dynamic()                    files of the partitions that were written go; nothing written: nothing happens
+    Overwrite.whole()                      delete every live file: truncate, a table without partitions
+    Overwrite.static({"dt": "2024-03-31"}) delete files of matching partitions; new files must lie in them
+    Overwrite.dynamic()                    delete files of the partitions that were written; nothing written: nothing happens
     Overwrite.partitions([{…}, {…}])       drop partitions
-    Overwrite.exactly([b"…", b"…"])        drop partitions, told by their serialized rows
+    Overwrite.exactly([b"…", b"…"])        drop partitions, identified by their serialized rows
 
 Source: ENGINE.md 5.6, `FileStoreCommitImpl.overwritePartition`, `dropPartitions`, `tryUpgrade`.
 """
@@ -45,9 +45,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overwrite:
-    """Which partitions go: those that match one of `specs` (None: all), or, `is_dynamic`, those of the new files. A spec has values or partition texts.
+    """The partitions to replace: those that match one of `specs` (None: all), or, if `is_dynamic`, those of the new
+    files.
 
-    `rows`: the partitions with these serialized rows, and no others.
+    A spec holds values or partition texts. `rows`: the partitions with these serialized rows, and no others.
     """
 
     specs: tuple[Spec, ...] | None = None
@@ -56,32 +57,32 @@ class Overwrite:
 
     @staticmethod
     def whole() -> Overwrite:
-        """Everything goes."""
+        """Return an overwrite of the whole table."""
         return Overwrite()
 
     @staticmethod
     def dynamic() -> Overwrite:
-        """What was written replaces its partitions."""
+        """Return an overwrite of the partitions that were written."""
         return Overwrite(is_dynamic=True)
 
     @staticmethod
     def static(spec: Spec) -> Overwrite:
-        """Matching partitions go; an empty spec matches all."""
+        """Return an overwrite of the partitions that match `spec`; an empty spec matches all."""
         return Overwrite(specs=(FrozenDict(spec),)) if spec else Overwrite()
 
     @staticmethod
     def partitions(specs: Iterable[Spec]) -> Overwrite:
-        """The partitions that match one of the specs go; none: nothing does."""
+        """Return an overwrite of the partitions that match one of the specs; no spec: of none."""
         return Overwrite(specs=tuple(FrozenDict(spec) for spec in specs))
 
     @staticmethod
     def exactly(rows: Iterable[bytes]) -> Overwrite:
-        """Those partitions go."""
+        """Return an overwrite of the partitions with these serialized rows."""
         return Overwrite(rows=frozenset(rows))
 
 
 class _Filter:
-    """Partitions by their bytes: whether they go."""
+    """Decides by serialized partitions which ones an overwrite replaces."""
 
     def __init__(self, ctx: TableContext, overwrite: Overwrite, changes: CommitChanges) -> None:
         self.fields = ctx.schema.partition_fields
@@ -104,48 +105,49 @@ class _Filter:
         if self.specs is None:
             return True
         values = partition_ranges.values_of([partition], self.fields)[0]
-        return any(all(values[at] == value for at, value in spec.items()) for spec in self.specs)
+        return any(all(values[position] == value for position, value in spec.items()) for spec in self.specs)
 
     def keep_manifest(self, file: ManifestFileMeta) -> bool:
-        """Whether a manifest may have entries of a partition that goes."""
+        """Return whether a manifest may have entries of a replaced partition."""
         return not self.by_file or partition_ranges.may_hold(file, partition_ranges.values_of(self.written, self.fields), self.fields)
 
 
 def does_nothing(ctx: TableContext, overwrite: Overwrite, changes: CommitChanges) -> bool:
-    """Whether there is nothing that could go: a dynamic overwrite that wrote no file."""
+    """Return whether there is nothing to replace: a dynamic overwrite that wrote no file."""
     return overwrite.is_dynamic and bool(ctx.schema.partition_keys) and not len(changes.delta)
 
 
 def changes_at(ctx: TableContext, overwrite: Overwrite, changes: CommitChanges, latest: Snapshot | None) -> CommitChanges:
-    """What an overwrite changes at a snapshot: every live file and index file of its partitions goes, the new files come.
+    """Return the changes of an overwrite at a snapshot: delete every live file and index file, add the new ones.
 
-    Raises `SchemaMismatch` where a new file lies outside of a static overwrite.
+    Only files of the replaced partitions are deleted. Raises `SchemaMismatch` if a new file lies outside of a static
+    overwrite.
     """
-    chosen = _Filter(ctx, overwrite, changes)
-    outside = [partition for partition in chosen.written if not chosen.goes(partition)]
+    selection = _Filter(ctx, overwrite, changes)
+    outside = [partition for partition in selection.written if not selection.goes(partition)]
     if outside:
-        values = partition_ranges.values_of(outside[:1], chosen.fields)[0]
+        values = partition_ranges.values_of(outside[:1], selection.fields)[0]
         raise SchemaMismatch(f"rows of partition {values!r} do not belong to the partitions that are overwritten. Nothing was committed")
-    gone = columns_of.empty()
+    deletions = columns_of.empty()
     index: list[IndexManifestEntry] = []
     if latest is not None:
-        everything = chosen.specs is None and chosen.rows is None and not chosen.by_file
+        replaces_all = selection.specs is None and selection.rows is None and not selection.by_file
         live = manifest_reader.read_live_entries(
             ctx,
             latest,
-            keep_manifest=chosen.keep_manifest,
-            keep_partitions=None if everything else lambda column: mask_partitions(column, filter(chosen.goes, column.unique().to_pylist())),
+            keep_manifest=selection.keep_manifest,
+            keep_partitions=None if replaces_all else lambda column: mask_partitions(column, filter(selection.goes, column.unique().to_pylist())),
         )
         if ctx.options.bucket != POSTPONE_BUCKET:
             live = live.filter(live.numbers("bucket") != POSTPONE_BUCKET)
-        gone = live.as_kind(DELETE)
+        deletions = live.as_kind(DELETE)
         if ctx.options.manifest_delete_file_drop_stats:
-            gone = gone.without_value_stats()
-        index = [replace(entry, kind=INDEX_DELETE) for entry in manifest_reader.index_entries(ctx, latest) if chosen.goes(entry.partition)]
+            deletions = deletions.without_value_stats()
+        index = [replace(entry, kind=INDEX_DELETE) for entry in manifest_reader.index_entries(ctx, latest) if selection.goes(entry.partition)]
     return replace(
         changes,
         kind="OVERWRITE",
-        delta=replace(changes.delta, read=gone),
+        delta=replace(changes.delta, read=deletions),
         changelog=EMPTY_DELTA,
         index=(*index, *changes.index),
         hash_bases=(),
@@ -153,25 +155,28 @@ def changes_at(ctx: TableContext, overwrite: Overwrite, changes: CommitChanges, 
 
 
 def upgrade_levels(ctx: TableContext, changes: CommitChanges) -> CommitChanges:
-    """The new files of an overwrite at the highest level, bucket by bucket, where they share no keys: nothing older is left to merge them with."""
+    """Move the new files of an overwrite to the highest level in buckets whose files share no keys.
+
+    No older file is left to merge them with.
+    """
     rows = changes.delta.rows
     key_types = [field.type for field in ctx.schema.key_fields]
     if not (ctx.options.overwrite_upgrade and ctx.kind == "key" and rows):
         return changes
     if any(kind != ADD or bucket < 0 or file.level for kind, _, bucket, _, file in rows):
         return changes
-    meeting = _overlapping_buckets(changes.delta.entries, key_types)
+    overlapping = _overlapping_buckets(changes.delta.entries, key_types)
     level = ctx.options.level_count - 1
-    raised = tuple(row if row[1:3] in meeting else (*row[:4], replace(row[4], level=level)) for row in rows)
-    return replace(changes, delta=replace(changes.delta, rows=raised))
+    upgraded = tuple(row if row[1:3] in overlapping else (*row[:4], replace(row[4], level=level)) for row in rows)
+    return replace(changes, delta=replace(changes.delta, rows=upgraded))
 
 
 def _overlapping_buckets(entries: ManifestEntries, key_types: Sequence[Any]) -> set[tuple[bytes, int]]:
-    """The buckets in which files share keys."""
-    places = list(zip(entries.column("partition").to_pylist(), entries.column("bucket").to_pylist(), strict=True))
-    numbers = {place: number for number, place in enumerate(dict.fromkeys(places))}
+    """Return the buckets in which files share keys."""
+    bucket_ids = list(zip(entries.column("partition").to_pylist(), entries.column("bucket").to_pylist(), strict=True))
+    numbering = {bucket_id: number for number, bucket_id in enumerate(dict.fromkeys(bucket_ids))}
     low, high = (decode_columns(entries.column(name), key_types) for name in ("min_key", "max_key"))
-    nothing = np.zeros(len(entries), np.int64)
-    found = sections(low, high, levels=nothing, min_sequence=nothing, max_sequence=nothing, buckets=np.array([numbers[place] for place in places]))
-    alone = set(found.alone.tolist())
-    return {place for at, place in enumerate(places) if at not in alone}
+    zeros = np.zeros(len(entries), np.int64)
+    key_sections = sections(low, high, levels=zeros, min_sequence=zeros, max_sequence=zeros, buckets=np.array([numbering[bucket_id] for bucket_id in bucket_ids]))
+    alone = set(key_sections.alone.tolist())
+    return {bucket_id for position, bucket_id in enumerate(bucket_ids) if position not in alone}

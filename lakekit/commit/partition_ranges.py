@@ -1,6 +1,7 @@
-"""Partitions of manifests as ranges: what a manifest list says of its manifests, and which manifests may hold a partition.
+"""Partition ranges of manifests: the statistics in a manifest list, and which manifests may contain a partition.
 
-Values compare as Java's do: texts by their bytes, NaN above everything; binary values have no order and so no bounds (FORMAT 4.2 and 7.7).
+Values compare as Java's do: texts by their bytes, NaN above everything; binary values have no order and so no bounds
+(FORMAT 4.2 and 7.7).
 """
 
 from __future__ import annotations
@@ -25,21 +26,21 @@ if TYPE_CHECKING:
 
 
 def values_of(partitions: Iterable[bytes], fields: Sequence[Field]) -> list[Values]:
-    """The values of serialized partitions. Raises `Corrupt`."""
+    """Return the values of serialized partitions. Raises `Corrupt`."""
     types = [field.type for field in fields]
     return [binary_row.decode(binary_row.strip_arity(row)[1], types) if types else () for row in partitions]
 
 
 def stats_of_partitions(counts: Mapping[bytes, int], fields: Sequence[Field]) -> Stats:
-    """The bounds of serialized partitions, and how often they are null, each counted so many times."""
+    """Return the bounds and null counts of serialized partitions; `counts` gives how often each occurs."""
     if not fields:
         return Stats()
-    found = zip(values_of(counts, fields), counts.values(), strict=True)
-    return _stats([(row, row, tuple(number * (value is None) for value in row)) for row, number in found], fields)
+    counted_rows = zip(values_of(counts, fields), counts.values(), strict=True)
+    return _stats([(row, row, tuple(count * (value is None) for value in row)) for row, count in counted_rows], fields)
 
 
 def merge_manifest_metas(files: Sequence[ManifestFileMeta], *, name: str, size_bytes: int, fields: Sequence[Field]) -> ManifestFileMeta:
-    """What a list says of a manifest that holds the entries of several."""
+    """Return the metadata of a manifest that holds the entries of several."""
     return ManifestFileMeta(
         name=name,
         size_bytes=size_bytes,
@@ -57,34 +58,37 @@ def merge_manifest_metas(files: Sequence[ManifestFileMeta], *, name: str, size_b
 
 
 def may_hold(file: ManifestFileMeta, partitions: Sequence[Values], fields: Sequence[Field]) -> bool:
-    """Whether a manifest may have entries of one of the partitions."""
+    """Return whether a manifest may have entries of one of the partitions."""
     if not fields:
         return True
     low, high, nulls = _range(file, fields)
-    return any(all(_is_in_range(*one) for one in zip(values, low, high, nulls, strict=True)) for values in partitions)
+    return any(all(_is_in_range(*value_range) for value_range in zip(values, low, high, nulls, strict=True)) for values in partitions)
 
 
 def filter_manifests(files: Iterable[ManifestFileMeta], partitions: Iterable[Values], fields: Sequence[Field]) -> list[ManifestFileMeta]:
-    """Those manifests that `may_hold` one of the partitions, in order. Many of both cost little: partitions are looked up by their first value."""
+    """Return the manifests that `may_hold` one of the partitions, in order.
+
+    Partitions are looked up by their first value, so many manifests and many partitions stay cheap.
+    """
     if not fields:
         return list(files)
     rows = list(partitions)
     nulls = [row for row in rows if row[0] is None]
-    known = sorted(((_order(row[0]), row) for row in rows if row[0] is not None), key=itemgetter(0))
-    firsts = [first for first, _ in known]
+    ordered = sorted(((_order(row[0]), row) for row in rows if row[0] is not None), key=itemgetter(0))
+    firsts = [first for first, _ in ordered]
 
     def holds(file: ManifestFileMeta) -> bool:
         low, high, counts = _range(file, fields)
-        some = nulls if counts[0] is None or counts[0] > 0 else []
-        start, end = 0, len(known)
+        null_rows = nulls if counts[0] is None or counts[0] > 0 else []
+        start, end = 0, len(ordered)
         if low[0] is not None and high[0] is not None:
             start, end = bisect_left(firsts, _order(low[0])), bisect_right(firsts, _order(high[0]))
         if len(fields) == 1:
-            return bool(some) or start < end
-        others = list(zip(low, high, counts, strict=True))[1:]
+            return bool(null_rows) or start < end
+        other_bounds = list(zip(low, high, counts, strict=True))[1:]
         return any(
-            all(_is_in_range(value, *one) for value, one in zip(row[1:], others, strict=True))
-            for row in chain(some, (known[at][1] for at in range(start, end)))
+            all(_is_in_range(value, *bounds) for value, bounds in zip(row[1:], other_bounds, strict=True))
+            for row in chain(null_rows, (ordered[position][1] for position in range(start, end)))
         )
 
     return [file for file in files if holds(file)]
@@ -104,26 +108,26 @@ def _range(file: ManifestFileMeta, fields: Sequence[Field]) -> tuple[Values, Val
     return low, high, nulls if nulls is not None and len(nulls) == len(fields) else (None,) * len(fields)
 
 
-def _stats(found: Sequence[tuple[Values, Values, tuple[int | None, ...]]], fields: Sequence[Field]) -> Stats:
-    """The bounds of several ranges."""
+def _stats(ranges: Sequence[tuple[Values, Values, tuple[int | None, ...]]], fields: Sequence[Field]) -> Stats:
+    """Return the bounds of several ranges."""
     low: list[Any] = []
     high: list[Any] = []
     nulls: list[int | None] = []
-    for at, field in enumerate(fields):
-        lows = [row[0][at] for row in found if row[0][at] is not None]
-        highs = [row[1][at] for row in found if row[1][at] is not None]
+    for position, field in enumerate(fields):
+        lows = [range_[0][position] for range_ in ranges if range_[0][position] is not None]
+        highs = [range_[1][position] for range_ in ranges if range_[1][position] is not None]
         ordered = lows and field.type.root not in BINARIES
         low.append(min(lows, key=_order) if ordered else None)
         high.append(max(highs, key=_order) if ordered else None)
-        counts = [row[2][at] for row in found]
-        nulls.append(None if None in counts else sum(number or 0 for number in counts))
+        counts = [range_[2][position] for range_ in ranges]
+        nulls.append(None if None in counts else sum(null_count or 0 for null_count in counts))
     types = [field.type for field in fields]
-    rows = [binary_row.with_arity(binary_row.encode(row, types), len(types)) for row in (low, high)]
+    rows = [binary_row.with_arity(binary_row.encode(range_, types), len(types)) for range_ in (low, high)]
     return Stats(min_values=rows[0], max_values=rows[1], null_counts=tuple(nulls))
 
 
 def _order(value: Any) -> Any:
-    """What compares as Java compares the value."""
+    """Return a key that orders the value as Java does."""
     if isinstance(value, str):
         return value.encode("utf-8", "surrogatepass")
     if isinstance(value, float):
@@ -132,5 +136,5 @@ def _order(value: Any) -> Any:
 
 
 def _reduce_if_known(choose: Any, numbers: list[int | None]) -> int | None:
-    """The smallest or greatest of numbers; None where one is not known."""
+    """Return the smallest or greatest of the numbers; None if one is unknown."""
     return None if None in numbers else choose(numbers)

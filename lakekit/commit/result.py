@@ -1,4 +1,4 @@
-"""What a commit did: `Commit`, the answer of every write."""
+"""`Commit`, the result of every write."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from lakekit.draw.humanize import format_count, format_size, plural
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """One finished commit. `snapshot_ids` are the snapshots it made, one for each of `kinds`; none where there was nothing to do.
+    """One finished commit. `snapshot_ids` are the snapshots it made, one for each of `kinds`; none if there was nothing
+    to do.
 
-    Rows and the compaction that they ask for are two kinds, and only the rows are promised: a compaction that another one was faster than, or that failed, is
-    left out, and a later one does it.
+    Rows and the compaction that follows them are two kinds, and only the rows are guaranteed: a compaction that lost a
+    race or failed is left out, and a later one does the work.
 
-    Files are data files: those added, and those no longer live. `row_count` counts the rows of the files that were written (of a compaction alone: of the
-    files it made), `size_bytes` the bytes of all files added. `retry_count` says how often another writer was faster.
+    Files are data files: those added, and those no longer live. `row_count` counts the rows of the files that were
+    written (of a compaction alone: of the files it made), `size_bytes` the bytes of all files added. `retry_count` is
+    the number of lost races.
     """
 
     table: str
@@ -33,25 +35,25 @@ class Commit:
 
     @property
     def snapshot_id(self) -> int | None:
-        """The last snapshot that the commit made; None: it made none."""
+        """Return the id of the last snapshot of the commit; None if it made none."""
         return self.snapshot_ids[-1] if self.snapshot_ids else None
 
     @property
     def _title(self) -> str:
         if not self.snapshot_ids:
             return f"{self.table} · nothing to commit"
-        made = " · ".join(f"snapshot {number} {kind}" for number, kind in zip(self.snapshot_ids, self.kinds, strict=True))
-        return f"{self.table} · {made}"
+        snapshots = " · ".join(f"snapshot {snapshot_id} {kind}" for snapshot_id, kind in zip(self.snapshot_ids, self.kinds, strict=True))
+        return f"{self.table} · {snapshots}"
 
     @property
     def _facts(self) -> list[tuple[str, object]]:
-        found: list[tuple[str, object]] = [
+        facts: list[tuple[str, object]] = [
             ("added", f"{plural(self.added_file_count, 'file')}, {plural(self.row_count, 'row')}, {format_size(self.size_bytes)}"),
             ("removed", plural(self.removed_file_count, "file")),
             ("user", self.commit_user),
             ("took", f"{format_count(round(self.duration_ms))} ms" + (f", {plural(self.retry_count, 'retry', 'retries')}" if self.retry_count else "")),
         ]
-        return found if self.snapshot_ids else found[2:]
+        return facts if self.snapshot_ids else facts[2:]
 
     def __str__(self) -> str:
         return cards.card(self._title, self._facts)
