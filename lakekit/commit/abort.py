@@ -1,4 +1,4 @@
-"""Delete the files of messages that will not be committed, and check the files of messages that are committed late.
+"""Delete the files of messages that will not be committed; check those that are committed late.
 
 A file that a snapshot, tag or long-lived changelog refers to was committed, whatever its writer believes, and stays
 (RELIABILITY D3). So do all files of a commit whose outcome is unknown. Source: ENGINE.md 5.7,
@@ -84,8 +84,9 @@ def check_not_committed(ctx: TableContext, messages: Sequence[CommitMessage], la
         added = set(entries.filter(entries.numbers("kind") == ADD).column("file_name").to_pylist())
         if repeated := sorted(added & creation_times.keys()):
             raise Conflict(
-                f"{repeated[0]} is in {ctx.name} already: snapshot {snapshot.id}, commit {snapshot.commit_identifier} of {snapshot.commit_user}, added it. "
-                "Nothing was committed. Messages are committed once; to be sure that they are, commit them again by the same commit user and identifier",
+                f"{repeated[0]} is in {ctx.name} already: snapshot {snapshot.id}, commit {snapshot.commit_identifier} "
+                f"of {snapshot.commit_user}, added it. Nothing was committed. Messages are committed once; to be sure "
+                "that they are, commit them again by the same commit user and identifier",
                 snapshot_id=snapshot.id,
                 files=tuple(repeated),
             )
@@ -113,8 +114,9 @@ def _names(message: CommitMessage) -> Iterator[str]:
 
 
 def _files(ctx: TableContext, message: CommitMessage) -> Iterator[tuple[str, str]]:
-    """Yield names and paths of files that the message created; files that a compaction only moved to another level are
-    not its own.
+    """Yield names and paths of files that the message created.
+
+    Files that a compaction only moved to another level are not its own.
     """
     input_names = {file.name for file in message.compact_before}
     outputs = tuple(file for file in message.compact_after if file.name not in input_names)
@@ -129,9 +131,9 @@ def _files(ctx: TableContext, message: CommitMessage) -> Iterator[tuple[str, str
 
 
 def _read_referenced_names(ctx: TableContext) -> set[str]:
-    """Return the names of all referenced data and index files; retry if snapshots expire while they are read.
+    """Return the names of all referenced data and index files.
 
-    Raises `FileMissing` after the last attempt.
+    Retry if snapshots expire while they are read. Raises `FileMissing` after the last attempt.
     """
     for _ in range(_ATTEMPTS - 1):
         with suppress(FileMissing):
@@ -152,11 +154,10 @@ def _collect_referenced_names(ctx: TableContext) -> set[str]:
 
 
 def _roots(ctx: TableContext) -> Iterator[tuple[Snapshot, tuple[Which, ...]]]:
-    """Yield the snapshots, tags and long-lived changelogs of every branch, newest snapshot first, with the lists to
-    read.
+    """Yield snapshots, tags and long-lived changelogs of every branch, each with the lists to read.
 
-    The files of a sequence of snapshots came or went by the delta of one of them, or are in the newest; a tag stands
-    alone. Of an expired snapshot only the list of its changes is left.
+    The newest snapshot comes first. The files of a sequence of snapshots came or went by the delta of one of them, or
+    are in the newest; a tag stands alone. Of an expired snapshot only the list of its changes is left.
     """
     for branch in (MAIN, *branches.names(ctx)):
         branch_ctx = ctx if branch == ctx.branch else ctx.on_branch(branch)

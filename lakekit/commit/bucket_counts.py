@@ -1,7 +1,8 @@
-"""Bucket counts of partitions, found without reading all manifests: all files of one partition agree on it.
+"""Bucket counts of partitions, found without reading all manifests.
 
-An append need not know which files are live, only that its rows were bucketed by the number that their partition has.
-That number is in the newest manifest with files of the partition, and holds until an overwrite.
+All files of one partition agree on its count. An append need not know which files are live, only that its rows were
+bucketed by the number that their partition has. That number is in the newest manifest with files of the partition, and
+holds until an overwrite.
 Source: ENGINE.md 5.2 and 5.5 (check 1), `FileStoreCommitImpl`.
 """
 
@@ -60,7 +61,7 @@ def check(ctx: TableContext, latest: Snapshot, delta: Delta, parties: ConflictPa
 
 
 def remember(ctx: TableContext, before: Snapshot, snapshot: Snapshot, delta: Delta) -> None:
-    """Carry the cached bucket counts and sequence numbers on to `snapshot`, which follows `before` directly."""
+    """Carry cached bucket counts and sequence numbers on to `snapshot`, the next one after `before`."""
     if delta.read is None:
         sequences.remember(ctx, before, snapshot, delta.rows)
     cached: _CachedBucketCounts | None = ctx.world.decoded.get(_key(ctx))

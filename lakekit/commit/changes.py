@@ -1,7 +1,7 @@
 """The changes of one snapshot, collected from the messages of all writers.
 
-    messages ─▶ appended: ADD new files, DELETE deleted files, changelog, index files   ─▶ APPEND, or OVERWRITE if rows are removed
-             └▶ compacted: DELETE compacted files, ADD their outputs, changelog         ─▶ COMPACT
+    messages ─▶ appended: ADD new files, DELETE deleted files, changelog, index   ─▶ APPEND; OVERWRITE if rows go
+             └▶ compacted: DELETE compacted files, ADD their outputs, changelog   ─▶ COMPACT
 
 Source: ENGINE.md 5.1, `ManifestEntryChanges`.
 """
@@ -126,7 +126,8 @@ def collect_appended(ctx: TableContext, messages: Sequence[CommitMessage]) -> Co
     bases = tuple(
         KnownHashes(partition=message.partition, names=frozenset(message.hash_index_base))
         for message in messages
-        if message.hash_index_base is not None and message.has_new and new_index_names.isdisjoint(message.hash_index_base)  # else it rests on an earlier one of these
+        # else it rests on an earlier one of these
+        if message.hash_index_base is not None and message.has_new and new_index_names.isdisjoint(message.hash_index_base)
     )
     return CommitChanges(
         kind="OVERWRITE" if removes_rows else "APPEND",

@@ -1,4 +1,4 @@
-"""Find the snapshots of a commit user, and whether a commit of this user and identifier exists already.
+"""Find the snapshots of a commit user, and whether a commit with an identifier exists already.
 
 Identifiers of one user never fall, so the user's newest snapshot decides most cases. The scan is cached: a user's next
 commit reads only the snapshots made since. Source: ENGINE.md 5.7, `SnapshotManager.latestSnapshotOfUser`,
@@ -117,8 +117,9 @@ def find_commit_snapshots(ctx: TableContext, user: str, identifier: int, latest:
                 break
     if not matching and reached_id == 1:
         raise Conflict(
-            f"{user} has committed identifier {own.commit_identifier} in snapshot {own.id} of {ctx.name}, and never {identifier}: identifiers of one "
-            "commit user must not fall. Nothing was committed. Give greater identifiers, or another commit user",
+            f"{user} has committed identifier {own.commit_identifier} in snapshot {own.id} of {ctx.name}, and never "
+            f"{identifier}: identifiers of one commit user must not fall. Nothing was committed. Give greater "
+            "identifiers, or another commit user",
             snapshot_id=own.id,
         )
     matching.reverse()

@@ -1,4 +1,4 @@
-"""Commit the messages of writers: at most two snapshots, exactly once for each commit user and identifier.
+"""Commit messages of writers: at most two snapshots, exactly once for each user and identifier.
 
     commit_changes(ctx, messages, commit_user=user, identifier=7)                         APPEND, then COMPACT
     commit_changes(ctx, messages, …, overwrite=Overwrite.static({"dt": "2024-03-31"}))    OVERWRITE, then COMPACT
@@ -6,9 +6,8 @@
     commit_changes(ctx, (), …, overwrite=Overwrite.whole())                               truncate
 
 A commit has three outcomes (RELIABILITY D2): it returns, and the commit exists; it raises `CommitStateUnknown`, and the
-same call again finds out; it
-raises anything else, and nothing changed. Committing again what is committed already returns the earlier commit.
-Source: ENGINE.md 5.1-5.8; `FileStoreCommitImpl`.
+same call again finds out; it raises anything else, and nothing changed. Committing again what is committed already
+returns the earlier commit. Source: ENGINE.md 5.1-5.8; `FileStoreCommitImpl`.
 """
 
 from __future__ import annotations
@@ -54,33 +53,20 @@ def commit_changes(
 ) -> Commit:
     """Commit the messages of all writers of a job.
 
-    `identifier`: never smaller than the user's last one; 2^63-1 for a user who commits once. `check_append`: check
-    added files against the newest snapshot, and that they exist, as after a recovery. `check_files`: check only that
-    they exist. `check_new`: check that no commit since they were written has added them.
-    `ignore_empty`: whether a commit without changes makes no snapshot; None: as the option
-    `snapshot.ignore-empty-commit` says, else only for the batch identifier. `is_new_user`: the user was drawn for this
-    commit, so earlier commits of it are not searched.
+    `identifier`: never below the user's last one; 2^63-1 for a user who commits once. `check_append`: check added files
+    against the newest snapshot, and that they exist, as after a recovery. `check_files`: check only that they exist.
+    `check_new`: check that no commit since they were written has added them. `ignore_empty`: make no snapshot without
+    changes; None: as the option `snapshot.ignore-empty-commit` says, else only for the batch identifier. `is_new_user`:
+    skip the search for earlier commits of the user.
 
-    If rows are committed and their compaction fails, by a conflict or otherwise, nothing is raised, since writing the
-    rows again would duplicate them: `kinds` lists what was committed.
+    If only the compaction of committed rows fails, nothing is raised: writing the rows again would duplicate them.
 
-    Raises:
-        InvalidOption: a user, identifier, watermark or property that no snapshot can hold.
-        Conflict: another commit changed what this commit needs.
-        RetriesExhausted: after `commit.max-retries` lost races or `commit.timeout`; nothing changed, as after
-            `StorageFailed`.
-        CommitStateUnknown: the outcome cannot be determined; nothing is deleted.
+    Raises `InvalidOption` for values that no snapshot can hold; `Conflict`, `RetriesExhausted` (after
+    `commit.max-retries` or `commit.timeout`) and `StorageFailed`: nothing changed; `CommitStateUnknown`: unknown
+    outcome, nothing is deleted.
     """
     feature_check.check_writable(ctx)
-    world = ctx.world
-    request = CommitRequest(
-        ctx=ctx,
-        commit_user=facts.check_text("commit_user", commit_user),
-        identifier=facts.check_integer("identifier", identifier),
-        watermark=None if watermark is None else facts.check_integer("watermark", watermark),
-        properties=None if properties is None else FrozenDict(facts.check_texts("properties", properties)) or None,
-        started_ms=world.elapsed_ms(),
-    )
+    request = _make_request(ctx, commit_user, identifier, watermark, properties)
     latest = _read_newest(ctx)
     steps = _steps(request, messages, overwrite, check_append=check_append, ignore_empty=ignore_empty)
     earlier = None if is_new_user or not steps else commit_history.find_commit_snapshots(ctx, commit_user, request.identifier, latest)
@@ -105,6 +91,19 @@ def commit_changes(
     return outcome(request, committed)
 
 
+def _make_request(
+    ctx: TableContext, commit_user: str, identifier: int, watermark: int | None = None, properties: Mapping[str, str] | None = None
+) -> CommitRequest:
+    return CommitRequest(
+        ctx=ctx,
+        commit_user=facts.check_text("commit_user", commit_user),
+        identifier=facts.check_integer("identifier", identifier),
+        watermark=None if watermark is None else facts.check_integer("watermark", watermark),
+        properties=None if properties is None else FrozenDict(facts.check_texts("properties", properties)) or None,
+        started_ms=ctx.world.elapsed_ms(),
+    )
+
+
 def _read_newest(ctx: TableContext) -> Snapshot | None:
     contention.leave_room(ctx)
     return snapshots.latest_from_known(ctx)
@@ -115,12 +114,8 @@ def find_commit(ctx: TableContext, *, commit_user: str, identifier: int) -> Comm
 
     For callers that would otherwise write the rows first. Raises as `commit_changes` does.
     """
-    now_ms = ctx.world.elapsed_ms()
-    identifier = facts.check_integer("identifier", identifier)
-    request = CommitRequest(
-        ctx=ctx, commit_user=facts.check_text("commit_user", commit_user), identifier=identifier, watermark=None, properties=None, started_ms=now_ms
-    )
-    earlier = commit_history.find_commit_snapshots(ctx, commit_user, identifier, snapshots.latest_from_known(ctx))
+    request = _make_request(ctx, commit_user, identifier)
+    earlier = commit_history.find_commit_snapshots(ctx, commit_user, request.identifier, snapshots.latest_from_known(ctx))
     if earlier is None:
         return None
     return outcome(request, _load_committed(ctx, earlier))
@@ -163,7 +158,8 @@ def _steps(
         if not overwrites.does_nothing(ctx, overwrite, appended):
             changes = appended if len(compacted.delta) else overwrites.upgrade_levels(ctx, appended)
             steps.append(CommitStep(changes=changes, overwrite=overwrite, check=True))
-        compacted = replace(compacted, changelog=EMPTY_DELTA)  # who replaces rows tells of nothing, whoever wrote the messages
+        # who replaces rows tells of nothing, whoever wrote the messages
+        compacted = replace(compacted, changelog=EMPTY_DELTA)
     elif not (ignore_empty and appended.is_empty):
         steps.append(CommitStep(changes=appended, check=check_append or appended.kind != "APPEND"))
     if not compacted.is_empty:
@@ -205,7 +201,9 @@ def _changes_of(ctx: TableContext, snapshot: Snapshot) -> CommitChanges:
 def outcome(request: CommitRequest, committed: Sequence[CommittedSnapshot]) -> Commit:
     """Return the result of a commit request from its snapshots."""
     deltas = [step.changes.delta for step in committed]
-    written = next((step.changes.delta for step in committed if step.changes.kind != "COMPACT" and step.changes.delta.count(ADD)), deltas[-1] if deltas else EMPTY_DELTA)
+    written = next(
+        (step.changes.delta for step in committed if step.changes.kind != "COMPACT" and step.changes.delta.count(ADD)), deltas[-1] if deltas else EMPTY_DELTA
+    )
     return Commit(
         table=request.ctx.name,
         snapshot_ids=tuple(step.snapshot.id for step in committed),

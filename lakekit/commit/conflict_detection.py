@@ -1,11 +1,11 @@
-"""Check whether a commit fits the table as it is now: six checks on columns, without reading or changing anything.
+"""Check whether a commit fits the table as it is now: six checks on columns, without any I/O.
 
     base     the live files of the partitions that the commit touches, in the newest snapshot
     delta    what the commit adds and deletes
 
     1  a partition's files have one number of buckets                     (not for overwrites)
     2  delta alone does not contradict itself
-    3  no file is added twice, and only live files are deleted               (3a: not live because its partition has expired)
+    3  no file is added twice, and only live files are deleted   (3a: not live because its partition has expired)
     4  append tables: a file is marked or compacted only with the deletion vector that the writer saw
     5  key tables: above level 0, files of one level of a bucket share no keys
     (6  row ids of data evolution: such tables are refused before)
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 _MAX_SHOWN_NAMES = 10
 _ADVICE = (
-    "Nothing was committed. Two jobs rewrite the same files, most often two compactions: give compaction to one job (write-only=true for the others), then "
-    "write again"
+    "Nothing was committed. Two jobs rewrite the same files, most often two compactions: give compaction to one job "
+    "(write-only=true for the others), then write again"
 )
 
 
@@ -59,8 +59,12 @@ CHECKED_COLUMNS = ("kind", "total_buckets", "min_key", "max_key", "file_name", "
 
 
 def check(base: ManifestEntries, delta: ManifestEntries, parties: ConflictParties, *, key_types: Sequence[DataType], overwrites: bool) -> None:
-    """Raise `Conflict` if `delta` does not fit on `base` (checks 1, 2, 3, 5). `key_types` is empty for append tables."""
-    base, delta = base.select(CHECKED_COLUMNS), delta.select(CHECKED_COLUMNS)  # a filter copies every column it is given
+    """Raise `Conflict` if `delta` does not fit on `base` (checks 1, 2, 3, 5).
+
+    `key_types` is empty for append tables.
+    """
+    # a filter copies every column it is given
+    base, delta = base.select(CHECKED_COLUMNS), delta.select(CHECKED_COLUMNS)
     if not overwrites:
         check_bucket_counts(base, delta, parties)
     codes = columns_of.identities(delta)
@@ -86,15 +90,19 @@ def _check_expired(missing: ManifestEntries, parties: ConflictParties) -> None:
     """Check 3a: raise `Conflict` if all partitions of the missing files expire."""
     if all(parties.is_expired(partition) for partition in missing.column("partition").unique().to_pylist()):  # scalar: one a partition
         raise Conflict(
-            f"You are writing data to expired partitions of {parties.table}: the files that this commit replaces went with them. Nothing was committed. "
-            "Leave out rows that are older than partition.expiration-time; rows like them would stop the job again",
+            f"You are writing data to expired partitions of {parties.table}: the files that this commit replaces went "
+            "with them. Nothing was committed. Leave out rows that are older than partition.expiration-time; rows "
+            "like them would stop the job again",
             snapshot_id=parties.snapshot_id,
             files=tuple(missing.column("file_name").to_pylist()),
         )
 
 
 def _has_repeats(delta: ManifestEntries, codes: NDArray[np.int64]) -> bool:
-    """Return whether a file is added, or deleted, twice in a row. Equal `codes` are entries of the same file."""
+    """Return whether a file is added, or deleted, twice in a row.
+
+    Equal `codes` are entries of the same file.
+    """
     kinds = delta.numbers("kind")
     order = np.argsort(codes, kind="stable")
     return bool(((codes[order][1:] == codes[order][:-1]) & (kinds[order][1:] == kinds[order][:-1])).any())
@@ -119,14 +127,18 @@ def check_bucket_counts(base: ManifestEntries, delta: ManifestEntries, parties: 
 def make_buckets_conflict(before: int, after: int, parties: ConflictParties) -> Conflict:
     """Return the error of check 1."""
     return Conflict(
-        f"Total buckets of a partition of {parties.table} changed from {before} to {after} without overwrite. Nothing was committed. The writer of "
-        f"{parties.user} opened the table under another bucket number; open it again, and rescale partitions by an overwrite",
+        f"Total buckets of a partition of {parties.table} changed from {before} to {after} without overwrite. Nothing "
+        f"was committed. The writer of {parties.user} opened the table under another bucket number; open it again, "
+        "and rescale partitions by an overwrite",
         snapshot_id=parties.snapshot_id,
     )
 
 
 def check_key_ranges(after: ManifestEntries, delta: ManifestEntries, parties: ConflictParties, key_types: Sequence[DataType]) -> None:
-    """Check 5 for the buckets and levels that `delta` adds files to; `after` are the files that would be live."""
+    """Check 5 for the buckets and levels that `delta` adds files to.
+
+    `after` are the files that would be live.
+    """
     added = delta.filter((delta.numbers("kind") == ADD) & (delta.numbers("level") > 0))
     if not len(added):
         return
@@ -166,7 +178,7 @@ def _runs(entries: ManifestEntries) -> np.ndarray[tuple[int], np.dtype[np.int64]
     return np.unique(codes, return_inverse=True)[1].reshape(-1)
 
 
-# ---- deletion vectors of append tables -------------------------------------------------------------------------------------------------------------------
+# ---- deletion vectors of append tables -------------------------------------------------------------------------------
 
 
 def check_vectors(
@@ -183,7 +195,8 @@ def check_vectors(
             else:
                 marked.add((entry.partition, range_.file_name))
     live_names = _names(base)
-    added = _names(delta.filter(delta.numbers("kind") == ADD))  # some only move to another level: their vectors stay theirs
+    # some only move to another level: their vectors stay theirs
+    added = _names(delta.filter(delta.numbers("kind") == ADD))
     unknown = marked - live_names - added
     if unknown:
         raise Conflict(
@@ -206,7 +219,7 @@ def _names(entries: ManifestEntries) -> set[tuple[bytes, str]]:
     return set(zip(entries.column("partition").to_pylist(), entries.column("file_name").to_pylist(), strict=True))
 
 
-# ---- messages ---------------------------------------------------------------------------------------------------------------------------------------------
+# ---- messages --------------------------------------------------------------------------------------------------------
 
 
 def _select_shared(delta: ManifestEntries, base: ManifestEntries) -> ManifestEntries:

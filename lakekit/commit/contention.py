@@ -1,5 +1,6 @@
-"""How long commits wait for each other on a storage without a commit queue, so that no commit waits much longer than
-the others.
+"""Waiting times of commits that compete on a storage without a commit queue.
+
+No commit is to wait much longer than the others.
 
     races lost, one after the other                            1    2    3    4     5    6    7    8
     waits up to, ms, for commit.min-retry-wait = 10 ms        10   20   40   80   160   80   40   20
@@ -30,7 +31,7 @@ _MARK_BYTES = 200
 
 
 class Contention(NamedTuple):
-    """Averages over the last commits of a process to a table: races lost by a commit, and duration of its last attempt."""
+    """Averages over the last commits of a process to a table: lost races and duration of the last attempt."""
 
     races: float
     attempt_ms: float
@@ -61,7 +62,7 @@ def wait_after_race(ctx: TableContext, lost: int) -> None:
 
 
 def leave_room(ctx: TableContext) -> None:
-    """Wait before the first attempt of a commit if the last commits of this process to the table lost races."""
+    """Wait before a commit's first attempt if the last commits of this process to the table lost races."""
     if not isinstance(ctx.storage, turns.SupportsCommitQueue):
         history = ctx.world.decoded.get(_key(ctx)) or NO_CONTENTION
         longest_ms = longest_room_ms(history, ctx.options.commit_max_retry_wait_ms)

@@ -1,4 +1,4 @@
-"""The metadata files of one commit until it succeeds: their names, the pending writes, and their deletion.
+"""The metadata files of one commit until it succeeds: names, pending writes, deletion.
 
 manifest-<uuid>-0, manifest-<uuid>-1, manifest-list-<uuid>-0 …      one uuid a commit, one counter a kind (FORMAT 1.3)
 """
@@ -39,7 +39,8 @@ class UncommittedFiles:
         compression, kind = options.manifest_compression, options.manifest_format
         self.how: dict[str, Any] = {
             "kind": kind,
-            "codec": codec_named(compression) if kind == "avro" else compression.lower(),  # each format has names of its own
+            # each format has names of its own
+            "codec": codec_named(compression) if kind == "avro" else compression.lower(),
             "level": options.file_compression_zstd_level,
         }
 

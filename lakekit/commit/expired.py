@@ -1,4 +1,4 @@
-"""Decide whether a partition is one that `partition.expiration-time` removes, by the time in its values.
+"""Decide whether `partition.expiration-time` removes a partition, by the time in its values.
 
 A commit that replaces files of such a partition fails with an error of its own: the files were removed with the
 partition, and would be again.

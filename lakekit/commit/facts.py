@@ -1,7 +1,7 @@
-"""Validate a caller's commit user, identifier, watermark and properties against what a snapshot file can hold.
+"""Validate a caller's commit user, identifier, watermark and properties.
 
-A snapshot with other values could be written but not read, and no snapshot after it either. Source: FORMAT.md 3.1,
-`Snapshot`.
+They must be values that a snapshot file can hold. A snapshot with other values could be written but not read, and no
+snapshot after it either. Source: FORMAT.md 3.1, `Snapshot`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def check_text(name: str, value: Any) -> str:
 
 
 def check_texts(name: str, value: Any) -> dict[str, str]:
-    """Return texts by name. Raises `InvalidOption` that names the mapping, or the entry that is not a text."""
+    """Return texts by name. Raises `InvalidOption` with the name of the mapping or of the bad entry."""
     if not isinstance(value, Mapping):
         raise InvalidOption(f"{name} is {_describe_value(value)}; a commit has texts by name there. Give a dict of texts", key=name)
     return {check_text(f"a name in {name}", key): check_text(f"{name}[{key!a}]", text) for key, text in value.items()}

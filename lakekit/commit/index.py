@@ -1,13 +1,12 @@
 """Combine the index files of a snapshot with those that a commit adds and deletes.
 
-    bucketed     one hash index and one file of deletion vectors a bucket: a new one replaces the old one, which it must
-        have started from
+    bucketed     one hash index and one file of deletion vectors a bucket: a new one replaces the one it started from
     unaware      deletion vectors by file name: a commit lists which index files to delete and which to add
     others       by file name
 
 Two writers that both choose buckets for new keys of a partition would put one key in two buckets, and two that both
-mark rows of a bucket would each
-undo the other's marks: the reference lets the last one win, here the second one gets a `Conflict`.
+mark rows of a bucket would each undo the other's marks: the reference lets the last one win, here the second one gets a
+`Conflict`.
 Source: ENGINE.md 7.3, 7.4, FORMAT.md 4.4; `IndexManifestFileHandler`.
 """
 
@@ -28,8 +27,9 @@ if TYPE_CHECKING:
 
 
 def combine(live: Sequence[IndexManifestEntry], changes: Sequence[IndexManifestEntry], *, by_bucket: bool) -> list[IndexManifestEntry]:
-    """Return the index files after the changes (ADD and DELETE), in order. `by_bucket`: deletion vectors belong to
-    buckets.
+    """Return the index files after the changes (ADD and DELETE), in order.
+
+    `by_bucket`: deletion vectors belong to buckets.
 
     Raises:
         Conflict: a deleted file is missing, an added file exists already, or deletion vectors replace others than they
@@ -64,8 +64,9 @@ def _make_stale_conflict(entry: IndexManifestEntry, started: str | None, existin
     found_text = "none is there" if existing is None else f"{existing} is there"
     subject = "Deletion vectors" if entry.index_type == DELETION_VECTORS else f"The {entry.index_type} index"
     return Conflict(
-        f"{subject} of bucket {entry.bucket} changed while this commit was made: it started from {start_text}, now {found_text}. Nothing was committed. "
-        "Another writer or compaction works on the same bucket; give compaction to one job (write-only=true for the others) and write again",
+        f"{subject} of bucket {entry.bucket} changed while this commit was made: it started from {start_text}, now "
+        f"{found_text}. Nothing was committed. Another writer or compaction works on the same bucket; give compaction "
+        "to one job (write-only=true for the others) and write again",
         files=tuple(name for name in (entry.file_name, started, existing) if name is not None),
     )
 
@@ -81,7 +82,8 @@ def check_hash_bases(live: Iterable[IndexManifestEntry], bases: Sequence[KnownHa
         changed = live_names[base.partition] ^ base.names
         if changed:
             raise Conflict(
-                "Another writer changed the hash index of a partition since this one loaded it: a key could come to lie in two buckets. Nothing was "
-                "committed. Open a new writer and write the rows again; one job at a time may write new keys to a partition of dynamic buckets",
+                "Another writer changed the hash index of a partition since this one loaded it: a key could come to "
+                "lie in two buckets. Nothing was committed. Open a new writer and write the rows again; one job at a "
+                "time may write new keys to a partition of dynamic buckets",
                 files=tuple(sorted(changed)),
             )

@@ -1,10 +1,10 @@
 """Write the manifests and manifest lists of a commit, and merge small manifests.
 
-    base of the new snapshot  =  merged(base + delta of the snapshot before)          delta of the new snapshot  =  its own entries
+    base of the new snapshot   =  merged(base + delta of the snapshot before)
+    delta of the new snapshot  =  its own entries
 
 Merging decodes only where needed: manifests that only add files are joined byte by byte. Source: FORMAT.md 4.2, 4.6,
-ENGINE.md 5.3;
-`ManifestFileMerger`, `ManifestFileMeta`, `SimpleStatsCollector`.
+ENGINE.md 5.3; `ManifestFileMerger`, `ManifestFileMeta`, `SimpleStatsCollector`.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def write_delta(draft: UncommittedFiles, delta: Delta) -> list[ManifestFileMeta]
 
 
 def write_entries(draft: UncommittedFiles, entries: ManifestEntries) -> list[ManifestFileMeta]:
-    """Write entries as manifests of about `manifest.target-file-size`; return none if there are no entries."""
+    """Write entries as manifests of about `manifest.target-file-size`; none without entries."""
     if not len(entries):
         return []
     target = max(draft.ctx.options.manifest_target_file_size_bytes, 1)
@@ -114,11 +114,11 @@ def _write_manifest(draft: UncommittedFiles, data: bytes, entries: ManifestEntri
     return manifest
 
 
-# ---- merging -----------------------------------------------------------------------------------------------------------------------------------------
+# ---- merging ---------------------------------------------------------------------------------------------------------
 
 
 def merge_manifests(draft: UncommittedFiles, files: Sequence[ManifestFileMeta]) -> list[ManifestFileMeta]:
-    """Return the base manifests of a snapshot: those of the snapshot before, small ones merged. Live files stay live."""
+    """Merge the small ones of a snapshot's manifests into the next base list. Live files stay live."""
     compacted = _try_full_compaction(draft, files)
     return _compact_minor(draft, files) if compacted is None else compacted
 
@@ -155,7 +155,7 @@ def _names_any(entries: ManifestEntries, deleted: ManifestEntries) -> bool:
 
 
 def _compact_minor(draft: UncommittedFiles, files: Sequence[ManifestFileMeta]) -> list[ManifestFileMeta]:
-    """Merge groups of neighbours that reach the target size, and the last group if it has enough manifests."""
+    """Merge groups of neighbours that reach the target size, and a last group of enough manifests."""
     options = draft.ctx.options
     merged: list[ManifestFileMeta] = []
     group: list[ManifestFileMeta] = []

@@ -1,7 +1,7 @@
-"""Detect a lost commit: snapshot N was created although another writer had already committed N and expired it.
+"""Detect a lost commit: snapshot N was created after another writer had committed and expired N.
 
-    5 ─┬─ ours is prepared on 5 ─────────────────────────────────────▶ put_if_absent(snapshot-6): true
-       └─ theirs: 6 ── 7 ── all up to 6 expire ──────┘                 snapshot 7 does not contain it, and 7 is what is read
+    5 ─┬─ ours is prepared on 5 ─────────────────────────────▶ put_if_absent(snapshot-6): true
+       └─ theirs: 6 ── 7 ── all up to 6 expire ──────┘         snapshot 7 does not contain it, and 7 is what is read
 
 This needs two commits and an expiry of the other writer between two calls of this one. The files of newer snapshots are
 compared with ours: a snapshot built on ours contains our changes. Source: RELIABILITY.md I1.
@@ -27,7 +27,8 @@ def is_superseded(ctx: TableContext, own: Snapshot, changes: CommitChanges) -> b
 
     None: it cannot be decided. Raises what reading manifests raises.
     """
-    if own.id > 1 and ctx.storage.exists(ctx.layout.snapshot(own.id - 1)):  # the oldest goes first: nothing of our number has expired
+    # the oldest goes first: nothing of our number has expired
+    if own.id > 1 and ctx.storage.exists(ctx.layout.snapshot(own.id - 1)):
         return False
     later_ids = [number for number in snapshots.ids(ctx) if number > own.id]
     if not later_ids:

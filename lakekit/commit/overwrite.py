@@ -1,8 +1,8 @@
-"""What an overwrite replaces: everything, the partitions of a (partial) specification, or those of the new files.
+"""What an overwrite replaces: all, the partitions of a (partial) spec, or those of the new files.
 
     Overwrite.whole()                      delete every live file: truncate, a table without partitions
     Overwrite.static({"dt": "2024-03-31"}) delete files of matching partitions; new files must lie in them
-    Overwrite.dynamic()                    delete files of the partitions that were written; nothing written: nothing happens
+    Overwrite.dynamic()                    delete files of the partitions that were written, if any
     Overwrite.partitions([{…}, {…}])       drop partitions
     Overwrite.exactly([b"…", b"…"])        drop partitions, identified by their serialized rows
 
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overwrite:
-    """The partitions to replace: those that match one of `specs` (None: all), or, if `is_dynamic`, those of the new
-    files.
+    """The partitions to replace.
 
-    A spec holds values or partition texts. `rows`: the partitions with these serialized rows, and no others.
+    Those that match one of `specs` (None: all), or, if `is_dynamic`, those of the new files. A spec holds values or
+    partition texts. `rows`: the partitions with these serialized rows, and no others.
     """
 
     specs: tuple[Spec, ...] | None = None
@@ -118,7 +118,7 @@ def does_nothing(ctx: TableContext, overwrite: Overwrite, changes: CommitChanges
 
 
 def changes_at(ctx: TableContext, overwrite: Overwrite, changes: CommitChanges, latest: Snapshot | None) -> CommitChanges:
-    """Return the changes of an overwrite at a snapshot: delete every live file and index file, add the new ones.
+    """Return the changes of an overwrite at a snapshot: delete live files and index files, add new ones.
 
     Only files of the replaced partitions are deleted. Raises `SchemaMismatch` if a new file lies outside of a static
     overwrite.
@@ -177,6 +177,8 @@ def _overlapping_buckets(entries: ManifestEntries, key_types: Sequence[Any]) -> 
     numbering = {bucket_id: number for number, bucket_id in enumerate(dict.fromkeys(bucket_ids))}
     low, high = (decode_columns(entries.column(name), key_types) for name in ("min_key", "max_key"))
     zeros = np.zeros(len(entries), np.int64)
-    key_sections = sections(low, high, levels=zeros, min_sequence=zeros, max_sequence=zeros, buckets=np.array([numbering[bucket_id] for bucket_id in bucket_ids]))
+    key_sections = sections(
+        low, high, levels=zeros, min_sequence=zeros, max_sequence=zeros, buckets=np.array([numbering[bucket_id] for bucket_id in bucket_ids])
+    )
     alone = set(key_sections.alone.tolist())
     return {bucket_id for position, bucket_id in enumerate(bucket_ids) if position not in alone}

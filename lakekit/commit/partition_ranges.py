@@ -1,4 +1,4 @@
-"""Partition ranges of manifests: the statistics in a manifest list, and which manifests may contain a partition.
+"""Partition ranges of manifests: their statistics, and which manifests may contain a partition.
 
 Values compare as Java's do: texts by their bytes, NaN above everything; binary values have no order and so no bounds
 (FORMAT 4.2 and 7.7).

@@ -10,11 +10,11 @@ from lakekit.draw.humanize import format_count, format_size, plural
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """One finished commit. `snapshot_ids` are the snapshots it made, one for each of `kinds`; none if there was nothing
-    to do.
+    """One finished commit.
 
-    Rows and the compaction that follows them are two kinds, and only the rows are guaranteed: a compaction that lost a
-    race or failed is left out, and a later one does the work.
+    `snapshot_ids` are the snapshots it made, one for each of `kinds`; none if there was nothing to do. Rows and the
+    compaction that follows them are two kinds, and only the rows are guaranteed: a compaction that lost a race or
+    failed is left out, and a later one does the work.
 
     Files are data files: those added, and those no longer live. `row_count` counts the rows of the files that were
     written (of a compaction alone: of the files it made), `size_bytes` the bytes of all files added. `retry_count` is

@@ -1,9 +1,8 @@
-"""Commit one snapshot: prepare it on the newest one, create its file, and prepare it again when another commit was
-first.
+"""Commit one snapshot: prepare it on the newest one, create its file, retry after a lost race.
 
-    newest snapshot ─▶ checks ─▶ merged base, delta, changelog, index ─▶ put_if_absent(snapshot-N) ─┬▶ true:     committed
-          ▲                                                                                          ├▶ false:    id taken: wait, retry
-          └──────────────────────────────────────────────────────────────────────────────────────────┘  unknown:  nothing is deleted
+    newest snapshot ─▶ checks ─▶ base, delta, changelog, index ─▶ put_if_absent(snapshot-N) ─┬▶ true:    committed
+          ▲                                                                                   ├▶ false:   wait, retry
+          └───────────────────────────────────────────────────────────────────────────────────┘  unknown: delete nothing
 
 Source: ENGINE.md 5.2, 5.4, 5.8, RELIABILITY.md D1, D2, D7, D8; `FileStoreCommitImpl.tryCommitOnce`,
 `StrictModeChecker`, `RetryWaiter`.
@@ -75,7 +74,7 @@ class CommitRequest:
 
 
 def request_with_new_user(ctx: TableContext, latest: Snapshot | None) -> CommitRequest:
-    """Return a commit request with a newly drawn user, which carries on the properties of the newest snapshot."""
+    """Return a commit request with a newly drawn user and the properties of the newest snapshot."""
     return CommitRequest(
         ctx=ctx,
         commit_user=ctx.new_commit_user(),
@@ -118,9 +117,7 @@ class MergedManifests(NamedTuple):
 
 @dataclass(slots=True)
 class _ReusedManifests:
-    """What the next attempt reuses of a failed one: the manifests of the same entries, and base manifests already
-    merged.
-    """
+    """What the next attempt reuses of a failed one: manifests of the same entries, merged base manifests."""
 
     entries: object = None
     delta: tuple[tuple[str, int], list[ManifestFileMeta]] | None = None
@@ -134,8 +131,8 @@ def try_commit(
 ) -> CommittedSnapshot:
     """Commit the snapshot of a step, and retry after lost races.
 
-    `merged`: manifests that were merged before; a base list that still begins with them takes the result over.
-    Whatever is raised, files stay only where a snapshot may refer to them.
+    `merged`: manifests that were merged before; a base list that still begins with them takes the result over. Whatever
+    is raised, files stay only where a snapshot may refer to them.
 
     Raises:
         Conflict: the changes do not fit the newest snapshot.
@@ -182,7 +179,7 @@ def try_commit(
     return CommittedSnapshot(snapshot=snapshot, changes=changes, retry_count=retries)
 
 
-# ---- prepared ----------------------------------------------------------------------------------------------------------------------------------------
+# ---- prepared --------------------------------------------------------------------------------------------------------
 
 
 class _PreparedSnapshot(NamedTuple):
@@ -192,7 +189,9 @@ class _PreparedSnapshot(NamedTuple):
     snapshot: Snapshot
 
 
-def _try_prepare(request: CommitRequest, step: CommitStep, draft: UncommittedFiles, reused: _ReusedManifests, latest: Snapshot | None) -> _PreparedSnapshot | None:
+def _try_prepare(
+    request: CommitRequest, step: CommitStep, draft: UncommittedFiles, reused: _ReusedManifests, latest: Snapshot | None
+) -> _PreparedSnapshot | None:
     """Prepare the snapshot; return None if the newest snapshot expired while it was read (a lost race)."""
     try:
         try:
@@ -225,7 +224,10 @@ def _prepare(request: CommitRequest, step: CommitStep, draft: UncommittedFiles, 
 
 
 def _base(draft: UncommittedFiles, reused: _ReusedManifests, files: list[ManifestFileMeta]) -> list[ManifestFileMeta]:
-    """Return the base manifests of the new snapshot, merged; what an earlier attempt merged is not merged again."""
+    """Return the base manifests of the new snapshot, merged.
+
+    What an earlier attempt merged is not merged again.
+    """
     count = len(reused.merged_from)
     if count and files[:count] == reused.merged_from:
         return reused.merged + files[count:]
@@ -286,7 +288,10 @@ def _snapshot(
 
 
 def _next_id(ctx: TableContext, latest: Snapshot | None) -> int:
-    """Return the id of the new snapshot. Raises `LimitExceeded` past the greatest id that a file name can hold."""
+    """Return the id of the new snapshot.
+
+    Raises `LimitExceeded` past the greatest id that a file name can hold.
+    """
     if latest is None:
         return 1
     if latest.id >= hint.MAX_ID:
@@ -300,13 +305,16 @@ def _next_id(ctx: TableContext, latest: Snapshot | None) -> int:
     return latest.id + 1
 
 
-# ---- checked -----------------------------------------------------------------------------------------------------------------------------------------
+# ---- checked ---------------------------------------------------------------------------------------------------------
 
 
 def _check_changes(
     request: CommitRequest, step: CommitStep, changes: CommitChanges, latest: Snapshot | None, live_index: Sequence[IndexManifestEntry]
 ) -> CommitChanges:
-    """Return the changes, without files that are live already if they are to be discarded. Raises `Conflict`."""
+    """Check the changes against the table; return them without files to be discarded as duplicates.
+
+    Raises `Conflict`.
+    """
     ctx, parties = request.ctx, request.parties(latest)
     indexes.check_hash_bases(live_index, changes.hash_bases)
     overwrites_all = step.overwrite is not None
@@ -353,7 +361,7 @@ def _drop_live_files(changes: CommitChanges, base: columns_of.ManifestEntries) -
 
 
 def _check_strict_mode(request: CommitRequest, changes: CommitChanges, latest: Snapshot) -> None:
-    """Refuse the commit if another user overwrote or compacted the same partitions since the safe snapshot.
+    """Refuse the commit if others overwrote or compacted its partitions since the safe snapshot.
 
     Option `commit.strict-mode.last-safe-snapshot`; appends of others count too where this commit is an overwrite.
     """
@@ -372,13 +380,14 @@ def _check_strict_mode(request: CommitRequest, changes: CommitChanges, latest: S
         shared = {*entries.column("partition").unique().to_pylist()} & changes.delta.partitions
         if shared:
             raise Conflict(
-                f"Strict mode: snapshot {snapshot_id} of {other.commit_user} is {other.commit_kind} and touched a partition of this commit. Nothing was committed. "
-                "Look at that snapshot, then write again from a writer opened since",
+                f"Strict mode: snapshot {snapshot_id} of {other.commit_user} is {other.commit_kind} and touched a "
+                "partition of this commit. Nothing was committed. Look at that snapshot, then write again from a "
+                "writer opened since",
                 snapshot_id=snapshot_id,
             )
 
 
-# ---- claimed -----------------------------------------------------------------------------------------------------------------------------------------
+# ---- claimed ---------------------------------------------------------------------------------------------------------
 
 
 def _create_snapshot_file(request: CommitRequest, draft: UncommittedFiles, snapshot: Snapshot) -> bool:
@@ -431,8 +440,9 @@ def _is_overtaken(request: CommitRequest, draft: UncommittedFiles, snapshot: Sna
 
 def _make_state_unknown(request: CommitRequest, snapshot: Snapshot, cause: LakekitError) -> CommitStateUnknown:
     return CommitStateUnknown(
-        f"Nobody can tell whether snapshot {snapshot.id} of {request.ctx.name} was made ({cause.message}). Nothing was deleted. Commit the same messages again as "
-        f"{request.commit_user} with identifier {request.identifier}: what is there is not done twice",
+        f"Nobody can tell whether snapshot {snapshot.id} of {request.ctx.name} was made ({cause.message}). Nothing "
+        f"was deleted. Commit the same messages again as {request.commit_user} with identifier {request.identifier}: "
+        "what is there is not done twice",
         snapshot_id=snapshot.id,
         commit_user=request.commit_user,
         identifier=request.identifier,
@@ -452,8 +462,9 @@ def _raise_retries_exhausted(request: CommitRequest, retries: int) -> None:
     is_timed_out = options.commit_timeout_ms is not None and took_ms >= options.commit_timeout_ms
     if is_timed_out or retries > options.commit_max_retries:
         raise RetriesExhausted(
-            f"Commit of {request.ctx.name} failed after {took_ms:.0f} millis with {retries - 1} retries, there maybe exist commit conflicts between multiple jobs. "
-            "Nothing was committed. Commit the same messages again, or raise commit.max-retries"
+            f"Commit of {request.ctx.name} failed after {took_ms:.0f} millis with {retries - 1} retries, there maybe "
+            "exist commit conflicts between multiple jobs. Nothing was committed. Commit the same messages again, or "
+            "raise commit.max-retries"
         )
 
 
@@ -470,9 +481,10 @@ def _yield_turn(request: CommitRequest, turn: ExitStack) -> bool:
 
 
 def _wait_for_retry(request: CommitRequest, lost: int, turn: ExitStack) -> bool:
-    """Wait until a retry is worthwhile; return True if a turn was granted, which is held until the commit ends.
+    """Wait until a retry is worthwhile.
 
-    False: no turn was granted, and this call waited as long as `contention` says.
+    Return True if a turn was granted, which is held until the commit ends. False: no turn was granted, and this call
+    waited as long as `contention` says.
     """
     ctx, options = request.ctx, request.ctx.options
     if turn.enter_context(turns.commit_queue(ctx.storage, ctx.layout.snapshot_dir, min(_PATIENCE_MS, options.commit_max_retry_wait_ms))):
@@ -482,7 +494,10 @@ def _wait_for_retry(request: CommitRequest, lost: int, turn: ExitStack) -> bool:
 
 
 def _write_hints(ctx: TableContext, snapshot: Snapshot) -> None:
-    """Write the hint files. Failures are ignored: hints are advice, and never go back to a smaller id (D7)."""
+    """Write the hint files.
+
+    Failures are ignored: hints are advice, and never go back to a smaller id (D7).
+    """
     layout = ctx.layout
     with suppress(LakekitError):
         hinted_id = _read_latest_hint(ctx)
