@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from lakekit.codec import avro_columns, avro_small
+from lakekit.codec import avro_columns, avro_container
 from lakekit.codec.avro_schema import record_of
 from lakekit.errors import Corrupt
 from lakekit.model import manifest_entries, metadata_records, record_schemas
@@ -84,7 +84,8 @@ def decode(manifests: Sequence[ManifestBytes]) -> tuple[ManifestEntries, list[in
         counts[place] = len(part)
         found.append(([place], part))
     others = sorted({*range(len(manifests))}.difference(columnar)) if columnar else range(len(manifests))
-    for place, container in zip(others, avro_small.open_containers([manifests[place] for place in others]), strict=True):
+    for place in others:
+        container = avro_container.open_container(manifests[place].data, path=manifests[place].path)
         counts[place] = container.count
         if container.blocks:
             groups.setdefault(id(container.schema), []).append((place, container))
@@ -100,7 +101,8 @@ def decode_where(manifests: Sequence[ManifestBytes], keep: Keep) -> ManifestEntr
     """The entries of some manifests whose serialized partitions the mask keeps; others cost little. Raises as `decode` does."""
     found = None
     if not any(metadata_records.is_columnar(manifest.data) for manifest in manifests):
-        containers = [container for container in avro_small.open_containers(manifests) if container.blocks]
+        containers = [avro_container.open_container(manifest.data, path=manifest.path) for manifest in manifests]
+        containers = [container for container in containers if container.blocks]
         if len({id(container.schema) for container in containers}) == 1:
             with suppress(Corrupt):  # what is wrong, and where, is for the whole to say
                 found = _decode_batches(containers, keep)

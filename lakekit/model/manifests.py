@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from lakekit.codec import avro_columns, avro_schema, avro_small
+from lakekit.codec import avro_columns, avro_container, avro_schema
 from lakekit.codec.avro_container import ZSTD_LEVEL, Block
 from lakekit.codec.avro_schema import record_of
 from lakekit.errors import Corrupt, Unsupported
@@ -110,9 +110,11 @@ def decode_lists(lists: Sequence[tuple[str | None, bytes]]) -> list[list[Manifes
     """
     found: list[list[ManifestFileMeta] | None] = [None] * len(lists)
     groups: dict[int, list[tuple[int, Container]]] = {}
-    places = [place for place, (_, data) in enumerate(lists) if not metadata_records.is_columnar(data)]
-    for place, container in zip(places, avro_small.open_containers([lists[place] for place in places]), strict=True):
-        metadata_records.check_count(container.count, _max_records(len(lists[place][1])), lists[place][0])
+    for place, (path, data) in enumerate(lists):
+        if metadata_records.is_columnar(data):
+            continue
+        container = avro_container.open_container(data, path=path)
+        metadata_records.check_count(container.count, _max_records(len(data)), path)
         if container.blocks and _KNOWN_FIELDS.issuperset(record_of(container.schema).names):
             groups.setdefault(id(container.schema), []).append((place, container))
     for group in groups.values():

@@ -1,4 +1,4 @@
-"""What is asked of many at once is what is asked of each: containers opened, manifests that may hold partitions, paths spelled."""
+"""What is asked of many at once is what is asked of each: manifests that may hold partitions, paths spelled."""
 
 from __future__ import annotations
 
@@ -9,70 +9,14 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.codec import avro_container, avro_schema, avro_small, binary_row
+from lakekit.codec import binary_row
 from lakekit.commit import partition_ranges
 from lakekit.data_file import paths
-from lakekit.errors import Corrupt, LakekitError
+from lakekit.errors import Corrupt
 from lakekit.model import manifest_entries
 from lakekit.model.data_file import DataFileMeta
 from lakekit.model.manifests import ManifestFileMeta
 from lakekit.types import Field, parse
-
-SCHEMA = b'{"type": "record", "name": "r", "fields": [{"name": "v", "type": "string"}]}'
-
-
-def contained(luck: random.Random, codec: str = "zstandard") -> bytes:
-    values = [bytes([2 * len(text)]) + text for text in (bytes(luck.choices(b"ab", k=luck.randrange(1, 60))) for _ in range(luck.randrange(1, 40)))]
-    return avro_container.write(SCHEMA if luck.random() < 0.8 else SCHEMA + b" ", values, codec=codec)
-
-
-def test_small_containers_are_opened_as_each_is():
-    luck = random.Random(1)
-    files = [(f"file-{at}", contained(luck, luck.choice(["zstandard"] * 9 + ["null", "deflate"]))) for at in range(200)]
-    files += [("empty", avro_container.write(SCHEMA, [])), ("blocks", avro_container.write(SCHEMA, [b"\x02a", b"\x02b"], interval=2))]
-    files.append(("long", avro_container.write(SCHEMA, [b"\x02a"] * 60_000)))
-    luck.shuffle(files)
-    found = avro_small.open_containers(files)
-    assert found == [avro_container.open_container(data, path=path) for path, data in files]
-    assert len({id(one.schema) for one in found}) == len({id(avro_schema.parse(text)) for text in (SCHEMA, SCHEMA + b" ")})
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_a_broken_container_among_small_ones_is_told_as_alone(seed):
-    """Bytes changed, cut off or doubled anywhere: the same error, or the same content, as of that file alone."""
-    luck = random.Random(seed)
-    sound = [(f"file-{at}", contained(luck)) for at in range(6)]
-    for at in range(60):
-        data = bytearray(sound[3][1])
-        place = luck.randrange(len(data))
-        match at % 3:
-            case 0:
-                data[place] ^= 1 << luck.randrange(8)
-            case 1:
-                del data[place : place + luck.randrange(1, 4)]
-            case _:
-                data[place:place] = data[place : place + 4]
-        files = [*sound[:3], ("broken", bytes(data)), *sound[4:]]
-        assert told(lambda: avro_small.open_containers(files)) == told(lambda: [avro_container.open_container(one, path=path) for path, one in files])  # noqa: B023 - called at once
-
-
-def test_two_frames_in_one_block_are_not_taken_for_two_blocks():
-    one, other, last = (avro_container.write(SCHEMA, [b"\x02" + text]) for text in (b"a", b"b", b"c"))
-    start = len(avro_container.write(SCHEMA, []))
-    frame = one[start + 2 : -avro_container.SYNC_BYTES]
-    twice = bytearray(one[:start])
-    avro_container.put_long(twice, 1)
-    avro_container.put_long(twice, 2 * len(frame))
-    files = [("one", one), ("twice", bytes(twice + frame + frame + one[-avro_container.SYNC_BYTES :])), ("other", other), ("last", last)]
-    assert avro_small.open_containers(files) == [avro_container.open_container(data, path=path) for path, data in files]
-
-
-def told(ask):
-    try:
-        return ask()
-    except LakekitError as error:
-        return type(error), str(error), error.offset
-
 
 INT, TEXT, DOUBLE = (parse(text) for text in ("INT", "STRING", "DOUBLE"))
 
