@@ -1,1 +1,4 @@
-"""Files of a table's buckets as rows: data files with today's columns (`read`, `evolve`), without deleted rows (`deletions`); where they lie (`places`)."""
+"""Data files of a table: read with today's columns and without deleted rows (`reader`), written (`rolling_writer`).
+
+Their paths (`paths`), statistics (`file_metadata`), file indexes (`indexing`) and verification (`verification`).
+"""

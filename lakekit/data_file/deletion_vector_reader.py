@@ -1,9 +1,11 @@
-"""Deleted rows: from index entries to the row positions of each data file that are no more.
+"""Read deletion vectors: from index manifest entries to the positions of the deleted rows of each data file.
 
-    load(handle, {"data-1.parquet": entry, "data-2.parquet": entry})   ->   {"data-1.parquet": [2, 3], "data-2.parquet": [1]}
+    load(ctx, {"data-1.parquet": entry, "data-2.parquet": entry})
+        ->  {"data-1.parquet": [2, 3], "data-2.parquet": [1]}
 
-One read per index file, of the stretch that holds the vectors asked for. Every vector is held against what the index manifest says of it: its length (32 bit
-vectors are listed by their data's, 64 bit ones by the whole entry's), its number of positions, and against its checksum.
+One read per index file, of the range that holds the requested vectors. Every vector is checked against what the index
+manifest says of it, its length (32 bit vectors are listed by the length of their data, 64 bit ones by that of the whole
+entry) and its number of positions, and against its checksum.
 
 Source: FORMAT.md 8, `DeletionVectorsIndexFile`.
 """
@@ -37,23 +39,26 @@ _HEAD_BYTES = 8
 
 
 def load(ctx: TableContext, vectors: Mapping[str, IndexManifestEntry]) -> dict[str, Positions]:
-    """The ascending positions of the deleted rows of each data file; `vectors` says which index file holds its vector.
+    """Return the positions of the deleted rows of each data file, ascending.
 
-    Raises `FileMissing` and `Corrupt`, with the path of the index file.
+    `vectors` maps the name of each data file to the index file that holds its vector.
+
+    Raises:
+        FileMissing, Corrupt: with the path of the index file.
     """
     by_index: dict[str, tuple[IndexManifestEntry, list[DeletionRange]]] = {}
     for name, entry in vectors.items():
         path = index_path(ctx, entry)
-        found = next((part for part in entry.ranges if part.file_name == name), None)
-        if found is None:
+        vector_range = next((candidate for candidate in entry.ranges if candidate.file_name == name), None)
+        if vector_range is None:
             raise Corrupt(f"{path}: the index manifest lists no deletion vector of {name} in it", path=path, field="_DELETIONS_VECTORS_RANGES")
-        by_index.setdefault(path, (entry, []))[1].append(found)
+        by_index.setdefault(path, (entry, []))[1].append(vector_range)
     parts = parallel_map(lambda item: _load_index_file(ctx, item[0], *item[1]), by_index.items(), waiting=ctx.storage.is_remote)
-    return {name: positions for part in parts for name, positions in part.items()}
+    return {name: positions for candidate in parts for name, positions in candidate.items()}
 
 
 def index_path(ctx: TableContext, entry: IndexManifestEntry) -> str:
-    """Where an index file lies."""
+    """Return the path of an index file."""
     where = partition_path(ctx, entry.partition)
     return ctx.layout.index(entry.file_name, partition_path=where, bucket=entry.bucket, external_path=entry.external_path)
 
@@ -75,19 +80,24 @@ def _load_index_file(ctx: TableContext, path: str, entry: IndexManifestEntry, ra
     return {part.file_name: _vector(data[part.offset - first :], part, path) for part in ranges}
 
 
-def _vector(data: bytes, said: DeletionRange, path: str) -> Positions:
-    """One vector, checked against what the index manifest says of it."""
-    where = f"{path}: the deletion vector of {said.file_name} at offset {said.offset}"
+def _vector(data: bytes, vector_range: DeletionRange, path: str) -> Positions:
+    """Decode one vector and check it against its range in the index manifest."""
+    where = f"{path}: the deletion vector of {vector_range.file_name} at offset {vector_range.offset}"
     if len(data) < _HEAD_BYTES:
-        raise Corrupt(f"{where} is cut off", path=path, offset=said.offset, field="length")
+        raise Corrupt(f"{where} is cut off", path=path, offset=vector_range.offset, field="length")
     length, wide = int.from_bytes(data[:4], "big"), data[4:8] == MAGIC_64
-    if length + (ENTRY_EXTRA if wide else 0) != said.length:
-        raise Corrupt(f"{where} has a length of {length}, the index manifest says {said.length}", path=path, offset=said.offset, field="length")
+    if length + (ENTRY_EXTRA if wide else 0) != vector_range.length:
+        raise Corrupt(f"{where} has a length of {length}, the index manifest says {vector_range.length}", path=path, offset=vector_range.offset, field="length")
     try:
-        found = index_files.decode_entry(data[: length + ENTRY_EXTRA], limit=said.cardinality)
+        positions = index_files.decode_entry(data[: length + ENTRY_EXTRA], limit=vector_range.cardinality)
     except Corrupt as damaged:
-        at = None if damaged.offset is None else damaged.offset + said.offset
-        raise type(damaged)(f"{where}: {damaged.message}", path=path, offset=at, field=damaged.field) from None
-    if said.cardinality is not None and len(found) != said.cardinality:
-        raise Corrupt(f"{where} holds {len(found)} rows, the index manifest says {said.cardinality}", path=path, offset=said.offset, field="_CARDINALITY")
-    return found
+        offset = None if damaged.offset is None else damaged.offset + vector_range.offset
+        raise type(damaged)(f"{where}: {damaged.message}", path=path, offset=offset, field=damaged.field) from None
+    if vector_range.cardinality is not None and len(positions) != vector_range.cardinality:
+        raise Corrupt(
+            f"{where} holds {len(positions)} rows, the index manifest says {vector_range.cardinality}",
+            path=path,
+            offset=vector_range.offset,
+            field="_CARDINALITY",
+        )
+    return positions

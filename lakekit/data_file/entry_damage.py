@@ -1,7 +1,8 @@
-"""What is wrong with the values of manifest entries, with the path of the manifest that holds them.
+"""Find the manifest that holds a bad value, so that the error carries its path.
 
-Entries of many manifests are decoded together, and their partitions, keys and names are looked at where they are needed, where nobody knows any more which
-manifest a row came from. Only where one is found to be wrong are the manifests looked at one by one.
+Entries of many manifests are decoded together, and their partitions, keys and names are decoded where they are needed,
+where the manifest of a row is no longer known. Only where a value is found to be wrong are the manifests checked one by
+one.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ _ROWS = ("key_min", "key_max", "value_min", "value_max")
 
 @contextmanager
 def add_manifest_path(ctx: TableContext, find_snapshot: Callable[[], Snapshot | None]) -> Iterator[None]:
-    """Around what reads entries of a snapshot: `Corrupt` that names no file gets the path of the manifest that is to blame, else of the snapshot."""
+    """Add a path to `Corrupt` errors without one that are raised while entries of a snapshot are read.
+
+    The path is that of the manifest that holds the bad value, else of the snapshot.
+    """
     try:
         yield
     except Corrupt as wrong:
@@ -45,7 +49,7 @@ def add_manifest_path(ctx: TableContext, find_snapshot: Callable[[], Snapshot | 
 
 
 def with_manifest(ctx: TableContext, snapshot: Snapshot, wrong: Corrupt) -> Corrupt:
-    """The same error with the path of the manifest of a snapshot that is to blame, or of the snapshot."""
+    """Return the same error with the path of the manifest of a snapshot that is to blame, or of the snapshot."""
     try:
         files = [file for which in _LISTS for file in manifest_reader.manifest_files(ctx, snapshot, which)]
         for file, entries in zip(files, manifest_reader.read_each(ctx, files), strict=True):
@@ -62,7 +66,7 @@ def with_manifest(ctx: TableContext, snapshot: Snapshot, wrong: Corrupt) -> Corr
 
 
 def _is_wrong(ctx: TableContext, entries: ManifestEntries) -> bool:
-    """Whether a value of an entry is not what its place in the table says."""
+    """Return whether a value of an entry cannot be decoded, or does not fit the table."""
     key_types = [field.type for field in ctx.schema.key_fields]
     try:
         data_file_paths(ctx, entries)

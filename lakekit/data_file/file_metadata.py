@@ -1,14 +1,15 @@
-"""What a manifest says of a data file's columns: null counts, and bounds that no row passes.
+"""The column statistics of a data file in its manifest: null counts, minimum and maximum.
 
-    collecting = Collecting([field, …])
-    collecting.add(frame)                                  many times
-    collecting.stats([field, …], [mode, …])                -> Stats, in the order of the fields
+    collector = StatsCollector([field, …])
+    collector.add(frame)                                  many times
+    collector.stats([field, …], [mode, …])                -> Stats, in the order of the fields
 
     modes     none: nothing · counts: null counts · truncate(n): bounds of n characters · full: whole bounds
 
-A bound is never false. Text is cut to the mode's length, upper bounds then raised to the next text; where none is greater both bounds are left
-out. A column that holds a NaN has none; a zero among floats is bounded by -0.0 and 0.0, which are equal as numbers. Nested columns have none, nor have
-bytes: the reference writes none, and where it found some would compare them by signed bytes, and lose rows (`CompareUtils`).
+A bound is never false. Text is cut to the mode's length, upper bounds then raised to the next text; where none is
+greater both bounds are left out. A column that holds a NaN has none; a zero among floats is bounded by -0.0 and 0.0,
+which are equal as numbers. Nested columns have none, nor have bytes: the reference writes none, and where it found some
+would compare them by signed bytes, and lose rows (`CompareUtils`).
 
 Source: FORMAT.md 7.7, `StatsCollectorFactories`, `TruncateSimpleColStatsCollector`, `ParquetSimpleStatsExtractor`.
 """
@@ -37,14 +38,14 @@ if TYPE_CHECKING:
 
 NONE, COUNTS, FULL = "none", "counts", "full"
 SYSTEM_MODE = "truncate(128)"
-"""How key columns are bounded in formats whose footers tell (all but Avro)."""
+"""The stats mode of key columns in formats whose footers hold bounds (all but Avro)."""
 _TRUNCATE = re.compile(r"TRUNCATE\(([0-9]{1,9})\)")
 _NO_STATS: tuple[Any, Any, int] = (None, None, 0)
 _LAST_SCALAR, _FIRST_SURROGATE, _AFTER_SURROGATES = 0x10FFFF, 0xD800, 0xE000
 
 
 def parse_stats_mode(text: str, key: str) -> str:
-    """A stats mode as the reference reads it. Raises `InvalidOption`."""
+    """Return a stats mode in lower case, parsed as the reference does. Raises `InvalidOption`."""
     upper = text.strip().upper()
     if upper in ("NONE", "COUNTS", "FULL") or (_TRUNCATE.fullmatch(upper) and upper.strip("TRUNCAE()0")):
         return upper.lower()
@@ -52,34 +53,47 @@ def parse_stats_mode(text: str, key: str) -> str:
 
 
 class StatsCollector:
-    """Null counts, smallest and greatest values of some columns over all frames added. `told`: columns that the encoder of the file tells of by itself."""
+    """Null counts, minima and maxima of columns over all frames added.
+
+    `encoder_stats`: statistics that the encoder of the file computes itself, by column; those columns are not looked at
+    here.
+    """
 
     __slots__ = ("_asked", "_columns", "_types")
 
-    def __init__(self, fields: Sequence[Field], told: Mapping[str, ColumnStats] = EMPTY) -> None:
+    def __init__(self, fields: Sequence[Field], encoder_stats: Mapping[str, ColumnStats] = EMPTY) -> None:
         self._types = {field.name: field.type for field in fields}
-        self._asked = tuple(field for field in fields if field.name not in told)
-        self._columns = {field.name: told.get(field.name) or ColumnStats() for field in fields}
+        self._asked = tuple(field for field in fields if field.name not in encoder_stats)
+        self._columns = {field.name: encoder_stats.get(field.name) or ColumnStats() for field in fields}
 
     def add(self, frame: pl.DataFrame) -> None:
-        """Takes rows into account."""
+        """Include the rows of a frame."""
         for field in self._asked:
             self._columns[field.name].add(frame.get_column(field.name), field.type)
 
     def column(self, name: str) -> tuple[Any, Any, int]:
-        """(smallest, greatest, null count) of a column, values as `codec.arrow_values` holds them; None where nothing is known."""
-        found = self._columns[name]
-        return *_convert_bounds(found, self._types[name]), found.nulls
+        """Return (minimum, maximum, null count) of a column; None for bounds that are not known.
+
+        Values are in the form of `codec.arrow_values`.
+        """
+        stats = self._columns[name]
+        return *_convert_bounds(stats, self._types[name]), stats.nulls
 
     def tells_all(self, field: Field, mode: str) -> bool:
-        """Whether a mode leaves the bounds of a column as its rows have them: not those of real numbers, whose zeros are two, nor where something is cut."""
+        """Return whether a mode keeps the bounds of a column exactly as its rows have them.
+
+        False for real numbers, whose zero has two signs, for columns with nulls, and where a text is cut.
+        """
         if field.name not in self._columns or field.type.root in REALS:
             return False
         low, high, nulls = self.column(field.name)
         return low is not None and not nulls and truncate_bounds(low, high, field.type, mode) == (low, high)
 
     def stats(self, fields: Sequence[Field], modes: Sequence[str]) -> Stats:
-        """The statistics of some columns as a manifest holds them; columns of mode `none` need not have been added."""
+        """Return the statistics of some columns as a manifest stores them.
+
+        Columns of mode `none` need not have been added.
+        """
         types = _nullable_types(tuple(fields))
         columns = [_NO_STATS if mode == NONE else self.column(field.name) for field, mode in zip(fields, modes, strict=True)]
         bounds = [truncate_bounds(low, high, t, mode) for (low, high, _), t, mode in zip(columns, types, modes, strict=True)]
@@ -97,21 +111,21 @@ def _nullable_types(fields: tuple[Field, ...]) -> tuple[DataType, ...]:
 
 @lru_cache(maxsize=256)
 def _truncate_length(mode: str) -> int | None:
-    """How many characters a mode leaves of a text; None: all."""
-    found = _TRUNCATE.fullmatch(mode.upper())
-    return None if found is None else int(found.group(1))
+    """Return how many characters a mode leaves of a text; None for all."""
+    match = _TRUNCATE.fullmatch(mode.upper())
+    return None if match is None else int(match.group(1))
 
 
 def _fits(value: Any, t: DataType) -> bool:
-    """Whether a decimal has no more digits than its type."""
+    """Return whether a decimal has no more digits than its type."""
     limit = 10 ** ((t.precision or 10) - (t.scale or 0))
     return -limit < value < limit  # no abs: it rounds to 28 digits
 
 
-def _convert_bounds(told: ColumnStats, t: DataType) -> tuple[Any, Any]:
-    """Bounds as `codec.arrow_values` holds values."""
-    low, high = told.low, told.high
-    if low is None or not told.known:
+def _convert_bounds(stats: ColumnStats, t: DataType) -> tuple[Any, Any]:
+    """Return bounds in the form of `codec.arrow_values`; (None, None) where they are not known."""
+    low, high = stats.low, stats.high
+    if low is None or not stats.known:
         return None, None
     if t.root in REALS:
         return (-0.0 if low == 0 else low), (0.0 if high == 0 else high)
@@ -126,7 +140,7 @@ def _convert_bounds(told: ColumnStats, t: DataType) -> tuple[Any, Any]:
 
 
 def truncate_bounds(low: Any, high: Any, t: DataType, mode: str) -> tuple[Any, Any]:
-    """The bounds that a mode keeps of a column's smallest and greatest value."""
+    """Return the bounds that a mode stores of a column's minimum and maximum."""
     if mode in (NONE, COUNTS) or low is None or high is None:
         return None, None
     length = _truncate_length(mode)
@@ -137,7 +151,7 @@ def truncate_bounds(low: Any, high: Any, t: DataType, mode: str) -> tuple[Any, A
 
 
 def round_up_text(text: str, length: int) -> str | None:
-    """The least text of at most `length` characters that is not before `text`; None where there is none."""
+    """Return the least text of at most `length` characters that is not before `text`; None without one."""
     if len(text) <= length:
         return text
     for i in range(length - 1, -1, -1):

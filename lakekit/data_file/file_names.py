@@ -1,4 +1,4 @@
-"""Names of new data files: one counter and one UUID for all files that a writer makes in a bucket, changelog files included.
+"""Names of new data files: one counter and one UUID for all files of a writer in a bucket, changelog files included.
 
     data-f0a2…-0.parquet   changelog-f0a2…-1.orc   data-f0a2…-2.zst.parquet
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from lakekit.options.table_options import TableOptions
 
 EXTENSIONS = {"gzip": "gz", "bzip2": "bz2", "deflate": "deflate", "snappy": "snappy", "lz4": "lz4", "zstd": "zst", "none": ""}
-"""`file.compression` -> what a file's name says of it; other names stand for themselves."""
+"""`file.compression` -> its extension in file names; names not listed stand for themselves."""
 
 
 class FileNames:
-    """The names that one writer gives in one bucket. `prefix` is that of data files; safe between threads."""
+    """The file names of one writer in one bucket. `prefix` is that of data files; thread-safe."""
 
     __slots__ = ("_numbers", "_turns", "prefix", "uuid")
 
@@ -28,20 +28,20 @@ class FileNames:
         self._numbers, self._turns = itertools.count(), itertools.count()  # next() is one step of the interpreter
 
     def next(self, extension: str, *, prefix: str | None = None) -> str:
-        """The next name, with `extension` after the dot; `prefix` stands in for that of data files."""
+        """Return the next name, with `extension` after the dot; `prefix` replaces that of data files."""
         return f"{self.prefix if prefix is None else prefix}{self.uuid}-{next(self._numbers)}.{extension}"
 
     def turn(self, places: int) -> int:
-        """Which of so many places is next, each in turn."""
+        """Return the next number below `places`, round robin."""
         return next(self._turns) % places
 
 
 def file_names(ctx: TableContext) -> FileNames:
-    """Names for a new writer of one bucket of a table."""
+    """Return the names of a new writer of one bucket of a table."""
     return FileNames(ctx.options.data_file_prefix, ctx.world.new_id())
 
 
 def extension(options: TableOptions, format_name: str, compression: str) -> str:
-    """What follows the dot of a data file's name: its format, and its compression where the table says so."""
-    shown = EXTENSIONS.get(compression.lower(), compression.lower())
-    return f"{shown}.{format_name}" if shown and options.file_suffix_include_compression else format_name
+    """Return what follows the dot of a data file's name: its format, after its compression if the table says so."""
+    codec = EXTENSIONS.get(compression.lower(), compression.lower())
+    return f"{codec}.{format_name}" if codec and options.file_suffix_include_compression else format_name

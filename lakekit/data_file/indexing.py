@@ -1,6 +1,8 @@
-"""File indexes, made while a data file is written: in its manifest entry where they are small, else in a file beside it.
+"""Build file indexes while a data file is written.
 
-    file-index.bloom-filter.columns = name,attrs[color]      columns, and keys of maps (rows without the key count as null)
+They are stored in its manifest entry where they are small, else in a file beside it.
+
+    file-index.bloom-filter.columns = name,attrs[color]   columns, and keys of maps (rows without the key count as null)
 
 Source: FORMAT.md 9.1 and 9.2, `DataFileIndexWriter`, `FileIndexOptions`.
 """
@@ -32,7 +34,10 @@ _PREFIX = "file-index"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexDefinition:
-    """One index wanted: `name` is what the container calls the column, `map_key` the key of a map whose values are indexed."""
+    """One configured index.
+
+    `name` is what the container calls the column, `map_key` the key of a map whose values are indexed.
+    """
 
     kind: str
     name: str
@@ -43,26 +48,28 @@ class IndexDefinition:
 
 
 def indexes_of(schema: TableSchema, options: TableOptions) -> tuple[IndexDefinition, ...]:
-    """The indexes that a table's options ask for.
+    """Return the indexes that a table's options configure.
 
-    Raises `InvalidOption` for a column that is not there, or an option of a column that has no such index, which the reference refuses when it writes;
-    `Unsupported` for a type no index takes.
+    Raises:
+        InvalidOption: the column does not exist, or an option is of a column without such an index, which the reference
+            refuses when it writes.
+        Unsupported: the index does not take the column's type.
     """
     _check_index_options(options)
-    return tuple(_index(schema, kind, name, given) for kind, columns in options.file_indexes.items() for name, given in columns.items())
+    return tuple(_index(schema, kind, name, column_options) for kind, columns in options.file_indexes.items() for name, column_options in columns.items())
 
 
 def unread_options(indexes: Sequence[IndexDefinition], options: TableOptions) -> Iterator[str]:
-    """What the options say of indexes that nobody reads, the reference neither: words mistyped."""
+    """Yield a warning for each index option that neither lakekit nor the reference reads, such as a misspelt one."""
     for index in indexes:
-        known: tuple[str, ...] = getattr(plugins.load("file_index", index.kind), "OPTIONS", tuple(index.options))
-        for option in index.options.keys() - known:
-            of_it = f"takes {' and '.join(known)}" if known else "has no options"
-            yield f"nobody reads the option {option!r} of the {index.kind} index of {index.name}: {index.kind} {of_it}"
+        known_options: tuple[str, ...] = getattr(plugins.load("file_index", index.kind), "OPTIONS", tuple(index.options))
+        for option in index.options.keys() - known_options:
+            allowed = f"takes {' and '.join(known_options)}" if known_options else "has no options"
+            yield f"nobody reads the option {option!r} of the {index.kind} index of {index.name}: {index.kind} {allowed}"
     for key in options.given:
-        prefix, _, rest = key.partition(".")
-        kind, _, word = rest.partition(".")
-        if prefix == _PREFIX and kind in plugins.names("file_index") and "." not in word and word != "columns":
+        prefix, _, suffix = key.partition(".")
+        kind, _, member = suffix.partition(".")
+        if prefix == _PREFIX and kind in plugins.names("file_index") and "." not in member and member != "columns":
             yield f"nobody reads the option {key!r}; did you mean '{_PREFIX}.{kind}.columns'?"
 
 
@@ -72,22 +79,22 @@ def _check_index_options(options: TableOptions) -> None:
             key = f"{_PREFIX}.{kind}.columns"
             raise InvalidOption(f"option {key!r} names no column. Name some, or take the option away", key=key, value="")
     for key, value in options.given.items():
-        prefix, _, rest = key.partition(".")
-        kind, _, rest = rest.partition(".")
-        column = rest.rpartition(".")[0]
+        prefix, _, suffix = key.partition(".")
+        kind, _, suffix = suffix.partition(".")
+        column = suffix.rpartition(".")[0]
         if prefix != _PREFIX or not column or "." in column:  # the reference passes over columns with dots
             continue
         named = options.file_indexes.get(kind, {})
         if column not in named and not any(name.startswith(f"{column}[") for name in named):
-            asked = f"'{_PREFIX}.{kind}.columns' names {', '.join(named)}" if named else f"there is no '{_PREFIX}.{kind}.columns'"
+            definition = f"'{_PREFIX}.{kind}.columns' names {', '.join(named)}" if named else f"there is no '{_PREFIX}.{kind}.columns'"
             raise InvalidOption(
-                f"option {key!r} is of an index that is not asked for: {asked}. Name {column} there, or take this one away", key=key, value=value
+                f"option {key!r} is of an index that is not asked for: {definition}. Name {column} there, or take this one away", key=key, value=value
             )
 
 
-def _index(schema: TableSchema, kind: str, name: str, given: Mapping[str, str]) -> IndexDefinition:
-    column, bracket, rest = name.partition("[")
-    nested = bool(bracket) and rest.endswith("]") and not schema.has(name)
+def _index(schema: TableSchema, kind: str, name: str, options: Mapping[str, str]) -> IndexDefinition:
+    column, bracket, map_key = name.partition("[")
+    nested = bool(bracket) and map_key.endswith("]") and not schema.has(name)
     key = f"{_PREFIX}.{kind}.columns"
     if not schema.has(column if nested else name):
         raise InvalidOption(f"option {key!r} names {name!r}, which is no column; columns are {', '.join(schema.names)}", key=key, value=name)
@@ -98,7 +105,7 @@ def _index(schema: TableSchema, kind: str, name: str, given: Mapping[str, str]) 
     if t.root not in module.TYPES or (takes is not None and not takes(t)):
         msg = f"a {kind} index does not take column {name} of type {t}: leave {name} out of option {key!r}"
         raise Unsupported(msg, feature=f"file-index.{kind}")
-    return IndexDefinition(kind=kind, name=name, column=field.name, map_key=rest[:-1] if nested else None, type=t, options=FrozenDict(given))
+    return IndexDefinition(kind=kind, name=name, column=field.name, map_key=map_key[:-1] if nested else None, type=t, options=FrozenDict(options))
 
 
 def _value_type(field: Field, key: str, name: str) -> DataType:
@@ -108,7 +115,7 @@ def _value_type(field: Field, key: str, name: str) -> DataType:
 
 
 class IndexBuilder:
-    """The values of indexed columns of one file, until the indexes are made of them."""
+    """The values of the indexed columns of one file, buffered until the indexes are built."""
 
     __slots__ = ("_columns", "_indexes", "_parts")
 
@@ -118,25 +125,28 @@ class IndexBuilder:
         self._parts: list[pl.DataFrame] = []
 
     def add(self, frame: pl.DataFrame) -> None:
-        """Takes rows of the file, in order."""
+        """Add rows of the file, in order."""
         if self._indexes:
             self._parts.append(frame.select(expr.alias(str(i)) for i, (_, expr) in enumerate(self._columns)))
 
     def container(self) -> bytes:
-        """All indexes of the file."""
+        """Return all indexes of the file, encoded as a container."""
         table = pl.concat(self._parts)
-        arrays = {place: table.get_column(str(i)).to_arrow(compat_level=pl.CompatLevel.oldest()) for i, (place, _) in enumerate(self._columns)}
-        found: dict[str, dict[str, bytes | None]] = {}
+        arrays = {source: table.get_column(str(i)).to_arrow(compat_level=pl.CompatLevel.oldest()) for i, (source, _) in enumerate(self._columns)}
+        payloads: dict[str, dict[str, bytes | None]] = {}
         for index in self._indexes:
             module: Any = plugins.load("file_index", index.kind)
             values = arrays[index.column, index.map_key]
             payload = module.build(values, index.type, index.options)
             is_empty = values.null_count == len(values) and getattr(module, "NEEDS_VALUES", False)
-            found.setdefault(index.name, {})[index.kind] = None if is_empty else payload
-        return index_container.encode(found)
+            payloads.setdefault(index.name, {})[index.kind] = None if is_empty else payload
+        return index_container.encode(payloads)
 
     def put(self, ctx: TableContext, path: str) -> tuple[bytes | None, tuple[str, ...]]:
-        """(bytes for the manifest entry, names of extra files): writes the file at `path` where the indexes are too big for a manifest."""
+        """Return (bytes for the manifest entry, names of extra files).
+
+        Writes the file at `path` where the indexes are too big for a manifest.
+        """
         if not self._indexes:
             return None, ()
         data = self.container()

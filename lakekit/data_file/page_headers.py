@@ -1,8 +1,8 @@
-"""Whether Parquet files on this machine can be handed to Polars: footer and page headers of the columns that are read, looked at once.
+"""Check the footer and page headers of local Parquet files before Polars opens them.
 
-A look costs some 80 µs of CPU at a file of four columns and seven pages, which a scan of large files does not feel and one of many small files would each
-time: what was looked at is remembered in the process, by path and the storage's tag of the content. Over a network, where every page would be a request,
-nobody looks.
+A check costs some 80 µs of CPU at a file of four columns and seven pages, which a scan of large files does not feel and
+one of many small files would each time: a file that was checked is remembered in the process, by path and the storage's
+tag of the content. Over a network, where every page would be a request, no file is checked.
 """
 
 from __future__ import annotations
@@ -27,28 +27,32 @@ _KEY = "parquet headers"
 
 
 class PageHeaderChecks:
-    """Looks at files for some columns; threads may share it. What was looked at is remembered in the process once `remember` is called."""
+    """Checks of files for some columns; thread-safe. Checks are remembered in the process once `remember` is called."""
 
     __slots__ = ("_columns", "_marks", "_names", "_storage", "_world")
 
-    def __init__(self, world: Runtime, storage: Storage, columns: Mapping[str, DataType | None]) -> None:
-        self._world, self._storage, self._columns = world, storage, columns
+    def __init__(self, runtime: Runtime, storage: Storage, columns: Mapping[str, DataType | None]) -> None:
+        self._world, self._storage, self._columns = runtime, storage, columns
         self._names = frozenset(columns)
         self._marks: dict[Hashable, frozenset[str]] = {}
 
     def is_wanted(self, path: str) -> bool:
-        """Whether Polars is to open that file itself: others are not looked at."""
+        """Return whether Polars opens that file itself; others are not checked."""
         return self._storage.polars(path) is not None
 
     def is_known(self, stat: Stat) -> bool:
-        """Whether that content of a file was looked at before, for all of the columns."""
-        known: frozenset[str] | None = None if stat.tag is None else self._world.decoded.get((_KEY, stat.path, stat.tag))
-        return known is not None and self._names <= known
+        """Return whether that content of a file was checked before, for all of the columns."""
+        checked: frozenset[str] | None = None if stat.tag is None else self._world.decoded.get((_KEY, stat.path, stat.tag))
+        return checked is not None and self._names <= checked
 
     def check(self, stat: Stat, data: bytes | None = None) -> None:
-        """Looks at a file's footer and at the page headers of the columns, if Polars is to open it itself. `data`: all of the file, if it was read.
+        """Check the footer of a file and the page headers of the columns, if Polars is to open it itself.
 
-        Raises `Corrupt` naming path, offset and field, `Unsupported` where the file is encrypted.
+        `data`: all of the file, if it was read.
+
+        Raises:
+            Corrupt: names path, offset and field.
+            Unsupported: the file is encrypted.
         """
         native = self._storage.polars(stat.path)
         if native is None:
@@ -62,11 +66,11 @@ class PageHeaderChecks:
                 parquet_bounds.check(stat.path, partial(_part_of_file, file), stat.size_bytes, self._columns)
         if stat.tag is not None:
             key = (_KEY, stat.path, stat.tag)
-            known: frozenset[str] | None = self._world.decoded.get(key)
-            self._marks[key] = self._names if known is None else known | self._names
+            checked: frozenset[str] | None = self._world.decoded.get(key)
+            self._marks[key] = self._names if checked is None else checked | self._names
 
     def remember(self) -> None:
-        """Keeps what was looked at."""
+        """Cache which files were checked."""
         marks, self._marks = self._marks, {}
         if marks:
             self._world.decoded.put(marks, _REMEMBERED_BYTES * len(marks))

@@ -1,15 +1,17 @@
-"""Data files as one LazyFrame of the table's own columns.
+"""Read data files as one LazyFrame of the table's own columns.
 
-    scan_files(handle, files, paths, fields, system=("_SEQUENCE_NUMBER", "_VALUE_KIND"), deletions={…})
+    scan_files(ctx, files, paths, fields, system=("_SEQUENCE_NUMBER", "_VALUE_KIND"), deletions={…})
 
-Neighbours of one format whose schemas ask for the same physical columns share one native scan; each scan's columns are renamed, cast and filled to what the
-table has today (`evolve`); the scans follow each other in the order of the files. Rows are left out by position: the scan counts rows over all its files,
-and one set of positions is dropped. Filters and projections on the frame reach the scans.
+Adjacent files of one format whose schemas need the same physical columns share one native scan; each scan's columns are
+renamed, cast and filled to today's schema (`schema_evolution`); the scans follow each other in the order of the files.
+Rows are left out by position: the scan counts rows over all its files, and one set of positions is dropped. Filters and
+projections on the frame reach the scans.
 
-Before anything runs, every file is looked at once: it is there, has the size its manifest says, ends as its format does, and what the footer and
-the page headers of a Parquet file say is within bounds (`page_headers`). So that most damage is named by path before the first row, and none makes
-Polars end the process. Over a network reading itself finds out (`presence`). What breaks deeper inside a Parquet file is raised by Polars while it
-reads (`translate_polars_errors` translates that for callers who collect).
+Before anything runs, every file is verified once: it exists, has the size its manifest says, ends as its format does,
+and what the footer and the page headers of a Parquet file say is within bounds (`page_headers`). So most damage is
+reported by path before the first row, and none makes Polars end the process. Over a network reading itself finds out
+(`verification`). What breaks deeper inside a Parquet file is raised by Polars while it reads (`translate_polars_errors`
+translates that for callers who collect).
 """
 
 from __future__ import annotations
@@ -55,20 +57,20 @@ _SYSTEM = {
 }
 
 _MOST_ROWS = 2**32 - 2
-"""Rows that one scan counts; Polars' row numbers have 32 bits."""
+"""The most rows that one scan counts; Polars' row numbers have 32 bits."""
 _WRITER_VERSION = "parquet.writer.version"
 _TAIL_BYTES = 1 << 16
 _AROUND_BYTES = 12
-"""What a Parquet file has around its footer at least: the magic at both ends, and the footer's length."""
+"""The least bytes of a Parquet file around its footer: the magic at both ends, and the footer's length."""
 _MARK_BYTES = 200
-"""About what it takes to remember that a file was looked at."""
+"""Approximate memory of one cached result, in bytes."""
 _SCHEMA_BYTES = 256
 """Bytes of a Parquet footer that a column's name and type hardly ever need."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanRequest:
-    """What one call asks for."""
+    """The input of one scan."""
 
     ctx: TableContext
     fields: tuple[Field, ...]
@@ -83,13 +85,16 @@ class ScanRequest:
         return bool(self.ctx.schema.primary_keys)
 
     def is_positional(self, file: DataFileMeta) -> bool:
-        """Whether rows of that file are chosen or named by their position."""
+        """Return whether rows of that file are selected or numbered by their position."""
         return self.row_index is not None or file.name in self.dropped or file.name in self.kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaGroup:
-    """Files that one scan reads; `start` is how many rows come before them, `unheld` are partition columns that they may lack."""
+    """Files that one scan reads.
+
+    `start` is the number of rows before them, `unheld` are partition columns that they may lack.
+    """
 
     format_name: str
     evolution: SchemaEvolution
@@ -118,18 +123,20 @@ def scan_files(
     filters: Sequence[pl.Expr] = (),
     snapshot_id: int | None = None,
 ) -> pl.LazyFrame:
-    """The rows of `files`, which lie at `paths`, in that order, with the columns `fields` (of today's schema), then those of `system`.
+    """Return the rows of `files`, which lie at `paths`, in that order, with the columns `fields`, then `system`.
 
-    `system`: any of "_SEQUENCE_NUMBER", "_VALUE_KIND" (files of append tables hold none: all +I, numbered from the file's smallest), `columns.LEVEL`,
-    `columns.FILE` (its name). `deletions`: positions of rows that are no more, ascending, by file name; `row_masks`: positions that may match, the others
-    are left out. `row_index` names a first column that counts all rows of the files, deleted ones included. `filters` are put on the result.
-    `snapshot_id` is for errors.
+    `fields` are of today's schema. `system`: any of "_SEQUENCE_NUMBER", "_VALUE_KIND" (files of append tables hold
+    none: all +I, numbered from the file's smallest), `columns.LEVEL`, `columns.FILE` (its name). `deletions`: positions
+    of deleted rows, ascending, by file name; `row_masks`: positions that may match, the others are left out.
+    `row_index` names a first column that counts all rows of the files, deleted ones included. `filters` are applied to
+    the result. `snapshot_id` is for errors.
 
-    Raises `FileMissing`, `Corrupt` (sizes, footers, row counts), `Unsupported` (a format, a forbidden type change) before anything runs; running the frame
-    may raise `ValueOutOfRange`, `Corrupt`, and `Unsupported` for a column that a file holds in columns of its own, with the file's path.
-    Options `scan.ignore-lost-files` and `scan.ignore-corrupt-files` leave such files out.
+    Raises `FileMissing`, `Corrupt` (sizes, footers, row counts), `Unsupported` (a format, a forbidden type change)
+    before anything runs; running the frame may raise `ValueOutOfRange`, `Corrupt`, and `Unsupported` for a column that
+    a file holds in columns of its own, with the file's path. Options `scan.ignore-lost-files` and
+    `scan.ignore-corrupt-files` leave such files out.
     """
-    job = ScanRequest(
+    request = ScanRequest(
         ctx=ctx,
         fields=tuple(fields),
         system=tuple(system),
@@ -137,129 +144,130 @@ def scan_files(
         dropped={name: rows for name, rows in (deletions or {}).items() if len(rows)},
         kept=row_masks or {},
     )
-    by_schema = {number: _evolution(job, schemas.schema_of_file(ctx, number)) for number in dict.fromkeys(file.schema_id for file in files)}
-    columns = {number: {field.name: field.type for field in one.held} for number, one in by_schema.items()}
-    there = verify_files(ctx, files, paths, snapshot_id, columns=columns)
-    groups = list(_groups(job, [files[i] for i in there], [paths[i] for i in there], by_schema))
-    frames = [_frame(job, group, counted=len(groups) > 1) for group in groups]
+    by_schema = {schema_id: _evolution(request, schemas.schema_of_file(ctx, schema_id)) for schema_id in dict.fromkeys(file.schema_id for file in files)}
+    columns = {schema_id: {field.name: field.type for field in evolved.held} for schema_id, evolved in by_schema.items()}
+    verified = verify_files(ctx, files, paths, snapshot_id, columns=columns)
+    groups = list(_groups(request, [files[i] for i in verified], [paths[i] for i in verified], by_schema))
+    frames = [_frame(request, group, counted=len(groups) > 1) for group in groups]
     if not frames:
-        wanted = polars_schema((*fields, *(_SYSTEM[name] for name in system)), timestamp_unit=_unit(ctx))
+        schema = polars_schema((*fields, *(_SYSTEM[name] for name in system)), timestamp_unit=_unit(ctx))
         index = {} if row_index is None else {row_index: pl.get_index_type()}
-        frames = [pl.LazyFrame(schema={**index, **wanted})]
-    whole = frames[0] if len(frames) == 1 else pl.concat(frames, how="vertical")
+        frames = [pl.LazyFrame(schema={**index, **schema})]
+    frame = frames[0] if len(frames) == 1 else pl.concat(frames, how="vertical")
     for condition in filters:
-        whole = whole.filter(condition)
-    return whole
+        frame = frame.filter(condition)
+    return frame
 
 
 def _unit(ctx: TableContext) -> str | None:
     return ctx.options.lakekit_timestamp_unit
 
 
-# ---- groups --------------------------------------------------------------------------------------------------------------------------------
+# ---- groups ----------------------------------------------------------------------------------------------------------
 
 
-def _groups(job: ScanRequest, files: Sequence[DataFileMeta], paths: Sequence[str], by_schema: Mapping[int, SchemaEvolution]) -> Iterator[SchemaGroup]:
-    """Neighbours that one scan can read, in the order of the files."""
-    second = {number for number in by_schema if _is_second_version(job, number)}
+def _groups(request: ScanRequest, files: Sequence[DataFileMeta], paths: Sequence[str], by_schema: Mapping[int, SchemaEvolution]) -> Iterator[SchemaGroup]:
+    """Yield runs of adjacent files that one scan can read, in the order of the files."""
+    second = {number for number in by_schema if _is_second_version(request, number)}
     first = start = rows = 0
     key: tuple[object, ...] = ()
-    lacking = unheld.select_possibly_missing(job.ctx, job.fields)
-    doubts = unheld.may_lack_columns(job.ctx, files, paths, lacking) if lacking else [False] * len(files)
-    shredded = _find_shredded_files(job.ctx, files, paths, by_schema)
-    opens_natively = bool(paths) and job.ctx.storage.polars(paths[0]) is not None
-    for at, (file, path) in enumerate(zip(files, paths, strict=True)):
+    lacking = unheld.select_possibly_missing(request.ctx, request.fields)
+    doubts = unheld.may_lack_columns(request.ctx, files, paths, lacking) if lacking else [False] * len(files)
+    shredded = _find_shredded_files(request.ctx, files, paths, by_schema)
+    opens_natively = bool(paths) and request.ctx.storage.polars(paths[0]) is not None
+    for i, (file, path) in enumerate(zip(files, paths, strict=True)):
         # a file that is read whole, when its turn comes, refuses the columns that are asked of it, and no others
-        native = file.format_name == "parquet" and opens_natively and at not in shredded
-        if native and file.schema_id in second:  # only writers of the format's second version make pages that Polars cannot decode
-            native = not parquet.undecodable_columns(footer_source(job.ctx, file, path), path)
-        folder = path.rpartition("/")[0] if doubts[at] and not native else ""
-        mine = (file.format_name, by_schema[file.schema_id].signature, native, doubts[at], folder, *_scan_group_key(job, file, native=native))
-        if at and (mine != key or rows + file.row_count > _MOST_ROWS):
-            yield _group(files[first:at], paths[first:at], by_schema, native=bool(key[2]), start=start, unheld=lacking if key[3] else ())
-            first, start, rows = at, start + rows, 0
-        key = mine
+        native = file.format_name == "parquet" and opens_natively and i not in shredded
+        # only writers of the format's second version make pages that Polars cannot decode
+        if native and file.schema_id in second:
+            native = not parquet.undecodable_columns(footer_source(request.ctx, file, path), path)
+        folder = path.rpartition("/")[0] if doubts[i] and not native else ""
+        file_key = (file.format_name, by_schema[file.schema_id].signature, native, doubts[i], folder, *_scan_group_key(request, file, native=native))
+        if i and (file_key != key or rows + file.row_count > _MOST_ROWS):
+            yield _group(files[first:i], paths[first:i], by_schema, native=bool(key[2]), start=start, unheld=lacking if key[3] else ())
+            first, start, rows = i, start + rows, 0
+        key = file_key
         rows += file.row_count
     if len(files):
         yield _group(files[first:], paths[first:], by_schema, native=bool(key[2]), start=start, unheld=lacking if key[3] else ())
 
 
-def _is_second_version(job: ScanRequest, schema_id: int) -> bool:
-    """Whether files of a schema may be of the format's second version."""
-    written = schemas.schema_of_file(job.ctx, schema_id)
-    return any("2" in options.get(_WRITER_VERSION, "") for options in (written.options, job.ctx.all_options))
+def _is_second_version(request: ScanRequest, schema_id: int) -> bool:
+    """Return whether files of a schema may be of version 2 of the Parquet format."""
+    written = schemas.schema_of_file(request.ctx, schema_id)
+    return any("2" in options.get(_WRITER_VERSION, "") for options in (written.options, request.ctx.all_options))
 
 
 def _group(files: Sequence[DataFileMeta], paths: Sequence[str], by_schema: Mapping[int, SchemaEvolution], **facts: Any) -> SchemaGroup:
-    one = files[0]
-    return SchemaGroup(format_name=one.format_name, evolution=by_schema[one.schema_id], files=tuple(files), paths=tuple(paths), **facts)
+    first_file = files[0]
+    return SchemaGroup(format_name=first_file.format_name, evolution=by_schema[first_file.schema_id], files=tuple(files), paths=tuple(paths), **facts)
 
 
-def _scan_group_key(job: ScanRequest, file: DataFileMeta, *, native: bool) -> Iterator[object]:
-    """What, beside format and columns, files of one scan have in common."""
-    if LEVEL in job.system:
+def _scan_group_key(request: ScanRequest, file: DataFileMeta, *, native: bool) -> Iterator[object]:
+    """Yield what files of one scan have in common besides format and columns."""
+    if LEVEL in request.system:
         yield file.level
-    if (FILE in job.system and not native) or (SEQUENCE_NUMBER in job.system and not job.is_keyed):
+    if (FILE in request.system and not native) or (SEQUENCE_NUMBER in request.system and not request.is_keyed):
         yield file.name
 
 
-def _evolution(job: ScanRequest, schema: TableSchema) -> SchemaEvolution:
-    ctx = job.ctx
-    physical = tuple(_SYSTEM[name] for name in job.system if name in (SEQUENCE_NUMBER, VALUE_KIND) and job.is_keyed)
+def _evolution(request: ScanRequest, schema: TableSchema) -> SchemaEvolution:
+    ctx = request.ctx
+    physical = tuple(_SYSTEM[name] for name in request.system if name in (SEQUENCE_NUMBER, VALUE_KIND) and request.is_keyed)
     zone = ctx.options.lakekit_java_time_zone
-    return evolution((*job.fields, *physical), (*schema.fields, *physical), timestamp_unit=_unit(ctx), zone=zone)
+    return evolution((*request.fields, *physical), (*schema.fields, *physical), timestamp_unit=_unit(ctx), zone=zone)
 
 
-# ---- one scan ------------------------------------------------------------------------------------------------------------------------------
+# ---- one scan --------------------------------------------------------------------------------------------------------
 
 
-def _frame(job: ScanRequest, group: SchemaGroup, *, counted: bool) -> pl.LazyFrame:
-    positional = any(job.is_positional(file) for file in group.files)
-    numbered = SEQUENCE_NUMBER in job.system and not job.is_keyed
+def _frame(request: ScanRequest, group: SchemaGroup, *, counted: bool) -> pl.LazyFrame:
+    positional = any(request.is_positional(file) for file in group.files)
+    numbered = SEQUENCE_NUMBER in request.system and not request.is_keyed
     if group.native and positional and (counted or len(group.files) > 1):
-        _check_counts(job, group)
-    row = job.row_index or ROW
-    start = group.start if job.row_index is not None else 0
-    frame = _scan(job, group, (row, start) if positional or numbered else None)
+        _check_counts(request, group)
+    row = request.row_index or ROW
+    start = group.start if request.row_index is not None else 0
+    frame = _scan(request, group, (row, start) if positional or numbered else None)
     if positional:
-        frame = positions.filter_positions(frame, (row, start), group.files, job.dropped, job.kept, group.paths)
+        frame = positions.filter_positions(frame, (row, start), group.files, request.dropped, request.kept, group.paths)
     evolved = group.evolution
     plain = (
         evolved.is_plain
         and not group.unheld
-        and (job.is_keyed or not job.system)
-        and not {LEVEL, FILE} & set(job.system)
-        and (job.row_index is not None or not positional)
+        and (request.is_keyed or not request.system)
+        and not {LEVEL, FILE} & set(request.system)
+        and (request.row_index is not None or not positional)
     )
     if plain:
         return frame
-    index = [col(row)] if job.row_index is not None else []
-    values = evolved.columns if evolved.telling is None else evolved.telling(partial(_locate_bad_value, job, group))
-    columns = [*index, *_whole_columns(job, group, values[: len(job.fields)]), *(_system(job, group, name, row, start) for name in job.system)]
+    index = [col(row)] if request.row_index is not None else []
+    values = evolved.columns if evolved.telling is None else evolved.telling(partial(_locate_bad_value, request, group))
+    columns = [*index, *_whole_columns(request, group, values[: len(request.fields)]), *(_system(request, group, name, row, start) for name in request.system)]
     if evolved.held:
         return frame.select(columns)
     # nothing of the files is wanted but how many rows they have: a selection of literals alone has one
     return frame.with_columns(columns).select(col(column.meta.output_name()) for column in columns)
 
 
-def _whole_columns(job: ScanRequest, group: SchemaGroup, values: Sequence[pl.Expr]) -> Sequence[pl.Expr]:
-    """The columns, of which partition columns that files may lack are what folders say."""
+def _whole_columns(request: ScanRequest, group: SchemaGroup, values: Sequence[pl.Expr]) -> Sequence[pl.Expr]:
+    """Return the columns, with partition columns that files may lack filled from the directory names."""
     if not group.unheld:
         return values
-    sources = dict(zip(polars_paths(job.ctx.storage, group.paths), group.paths, strict=True))
+    sources = dict(zip(polars_paths(request.ctx.storage, group.paths), group.paths, strict=True))
     named = PATH if group.native else None
     return [
-        unheld.fill_from_path(job.ctx, field, value, sources, named).alias(field.name) if field in group.unheld else value
-        for field, value in zip(job.fields, values, strict=True)
+        unheld.fill_from_path(request.ctx, field, value, sources, named).alias(field.name) if field in group.unheld else value
+        for field, value in zip(request.fields, values, strict=True)
     ]
 
 
-def _scan(job: ScanRequest, group: SchemaGroup, row_index: tuple[str, int] | None) -> pl.LazyFrame:
-    """The physical columns of a group's files."""
-    ctx, fields = job.ctx, group.evolution.held
+def _scan(request: ScanRequest, group: SchemaGroup, row_index: tuple[str, int] | None) -> pl.LazyFrame:
+    """Scan the physical columns of a group's files."""
+    ctx, fields = request.ctx, group.evolution.held
     if group.native:
         sources = polars_paths(ctx.storage, group.paths)
-        named = PATH if FILE in job.system or group.unheld else None
+        named = PATH if FILE in request.system or group.unheld else None
         opening = ctx.storage.polars_options()
         return parquet.scan(sources, fields, paths=group.paths, timestamp_unit=_unit(ctx), row_index=row_index, file_column=named, opening=opening)
     counts = dict(zip(group.paths, (file.row_count for file in group.files), strict=True))
@@ -285,51 +293,57 @@ def _scan(job: ScanRequest, group: SchemaGroup, row_index: tuple[str, int] | Non
     return frame if row_index is None else frame.with_row_index(row_index[0], row_index[1])
 
 
-def _bytes_or_path(ctx: TableContext, whole: Callable[[str], bytes] | None = None) -> Callable[[str], str | bytes]:
-    """How Arrow gets at a file: it opens local ones itself."""
+def _bytes_or_path(ctx: TableContext, read_bytes: Callable[[str], bytes] | None = None) -> Callable[[str], str | bytes]:
+    """Return a function that gives Arrow a file: its path where it is local, else its bytes."""
     storage = ctx.storage
 
     def read(path: str) -> str | bytes:
         native = None if storage.is_remote else storage.polars(path)
-        return (whole or storage.read)(path) if native is None else native
+        return (read_bytes or storage.read)(path) if native is None else native
 
     return read
 
 
-def _check_counts(job: ScanRequest, group: SchemaGroup) -> None:
-    """Looks into the footers of Parquet files where rows are told by position: as many rows as the manifest says."""
-    remote = job.ctx.storage.is_remote
+def _check_counts(request: ScanRequest, group: SchemaGroup) -> None:
+    """Check that Parquet files have as many rows as the manifest says, where rows are located by position."""
+    remote = request.ctx.storage.is_remote
     step = 1 if remote else FILES_PER_TASK
 
     def look(first: int) -> None:
         for file, path in zip(group.files[first : first + step], group.paths[first : first + step], strict=True):
-            external_reader.check_count(path, _row_count(job.ctx, file, path), file.row_count)
+            external_reader.check_count(path, _row_count(request.ctx, file, path), file.row_count)
 
     parallel_map(look, range(0, len(group.files), step), waiting=remote)
 
 
 def _find_shredded_files(ctx: TableContext, files: Sequence[DataFileMeta], paths: Sequence[str], by_schema: Mapping[int, SchemaEvolution]) -> set[int]:
-    """Which files hold a wanted column in columns of its own. Only footers tell, and only of some types; what they say is remembered."""
-    able = [at for at, file in enumerate(files) if by_schema[file.schema_id].variants and file.format_name == "parquet" and ctx.storage.polars(paths[at])]
+    """Return the indexes of files that store a requested column as several columns of their own.
+
+    Only footers tell, and only of some types; what they say is cached.
+    """
+    candidates = [i for i, file in enumerate(files) if by_schema[file.schema_id].variants and file.format_name == "parquet" and ctx.storage.polars(paths[i])]
     step = 1 if ctx.storage.is_remote else FILES_PER_TASK
 
     def look(first: int) -> list[int]:
-        return [at for at in able[first : first + step] if _is_shredded(ctx, files[at], paths[at], by_schema[files[at].schema_id].variants)]
+        return [i for i in candidates[first : first + step] if _is_shredded(ctx, files[i], paths[i], by_schema[files[i].schema_id].variants)]
 
-    return {at for some in parallel_map(look, range(0, len(able), step), waiting=ctx.storage.is_remote) for at in some}
+    return {i for indexes in parallel_map(look, range(0, len(candidates), step), waiting=ctx.storage.is_remote) for i in indexes}
 
 
 def _is_shredded(ctx: TableContext, file: DataFileMeta, path: str, fields: Sequence[Field]) -> bool:
     key = ("shredded", ctx.storage, path, tuple(field.name for field in fields))
-    found: bool | None = ctx.world.decoded.get(key)
-    if found is None:
-        found = bool(parquet.find_shredded(footer_source(ctx, file, path), fields, path))
-        ctx.world.decoded.put({key: found}, _MARK_BYTES)
-    return found
+    shredded: bool | None = ctx.world.decoded.get(key)
+    if shredded is None:
+        shredded = bool(parquet.find_shredded(footer_source(ctx, file, path), fields, path))
+        ctx.world.decoded.put({key: shredded}, _MARK_BYTES)
+    return shredded
 
 
 def footer_source(ctx: TableContext, file: DataFileMeta, path: str) -> str | bytes:
-    """What Arrow reads a Parquet file's footer from: the file, or over a network the end of it, which is one request for nearly every file."""
+    """Return what Arrow reads a Parquet file's footer from: the file, or over a network the end of it.
+
+    The end is one request for nearly every file.
+    """
     storage = ctx.storage
     if not storage.is_remote:
         return storage.polars(path) or storage.read(path)
@@ -358,56 +372,61 @@ def _row_count(ctx: TableContext, file: DataFileMeta, path: str) -> int:
         raise damaged.at(path) from None
 
 
-def _system(job: ScanRequest, group: SchemaGroup, name: str, row: str, start: int) -> pl.Expr:
+def _system(request: ScanRequest, group: SchemaGroup, name: str, row: str, start: int) -> pl.Expr:
     if name == LEVEL:
         return pl.lit(group.files[0].level, pl.Int32).alias(name)
     if name == FILE:
-        return _file_name(job, group).alias(name)
-    if name == SEQUENCE_NUMBER and not job.is_keyed:
+        return _file_name(request, group).alias(name)
+    if name == SEQUENCE_NUMBER and not request.is_keyed:
         first = group.files[0].min_sequence_number - start
         return (col(row).cast(pl.Int64) + first).alias(name)
-    if name == VALUE_KIND and not job.is_keyed:
+    if name == VALUE_KIND and not request.is_keyed:
         return pl.lit(0, pl.Int8).alias(name)
     return col(name)
 
 
-def _file_name(job: ScanRequest, group: SchemaGroup) -> pl.Expr:
+def _file_name(request: ScanRequest, group: SchemaGroup) -> pl.Expr:
     """Return the name of the file that each row of a scan lies in."""
     if not group.native:
         return pl.lit(group.files[0].name, pl.String)
-    sources = polars_paths(job.ctx.storage, group.paths)
+    sources = polars_paths(request.ctx.storage, group.paths)
     names = [file.name for file in group.files]
     if all(source.rpartition("/")[2] == own for source, own in zip(sources, names, strict=True)):
         return pl.col(PATH).str.split("/").list.last()
     return pl.col(PATH).replace_strict(sources, names, return_dtype=pl.String)
 
 
-# ---- what breaks while a frame runs ----------------------------------------------------------------------------------------------------------
+# ---- what breaks while a frame runs ----------------------------------------------------------------------------------
 
 
-def _locate_bad_value(job: ScanRequest, group: SchemaGroup, wrong: ValueOutOfRange) -> ValueOutOfRange:
-    """The error of a cast with the path of a file that has it. Of several files each is read again, that column alone.
+def _locate_bad_value(request: ScanRequest, group: SchemaGroup, wrong: ValueOutOfRange) -> ValueOutOfRange:
+    """Return the error of a cast with the path of a file that has the bad value.
 
-    A file's own error is about its first such value: filters of the query may have left another. Then the first file that has any is told, and its value.
+    Of several files each is read again, that column alone. A file's own error is about its first such value, which
+    filters of the query may have left out. If no file raises the same error, the first file that raises any, and its
+    value, is reported.
     """
     if len(group.files) == 1:
         return ValueOutOfRange(f"{group.paths[0]}: {wrong.message}", column=wrong.column, path=group.paths[0])
-    names = [field.name for field in job.fields if field.name == wrong.column] or [field.name for field in job.fields]
-    found = []
+    names = [field.name for field in request.fields if field.name == wrong.column] or [field.name for field in request.fields]
+    file_errors = []
     for file, path in zip(group.files, group.paths, strict=True):
-        alone = _frame(replace(job, system=(), row_index=None), replace(group, files=(file,), paths=(path,)), counted=False)
+        alone = _frame(replace(request, system=(), row_index=None), replace(group, files=(file,), paths=(path,)), counted=False)
         try:
             alone.select(cols(names)).collect()
-        except ValueOutOfRange as again:
-            if again.message.endswith(wrong.message):
-                return again
-            found.append(again)
-    return found[0] if found else wrong
+        except ValueOutOfRange as file_error:
+            if file_error.message.endswith(wrong.message):
+                return file_error
+            file_errors.append(file_error)
+    return file_errors[0] if file_errors else wrong
 
 
 @contextmanager
 def translate_polars_errors(ctx: TableContext, paths: Sequence[str]) -> Iterator[None]:
-    """Around a `collect` of ours: what Polars raises over broken files becomes `FileMissing` or `Corrupt` with the path of the file that is to blame."""
+    """Translate what Polars raises over broken files, in a `collect` inside this context.
+
+    It becomes `FileMissing` or `Corrupt` with the path of the file that is to blame.
+    """
     try:
         yield
     except LakekitError:
@@ -418,7 +437,10 @@ def translate_polars_errors(ctx: TableContext, paths: Sequence[str]) -> Iterator
 
 
 def raise_damage(ctx: TableContext, paths: Sequence[str], wrong: BaseException) -> None:
-    """Raises the error that names the file for which Polars raised `wrong` while it read `paths`, if one of them is to blame; else nothing."""
+    """Raise the error that names the file for which Polars raised `wrong` while it read `paths`.
+
+    Returns if none of them is to blame.
+    """
     external_reader.pass_interrupt(wrong)
     if ctx.storage.is_remote and isinstance(wrong, OSError):
         raise _diagnose_storage(ctx, paths, wrong) from None
@@ -435,7 +457,10 @@ def raise_damage(ctx: TableContext, paths: Sequence[str], wrong: BaseException) 
 
 
 def _diagnose_storage(ctx: TableContext, paths: Sequence[str], wrong: OSError) -> LakekitError:
-    """The error for what Polars says of a store: asked again, the storage itself says it of the right file, and without what nobody should read."""
+    """Return the error for an error of Polars about an object store.
+
+    The files are read through the storage again, whose error names the right file and holds no secrets.
+    """
     try:
         parallel_map(lambda path: ctx.storage.read(path, 0, 1), paths, waiting=True)
     except FileMissing as missing:
@@ -446,19 +471,19 @@ def _diagnose_storage(ctx: TableContext, paths: Sequence[str], wrong: OSError) -
 
 
 def _blame(ctx: TableContext, path: str, wrong: BaseException) -> None:
-    """Raises if that Parquet file alone cannot be read either."""
+    """Raise an error if that Parquet file alone cannot be read either."""
     if not path.endswith(".parquet"):
         return
-    other = external_reader.other_type(wrong)
+    mismatch = external_reader.other_type(wrong)
     try:
         source = ctx.storage.polars(path)
         opening = {} if source is None else ctx.storage.polars_options()
         alone = pl.scan_parquet(source or ctx.storage.read(path), glob=False, **opening)
-        if other is None:
+        if mismatch is None:
             alone.collect(engine="streaming")
             return
-        held = alone.collect_schema().get(other[0])
-    except external_reader.FOREIGN_FAILURES as again:
-        raise external_reader.to_corrupt(path, again, "parquet") from wrong
-    if str(held) == other[1]:
-        raise Corrupt(f"{path}: column {other[0]} is read as {other[2]}, the file holds {other[1]}", path=path, field=other[0]) from wrong
+        file_dtype = alone.collect_schema().get(mismatch[0])
+    except external_reader.FOREIGN_FAILURES as file_error:
+        raise external_reader.to_corrupt(path, file_error, "parquet") from wrong
+    if str(file_dtype) == mismatch[1]:
+        raise Corrupt(f"{path}: column {mismatch[0]} is read as {mismatch[2]}, the file holds {mismatch[1]}", path=path, field=mismatch[0]) from wrong

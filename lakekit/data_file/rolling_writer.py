@@ -1,11 +1,15 @@
-"""Writing data files: frames of one bucket go in, files of the table's format come out, with all that a manifest says of them.
+"""Write data files: frames of one bucket go in, files of the table's format and their metadata come out.
 
-    files = write_run(Target(handle=handle, partition=row, bucket=0, level=0, source=APPEND_SOURCE, names=file_names(handle), keyed=True), frames)
+    names = file_names(ctx)
+    target = WriteTarget(ctx=ctx, partition=row, bucket=0, level=0, source=APPEND_SOURCE, names=names, keyed=True)
+    files = write_run(target, frames)
 
-Frames have the table's columns in schema order; in key tables `_SEQUENCE_NUMBER` and `_VALUE_KIND` after them, sorted by key (a changelog: by key, all
-events of one in order). Files roll at `target-file-size`, between rows. Whatever fails, no file of the run is left.
+Frames have the table's columns in schema order; in key tables `_SEQUENCE_NUMBER` and `_VALUE_KIND` after them, sorted
+by key (a changelog: by key, all events of one in order). Files roll at `target-file-size`, between rows. Whatever
+fails, no file of the run is left.
 
-Source: ENGINE.md 1.2 and 8.1, FORMAT.md 7.1, 7.2 and 9.1; `RollingFileWriter`, `KeyValueDataFileWriter`, `RowDataFileWriter`.
+Source: ENGINE.md 1.2 and 8.1, FORMAT.md 7.1, 7.2 and 9.1; `RollingFileWriter`, `KeyValueDataFileWriter`,
+`RowDataFileWriter`.
 """
 
 from __future__ import annotations
@@ -38,17 +42,18 @@ if TYPE_CHECKING:
 
 SEQUENCE, KIND = "_SEQUENCE_NUMBER", "_VALUE_KIND"
 LEAST_ROWS = 1000
-"""Rows between two looks at a file's size, as in the reference."""
+"""The least rows between two checks of a file's size, as in the reference."""
 _SIZE_MARGIN = 1.02
-"""How much more than what is missing is asked for, so that a file seldom ends just below its size."""
+"""Factor on the missing bytes when rows are requested, so that a file seldom ends just below its size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteTarget:
-    """Where files go, and as what.
+    """Where the files of a run are written, and as what.
 
-    `partition` is a serialized row; `source` is `APPEND_SOURCE` or `COMPACT_SOURCE`; `names` are shared by all files of one writer in the bucket. `keyed`
-    files hold keys, sequence numbers and kinds; others are numbered from `first_sequence_number` on, a number a row.
+    `partition` is a serialized row; `source` is `APPEND_SOURCE` or `COMPACT_SOURCE`; `names` are shared by all files of
+    one writer in the bucket. `keyed` files hold keys, sequence numbers and kinds; others are numbered from
+    `first_sequence_number` on, a number a row.
     """
 
     ctx: TableContext
@@ -63,7 +68,7 @@ class WriteTarget:
 
 
 def write_run(target: WriteTarget, frames: Iterable[pl.DataFrame]) -> list[DataFileMeta]:
-    """Writes one sorted run, or rows to append, and gives its files in order; none for no rows.
+    """Write one sorted run, or rows to append, and return its files in order; none for no rows.
 
     Raises `Unsupported`, `ValueOutOfRange`, `InvalidOption`, `StorageFailed`; the files of the run are deleted then.
     """
@@ -82,7 +87,7 @@ def write_run(target: WriteTarget, frames: Iterable[pl.DataFrame]) -> list[DataF
 
 
 class _SortedRunWriter:
-    """The files of one run: those that are done, and the one under way."""
+    """The files of one run: the finished ones, and the open one."""
 
     def __init__(self, target: WriteTarget, shape: FileSpec) -> None:
         self.target, self.shape = target, shape
@@ -105,14 +110,17 @@ class _SortedRunWriter:
                 self.roll()
 
     def roll(self) -> None:
-        """Ends the file under way."""
+        """Finish the open file."""
         if self.open is not None:
-            made, self.open = self.open.close(), None
-            self.files.append(made)
-            self.next_sequence = made.max_sequence_number + 1
+            meta, self.open = self.open.close(), None
+            self.files.append(meta)
+            self.next_sequence = meta.max_sequence_number + 1
 
     def drop(self, why: BaseException) -> BaseException:
-        """Nothing of the run is left: the file under way never appears, the others are deleted. Answers what the storage says of the failure."""
+        """Delete the files of the run and abandon the open one.
+
+        Returns the error to raise: the storage's, if it explains the failure, else `why`.
+        """
         failed = why if self.open is None else self.open.abandon(why)
         with suppress(StorageFailed):
             self.target.ctx.storage.delete(self.paths)
@@ -120,7 +128,7 @@ class _SortedRunWriter:
 
 
 class _OpenDataFile:
-    """One data file under way."""
+    """One data file that is being written."""
 
     def __init__(self, target: WriteTarget, shape: FileSpec, first_sequence: int) -> None:
         self.target, self.shape, self.first_sequence = target, shape, first_sequence
@@ -145,18 +153,18 @@ class _OpenDataFile:
         self.collecting = StatsCollector(shape.collected, self.encoder.told)
 
     def can_add(self, frame: pl.DataFrame) -> bool:
-        """Return whether the file may have these rows beside its own."""
+        """Return whether one file may hold these rows together with its own."""
         return self.encoder.can_add(frame)
 
     def room(self, frame: pl.DataFrame) -> int:
-        """How many of these rows come before the next look at the size."""
+        """Return how many of these rows to write before the size is checked again."""
         left = self.shape.rolling_bytes - self.encoder.size_bytes
         ratio = self.encoder.size_bytes / self.raw_bytes if self.raw_bytes else 1.0
         wanted = left * _SIZE_MARGIN / max(ratio, 0.001) / max(1.0, frame.estimated_size() / frame.height)
         return min(frame.height, max(LEAST_ROWS, int(wanted)), self.shape.rolling_rows - self.rows)
 
     def is_full(self) -> bool:
-        """Whether the next row belongs into another file. An estimate alone fills no file."""
+        """Return whether the next row belongs into another file. An estimated size alone fills no file."""
         if self.rows >= self.shape.rolling_rows:
             return True
         if self.encoder.size_bytes < self.shape.rolling_bytes:
@@ -186,7 +194,7 @@ class _OpenDataFile:
         self.sequences = (low, high) if before is None else (min(low, before[0]), max(high, before[1]))
 
     def close(self) -> DataFileMeta:
-        """Ends the file, and tells of it. Where that fails, it is still there to be abandoned."""
+        """Finish the file and return its metadata. If that fails, the file can still be abandoned."""
         ctx, shape = self.target.ctx, self.shape
         self.encoder.close()
         size = self.encoder.size_bytes
@@ -218,24 +226,33 @@ class _OpenDataFile:
         )
 
     def _keys(self, key_stats: Stats) -> tuple[bytes, bytes]:
-        """The keys of the first and the last row. Where rows lie in the order of one column they are its bounds, if those are whole."""
+        """Return the keys of the first and the last row.
+
+        Where rows are sorted by one column these are its bounds, if those are not truncated.
+        """
         if len(self.shape.key) == 1 and self.target.bucket != POSTPONE_BUCKET and self.collecting.tells_all(self.shape.key[0], self.shape.key_modes[0]):
             return key_stats.min_values, key_stats.max_values
         return _keys(self.first, self.last, self.shape.key)
 
     def abandon(self, why: BaseException) -> BaseException:
-        """The file never appears. A disk that failed below the encoder is the storage's to tell of."""
+        """Discard the file, which never appears, and return the error to raise.
+
+        That is the storage's where a disk failed below the encoder, else `why`.
+        """
         try:
             self.stack.__exit__(type(why), why, why.__traceback__)
-        except StorageFailed as told:
-            return told if isinstance(why, OSError) else why
+        except StorageFailed as failed:
+            return failed if isinstance(why, OSError) else why
         except type(why):
             pass
         return why
 
 
 def _lossy_decimals(fields: Sequence[Field], format_name: str) -> tuple[Field, ...]:
-    """The DECIMAL columns that lose, in files of a format, what aggregation let outgrow their type; Parquet files keep it."""
+    """Return the DECIMAL columns that lose values too long for their type in files of a format.
+
+    Aggregation may let values outgrow the type; Parquet files keep them.
+    """
     return tuple(f for f in fields if f.type.root == "DECIMAL" and f.nullable) if format_name in ("orc", "avro") else ()
 
 
@@ -245,7 +262,10 @@ def _as_int(number: object) -> int:
 
 
 def _keys(first: pl.DataFrame | None, last: pl.DataFrame | None, fields: tuple[Field, ...]) -> tuple[bytes, bytes]:
-    """The keys of two rows, as serialized rows: encoded at once, as most of it is work a call and not a row."""
+    """Return the keys of two rows, as serialized rows.
+
+    Both are encoded in one call, as most of the cost is per call and not per row.
+    """
     assert first is not None
     assert last is not None
     columns = [first.get_column(field.name).append(last.get_column(field.name)) for field in fields]

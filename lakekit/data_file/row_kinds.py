@@ -1,13 +1,14 @@
-"""Which files of a key table may hold rows that retract: rows of the kinds -U and -D.
+"""Find the files of a key table that may hold retracting rows: rows of the kinds -U and -D.
 
     level   _DELETE_ROW_COUNT                  file
     > 0     0                                  holds none: a compaction counted them
-    0       0                                  is asked: the bounds of `_VALUE_KIND` in its footer
+    0       0                                  is checked: the bounds of `_VALUE_KIND` in its footer
     any     more than 0, or not known          may hold some
 
-The reference merges every file of level 0 by the kinds of its rows, and looks at the count of a file only above level 0. Writers differ: pypaimon 2.1.0 writes
-0 for every file. So the count of level 0 proves nothing, and the bounds that Parquet keeps of a column do. ORC and Avro files keep none that are cheap to
-reach: their rows are read with their kinds. What a footer says of a file is remembered, because files do not change.
+The reference merges every file of level 0 by the kinds of its rows, and looks at the count of a file only above level
+0. Writers differ: pypaimon 2.1.0 writes 0 for every file. So the count of level 0 proves nothing, and the bounds that
+Parquet keeps of a column do. ORC and Avro files keep none that are cheap to reach: their rows are read with their
+kinds. What a footer says of a file is cached, because files do not change.
 
 Source: ENGINE.md 6.5; `MergeTreeSplitGenerator`, `DataFileMeta.deleteRowCount`.
 """
@@ -41,38 +42,41 @@ if TYPE_CHECKING:
 
 _PATH_COLUMNS = ("partition", "bucket", "file_name", "external_path")
 _MARK_BYTES = 200
-"""About what a remembered answer takes, its path included."""
+"""Approximate memory of one cached answer, its path included."""
 _ADD_ONLY_RANGES = frozenset({(int(RowKind.INSERT), int(RowKind.INSERT)), (int(RowKind.UPDATE_AFTER), int(RowKind.UPDATE_AFTER))})
-"""Bounds between which lies no kind that retracts."""
+"""Bounds of `_VALUE_KIND` between which no retracting kind lies."""
 
 
 def is_counted(file: DataFileMeta) -> bool:
-    """Whether the manifest proves that no row of a file retracts."""
+    """Return whether the manifest proves that no row of a file retracts."""
     return file.delete_row_count == 0 and file.level > 0
 
 
-def may_retract(ctx: TableContext, entries: ManifestEntries, rows: NDArray[np.int64], *, looks_far: bool = False) -> Mask:
-    """Which files of some rows of the entries may hold rows that retract.
+def may_retract(ctx: TableContext, entries: ManifestEntries, rows: NDArray[np.int64], *, reads_remote: bool = False) -> Mask:
+    """Return a mask over `rows`, indexes of entries: which files may hold rows that retract.
 
-    `looks_far`: footers are read over a network too; else files of level 0 there may hold some as long as nobody knows better.
+    `reads_remote`: read footers over a network too; else uncached files of level 0 there count as holding some.
     """
-    found: Mask = pc.fill_null(entries.column("delete_row_count"), -1).to_numpy()[rows] != 0
-    doubts = np.flatnonzero(~found & (entries.numbers("level")[rows] == 0))
+    mask: Mask = pc.fill_null(entries.column("delete_row_count"), -1).to_numpy()[rows] != 0
+    doubts = np.flatnonzero(~mask & (entries.numbers("level")[rows] == 0))
     if len(doubts):
-        some = entries.select(_PATH_COLUMNS).take(rows[doubts])
-        paths = data_file_paths(ctx, some)
-        known = [ctx.world.decoded.get(_key(ctx, path)) for path in paths]
-        if None in known:
-            known = _by_footers(ctx, entries.take(rows[doubts]).files_to_read(), paths, looks_far=looks_far)
-        found[doubts] = known
-    return found
+        doubtful = entries.select(_PATH_COLUMNS).take(rows[doubts])
+        paths = data_file_paths(ctx, doubtful)
+        answers = [ctx.world.decoded.get(_key(ctx, path)) for path in paths]
+        if None in answers:
+            answers = _by_footers(ctx, entries.take(rows[doubts]).files_to_read(), paths, reads_remote=reads_remote)
+        mask[doubts] = answers
+    return mask
 
 
 def retracts(ctx: TableContext, file: DataFileMeta, path: str) -> bool:
-    """Whether rows of a file retract, or the manifest says so: where no bounds tell, the kinds are read. Raises what reading a file raises."""
+    """Return whether a row of a file retracts, or the manifest says so.
+
+    Where no bounds tell, the kinds are read. Raises what reading a file raises.
+    """
     if file.delete_row_count != 0 or is_counted(file):
         return file.delete_row_count != 0
-    [doubt] = _by_footers(ctx, [file], [path], looks_far=True)
+    [doubt] = _by_footers(ctx, [file], [path], reads_remote=True)
     if not doubt:
         return False
     with translate_polars_errors(ctx, [path]):
@@ -84,26 +88,29 @@ def _key(ctx: TableContext, path: str) -> Hashable:
     return "kinds", ctx.storage, path
 
 
-def _by_footers(ctx: TableContext, files: Sequence[DataFileMeta], paths: Sequence[str], *, looks_far: bool) -> list[bool]:
-    """Of files of level 0 whose count is 0, which may hold rows that retract all the same."""
-    shelf, storage = ctx.world.decoded, ctx.storage
+def _by_footers(ctx: TableContext, files: Sequence[DataFileMeta], paths: Sequence[str], *, reads_remote: bool) -> list[bool]:
+    """Return which files may hold rows that retract, of files of level 0 whose count is 0."""
+    cache, storage = ctx.world.decoded, ctx.storage
     keys = [_key(ctx, path) for path in paths]
-    found: list[bool | None] = [shelf.get(key) for key in keys]
-    fresh = [at for at, known in enumerate(found) if known is None]
-    if fresh and (looks_far or not storage.is_remote):
+    answers: list[bool | None] = [cache.get(key) for key in keys]
+    unknown = [i for i, cached_answer in enumerate(answers) if cached_answer is None]
+    if unknown and (reads_remote or not storage.is_remote):
         step = 1 if storage.is_remote else FILES_PER_TASK
-        lots = [fresh[first : first + step] for first in range(0, len(fresh), step)]
-        answers = parallel_map(lambda lot: [_by_footer(ctx, files[at], paths[at]) for at in lot], lots, waiting=storage.is_remote)
-        for at, answer in zip(fresh, (one for some in answers for one in some), strict=True):
-            found[at] = answer
-        told: dict[Hashable, bool | None] = {keys[at]: found[at] for at in fresh if found[at] is not None}
-        if told:
-            shelf.put(told, _MARK_BYTES * len(told))
-    return [one is not False for one in found]
+        tasks = [unknown[first : first + step] for first in range(0, len(unknown), step)]
+        footer_answers = parallel_map(lambda task: [_by_footer(ctx, files[i], paths[i]) for i in task], tasks, waiting=storage.is_remote)
+        for i, answer in zip(unknown, (answer for task_answers in footer_answers for answer in task_answers), strict=True):
+            answers[i] = answer
+        new_answers: dict[Hashable, bool | None] = {keys[i]: answers[i] for i in unknown if answers[i] is not None}
+        if new_answers:
+            cache.put(new_answers, _MARK_BYTES * len(new_answers))
+    return [answer is not False for answer in answers]
 
 
 def _by_footer(ctx: TableContext, file: DataFileMeta, path: str) -> bool | None:
-    """Whether the bounds of a file's kinds leave room for one that retracts; None where it has no bounds, or cannot be read: reading says why."""
+    """Return whether the bounds of a file's kinds allow one that retracts.
+
+    None where it has no bounds, or cannot be read; reading its rows reports why.
+    """
     if file.format_name != "parquet":
         return True
     try:

@@ -1,4 +1,4 @@
-"""Columns of an old file as the table has them today.
+"""Convert columns of an old file to today's schema of the table.
 
     file's schema   a INT (0), b STRING (1), r ROW<x INT (3), y STRING (4)> (2)
     wanted          bb STRING (1), a BIGINT (0), r ROW<y STRING (4), z DOUBLE (9)> (2), c INT (5)
@@ -6,7 +6,8 @@
     bb = b          renamed: found by its id                 r = {y: r.y, z: null}     parts of a ROW by their ids too
     a  = cast(a)    a type change, by Java's rules           c = null                  added later
 
-A column that was dropped and added again under its name has another id: the old values stay invisible. Source: FORMAT.md 2.6, ENGINE.md 6.8.
+A column that was dropped and added again under its name has another id: the old values stay invisible. Source:
+FORMAT.md 2.6, ENGINE.md 6.8.
 """
 
 from __future__ import annotations
@@ -36,10 +37,11 @@ if TYPE_CHECKING:
 class SchemaEvolution:
     """How to read one schema's files for some wanted columns.
 
-    `held` are the columns to read, under the names and types the files were written with (a wanted column that the files cannot have stands there too, and
-    comes as nulls). `columns` makes the wanted columns of them, in order. Files of different schemas whose `signature` is equal are read alike. `telling`
-    makes `columns` whose errors say more than the column: None where no type has changed. `variants` are those of `held` that a file may hold in
-    columns of their own: a VARIANT at any depth, and a MAP.
+    `held` are the columns to read, under the names and types the files were written with (a wanted column that the
+    files cannot have is listed too, and comes as nulls). `columns` computes the wanted columns from them, in order.
+    Files of different schemas whose `signature` is equal are read alike. `telling` makes `columns` whose errors say
+    more than the column: None where no type has changed. `variants` are those of `held` that a file may hold in columns
+    of their own: a VARIANT at any depth, and a MAP.
     """
 
     held: tuple[Field, ...]
@@ -51,9 +53,12 @@ class SchemaEvolution:
 
 
 def evolution(wanted: Sequence[Field], schema: Sequence[Field], *, timestamp_unit: str | None = None, zone: str = "UTC") -> SchemaEvolution:
-    """The evolution from a file's columns `schema` to the columns `wanted`. `zone` is that of casts between TIMESTAMP and LTZ.
+    """Return the evolution from a file's columns `schema` to the columns `wanted`.
 
-    Raises `Unsupported` where a type was changed in a way that Paimon forbids.
+    `zone` is that of casts between TIMESTAMP and LTZ.
+
+    Raises:
+        Unsupported: a type was changed in a way that Paimon forbids.
     """
     return _evolution(tuple(wanted), tuple(schema), timestamp_unit, zone)
 
@@ -61,45 +66,46 @@ def evolution(wanted: Sequence[Field], schema: Sequence[Field], *, timestamp_uni
 @lru_cache(maxsize=1024)
 def _evolution(wanted: tuple[Field, ...], schema: tuple[Field, ...], timestamp_unit: str | None, zone: str) -> SchemaEvolution:
     by_id, names = {f.id: f for f in schema}, {f.name for f in schema}
-    # a column no file of this schema has is read all the same, and comes as nulls, unless its name is that of another, older column
-    found = ((want, by_id.get(want.id) or (None if want.name in names else want)) for want in wanted)
-    pairs = tuple((want, None if have is None or is_lost(have.type, want.type) else have) for want, have in found)
-    held = {have.name: have for _, have in pairs if have is not None}
+    # a column no file of this schema has is read all the same, and comes as nulls, unless its name is that of another,
+    # older column
+    candidates = ((want, by_id.get(want.id) or (None if want.name in names else want)) for want in wanted)
+    pairs = tuple((want, None if have is None or is_lost(have.type, want.type) else have) for want, have in candidates)
+    file_columns = {have.name: have for _, have in pairs if have is not None}
     casts_some = any(have is not None and not is_same_type(have.type, want.type) for want, have in pairs)
     make = partial(_columns, pairs, timestamp_unit, zone)
     return SchemaEvolution(
-        held=tuple(held.values()),
+        held=tuple(file_columns.values()),
         columns=make(None),
-        signature=tuple((f.name, _shape(f.type)) for f in held.values()),
+        signature=tuple((f.name, _shape(f.type)) for f in file_columns.values()),
         is_plain=not casts_some and all(have is not None and have.name == want.name for want, have in pairs),
         telling=make if casts_some else None,
-        variants=tuple(f for f in held.values() if f.type.root == "MAP" or f.type.holds(("VARIANT",))),
+        variants=tuple(f for f in file_columns.values() if f.type.root == "MAP" or f.type.holds(("VARIANT",))),
     )
 
 
-def _columns(pairs: Sequence[tuple[Field, Field | None]], timestamp_unit: str | None, zone: str, told: Told | None) -> tuple[pl.Expr, ...]:
-    """The wanted column of each pair, out of the one that the files have."""
-    made = []
+def _columns(pairs: Sequence[tuple[Field, Field | None]], timestamp_unit: str | None, zone: str, add_file: Told | None) -> tuple[pl.Expr, ...]:
+    """Return the wanted column of each pair, computed from the one that the files have."""
+    columns = []
     for want, have in pairs:
         if have is None:
             column = pl.lit(None, polars_type(want.type, timestamp_unit=timestamp_unit))
         else:
-            target = casts.CastTarget(column=want.name, timestamp_unit=timestamp_unit, zone=zone, told=told)
+            target = casts.CastTarget(column=want.name, timestamp_unit=timestamp_unit, zone=zone, told=add_file)
             column = evolve_column(col(have.name), have.type, want.type, target)
-        made.append(column.alias(want.name))
-    return tuple(made)
+        columns.append(column.alias(want.name))
+    return tuple(columns)
 
 
-def evolve_column(column: pl.Expr, held: DataType, want: DataType, target: casts.CastTarget) -> pl.Expr:
-    """`column` of type `held` as type `want`."""
-    if is_same_type(held, want):
+def evolve_column(column: pl.Expr, file_type: DataType, want: DataType, target: casts.CastTarget) -> pl.Expr:
+    """Convert `column` of type `file_type` to type `want`."""
+    if is_same_type(file_type, want):
         return column
-    if is_lost(held, want):
+    if is_lost(file_type, want):
         dtype = polars_type(want, timestamp_unit=target.timestamp_unit)
         return column.map_batches(partial(_nulls, dtype=dtype), return_dtype=dtype, is_elementwise=True)
-    match held.root, want.root:
+    match file_type.root, want.root:
         case "ROW", "ROW":
-            by_id, parts = {f.id: f for f in held.fields}, []
+            by_id, parts = {f.id: f for f in file_type.fields}, []
             for f in want.fields:
                 have = by_id.get(f.id)
                 if have is None or is_lost(have.type, f.type):
@@ -109,38 +115,42 @@ def evolve_column(column: pl.Expr, held: DataType, want: DataType, target: casts
                 parts.append(value.alias(f.name))
             return pl.when(column.is_not_null()).then(pl.struct(parts))
         case "ARRAY", "ARRAY":
-            return column.list.eval(evolve_column(pl.element(), part(held.element), part(want.element), target))
+            return column.list.eval(evolve_column(pl.element(), part(file_type.element), part(want.element), target))
         case "MAP", "MAP":
-            if not is_same_type(part(held.key), part(want.key)):
-                raise Unsupported(f"the keys of map column {target.column} changed from {held.key} to {want.key}", feature="schema.map-key-change")
-            value = evolve_column(pl.element().struct.field("value"), part(held.value), part(want.value), target)
+            if not is_same_type(part(file_type.key), part(want.key)):
+                raise Unsupported(f"the keys of map column {target.column} changed from {file_type.key} to {want.key}", feature="schema.map-key-change")
+            value = evolve_column(pl.element().struct.field("value"), part(file_type.value), part(want.value), target)
             return column.list.eval(pl.struct(pl.element().struct.field("key").alias("key"), value.alias("value")))
-    return casts.cast(column, held, want, target)
+    return casts.cast(column, file_type, want, target)
 
 
-def is_lost(held: DataType, want: DataType) -> bool:
-    """Return whether nothing is wanted of what a file holds: none of the parts of a ROW, or of the ROWs in a list or a map, is still a part of it.
+def is_lost(file_type: DataType, want: DataType) -> bool:
+    """Return whether no part of what a file holds is wanted, so that the column is null.
 
-    The engine leaves such a column, or such a part of a ROW, out of what it reads, so that it is null. Source: `FormatReaderMapping.pruneDataType`.
+    So it is where none of the parts of a ROW, or of the ROWs in a list or a map, is still a part of it. The engine
+    leaves such a column, or such a part of a ROW, out of what it reads. Source: `FormatReaderMapping.pruneDataType`.
     """
-    match held.root, want.root:
+    match file_type.root, want.root:
         case "ROW", "ROW":
-            by_id = {f.id: f for f in held.fields}
-            return bool(held.fields) and not any(f.id in by_id and not is_lost(by_id[f.id].type, f.type) for f in want.fields)
+            by_id = {f.id: f for f in file_type.fields}
+            return bool(file_type.fields) and not any(f.id in by_id and not is_lost(by_id[f.id].type, f.type) for f in want.fields)
         case "ARRAY", "ARRAY":
-            return is_lost(part(held.element), part(want.element))
+            return is_lost(part(file_type.element), part(want.element))
         case "MAP", "MAP":
-            return is_lost(part(held.value), part(want.value))
+            return is_lost(part(file_type.value), part(want.value))
     return False
 
 
 def _nulls(rows: pl.Series, *, dtype: pl.DataType) -> pl.Series:
-    """As many nulls as there are rows."""
+    """Return as many nulls as there are rows."""
     return pl.Series(rows.name, [None], dtype=dtype).new_from_index(0, len(rows))
 
 
 def is_same_type(a: DataType, b: DataType) -> bool:
-    """Whether values of type `a` are values of type `b`, part by part: nullability does not count, names and ids of a ROW's parts do."""
+    """Return whether values of type `a` are values of type `b`, part by part.
+
+    Nullability does not count, names and ids of a ROW's parts do.
+    """
     if (a.root, a.length, a.precision, a.scale, len(a.fields)) != (b.root, b.length, b.precision, b.scale, len(b.fields)):
         return False
     sides = ((a.element, b.element), (a.key, b.key), (a.value, b.value))
@@ -150,5 +160,5 @@ def is_same_type(a: DataType, b: DataType) -> bool:
 
 
 def _shape(t: DataType) -> DataType:
-    """The type without what does not change how a file is read: its nullability."""
+    """Return the type without nullability, which does not change how a file is read."""
     return t.as_nullable()

@@ -1,7 +1,8 @@
-"""What a new data file of a table looks like: its columns and format, where it lies, what is collected of it. One shape serves all files of a run.
+"""The specification of new data files: columns, format, location and collected statistics; one for all files of a run.
 
-Options by level and for changelog files are settled here. Source: FORMAT.md 1.2, 1.3, 7.1, 7.7; `KeyValueFileWriterFactory`, `StatsCollectorFactories`,
-`FileStorePathFactory`, `ExternalPathProvider`, `PostponeBucketFileStoreWrite`.
+Options by level and for changelog files are resolved here. Source: FORMAT.md 1.2, 1.3, 7.1, 7.7;
+`KeyValueFileWriterFactory`, `StatsCollectorFactories`, `FileStorePathFactory`, `ExternalPathProvider`,
+`PostponeBucketFileStoreWrite`.
 """
 
 from __future__ import annotations
@@ -36,10 +37,11 @@ SYSTEM = (Field("_SEQUENCE_NUMBER", "BIGINT NOT NULL", id=2147483646), Field("_V
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSpec:
-    """How files of one level are made.
+    """How files of one level are written.
 
-    `physical` are a file's columns, `layout` names what each is in a frame. `collected` are the columns whose bounds are wanted; `key` and `valued` those that
-    key and value statistics list, with a mode each; `value_stats_cols` is what the manifest says of the latter.
+    `physical` are a file's columns, `layout` pairs the name of each in a frame with its name in the file. `collected`
+    are the columns whose bounds are collected; `key` and `valued` those that key and value statistics list, with a mode
+    each; `value_stats_cols` is what the manifest says of the latter.
     """
 
     format_name: str
@@ -60,7 +62,7 @@ class FileSpec:
 
 
 def shape_of(ctx: TableContext, *, bucket: int, level: int, keyed: bool, kind: str) -> FileSpec:
-    """The shape of new files. Raises `InvalidOption`, `Unsupported`."""
+    """Return the specification of new files. Raises `InvalidOption`, `Unsupported`."""
     return _shape(ctx.schema, ctx.options, bucket == POSTPONE_BUCKET, (level, keyed, kind == "changelog"))
 
 
@@ -101,7 +103,10 @@ def _shape(schema: TableSchema, options: TableOptions, postponed: bool, role: tu
 
 
 def check_columns(schema: TableSchema, options: TableOptions) -> None:
-    """Raises `Unsupported` where files of some level, or changelog files, would not hold the columns of a schema: who adds them could not write any more."""
+    """Raise `Unsupported` if a file format of the table cannot hold the columns of a schema.
+
+    Checked are the formats of all levels and of changelog files: after such a schema change no writer could write.
+    """
     formats = {options.file_format}
     if schema.primary_keys:
         formats |= {*options.file_format_per_level.values()}
@@ -111,7 +116,7 @@ def check_columns(schema: TableSchema, options: TableOptions) -> None:
 
 
 def _postponed_format(schema: TableSchema, other: str) -> str:
-    """The format of rows that wait for their bucket: one that is written fast, where it holds the table's types."""
+    """Return the format of rows that wait for their bucket: Avro, which is written fast, if it holds the types."""
     try:
         check_types("avro", schema.fields)
     except Unsupported:
@@ -120,7 +125,10 @@ def _postponed_format(schema: TableSchema, other: str) -> str:
 
 
 def _choices(options: TableOptions, level: int | None, *, changelog: bool) -> tuple[str, str, str]:
-    """Format, compression and statistics mode of a level's files, or of changelog files. `level` None: of an append table, whose files have no levels."""
+    """Return format, compression and statistics mode of a level's files, or of changelog files.
+
+    `level` is None for append tables, whose files have no levels.
+    """
     format_name, compression = options.file_format, options.file_compression
     mode, key = options.metadata_stats_mode, "metadata.stats-mode"
     if level is not None:
@@ -137,7 +145,7 @@ def _choices(options: TableOptions, level: int | None, *, changelog: bool) -> tu
 
 
 def encoding(options: TableOptions, compression: str) -> Encoding:
-    """How files of a table are encoded, in that codec."""
+    """Return how files of a table are encoded with that compression."""
     return Encoding(
         compression=compression,
         compression_level=options.file_compression_zstd_level,
@@ -149,39 +157,43 @@ def encoding(options: TableOptions, compression: str) -> Encoding:
     )
 
 
-# ---- statistics ---------------------------------------------------------------------------------------------------------------------------------
+# ---- statistics ------------------------------------------------------------------------------------------------------
 
 
 def _modes(options: TableOptions, names: Sequence[str], mode: str, *, avro: bool, thin_key: Sequence[str]) -> dict[str, str]:
-    """The mode of each physical column; the first rule that says something about it counts (FORMAT 7.7)."""
+    """Return the mode of each physical column; the first rule that applies counts (FORMAT 7.7)."""
     first, counted = options.metadata_stats_keep_first_n_columns, 0
-    found = {}
+    modes = {}
     for name in names:
         own = options.field(name).stats_mode
         is_system = name.startswith(KEY_PREFIX) or any(name == f.name for f in SYSTEM)
         if own is not None:
-            found[name] = file_metadata.parse_stats_mode(own, f"fields.{name}.stats-mode")
+            modes[name] = file_metadata.parse_stats_mode(own, f"fields.{name}.stats-mode")
         elif not avro and (is_system or name in thin_key):
-            found[name] = file_metadata.SYSTEM_MODE
+            modes[name] = file_metadata.SYSTEM_MODE
             continue
         else:
-            found[name] = file_metadata.NONE if 0 <= first <= counted else mode
+            modes[name] = file_metadata.NONE if 0 <= first <= counted else mode
         counted += 1
-    return found
+    return modes
 
 
 def _limit_stats_mode(field: Field, mode: str, format_name: str) -> str:
-    """What is left of a mode for a column without order: null counts, which the footers of Parquet do not tell."""
+    """Limit the mode of a column without order to null counts, or to none in Parquet, whose footers lack them."""
     if has_bounds(field.type) or field.type.root in BINARIES or mode == file_metadata.NONE:
         return mode
     return file_metadata.NONE if format_name == "parquet" else file_metadata.COUNTS
 
 
-# ---- places -------------------------------------------------------------------------------------------------------------------------------------
+# ---- places ----------------------------------------------------------------------------------------------------------
 
 
 def allocate_path(ctx: TableContext, names: FileNames, shape: FileSpec, partition: bytes, bucket: int) -> tuple[str, str, str | None]:
-    """(name, whole path, external path) of the next file. Raises `Unsupported` for strategies of external paths that lakekit does not follow."""
+    """Return (name, full path, external path) of the next file.
+
+    Raises:
+        Unsupported: lakekit does not follow the strategy of external paths.
+    """
     name = names.next(shape.extension, prefix=shape.prefix or None)
     directory = partition_path(ctx, partition)
     roots = allowed_external_roots(ctx)
@@ -193,7 +205,12 @@ def allocate_path(ctx: TableContext, names: FileNames, shape: FileSpec, partitio
 
 
 def allowed_external_roots(ctx: TableContext) -> tuple[str, ...]:
-    """Return the external roots that take new files. Raises `LocationNotAllowed` where one is not allowed, `Unsupported` as `external_roots`."""
+    """Return the external roots that take new files.
+
+    Raises:
+        LocationNotAllowed: one is not allowed.
+        Unsupported: as `external_roots`.
+    """
     roots = external_roots(ctx.options)
     for root in roots:  # all of them: a run that meets one later would leave its first files
         ctx.check_location(root, EXTERNAL_PATHS)
@@ -201,7 +218,7 @@ def allowed_external_roots(ctx: TableContext) -> tuple[str, ...]:
 
 
 def external_roots(options: TableOptions) -> tuple[str, ...]:
-    """The external roots that take new files, in turn; none where they lie in the table. Raises `Unsupported`."""
+    """Return the external roots that take new files, in turn; none where files lie in the table. Raises `Unsupported`."""
     strategy = options.data_file_external_paths_strategy
     if not options.data_file_external_paths or strategy == "none":
         return ()

@@ -1,11 +1,13 @@
-"""Partition columns that data files do not hold: files that another engine laid into folders, and a migration took over as they were.
+"""Fill partition columns that data files lack from their directory names.
 
-    dt=2024-01-01/bucket-0/data-….parquet      k, v and no dt: the folder says it
+    dt=2024-01-01/bucket-0/data-….parquet      k, v and no dt: the directory has its value
 
-Files that Paimon writes hold every column. Of one that may lack a partition column the statistics say so: they count nothing of it, or nulls where its folder
-means a value. Then a null is what the folder says; no file is opened to find out. Files of key tables are always whole, and say what their folders say, except
-where keys move between partitions under aggregation: there the partition column is aggregated as any other, and retracted, added up or listed it is no more
-where its row lies. Then the folder counts.
+Such files were laid into directories by another engine, and a migration adopted them as they were. Files that Paimon
+writes hold every column. The statistics of a file that may lack a partition column show it: they count nothing of it,
+or nulls where its directory means a value. Then a null is replaced by the directory's value; no file is opened to find
+out. Files of key tables always hold all columns, with the values of their directories, except where keys move between
+partitions under aggregation: there the partition column is aggregated as any other, and once retracted, added up or
+listed it differs from the partition of its row. Then the directory counts.
 
 Source: FORMAT.md 1.4; `PartitionInfo`, by which the reference never reads a partition column from a file.
 """
@@ -33,51 +35,58 @@ if TYPE_CHECKING:
 
 
 def select_possibly_missing(ctx: TableContext, fields: Sequence[Field]) -> tuple[Field, ...]:
-    """Those of some columns that files may lack: partition columns of an append table, and those that an aggregation may have made into something else."""
+    """Return the columns that files may lack, or hold with other values than their partition.
+
+    These are partition columns of append tables, and partition columns that an aggregation may have changed.
+    """
     keys = ctx.schema.partition_keys
     return tuple(field for field in fields if field.name in keys) if keys and (not ctx.schema.primary_keys or _is_aggregated(ctx)) else ()
 
 
 def _is_aggregated(ctx: TableContext) -> bool:
-    """Whether partition columns are values that files aggregate."""
+    """Return whether partition columns are values that files aggregate."""
     return ctx.schema.cross_partition and ctx.options.merge_engine == "aggregation"
 
 
 def may_lack_columns(ctx: TableContext, files: Sequence[DataFileMeta], paths: Sequence[str], fields: Sequence[Field]) -> list[bool]:
-    """Which files may lack one of these partition columns, or hold it otherwise: `paths` are where they lie."""
+    """Return which of the files at `paths` may lack one of these partition columns, or hold it otherwise."""
     if _is_aggregated(ctx):
         return [True] * len(files)
     names_of: dict[int, tuple[str, ...]] = {}
     wanted = {field.id for field in fields}
-    found = []
+    may_lack = []
     for file, path in zip(files, paths, strict=True):  # scalar: one a file
         if file.schema_id not in names_of:
             written = schemas.schema_of_file(ctx, file.schema_id)
             names_of[file.schema_id] = tuple(field.name if field.id in wanted else "" for field in written.fields)
-        found.append(not _has_complete_values(ctx, file, path, names_of[file.schema_id]))
-    return found
+        may_lack.append(not _has_complete_values(ctx, file, path, names_of[file.schema_id]))
+    return may_lack
 
 
 def _has_complete_values(ctx: TableContext, file: DataFileMeta, path: str, names: Sequence[str]) -> bool:
-    """Whether a file's statistics tell of all these columns, and count no null where the folder means a value; names of others are empty."""
+    """Return whether a file's statistics cover all these columns and count no null where its directory has a value.
+
+    An empty name stands for a column that is not requested.
+    """
     counts = file.value_stats.null_counts or ()
     of_columns = names if file.value_stats_cols is None else file.value_stats_cols
     if len(counts) != len(of_columns):
         return False
-    known = dict(zip(of_columns, counts, strict=True))
-    nothing = ctx.options.partition_default_name
-    return all(known.get(name) == 0 or (known.get(name) is not None and _text(ctx, path, name) == nothing) for name in names if name)
+    null_counts = dict(zip(of_columns, counts, strict=True))
+    default_name = ctx.options.partition_default_name
+    return all(null_counts.get(name) == 0 or (null_counts.get(name) is not None and _text(ctx, path, name) == default_name) for name in names if name)
 
 
 def fill_from_path(ctx: TableContext, field: Field, column: pl.Expr, sources: Mapping[str, str], source_column: str | None) -> pl.Expr:
-    """A partition column with what folders say in place of nulls, or, of aggregated ones, in place of everything.
+    """Return a partition column with the directory's value in place of nulls or, if aggregated, of every value.
 
-    `sources`: whole paths of files by what `source_column` holds of them; None: the files are all of one folder.
+    `sources`: full paths of files by their value of `source_column`; without that column all files are in one
+    directory.
     """
     if source_column is None:
         [value] = _parse_path_values(ctx, field, list(sources.values())[:1])
-        said = pl.lit(value, polars_type(field.type))
-        return said if _is_aggregated(ctx) else pl.coalesce(column, said)
+        path_value = pl.lit(value, polars_type(field.type))
+        return path_value if _is_aggregated(ctx) else pl.coalesce(column, path_value)
     fill = partial(_fill_rows, ctx=ctx, field=field, sources=sources)
     return pl.struct(column.alias("value"), col(source_column).alias("source")).map_batches(fill, return_dtype=_dtype(ctx, field), is_elementwise=True)
 
@@ -91,24 +100,24 @@ def _fill_rows(rows: pl.Series, *, ctx: TableContext, field: Field, sources: Map
     if not column.null_count() and not _is_aggregated(ctx):
         return column.alias(field.name)
     source = rows.struct.field("source")
-    known = source.unique(maintain_order=True)
-    said = source.replace_strict(
-        known, _parse_path_values(ctx, field, [sources[one] for one in known.to_list()]), return_dtype=column.dtype
+    distinct = source.unique(maintain_order=True)
+    path_values = source.replace_strict(
+        distinct, _parse_path_values(ctx, field, [sources[name] for name in distinct.to_list()]), return_dtype=column.dtype
     )  # scalar: one a file
-    return (said if _is_aggregated(ctx) else column.zip_with(column.is_not_null(), said)).alias(field.name)
+    return (path_values if _is_aggregated(ctx) else column.zip_with(column.is_not_null(), path_values)).alias(field.name)
 
 
 def _parse_path_values(ctx: TableContext, field: Field, paths: Sequence[str]) -> pl.Series:
-    """What the folders of some files say of a partition column."""
+    """Return the values of a partition column in the directories of some files."""
     texts = [_text(ctx, path, field.name) for path in paths]
-    nothing = ctx.options.partition_default_name
-    values = [partitions.parse([text], [field.type], default_name=nothing) for text in texts]
+    default_name = ctx.options.partition_default_name
+    values = [partitions.parse([text], [field.type], default_name=default_name) for text in texts]
     rows = pa.array([binary_row.with_arity(binary_row.encode(value, [field.type.as_nullable()]), 1) for value in values], pa.binary())
     [column] = binary_row.decode_columns(rows, [field.type.as_nullable()])
     return pl.Series(field.name, column).cast(_dtype(ctx, field))
 
 
 def _text(ctx: TableContext, path: str, name: str) -> str:
-    """What the folder of a file says of a partition column, as text."""
+    """Return the value of a partition column in the directory of a file, as text."""
     keys = ctx.schema.partition_keys
     return partitions.unescape(path.split("/")[-2 - len(keys) + keys.index(name)].partition("=")[2])

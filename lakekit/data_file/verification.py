@@ -1,8 +1,8 @@
-"""Whether data files are there and whole, before anything is read of them: one look at the last bytes of each.
+"""Verify that data files exist and are complete before they are read, by the last bytes of each.
 
-Over a network a look costs as much as reading a small file, and stores have no torn files: there reading itself finds out, and `read_whole_file`
-compares sizes.
-A file that a manifest lists and nobody finds was expired, or removed by hand; one of another size was torn, or is another file of that name.
+Over a network this costs as much as reading a small file, and stores have no torn files: there reading itself finds
+out, and `read_whole_file` compares sizes. A file that a manifest lists and that does not exist was expired, or removed
+by hand; one of another size was torn, or is another file of that name.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _TAIL_BYTES = 8
 FILES_PER_TASK = 64
-"""Files that one thread looks at in turn: a look at a local file takes microseconds."""
+"""Files that one thread verifies in turn: a local file takes microseconds."""
 
 
 def verify_files(
@@ -39,26 +39,31 @@ def verify_files(
     *,
     columns: Mapping[int, Mapping[str, DataType]] = EMPTY,
 ) -> list[int]:
-    """Which files are there, whole, and end as their format does: all of them, or an error that names the first that is not.
+    """Return the indexes of files that exist, are complete, and end as their format does.
 
-    Of `columns`, by the file's schema and name, the page headers of Parquet files that Polars opens are looked at too (`page_headers`).
+    These are all of them, or an error names the first that is not. Of `columns`, by the file's schema and name, the
+    page headers of Parquet files that Polars opens are checked too (`page_headers`).
 
-    With `scan.ignore-lost-files` missing ones are left out, with `scan.ignore-corrupt-files` torn ones; only then files over a network are looked at.
-    Raises `FileMissing`, `Corrupt`, `Unsupported` (encrypted Parquet).
+    With `scan.ignore-lost-files` missing ones are left out, with `scan.ignore-corrupt-files` torn ones; only then files
+    over a network are looked at. Raises `FileMissing`, `Corrupt`, `Unsupported` (encrypted Parquet).
     """
     skips_lost, skips_corrupt = ctx.options.scan_ignore_lost_files, ctx.options.scan_ignore_corrupt_files
     remote = ctx.storage.is_remote
     if remote and not (skips_lost or skips_corrupt):
         return list(range(len(files)))
     step = 1 if remote else FILES_PER_TASK
-    once = replace(ctx, storage=for_one_look(ctx.storage))
-    looks = {} if remote else {number: page_headers.PageHeaderChecks(ctx.world, once.storage, some) for number, some in columns.items()}
+    once_ctx = replace(ctx, storage=for_one_look(ctx.storage))
+    checks = (
+        {}
+        if remote
+        else {schema_id: page_headers.PageHeaderChecks(ctx.world, once_ctx.storage, schema_columns) for schema_id, schema_columns in columns.items()}
+    )
 
     def look(first: int) -> list[int]:
-        found = []
+        indexes = []
         for at in range(first, min(first + step, len(files))):
             try:
-                _verify_file(once, files[at], paths[at], snapshot_id, looks.get(files[at].schema_id))
+                _verify_file(once_ctx, files[at], paths[at], snapshot_id, checks.get(files[at].schema_id))
             except FileMissing:
                 if not skips_lost:
                     raise
@@ -66,17 +71,22 @@ def verify_files(
                 if not skips_corrupt:
                     raise
             else:
-                found.append(at)
-        return found
+                indexes.append(at)
+        return indexes
 
-    found = [at for part in parallel_map(look, range(0, len(files), step), waiting=remote) for at in part]
-    for one in looks.values():
-        one.remember()
-    return found
+    verified = [at for part in parallel_map(look, range(0, len(files), step), waiting=remote) for at in part]
+    for check in checks.values():
+        check.remember()
+    return verified
 
 
 def read_whole_file(ctx: TableContext, path: str, size_bytes: int) -> bytes:
-    """All of a data file. Raises `FileMissing`, and `Corrupt` for one of another size than its manifest says."""
+    """Return all bytes of a data file.
+
+    Raises:
+        FileMissing: the file does not exist.
+        Corrupt: it has another size than its manifest says.
+    """
     try:
         data = ctx.storage.read(path)
     except FileMissing as missing:
@@ -86,26 +96,26 @@ def read_whole_file(ctx: TableContext, path: str, size_bytes: int) -> bytes:
     return data
 
 
-def make_size_mismatch(path: str, found: int, said: int) -> Corrupt:
-    """The error of a file that is not as long as its manifest says."""
-    return Corrupt(f"{path} is {found} bytes, the manifest says {said}. Nothing was read", path=path, field="_FILE_SIZE")
+def make_size_mismatch(path: str, size: int, expected: int) -> Corrupt:
+    """Return the error of a file that is not as long as its manifest says."""
+    return Corrupt(f"{path} is {size} bytes, the manifest says {expected}. Nothing was read", path=path, field="_FILE_SIZE")
 
 
-def _verify_file(ctx: TableContext, file: DataFileMeta, path: str, snapshot_id: int | None, looks: page_headers.PageHeaderChecks | None) -> None:
-    if looks is None or file.format_name != "parquet":
+def _verify_file(ctx: TableContext, file: DataFileMeta, path: str, snapshot_id: int | None, checks: page_headers.PageHeaderChecks | None) -> None:
+    if checks is None or file.format_name != "parquet":
         _verify_tail(ctx, file, path, snapshot_id)
         return
     stat = ctx.storage.stat(path)
-    if stat is not None and stat.size_bytes == file.size_bytes and looks.is_known(stat):
+    if stat is not None and stat.size_bytes == file.size_bytes and checks.is_known(stat):
         return
-    is_whole = file.size_bytes <= page_headers.WHOLE_BYTES and looks.is_wanted(path)
+    is_whole = file.size_bytes <= page_headers.WHOLE_BYTES and checks.is_wanted(path)
     data = _verify_tail(ctx, file, path, snapshot_id, is_whole=is_whole)
     if stat is not None:
-        looks.check(stat, data if is_whole else None)
+        checks.check(stat, data if is_whole else None)
 
 
 def _verify_tail(ctx: TableContext, file: DataFileMeta, path: str, snapshot_id: int | None, *, is_whole: bool = False) -> bytes:
-    """Looks at the last bytes of a file, and gives them, or if `is_whole` all of them."""
+    """Check the last bytes of a file and return them, or all bytes if `is_whole`."""
     size = max(0, file.size_bytes)
     first = 0 if is_whole else max(0, size - _TAIL_BYTES)
     try:
@@ -130,7 +140,7 @@ def _check_tail(path: str, tail: bytes, size: int) -> None:
 
 
 def make_file_missing(ctx: TableContext, path: str, file: DataFileMeta | None, snapshot_id: int | None) -> FileMissing:
-    """The error for a data file that is not there, and what to read instead."""
+    """Return the error for a data file that does not exist, with advice on what to read instead."""
     short = path.removeprefix(ctx.root.rstrip("/") + "/")
     size = "" if file is None else f" ({humanize.format_size(file.size_bytes)})"
     lists = f"{ctx.name} lists" if snapshot_id is None else f"snapshot {snapshot_id} of {ctx.name} lists"

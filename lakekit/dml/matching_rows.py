@@ -157,7 +157,7 @@ def _may_retract(plan: Plan) -> bool:
     if plan.rule is None:
         return False
     unknown = np.asarray(pc.is_null(plan.entries.column("delete_row_count")))[plan.raw] & (plan.entries.numbers("level")[plan.raw] > 0)
-    return bool((row_kinds.may_retract(plan.ctx, plan.entries, plan.raw, looks_far=True) & ~unknown).any())
+    return bool((row_kinds.may_retract(plan.ctx, plan.entries, plan.raw, reads_remote=True) & ~unknown).any())
 
 
 @dataclass(frozen=True, kw_only=True)

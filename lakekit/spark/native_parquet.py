@@ -91,7 +91,7 @@ def native_read_mask(plan: Plan, fields: Sequence[Field]) -> Mask:
     if plan.vectors:
         mask &= ~np.asarray(pc.is_in(entries.column("file_name"), pa.array(list(plan.vectors), pa.string())))
     if plan.rule is not None:
-        mask &= ~row_kinds.may_retract(ctx, plan.entries, plan.raw, looks_far=True)
+        mask &= ~row_kinds.may_retract(ctx, plan.entries, plan.raw, reads_remote=True)
     if lacking := unheld.select_possibly_missing(ctx, fields):  # what they lack only lakekit fills in
         mask &= ~np.array(unheld.may_lack_columns(ctx, entries.files_to_read(counted=True), data_file_paths(ctx, entries), lacking), bool)
     numbers = entries.numbers("schema_id")
