@@ -22,9 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from pyroaring import BitMap
 
-from lakekit.codec import bitmaps
 from lakekit.codec.binary_columns import spans
-from lakekit.codec.bitmaps import ARRAY, ARRAY_MAX, BITMAP, COOKIE_NO_RUNS, COOKIE_WITH_RUNS, RUN
 from lakekit.codec.cursor import Cursor
 from lakekit.errors import LimitExceeded
 
@@ -33,6 +31,9 @@ if TYPE_CHECKING:
 
     from lakekit.codec.marks import SpanRecorder
 
+COOKIE_NO_RUNS, COOKIE_WITH_RUNS = 12346, 12347
+ARRAY, BITMAP, RUN = 0, 1, 2
+ARRAY_MAX = 4096
 _BIG_CONTAINER_ROWS = 256
 """A container of more rows is worth a step of its own."""
 FREE_BYTES = 32 << 20
@@ -96,15 +97,11 @@ def read_many(cursor: Cursor, count: int, field: str) -> tuple[list[int], list[i
     ends, cards = [cursor.tell], list[int]()
     while len(cards) < count:
         begin, many = cursor.tell, len(cards)
-        if cursor.marks is None:
-            dense = read_dense(cursor, count - many).tolist() if _is_dense(cursor) else []
+        if cursor.marks is None and _is_dense(cursor):
+            dense = read_dense(cursor, count - many).tolist()
             cards += dense
             ends += [begin + (cursor.tell - begin) // len(dense) * nth for nth in range(1, len(dense) + 1)]
-            found = bitmaps.find_sound_bitmaps(cursor.data, cursor.tell, cursor.end, count - len(cards))
-            cards += found.cards
-            ends += found.ends
-            cursor.skip(ends[-1] - cursor.tell, field)
-        if len(cards) < count and len(cards) == many:
+        if len(cards) == many:
             with cursor.within(f"{field} {many}"):
                 cards.append(sum(read_layout(cursor, field).cards))
             ends.append(cursor.tell)
@@ -285,8 +282,7 @@ def decode(data: bytes, *, limit: int | None = None, path: str | None = None) ->
 
 def roaring(data: bytes, *, path: str | None = None) -> BitMap:
     """The bitmap as a set with fast unions and intersections. Raises `Corrupt`."""
-    if bitmaps.find_sound_bitmaps(data, 0, len(data), 1).ends != [len(data)]:
-        layout(data, path=path)
+    layout(data, path=path)
     return as_set(data)
 
 
@@ -301,11 +297,7 @@ def as_set(data: bytes) -> BitMap:
 def read_roaring(cursor: Cursor, field: str) -> BitMap:
     """The bitmap that starts at the cursor."""
     begin = cursor.tell
-    found = None if cursor.marks is not None else bitmaps.find_sound_bitmaps(cursor.data, begin, cursor.end, 1)
-    if found is not None and found.ends:
-        cursor.skip(found.ends[0] - begin, field)
-    else:
-        read_layout(cursor, field)
+    read_layout(cursor, field)
     return as_set(bytes(cursor.data[begin : cursor.tell]))
 
 

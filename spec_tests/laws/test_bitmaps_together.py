@@ -1,4 +1,4 @@
-"""Bitmaps that are checked together are those that `read_layout` lets through alone, wherever they lie and whatever becomes of their bytes."""
+"""Bitmaps that are read one behind the other are those that `read_layout` lets through alone, wherever they lie and whatever becomes of their bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from pyroaring import BitMap
 
-from lakekit.codec import bit_slices, bitmaps, roaring
+from lakekit.codec import bit_slices, roaring
 from lakekit.codec.cursor import Cursor
 from lakekit.errors import Corrupt
 from lakekit.file_index import bsi
@@ -35,16 +35,15 @@ SETS = st.one_of(
 )
 
 
-def alone(data: bytes, begin: int, end: int, most: int) -> tuple[list[int], list[int]]:
-    """Where each bitmap ends and its positions, one by one, until one is not sound."""
-    cursor, ends, cards = Cursor(data, at=begin, end=end), list[int](), list[int]()
-    while len(ends) < most:
+def alone(data: bytes, begin: int, end: int, most: int) -> list[int]:
+    """How many positions each bitmap has, one by one, until one is not sound."""
+    cursor, cards = Cursor(data, at=begin, end=end), list[int]()
+    while len(cards) < most:
         try:
             cards.append(sum(roaring.read_layout(cursor, "bitmap").cards))
         except Corrupt:
             break
-        ends.append(cursor.tell)
-    return ends, cards
+    return cards
 
 
 def refusal(read: Callable[[Cursor], object], cursor: Cursor) -> tuple[Any, ...]:
@@ -64,13 +63,7 @@ def one_by_one(cursor: Cursor, count: int) -> tuple[list[int], list[int]]:
 
 
 def same(data: bytes, begin: int, end: int, count: int) -> None:
-    """Together, they are found as alone; only those of many containers are left to be looked at alone."""
-    found = bitmaps.find_sound_bitmaps(data, begin, end, count)
-    ends, cards = alone(data, begin, end, count)
-    assert found == (ends[: len(found.ends)], cards[: len(found.ends)])
-    if len(found.ends) < len(ends):
-        at = found.ends[-1] if found.ends else begin
-        assert len(roaring.read_layout(Cursor(data, at=at, end=end), "bitmap").cards) > 64
+    """Many are read as each of them is alone, and refused as it is."""
     many = refusal(lambda cursor: roaring.read_many(cursor, count, "slice"), Cursor(data, at=begin, end=end))
     assert many == refusal(lambda cursor: one_by_one(cursor, count), Cursor(data, at=begin, end=end))
 
@@ -83,7 +76,6 @@ def test_together_as_alone(sets: list[NDArray[np.int64]], before: int, after: in
     end = len(whole) - after
     same(whole, before, end, len(sets))
     same(whole, before, end, len(sets) + 1)
-    assert bitmaps.find_sound_bitmaps(memoryview(whole), before, end, 1) == bitmaps.find_sound_bitmaps(whole, before, end, 1)
     if before == end:
         return
     for _ in range(12):  # damaged: near the head of one, or anywhere
@@ -125,7 +117,7 @@ def test_runs_of_every_position_and_none() -> None:
     ):
         data = every[:7] + less + every[9:11] + runs
         same(data, 0, len(data), 1)
-    assert bitmaps.find_sound_bitmaps(every, 0, len(every), 1).cards == [65_536]
+    assert roaring.read_many(Cursor(every), 1, "slice")[1] == [65_536]
 
 
 @pytest.mark.parametrize("first", range(4))
@@ -137,7 +129,7 @@ def test_the_first_that_is_not_sound_ends_them(first: int, second: int) -> None:
     forms = [one, one[:7] + b"\x07" + one[8:], one[:15] + b"\x30" + one[16:], one[:17] + b"\xff\xff"]
     whole = one + forms[first] + one + forms[second] + one
     same(whole, 0, len(whole), 5)
-    assert len(bitmaps.find_sound_bitmaps(whole, 0, len(whole), 5).ends) == (1 if first else 3 if second else 5)
+    assert len(alone(whole, 0, len(whole), 5)) == (1 if first else 3 if second else 5)
 
 
 def test_marks_are_those_of_one_by_one() -> None:
