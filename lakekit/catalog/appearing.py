@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from lakekit import maintenance
 from lakekit.errors import CommitStateUnknown, DatabaseAlreadyExists, LakekitError, TableAlreadyExists
-from lakekit.maintenance import atomic_create
 from lakekit.world import REAL_RUNTIME
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def create_and_register(metastore: Metastore, name: Identifier, make: Define, me
         if made:
             with suppress(LakekitError):  # where nobody tells whether the name is there, the files stay: they are a whole table
                 if not metastore.has_table(name.database, name.table):
-                    atomic_create.drop_created(made[0])
+                    maintenance.atomic_create.drop_created(made[0])
         elif isinstance(wrong, LakekitError) and not isinstance(wrong, CommitStateUnknown) and metastore.has_table(name.database, name.table):
             raise TableAlreadyExists(f"{name.full} was made by somebody else while {meanwhile}; theirs stands", name=name.full) from wrong
         raise

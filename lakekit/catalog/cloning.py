@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakekit import maintenance
 from lakekit.catalog import appearing, identifier
 from lakekit.errors import InvalidOption
-from lakekit.maintenance import clone as cloning
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -29,4 +29,4 @@ def clone(source: TableContext, metastore: Metastore, to: str, at: int | str | d
     """
     name = identifier.new_table(to, "createTable")
     appearing.check_free(metastore, name, f"{source.name} was not copied")
-    appearing.create_and_register(metastore, name, lambda ground: cloning.clone(source, ground, at), f"{source.name} was copied")
+    appearing.create_and_register(metastore, name, lambda ground: maintenance.clone.clone(source, ground, at), f"{source.name} was copied")

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from lakekit import maintenance
 from lakekit.catalog.views import scan_query
 from lakekit.commit.committer import commit_changes_once
 from lakekit.ddl.schema_changes import set_option
 from lakekit.errors import CommitStateUnknown, InvalidOption, LakekitError, Unsupported
 from lakekit.format.polars_types import paimon_type
-from lakekit.maintenance.arguments import duration_ms
 from lakekit.metadata import snapshots
 from lakekit.table import Table
 from lakekit.table.format_tables import to_table_of_kind
@@ -122,7 +122,7 @@ def options_of(query: str, freshness: str | timedelta, refresh_mode: str) -> Map
     """What says of a table which query fills it. Raises `InvalidOption` for a freshness that is no whole number of seconds, `Unsupported` for another mode."""
     if refresh_mode.lower() != "full":
         raise Unsupported(f"refresh_mode={refresh_mode!r}: only a streaming engine keeps a table fresh row by row; there is 'full'", feature=KIND)
-    age_ms = duration_ms(freshness, "freshness")
+    age_ms = maintenance.arguments.duration_ms(freshness, "freshness")
     unit = next((name for name, size in _UNITS.items() if age_ms and age_ms % size == 0), None)
     if unit is None:
         raise InvalidOption(f"freshness={freshness!r}: give one second or more, in whole seconds", key="freshness", value=str(freshness))

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from lakekit import storage as storages
+from lakekit import maintenance, storage as storages
 from lakekit.catalog import appearing, identifier
 from lakekit.ddl import schema_writer as schemas
 from lakekit.ddl.columns_given import type_of
@@ -21,8 +21,6 @@ from lakekit.format import foreign_file
 from lakekit.format.encoder import check_types
 from lakekit.format_table import foreign_files as lying, joined, kinds, listing
 from lakekit.format_table.foreign_files import ForeignFile, ForeignSource
-from lakekit.maintenance import migrate as migration
-from lakekit.maintenance.migrate import MigratedFile
 from lakekit.table.format_tables import FormatTable
 from lakekit.table.table import Table
 from lakekit.types import TIMESTAMPS, Field
@@ -35,6 +33,7 @@ if TYPE_CHECKING:
     from lakekit.catalog.metastore import Metastore
     from lakekit.format.held import ForeignFileSchema
     from lakekit.format_table.joined import MergedSchema
+    from lakekit.maintenance.migrate import MigratedFile
     from lakekit.metadata.table_context import TableContext, TableLocation
     from lakekit.model.table_schema import TableSchema
     from lakekit.storage import PathLike
@@ -80,7 +79,7 @@ def migrate(catalog: Catalog, source: str | PathLike | Table, metastore: Metasto
 
     def take(ground: TableLocation) -> TableSchema:
         known = _schemas(catalog, ground, found, asked)
-        return migration.migrate(found.source.storage, _build_migrated_files(found, known), known, ground, move=asked.move)
+        return maintenance.migrate.migrate(found.source.storage, _build_migrated_files(found, known), known, ground, move=asked.move)
 
     appearing.create_and_register(metastore, name, take, "files were taken over")
     _warn_of_decimals(name.full, found.helds)
@@ -203,7 +202,7 @@ def _build_migrated_files(found: _ForeignTable, known: Sequence[TableSchema]) ->
     for one, held, older, values in zip(found.source.files, found.helds, found.typed.older, found.values, strict=True):
         types = {field.name: field.type for field in held.fields}
         taken.append(
-            MigratedFile(
+            maintenance.migrate.MigratedFile(
                 path=one.path,
                 size_bytes=one.size_bytes,
                 row_count=held.row_count,

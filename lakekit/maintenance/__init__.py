@@ -1,1 +1,64 @@
-"""What keeps a table well, a file a chore. A chore reads what is there, does its work through `write` and `commit`, and says what it did."""
+"""Maintenance of a table, one module an action: it reads what is there, works through `write` and `commit`, and returns what it did.
+
+A module is loaded when its name is first used here, as in `maintenance.compact.compact(…)`, so that a table that is only read loads none.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from lakekit.maintenance import (
+        after_commit,
+        analyze,
+        arguments,
+        atomic_create,
+        auto_tags,
+        branches,
+        clone,
+        compact,
+        consumers,
+        expire,
+        expire_partitions,
+        manifests,
+        migrate,
+        orphan_files,
+        repair,
+        rewrite,
+        rewrite_file_index,
+        rollback,
+        tags,
+    )
+
+__all__ = [
+    "after_commit",
+    "analyze",
+    "arguments",
+    "atomic_create",
+    "auto_tags",
+    "branches",
+    "clone",
+    "compact",
+    "consumers",
+    "expire",
+    "expire_partitions",
+    "manifests",
+    "migrate",
+    "orphan_files",
+    "repair",
+    "rewrite",
+    "rewrite_file_index",
+    "rollback",
+    "tags",
+]
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Return the module of an action, loaded now."""
+    if name in __all__:
+        return import_module(f"{__name__}.{name}")
+    message = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(message)

@@ -6,12 +6,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, overload
 
-from lakekit import plugins
+from lakekit import maintenance, plugins
 from lakekit.ddl import schema_writer as schemas
 from lakekit.ddl.schema_changes import SetOption
 from lakekit.errors import CommitStateUnknown, LakekitError
-from lakekit.maintenance import after_commit, analyze, compact, manifests, orphan_files, repair, rewrite, rewrite_file_index as file_indexes
-from lakekit.maintenance.arguments import duration_ms
 from lakekit.read.table_core import TableCore
 
 if TYPE_CHECKING:
@@ -51,9 +49,9 @@ class Caring(TableCore):
         faster, or where a key table that is sorted was written to: nothing changed.
         """
         ctx = self.handle()
-        rest = None if idle is None else duration_ms(idle, "idle")
-        done = compact.compact(ctx, full=full, where=where, order_by=order_by, strategy=strategy, idle_ms=rest)
-        return after_commit.maintain_after_commit(ctx.with_options({"write-only": "false"}), done)
+        rest = None if idle is None else maintenance.arguments.duration_ms(idle, "idle")
+        done = maintenance.compact.compact(ctx, full=full, where=where, order_by=order_by, strategy=strategy, idle_ms=rest)
+        return maintenance.after_commit.maintain_after_commit(ctx.with_options({"write-only": "false"}), done)
 
     def compact_manifests(self) -> Commit:
         """Merges small manifests and those with deletions, in one COMPACT snapshot without changes; none is made where there is nothing to merge.
@@ -61,7 +59,7 @@ class Caring(TableCore):
         Rows stay what they are; planning opens fewer files. Raises `RetriesExhausted` where other commits are always faster, `CommitStateUnknown`.
         """
         ctx = self.handle()
-        return after_commit.maintain_after_commit(ctx, manifests.compact(ctx))
+        return maintenance.after_commit.maintain_after_commit(ctx, maintenance.manifests.compact(ctx))
 
     def rescale(self, buckets: int, *, where: pl.Expr | str | None = None) -> Commit:
         """Another number of buckets: sets the option, and writes the rows of the partitions that `where` chooses anew, in one commit.
@@ -71,23 +69,23 @@ class Caring(TableCore):
         was rewritten, the number is what it was, and the same call does it again.
         """
         ctx = self.handle()
-        rewrite.check(ctx, buckets)
-        if rewrite.waits_for_compaction(ctx):
-            compact.compact(ctx, full=True, where=where)
+        maintenance.rewrite.check(ctx, buckets)
+        if maintenance.rewrite.waits_for_compaction(ctx):
+            maintenance.compact.compact(ctx, full=True, where=where)
         before = ctx.options.bucket
         if before != buckets:
             schemas.alter(ctx, [SetOption(key="bucket", value=str(buckets))])
         ctx = self.handle()
         try:
-            done = rewrite.rescale(ctx, where)
+            done = maintenance.rewrite.rescale(ctx, where)
         except CommitStateUnknown:  # it may be there, and then its files have the new number
             raise
         except BaseException:
             with suppress(LakekitError):  # what went wrong first is what to tell
-                if before != buckets and not rewrite.is_used(ctx, buckets):
+                if before != buckets and not maintenance.rewrite.is_used(ctx, buckets):
                     schemas.alter(ctx, [SetOption(key="bucket", value=str(before))])
             raise
-        return after_commit.maintain_after_commit(ctx, done)
+        return maintenance.after_commit.maintain_after_commit(ctx, done)
 
     def analyze(self, *, columns: Sequence[str] | None = None) -> Commit:
         """Counts the rows of the newest snapshot and looks at `columns`, all that can have statistics when None, in a snapshot ANALYZE of its own.
@@ -96,7 +94,7 @@ class Caring(TableCore):
         `t.explain()` expects rows by them; Spark and other engines plan joins by them. Reads every row of the columns. Raises `ColumnNotFound`,
         `InvalidOption` for a column of a nested type, and what a commit raises.
         """
-        return analyze.analyze(self.handle(), columns)
+        return maintenance.analyze.analyze(self.handle(), columns)
 
     @overload
     def rewrite_file_index(self, *, where: pl.Expr | str | None = None, anew: bool = False, dry_run: Literal[False] = False) -> Commit: ...
@@ -112,8 +110,8 @@ class Caring(TableCore):
         With `dry_run` nothing is made: one row a file that would change, `path`, `row_count`, and the indexes `made` and `dropped`, as `bitmap(city)`.
         """
         if dry_run:
-            return file_indexes.preview_rewrite(self.handle(), where, anew=anew)
-        return file_indexes.rewrite(self.handle(), where, anew=anew)
+            return maintenance.rewrite_file_index.preview_rewrite(self.handle(), where, anew=anew)
+        return maintenance.rewrite_file_index.rewrite(self.handle(), where, anew=anew)
 
     def remove_orphans(
         self, *, older_than: str | datetime | timedelta | None = None, dry_run: bool = True, force: bool = False, external: bool = False
@@ -126,14 +124,14 @@ class Caring(TableCore):
         warning says so, unless `external`: give it only where no other table has files there. Raises `Conflict` where so much would go that the metadata looks
         lost, unless `force`; `Corrupt`, `StorageFailed` where it cannot be told what is needed: nothing was removed.
         """
-        return orphan_files.remove(self.handle(), older_than=older_than, dry_run=dry_run, force=force, external=external)
+        return maintenance.orphan_files.remove(self.handle(), older_than=older_than, dry_run=dry_run, force=force, external=external)
 
     def repair(self) -> pl.DataFrame:
         """Makes the hints LATEST and EARLIEST say what is there, after a gap the first snapshot behind it; one row for each that was mended.
 
         Columns `file`, `was` and `is` (null: there is none, or it made no sense). Raises `StorageFailed`.
         """
-        return repair.repair(self.handle())
+        return maintenance.repair.repair(self.handle())
 
     def check(self, *, deep: bool = False) -> Report:
         """Looks the newest snapshot through: files exist and have the sizes and row counts that are said, keys, levels, buckets, index files agree.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lakekit import maintenance
 from lakekit.dml import delete_update as deleting, merge as merging, update as updating
-from lakekit.maintenance import after_commit
 from lakekit.read.table_core import TableCore
 
 if TYPE_CHECKING:
@@ -59,4 +59,4 @@ class Changing(TableCore):
 
 
 def _run_after_commit(ctx: TableContext, changed: RowChangeResult) -> Commit:
-    return after_commit.maintain_after_commit(ctx, changed.commit, changed.messages)
+    return maintenance.after_commit.maintain_after_commit(ctx, changed.commit, changed.messages)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakekit.maintenance import auto_tags, consumers, expire, expire_partitions
-from lakekit.maintenance.arguments import before_ms, duration_ms
+from lakekit import maintenance
 from lakekit.read.table_core import TableCore
 
 if TYPE_CHECKING:
@@ -41,9 +40,10 @@ class Expiring(TableCore):
         `InvalidOption`; `Conflict`, `Corrupt`, `StorageFailed` where it is not sure what may go.
         """
         ctx = self.handle()
-        since = before_ms(older_than, "older_than", ctx.world.now_ms())
-        how = expire.override_limits(expire.snapshot_limits(ctx), retain_max=retain_max, retain_min=retain_min, older_than_ms=since, max_deletes=max_deletes)
-        return expire.expire_snapshots(ctx, how, dry_run=dry_run)
+        since = maintenance.arguments.before_ms(older_than, "older_than", ctx.world.now_ms())
+        limits = maintenance.expire.snapshot_limits(ctx)
+        limits = maintenance.expire.override_limits(limits, retain_max=retain_max, retain_min=retain_min, older_than_ms=since, max_deletes=max_deletes)
+        return maintenance.expire.expire_snapshots(ctx, limits, dry_run=dry_run)
 
     def expire_changelogs(
         self,
@@ -61,15 +61,16 @@ class Expiring(TableCore):
         every one. `snapshot_ids` of the answer are theirs. Raises as `expire_snapshots` does.
         """
         ctx = self.handle()
-        since = before_ms(older_than, "older_than", ctx.world.now_ms())
-        how = expire.override_limits(expire.changelog_limits(ctx), retain_max=retain_max, retain_min=retain_min, older_than_ms=since, max_deletes=max_deletes)
-        return expire.expire_changelogs(ctx, how, delete_all=delete_all, dry_run=dry_run)
+        since = maintenance.arguments.before_ms(older_than, "older_than", ctx.world.now_ms())
+        limits = maintenance.expire.changelog_limits(ctx)
+        limits = maintenance.expire.override_limits(limits, retain_max=retain_max, retain_min=retain_min, older_than_ms=since, max_deletes=max_deletes)
+        return maintenance.expire.expire_changelogs(ctx, limits, delete_all=delete_all, dry_run=dry_run)
 
     def expire_tags(self, *, older_than: str | datetime | timedelta | None = None, dry_run: bool = False) -> Expired:
         """Removes the tags whose time is over, and with `older_than` those that were made before it. Raises as `expire_snapshots` does."""
         ctx = self.handle()
-        since = before_ms(older_than, "older_than", ctx.world.now_ms())
-        return auto_tags.expire(ctx, older_than_ms=since, dry_run=dry_run)
+        since = maintenance.arguments.before_ms(older_than, "older_than", ctx.world.now_ms())
+        return maintenance.auto_tags.expire(ctx, older_than_ms=since, dry_run=dry_run)
 
     def expire_consumers(
         self,
@@ -84,9 +85,9 @@ class Expiring(TableCore):
         With `including`, a regular expression that whole ids match, those however old they are; `excluding` spares some. Raises `InvalidOption`, also where
         nothing says which.
         """
-        return consumers.expire_old(
+        return maintenance.consumers.expire_old(
             self.handle(),
-            None if expiration is None else duration_ms(expiration, "expiration"),
+            None if expiration is None else maintenance.arguments.duration_ms(expiration, "expiration"),
             including=including,
             excluding=excluding,
             dry_run=dry_run,
@@ -107,9 +108,9 @@ class Expiring(TableCore):
         `strategy`: "values-time", a partition is as old as its values say (`timestamp_pattern`, such as "$dt $hm", `timestamp_formatter`, such as "yyyyMMdd");
         "update-time", as its newest file. What is None is as the options `partition.*` say. Raises `InvalidOption`, `Conflict`.
         """
-        return expire_partitions.expire(
+        return maintenance.expire_partitions.expire(
             self.handle(),
-            None if expiration is None else duration_ms(expiration, "expiration"),
+            None if expiration is None else maintenance.arguments.duration_ms(expiration, "expiration"),
             strategy=strategy,
             pattern=timestamp_pattern,
             formatter=timestamp_formatter,
@@ -123,4 +124,4 @@ class Expiring(TableCore):
         With `partition.mark-done-action` http-report a web service is told too, or alone. Raises `ColumnNotFound`, `InvalidOption`, `Unsupported` for the other
         values of that option, `StorageFailed` where the service cannot be reached or does not answer SUCCESS.
         """
-        expire_partitions.mark_done(self.handle(), [partitions] if isinstance(partitions, (dict, str)) else partitions)
+        maintenance.expire_partitions.mark_done(self.handle(), [partitions] if isinstance(partitions, (dict, str)) else partitions)

@@ -21,13 +21,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 from zlib import crc32
 
+from lakekit import maintenance
 from lakekit.codec.cursor import Cursor, jutf
 from lakekit.commit import abort as abandoned, facts
 from lakekit.commit.committer import commit_changes
 from lakekit.commit.overwrite import Overwrite
 from lakekit.draw.humanize import plural
 from lakekit.errors import InvalidOption, LakekitError, UncommittedRows, Unsupported
-from lakekit.maintenance import after_commit
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.snapshot import BATCH_IDENTIFIER
 from lakekit.storage.together import defer_sync, sync_all
@@ -137,7 +137,7 @@ class Writer:
             self._writers.reopen()
         if not self.is_counted:
             self.commit_user = self.handle.new_commit_user()
-        return after_commit.maintain_after_commit(self.handle, done, messages)
+        return maintenance.after_commit.maintain_after_commit(self.handle, done, messages)
 
     def abort(self) -> None:
         """Drops what was not prepared or not committed here, files included, and closes the writer."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakekit.maintenance import auto_tags, branches, consumers, rollback, tags
-from lakekit.maintenance.arguments import duration_ms, time_ms
+from lakekit import maintenance
 from lakekit.read.table_core import TableCore
 
 if TYPE_CHECKING:
@@ -36,9 +35,9 @@ class Tagging(TableCore):
         as `tag.default-time-retained` says, else for ever. Raises `TagAlreadyExists`, `SnapshotNotFound`, `TagNotFound`, `InvalidOption` for a blank
         name, or one that is no part of a file's name.
         """
-        keep = None if retain is None else duration_ms(retain, "retain")
-        start = None if since is None else time_ms(since, "since")
-        tags.create(self.handle(), name, at=at, since_ms=start, watermark=watermark, retain_ms=keep, if_not_exists=if_not_exists)
+        keep = None if retain is None else maintenance.arguments.duration_ms(retain, "retain")
+        start = None if since is None else maintenance.arguments.time_ms(since, "since")
+        maintenance.tags.create(self.handle(), name, at=at, since_ms=start, watermark=watermark, retain_ms=keep, if_not_exists=if_not_exists)
 
     def create_automatic_tags(self, *, force: bool = False) -> list[str]:
         """Makes the tags that `tag.automatic-creation` says are due, by the clock or by watermarks, as every commit does; their names, oldest first.
@@ -46,18 +45,19 @@ class Tagging(TableCore):
         `force`: where a period is over by the clock and no snapshot was made since, an empty one is committed for its tag. Nothing is done where the option
         is "none" or "batch". Raises `InvalidOption` for options that make no sense together, and what a commit raises.
         """
-        return auto_tags.create_forced(self.handle()) if force else auto_tags.create(self.handle())
+        return maintenance.auto_tags.create_forced(self.handle()) if force else maintenance.auto_tags.create(self.handle())
 
     def replace_tag(self, name: str, *, at: int | str | datetime | None = None, retain: str | timedelta | None = None, dry_run: bool = False) -> Expired:
         """Lets a tag name another snapshot, the newest when `at` is None. Files that only the old one needed are deleted.
 
         Without `retain` the tag lives for ever from then on, whatever `tag.default-time-retained` says of new ones. Raises as `create_tag` does.
         """
-        return tags.replace(self.handle(), name, at=at, retain_ms=None if retain is None else duration_ms(retain, "retain"), dry_run=dry_run)
+        retain_ms = None if retain is None else maintenance.arguments.duration_ms(retain, "retain")
+        return maintenance.tags.replace(self.handle(), name, at=at, retain_ms=retain_ms, dry_run=dry_run)
 
     def rename_tag(self, name: str, new: str, /) -> None:
         """Gives a tag another name. Raises `TagNotFound`, `TagAlreadyExists`, `InvalidOption`."""
-        tags.rename(self.handle(), name, new)
+        maintenance.tags.rename(self.handle(), name, new)
 
     def delete_tag(self, name: str, *, dry_run: bool = False) -> Expired:
         """Removes a tag, and the files that nothing else needs: no snapshot, tag or changelog of any branch.
@@ -65,7 +65,7 @@ class Tagging(TableCore):
         Nothing is deleted where one of those cannot be read; a tag that cannot be read itself goes alone, and files that only it needed are orphans then.
         Raises `TagNotFound`, `Conflict`, `Corrupt`, `StorageFailed`.
         """
-        return tags.delete(self.handle(), [name], dry_run=dry_run)
+        return maintenance.tags.delete(self.handle(), [name], dry_run=dry_run)
 
     def create_branch(self, name: str, *, tag: str | None = None) -> None:
         """Makes a branch: metadata of its own over shared files. `tag`: begins with the rows of that tag; without, with none.
@@ -73,21 +73,21 @@ class Tagging(TableCore):
         `t.branch(name)` is the table seen from there, for reading and writing. Raises `BranchAlreadyExists`, `TagNotFound`, `InvalidOption` for the names
         main, blank ones and numbers.
         """
-        branches.create(self.handle(), name, tag=tag)
+        maintenance.branches.create(self.handle(), name, tag=tag)
 
     def delete_branch(self, name: str, *, dry_run: bool = False) -> Expired:
         """Removes a branch with its snapshots and tags. Data files that only it had stay until orphans are cleaned.
 
         Raises `BranchNotFound`; `InvalidOption` where `scan.fallback-branch` or `scan.primary-branch` of the table or of a branch names it.
         """
-        return branches.delete(self.handle(), name, dry_run=dry_run)
+        return maintenance.branches.delete(self.handle(), name, dry_run=dry_run)
 
     def rename_branch(self, name: str, new: str, /) -> None:
         """Gives a branch another name; writers to it should rest.
 
         Raises `BranchNotFound`, `BranchAlreadyExists`; `InvalidOption` for a name that no branch can have, and where `delete_branch` raises it.
         """
-        branches.rename(self.handle(), name, new)
+        maintenance.branches.rename(self.handle(), name, new)
 
     def fast_forward(self, name: str, *, dry_run: bool = False) -> Expired:
         """Brings the table to where a branch is: from the branch's first snapshot on, its snapshots, schemas and tags take the place of the table's own.
@@ -95,7 +95,7 @@ class Tagging(TableCore):
         What was committed here since is given up: the answer says which snapshots and tags; their data files stay until orphans are cleaned. Writers
         should rest. Raises `BranchNotFound`, `SnapshotNotFound` for a branch without snapshots.
         """
-        return branches.fast_forward(self.handle(), name, dry_run=dry_run)
+        return maintenance.branches.fast_forward(self.handle(), name, dry_run=dry_run)
 
     def rollback(self, to: int | str | datetime | None = None, /, *, watermark: int | None = None, dry_run: bool = False) -> Expired:
         """Makes an older snapshot the newest again, told by id, tag or time (the newest one at or before it); an expired one that a tag keeps comes back.
@@ -104,8 +104,8 @@ class Tagging(TableCore):
         their data files stay until orphans are cleaned. Writers should rest. Raises `SnapshotNotFound`, `TagNotFound`, `InvalidOption`; `Conflict` where a
         writer committed meanwhile.
         """
-        return rollback.rollback(self.handle(), to, watermark=watermark, dry_run=dry_run)
+        return maintenance.rollback.rollback(self.handle(), to, watermark=watermark, dry_run=dry_run)
 
     def reset_consumer(self, id: str, *, next_snapshot: int | None = None) -> None:  # noqa: A002 - the public name
         """Lets a streaming reader go on from a snapshot; None forgets where it stands. Raises `ConsumerNotFound`, `InvalidOption`."""
-        consumers.reset(self.handle(), id, next_snapshot)
+        maintenance.consumers.reset(self.handle(), id, next_snapshot)

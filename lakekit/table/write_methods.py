@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lakekit import maintenance
 from lakekit.commit import abort as abandoned
 from lakekit.commit.committer import commit_changes
 from lakekit.commit.overwrite import Overwrite
@@ -14,7 +15,6 @@ from lakekit.ddl import schema_writer as schemas
 from lakekit.ddl.schema_changes import AddColumn, UpdateType
 from lakekit.dml import row_change
 from lakekit.errors import ColumnAlreadyExists, InvalidOption, SchemaMismatch
-from lakekit.maintenance import after_commit
 from lakekit.metadata import feature_check
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.snapshot import BATCH_IDENTIFIER
@@ -70,7 +70,7 @@ class Writing(TableCore):
     def truncate(self) -> Commit:
         """Removes all rows, in one commit. Snapshots before it still have them."""
         ctx = self.handle()
-        return after_commit.maintain_after_commit(ctx, row_change.replace(ctx, Overwrite.whole()))
+        return maintenance.after_commit.maintain_after_commit(ctx, row_change.replace(ctx, Overwrite.whole()))
 
     def drop_partitions(self, partitions: Sequence[Mapping[str, Any]]) -> Commit:
         """Removes every partition that matches one of `[{"dt": "2024-03-31"}, …]`; a spec may name some of the partition columns. Raises `ColumnNotFound`."""
@@ -82,7 +82,7 @@ class Writing(TableCore):
             msg = "an empty partition spec matches everything: t.truncate() removes all rows"
             raise InvalidOption(msg, key="partitions")
         ctx = self.handle()
-        return after_commit.maintain_after_commit(ctx, row_change.replace(ctx, Overwrite.partitions(specs)))
+        return maintenance.after_commit.maintain_after_commit(ctx, row_change.replace(ctx, Overwrite.partitions(specs)))
 
     def writer(
         self,
@@ -125,7 +125,7 @@ class Writing(TableCore):
             check_files=not ctx.storage.is_remote,
             check_new=True,
         )
-        return after_commit.maintain_after_commit(ctx, done, taken)
+        return maintenance.after_commit.maintain_after_commit(ctx, done, taken)
 
     def abort(self, messages: Sequence[CommitMessage]) -> None:
         """Deletes the files of messages that were never handed to a commit. Raises `Conflict` for messages whose commit may have happened."""

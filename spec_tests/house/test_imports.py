@@ -7,9 +7,11 @@ import json
 import subprocess
 import sys
 import tomllib
+from shutil import copytree
 
 import pytest
 
+from lakekit import maintenance
 from spec_tests.house.source import PACKAGE, ROOT, functions, modules, name, tree
 
 GUESTS = "IPython PIL cloudpickle datasketches fastavro hypothesis importlib.metadata ipywidgets numpy obstore pandas polars psycopg pyarrow pyroaring pyspark"
@@ -19,6 +21,28 @@ def test_importing_lakekit_loads_no_guest():
     asked = f"import sys, json, lakekit; print(json.dumps([g for g in {GUESTS.split()!r} if g in sys.modules]))"
     found = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True, cwd=ROOT)
     assert json.loads(found.stdout) == []
+
+
+READS = """
+import json, sys, lakekit
+for table in (lakekit.open({path!r}), lakekit.connect({warehouse!r})["shop.read"]):
+    table.scan().collect()
+    table.explain()
+print(json.dumps(sorted(name for name in sys.modules if name.startswith("lakekit.maintenance."))))
+"""
+
+
+def test_reading_a_table_loads_no_maintenance(tmp_path):
+    path = tmp_path / "shop.db" / "read"
+    copytree(ROOT / "fixtures" / "tables" / "append_compacted", path)
+    ran = subprocess.run([sys.executable, "-c", READS.format(path=str(path), warehouse=str(tmp_path))], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert json.loads(ran.stdout) == []
+
+
+def test_each_action_of_maintenance_is_there_at_first_use():
+    assert all(getattr(maintenance, action).__name__ == f"lakekit.maintenance.{action}" for action in maintenance.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'tidy'"):
+        _ = maintenance.tidy
 
 
 @pytest.mark.long
@@ -32,7 +56,7 @@ def test_no_import_hides_in_a_function():
 
 @pytest.mark.long
 def test_modules_loaded_by_name_are_counted():
-    """By name, on first use: the public names, what the registry lists, the function that the author of another reader names, and boto3. Nothing else."""
+    """By name, on first use: public names, actions of maintenance, what the registry lists, the function that the author of another reader names, boto3."""
     found = set()
     for path in modules():
         for node in ast.walk(tree(path)):
@@ -40,7 +64,14 @@ def test_modules_loaded_by_name_are_counted():
                 called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
                 if called in ("import_module", "__import__"):
                     found.add(name(path))
-    assert found <= {"lakekit/__init__.py", "lakekit/plugins.py", "lakekit/spark/__init__.py", "lakekit/storage/environment.py", "lakekit/testing/adapters.py"}
+    assert found <= {
+        "lakekit/__init__.py",
+        "lakekit/maintenance/__init__.py",
+        "lakekit/plugins.py",
+        "lakekit/spark/__init__.py",
+        "lakekit/storage/environment.py",
+        "lakekit/testing/adapters.py",
+    }
 
 
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
