@@ -10,7 +10,7 @@ warnings.filterwarnings("ignore", message=".*is considered unstable", module=r"l
 NOT_PARTS = frozenset({
     "arrange", "avro_cells", "avro_held", "avro_writer", "calendar", "casts", "decimals", "encoder",
     "external_reader", "foreign_file", "held", "java_text", "orc_held", "orc_maps", "orc_times", "orc_write",
-    "parquet_bounds", "parquet_chunks", "parquet_few", "parquet_footer", "parquet_held", "parquet_pages",
+    "parquet_bounds", "parquet_chunks", "parquet_footer", "parquet_held", "parquet_pages",
     "parquet_pass", "parquet_schema", "parquet_spans", "parquet_writer", "polars_types", "text_casts", "texts",
     "thrift", "told",
 })  # fmt: skip

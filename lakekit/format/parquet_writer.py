@@ -6,7 +6,6 @@ Polars encodes a row group's columns side by side, and fastest. What it cannot s
 Paimon stores timestamps finer than microseconds), columns without dictionaries. Each encoder makes a small Parquet file of its columns in memory; the chunks
 of both are laid one after the other, and their places in the footer moved along. Definition and repetition levels do not depend on who wrote them. Every page
 has a checksum, as those of Java have: Arrow computes its own, others come by on the way (`parquet_pass`).
-Few rows of flat columns need neither encoder (`parquet_few`).
 
 Statistics of chunks are the encoders' own: readers skip row groups by them, and `told` gathers them for manifests (`data_file.file_metadata`).
 
@@ -25,7 +24,7 @@ import pyarrow.parquet as pq
 
 from lakekit.columns import col
 from lakekit.errors import InvalidOption, Unsupported
-from lakekit.format import external_reader, parquet_chunks, parquet_few, thrift
+from lakekit.format import external_reader, parquet_chunks, thrift
 from lakekit.format.arrange import ArrowTarget, arrow_field, series_to_arrow
 from lakekit.format.encoder import BLOCK_BYTES, refuse_null
 from lakekit.format.parquet_pass import MAGIC, RowGroupStream
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 
     from lakekit.format.encoder import Encoding
     from lakekit.format.parquet_chunks import ColumnChunk, RowGroup
-    from lakekit.format.parquet_few import PlainColumn
     from lakekit.types import DataType, Field
 
 CREATED_BY = b"lakekit"
@@ -85,8 +83,7 @@ def check_types(fields: Sequence[Field]) -> None:
 class _EncodingPlan(NamedTuple):
     """Who encodes which columns, by their numbers: Polars (as which schema, and of which it is asked what it counted), Arrow, and Arrow with INT96.
 
-    `leaves`: into how many chunks each goes. `reals`: which hold real numbers, `times`: which hold times. `few`: how few rows of them are laid out without
-    any encoder, where that can be.
+    `leaves`: into how many chunks each goes. `reals`: which hold real numbers, `times`: which hold times.
     """
 
     polars: tuple[int, ...]
@@ -97,7 +94,6 @@ class _EncodingPlan(NamedTuple):
     leaves: tuple[int, ...]
     reals: frozenset[int]
     times: bool
-    few: tuple[PlainColumn, ...] | None
 
 
 class ParquetEncoder:
@@ -156,7 +152,7 @@ class ParquetEncoder:
         frame = self._waiting[0] if len(self._waiting) == 1 else pl.concat(self._waiting)
         size, self._waiting, self._waiting_bytes = self._waiting_bytes, [], 0
         self._raw_bytes += size
-        self._encode(frame, size)
+        self._encode(frame)
 
     def close(self) -> None:
         """Writes the footer."""
@@ -171,11 +167,9 @@ class ParquetEncoder:
 
     # ---- row groups
 
-    def _encode(self, frame: pl.DataFrame, size_bytes: int) -> None:
+    def _encode(self, frame: pl.DataFrame) -> None:
         """Rows as one row group; as several where one encoder makes them all."""
-        if (few := self._few(frame, size_bytes)) is not None:
-            laid = [(self._plan.polars, [few])]
-        elif self._alone:
+        if self._alone:
             laid = [(self._plan.polars, self._passed(frame))]
         else:
             laid = [(columns, self._laid(made, summed=columns is not self._plan.polars)) for columns, made in self._encoded(frame)]
@@ -232,17 +226,6 @@ class ParquetEncoder:
             if columns:
                 found.append((columns, self._by_arrow(frame, columns, int96=int96)))
         return found
-
-    def _few(self, frame: pl.DataFrame, size_bytes: int) -> RowGroup | None:
-        """Few rows, laid out here; None where they are an encoder's."""
-        if self._plan.few is None or self._page_bytes is not None or frame.height > parquet_few.ROWS or size_bytes > parquet_few.SIZE_BYTES:
-            return None
-        _refuse_nulls(frame, self._fields)
-        made = parquet_few.group(frame, self._plan.few, self._codec, self._level, self._written)
-        if made is None:
-            return None
-        self._put(made[0])
-        return made[1]
 
     def _passed(self, frame: pl.DataFrame) -> list[RowGroup]:
         """Row groups that go to the sink while they are encoded, and their descriptions."""
@@ -331,7 +314,6 @@ def _plan_encoding(fields: tuple[Field, ...], dictionary: bool) -> tuple[tuple[b
         leaves=tuple(_leaves(field.type) for field in fields),
         reals=frozenset(i for i, field in enumerate(fields) if field.type.holds(REALS)),
         times=any(fields[i].type.holds(_TIMES) for i in polars),
-        few=parquet_few.leaves(fields) if len(polars) == len(fields) else None,
     )
     return (first, rest), plan
 

@@ -277,7 +277,7 @@ class Bench:
                 plain += [spent(lambda: written(files[at::5], *hint)) for at in range(5)]  # noqa: B023
         plainly = "its files written, synced and linked by plain Python"
         young, old = (own for own, _ in found)
-        return [*(line(name, plainly, 1.5, *each) for name, each in zip(names, found, strict=True)), line(names[1], "at 100", 1.3, old, young)]
+        return [*(line(name, plainly, 2.5, *each) for name, each in zip(names, found, strict=True)), line(names[1], "at 100", 1.3, old, young)]
 
 
 def written(files: list[tuple[Path, bytes]], hint: Path, advice: bytes) -> None:
