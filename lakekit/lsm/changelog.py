@@ -1,12 +1,13 @@
-"""A changelog as the difference of what was and what is: of each key at most a row before and a row after.
+"""A changelog as the difference of two states: for each key at most a row before and a row after.
 
-    before          after           told
+    before          after           changelog
     – or retract    add             +I after
     – or retract    – or retract    nothing
     add             – or retract    -D before
-    add             add             -U before, +U after; nothing where both are equal and equal rows are to be left out
+    add             add             -U before, +U after; nothing if both are equal and equal rows are to be left out
 
-Source: ENGINE.md 4.1, `FullChangelogMergeFunctionWrapper`, `LookupChangelogMergeFunctionWrapper`, `ValueEqualiserSupplier`.
+Source: ENGINE.md 4.1, `FullChangelogMergeFunctionWrapper`, `LookupChangelogMergeFunctionWrapper`,
+`ValueEqualiserSupplier`.
 """
 
 from __future__ import annotations
@@ -29,30 +30,32 @@ if TYPE_CHECKING:
 
 
 def changelog_between(before: pl.DataFrame, after: pl.DataFrame, numbers: tuple[Ints, Ints], count: int, compared: Sequence[Field] | None) -> pl.DataFrame:
-    """The changelog between two states, each row with its own sequence number: all rows of `before` that are told, then all of `after`.
+    """Return the changelog between two states, each row with its own sequence number.
 
-    Both frames have the same columns, `_VALUE_KIND` among them, and at most one row a key; `numbers` are the numbers, below `count`, of their keys.
-    `select_compared_fields`: the columns that must differ for a change to be told; None: every change is.
+    The changed rows of `before` come first, then those of `after`. Both frames have the same columns, `_VALUE_KIND`
+    among them, and at most one row for each key; `numbers` are the numbers, below `count`, of their keys. `compared`
+    are the columns of which one must differ for a row to count as changed (see `select_compared_fields`); None: every
+    row of both states does.
     """
-    was, now = _rows_by_key(before, numbers[0], count), _rows_by_key(after, numbers[1], count)
-    gone, new, both = (was >= 0) & (now < 0), (was < 0) & (now >= 0), (was >= 0) & (now >= 0)
-    keys = np.flatnonzero(both)
+    row_before, row_after = _rows_by_key(before, numbers[0], count), _rows_by_key(after, numbers[1], count)
+    is_deleted, is_inserted, in_both = (row_before >= 0) & (row_after < 0), (row_before < 0) & (row_after >= 0), (row_before >= 0) & (row_after >= 0)
+    keys = np.flatnonzero(in_both)
     if compared is not None and len(keys):
-        keys = keys[_differ(before[was[keys]], after[now[keys]], compared)]
-    old = [(was[gone], RowKind.DELETE), (was[keys], RowKind.UPDATE_BEFORE)]
-    fresh = [(now[new], RowKind.INSERT), (now[keys], RowKind.UPDATE_AFTER)]
+        keys = keys[_differ(before[row_before[keys]], after[row_after[keys]], compared)]
+    old = [(row_before[is_deleted], RowKind.DELETE), (row_before[keys], RowKind.UPDATE_BEFORE)]
+    fresh = [(row_after[is_inserted], RowKind.INSERT), (row_after[keys], RowKind.UPDATE_AFTER)]
     return pl.concat([_assign_kinds(before, old), _assign_kinds(after, fresh)])
 
 
 def _rows_by_key(rows: pl.DataFrame, numbers: Ints, count: int) -> Ints:
-    """The row of each key; -1 where it has none, or one that takes something away."""
-    found = np.full(count, -1, np.int64)
-    found[numbers] = np.where(age.retracts(rows), -1, np.arange(rows.height))
-    return found
+    """Return the row of each key; -1 where it has none, or a retracting one."""
+    row_of_key = np.full(count, -1, np.int64)
+    row_of_key[numbers] = np.where(age.retracts(rows), -1, np.arange(rows.height))
+    return row_of_key
 
 
 def _assign_kinds(rows: pl.DataFrame, parts: Sequence[tuple[Ints, RowKind]]) -> pl.DataFrame:
-    """Some rows, under the kinds that a changelog gives them, in their own order."""
+    """Return the rows of all parts, in their own order, with the row kind of their part."""
     places = np.concatenate([places for places, _ in parts])
     kinds = np.concatenate([np.full(len(places), kind, np.int8) for places, kind in parts])
     order = np.argsort(places, kind="stable")
@@ -60,24 +63,30 @@ def _assign_kinds(rows: pl.DataFrame, parts: Sequence[tuple[Ints, RowKind]]) -> 
 
 
 def select_compared_fields(fields: Sequence[Field], *, deduplicated: bool, ignored: Sequence[str]) -> tuple[Field, ...] | None:
-    """The columns to compare, from the options `changelog-producer.row-deduplicate` and `-ignore-fields`; None: nothing is compared."""
+    """Return the columns to compare, or None if rows are not compared.
+
+    The options `changelog-producer.row-deduplicate` and `-ignore-fields` decide.
+    """
     return tuple(field for field in fields if field.name not in ignored) if deduplicated else None
 
 
 def _differ(before: pl.DataFrame, after: pl.DataFrame, fields: Sequence[Field]) -> Bools:
-    """Which rows differ in one of the columns. NaN differs from itself, as the reference compares numbers; 0.0 and -0.0 are equal."""
-    found = np.zeros(before.height, bool)
+    """Return which rows differ in one of the columns.
+
+    NaN differs from itself, as the reference compares floats; 0.0 and -0.0 are equal.
+    """
+    differs = np.zeros(before.height, bool)
     for field in fields:
         sides = pl.DataFrame({"before": before[field.name], "after": after[field.name]})
-        unlike = sort_map_entries(pl.col("before"), field.type).ne_missing(sort_map_entries(pl.col("after"), field.type))
+        is_unequal = sort_map_entries(pl.col("before"), field.type).ne_missing(sort_map_entries(pl.col("after"), field.type))
         if field.type.root in ("FLOAT", "DOUBLE"):
-            unlike |= pl.col("before").is_nan().fill_null(value=False)
-        found |= sides.select(unlike).to_series().to_numpy()
-    return found
+            is_unequal |= pl.col("before").is_nan().fill_null(value=False)
+        differs |= sides.select(is_unequal).to_series().to_numpy()
+    return differs
 
 
 def sort_map_entries(column: pl.Expr, t: DataType) -> pl.Expr:
-    """Values of which equal ones compare equal: the entries of a map have no order of their own."""
+    """Return the column with map entries sorted by key, so that equal maps compare equal."""
     if not t.holds(MAPS):
         return column
     match t.root:

@@ -1,14 +1,15 @@
 """Universal compaction: which runs of a bucket to merge next, and into which level.
 
-    pick(levels, options, now_ms=…)       what a writer compacts after a flush
-    full(levels, options, …)              everything into the last level, or, where all is there already, the files that need it
-    force_up_level_0(levels, options)     level 0, whether or not a rule asks for it
+    pick(levels, options, now_ms=…)     what a writer compacts after a flush
+    pick_full(levels, options, …)       everything into the last level, or, if all is there, the files that need it
+    force_up_level_0(levels, options)   level 0, whether or not a rule asks for it
 
-Always a number of neighbouring runs from the newest on: older versions of a key never overtake newer ones.
+The runs picked are always neighbours, from the newest on: older versions of a key never overtake newer ones. Sizes
+decide as in engine 1.4.2. (Later engines also include a big run of level 1 once another rule triggered a compaction;
+1.4.2 does not.)
 
-Sizes decide as in engine 1.4.2. (Later engines also take a big run of level 1 along once something else set a compaction off; 1.4.2 does not.)
-
-Source: ENGINE.md 2.2 to 2.4, `UniversalCompaction`, `EarlyFullCompaction`, `ForceUpLevel0Compaction`, `CompactStrategy.pickFullCompaction`, `OffPeakHours`.
+Source: ENGINE.md 2.2 to 2.4, `UniversalCompaction`, `EarlyFullCompaction`, `ForceUpLevel0Compaction`,
+`CompactStrategy.pickFullCompaction`, `OffPeakHours`.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ _HOUR_MS = 3_600_000
 class CompactionUnit:
     """Files to be compacted together into one level.
 
-    `each`: every file is rewritten by itself, where it is. `is_full`: all runs go to the last level, which counts as a full compaction for
-    `compaction.optimization-interval`. `reason` says which rule picked it.
+    `each`: every file is rewritten by itself, in its level. `is_full`: all runs go to the last level, which counts as a
+    full compaction for `compaction.optimization-interval`. `reason` names the rule that picked it.
     """
 
     output_level: int
@@ -44,32 +45,36 @@ class CompactionUnit:
 
 
 def pick(levels: LsmLevels, options: TableOptions, *, now_ms: int, last_full_ms: int | None = None) -> CompactionUnit | None:
-    """What is due now, if anything. `last_full_ms`: when the bucket was compacted as a whole; None: nobody knows, as long ago as can be."""
-    found = _pick_early_full(levels, options, now_ms, last_full_ms)
-    return by_size(levels, options, now_ms=now_ms) if found is None else _drop_noop(found)
+    """Return what is due now; None if nothing is.
+
+    `last_full_ms` is when the whole bucket was last compacted; None (unknown) counts as long ago.
+    """
+    unit = _pick_early_full(levels, options, now_ms, last_full_ms)
+    return by_size(levels, options, now_ms=now_ms) if unit is None else _drop_noop(unit)
 
 
 def by_size(levels: LsmLevels, options: TableOptions, *, now_ms: int | None = None) -> CompactionUnit | None:
-    """What the sizes of runs ask for. `now_ms` None: at every hour the same."""
-    found = _size_amplification(levels, options)
+    """Return what is due by the sizes of runs; `now_ms` None: without regard to off-peak hours."""
+    unit = _size_amplification(levels, options)
     trigger, count = options.num_sorted_run_compaction_trigger, len(levels.runs)
-    if found is None and count >= trigger:
-        found = _extend_runs(levels, options, 1, forced=False, now_ms=now_ms, reason="size ratio")
-    if found is None and count > trigger:
-        found = _extend_runs(levels, options, count - trigger + 1, forced=False, now_ms=now_ms, reason="number of runs")
-    return _drop_noop(found)
+    if unit is None and count >= trigger:
+        unit = _extend_runs(levels, options, 1, forced=False, now_ms=now_ms, reason="size ratio")
+    if unit is None and count > trigger:
+        unit = _extend_runs(levels, options, count - trigger + 1, forced=False, now_ms=now_ms, reason="number of runs")
+    return _drop_noop(unit)
 
 
 def pick_or_force_level0(
     levels: LsmLevels, options: TableOptions, *, now_ms: int, last_full_ms: int | None = None, idle_triggers: int = 0
 ) -> tuple[CompactionUnit | None, int]:
-    """`pick`, then, in tables that want level 0 empty, whatever stands there. With it comes the count to hand in the next time.
+    """Return what `pick` returns, else level 0 in tables that keep it empty, and the next `idle_triggers`.
 
-    `idle_triggers`: how often in a row `lookup-compact` GENTLE found nothing to do.
+    `idle_triggers` counts how often in a row `lookup-compact` GENTLE found nothing to do; the caller passes it in
+    again.
     """
-    found = pick(levels, options, now_ms=now_ms, last_full_ms=last_full_ms)
-    if found is not None or not (options.needs_lookup or options.compaction_force_up_level_0):
-        return found, idle_triggers
+    unit = pick(levels, options, now_ms=now_ms, last_full_ms=last_full_ms)
+    if unit is not None or not (options.needs_lookup or options.compaction_force_up_level_0):
+        return unit, idle_triggers
     if options.needs_lookup and options.lookup_compact == "gentle":
         idle_triggers += 1
         if idle_triggers != options.gentle_interval:
@@ -79,7 +84,7 @@ def pick_or_force_level0(
 
 
 def force_up_level_0(levels: LsmLevels, options: TableOptions, *, now_ms: int) -> CompactionUnit | None:
-    """All files of level 0, and the runs behind them that are not much bigger; None where there are none."""
+    """Return all files of level 0, and the runs after them that are not much bigger; None if there are none."""
     count = len(levels.level_0)
     return _drop_noop(_extend_runs(levels, options, count, forced=True, now_ms=now_ms, reason="level 0")) if count else None
 
@@ -91,7 +96,11 @@ def pick_full(
     has_vector: Callable[[DataFileMeta], bool] | None = None,
     is_expired: Callable[[DataFileMeta], bool] | None = None,
 ) -> CompactionUnit | None:
-    """Every run into the last level. Where that is the only run: its files that hold deleted or expired rows, each by itself, or all if the options say so."""
+    """Return every run, to be compacted into the last level.
+
+    If the last level is the only run: its files that hold deleted or expired rows, or all its files if the options say
+    so, each to be rewritten by itself; None if there are none.
+    """
     if not levels.runs:
         return None
     if len(levels.runs) > 1 or levels.highest != levels.max_level:
@@ -107,16 +116,16 @@ def pick_full(
 
 
 def last_full_ms(levels: LsmLevels) -> int | None:
-    """When the bucket was last compacted as a whole, as far as its files tell: the newest of the last level. None: never."""
+    """Return when the whole bucket was last compacted: the newest creation time in the last level; None: never."""
     times = [file.creation_time_ms for file in levels.files if file.level == levels.max_level and file.creation_time_ms is not None]
     return max(times, default=None)
 
 
-# ---- the rules -------------------------------------------------------------------------------------------------------------------------------------
+# ---- the rules -------------------------------------------------------------------------------------------------------
 
 
 def _pick_early_full(levels: LsmLevels, options: TableOptions, now_ms: int, last: int | None) -> CompactionUnit | None:
-    """A full compaction before sizes ask for one."""
+    """Return a full compaction that an option asks for before sizes do."""
     if len(levels.runs) < 2:
         return None
     interval = options.compaction_optimization_interval_ms
@@ -132,7 +141,7 @@ def _pick_early_full(levels: LsmLevels, options: TableOptions, now_ms: int, last
 
 
 def _size_amplification(levels: LsmLevels, options: TableOptions) -> CompactionUnit | None:
-    """Everything, when what lies above the oldest run weighs more than so many percent of it."""
+    """Return all runs, if those above the oldest run exceed the allowed percentage of its size."""
     runs = levels.runs
     if not runs or len(runs) < options.num_sorted_run_compaction_trigger:
         return None
@@ -142,7 +151,7 @@ def _size_amplification(levels: LsmLevels, options: TableOptions) -> CompactionU
 
 
 def _extend_runs(levels: LsmLevels, options: TableOptions, count: int, *, forced: bool, now_ms: int | None, reason: str) -> CompactionUnit | None:
-    """The first `count` runs, and as many behind them as are not much bigger than all before them together."""
+    """Return the first `count` runs, and those after them that are not much bigger than all before together."""
     ratio = 100.0 + options.compaction_size_ratio + _offpeak_ratio(options, now_ms)
     size = _size(levels.runs[:count])
     for run in levels.runs[count:]:
@@ -154,7 +163,11 @@ def _extend_runs(levels: LsmLevels, options: TableOptions, count: int, *, forced
 
 
 def _unit(levels: LsmLevels, count: int, reason: str) -> CompactionUnit:
-    """The first runs into the level below that of the next run, which may be the level it is in: nothing is compacted into level 0."""
+    """Return the first runs, to be compacted into the level before that of the next run.
+
+    Nothing is compacted into level 0: if it would be the output, runs are added up to the first one of a higher level,
+    and its level is the output.
+    """
     runs = levels.runs
     output = levels.max_level if count == len(runs) else max(0, runs[count].level - 1)
     if output == 0:
@@ -169,12 +182,12 @@ def _unit(levels: LsmLevels, count: int, reason: str) -> CompactionUnit:
 
 
 def pick_all_runs(levels: LsmLevels, reason: str) -> CompactionUnit:
-    """All runs into the last level."""
+    """Return all runs, to be compacted into the last level."""
     return CompactionUnit(output_level=levels.max_level, files=levels.files, is_full=True, reason=reason)
 
 
 def _drop_noop(unit: CompactionUnit | None) -> CompactionUnit | None:
-    """The unit, unless it is one file that is where it belongs."""
+    """Return the unit, or None if it is a single file that is in its output level."""
     if unit is None or not unit.files or (len(unit.files) == 1 and unit.files[0].level == unit.output_level):
         return None
     return unit
@@ -185,7 +198,7 @@ def _size(runs: Sequence[SortedRun]) -> int:
 
 
 def _offpeak_ratio(options: TableOptions, now_ms: int | None) -> int:
-    """What is added to the size ratio at this hour of the wall clock."""
+    """Return what is added to the size ratio at this hour of the wall clock."""
     start, end = options.compaction_offpeak_start_hour, options.compaction_offpeak_end_hour
     if now_ms is None or -1 in (start, end) or start == end:
         return 0

@@ -1,11 +1,12 @@
-"""Equal keys, found without comparing rows one by one: every key becomes an integer.
+"""Integer codes for keys, by which equal keys are found without comparing rows one by one.
 
     BIGINT, DATE, BOOLEAN, DOUBLE …          the number itself: exact
     (INT, DATE) and other short numbers      one number of mixed radix: exact
     STRING, DECIMAL(38), wide composites     a hash; rows with equal hashes have their keys compared
 
-Exact integers of a small range are addressed directly (`dense`); others are sorted, which costs little as each run is sorted already. Hashes are sorted
-together with their row numbers as one integer each, so that rows of a key come out in their own order.
+Exact integers of a small range are addressed directly (`is_dense`); others are sorted, which costs little as each run
+is sorted already. Hashes are sorted together with their row numbers as one integer each, so that rows of a key come out
+in their own order.
 """
 
 from __future__ import annotations
@@ -29,7 +30,11 @@ _FREE_SLOTS = 1 << 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyCodes:
-    """The keys of a section's rows: one integer each, and, where unequal keys may share an integer (not `exact`), their columns."""
+    """The keys of a section's rows, one integer each.
+
+    `columns` are the key columns, needed where unequal keys may have the same integer (not `exact`). `low` and `high`
+    bound the integers.
+    """
 
     columns: pl.DataFrame
     codes: Array
@@ -42,19 +47,19 @@ class KeyCodes:
 
     @property
     def is_dense(self) -> bool:
-        """Whether the integers may be used as addresses."""
+        """Return whether the integers may be used as addresses."""
         return self.exact and self.high - self.low < max(DENSE_RATIO * len(self.codes), _FREE_SLOTS)
 
 
 def encode_keys(section: pl.DataFrame, key: Sequence[str]) -> KeyCodes:
-    """The keys of every row of a section."""
+    """Return the key codes of every row of a section."""
     columns = pl.DataFrame([section.get_column(name) for name in key])
     floats = [name for name, dtype in columns.schema.items() if dtype.is_float()]
     if floats:
         columns = columns.with_columns(_bits(columns[name], last=name == key[-1]) for name in floats)
-    whole = [_numbers(columns[name]) for name in key]
-    exact = [numbers for numbers in whole if numbers is not None]
-    if len(exact) == len(whole):
+    integers = [_numbers(columns[name]) for name in key]
+    exact = [numbers for numbers in integers if numbers is not None]
+    if len(exact) == len(integers):
         packed = _pack_integers(exact)
         if packed is not None:
             codes, low, high = packed
@@ -64,16 +69,17 @@ def encode_keys(section: pl.DataFrame, key: Sequence[str]) -> KeyCodes:
 
 
 def select_keys(keys: KeyCodes, mask: Bools) -> KeyCodes:
-    """The keys of some of the rows."""
+    """Return the key codes of the rows that are set in the mask."""
     columns = keys.columns if keys.exact else keys.columns.filter(pl.Series(mask))
     return KeyCodes(columns=columns, codes=keys.codes[mask], exact=keys.exact, low=keys.low, high=keys.high)
 
 
 def _bits(column: pl.Series, *, last: bool) -> pl.Series:
-    """A key column of floats as integers.
+    """Return a key column of floats as integers.
 
-    The reference sorts -0.0 below 0.0 and then takes them for equal where they come to stand side by side: always in the last column of a key, and in
-    others hardly ever, as the columns behind part them (case `types_key_floats_parquet`).
+    The reference sorts -0.0 below 0.0 and then considers them equal if they come next to each other: always in the last
+    column of a key, and in other columns hardly ever, as the columns after them separate them (case
+    `types_key_floats_parquet`).
     """
     return float_bits(column, one_zero=last)
 
@@ -85,7 +91,7 @@ def _numbers(column: pl.Series) -> Array | None:
 
 
 def _pack_integers(columns: list[Array]) -> tuple[Array, int, int] | None:
-    """Several whole numbers as one; None when their ranges do not fit."""
+    """Return several integer columns as one, with its bounds; None if their ranges do not fit."""
     if len(columns[0]) == 0:
         return np.zeros(0, np.int64), 0, 0
     lows = [int(c.min()) for c in columns]
@@ -105,14 +111,17 @@ def _pack_integers(columns: list[Array]) -> tuple[Array, int, int] | None:
 
 
 def order(section: pl.DataFrame, key: Sequence[str]) -> Ints:
-    """The rows of a section in the order of their keys, those of one key in their own: nulls first, texts and bytes by bytes, floats as Java compares them."""
+    """Return the rows of a section in key order, those of one key in their own order.
+
+    Nulls are first, texts and bytes are compared by bytes, floats as Java compares them.
+    """
     columns = pl.DataFrame([section.get_column(name) for name in key])
     floats = [name for name, dtype in columns.schema.items() if dtype.is_float()]
     if floats:
         columns = columns.with_columns(float_bits(columns[name]) for name in floats)
-    whole = [_numbers(columns[name]) for name in key]
-    exact = [numbers for numbers in whole if numbers is not None]
-    packed = _pack_integers(exact) if len(exact) == len(whole) else None
+    integers = [_numbers(columns[name]) for name in key]
+    exact = [numbers for numbers in integers if numbers is not None]
+    packed = _pack_integers(exact) if len(exact) == len(integers) else None
     if packed is not None:
         return _stable_order(*packed)
     placed = columns.with_row_index(ROW).sort(cols(key), nulls_last=False, maintain_order=True)
@@ -120,25 +129,31 @@ def order(section: pl.DataFrame, key: Sequence[str]) -> Ints:
 
 
 def _stable_order(codes: Array, low: int, high: int) -> Ints:
-    """The stable order of whole numbers. Few sorted runs merge in linear time; others sort faster together with their row numbers, as one integer each."""
+    """Return the stable order of integers.
+
+    Few sorted runs merge in linear time; others sort faster packed with their row numbers into one integer each.
+    """
     bits = max(1, (len(codes) - 1).bit_length())
     falls = int(np.count_nonzero(codes[1:] < codes[:-1]))
     if falls <= len(codes) // 64 or (high - low).bit_length() + bits > 63:
         return np.argsort(codes, kind="stable")
-    together = (codes.astype(np.int64) - low << bits) | np.arange(len(codes))
-    together.sort()
-    return together & ((1 << bits) - 1)
+    packed = (codes.astype(np.int64) - low << bits) | np.arange(len(codes))
+    packed.sort()
+    return packed & ((1 << bits) - 1)
 
 
 def winners(keys: KeyCodes, order: Ints | None = None) -> Array:
-    """For dense keys: of every row, the row of its key that comes last in `order` (their own where None)."""
+    """Return for each row, of dense keys, the row of its key that comes last in `order` (None: row order)."""
     at, last = _slots(keys, order)
-    found: Array = last[at]
-    return found
+    winner_of_row: Array = last[at]
+    return winner_of_row
 
 
 def _slots(keys: KeyCodes, order: Ints | None = None) -> tuple[Array, Array]:
-    """An address a row, and at each address that is used the row that came last; what stands at the others means nothing."""
+    """Return the address of each row's key, and for each address the last row that has it.
+
+    Entries of unused addresses are undefined.
+    """
     at = keys.codes - keys.low if keys.codes.dtype == np.int64 else keys.codes.astype(np.int64) - keys.low
     kind = np.int32 if len(keys) < 2**31 else np.int64
     last = np.empty(keys.high - keys.low + 1, kind)
@@ -150,7 +165,10 @@ def _slots(keys: KeyCodes, order: Ints | None = None) -> tuple[Array, Array]:
 
 
 def mask_repeated(keys: KeyCodes) -> Bools | None:
-    """Which rows have a key that occurs more than once; only for dense keys, else None: `blocks` tells it with the order."""
+    """Return which rows have a key that occurs more than once; None for keys that are not dense.
+
+    For those `blocks` finds them.
+    """
     if not keys.is_dense:
         return None
     at, last = _slots(keys)
@@ -161,7 +179,7 @@ def mask_repeated(keys: KeyCodes) -> Bools | None:
 
 
 def newer_runs(keys: KeyCodes, rank: Ints) -> bool:
-    """Whether the rows fall into few runs of ascending keys, and every row of a later run is newer than all rows of those before."""
+    """Return whether rows form few runs of ascending keys, each run newer as a whole than the runs before."""
     if not keys.exact or len(keys) < 2:
         return False
     starts = np.flatnonzero(np.append(True, keys.codes[1:] <= keys.codes[:-1]))
@@ -172,7 +190,7 @@ def newer_runs(keys: KeyCodes, rank: Ints) -> bool:
 
 
 def blocks(keys: KeyCodes) -> tuple[Ints, Ints]:
-    """Row numbers such that rows of one key stand together, in their own order, and where each key's block begins."""
+    """Return row numbers grouped by key, in row order inside, and where each key's block begins."""
     if len(keys) == 0:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     if keys.exact:
@@ -195,12 +213,12 @@ def _hashed_blocks(keys: KeyCodes) -> tuple[Ints, Ints]:
 
 
 def _verify_blocks(columns: pl.DataFrame, rows: Ints, starts: Ints) -> tuple[Ints, Ints]:
-    """The same blocks after comparing every key with the first of its block; blocks that hold several keys are taken apart."""
+    """Return the blocks after comparing every key with the first of its block; mixed blocks are split."""
     count = len(rows)
     sizes = np.diff(starts, append=count)
     if (sizes == 1).all():
         return rows, starts
-    # in row order, both sides of the comparison run along sorted runs: memory is read forwards
+    # compared in row order, as both sides then follow sorted runs and memory is read forwards
     first = np.empty(count, np.int64)
     first[rows] = np.repeat(rows[starts], sizes)
     later = np.flatnonzero(first != np.arange(count))
@@ -218,21 +236,22 @@ def _verify_blocks(columns: pl.DataFrame, rows: Ints, starts: Ints) -> tuple[Int
 
 
 def _split_mixed_blocks(columns: pl.DataFrame, rows: Ints, number: Ints, mixed: Bools) -> tuple[Ints, Ints]:
-    """Blocks once more, with the keys inside the `mixed` ones told apart by their values."""
+    """Return the blocks with the keys inside the `mixed` ones separated by their values."""
     inside = np.zeros(len(rows), np.int64)
-    some_rows = np.flatnonzero(mixed[number])
-    numbered = columns[some_rows].with_row_index(ROW)
+    mixed_rows = np.flatnonzero(mixed[number])
+    numbered = columns[mixed_rows].with_row_index(ROW)
     groups = numbered.group_by(cols(columns.columns), maintain_order=True).agg(pl.col(ROW)).select(ROW).with_row_index(GROUP).explode(ROW)
-    inside[some_rows[groups[ROW].to_numpy()]] = groups[GROUP].to_numpy()
-    again = np.lexsort((np.arange(len(rows)), inside, number))
-    fresh = (np.diff(number[again]) != 0) | (np.diff(inside[again]) != 0)
-    return again, np.flatnonzero(np.append(True, fresh))
+    inside[mixed_rows[groups[ROW].to_numpy()]] = groups[GROUP].to_numpy()
+    reordered = np.lexsort((np.arange(len(rows)), inside, number))
+    fresh = (np.diff(number[reordered]) != 0) | (np.diff(inside[reordered]) != 0)
+    return reordered, np.flatnonzero(np.append(True, fresh))
 
 
 def ordered_blocks(rows: Ints, starts: Ints, ranks: list[Ints], adds: Bools) -> Ints:
-    """The same blocks with the rows of each in order of age: `ranks` most significant first, then retractions before additions, then as they were.
+    """Return the rows of the blocks, each block from the oldest row to the newest.
 
-    Nothing moves, and nothing is sorted, where they are in that order already.
+    `ranks` are most significant first; then retractions come before additions, then row order decides. Nothing is
+    sorted if the rows are in that order already.
     """
     if not ranks or is_age_ascending(rows, starts, ranks, adds):
         return rows
@@ -242,7 +261,7 @@ def ordered_blocks(rows: Ints, starts: Ints, ranks: list[Ints], adds: Bools) -> 
 
 
 def is_age_ascending(rows: Ints, starts: Ints, ranks: list[Ints], adds: Bools) -> bool:
-    """Whether rows never grow older inside a block."""
+    """Return whether no row in a block is older than the row before it."""
     older = np.zeros(max(len(rows) - 1, 0), bool)
     tied = np.ones(len(older), bool)
     for rank in ranks:

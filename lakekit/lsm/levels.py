@@ -4,7 +4,8 @@
     level 4   |--a--| |---b---|      the files of a higher level are one run: their keys do not overlap
     level 5   |------------e------|
 
-A run of a smaller number is newer than all runs behind it, but files of level 0 that several writers made at once may have sequence numbers in common.
+A run of a smaller number is newer than all runs after it, but files of level 0 that several writers made at once may
+have sequence numbers in common.
 
 Source: ENGINE.md 2.1, `LsmLevels`, `LevelSortedRun`.
 """
@@ -32,65 +33,72 @@ class SortedRun:
 
     @property
     def size_bytes(self) -> int:
-        """What its files weigh."""
+        """Return the size of its files."""
         return sum(file.size_bytes for file in self.files)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LsmLevels:
-    """The runs of a bucket, newest first, and how many levels there may be, level 0 included."""
+    """The runs of a bucket, newest first, and the number of levels, level 0 included."""
 
     runs: tuple[SortedRun, ...]
     count: int
 
     @staticmethod
     def of(files: Iterable[DataFileMeta], options: TableOptions) -> LsmLevels:
-        """The levels of a bucket's files. There are as many as the option says, or as the files need. Raises `InvalidOption` for fewer than two."""
-        held = tuple(files)
-        count = max(options.level_count, max((file.level for file in held), default=-1) + 1)
+        """Return the levels of a bucket's files: as many as the option says, or as the files need.
+
+        Raises:
+            InvalidOption: there are fewer than two levels.
+        """
+        files_of_bucket = tuple(files)
+        count = max(options.level_count, max((file.level for file in files_of_bucket), default=-1) + 1)
         if count < 2:
             msg = f"option 'num-levels' is {count}; there are at least 2 levels"
             raise InvalidOption(msg, key="num-levels", value=str(count))
-        return LsmLevels(runs=_runs(held), count=count)
+        return LsmLevels(runs=_runs(files_of_bucket), count=count)
 
     @staticmethod
     def of_appended(files: Sequence[DataFileMeta], options: TableOptions) -> LsmLevels:
-        """The levels of files without keys: level 0 in the order of sequence numbers, those of equal ones as they were committed. Raises as `of`."""
-        found = LsmLevels.of(files, options)
+        """Return the levels of files without keys, with level 0 in the order of sequence numbers.
+
+        Files of equal numbers keep the order of their commits. Raises as `of`.
+        """
+        levels = LsmLevels.of(files, options)
         level_0 = sorted((file for file in files if file.level == 0), key=lambda file: file.min_sequence_number)
-        above = (run for run in found.runs if run.level)
-        return LsmLevels(runs=(*(SortedRun(level=0, files=(file,)) for file in level_0), *above), count=found.count)
+        above = (run for run in levels.runs if run.level)
+        return LsmLevels(runs=(*(SortedRun(level=0, files=(file,)) for file in level_0), *above), count=levels.count)
 
     @property
     def max_level(self) -> int:
-        """The number of the last level."""
+        """Return the number of the last level."""
         return self.count - 1
 
     @property
     def highest(self) -> int:
-        """The highest level that holds a file; -1 where none does."""
+        """Return the highest level that holds a file; -1 if none does."""
         return self.runs[-1].level if self.runs else -1
 
     @property
     def files(self) -> tuple[DataFileMeta, ...]:
-        """Every file, newest run first."""
+        """Return every file, newest run first."""
         return tuple(file for run in self.runs for file in run.files)
 
     @property
     def level_0(self) -> tuple[DataFileMeta, ...]:
-        """The files of level 0, newest first."""
+        """Return the files of level 0, newest first."""
         return tuple(file for run in self.runs if run.level == 0 for file in run.files)
 
     def above(self, level: int) -> tuple[SortedRun, ...]:
-        """The runs of the levels above one, lowest first: where older versions of its keys are looked for."""
+        """Return the runs of the levels above `level`, lowest first, in which older versions are looked up."""
         return tuple(run for run in self.runs if run.level > level)
 
     def changed(self, before: Iterable[DataFileMeta], after: Iterable[DataFileMeta]) -> LsmLevels:
-        """The levels after a compaction, or a flush, that took some files away and brought others."""
-        gone = {(file.level, file.name) for file in before}
-        left = tuple(file for file in self.files if (file.level, file.name) not in gone)
-        held = (*left, *after)
-        return LsmLevels(runs=_runs(held), count=max(self.count, max((file.level for file in held), default=-1) + 1))
+        """Return the levels after a compaction or a flush that removed `before` and added `after`."""
+        removed = {(file.level, file.name) for file in before}
+        kept_files = tuple(file for file in self.files if (file.level, file.name) not in removed)
+        remaining = (*kept_files, *after)
+        return LsmLevels(runs=_runs(remaining), count=max(self.count, max((file.level for file in remaining), default=-1) + 1))
 
 
 def _runs(files: tuple[DataFileMeta, ...]) -> tuple[SortedRun, ...]:
@@ -103,5 +111,5 @@ def _runs(files: tuple[DataFileMeta, ...]) -> tuple[SortedRun, ...]:
 
 
 def _age(file: DataFileMeta) -> tuple[int, int, int, str]:
-    """Newest first; the rest only keeps the order the same everywhere."""
+    """Return the sort key of level 0, newest first; what follows the sequence numbers makes it unambiguous."""
     return -file.max_sequence_number, file.min_sequence_number, file.creation_time_ms or 0, file.name

@@ -1,4 +1,4 @@
-"""A section's rows, merged by its table's rule."""
+"""The merge of a section's rows by the rule of its table."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ if TYPE_CHECKING:
 
 
 def selects_rows(rule: MergeSpec) -> bool:
-    """Whether the engine picks rows (then `winner_mask` answers from the key columns alone) or builds them."""
+    """Return whether the engine selects rows, with `winner_mask` from the key columns alone, or computes them."""
     return bool(plugins.load("lsm/engines", rule.engine).CHOOSES)
 
 
 def merge(section: pl.DataFrame, rule: MergeSpec, *, keep_deletes: bool = False) -> pl.DataFrame:
-    """One row a key, in no particular order, with the section's columns but `columns.LEVEL`.
+    """Return one row for each key, in no particular order, with the section's columns except `columns.LEVEL`.
 
-    `section`: the rows of overlapping runs, oldest run first: the key columns under their table names, `_SEQUENCE_NUMBER`, `_VALUE_KIND`, the level where
-    the rule needs it, and the columns `rule.needed` names. Without `_SEQUENCE_NUMBER` the order of rows is the order of versions, as far as sequence
-    fields do not say otherwise. Raises what `aggregates.find` raises, and the reference's refusals: `Unsupported`, `InvalidOption`, `SchemaMismatch`.
+    `section`: the rows of overlapping runs, oldest run first: the key columns under their table names,
+    `_SEQUENCE_NUMBER`, `_VALUE_KIND`, the level where the rule needs it, and the columns that `rule.required_columns`
+    names. Without `_SEQUENCE_NUMBER` the order of rows is the order of versions, as far as sequence fields do not
+    decide otherwise. Raises what `aggregates.find` raises, and the reference's refusals: `Unsupported`,
+    `InvalidOption`, `SchemaMismatch`.
     """
     if selects_rows(rule):
         merged = section.filter(pl.Series(winner_mask(section, rule, keep_deletes=keep_deletes)))
@@ -38,6 +40,9 @@ def merge(section: pl.DataFrame, rule: MergeSpec, *, keep_deletes: bool = False)
 
 
 def winner_mask(section: pl.DataFrame, rule: MergeSpec, *, keep_deletes: bool = False) -> Bools:
-    """For engines that choose: which rows stand for their key. Needs no more than the key, the sequence fields and the system columns."""
+    """Return which rows win their key, for engines that select rows.
+
+    `section` needs only the key, the sequence fields and the system columns.
+    """
     mask: Bools = plugins.load("lsm/engines", rule.engine).winners(section, rule)
     return mask if keep_deletes else mask & ~age.retracts(section)

@@ -1,12 +1,12 @@
-"""All versions of many keys, laid out so that a fold runs over the versions and not over the keys.
+"""All versions of many keys, laid out so that a fold loops over the versions and not over the keys.
 
     keys with three versions first, then those with two …        rows (row numbers of the section)
       first versions      a0 b0 c0 d0                            heights = (4, 4, 2)
       second versions     a1 b1 c1 d1
       third versions      a2 b2
 
-One step of a fold is one operation on arrays: the state of the first `height` keys and the next version of each. Keys that have no further version
-are simply not touched any more.
+One step of a fold is one operation on arrays: the state of the first `height` keys and the next version of each. Keys
+without a further version are not touched any more.
 """
 
 from __future__ import annotations
@@ -30,55 +30,61 @@ if TYPE_CHECKING:
 
 
 SKIP, ADD, REVERSE, RETRACT, SET, SET_RETRACT = range(6)
-"""What a version does to a column of its key: nothing; aggregate; aggregate as if it had come before; retract; replace; replace, then retract itself."""
+"""The operations of a version on a column of its key.
+
+In order: nothing; aggregate; aggregate as if it had come before; retract; replace; replace, then retract itself.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Versions:
-    """Row numbers of all versions, step by step; key number i is the i-th of every step. See the drawing above."""
+    """Row numbers of all versions, step by step; key number i is the i-th of every step.
+
+    See the drawing in the module.
+    """
 
     rows: Ints
     heights: tuple[int, ...]
 
     @property
     def count(self) -> int:
-        """How many keys there are."""
+        """Return how many keys there are."""
         return self.heights[0] if self.heights else 0
 
     def steps(self) -> Iterator[slice]:
-        """Where each step stands in `rows`, and in any array laid out like it."""
+        """Yield the slice of each step in `rows`, and in any array laid out like it."""
         at = 0
         for height in self.heights:
             yield slice(at, at + height)
             at += height
 
     def keys(self) -> Ints:
-        """The key number of every version."""
+        """Return the key number of every version."""
         return np.concatenate([np.arange(height) for height in self.heights]) if self.heights else np.zeros(0, np.int64)
 
     def last(self) -> Ints:
-        """The place in `rows` of each key's last version."""
-        found = np.zeros(self.count, np.int64)
+        """Return the position in `rows` of each key's last version."""
+        positions = np.zeros(self.count, np.int64)
         for step in self.steps():
-            found[: step.stop - step.start] = np.arange(step.start, step.stop)
-        return found
+            positions[: step.stop - step.start] = np.arange(step.start, step.stop)
+        return positions
 
     def single(self) -> Bools:
-        """Which keys have one version only."""
-        found = np.ones(self.count, bool)
+        """Return which keys have one version only."""
+        is_single = np.ones(self.count, bool)
         if len(self.heights) > 1:
-            found[: self.heights[1]] = False
-        return found
+            is_single[: self.heights[1]] = False
+        return is_single
 
 
 def version_rounds(rows: Ints, starts: Ints) -> Versions:
-    """The layout of blocks of row numbers."""
+    """Return the layout of blocks of row numbers."""
     if len(rows) == 0:
         return Versions(rows=rows, heights=())
     sizes = np.diff(starts, append=len(rows))
     most = int(sizes.max())
     upside_down = most - sizes
-    # small integers sort in linear time; of keys with as many versions, those of the oldest run come in key order
+    # small integers sort in linear time; keys with equally many versions stay in order, by key in the oldest run
     by_size = np.argsort(upside_down.astype(np.uint16) if most < 2**16 else upside_down, kind="stable")
     heads = starts[by_size]
     falls = np.bincount(upside_down, minlength=most)
@@ -88,10 +94,10 @@ def version_rounds(rows: Ints, starts: Ints) -> Versions:
 
 
 def split(section: pl.DataFrame, rule: MergeSpec) -> tuple[Bools, Versions]:
-    """Which rows have a key of their own, and the versions of all other keys in order of age.
+    """Return which rows are the only one of their key, and the versions of all other keys in order of age.
 
-    The level rule of lookup tables (ENGINE 2.7, 6.6) is applied to the versions: of those above level 0 only the one of the lowest level takes part.
-    A key whose rows it cuts down to one still counts as merged.
+    The level rule of lookup tables (ENGINE 2.7, 6.6) is applied to the versions: of those above level 0 only the one of
+    the lowest level takes part. A key of which only one row remains by it still counts as merged.
     """
     keys = keyed.encode_keys(section, rule.key)
     lone, rows, starts = (np.zeros(len(keys), bool), *keyed.blocks(keys)) if rule.merges_lone else split_single_versions(keys)
@@ -105,7 +111,7 @@ def split(section: pl.DataFrame, rule: MergeSpec) -> tuple[Bools, Versions]:
 
 
 def split_single_versions(keys: KeyCodes) -> tuple[Bools, Ints, Ints]:
-    """Which rows have a key of their own, and the others in blocks of one key each, in the section's order inside."""
+    """Return which rows are the only one of their key, and the others in blocks by key, in section order."""
     twice = keyed.mask_repeated(keys)
     if twice is not None:
         rows, starts = keyed.blocks(keyed.select_keys(keys, twice))
@@ -118,7 +124,7 @@ def split_single_versions(keys: KeyCodes) -> tuple[Bools, Ints, Ints]:
 
 
 def _without_lone(rows: Ints, starts: Ints, lone: Bools) -> tuple[Ints, Ints]:
-    """Blocks of several rows only, those of the oldest run in its order."""
+    """Return the blocks of several rows only, in the order of their first rows."""
     sizes = np.diff(starts, append=len(rows))
     many = np.flatnonzero(~lone)
     many = many[np.argsort(rows[starts[many]])]
@@ -129,7 +135,7 @@ def _without_lone(rows: Ints, starts: Ints, lone: Bools) -> tuple[Ints, Ints]:
 
 
 def _lowest_levels(rows: Ints, starts: Ints, levels: Array) -> tuple[Ints, Ints]:
-    """Blocks without the rows above level 0, but for the one of the lowest level above 0."""
+    """Return the blocks with only one of the rows above level 0, that of the lowest level."""
     placed = levels[rows].astype(np.int64)
     ranked = np.where(placed > 0, placed, np.iinfo(np.int64).max)
     lowest = np.minimum.reduceat(ranked, starts)
@@ -140,7 +146,7 @@ def _lowest_levels(rows: Ints, starts: Ints, levels: Array) -> tuple[Ints, Ints]
 
 
 def visible_mask(section: pl.DataFrame, rule: MergeSpec) -> Bools | None:
-    """Which rows the level rule lets take part; None when all do."""
+    """Return which rows take part by the level rule; None if all do."""
     if not rule.lookup or LEVEL not in section.columns:
         return None
     levels = section[LEVEL].to_numpy()
@@ -149,7 +155,7 @@ def visible_mask(section: pl.DataFrame, rule: MergeSpec) -> Bools | None:
         return None
     keys = keyed.select_keys(keyed.encode_keys(section, rule.key), above)
     rows, starts = keyed.blocks(keys)
-    kept, _ = _lowest_levels(rows, starts, levels[above])
+    lowest_rows, _ = _lowest_levels(rows, starts, levels[above])
     mask = ~above
-    mask[np.flatnonzero(above)[kept]] = True
+    mask[np.flatnonzero(above)[lowest_rows]] = True
     return mask

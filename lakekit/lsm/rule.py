@@ -1,6 +1,7 @@
-"""How a table's versions of a key become one row: engine, key, order, and what happens to each column.
+"""The merge rule of a table: engine, key, order of versions, and the function of each column.
 
-Source: ENGINE.md 1.3, 3 and 6.6; `PrimaryKeyTableUtils`, `PartialUpdateMergeFunction.Factory`, `AggregateMergeFunction.Factory`, `CoreOptions`.
+Source: ENGINE.md 1.3, 3 and 6.6; `PrimaryKeyTableUtils`, `PartialUpdateMergeFunction.Factory`,
+`AggregateMergeFunction.Factory`, `CoreOptions`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,11 @@ _GROUP = ".sequence-group"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SequenceGroup:
-    """Columns that move together: `protected` ones change only with a row whose `columns` are not smaller. `removes`: a delete that gets in removes the row."""
+    """A sequence group of partial-update.
+
+    The `protected` columns change only with a row whose `columns` are not less than before. `removes`: a delete that is
+    accepted removes the row.
+    """
 
     columns: tuple[str, ...]
     protected: tuple[str, ...]
@@ -39,9 +44,10 @@ class SequenceGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeSpec:
-    """Everything a merge needs to know of a table. `key`: the trimmed primary key; `lookup`: the level rule of ENGINE 2.7 and 6.6 holds.
+    """Everything a merge needs to know about a table.
 
-    `merges_lone`: a row that is its key's only one is merged too, and does not pass as it is (ENGINE 2.7, 3.1).
+    `key` is the trimmed primary key. `lookup`: the level rule of ENGINE 2.7 and 6.6 holds. `merges_lone`: a row that is
+    the only one of its key is merged too, not passed on unchanged (ENGINE 2.7, 3.1).
     """
 
     engine: str
@@ -59,67 +65,76 @@ class MergeSpec:
     table: str = ""
 
     def group_of(self, column: str) -> SequenceGroup | None:
-        """The sequence group a column belongs to, as sequence or as protected column."""
+        """Return the sequence group of a column, as a sequence or as a protected column."""
         return next((group for group in self.groups if column in group.columns or column in group.protected), None)
 
     @property
     def not_null(self) -> frozenset[str]:
-        """The columns that take no null."""
+        """Return the columns that take no null."""
         return frozenset(part.name for part in self.fields if not part.type.nullable)
 
     @property
     def place(self) -> str:
-        """How errors name the table."""
+        """Return how error messages name the table."""
         return self.table or "the table"
 
 
 def merge_spec_from_options(schema: TableSchema, options: Mapping[str, str] | None = None, *, table: str = "") -> MergeSpec:
-    """The rule of a key table. `options`: the table's options where they differ from the schema's own.
+    """Return the rule of a key table; `options` are the table's options if they differ from the schema's.
 
-    Raises `Unsupported` for an engine nobody here knows and `InvalidOption` for options that contradict each other; an unknown function of a column is
-    refused by `required_columns` and by the merge, so that other columns stay readable.
+    An unknown function of a column is refused by `required_columns` and by the merge, so that other columns stay
+    readable.
+
+    Raises:
+        Unsupported: the merge engine does not exist.
+        InvalidOption: options contradict each other.
     """
-    given = dict(schema.options if options is None else options)
-    engine = given.get("merge-engine", "deduplicate").strip().lower().replace("_", "-")
+    table_options = dict(schema.options if options is None else options)
+    engine = table_options.get("merge-engine", "deduplicate").strip().lower().replace("_", "-")
     engines = plugins.names("lsm/engines")
     if engine not in engines:
         raise Unsupported(
             f"{table or 'the table'} uses merge-engine {engine!r}; lakekit merges {', '.join(engines)}. t.scan(raw=True) reads its rows unmerged",
             feature=f"merge-engine.{engine}",
         )
-    groups = _groups(given, schema) if engine == "partial-update" else ()
+    groups = _groups(table_options, schema) if engine == "partial-update" else ()
     functions = (
-        _aggregation(given, schema) if engine == "aggregation" else _partial_update_functions(given, schema, groups) if engine == "partial-update" else {}
+        _aggregation(table_options, schema)
+        if engine == "aggregation"
+        else _partial_update_functions(table_options, schema, groups)
+        if engine == "partial-update"
+        else {}
     )
     remove = {"partial-update": _ON_DELETE, "aggregation": "aggregation.remove-record-on-delete"}.get(engine)
-    found = MergeSpec(
+    spec = MergeSpec(
         engine=engine,
         key=schema.trimmed_primary_keys,
         fields=schema.fields,
         primary_key=schema.primary_keys,
-        sequence_fields=_names(given.get("sequence.field", "")),
-        descending=given.get("sequence.field.sort-order", "ascending").strip().lower() == "descending",
-        ignore_delete=any(_flag(given, name) for name in _IGNORE_DELETE),
-        remove_on_delete=remove is not None and _flag(given, remove),
+        sequence_fields=_names(table_options.get("sequence.field", "")),
+        descending=table_options.get("sequence.field.sort-order", "ascending").strip().lower() == "descending",
+        ignore_delete=any(_flag(table_options, name) for name in _IGNORE_DELETE),
+        remove_on_delete=remove is not None and _flag(table_options, remove),
         functions=functions,
         groups=groups,
-        lookup=engine != "first-row" and _needs_lookup(given),
+        lookup=engine != "first-row" and _needs_lookup(table_options),
         table=table,
     )
-    _check_consistency(found, given)
-    if absent := [name for name in found.sequence_fields if not schema.has(name)]:
+    _check_consistency(spec, table_options)
+    if absent := [name for name in spec.sequence_fields if not schema.has(name)]:
         raise InvalidOption(
-            f"sequence.field of {found.place} names column {absent[0]!r}, which is not there; columns are {', '.join(schema.names)}",
+            f"sequence.field of {spec.place} names column {absent[0]!r}, which is not there; columns are {', '.join(schema.names)}",
             key="sequence.field",
-            value=given["sequence.field"],
+            value=table_options["sequence.field"],
         )
-    return found
+    return spec
 
 
 def required_columns(rule: MergeSpec, wanted: Iterable[str]) -> frozenset[str]:
-    """The columns a merge must read to give `wanted`: the key, the sequence fields, and the sequence columns of protected ones.
+    """Return the columns a merge must read to compute `wanted`.
 
-    Sequence columns whose deletes remove the row always belong to it: whether a row exists must not depend on the columns asked for.
+    These are the key, the sequence fields, and the sequence columns of protected ones. Sequence columns whose deletes
+    remove the row always belong to it: whether a row exists must not depend on the columns read.
     """
     names = set(wanted) | set(rule.key)
     names.update(rule.sequence_fields)
@@ -130,10 +145,10 @@ def required_columns(rule: MergeSpec, wanted: Iterable[str]) -> frozenset[str]:
     return frozenset(names)
 
 
-def _flag(given: Mapping[str, str], key: str) -> bool:
-    text = given.get(key, "false").strip().lower()
+def _flag(table_options: Mapping[str, str], key: str) -> bool:
+    text = table_options.get(key, "false").strip().lower()
     if text not in ("true", "false"):
-        raise InvalidOption(f"option {key!r} is {given[key]!r}; allowed: true, false", key=key, value=given[key])
+        raise InvalidOption(f"option {key!r} is {table_options[key]!r}; allowed: true, false", key=key, value=table_options[key])
     return text == "true"
 
 
@@ -141,17 +156,17 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",")) if text.strip() else ()
 
 
-def _needs_lookup(given: Mapping[str, str]) -> bool:
-    producer = given.get("changelog-producer", "none").strip().lower()
-    return producer == "lookup" or _flag(given, "deletion-vectors.enabled") or _flag(given, "force-lookup")
+def _needs_lookup(table_options: Mapping[str, str]) -> bool:
+    producer = table_options.get("changelog-producer", "none").strip().lower()
+    return producer == "lookup" or _flag(table_options, "deletion-vectors.enabled") or _flag(table_options, "force-lookup")
 
 
-# ---- columns -------------------------------------------------------------------------------------------------------------------------------------
+# ---- columns ---------------------------------------------------------------------------------------------------------
 
 
-def _function(given: Mapping[str, str], part: Field, name: str) -> FieldFunction:
-    def option(word: str, default: str = "") -> str:
-        return given.get(f"fields.{part.name}.{word}", default)
+def _function(table_options: Mapping[str, str], part: Field, name: str) -> FieldFunction:
+    def option(option_name: str, default: str = "") -> str:
+        return table_options.get(f"fields.{part.name}.{option_name}", default)
 
     limit = option("count-limit", str(NO_LIMIT)).strip()
     if not limit.lstrip("-").isdigit():
@@ -161,9 +176,9 @@ def _function(given: Mapping[str, str], part: Field, name: str) -> FieldFunction
         column=part.name,
         name="first_non_null_value" if name == "first_not_null_value" else name,
         type=part.type,
-        ignore_retract=_flag(given, f"fields.{part.name}.ignore-retract"),
+        ignore_retract=_flag(table_options, f"fields.{part.name}.ignore-retract"),
         delimiter=option("list-agg-delimiter", ","),
-        distinct=_flag(given, f"fields.{part.name}.distinct"),
+        distinct=_flag(table_options, f"fields.{part.name}.distinct"),
         nested_key=_names(option("nested-key")),
         nested_key_nulls=option("nested-key-null-strategy", "merge").strip().lower(),
         count_limit=int(limit),
@@ -171,74 +186,84 @@ def _function(given: Mapping[str, str], part: Field, name: str) -> FieldFunction
     )
 
 
-def _aggregation(given: Mapping[str, str], schema: TableSchema) -> dict[str, FieldFunction]:
-    """ENGINE 3.4: sequence fields keep the last value, keys themselves, every other column what its options say."""
-    ordered = _names(given.get("sequence.field", ""))
-    default = given.get("fields.default-aggregate-function", DEFAULT_FUNCTION)
-    found = {}
+def _aggregation(table_options: Mapping[str, str], schema: TableSchema) -> dict[str, FieldFunction]:
+    """Return the functions of an aggregation table (ENGINE 3.4).
+
+    Sequence fields keep the last value, keys themselves, other columns what their options say.
+    """
+    ordered = _names(table_options.get("sequence.field", ""))
+    default = table_options.get("fields.default-aggregate-function", DEFAULT_FUNCTION)
+    functions = {}
     for part in schema.fields:
         if part.name in ordered:
             name = LAST_VALUE
         elif part.name in schema.primary_keys:
             name = PRIMARY_KEY
         else:
-            name = given.get(f"fields.{part.name}.aggregate-function", default)
-        found[part.name] = _function(given, part, name.strip())
-    return found
+            name = table_options.get(f"fields.{part.name}.aggregate-function", default)
+        functions[part.name] = _function(table_options, part, name.strip())
+    return functions
 
 
-def _partial_update_functions(given: Mapping[str, str], schema: TableSchema, groups: tuple[SequenceGroup, ...]) -> dict[str, FieldFunction]:
-    """ENGINE 3.3: sequence columns have no function; others may, and need a group for any but `last_non_null_value`."""
+def _partial_update_functions(table_options: Mapping[str, str], schema: TableSchema, groups: tuple[SequenceGroup, ...]) -> dict[str, FieldFunction]:
+    """Return the functions of a partial-update table (ENGINE 3.3).
+
+    Sequence columns have none; others may, and need a group for any except `last_non_null_value`.
+    """
     ordering = {name for group in groups for name in group.columns}
     protected = {name for group in groups for name in group.protected}
-    default = given.get("fields.default-aggregate-function")
-    found = {}
+    default = table_options.get("fields.default-aggregate-function")
+    functions = {}
     for part in schema.fields:
         if part.name in ordering:
             continue
-        name = PRIMARY_KEY if part.name in schema.primary_keys else given.get(f"fields.{part.name}.aggregate-function", default)
+        name = PRIMARY_KEY if part.name in schema.primary_keys else table_options.get(f"fields.{part.name}.aggregate-function", default)
         if name is None:
             continue
         if name not in (PRIMARY_KEY, DEFAULT_FUNCTION) and part.name not in protected:
             key = f"fields.{part.name}.aggregate-function"
             raise InvalidOption(f"Must use sequence group for aggregation functions but not found for field {part.name}.", key=key, value=name)
-        found[part.name] = _function(given, part, name.strip())
-    return found
+        functions[part.name] = _function(table_options, part, name.strip())
+    return functions
 
 
-def _groups(given: Mapping[str, str], schema: TableSchema) -> tuple[SequenceGroup, ...]:
-    removing = given.get(_ON_GROUP)
+def _groups(table_options: Mapping[str, str], schema: TableSchema) -> tuple[SequenceGroup, ...]:
+    removing = table_options.get(_ON_GROUP)
     removers = removing.split(",") if removing is not None else []
-    found: list[SequenceGroup] = []
+    groups: list[SequenceGroup] = []
     taken: dict[str, str] = {}
-    for key in sorted(given):
+    for key in sorted(table_options):
         if not (key.startswith("fields.") and key.endswith(_GROUP)):
             continue
         columns = tuple(key[len("fields.") : -len(_GROUP)].split(","))
-        protected = tuple(given[key].split(","))
+        protected = tuple(table_options[key].split(","))
         for name in (*columns, *protected):
             if not schema.has(name):
-                raise InvalidOption(f"Field {name} can not be found in table schema", key=key, value=given[key])
+                raise InvalidOption(f"Field {name} can not be found in table schema", key=key, value=table_options[key])
             if name in taken:
-                raise InvalidOption(f"Field {name} is defined repeatedly by multiple groups: {key} and {taken[name]}", key=key, value=given[key])
+                raise InvalidOption(f"Field {name} is defined repeatedly by multiple groups: {key} and {taken[name]}", key=key, value=table_options[key])
         taken |= dict.fromkeys((*columns, *protected), key)
-        found.append(SequenceGroup(columns=columns, protected=protected, removes=not set(columns).isdisjoint(removers)))
-    strays = [name for name in removers if not any(name in group.columns for group in found)]
+        groups.append(SequenceGroup(columns=columns, protected=protected, removes=not set(columns).isdisjoint(removers)))
+    strays = [name for name in removers if not any(name in group.columns for group in groups)]
     if strays:
         raise InvalidOption(f"field '{removing}' defined in '{_ON_GROUP}' option must be part of sequence groups", key=_ON_GROUP, value=removing)
-    return tuple(found)
+    return tuple(groups)
 
 
-def _check_consistency(rule: MergeSpec, given: Mapping[str, str]) -> None:
+def _check_consistency(rule: MergeSpec, table_options: Mapping[str, str]) -> None:
     pairs: list[tuple[bool, str, str]] = []
     if rule.engine == "partial-update":
         pairs = [
             (rule.ignore_delete and rule.remove_on_delete, "ignore-delete", _ON_DELETE),
-            (rule.ignore_delete and _ON_GROUP in given, "ignore-delete", _ON_GROUP),
+            (rule.ignore_delete and _ON_GROUP in table_options, "ignore-delete", _ON_GROUP),
             (rule.remove_on_delete and bool(rule.groups), "sequence-group", _ON_DELETE),
         ]
     if rule.engine == "aggregation" and rule.remove_on_delete:
-        pairs = [(one.ignore_retract, "aggregation.remove-record-on-delete", f"fields.{one.column}.ignore-retract") for one in rule.functions.values()]
-    for wrong, one, other in pairs:
+        pairs = [(option.ignore_retract, "aggregation.remove-record-on-delete", f"fields.{option.column}.ignore-retract") for option in rule.functions.values()]
+    for wrong, option, other_option in pairs:
         if wrong:
-            raise InvalidOption(f"{one} and {other} have conflicting behavior so should not be enabled at the same time.", key=other, value=given.get(other))
+            raise InvalidOption(
+                f"{option} and {other_option} have conflicting behavior so should not be enabled at the same time.",
+                key=other_option,
+                value=table_options.get(other_option),
+            )

@@ -1,16 +1,23 @@
-"""Whether bytes are a sound HLL or theta sketch: the library that unites them writes behind its buffers where a count or a length is wrong.
+"""Validation of serialized HLL and theta sketches.
 
-    hll      0 preamble ints: 2 list, 3 set, 10 array · 1 version: 1 · 2 family: 7 · 3 lg k · 4 lg of the table's ints · 5 flags: 04 empty, 08 compact
-             6 coupons of a list, the array's lowest value · 7 mode: 0 list, 1 set, 2 array | type: 0 hll_4, 1 hll_6, 2 hll_8 << 2
-      list   8 coupons                                            compact: as many as said, else a table of 8; a coupon is value << 26 | slot
-      set    8 count i32 · 12 coupons                             compact: as many as said, else a table of 1 << lg, whose free places are 0
-      array  8 hip f64 · 16 kxq f64 twice · 32 slots with the lowest value i32 · 36 exceptions i32 · 40 values of 4, 6 or 8 bits, a slot each
+    hll      0 preamble ints: 2 list, 3 set, 10 array · 1 version: 1 · 2 family: 7 · 3 lg k · 4 lg of the table's ints
+             5 flags: 04 empty, 08 compact · 6 coupons of a list, the array's lowest value
+             7 mode: 0 list, 1 set, 2 array | type: 0 hll_4, 1 hll_6, 2 hll_8 << 2
+      list   8 coupons                            compact: as many as said, else a table of 8
+                                                  a coupon is value << 26 | slot
+      set    8 count i32 · 12 coupons             compact: as many as said, else a table of 1 << lg, free slots are 0
+      array  8 hip f64 · 16 kxq f64 twice · 32 slots with the lowest value i32 · 36 exceptions i32
+             40 values of 4, 6 or 8 bits, a slot each
              hll_4: a value is above the lowest one, 15 says that a coupon behind the array holds it
-    theta    0 preamble words (low 6 bits) · 1 version: 1 to 4 · 2 family: 3 · 5 flags: 04 empty, 10 ordered · 6 hash of the seed u16
-             8 count u32 · 12 p f32 · 16 theta u64, each where there are as many words · hashes u64, ascending where they are ordered, below theta
+    theta    0 preamble words (low 6 bits) · 1 version: 1 to 4 · 2 family: 3 · 5 flags: 04 empty, 10 ordered
+             6 hash of the seed u16 · 8 count u32 · 12 p f32 · 16 theta u64, each where there are as many words
+             hashes u64, ascending where they are ordered, below theta
       4      3 bits of a hash · 4 bytes of the count · count behind the preamble · differences of the hashes, packed
 
-Source: DataSketches 5.2, "HLL sketch" and "Theta sketch" formats (`PreambleUtil`, `HllArray`, `CouponHashSet`, `compact_theta_sketch`).
+The library that unites sketches writes beyond its buffers if a count or a length is wrong.
+
+Source: DataSketches 5.2, "HLL sketch" and "Theta sketch" formats (`PreambleUtil`, `HllArray`, `CouponHashSet`,
+`compact_theta_sketch`).
 """
 
 from __future__ import annotations
@@ -40,7 +47,10 @@ _MAX_THETA = 2**63 - 1
 
 
 def check_hll(data: bytes) -> None:
-    """Raises `Corrupt` unless `data` is a serialized HLL sketch, compact or updatable, whose counts and lengths fit each other."""
+    """Raise `Corrupt` unless `data` is a serialized HLL sketch whose counts and lengths match.
+
+    It may be compact or updatable.
+    """
     if len(data) < 8:
         raise _make_corrupt(f"{len(data)} bytes, where a preamble has 8", "preamble", 0)
     ints, version, family, lg_k, lg_table, flags, low, kinds = data[:8]
@@ -63,20 +73,20 @@ def check_hll(data: bytes) -> None:
 
 
 def check_theta(data: bytes) -> None:
-    """Raises `Corrupt` unless `data` is a serialized compact theta sketch whose counts and lengths fit each other."""
+    """Raise `Corrupt` unless `data` is a serialized compact theta sketch whose counts and lengths match."""
     if len(data) < 8:
         raise _make_corrupt(f"{len(data)} bytes, where a preamble has 8", "preamble", 0)
-    words, version, family, flags = data[0] & 0x3F, data[1], data[2], data[5]
+    preamble_words, version, family, flags = data[0] & 0x3F, data[1], data[2], data[5]
     if not 1 <= version <= 4 or family != _THETA_FAMILY:
         raise _make_corrupt(f"version {version} of family {family}, where versions 1 to 4 of family {_THETA_FAMILY} are expected", "family", 1)
-    if not 1 <= words <= 3 or (version == 1 and words != 3) or len(data) < 8 * words:
-        raise _make_corrupt(f"a preamble of {words} words in {len(data)} bytes of version {version}", "preamble", 0)
+    if not 1 <= preamble_words <= 3 or (version == 1 and preamble_words != 3) or len(data) < 8 * preamble_words:
+        raise _make_corrupt(f"a preamble of {preamble_words} words in {len(data)} bytes of version {version}", "preamble", 0)
     if version == 4:
-        _check_packed(data, words)
-    elif words > 1:
+        _check_packed(data, preamble_words)
+    elif preamble_words > 1:
         count = _number(data, 8, 4)
-        theta = _number(data, 16, 8) if words == 3 else _MAX_THETA
-        _check_hashes(data, 8 * words, count, theta, ordered=version > 1 and bool(flags & _ORDERED))
+        theta = _number(data, 16, 8) if preamble_words == 3 else _MAX_THETA
+        _check_hashes(data, 8 * preamble_words, count, theta, ordered=version > 1 and bool(flags & _ORDERED))
     elif version >= 3 and not flags & _EMPTY:
         _check_hashes(data, 8, 1, _MAX_THETA, ordered=False)
 
@@ -85,7 +95,7 @@ CHECKS: Mapping[str, Callable[[bytes], None]] = {"hll_sketch": check_hll, "theta
 """The check of an aggregate function's values."""
 
 
-# ---- HLL -------------------------------------------------------------------------------------------------------------------------------------
+# ---- HLL -------------------------------------------------------------------------------------------------------------
 
 
 def _check_set(data: bytes, lg_k: int, lg_table: int, *, compact: bool) -> None:
@@ -100,7 +110,7 @@ def _check_set(data: bytes, lg_k: int, lg_table: int, *, compact: bool) -> None:
 
 
 def _check_coupons(data: bytes, begin: int, count: int, slots: int) -> NDArray[np.uint32]:
-    """The coupons that begin at a byte: `count` of them in so many slots."""
+    """Return the coupons that begin at byte `begin`: `count` of them in `slots` slots."""
     if len(data) < begin + 4 * slots:
         raise _make_corrupt(f"{slots} coupons from byte {begin} on, in {len(data)} bytes", "coupons", begin)
     coupons = np.frombuffer(data, "<u4", slots, begin)
@@ -118,7 +128,7 @@ def _check_array(data: bytes, lg_k: int, bits: int, lowest: int, *, compact: boo
     if len(data) < _ARRAY_BEGIN + length:
         raise _make_corrupt(f"{len(data)} bytes, where an array of 2^{lg_k} slots ends at byte {_ARRAY_BEGIN + length}", "array", _ARRAY_BEGIN)
     sums = struct.unpack_from("<3d", data, 8)
-    if not all(math.isfinite(one) and one >= 0 for one in sums):
+    if not all(math.isfinite(total) and total >= 0 for total in sums):
         raise _make_corrupt(f"sums of {sums}", "sums", 8)
     at_lowest, exceptions = _number(data, 32, 4), _number(data, 36, 4)
     if at_lowest > slots or lowest > _MOST_VALUE or (bits and (lowest or exceptions)):
@@ -131,7 +141,7 @@ def _check_array(data: bytes, lg_k: int, bits: int, lowest: int, *, compact: boo
 
 
 def _check_exceptions(data: bytes, values: NDArray[np.uint8], facts: tuple[int, int, int], *, compact: bool) -> None:
-    """The coupons behind an array of four bits: one for each slot that says so, and no other."""
+    """Check the coupons after an array of four bits: one for each slot that is marked, and no other."""
     lg_k, lowest, count = facts
     slots = np.empty(2 * len(values), np.uint8)
     slots[0::2], slots[1::2] = values & 15, values >> 4
@@ -154,7 +164,7 @@ def _check_exceptions(data: bytes, values: NDArray[np.uint8], facts: tuple[int, 
         raise _make_corrupt(f"values above {_MOST_VALUE}", "array", _ARRAY_BEGIN)
 
 
-# ---- theta -----------------------------------------------------------------------------------------------------------------------------------
+# ---- theta -----------------------------------------------------------------------------------------------------------
 
 
 def _check_hashes(data: bytes, begin: int, count: int, theta: int, *, ordered: bool) -> None:
@@ -169,16 +179,16 @@ def _check_hashes(data: bytes, begin: int, count: int, theta: int, *, ordered: b
         raise _make_corrupt("hashes out of order, or one that is there twice", "hashes", begin)
 
 
-def _check_packed(data: bytes, words: int) -> None:
-    """A sketch whose hashes are differences of so many bits each."""
+def _check_packed(data: bytes, preamble_words: int) -> None:
+    """Check a sketch whose hashes are stored as packed differences."""
     bits, count_bytes = data[3], data[4]
-    if not 1 <= bits <= 63 or not 1 <= count_bytes <= 4 or words > 2:
+    if not 1 <= bits <= 63 or not 1 <= count_bytes <= 4 or preamble_words > 2:
         raise _make_corrupt(f"hashes of {bits} bits, a count of {count_bytes} bytes", "bits of a hash", 3)
-    begin = 8 * words
+    begin = 8 * preamble_words
     count = _number(data, begin, count_bytes)
     if begin + count_bytes > len(data) or (count * bits + 7) // 8 > len(data) - begin - count_bytes:
         raise _make_corrupt(f"{count} hashes of {bits} bits in {len(data)} bytes", "count", begin)
-    if words == 2 and not 0 < _number(data, 8, 8) <= _MAX_THETA:
+    if preamble_words == 2 and not 0 < _number(data, 8, 8) <= _MAX_THETA:
         raise _make_corrupt(f"theta is {_number(data, 8, 8)}", "theta", 8)
 
 
@@ -186,5 +196,5 @@ def _number(data: bytes, at: int, length: int) -> int:
     return int.from_bytes(data[at : at + length], "little")
 
 
-def _make_corrupt(found: str, field: str, offset: int) -> Corrupt:
-    return Corrupt(found, field=field, offset=offset)
+def _make_corrupt(problem: str, field: str, offset: int) -> Corrupt:
+    return Corrupt(problem, field=field, offset=offset)

@@ -1,12 +1,14 @@
-"""Files of an LSM tree by the keys they may hold: sections whose key ranges overlap no other, their runs oldest first, and slices of big sections.
+"""Files of an LSM tree by key range: sections, their runs, and slices of big sections.
 
     L5   |----a----|   |----b----|            section 1: a, c, d     (three runs: a is oldest)
-    L0       |--c--|                          section 2: b           (one file: its rows are the answer, nothing is merged)
+    L0       |--c--|                          section 2: b           (one file: its rows need no merge)
     L0     |d|
 
-All buckets of a plan are partitioned in one pass. A run is a level above 0, or one file of level 0; inside a run keys never repeat.
+The key ranges of two sections do not overlap. All buckets of a plan are partitioned in one pass. A run is a level above
+0, or one file of level 0; inside a run keys never repeat.
 
-Source: ENGINE.md 2.1 and 2.5, `IntervalPartition`. Sections are the reference's; runs are those of the tree, not the smallest number that would do.
+Source: ENGINE.md 2.1 and 2.5, `IntervalPartition`. Sections are the reference's; runs are those of the tree, not the
+smallest number possible.
 """
 
 from __future__ import annotations
@@ -29,15 +31,15 @@ if TYPE_CHECKING:
     from lakekit.lsm.numpy_columns import Array, Bools, Ints
 
 WINDOW = 8
-"""How many bytes of text after the common beginning are looked at to place a cut."""
+"""How many bytes of text after the common prefix determine where to cut."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sections:
-    """File numbers, section after section; in each oldest run first, in a run by key.
+    """File numbers, section after section; in each section oldest run first, in a run by key.
 
-    `starts`: where each section begins in `files`. `runs`: how many runs a section has. `in_order`: whether sequence numbers of a section only grow from
-    run to run, so that the order of its rows is the order of their versions.
+    `starts`: where each section begins in `files`. `runs`: how many runs a section has. `in_order`: whether sequence
+    numbers of a section only grow from run to run, so that the order of its rows is the order of their versions.
     """
 
     files: Ints
@@ -55,12 +57,12 @@ class Sections:
 
     @property
     def sizes(self) -> Ints:
-        """How many files each section has."""
+        """Return how many files each section has."""
         return np.diff(self.starts, append=len(self.files))
 
     @property
     def alone(self) -> Ints:
-        """The files that share no key range with another."""
+        """Return the files that share no key range with another."""
         return self.files[self.starts[self.sizes == 1]]
 
 
@@ -73,9 +75,10 @@ def sections(
     max_sequence: Array,
     buckets: Array | None = None,
 ) -> Sections:
-    """The sections of files by their smallest and largest keys, one column a key column. `buckets`: a number a file; files of different ones never meet.
+    """Return the sections of files by their smallest and largest keys, one array for each key column.
 
-    A file whose bound could not be decoded (a null), or whose greatest key comes before its smallest, may hold any key of its bucket.
+    `buckets` are a number for each file; files of different buckets are never in one section. A file whose bound could
+    not be decoded (a null), or whose largest key is less than its smallest, may hold any key of its bucket.
     """
     count = len(levels)
     empty = np.zeros(0, np.int64)
@@ -98,14 +101,15 @@ def _frame(columns: Sequence[pa.Array | pl.Series]) -> pl.DataFrame:
 
 
 def _ranks(low: pl.DataFrame, high: pl.DataFrame) -> tuple[Ints, Ints]:
-    """Numbers that compare as the keys do, from 0; a bound with a null is the smallest, or the largest, of all."""
-    whole = low.width == 1 and is_whole(low.dtypes[0])
-    if whole and not low.to_series().null_count() + high.to_series().null_count():  # of a small plan, Polars' calls would be the most
+    """Return integers from 0 on that compare as the keys do; a bound with a null is the least, or the greatest."""
+    is_integer = low.width == 1 and is_whole(low.dtypes[0])
+    # without Polars, whose calls would take most of the time of a small plan
+    if is_integer and not low.to_series().null_count() + high.to_series().null_count():
         numbers = np.concatenate([values(low.to_series()), values(high.to_series())])
         ranked = np.unique(numbers, return_inverse=True)[1].reshape(-1).astype(np.int64)
         return _repair_reversed_bounds(ranked[: low.height], ranked[low.height :])
     both = pl.concat([low, high])
-    if whole:
+    if is_integer:
         ranked = np.unique(values(both.to_series()), return_inverse=True)[1].reshape(-1).astype(np.int64)
     else:
         order = both.select(pl.arg_sort_by(cols(both.columns))).to_series()
@@ -123,7 +127,10 @@ def _ranks(low: pl.DataFrame, high: pl.DataFrame) -> tuple[Ints, Ints]:
 
 
 def _repair_reversed_bounds(smallest: Ints, largest: Ints) -> tuple[Ints, Ints]:
-    """The bounds, where none ends before it begins: of one that does nothing is known, and its file may hold any key."""
+    """Return the bounds with every reversed range replaced by the full range.
+
+    Nothing is known about the keys of such a file, so that it may hold any.
+    """
     turned = largest < smallest
     if turned.any():
         smallest = np.where(turned, 0, smallest)
@@ -132,9 +139,12 @@ def _repair_reversed_bounds(smallest: Ints, largest: Ints) -> tuple[Ints, Ints]:
 
 
 def _order_by_age(section: Ints, low: Ints, levels: Ints, min_sequence: Ints, max_sequence: Ints) -> Sections:
-    """Files ordered by section, run and key. A run's age is its largest sequence number, then its smallest."""
+    """Return the files ordered by section, run and key.
+
+    A run's age is its largest sequence number, then its smallest.
+    """
     count = len(section)
-    # a file of level 0 is a run of its own, the files of a higher level in a section are one
+    # a file of level 0 is a run of its own, the files of a higher level in a section are one run
     own = np.where(levels > 0, count + levels, np.arange(count))
     run = np.unique(section * (count + int(levels.max()) + 1) + own, return_inverse=True)[1].reshape(-1)
     runs = int(run.max()) + 1
@@ -155,7 +165,7 @@ def _order_by_age(section: Ints, low: Ints, levels: Ints, min_sequence: Ints, ma
     )
 
 
-# ---- slices --------------------------------------------------------------------------------------------------------------------------------------
+# ---- slices ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +177,7 @@ class KeyRange:
     high: pl.Expr | None = None
 
     def expr(self) -> pl.Expr | None:
-        """The range as a Polars condition; None when it holds every key."""
+        """Return the range as a Polars condition; None if it holds every key."""
         key = col(self.column)
         above = None if self.low is None else key >= self.low
         below = None if self.high is None else key < self.high
@@ -175,10 +185,10 @@ class KeyRange:
 
 
 def split_key_ranges(min_keys: pl.DataFrame, max_keys: pl.DataFrame, rows: Array, max_rows: int) -> list[KeyRange]:
-    """Key ranges that together hold every key, of about `max_rows` rows each, over stretches of sorted rows (files, or row groups) with their bounds.
+    """Return key ranges that together hold every key, of about `max_rows` rows each.
 
-    Keys are taken to be spread evenly between a stretch's bounds. The cut runs along the first key column that varies; rows that share one value of it
-    cannot be parted.
+    The bounds are those of sorted pieces of rows (files, or row groups); their keys are assumed to be spread evenly
+    between the bounds. Ranges split the first key column that varies; rows with the same value of it stay together.
     """
     column = next((name for name in min_keys.columns if _varies(min_keys[name], max_keys[name])), min_keys.columns[0])
     low, high = min_keys[column], max_keys[column]
@@ -194,23 +204,23 @@ def _varies(low: pl.Series, high: pl.Series) -> bool:
 
 
 def _cuts(low: pl.Series, high: pl.Series, rows: Array, pieces: int) -> pl.Series:
-    """Values of the column between which rows fall in `pieces` equal parts: ascending, without repeats."""
+    """Return the values of the column that split the rows into `pieces` equal parts, ascending and distinct."""
     dtype = low.dtype
     if is_whole(dtype) and dtype != pl.Boolean:
-        spots = _interpolate_cuts(values(low).astype(np.float64), values(high).astype(np.float64), rows, pieces)
+        positions = _interpolate_cuts(values(low).astype(np.float64), values(high).astype(np.float64), rows, pieces)
         limits = np.iinfo(values(low).dtype)
-        whole = np.unique(np.clip(np.floor(spots), float(limits.min), float(limits.max)).astype(object).astype(np.int64))
-        return pl.Series(whole).cast(low.to_physical().dtype).cast(dtype)
+        cuts = np.unique(np.clip(np.floor(positions), float(limits.min), float(limits.max)).astype(object).astype(np.int64))
+        return pl.Series(cuts).cast(low.to_physical().dtype).cast(dtype)
     if dtype in (pl.String, pl.Binary):
         return _text_cuts(low, high, rows, pieces)
     both = pl.concat([low, high]).rank("dense").to_numpy().astype(np.float64)
-    spots = np.unique(np.ceil(_interpolate_cuts(both[: len(low)], both[len(low) :], rows, pieces))).astype(np.int64)
+    positions = np.unique(np.ceil(_interpolate_cuts(both[: len(low)], both[len(low) :], rows, pieces))).astype(np.int64)
     distinct = pl.concat([low, high]).unique().sort()
-    return distinct.gather(pl.Series(spots[(spots > 1) & (spots <= len(distinct))] - 1))
+    return distinct.gather(pl.Series(positions[(positions > 1) & (positions <= len(distinct))] - 1))
 
 
 def _interpolate_cuts(low: Array, high: Array, rows: Array, pieces: int) -> Array:
-    """Where an even spread of each stretch's rows over [low, high] reaches 1/pieces, 2/pieces … of all rows."""
+    """Return where evenly spread rows over [low, high] reach 1/pieces, 2/pieces … of all rows."""
     ends = high + 1
     slope = rows / np.maximum(ends - low, 1)
     edges = np.concatenate([low, ends])
@@ -221,13 +231,14 @@ def _interpolate_cuts(low: Array, high: Array, rows: Array, pieces: int) -> Arra
 
 
 def _text_cuts(low: pl.Series, high: pl.Series, rows: Array, pieces: int) -> pl.Series:
-    """Cuts between texts: the bytes after what all bounds begin with, read as a number."""
-    texts = [value if isinstance(value, bytes) else value.encode() for value in (*low.to_list(), *high.to_list())]  # scalar: two a file
+    """Return values that split texts, by the bytes after their common prefix, read as a number."""
+    # scalar: two a file
+    texts = [value if isinstance(value, bytes) else value.encode() for value in (*low.to_list(), *high.to_list())]
     first, last = min(texts), max(texts)
-    shared = next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), min(len(first), len(last)))
+    shared = next((at for at, (first_byte, last_byte) in enumerate(zip(first, last, strict=False)) if first_byte != last_byte), min(len(first), len(last)))
     numbers = np.array([float(int.from_bytes(text[shared : shared + WINDOW].ljust(WINDOW, b"\0"), "big")) for text in texts])
-    spots = _interpolate_cuts(numbers[: len(low)], numbers[len(low) :], rows, pieces)
-    cuts = sorted({first[:shared] + min(int(spot), 2 ** (8 * WINDOW) - 1).to_bytes(WINDOW, "big").rstrip(b"\0") for spot in spots})
+    positions = _interpolate_cuts(numbers[: len(low)], numbers[len(low) :], rows, pieces)
+    cuts = sorted({first[:shared] + min(int(position), 2 ** (8 * WINDOW) - 1).to_bytes(WINDOW, "big").rstrip(b"\0") for position in positions})
     inside = [cut for cut in cuts if first < cut <= last]
     if low.dtype == pl.Binary:
         return pl.Series(inside, dtype=pl.Binary)

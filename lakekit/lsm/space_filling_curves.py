@@ -1,10 +1,12 @@
 """Keys that put rows with near values near each other, for several columns at once.
 
-    z-order     a  1 0 1 …        bits of the columns in turn             hilbert    the place of the point (a, b) on a curve that fills the space
-                b  0 1 1 …  ─▶  1 0 0 1 1 1 …                                        and never jumps, from 63 bits of each column
+    z-order     a  1 0 1 …        bits of the columns in turn             hilbert    the position of the point (a, b)
+                b  0 1 1 …  ─▶  1 0 0 1 1 1 …                                        on a curve that fills the space and
+                                                                                     never jumps, 63 bits a column
 
-Both are compared as unsigned bytes. The bytes are those of the reference, with what is odd in them: decimals stand left-aligned in z-order keys, negative
-numbers follow positive ones on the Hilbert curve. Only from eight columns on Hilbert keys are longer than there, where they are cut to 63 bytes.
+Both are compared as unsigned bytes. The bytes are those of the reference, with its oddities: decimals are left-aligned
+in z-order keys, negative numbers follow positive ones on the Hilbert curve. Only from eight columns on Hilbert keys are
+longer than there, where they are cut to 63 bytes.
 
 Source: ENGINE.md 8.6; `ZIndexer`, `ZOrderByteUtils`, `HilbertIndexer`, `ConvertBinaryUtil`.
 """
@@ -30,107 +32,113 @@ if TYPE_CHECKING:
     Words = NDArray[np.uint64]
 
 PRIMITIVE_BYTES = 8
-"""What a number takes in a z-order key."""
+"""The bytes of a number in a z-order key."""
 HILBERT_BITS = 63
 _HILBERT_BYTES = 63
 _LARGEST = 2**63 - 1
 _BLOCK = 1 << 16
-"""Rows whose bits are spread out at once."""
+"""The rows whose bits are interleaved at once."""
 
 
 def z_order(columns: pl.DataFrame, text_bytes: int = 8) -> pl.Series:
-    """The z-order key of each row, Binary: 8 bytes of every column, of texts and binaries the first `text_bytes`; a null is all zero."""
+    """Return the z-order key of each row, Binary.
+
+    A column takes 8 bytes of it, a text or binary its first `text_bytes`; a null is all zero.
+    """
     return _map_blocks(columns, lambda block: _interleave_bits([_z_bytes(column, text_bytes) for column in block.get_columns()]))
 
 
 def hilbert(columns: pl.DataFrame) -> pl.Series:
-    """The place of each row on the Hilbert curve through two or more columns, Binary; a null is the largest number."""
+    """Return each row's position on the Hilbert curve through two or more columns, Binary; null is the greatest."""
     return _map_blocks(columns, lambda block: _hilbert_distances([_coordinate(column) for column in block.get_columns()]))
 
 
-def _map_blocks(columns: pl.DataFrame, of: Callable[[pl.DataFrame], Bytes]) -> pl.Series:
+def _map_blocks(columns: pl.DataFrame, encode: Callable[[pl.DataFrame], Bytes]) -> pl.Series:
     if not columns.height:
         return pl.Series("key", [], pl.Binary)
-    found = [of(columns.slice(start, _BLOCK)) for start in range(0, columns.height, _BLOCK)]
-    whole = np.ascontiguousarray(np.concatenate(found))
-    count, width = whole.shape
+    encoded = [encode(columns.slice(start, _BLOCK)) for start in range(0, columns.height, _BLOCK)]
+    data = np.ascontiguousarray(np.concatenate(encoded))
+    count, width = data.shape
     offsets = np.arange(count + 1, dtype=np.int64) * width
-    held = pa.LargeBinaryArray.from_buffers(pa.large_binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(whole)])
-    return pl.Series("key", held, pl.Binary)
+    array = pa.LargeBinaryArray.from_buffers(pa.large_binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+    return pl.Series("key", array, pl.Binary)
 
 
-# ---- z-order ---------------------------------------------------------------------------------------------------------------------------------------------
+# ---- z-order ---------------------------------------------------------------------------------------------------------
 
 
 def _z_bytes(column: pl.Series, text_bytes: int) -> Bytes:
-    """Bytes of each value, a row each."""
+    """Return the bytes of each value, a row each."""
     if column.dtype in (pl.String, pl.Binary):
         return _first_bytes(column, text_bytes)
     if isinstance(column.dtype, pl.Decimal):
-        found = _align_left(_unscaled_bytes(column))
+        data = _align_left(_unscaled_bytes(column))
     elif column.dtype == pl.Boolean:
-        found = np.zeros((len(column), PRIMITIVE_BYTES), np.uint8)
-        found[:, 0] = np.where(bools(column.fill_null(value=False)), 129, 0)  # -127 in the reference
+        data = np.zeros((len(column), PRIMITIVE_BYTES), np.uint8)
+        data[:, 0] = np.where(bools(column.fill_null(value=False)), 129, 0)  # -127 in the reference
     elif column.dtype.is_float():
         bits = _double_bits(column)
-        found = _big_endian(bits ^ (bits >> 31 | np.int64(-(2**63))))  # 31, not 63: as the reference shifts
+        data = _big_endian(bits ^ (bits >> 31 | np.int64(-(2**63))))  # 31, not 63: as the reference shifts
     else:
-        found = _big_endian(_to_int64(column) ^ np.int64(-(2**63)))
-    found[_null_mask(column)] = 0
-    return found
+        data = _big_endian(_to_int64(column) ^ np.int64(-(2**63)))
+    data[_null_mask(column)] = 0
+    return data
 
 
 def _interleave_bits(parts: list[Bytes]) -> Bytes:
-    """The highest bits of all columns, then the next ones; a column that has no more bytes is passed over."""
-    found = []
+    """Return the highest bits of all columns, then the next ones; a column without further bytes is skipped."""
+    interleaved = []
     for at in range(max(part.shape[1] for part in parts)):
         having = np.stack([part[:, at] for part in parts if part.shape[1] > at], axis=1)
         bits = np.unpackbits(having[:, :, None], axis=2)
-        found.append(np.packbits(bits.transpose(0, 2, 1).reshape(len(having), -1), axis=1))
-    return np.concatenate(found, axis=1)
+        interleaved.append(np.packbits(bits.transpose(0, 2, 1).reshape(len(having), -1), axis=1))
+    return np.concatenate(interleaved, axis=1)
 
 
 def _align_left(numbers: Bytes) -> Bytes:
-    """The first 8 of the fewest bytes that hold each number; what is missing behind them is zero."""
+    """Return the first 8 of the fewest bytes that hold each number, padded with zeros behind."""
     negative = numbers[:, :1] >> 7
     fill = negative * np.uint8(255)
-    # a leading byte says nothing where it repeats the sign and the next one has that sign
+    # a leading byte is redundant if it repeats the sign and the next byte has that sign
     idle = np.logical_and.accumulate((numbers[:, :-1] == fill) & (numbers[:, 1:] >> 7 == negative), axis=1)
     start = idle.sum(axis=1)
     padded = np.concatenate([numbers, np.zeros((len(numbers), PRIMITIVE_BYTES), np.uint8)], axis=1)
-    found: Bytes = np.take_along_axis(padded, start[:, None] + np.arange(PRIMITIVE_BYTES), axis=1)
-    return found
+    aligned: Bytes = np.take_along_axis(padded, start[:, None] + np.arange(PRIMITIVE_BYTES), axis=1)
+    return aligned
 
 
-# ---- hilbert ---------------------------------------------------------------------------------------------------------------------------------------------
+# ---- hilbert ---------------------------------------------------------------------------------------------------------
 
 
 def _coordinate(column: pl.Series) -> Words:
-    """A number of 63 bits for each value."""
+    """Return a number of 63 bits for each value."""
     if column.dtype in (pl.String, pl.Binary):
-        found = _align_right(column)
+        coordinates = _align_right(column)
     elif isinstance(column.dtype, pl.Decimal):
-        whole = pa.array(pc.trunc(column.to_arrow()).cast(pa.decimal128(38, 0)))
-        found = _sixteens(whole)[:, 8:].copy().view(">i8")[:, 0].astype(np.int64)
+        integers = pa.array(pc.trunc(column.to_arrow()).cast(pa.decimal128(38, 0)))
+        coordinates = _sixteens(integers)[:, 8:].copy().view(">i8")[:, 0].astype(np.int64)
     elif column.dtype == pl.Boolean:
-        found = np.where(bools(column.fill_null(value=False)), np.int64(_LARGEST), np.int64(0))
+        coordinates = np.where(bools(column.fill_null(value=False)), np.int64(_LARGEST), np.int64(0))
     elif column.dtype.is_float():
-        found = _double_bits(column)
+        coordinates = _double_bits(column)
     else:
-        found = _to_int64(column)
+        coordinates = _to_int64(column)
         if column.dtype == pl.Int8:
-            found &= 255
-    found[_null_mask(column)] = _LARGEST
-    return found.view(np.uint64) & np.uint64(_LARGEST)
+            coordinates &= 255
+    coordinates[_null_mask(column)] = _LARGEST
+    return coordinates.view(np.uint64) & np.uint64(_LARGEST)
 
 
 def _hilbert_distances(point: list[Words]) -> Bytes:
-    """How far along the curve points lie, as big-endian numbers (J. Skilling, "Programming the Hilbert curve", 2004)."""
-    first, last, one = point[0], point[-1], np.uint64(1)
+    """Return the positions of points along the curve as big-endian numbers.
+
+    The algorithm is J. Skilling, "Programming the Hilbert curve", 2004.
+    """
+    first, last, bit_one = point[0], point[-1], np.uint64(1)
     for shift in range(HILBERT_BITS - 1, 0, -1):
-        bit, below = np.uint64(shift), (one << np.uint64(shift)) - one
+        bit, below = np.uint64(shift), (bit_one << np.uint64(shift)) - bit_one
         for axis in point:
-            inverts = np.uint64(0) - (axis >> bit & one)
+            inverts = np.uint64(0) - (axis >> bit & bit_one)
             swapped = (first ^ axis) & below & ~inverts
             first ^= inverts & below | swapped
             if axis is not first:
@@ -139,7 +147,7 @@ def _hilbert_distances(point: list[Words]) -> Bytes:
         axis ^= before  # noqa: PLW2901 # in place
     flips = np.zeros_like(last)
     for shift in range(HILBERT_BITS - 1, 0, -1):
-        flips ^= (np.uint64(0) - (last >> np.uint64(shift) & one)) & ((one << np.uint64(shift)) - one)
+        flips ^= (np.uint64(0) - (last >> np.uint64(shift) & bit_one)) & ((bit_one << np.uint64(shift)) - bit_one)
     count, size = len(first), HILBERT_BITS * len(point)
     bytes_ = np.stack([(axis ^ flips).astype(">u8").view(np.uint8).reshape(count, 8) for axis in point], axis=1)
     bits = np.unpackbits(bytes_, axis=2)[:, :, 1:].transpose(0, 2, 1).reshape(count, size)
@@ -148,25 +156,25 @@ def _hilbert_distances(point: list[Words]) -> Bytes:
 
 
 def _align_right(column: pl.Series) -> Ints:
-    """The first 8 bytes of each value as a number."""
+    """Return the first 8 bytes of each value as a number."""
     left, sizes = _first_bytes(column, 8), _sizes(column)
-    found = left.view(">u8")[:, 0].astype(np.uint64)
-    return np.where(sizes == 0, np.uint64(0), found >> (np.uint64(8) * (8 - np.clip(sizes, 1, 8)).astype(np.uint64))).view(np.int64)
+    prefixes = left.view(">u8")[:, 0].astype(np.uint64)
+    return np.where(sizes == 0, np.uint64(0), prefixes >> (np.uint64(8) * (8 - np.clip(sizes, 1, 8)).astype(np.uint64))).view(np.int64)
 
 
-# ---- values ----------------------------------------------------------------------------------------------------------------------------------------------
+# ---- values ----------------------------------------------------------------------------------------------------------
 
 
 def _to_int64(column: pl.Series) -> Ints:
-    """Whole numbers, days, milliseconds of the day or since 1970."""
-    found = values(column).astype(np.int64)
+    """Return the values as integers: numbers, days, milliseconds of the day or since 1970."""
+    integers = values(column).astype(np.int64)
     if isinstance(column.dtype, pl.Datetime):
-        return found // {"ms": 1, "us": 1000, "ns": 1_000_000}[column.dtype.time_unit]
-    return found // 1_000_000 if column.dtype == pl.Time else found
+        return integers // {"ms": 1, "us": 1000, "ns": 1_000_000}[column.dtype.time_unit]
+    return integers // 1_000_000 if column.dtype == pl.Time else integers
 
 
 def _double_bits(column: pl.Series) -> Ints:
-    """What `Double.doubleToLongBits` says: every NaN is one."""
+    """Return what `Double.doubleToLongBits` returns: every NaN is the same."""
     wide = values(column).astype(np.float64)
     wide[np.isnan(wide)] = np.nan
     return wide.view(np.int64)
@@ -177,13 +185,13 @@ def _big_endian(numbers: Ints) -> Bytes:
 
 
 def _unscaled_bytes(column: pl.Series) -> Bytes:
-    """Decimals without their point, 16 bytes each, big-endian."""
+    """Return the unscaled values of decimals, 16 bytes each, big-endian."""
     return _sixteens(column.to_arrow())
 
 
-def _sixteens(held: pa.Array[Any]) -> Bytes:
-    slots = np.frombuffer(held.buffers()[1], np.uint8, 16 * len(held), 16 * held.offset)
-    return slots.reshape(len(held), 16)[:, ::-1]
+def _sixteens(array: pa.Array[Any]) -> Bytes:
+    slots = np.frombuffer(array.buffers()[1], np.uint8, 16 * len(array), 16 * array.offset)
+    return slots.reshape(len(array), 16)[:, ::-1]
 
 
 def _sizes(column: pl.Series) -> Ints:
@@ -192,17 +200,17 @@ def _sizes(column: pl.Series) -> Ints:
 
 
 def _first_bytes(column: pl.Series, width: int) -> Bytes:
-    """The first bytes of texts, UTF-8, and binaries; zero behind shorter ones."""
-    held = column.cast(pl.Binary).bin.head(width).fill_null(b"").to_arrow(compat_level=pl.CompatLevel.oldest())
-    found = np.zeros((len(held), width), np.uint8)
-    _, offsets, data = held.buffers()
-    starts = np.frombuffer(offsets, np.int64)[held.offset : held.offset + len(held) + 1]
+    """Return the first bytes of texts (UTF-8) or binaries, padded with zeros."""
+    array = column.cast(pl.Binary).bin.head(width).fill_null(b"").to_arrow(compat_level=pl.CompatLevel.oldest())
+    first_bytes = np.zeros((len(array), width), np.uint8)
+    _, offsets, data = array.buffers()
+    starts = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
     sizes = np.diff(starts)
     bytes_ = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
     for at in range(width):
         rows = np.flatnonzero(sizes > at)
-        found[rows, at] = bytes_[starts[rows] + at]
-    return found
+        first_bytes[rows, at] = bytes_[starts[rows] + at]
+    return first_bytes
 
 
 def _null_mask(column: pl.Series) -> Bools:

@@ -1,7 +1,8 @@
-"""The one row that stands for each key: the newest of its versions, or the oldest.
+"""The winning row of each key: the newest of its versions, or the oldest.
 
-A section comes oldest run first, so the winner is nearly always the last row of its key; that is taken for granted, then proved with the sequence
-numbers. Where the proof fails the versions of each key contest: one step of the ladder of versions after the other, all keys at once.
+A section comes oldest run first, so that the winner is nearly always the last row of its key. That is assumed, then
+verified with the sequence numbers. If it is wrong, the versions of each key are compared: one round of versions after
+another, all keys at once.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ if TYPE_CHECKING:
 
 
 def mask_newest(section: pl.DataFrame, rule: MergeSpec) -> Bools:
-    """Which rows are the newest version of their key."""
+    """Return which rows are the newest version of their key."""
     return _mask_winners(section, rule, newest_wins=True)
 
 
 def mask_oldest(section: pl.DataFrame, rule: MergeSpec) -> Bools:
-    """Which rows are the oldest version of their key."""
+    """Return which rows are the oldest version of their key."""
     return _mask_winners(section, rule, newest_wins=False)
 
 
@@ -56,7 +57,7 @@ def _mask_winners(section: pl.DataFrame, rule: MergeSpec, *, newest_wins: bool) 
 
 
 def _has_no_ties(keys: KeyCodes, ranks: list[Ints], winner: Array, newest_wins: bool) -> bool:
-    """Whether no other row of a key is as new (or as old) as its winner."""
+    """Return whether no other row of a key is as new (or as old) as its winner."""
     if len(ranks) == 1 and keyed.newer_runs(keys, ranks[0]):
         return True
     tied = winner != np.arange(len(winner), dtype=winner.dtype)
@@ -69,18 +70,21 @@ def _has_no_ties(keys: KeyCodes, ranks: list[Ints], winner: Array, newest_wins: 
 
 
 def _contest(section: pl.DataFrame, versions: Versions, ranks: list[Ints], newest_wins: bool) -> Ints:
-    """The newest, or the oldest, version of every key."""
+    """Return the newest, or the oldest, version of every key."""
     adds = age.adds(section)
-    held = versions.rows[: versions.count].copy()
+    winning_rows = versions.rows[: versions.count].copy()
     for step in versions.steps():
-        rivals, mine = versions.rows[step], held[: step.stop - step.start]
+        rivals, mine = versions.rows[step], winning_rows[: step.stop - step.start]
         newer = _is_newer(rivals, mine, ranks, adds)
         put(mine, rivals, newer if newest_wins else ~newer)
-    return held
+    return winning_rows
 
 
 def _is_newer(rows: Ints, others: Ints, ranks: list[Ints], adds: Bools) -> Bools:
-    """Which rows are newer than the others, which stand before them in the section: a tie is theirs, unless they retract what another adds."""
+    """Return which rows are newer than `others`, which are before them in the section.
+
+    In a tie the later row is newer, unless it retracts what the other adds.
+    """
     newer, tied = np.zeros(len(rows), bool), np.ones(len(rows), bool)
     for rank in ranks:
         mine, theirs = rank[rows], rank[others]
@@ -90,5 +94,5 @@ def _is_newer(rows: Ints, others: Ints, ranks: list[Ints], adds: Bools) -> Bools
 
 
 def mask_single_versions(section: pl.DataFrame, rule: MergeSpec) -> Bools:
-    """Which rows are the only version of their key."""
+    """Return which rows are the only version of their key."""
     return split_single_versions(keyed.encode_keys(section, rule.key))[0]

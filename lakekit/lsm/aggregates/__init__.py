@@ -1,6 +1,7 @@
-"""Aggregate functions: all versions of a column at once, one value a key.
+"""Aggregate functions: a fold of all versions of a column at once, to one value for each key.
 
-The functions stand in `choose`, `numbers`, `texts`, `collections`, `nested` and `bitmaps`, and with the extra `sketches` in `lakekit.lsm.aggregates.sketches`.
+The functions are in `select_value`, `arithmetic`, `texts`, `collections`, `nested` and `bitmaps`, and with the extra
+`sketches` in `lakekit.lsm.aggregates.sketches`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import numpy as np
 
 from lakekit import plugins
 from lakekit.errors import InvalidOption, Unsupported
-from lakekit.lsm.aggregates import arithmetic, bitmaps, collections, nested, select_value, texts  # noqa: F401 - each declares its functions
+
+# imported because each declares its functions
+from lakekit.lsm.aggregates import arithmetic, bitmaps, collections, nested, select_value, texts  # noqa: F401
 from lakekit.lsm.aggregates.contract import AGGREGATES, Aggregate
 from lakekit.lsm.row_versions import RETRACT, SET, SET_RETRACT, SKIP
 
@@ -29,12 +32,17 @@ SKETCHES = frozenset({"hll_sketch", "theta_sketch"})
 
 
 def names() -> tuple[str, ...]:
-    """Every function by name, those of extras included."""
+    """Return the names of all functions, those of extras included."""
     return tuple(sorted({*AGGREGATES, *SKETCHES} - {"primary-key"}))
 
 
 def find(function: FieldFunction, rule: MergeSpec) -> Aggregate:
-    """The function's code. Raises `Unsupported` for a name nobody knows or an extra that is not installed, `InvalidOption` for a type it does not take."""
+    """Return the aggregate of a function.
+
+    Raises:
+        Unsupported: the name is unknown, or its extra is not installed.
+        InvalidOption: the function does not take the column's type.
+    """
     if function.name in SKETCHES and function.name not in AGGREGATES:
         try:
             plugins.load("lsm/aggregates", "sketches")
@@ -43,22 +51,25 @@ def find(function: FieldFunction, rule: MergeSpec) -> Aggregate:
                 f"column {function.column} of {rule.place} uses aggregate function {function.name}: pip install 'lakekit[sketches]' brings what reads it",
                 feature=f"aggregate.{function.name}",
             ) from missing
-    found = AGGREGATES.get(function.name)
-    if found is None:
+    aggregate = AGGREGATES.get(function.name)
+    if aggregate is None:
         raise Unsupported(
             f"{rule.place} uses merge-engine {rule.engine!r} with function {function.name!r} on column {function.column}; lakekit merges "
             f"{', '.join(names())}. Read other columns, or t.scan(raw=True) for unmerged rows",
             feature=f"aggregate.{function.name}",
         )
-    wrong = found.refuses(function)
+    wrong = aggregate.refuses(function)
     if wrong is not None:
         key = f"fields.{function.column}.aggregate-function"
         raise InvalidOption(f"{wrong} ({rule.place}, column {function.column}, option {key!r})", key=key, value=function.name)
-    return found
+    return aggregate
 
 
 def check(rule: MergeSpec, columns: Iterable[str]) -> None:
-    """Whether the functions of those columns are known and take their types; raises as `find` does, before any row is read."""
+    """Raise, as `find` does, if a function of those columns is unknown or does not take the column's type.
+
+    This is called before any row is read.
+    """
     for name in columns:
         function = rule.functions.get(name)
         if function is not None:
@@ -66,13 +77,17 @@ def check(rule: MergeSpec, columns: Iterable[str]) -> None:
 
 
 def fold(function: FieldFunction, rule: MergeSpec, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
-    """One value a key. Raises `Unsupported` when rows retract from a function that cannot."""
-    found = find(function, rule)
-    return found.fold(function, versions, column, retractions(function, rule, found, ops))
+    """Return one value for each key. Raises `Unsupported` if rows retract from a function that cannot."""
+    aggregate = find(function, rule)
+    return aggregate.fold(function, versions, column, retractions(function, rule, aggregate, ops))
 
 
-def retractions(function: FieldFunction, rule: MergeSpec, found: Aggregate, ops: Array | None) -> Array | None:
-    """What versions do to a column, with retractions ignored where the table says so and refused where the function has none."""
+def retractions(function: FieldFunction, rule: MergeSpec, aggregate: Aggregate, ops: Array | None) -> Array | None:
+    """Return the operations of versions on a column, with retractions removed if the table ignores them.
+
+    Raises:
+        Unsupported: a version retracts, and the function cannot.
+    """
     if ops is None:
         return None
     takes = (ops == RETRACT) | (ops == SET_RETRACT)
@@ -80,7 +95,7 @@ def retractions(function: FieldFunction, rule: MergeSpec, found: Aggregate, ops:
         return ops
     if function.ignore_retract:
         return np.where(ops == RETRACT, SKIP, np.where(ops == SET_RETRACT, SET, ops))
-    if not found.retracts:
+    if not aggregate.retracts:
         key = f"fields.{function.column}.ignore-retract"
         raise Unsupported(
             f"Aggregate function '{function.name}' does not support retraction: {rule.place} holds -U or -D rows of a key whose column "

@@ -1,8 +1,10 @@
-"""Arithmetic: sum, product, count, and the two of truth values.
+"""Arithmetic: sum, product, count, bool_and and bool_or.
 
-Integers wrap at the width of their column. Sums of floats run from the oldest version to the newest, one addition a version: the bits are the reference's.
+Integers wrap at the width of their column. Sums of floats run from the oldest version to the newest, one addition for
+each version: the bits are the reference's.
 
-Source: ENGINE.md 3.4, ENGINE_1.4.2 A 2 and B; `Field{Sum,Product,BoolAnd,BoolOr}Agg` of 1.4.2 and `FieldCountAgg` of 0.8.2.
+Source: ENGINE.md 3.4, ENGINE_1.4.2 A 2 and B; `Field{Sum,Product,BoolAnd,BoolOr}Agg` of 1.4.2 and `FieldCountAgg` of
+0.8.2.
 """
 
 from __future__ import annotations
@@ -29,67 +31,67 @@ NUMBERS = ("DECIMAL", *INTEGERS, "FLOAT", "DOUBLE")
 
 
 def arrange_values(versions: Versions, column: pl.Series, neutral: object) -> tuple[Array, Bools | None]:
-    """The numbers of a column in the order of the versions, `neutral` where null, and which are there."""
-    there = not_null_mask(column)
+    """Return the numbers of a column in the order of the versions, `neutral` where null, and which are not null."""
+    not_null = not_null_mask(column)
     numbers = values(column)[versions.rows]
-    if there is None:
+    if not_null is None:
         return numbers, None
-    some = there[versions.rows]
-    put(numbers, np.full(len(numbers), neutral, numbers.dtype), ~some)
-    return numbers, some
+    present = not_null[versions.rows]
+    put(numbers, np.full(len(numbers), neutral, numbers.dtype), ~present)
+    return numbers, present
 
 
 @aggregate("sum", refuses=roots("sum", "NumericType", *NUMBERS), retracts=True)
 def sum_(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
-    """All values added, nulls left out; a retracted value is subtracted, also from nothing."""
+    """Add all values, ignoring nulls; a retracted value is subtracted, also from nothing."""
     if function.type.root == "DECIMAL":
         return decimals.total(function, versions, column, ops)
     # -0.0 + x is x for every x, 0.0 is not: 0.0 + -0.0 loses the sign
     neutral = -0.0 if column.dtype.is_float() else 0
-    numbers, there = arrange_values(versions, column, neutral)
+    numbers, present = arrange_values(versions, column, neutral)
     total = np.full(versions.count, neutral, numbers.dtype)
     seen = np.zeros(versions.count, bool)
     with np.errstate(all="ignore"):
         for step in versions.steps():
-            mine, met, here = total[: step.stop - step.start], seen[: step.stop - step.start], numbers[step]
-            some = True if there is None else there[step]
+            mine, met, addends = total[: step.stop - step.start], seen[: step.stop - step.start], numbers[step]
+            is_present = True if present is None else present[step]
             if ops is None:
-                mine += here
-                met |= some
+                mine += addends
+                met |= is_present
                 continue
             op = ops[step]
-            counts = some & ((op == ADD) | (op == REVERSE) | (op == RETRACT))
-            mine += np.where(counts, np.where(op == RETRACT, -here, here), np.asarray(neutral, here.dtype))
+            counts = is_present & ((op == ADD) | (op == REVERSE) | (op == RETRACT))
+            mine += np.where(counts, np.where(op == RETRACT, -addends, addends), np.asarray(neutral, addends.dtype))
             met |= counts
             replaced = (op == SET) | (op == SET_RETRACT)
-            np.copyto(mine, here, where=op == SET)
-            np.copyto(mine, here - here, where=op == SET_RETRACT)
-            np.copyto(met, some, where=replaced)
+            np.copyto(mine, addends, where=op == SET)
+            np.copyto(mine, addends - addends, where=op == SET_RETRACT)
+            np.copyto(met, is_present, where=replaced)
     return series(column, total, seen)
 
 
 @aggregate("product", refuses=roots("product", "NumericType", *NUMBERS), retracts=True)
 def product(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
-    """All values multiplied, nulls left out; a retracted value divides (integers toward zero), but not nothing."""
+    """Multiply all values, ignoring nulls; a retracted value divides (integers toward zero), but not nothing."""
     if function.type.root == "DECIMAL":
         return decimals.product(function, versions, column, ops)
-    numbers, there = arrange_values(versions, column, 1)
+    numbers, present = arrange_values(versions, column, 1)
     result = np.ones(versions.count, numbers.dtype)
     seen = np.zeros(versions.count, bool)
     with np.errstate(all="ignore"):
         for step in versions.steps():
-            mine, met, here = result[: step.stop - step.start], seen[: step.stop - step.start], numbers[step]
-            some = np.ones(len(here), bool) if there is None else there[step]
-            op = np.full(len(here), ADD, np.int8) if ops is None else ops[step]
-            added = some & ((op == ADD) | (op == REVERSE))
-            np.copyto(mine, mine * here, where=added)
+            mine, met, factors = result[: step.stop - step.start], seen[: step.stop - step.start], numbers[step]
+            is_present = np.ones(len(factors), bool) if present is None else present[step]
+            op = np.full(len(factors), ADD, np.int8) if ops is None else ops[step]
+            added = is_present & ((op == ADD) | (op == REVERSE))
+            np.copyto(mine, mine * factors, where=added)
             replaced = (op == SET) | (op == SET_RETRACT)
-            np.copyto(mine, here, where=replaced)
-            np.copyto(met, some, where=replaced)
+            np.copyto(mine, factors, where=replaced)
+            np.copyto(met, is_present, where=replaced)
             met |= added
-            divided = some & met & ((op == RETRACT) | (op == SET_RETRACT))
+            divided = is_present & met & ((op == RETRACT) | (op == SET_RETRACT))
             if divided.any():
-                np.copyto(mine, _quotient(function, mine, here, divided), where=divided)
+                np.copyto(mine, _quotient(function, mine, factors, divided), where=divided)
     return series(column, result, seen)
 
 
@@ -105,47 +107,47 @@ def _quotient(function: FieldFunction, upper: Array, lower: Array, where: Bools)
 
 @aggregate("count", refuses=roots("count", "INT or BIGINT", "INT", "BIGINT"), retracts=True)
 def count(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
-    """How many values were added less those retracted; never null. Engine 0.8.2 has it, later ones refuse it."""
-    numbers, there = arrange_values(versions, column, 0)
-    found = np.zeros(versions.count, numbers.dtype)
+    """Count the values added less those retracted; never null. Engine 0.8.2 has it, later ones refuse it."""
+    numbers, present = arrange_values(versions, column, 0)
+    counts = np.zeros(versions.count, numbers.dtype)
     seen = np.ones(versions.count, bool)
     for step in versions.steps():
-        mine, met = found[: step.stop - step.start], seen[: step.stop - step.start]
-        some = np.ones(len(mine), bool) if there is None else there[step]
+        mine, met = counts[: step.stop - step.start], seen[: step.stop - step.start]
+        is_present = np.ones(len(mine), bool) if present is None else present[step]
         op = np.full(len(mine), ADD, np.int8) if ops is None else ops[step]
         adds, takes = (op == ADD) | (op == REVERSE), op == RETRACT
-        mine += (some & adds).astype(mine.dtype) - (some & takes).astype(mine.dtype)
+        mine += (is_present & adds).astype(mine.dtype) - (is_present & takes).astype(mine.dtype)
         met |= adds | takes
         replaced = (op == SET) | (op == SET_RETRACT)
         np.copyto(mine, numbers[step], where=replaced)
-        np.copyto(met, some | (op == SET_RETRACT), where=replaced)
-        mine -= (some & (op == SET_RETRACT)).astype(mine.dtype)
-    return series(column, found, seen)
+        np.copyto(met, is_present | (op == SET_RETRACT), where=replaced)
+        mine -= (is_present & (op == SET_RETRACT)).astype(mine.dtype)
+    return series(column, counts, seen)
 
 
 @aggregate("bool_and", refuses=roots("bool and", "BooleanType", "BOOLEAN"))
 def bool_and(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
-    """Whether all values that are there are true."""
+    """Return whether all values that are not null are true."""
     return _truth(versions, column, ops, neutral=1)
 
 
 @aggregate("bool_or", refuses=roots("bool or", "BooleanType", "BOOLEAN"))
 def bool_or(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
-    """Whether any value is true."""
+    """Return whether any value is true."""
     return _truth(versions, column, ops, neutral=0)
 
 
 def _truth(versions: Versions, column: pl.Series, ops: Array | None, *, neutral: int) -> pl.Series:
-    numbers, there = arrange_values(versions, column, neutral)
+    numbers, present = arrange_values(versions, column, neutral)
     result = np.full(versions.count, neutral, numbers.dtype)
     seen = np.zeros(versions.count, bool)
     for step in versions.steps():
-        mine, met, here = result[: step.stop - step.start], seen[: step.stop - step.start], numbers[step]
-        some = np.ones(len(here), bool) if there is None else there[step]
-        op = np.full(len(here), ADD, np.int8) if ops is None else ops[step]
+        mine, met, operands = result[: step.stop - step.start], seen[: step.stop - step.start], numbers[step]
+        is_present = np.ones(len(operands), bool) if present is None else present[step]
+        op = np.full(len(operands), ADD, np.int8) if ops is None else ops[step]
         adds = (op == ADD) | (op == REVERSE)
-        np.copyto(mine, (mine & here) if neutral else (mine | here), where=adds)
-        met |= adds & some
-        np.copyto(mine, here, where=op == SET)
-        np.copyto(met, some, where=op == SET)
+        np.copyto(mine, (mine & operands) if neutral else (mine | operands), where=adds)
+        met |= adds & is_present
+        np.copyto(mine, operands, where=op == SET)
+        np.copyto(met, is_present, where=op == SET)
     return series(column, result, seen)

@@ -25,12 +25,12 @@ _refuses = roots("roaring bitmap", "VarBinaryType", "VARBINARY")
 
 @aggregate("rbm32", refuses=_refuses)
 def rbm32(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
-    """The union of 32-bit bitmaps."""
+    """Return the union of 32-bit bitmaps."""
 
-    def agg(held: bytes | None, given: bytes | None) -> bytes | None:
-        if held is None or given is None:
-            return given if held is None else held
-        united = _bitmap(function, held) | _bitmap(function, given)
+    def agg(accumulator: bytes | None, value: bytes | None) -> bytes | None:
+        if accumulator is None or value is None:
+            return value if accumulator is None else accumulator
+        united = _bitmap(function, accumulator) | _bitmap(function, value)
         united.run_optimize()
         return bytes(united.serialize())
 
@@ -47,11 +47,11 @@ def _bitmap(function: FieldFunction, data: bytes) -> BitMap:
 
 @aggregate("rbm64", refuses=_refuses)
 def rbm64(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
-    """The union of 64-bit bitmaps."""
+    """Return the union of 64-bit bitmaps."""
 
-    def agg(held: bytes | None, given: bytes | None) -> bytes | None:
-        if held is None or given is None:
-            return given if held is None else held
-        return roaring64.unite_bitmaps(held, given, function.column)
+    def agg(accumulator: bytes | None, value: bytes | None) -> bytes | None:
+        if accumulator is None or value is None:
+            return value if accumulator is None else accumulator
+        return roaring64.unite_bitmaps(accumulator, value, function.column)
 
     return by_key.fold(versions, column, ops, by_key.ScalarFold(agg=agg))

@@ -1,7 +1,8 @@
 """collect, merge_map, merge_map_with_keytime: arrays and maps that grow.
 
-Where the reference's order is that of a hash table, elements stand here in the order in which they came. Elements and map keys of binary types are never
-equal to each other in engine 1.4.2, which compares their Java objects: nothing is dropped or replaced among them.
+Where the reference's order is that of a hash table, elements here are in the order in which they came. Elements and map
+keys of binary types are never equal to each other in engine 1.4.2, which compares their Java objects: none of them is
+dropped or replaced.
 
 Source: ENGINE.md 3.4 and 3.6; `FieldCollectAgg`, `FieldMergeMapAgg`, `FieldMergeMapWithKeyTimeAgg`.
 """
@@ -26,43 +27,46 @@ if TYPE_CHECKING:
     from lakekit.lsm.row_versions import Versions
 
 ENTRY_KEY = 0
-"""The place of the key in a map entry's struct."""
+"""The index of the key in a map entry's struct."""
 
 
 def has_op(ops: Array | None, *kinds: int) -> bool:
-    """Whether any version does one of those."""
+    """Return whether any version has one of those operations."""
     return ops is not None and bool(np.isin(ops, kinds).any())
 
 
 def has_list(versions: Versions, pool: FlattenedLists, places: Ints, keys: Ints) -> Bools:
-    """Which keys have a list at all."""
-    found = np.zeros(versions.count, bool)
-    found[keys[pool.there[places]]] = True
-    return found
+    """Return which keys have a list that is not null."""
+    keys_with_list = np.zeros(versions.count, bool)
+    keys_with_list[keys[pool.there[places]]] = True
+    return keys_with_list
 
 
-# ---- collect -------------------------------------------------------------------------------------------------------------------------------------
+# ---- collect ---------------------------------------------------------------------------------------------------------
 
 
 @aggregate("collect", refuses=roots("collect", "Array", "ARRAY"), retracts=True)
 def collect(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
-    """All elements, oldest version first; `distinct`: each once. A retracted element takes away the first one that equals it."""
+    """Return all elements, oldest version first; with `distinct` each once.
+
+    A retracted element removes the first one that equals it.
+    """
     if has_op(ops, REVERSE) and not function.ignore_retract:
         assert ops is not None
         ops = np.where(ops == REVERSE, ADD, ops)
     pool = pools.flatten_lists(column.gather(versions.rows))
     if has_op(ops, RETRACT, SET_RETRACT) or (function.distinct and has_op(ops, REVERSE)):
         return _collect_by_key(function, versions, column, ops, pool)
-    found = contributions(versions, ops)
-    elements, keys = pool.spread(found.places, found.keys)
+    used = contributions(versions, ops)
+    elements, keys = pool.spread(used.places, used.keys)
     if function.distinct:
-        keep = pools.firsts(keys, _element_codes(function, pool)[elements]) | found.set_alone[keys]
+        keep = pools.firsts(keys, _element_codes(function, pool)[elements]) | used.set_alone[keys]
         elements, keys = elements[keep], keys[keep]
-    return pool.built(column, elements, keys, has_list(versions, pool, found.places, found.keys))
+    return pool.built(column, elements, keys, has_list(versions, pool, used.places, used.keys))
 
 
 def _element_codes(function: FieldFunction, pool: FlattenedLists) -> Array:
-    """A number an element, by which equal ones are known."""
+    """Return a number for each element, the same for equal elements."""
     if part(function.type.element).root in BINARIES:
         return np.where(pool.elements.is_null().to_numpy(), -1, np.arange(len(pool.elements)))
     return pools.codes(pool.elements.rename("element").to_frame())
@@ -72,65 +76,65 @@ def _collect_by_key(function: FieldFunction, versions: Versions, column: pl.Seri
     codes = by_key.scalars(_element_codes(function, pool))
     nested = part(function.type.element).root in NESTED_TYPES
 
-    def agg(held: list[int] | None, given: list[int] | None) -> list[int] | None:
-        if held is None and given is None:
+    def agg(accumulator: list[int] | None, value: list[int] | None) -> list[int] | None:
+        if accumulator is None and value is None:
             return None
         if not function.distinct:
-            return [*held, *given] if held is not None and given is not None else held if given is None else given
-        known: set[int] = set()
-        kept = []
-        for element in held or ():
-            if nested or codes[element] not in known:  # nested elements of the accumulator are taken for distinct
-                kept.append(element)
-            known.add(codes[element])
-        for element in given or ():
-            if codes[element] not in known:
-                kept.append(element)
-                known.add(codes[element])
-        return kept
+            return [*accumulator, *value] if accumulator is not None and value is not None else accumulator if value is None else value
+        seen_codes: set[int] = set()
+        elements = []
+        for element in accumulator or ():
+            if nested or codes[element] not in seen_codes:  # nested elements of the accumulator count as distinct
+                elements.append(element)
+            seen_codes.add(codes[element])
+        for element in value or ():
+            if codes[element] not in seen_codes:
+                elements.append(element)
+                seen_codes.add(codes[element])
+        return elements
 
-    def retract(held: list[int] | None, given: list[int] | None) -> list[int] | None:
-        if not held or not given:
-            return held
-        gone = [codes[element] for element in given]
-        kept = []
-        for element in held:
-            if codes[element] in gone:
-                gone.remove(codes[element])
+    def retract(accumulator: list[int] | None, value: list[int] | None) -> list[int] | None:
+        if not accumulator or not value:
+            return accumulator
+        retracted = [codes[element] for element in value]
+        elements = []
+        for element in accumulator:
+            if codes[element] in retracted:
+                retracted.remove(codes[element])
             else:
-                kept.append(element)
-        return kept
+                elements.append(element)
+        return elements
 
     return lists_by_key(versions, column, ops, pool, by_key.ScalarFold(agg=agg, retract=retract))
 
 
 def lists_by_key(versions: Versions, column: pl.Series, ops: Array | None, pool: FlattenedLists, scalar: by_key.ScalarFold) -> pl.Series:
-    """A fold over lists of element numbers."""
+    """Return the lists that a fold over lists of element numbers computes, one for each key."""
     lists = zip(by_key.scalars(pool.starts), by_key.scalars(pool.sizes), by_key.scalars(pool.there), strict=True)
-    ranges = [list(range(at, at + size)) if real else None for at, size, real in lists]
-    held = by_key.fold_values(versions, ranges, ops, scalar)
-    there = np.array([one is not None for one in held], bool)
-    sizes = [len(one or ()) for one in held]
-    elements = np.array([element for one in held for element in one or ()], np.int64)
-    return pool.built(column, elements, np.repeat(np.arange(versions.count), sizes), there)
+    ranges = [list(range(at, at + size)) if is_present else None for at, size, is_present in lists]
+    results = by_key.fold_values(versions, ranges, ops, scalar)
+    not_null = np.array([result is not None for result in results], bool)
+    sizes = [len(result or ()) for result in results]
+    elements = np.array([element for result in results for element in result or ()], np.int64)
+    return pool.built(column, elements, np.repeat(np.arange(versions.count), sizes), not_null)
 
 
-# ---- maps ----------------------------------------------------------------------------------------------------------------------------------------
+# ---- maps ------------------------------------------------------------------------------------------------------------
 
 
 @aggregate("merge_map", refuses=roots("merge map", "MAP", "MAP"), retracts=True)
 def merge_map(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
-    """One map of all, later values of a map key winning; a retracted map takes its keys away."""
+    """Return one map of all, later values of a map key winning; a retracted map removes its keys."""
     pool = pools.flatten_lists(column.gather(versions.rows))
     codes = _map_codes(function, pool)
     if has_op(ops, RETRACT, SET_RETRACT):
         return lists_by_key(
             versions, column, ops, pool, by_key.ScalarFold(agg=_make_merge(by_key.scalars(codes)), retract=_make_retract(by_key.scalars(codes)))
         )
-    found = contributions(versions, ops)
-    elements, keys = pool.spread(found.places, found.keys)
+    used = contributions(versions, ops)
+    elements, keys = pool.spread(used.places, used.keys)
     elements, keys = pools.select_latest(keys, codes[elements], elements)
-    return pool.built(column, elements, keys, has_list(versions, pool, found.places, found.keys))
+    return pool.built(column, elements, keys, has_list(versions, pool, used.places, used.keys))
 
 
 def _map_codes(function: FieldFunction, pool: FlattenedLists) -> Array:
@@ -140,20 +144,20 @@ def _map_codes(function: FieldFunction, pool: FlattenedLists) -> Array:
 
 
 def _make_merge(codes: list[int]) -> Any:
-    def agg(held: list[int] | None, given: list[int] | None) -> list[int] | None:
-        if held is None or given is None:
-            return given if held is None else held
-        return list({codes[element]: element for element in (*held, *given)}.values())
+    def agg(accumulator: list[int] | None, value: list[int] | None) -> list[int] | None:
+        if accumulator is None or value is None:
+            return value if accumulator is None else accumulator
+        return list({codes[element]: element for element in (*accumulator, *value)}.values())
 
     return agg
 
 
 def _make_retract(codes: list[int]) -> Any:
-    def retract(held: list[int] | None, given: list[int] | None) -> list[int] | None:
-        if not held or not given:
-            return held
-        gone = {codes[element] for element in given}
-        return [element for element in held if codes[element] not in gone]
+    def retract(accumulator: list[int] | None, value: list[int] | None) -> list[int] | None:
+        if not accumulator or not value:
+            return accumulator
+        retracted = {codes[element] for element in value}
+        return [element for element in accumulator if codes[element] not in retracted]
 
     return retract
 
@@ -174,7 +178,7 @@ def _refuses_keytime(function: FieldFunction) -> str | None:
 
 @aggregate("merge_map_with_keytime", refuses=_refuses_keytime)
 def merge_map_with_keytime(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
-    """One map of all; a value takes the place of one whose time is older, as text; a null value removes its key."""
+    """Return one map of all: a value replaces one whose time, as text, is older; a null value removes its key."""
     pool = pools.flatten_lists(column.gather(versions.rows))
     codes = by_key.scalars(_map_codes(function, pool))
     entries = pool.elements.struct.unnest()
@@ -186,11 +190,11 @@ def merge_map_with_keytime(function: FieldFunction, versions: Versions, column: 
     alive = [True] * len(rows) if alive_mask is None else by_key.scalars(alive_mask)
     times = clock.cast(pl.String).to_list()  # scalar: compared entry by entry in the order of versions
 
-    def agg(held: list[int] | None, given: list[int] | None) -> list[int] | None:
-        if held is None or given is None:
-            return given if held is None else held
-        merged = {codes[element]: element for element in held}
-        for element in given:
+    def agg(accumulator: list[int] | None, value: list[int] | None) -> list[int] | None:
+        if accumulator is None or value is None:
+            return value if accumulator is None else accumulator
+        merged = {codes[element]: element for element in accumulator}
+        for element in value:
             code = codes[element]
             if not alive[element]:
                 merged.pop(code, None)
@@ -204,5 +208,5 @@ def merge_map_with_keytime(function: FieldFunction, versions: Versions, column: 
 
 
 def _java_order(text: str) -> bytes:
-    """Java compares strings by UTF-16 units."""
+    """Return the sort key of a text in Java, which compares UTF-16 units."""
     return text.encode("utf-16-be")

@@ -1,10 +1,10 @@
-"""What an aggregate function is: a fold of all versions of a column at once, the types it takes, whether it can retract.
+"""The contract of an aggregate function: its fold, the types it takes, whether it can retract.
 
-    @aggregate("sum", accepts=numbers)
+    @aggregate("sum", refuses=roots("sum", "NumericType", *NUMBERS))
     def sum_(function, versions, column, ops): ...
 
-`column` holds the section's rows, `versions` says which of them belong together, and `ops`, laid out like `versions.rows`, what each does to its key's
-value (None: every one is added). The answer has one value a key.
+`column` holds the section's rows, `versions` groups them by key, and `ops`, laid out like `versions.rows`, is what each
+version does to its key's value (None: every one is added). The result has one value for each key.
 """
 
 from __future__ import annotations
@@ -49,12 +49,15 @@ class Fold(Protocol):
     """The code of an aggregate function."""
 
     def __call__(self, function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
-        """One value a key."""
+        """Return one value for each key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aggregate:
-    """An aggregate function: its name, its code, what is wrong with a column's type (None: nothing), and whether it knows retraction."""
+    """An aggregate function.
+
+    `refuses` returns what is wrong with a column's type, or None. `retracts`: the function supports retraction.
+    """
 
     name: str
     fold: Fold
@@ -67,12 +70,12 @@ AGGREGATES: dict[str, Aggregate] = {}
 
 
 def refuses_nothing(function: FieldFunction) -> str | None:  # noqa: ARG001 - the signature of `refuses`
-    """Every type will do."""
+    """Accept every type."""
     return None
 
 
 def roots(label: str, wanted: str, *allowed: str) -> Callable[[FieldFunction], str | None]:
-    """A check that a column's type has one of those roots; the message uses the reference's words."""
+    """Return a check that a column's type has one of those roots; the message is the reference's."""
 
     def refuses(function: FieldFunction) -> str | None:
         if function.type.root in allowed:
@@ -83,7 +86,7 @@ def roots(label: str, wanted: str, *allowed: str) -> Callable[[FieldFunction], s
 
 
 def aggregate(name: str, *, refuses: Callable[[FieldFunction], str | None] = refuses_nothing, retracts: bool = False) -> Callable[[Fold], Fold]:
-    """Declare a function under the name that `fields.<column>.aggregate-function` uses. A name is declared once."""
+    """Declare a function under its name in `fields.<column>.aggregate-function`. A name is declared once."""
 
     def declare(fold: Fold) -> Fold:
         if name in AGGREGATES:
@@ -97,7 +100,10 @@ def aggregate(name: str, *, refuses: Callable[[FieldFunction], str | None] = ref
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contributions:
-    """The versions that make each key's value, key after key and in the order their values stand in it; `places` point into `versions.rows`."""
+    """The versions that make each key's value, key after key and in the order of their values in it.
+
+    `places` are positions in `versions.rows`.
+    """
 
     places: Ints
     keys: Ints
@@ -106,7 +112,10 @@ class Contributions:
 
 
 def contributions(versions: Versions, ops: Array | None) -> Contributions:
-    """For functions that only gather: what is skipped or replaced later is left out, what came in reverse stands first."""
+    """Return the versions that make each key's value, for functions that only collect.
+
+    Versions that are skipped or replaced later are left out; those with a reversed operation come first.
+    """
     keys = versions.keys()
     step = np.repeat(np.arange(len(versions.heights)), versions.heights)
     alone = np.zeros(versions.count, bool)

@@ -1,17 +1,20 @@
-"""64-bit bitmaps in the reference's own form, which is not the portable one: a radix tree over the upper 48 bits, and containers of lower 16.
+"""64-bit bitmaps in the reference's own form, which is not the portable one.
 
     01                                   00: an empty bitmap, and nothing follows
     keys u64                             how many leaves the tree has
     tree, a node before its children     kind u8 · children u16 · prefix length u8 · prefix · body
-        0, 1   4 or 16 children          their bytes in ascending order, 4 or 2 × 8 of them, each word turned round
-        2      up to 48                  for each of 256 bytes its child's slot or ff, each 8 turned round
+        0, 1   4 or 16 children          their bytes in ascending order, 4 or 2 × 8 of them, each word reversed
+        2      up to 48                  for each of 256 bytes its child's slot or ff, each 8 reversed
         3      up to 256                 256 bits
         4      leaf                      key 6 bytes · container number u64
     arrays u32 = 1 · fe · slots u32 · each 00, or 01 and a container · containers u64 · u32 = 0 · last slot u32
-        container: 00 count u32 · runs u16 · (first, length - 1) u16 each · 01 count u32 · 8192 bytes · 02 count u32 · u16 each
+        container: 00 count u32 · runs u16 · (first, length - 1) u16 each
+                   01 count u32 · 8192 bytes
+                   02 count u32 · u16 each
 
-Everything is little endian. Slots are taken in the order in which containers came, so the bytes of a union depend on its history; they are made here as
-`Roaring64Bitmap.or` and `runOptimize` make them.
+It is a radix tree over the upper 48 bits, and containers of the lower 16. Everything is little endian. Slots are
+assigned in the order in which containers came, so that the bytes of a union depend on its history; they are written
+here as `Roaring64Bitmap.or` and `runOptimize` write them.
 
 Source: `RoaringBitmap64`, RoaringBitmap's `HighLowContainer`, `Art`, `Containers`. Case `aggregate_rbm`.
 """
@@ -39,7 +42,11 @@ _MAX_VALUE = 0xFFFF
 
 @dataclass(slots=True, kw_only=True)
 class ArtNode:
-    """A node of the tree: a leaf holds `key` and its container's `number`, others `prefix` and `children` by byte, with their `slots` in a node of 48."""
+    """A node of the tree.
+
+    A leaf has `key` and its container's `number`. Other nodes have `prefix` and `children` by byte, with their `slots`
+    in a node of 48.
+    """
 
     kind: int
     prefix: bytes = b""
@@ -51,16 +58,16 @@ class ArtNode:
 
 @dataclass(slots=True, kw_only=True)
 class RoaringParts:
-    """A bitmap taken apart. A container is its values and whether it was one of runs; a slot may be free."""
+    """A decoded bitmap. A container is its values and whether it was one of runs; a slot may be free."""
 
     root: ArtNode | None = None
     containers: list[tuple[BitMap, bool] | None] = field(default_factory=list)
     last: int = -1
 
 
-def unite_bitmaps(held: bytes, given: bytes, column: str) -> bytes:
-    """The union of two bitmaps, in the bytes the reference gives it. Raises `Corrupt`."""
-    both, other = parse(held, column), parse(given, column)
+def unite_bitmaps(accumulator: bytes, value: bytes, column: str) -> bytes:
+    """Return the union of two bitmaps, in the bytes of the reference. Raises `Corrupt`."""
+    both, other = parse(accumulator, column), parse(value, column)
     for leaf in _leaves(other.root):
         container = other.containers[leaf.number]
         if container is None:
@@ -75,11 +82,11 @@ def unite_bitmaps(held: bytes, given: bytes, column: str) -> bytes:
     return serialize(both)
 
 
-# ---- reading -------------------------------------------------------------------------------------------------------------------------------------
+# ---- reading ---------------------------------------------------------------------------------------------------------
 
 
 def parse(data: bytes, column: str) -> RoaringParts:
-    """A bitmap from its bytes. Raises `Corrupt` naming the column."""
+    """Decode a bitmap. Raises `Corrupt` naming the column."""
     cursor = Cursor(data)
     try:
         return _parse(cursor)
@@ -105,15 +112,15 @@ def _parse(cursor: Cursor) -> RoaringParts:
     containers = [_container(cursor) if _number(cursor, 1, "slot") else None for _ in range(slots)]
     cursor.raw(12, "containers")
     last = _number(cursor, 4, "last slot")
-    found = RoaringParts(root=root, containers=containers, last=last)
+    bitmap = RoaringParts(root=root, containers=containers, last=last)
     numbers = [leaf.number for leaf in _leaves(root)]
     if len(numbers) != leaves or last >= slots or any(number >= slots or containers[number] is None for number in numbers):
         raise Corrupt("leaves and containers do not fit each other", offset=cursor.tell, field="leaves")
-    return found
+    return bitmap
 
 
 def _node(cursor: Cursor, above: bytes) -> ArtNode:
-    """A node, and all below it; `above` are the bytes of a key that lead to it."""
+    """Decode a node, and all below it; `above` are the bytes of the key on the path to it."""
     kind, count = _number(cursor, 1, "kind"), _number(cursor, 2, "children")
     prefix = cursor.raw(_number(cursor, 1, "prefix length"), "prefix")
     if kind == LEAF:
@@ -141,7 +148,7 @@ def _node(cursor: Cursor, above: bytes) -> ArtNode:
 
 
 def _reverse_words(data: bytes, word: int) -> bytes:
-    """The same bytes with those of each word in reverse."""
+    """Return the bytes with those of each word reversed."""
     return b"".join(data[at : at + word][::-1] for at in range(0, len(data), word))
 
 
@@ -163,11 +170,11 @@ def _container(cursor: Cursor) -> tuple[BitMap, bool]:
     return values, True
 
 
-# ---- the tree ------------------------------------------------------------------------------------------------------------------------------------
+# ---- the tree --------------------------------------------------------------------------------------------------------
 
 
 def _leaves(node: ArtNode | None) -> list[ArtNode]:
-    """All leaves in order of their keys."""
+    """Return all leaves in key order."""
     if node is None:
         return []
     if node.kind == LEAF:
@@ -187,7 +194,7 @@ def _find(node: ArtNode | None, key: bytes) -> ArtNode | None:
 
 
 def _insert_leaf(node: ArtNode | None, leaf: ArtNode, depth: int) -> ArtNode:
-    """The tree with one leaf more; `depth` bytes of its key lie above `node`."""
+    """Return the tree with `leaf` inserted; `depth` bytes of its key are on the path to `node`."""
     if node is None:
         return leaf
     if node.kind == LEAF:
@@ -214,13 +221,13 @@ def _insert_leaf(node: ArtNode | None, leaf: ArtNode, depth: int) -> ArtNode:
     return node
 
 
-def _common_prefix_length(one: bytes, other: bytes) -> int:
-    """How many bytes both begin with."""
-    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+def _common_prefix_length(left: bytes, right: bytes) -> int:
+    """Return how many bytes both begin with."""
+    return next((at for at, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
 
 
 def _grow_if_full(node: ArtNode) -> None:
-    """A full node becomes one of the next kind."""
+    """Convert a full node to the next bigger kind."""
     if len(node.children) < NODE_CAPACITY[node.kind]:
         return
     node.kind += 1
@@ -228,7 +235,7 @@ def _grow_if_full(node: ArtNode) -> None:
 
 
 def _add_container(bitmap: RoaringParts, container: tuple[BitMap, bool]) -> int:
-    """The slot of one container more. Slots grow by half, as the reference's arrays do."""
+    """Add a container and return its slot. Slots grow by half, as the reference's arrays do."""
     bitmap.last += 1
     size = len(bitmap.containers)
     if bitmap.last >= size:
@@ -237,11 +244,11 @@ def _add_container(bitmap: RoaringParts, container: tuple[BitMap, bool]) -> int:
     return bitmap.last
 
 
-# ---- writing -------------------------------------------------------------------------------------------------------------------------------------
+# ---- writing ---------------------------------------------------------------------------------------------------------
 
 
 def serialize(bitmap: RoaringParts) -> bytes:
-    """The bytes of a bitmap, its containers in the form that takes least room."""
+    """Return the bytes of a bitmap, its containers in the smallest form."""
     if bitmap.root is None:
         return b"\0"
     parts = [b"\1", struct.pack("<Q", len(_leaves(bitmap.root)))]

@@ -1,6 +1,7 @@
-"""Functions that choose one of the values: last and first, with and without nulls, largest and smallest, and the key itself.
+"""Functions that select one of the values: last and first, with and without nulls, max and min, and the key.
 
-The state of a key is the row whose value it has, so that any type takes one gather in the end, and columns that move together share it.
+The state of a key is the row whose value it has, so that any type takes one gather at the end, and columns of one
+sequence group share it.
 
 Source: ENGINE.md 3.4, `Field{LastValue,LastNonNullValue,FirstValue,FirstNonNullValue,Max,Min,PrimaryKey}Agg`.
 """
@@ -29,87 +30,93 @@ NO_ROW = -1
 
 
 def last_rows(versions: Versions, ops: Array | None) -> Ints:
-    """The row whose value each key has when every version replaces the one before."""
-    held = np.full(versions.count, NO_ROW, np.int64)
+    """Return the row of each key's value if every version replaces the one before."""
+    chosen_rows = np.full(versions.count, NO_ROW, np.int64)
     for step in versions.steps():
-        rows, mine = versions.rows[step], held[: step.stop - step.start]
+        rows, mine = versions.rows[step], chosen_rows[: step.stop - step.start]
         if ops is None:
             mine[:] = rows
             continue
         op = ops[step]
         put(mine, rows, (op == ADD) | (op == SET))
         mine[(op == RETRACT) | (op == SET_RETRACT)] = NO_ROW
-    return held
+    return chosen_rows
 
 
 @aggregate("last_value", retracts=True)
 def last_value(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
-    """The newest value, null or not; retracting anything leaves null."""
+    """Return the newest value, null or not; any retraction leaves null."""
     return take(column, last_rows(versions, ops))
 
 
 @aggregate("primary-key", retracts=True)
 def primary_key(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
-    """The key: every version has it."""
+    """Return the key, which all versions have."""
     return take(column, versions.rows[versions.last()])
 
 
 @aggregate("last_non_null_value", retracts=True)
 def last_non_null_value(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
-    """The newest value that is there; retracting a value, whichever, leaves null."""
-    there = not_null_mask(column)
+    """Return the newest value that is not null; retracting any value leaves null."""
+    not_null = not_null_mask(column)
     if ops is None:
-        return gather_with_nulls(column, last_rows(versions, None) if there is None else _select_last_present(versions, there), there)
-    held = np.full(versions.count, NO_ROW, np.int64)
+        return gather_with_nulls(column, last_rows(versions, None) if not_null is None else _select_last_present(versions, not_null), not_null)
+    chosen_rows = np.full(versions.count, NO_ROW, np.int64)
     for step in versions.steps():
-        rows, mine, op = versions.rows[step], held[: step.stop - step.start], ops[step]
-        some = np.ones(len(rows), bool) if there is None else there[rows]
-        put(mine, rows, ((op == ADD) & some) | ((op == REVERSE) & (mine == NO_ROW) & some) | (op == SET))
-        mine[((op == RETRACT) | (op == SET_RETRACT)) & some] = NO_ROW
-        mine[(op == SET) & ~some] = NO_ROW
-    return take(column, held)
+        rows, mine, op = versions.rows[step], chosen_rows[: step.stop - step.start], ops[step]
+        is_present = np.ones(len(rows), bool) if not_null is None else not_null[rows]
+        put(mine, rows, ((op == ADD) & is_present) | ((op == REVERSE) & (mine == NO_ROW) & is_present) | (op == SET))
+        mine[((op == RETRACT) | (op == SET_RETRACT)) & is_present] = NO_ROW
+        mine[(op == SET) & ~is_present] = NO_ROW
+    return take(column, chosen_rows)
 
 
-def _select_last_present(versions: Versions, there: Bools) -> Ints:
-    """The row of each key's newest value that is there; of a key that has none, some row that has none."""
-    held = versions.rows[: versions.count].copy()
+def _select_last_present(versions: Versions, not_null: Bools) -> Ints:
+    """Return the row of each key's newest value that is not null; of a key without one, a row with null."""
+    chosen_rows = versions.rows[: versions.count].copy()
     for step in versions.steps():
         if step.start:
             rows = versions.rows[step]
-            put(held[: len(rows)], rows, there.take(rows))
-    return held
+            put(chosen_rows[: len(rows)], rows, not_null.take(rows))
+    return chosen_rows
 
 
 @aggregate("first_value")
 def first_value(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
-    """The oldest value, null or not. Whether a first value was seen outlives a replaced row, as in the reference."""
+    """Return the oldest value, null or not.
+
+    That a first value was seen is remembered after the row is replaced, as in the reference.
+    """
     return take(column, _first_rows(versions, ops, None))
 
 
 @aggregate("first_non_null_value")
 def first_non_null_value(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:  # noqa: ARG001
-    """The oldest value that is there."""
-    there = not_null_mask(column)
-    return take(column, _first_rows(versions, ops, np.ones(len(column), bool) if there is None else there))
+    """Return the oldest value that is not null."""
+    not_null = not_null_mask(column)
+    return take(column, _first_rows(versions, ops, np.ones(len(column), bool) if not_null is None else not_null))
 
 
-def _first_rows(versions: Versions, ops: Array | None, there: Bools | None) -> Ints:
-    """`there` None: nulls count as values. A version in reverse is the accumulator, and what was held is its input."""
-    held = np.full(versions.count, NO_ROW, np.int64)
+def _first_rows(versions: Versions, ops: Array | None, not_null: Bools | None) -> Ints:
+    """Return the row of each key's first value; `not_null` None: nulls count as values.
+
+    In a reversed operation the version is the accumulator, and the accumulator its input.
+    """
+    chosen_rows = np.full(versions.count, NO_ROW, np.int64)
     seen = np.zeros(versions.count, bool)
     for step in versions.steps():
         rows = versions.rows[step]
-        mine, met = held[: len(rows)], seen[: len(rows)]
+        mine, met = chosen_rows[: len(rows)], seen[: len(rows)]
         op = np.full(len(rows), ADD, np.int8) if ops is None else ops[step]
         adds, back = op == ADD, op == REVERSE
-        counts = np.ones(len(rows), bool) if there is None else there[rows]
-        held_counts = np.ones(len(rows), bool) if there is None else (mine != NO_ROW) & there[np.maximum(mine, 0)]
+        counts = np.ones(len(rows), bool) if not_null is None else not_null[rows]
+        chosen_counts = np.ones(len(rows), bool) if not_null is None else (mine != NO_ROW) & not_null[np.maximum(mine, 0)]
         first = adds & ~met & counts
-        older = back & (met | ~held_counts)
-        kept = back & ~met & held_counts
+        older = back & (met | ~chosen_counts)
+        stays = back & ~met & chosen_counts
         put(mine, rows, first | older | (op == SET))
-        met |= first | kept
-    return held
+        met |= first | stays
+    return chosen_rows
 
 
 def _refuse_incomparable(function: FieldFunction) -> str | None:
@@ -120,13 +127,13 @@ def _refuse_incomparable(function: FieldFunction) -> str | None:
 
 @aggregate("max", refuses=_refuse_incomparable)
 def max_(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
-    """The largest value."""
+    """Return the greatest value."""
     return _select_best(function, versions, column, ops, largest=True)
 
 
 @aggregate("min", refuses=_refuse_incomparable)
 def min_(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
-    """The smallest value."""
+    """Return the smallest value."""
     return _select_best(function, versions, column, ops, largest=False)
 
 
@@ -135,28 +142,31 @@ def _select_best(function: FieldFunction, versions: Versions, column: pl.Series,
         return _select_best_integers(versions, column, largest=largest)
     values = column.gather(versions.rows)
     order = to_comparable(values)
-    there = not_null_mask(values)
-    held = np.full(versions.count, NO_ROW, np.int64)
+    not_null = not_null_mask(values)
+    chosen_rows = np.full(versions.count, NO_ROW, np.int64)
     best = np.zeros(versions.count, np.int64)
     for step in versions.steps():
         places, numbers = np.arange(step.start, step.stop), order[step]
-        mine, peak = held[: len(places)], best[: len(places)]
-        _refuse_booleans(function, (mine != NO_ROW) if there is None else (mine != NO_ROW) & there[step], ops, step)
+        mine, peak = chosen_rows[: len(places)], best[: len(places)]
+        _refuse_booleans(function, (mine != NO_ROW) if not_null is None else (mine != NO_ROW) & not_null[step], ops, step)
         better = (mine == NO_ROW) | ((numbers > peak) if largest else (numbers < peak))
-        if there is not None:
-            better &= there[step]
+        if not_null is not None:
+            better &= not_null[step]
         if ops is not None:
             op = ops[step]
             better = (better & ((op == ADD) | (op == REVERSE))) | (op == SET)
         put(mine, places, better)
         put(peak, numbers, better)
-        if ops is not None and there is not None:
-            mine[(ops[step] == SET) & ~there[step]] = NO_ROW
-    return take(values, held)
+        if ops is not None and not_null is not None:
+            mine[(ops[step] == SET) & ~not_null[step]] = NO_ROW
+    return take(values, chosen_rows)
 
 
 def _refuse_booleans(function: FieldFunction, meets: Bools, ops: Array | None, step: slice) -> None:
-    """Truth values have no order in 1.4.2: two that meet are refused. Case `aggregate_max_boolean_refused`."""
+    """Raise `Unsupported` if two booleans are compared.
+
+    They have no order in 1.4.2. Case `aggregate_max_boolean_refused`.
+    """
     if function.type.root == "BOOLEAN" and (meets if ops is None else meets & ((ops[step] == ADD) | (ops[step] == REVERSE))).any():
         raise Unsupported(
             f"Incomparable type: BOOLEAN: aggregate function {function.name!r} of column {function.column} compares no truth values; bool_or, bool_and do",
@@ -165,7 +175,7 @@ def _refuse_booleans(function: FieldFunction, meets: Bools, ops: Array | None, s
 
 
 def _select_best_integers(versions: Versions, column: pl.Series, *, largest: bool) -> pl.Series:
-    """The same for whole numbers without nulls, which need no row to be remembered."""
+    """Return the greatest or smallest of integers without nulls, for which no row must be recorded."""
     numbers = numbers_of(column)[versions.rows]
     best = numbers[: versions.count].copy()
     for step in versions.steps():

@@ -1,9 +1,10 @@
-"""hll_sketch and theta_sketch: serialized sketches united by the DataSketches library, which the extra `sketches` installs.
+"""hll_sketch and theta_sketch: unions of serialized sketches by the DataSketches library (extra `sketches`).
 
-The library is C++ and trusts what it is given: `sketch_bytes` checks each value before. The bytes are those of the Java library: an HLL sketch
-is united into the newer one, as coupons keep the order in which they came.
+The library is C++ and does not check its input: `sketch_bytes` checks each value before. The bytes are those of the
+Java library: an HLL sketch is united into the newer one, as coupons keep the order in which they came.
 
-Source: ENGINE.md 3.4, `FieldHllSketchAgg`, `FieldThetaSketchAgg`, `HllSketchUtil`, `ThetaSketch`. Case `aggregate_sketches`.
+Source: ENGINE.md 3.4, `FieldHllSketchAgg`, `FieldThetaSketchAgg`, `HllSketchUtil`, `ThetaSketch`. Case
+`aggregate_sketches`.
 """
 
 from __future__ import annotations
@@ -28,60 +29,60 @@ if TYPE_CHECKING:
 PREAMBLE_LONGS = 0x3F
 """The bits of a theta sketch's first byte that count the words before its hashes."""
 FLAGS, EMPTY, SINGLE = 5, 0x04, 0x20
-"""Where the flags stand, and the bits of a sketch without and with one hash."""
+"""The position of the flags, and the bits of a sketch without hashes and with one hash."""
 SAMPLED_ALL = struct.pack("<f", 1.0)
 
 
 @aggregate("hll_sketch", refuses=roots("hll sketch", "VarBinaryType", "VARBINARY"))
 def hll_sketch(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
-    """The union of HLL sketches."""
+    """Return the union of HLL sketches."""
     return _unite_column(function, versions, column, ops)
 
 
 @aggregate("theta_sketch", refuses=roots("theta sketch", "VarBinaryType", "VARBINARY"))
 def theta_sketch(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
-    """The union of theta sketches."""
+    """Return the union of theta sketches."""
     return _unite_column(function, versions, column, ops)
 
 
 def _unite_column(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
-    def agg(held: bytes | None, given: bytes | None) -> bytes | None:
-        if held is None or given is None:
-            return given if held is None else held
+    def agg(accumulator: bytes | None, value: bytes | None) -> bytes | None:
+        if accumulator is None or value is None:
+            return value if accumulator is None else accumulator
         try:
-            return unite(function.name, held, given)
+            return unite(function.name, accumulator, value)
         except (ValueError, RuntimeError, IndexError, MemoryError) as wrong:
-            what = f"a value of column {function.column} is no sketch that {function.name} can unite ({len(held)} and {len(given)} bytes): {wrong}"
+            what = f"a value of column {function.column} is no sketch that {function.name} can unite ({len(accumulator)} and {len(value)} bytes): {wrong}"
             raise Corrupt(what, field=function.column) from wrong
 
     return by_key.fold(versions, column, ops, by_key.ScalarFold(agg=agg))
 
 
-def unite(name: str, held: bytes, given: bytes) -> bytes:
-    """The union of two serialized sketches; both are checked before the library sees them.
+def unite(name: str, accumulator: bytes, value: bytes) -> bytes:
+    """Return the union of two serialized sketches, both checked before the library reads them.
 
-    Raises `Corrupt` where a count or a length is wrong, and what the library raises.
+    Raises `Corrupt` if a count or a length is wrong, and what the library raises.
     """
     check = CHECKS[name]
-    check(held)
-    check(given)
-    return (_hll if name == "hll_sketch" else _theta)(held, given)
+    check(accumulator)
+    check(value)
+    return (_hll if name == "hll_sketch" else _theta)(accumulator, value)
 
 
-def _hll(held: bytes, given: bytes) -> bytes:
-    newer, older = datasketches.hll_sketch.deserialize(given), datasketches.hll_sketch.deserialize(held)
+def _hll(accumulator: bytes, value: bytes) -> bytes:
+    newer, older = datasketches.hll_sketch.deserialize(value), datasketches.hll_sketch.deserialize(accumulator)
     union = datasketches.hll_union(newer.lg_config_k)
     union.update(newer)
     union.update(older)
     return bytes(union.get_result(datasketches.tgt_hll_type.HLL_4).serialize_compact())
 
 
-def _theta(held: bytes, given: bytes) -> bytes:
+def _theta(accumulator: bytes, value: bytes) -> bytes:
     union = datasketches.theta_union()
-    union.update(datasketches.compact_theta_sketch.deserialize(held))
-    union.update(datasketches.compact_theta_sketch.deserialize(given))
+    union.update(datasketches.compact_theta_sketch.deserialize(accumulator))
+    union.update(datasketches.compact_theta_sketch.deserialize(value))
     data = bytearray(union.get_result().serialize())
-    # where Java writes other bytes than C++ for the same sketch
+    # Java writes other bytes than C++ for the same sketch
     if data[0] & PREAMBLE_LONGS >= 2:
         data[12:16] = SAMPLED_ALL
     elif data[FLAGS] & EMPTY:

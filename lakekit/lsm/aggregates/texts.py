@@ -2,8 +2,8 @@
 
     'a,b' + 'b,c'  ->  'a,b,b,c'        distinct: 'a,b,c'
 
-Nulls and empty texts add nothing. With `distinct` the text held stays as it is, and of a later text the parts are appended that are neither empty nor
-there already.
+Nulls and empty texts add nothing. With `distinct` the first text stays as it is, and of a later text the parts are
+appended that are not empty and not in it already.
 
 Source: ENGINE.md 3.4, `FieldListaggAgg`, `BinaryStringUtils.splitByWholeSeparatorPreserveAllTokens`.
 """
@@ -36,15 +36,15 @@ def _refuses(function: FieldFunction) -> str | None:
 
 @aggregate("listagg", refuses=_refuses)
 def listagg(function: FieldFunction, versions: Versions, column: pl.Series, ops: Array | None) -> pl.Series:
-    """The texts of a key, joined."""
+    """Return the texts of each key, joined."""
     if function.distinct and ops is not None and (ops == REVERSE).any():
-        return by_key.fold(versions, column, ops, by_key.ScalarFold(agg=lambda held, text: _append_text(held, text, function.delimiter)))
-    found = contributions(versions, ops)
-    parts = pl.DataFrame({"key": found.keys, "text": column.gather(versions.rows[found.places])}).filter(pl.col("text").is_not_null())
-    real = parts.filter(pl.col("text").str.len_bytes() > 0)
+        return by_key.fold(versions, column, ops, by_key.ScalarFold(agg=lambda accumulator, text: _append_text(accumulator, text, function.delimiter)))
+    used = contributions(versions, ops)
+    parts = pl.DataFrame({"key": used.keys, "text": column.gather(versions.rows[used.places])}).filter(pl.col("text").is_not_null())
+    filled = parts.filter(pl.col("text").str.len_bytes() > 0)
     if function.distinct:
-        real = _drop_repeated_parts(real, function.delimiter or " ")
-    joined = real.group_by("key", maintain_order=True).agg(pl.col("text").str.join(function.delimiter))
+        filled = _drop_repeated_parts(filled, function.delimiter or " ")
+    joined = filled.group_by("key", maintain_order=True).agg(pl.col("text").str.join(function.delimiter))
     numbers = pl.DataFrame({"key": np.arange(versions.count)})
     empty = parts.select(pl.col("key").unique(), pl.lit("").alias("empty"))
     return (
@@ -55,25 +55,25 @@ def listagg(function: FieldFunction, versions: Versions, column: pl.Series, ops:
     )
 
 
-def _drop_repeated_parts(real: pl.DataFrame, delimiter: str) -> pl.DataFrame:
-    """The first text of each key whole, of the others the parts that are new."""
+def _drop_repeated_parts(filled: pl.DataFrame, delimiter: str) -> pl.DataFrame:
+    """Return the first text of each key, and of the other texts the parts that are new."""
     first = pl.col("key").is_first_distinct()
     tokens = (
-        real.with_columns(whole=first)
+        filled.with_columns(whole=first)
         .with_columns(part=pl.col("text").str.split(delimiter))
         .explode("part")
         .with_columns(fresh=pl.struct("key", "part").is_first_distinct())
         .filter(pl.col("fresh") & ~pl.col("whole") & (pl.col("part") != ""))
         .select("key", pl.col("part").alias("text"))
     )
-    return pl.concat([real.filter(first), tokens]).sort("key", maintain_order=True)
+    return pl.concat([filled.filter(first), tokens]).sort("key", maintain_order=True)
 
 
-def _append_text(held: str | None, text: str | None, delimiter: str) -> str | None:
-    if held is None or text is None:
-        return text if held is None else held
-    if not text or not held:
-        return held or text
-    known = set(held.split(delimiter or " "))
-    fresh = [part for part in dict.fromkeys(text.split(delimiter or " ")) if part and part not in known]
-    return delimiter.join([held, *fresh])
+def _append_text(accumulator: str | None, text: str | None, delimiter: str) -> str | None:
+    if accumulator is None or text is None:
+        return text if accumulator is None else accumulator
+    if not text or not accumulator:
+        return accumulator or text
+    existing = set(accumulator.split(delimiter or " "))
+    fresh = [part for part in dict.fromkeys(text.split(delimiter or " ")) if part and part not in existing]
+    return delimiter.join([accumulator, *fresh])

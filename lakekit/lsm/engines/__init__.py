@@ -1,7 +1,7 @@
-"""Merge engines, one a module named after the value of `merge-engine`.
+"""Merge engines, one module each, named after the value of `merge-engine`.
 
-A module says `CHOOSES`: True, and has `winners(section, rule)`, a mask of the rows that stand for their keys; or False, and has `fold(section, rule)`, a
-frame of one row a key. Deletes are included; who asked decides what becomes of them.
+A module sets `CHOOSES`: True, and has `winners(section, rule)`, a mask of the winning rows; or False, and has
+`fold(section, rule)`, a frame of one row for each key. Deletes are included; the caller drops or keeps them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Aggregation: every column of a key is folded by a function of its own.
+"""Aggregation: every column of a key is folded by its own function.
 
-A retracting row takes its values out, column by column, and leaves the row; with `aggregation.remove-record-on-delete` a -D removes the row instead,
-and versions after it build on the deleted values (unless a compaction dropped them in between): so does the reference.
+A retracting row retracts its values, column by column, and leaves the row; with `aggregation.remove-record-on-delete` a
+-D removes the row instead, and versions after it build on the deleted values (unless a compaction dropped them in
+between), as in the reference.
 
 Source: ENGINE.md 3.1 and 3.4, `AggregateMergeFunction`.
 """
@@ -28,7 +29,7 @@ CHOOSES = False
 
 
 def fold(section: pl.DataFrame, rule: MergeSpec) -> pl.DataFrame:
-    """One row a key, deletes included; rows alone with their key pass through."""
+    """Return one row for each key, deletes included; a row that is the only one of its key stays unchanged."""
     lone, versions = split(section, rule)
     if versions.count == 0:
         return section
@@ -47,7 +48,7 @@ def fold(section: pl.DataFrame, rule: MergeSpec) -> pl.DataFrame:
 
 
 def _ops(section: pl.DataFrame, rule: MergeSpec, versions: Versions) -> tuple[Array | None, Bools]:
-    """What each version does, and which keys end as deleted."""
+    """Return the operation of each version (None: all add), and which keys end as deleted."""
     kinds = section[age.KIND].to_numpy()[versions.rows]
     takes = (kinds & 1).astype(bool)
     removed = np.zeros(versions.count, bool)

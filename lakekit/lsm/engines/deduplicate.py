@@ -1,7 +1,7 @@
-"""Deduplicate: of all versions of a key, the newest is the row; a newest delete means there is none.
+"""Deduplicate: the newest version of a key is its row; if that is a delete there is none.
 
-With `ignore-delete` retracting versions are passed over (files of old engines may hold them); a key of nothing else has no row, but a retracting row
-that is its key's only one stays what it is: nothing was merged.
+With `ignore-delete` retracting versions are skipped (files of old engines may hold them); a key with no other versions
+has no row, except that a retracting row that is the only one of its key stays: nothing was merged.
 
 Source: ENGINE.md 3.1 and 3.2, `DeduplicateMergeFunction`, `LookupMergeFunction`.
 """
@@ -24,7 +24,7 @@ CHOOSES = True
 
 
 def winners(section: pl.DataFrame, rule: MergeSpec) -> Bools:
-    """Which rows stand for their key, deletes included."""
+    """Return which rows win their key, deletes included."""
     part = row_versions.visible_mask(section, rule)
     passed = age.retracts(section) if rule.ignore_delete else None
     if passed is not None and passed.any():
@@ -34,7 +34,7 @@ def winners(section: pl.DataFrame, rule: MergeSpec) -> Bools:
 
 
 def newest_within(section: pl.DataFrame, rule: MergeSpec, part: Bools) -> Bools:
-    """The newest versions among some of the rows."""
+    """Return the newest versions among the rows that are set in `part`."""
     mask = np.zeros(section.height, bool)
     mask[np.flatnonzero(part)] = mask_newest(section.filter(pl.Series(part)), rule)
     return mask

@@ -1,6 +1,6 @@
-"""First row: of all versions of a key, the oldest is the row.
+"""First row: the oldest version of a key is its row.
 
-A row that retracts is refused where it meets another of its key, unless `ignore-delete` passes over it.
+A retracting row is refused if its key has another row, unless `ignore-delete` skips it.
 
 Source: ENGINE.md 3.1 and 3.5, `FirstRowMergeFunction`.
 """
@@ -24,7 +24,7 @@ CHOOSES = True
 
 
 def winners(section: pl.DataFrame, rule: MergeSpec) -> Bools:
-    """Which rows stand for their key. Raises `InvalidOption` for a retracting row of a key with several."""
+    """Return which rows win their key. Raises `InvalidOption` for a retracting row of a key with several."""
     passed = age.retracts(section)
     if not passed.any():
         return mask_oldest(section, rule)

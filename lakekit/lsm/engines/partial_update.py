@@ -1,12 +1,12 @@
-"""Partial update: of every column the newest value that is there, or, in sequence groups, the values of the row with the largest sequence.
+"""Partial update: the newest value of each column that is not null.
 
-    fields.g.sequence-group = a,b       a and b change together, with a row whose g is not smaller than the one held
+    fields.g.sequence-group = a,b       a and b change together, with a row whose g is not less than the current one
 
-A walk over the versions keeps, for each group, the sequence held and whether a row got in; what that means for each column is written down as one
-operation a version (`versions.SKIP` … `SET_RETRACT`), and the columns are folded afterwards. The columns of a group that have no function share their rows.
-
-Two quirks of the reference are kept: a key that begins with a retraction begins with a copy of that row, and rows after a delete build on the deleted
-values.
+In a sequence group all columns come from the row with the largest sequence. A scan over the versions keeps, for each
+group, the current sequence and whether a row was accepted; what that means for each column is recorded as one operation
+for each version (`row_versions.SKIP` … `SET_RETRACT`), and the columns are folded afterwards. The columns of a group
+that have no function share their rows. Two quirks of the reference are kept: a key that begins with a retraction begins
+with a copy of that row, and rows after a delete build on the deleted values.
 
 Source: ENGINE.md 3.1 and 3.3, `PartialUpdateMergeFunction`.
 """
@@ -37,7 +37,11 @@ _NULL = np.iinfo(np.int64).min
 
 @dataclass(slots=True, kw_only=True)
 class SequenceScan:
-    """What the versions do to the columns of one sequence group: to its sequence, to its plain columns, to those with a function."""
+    """The scan over the versions for one sequence group.
+
+    `held` is the current sequence of each key. `sequence`, `plain` and `folded` are the operations of the versions on
+    its sequence columns, its plain columns, and those with a function.
+    """
 
     group: SequenceGroup
     numbers: list[Ints]
@@ -51,7 +55,11 @@ class SequenceScan:
 
 @dataclass(slots=True, kw_only=True)
 class UpdatePlan:
-    """What the versions do: to columns outside groups (None: all add), to each group; which versions were accepted; what becomes of each key."""
+    """What the versions do to columns and keys.
+
+    `free` are the operations on columns outside groups (None: all add), `walks` those on each group. `accepted` are the
+    versions that were not ignored, `deleted` the keys that end as deleted; for `reached` see `_remove`.
+    """
 
     free: Array | None
     walks: list[SequenceScan] = field(default_factory=list)
@@ -61,9 +69,11 @@ class UpdatePlan:
 
 
 def fold(section: pl.DataFrame, rule: MergeSpec) -> pl.DataFrame:
-    """One row a key, deletes included; rows alone with their key pass through.
+    """Return one row for each key, deletes included; a row that is the only one of its key stays unchanged.
 
-    Raises `InvalidOption` for deletes in a table that takes none, `SchemaMismatch` for a null in a NOT NULL column.
+    Raises:
+        InvalidOption: there are deletes in a table that takes none.
+        SchemaMismatch: there is a null in a NOT NULL column.
     """
     lone, versions = split(section, rule)
     if versions.count == 0:
@@ -76,24 +86,24 @@ def fold(section: pl.DataFrame, rule: MergeSpec) -> pl.DataFrame:
 def _columns(section: pl.DataFrame, rule: MergeSpec, versions: Versions, plan: UpdatePlan) -> dict[str, pl.Series]:
     last = versions.rows[versions.last()]
     shared = {id(ops): last_rows(versions, ops) for walk in plan.walks for ops in (walk.sequence, walk.plain)}
-    found = {}
+    columns = {}
     for name in section.columns:
         column = section[name]
         walk = next((walk for walk in plan.walks if name in (*walk.group.columns, *walk.group.protected)), None)
         if name == age.KIND:
-            found[name] = pl.Series(name, np.where(plan.deleted, RowKind.DELETE, RowKind.INSERT).astype(np.int8))
+            columns[name] = pl.Series(name, np.where(plan.deleted, RowKind.DELETE, RowKind.INSERT).astype(np.int8))
         elif name == age.SEQUENCE:
-            found[name] = _accepted_sequence(column, versions, plan)
+            columns[name] = _accepted_sequence(column, versions, plan)
         elif name in rule.key or name in rule.primary_key or not any(part.name == name for part in rule.fields):
-            found[name] = take(column, last)
+            columns[name] = take(column, last)
         elif walk is None:
-            found[name] = last_non_null_value(_last_non_null_function(rule, name), versions, column, plan.free)
+            columns[name] = last_non_null_value(_last_non_null_function(rule, name), versions, column, plan.free)
         elif name in walk.group.protected and name in rule.functions:
             _refuse_reached(rule, name, plan)
-            found[name] = aggregates.fold(rule.functions[name], rule, versions, column, walk.folded)
+            columns[name] = aggregates.fold(rule.functions[name], rule, versions, column, walk.folded)
         else:
-            found[name] = take(column, shared[id(walk.sequence if name in walk.group.columns else walk.plain)])
-    return found
+            columns[name] = take(column, shared[id(walk.sequence if name in walk.group.columns else walk.plain)])
+    return columns
 
 
 def _last_non_null_function(rule: MergeSpec, name: str) -> FieldFunction:
@@ -101,20 +111,23 @@ def _last_non_null_function(rule: MergeSpec, name: str) -> FieldFunction:
 
 
 def _accepted_sequence(column: pl.Series, versions: Versions, plan: UpdatePlan) -> pl.Series:
-    """The number of the last version that was not ignored; 0 where all were."""
+    """Return the number of the last version that was not ignored; 0 if all were."""
     ops = None if plan.accepted is None else np.where(plan.accepted, ADD, SKIP)
     return take(column, last_rows(versions, ops)).fill_null(0)
 
 
 def _refuse_reached(rule: MergeSpec, name: str, plan: UpdatePlan) -> None:
-    """A delete that removes the row stops the walk at its sequence column; columns before it were asked to retract, and may refuse."""
+    """Raise `Unsupported` if a function that cannot retract was asked to before a delete removed the row.
+
+    Such a delete stops the update at its sequence column; columns before it are retracted.
+    """
     reached = plan.reached.get(name)
     if reached is not None and reached.any():
         function = rule.functions[name]
         aggregates.retractions(function, rule, aggregates.find(function, rule), np.where(reached, RETRACT, SKIP))
 
 
-# ---- without sequence groups -----------------------------------------------------------------------------------------------------------------------
+# ---- without sequence groups -----------------------------------------------------------------------------------------
 
 
 def _plan_ungrouped(section: pl.DataFrame, rule: MergeSpec, versions: Versions, kinds: Array) -> UpdatePlan:
@@ -150,14 +163,14 @@ def _make_delete_refusal(rule: MergeSpec) -> InvalidOption:
 
 
 def _has_version_in(versions: Versions, mask: Bools) -> Bools:
-    """Which keys have a version that the mask holds."""
-    found = np.zeros(versions.count, bool)
+    """Return which keys have a version that is set in the mask."""
+    has_version = np.zeros(versions.count, bool)
     for step in versions.steps():
-        found[: step.stop - step.start] |= mask[step]
-    return found
+        has_version[: step.stop - step.start] |= mask[step]
+    return has_version
 
 
-# ---- with sequence groups --------------------------------------------------------------------------------------------------------------------------
+# ---- with sequence groups --------------------------------------------------------------------------------------------
 
 
 def _plan_grouped(section: pl.DataFrame, rule: MergeSpec, versions: Versions, kinds: Array) -> UpdatePlan:
@@ -195,17 +208,20 @@ def _walk(section: pl.DataFrame, versions: Versions, group: SequenceGroup) -> Se
     numbers = [to_comparable(section[name].gather(versions.rows), as_sequence=True) for name in group.columns]
     empty = np.logical_and.reduce([section[name].is_null().to_numpy()[versions.rows] for name in group.columns])
     ops = [np.zeros(len(versions.rows), np.int8) for _ in range(3)]
-    held = [np.full(versions.count, _NULL, np.int64) for _ in numbers]
+    current = [np.full(versions.count, _NULL, np.int64) for _ in numbers]
     floats = [section[name].dtype.is_float() for name in group.columns]
-    return SequenceScan(group=group, numbers=numbers, floats=floats, empty=empty, held=held, sequence=ops[0], plain=ops[1], folded=ops[2])
+    return SequenceScan(group=group, numbers=numbers, floats=floats, empty=empty, held=current, sequence=ops[0], plain=ops[1], folded=ops[2])
 
 
 def _is_not_smaller(walk: SequenceScan, step: slice) -> Bools:
-    """Whether a version's sequence is at least the one held, columns compared from left to right, null smallest; NaN is the equal of any number."""
+    """Return whether each version's sequence is at least the current one.
+
+    Columns are compared from left to right, null is least; NaN equals any number.
+    """
     height = step.stop - step.start
     larger, tied = np.zeros(height, bool), np.ones(height, bool)
-    for numbers, held, is_float in zip(walk.numbers, walk.held, walk.floats, strict=True):
-        mine, theirs = held[:height], numbers[step]
+    for numbers, current, is_float in zip(walk.numbers, walk.held, walk.floats, strict=True):
+        mine, theirs = current[:height], numbers[step]
         alike = theirs == mine
         if is_float:
             alike |= ((theirs == NAN) | (mine == NAN)) & (theirs != _NULL) & (mine != _NULL)
@@ -215,27 +231,33 @@ def _is_not_smaller(walk: SequenceScan, step: slice) -> Bools:
 
 
 def _step(walks: list[SequenceScan], step: slice, takes: Bools, adds: Bools, copied: Bools) -> None:
-    """One version of every key: `takes` retract, `adds` add, the rest is ignored; `copied` begin with a copy of themselves."""
+    """Record the operations of one version of every key.
+
+    `takes` retract, `adds` add, others are ignored; `copied` begin with a copy of themselves.
+    """
     for walk in walks:
         _hold(walk, step, copied)
-        there = ~walk.empty[step]
-        gets_in = there & (copied | _is_not_smaller(walk, step))
+        has_sequence = ~walk.empty[step]
+        gets_in = has_sequence & (copied | _is_not_smaller(walk, step))
         active = takes | adds
         walk.sequence[step] = np.where(copied, SET, np.where(gets_in & active, ADD, SKIP))
         plain = np.where(gets_in & adds, ADD, np.where(gets_in & takes, RETRACT, SKIP))
         walk.plain[step] = np.where(copied & ~(gets_in & takes), SET, plain)
-        folded = np.where(adds & there, np.where(gets_in, ADD, REVERSE), np.where(takes & there, RETRACT, SKIP))
-        walk.folded[step] = np.where(copied, np.where(takes & there, SET_RETRACT, SET), folded)
+        folded = np.where(adds & has_sequence, np.where(gets_in, ADD, REVERSE), np.where(takes & has_sequence, RETRACT, SKIP))
+        walk.folded[step] = np.where(copied, np.where(takes & has_sequence, SET_RETRACT, SET), folded)
         _hold(walk, step, gets_in & active)
 
 
 def _hold(walk: SequenceScan, step: slice, which: Bools) -> None:
-    for numbers, held in zip(walk.numbers, walk.held, strict=True):
-        put(held[: len(which)], numbers[step], which)
+    for numbers, current in zip(walk.numbers, walk.held, strict=True):
+        put(current[: len(which)], numbers[step], which)
 
 
 def _remove(walks: list[SequenceScan], names: list[str], step: slice, deletes: Bools, removed: Bools, reached: dict[str, Bools]) -> None:
-    """Deletes that got into a group that removes: the row is replaced by theirs. `reached` notes functions that were asked to retract before that."""
+    """Replace the row by a delete that was accepted by a group that removes.
+
+    `reached` records, for each function, the versions that retracted from its column before that.
+    """
     if not deletes.any():
         return
     places = np.full(len(deletes), len(names))
@@ -243,11 +265,11 @@ def _remove(walks: list[SequenceScan], names: list[str], step: slice, deletes: B
         if walk.group.removes:
             got_in = deletes & ~walk.empty[step] & ((walk.sequence[step] == ADD) | (walk.sequence[step] == SET))
             places[got_in] = np.minimum(places[got_in], min(names.index(name) for name in walk.group.columns))
-    here = places < len(names)
-    removed[step] = here
+    is_removed = places < len(names)
+    removed[step] = is_removed
     for walk in walks:
         for name in walk.group.protected:
             if name in reached:
-                asked = (walk.folded[step] == RETRACT) | (walk.folded[step] == SET_RETRACT)
-                reached[name][step] |= here & asked & (names.index(name) < places)
-        _hold(walk, step, here)
+                is_retracted = (walk.folded[step] == RETRACT) | (walk.folded[step] == SET_RETRACT)
+                reached[name][step] |= is_removed & is_retracted & (names.index(name) < places)
+        _hold(walk, step, is_removed)

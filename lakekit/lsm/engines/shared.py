@@ -1,4 +1,4 @@
-"""What the engines that build rows have in common."""
+"""Functions common to the engines that compute rows."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ if TYPE_CHECKING:
 
 
 def assemble_rows(section: pl.DataFrame, lone: Bools, columns: Mapping[str, pl.Series]) -> pl.DataFrame:
-    """The rows that are alone with their key, and the merged ones after them."""
+    """Return the rows that are the only one of their key, and the merged ones after them."""
     merged = pl.DataFrame([column.alias(name) for name, column in columns.items()], schema=section.schema)
     return pl.concat([section.filter(pl.Series(lone)), merged]) if lone.any() else merged
 
 
 def check_not_null(section: pl.DataFrame, rule: MergeSpec, rows: Ints) -> None:
-    """Raises `SchemaMismatch` when one of those rows, copied whole by the reference, has a null where its column takes none."""
+    """Raise `SchemaMismatch` if one of those rows has a null in a NOT NULL column.
+
+    The reference copies such rows as a whole.
+    """
     for number, part in enumerate(rule.fields):
         if part.name not in rule.not_null or part.name not in section.columns:
             continue
