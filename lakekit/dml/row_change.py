@@ -56,7 +56,7 @@ class RowChange:
         """
         user = ctx.new_commit_user()
         writing = ctx.with_options({"write-only": "true"}) if only_adds else ctx
-        return RowChange(ctx=ctx, user=user, _writers=BucketWriters(writing, commit_user=user, share=share))
+        return RowChange(ctx=ctx, user=user, _writers=BucketWriters(writing, commit_user=user, shard=share))
 
     def write(self, frame: pl.DataFrame) -> None:
         """Takes rows as `conform.batches` gives them."""

@@ -124,7 +124,7 @@ def messages(job: CompactRequest, standing: SnapshotBuckets, some: Sequence[Buck
         return cluster.cluster(ctx, standing, partitions, full=job.full, is_chosen=job.is_chosen)
     if not ctx.has_buckets:
         return append_files.pack(ctx, standing, partitions, full=job.full, share=share)
-    writers = BucketWriters(ctx, commit_user=job.commit_user, standing=standing)
+    writers = BucketWriters(ctx, commit_user=job.commit_user, snapshot_buckets=standing)
     try:
         writers.compact_places(list(some), full=job.full)
         return writers.prepare()

@@ -99,7 +99,7 @@ def write(
         identifier=identifier,
         row_kind=row_kind,
         columns=tuple(df.columns),
-        cut=WriteParallelism.of(ctx, parallelism=session.slots(spark), most=_shuffle_partitions(spark), batch=is_batch),
+        cut=WriteParallelism.of(ctx, parallelism=session.slots(spark), max_tasks=_shuffle_partitions(spark), batch=is_batch),
     )
     messages = collected(ctx, _write_in_tasks(df.toDF(*write_task.positional_names(len(df.columns))), job).collect())
     committed = commit_messages(ctx, messages, job.commit_user, identifier=number, overwrite=overwrite, is_new_user=commit_user is None)

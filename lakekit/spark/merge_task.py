@@ -74,7 +74,7 @@ class BucketGroups:
 
         Raises: what `WriteParallelism.of` raises.
         """
-        cut = WriteParallelism.of(ctx, parallelism=slots, most=most, batch=False)
+        cut = WriteParallelism.of(ctx, parallelism=slots, max_tasks=most, batch=False)
         if cut is not None:
             return BucketGroups(count=cut.tasks, cut=cut)
         by_file = not ctx.has_buckets and not ctx.options.deletion_vectors_enabled

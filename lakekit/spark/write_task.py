@@ -160,7 +160,7 @@ def write_rows(job: WriteJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
     first = next(waiting, None)
     if first is None:
         return
-    writers = BucketWriters(job.ctx, commit_user=job.commit_user, replaces=job.replaces, batch=job.batch, share=_share(job, first))
+    writers = BucketWriters(job.ctx, commit_user=job.commit_user, replaces=job.replaces, batch=job.batch, shard=_share(job, first))
     try:
         for frame in _frames(job, chain([first], waiting)):
             writers.write(frame)

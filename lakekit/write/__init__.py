@@ -1,1 +1,1 @@
-"""Rows on their way in: read as frames, made to fit the table, sent to their partition and bucket, and written."""
+"""Write path: read input as frames, convert it for the table, route rows to buckets, write them."""

@@ -1,9 +1,9 @@
-"""Where rows go whose bucket follows from the rows alone: hashed, unaware, postponed, or told.
+"""Assign buckets that follow from the rows alone: hashed, unaware, postponed, or given by the caller.
 
-    assigner.place(frame)   ->   Placed(frame, partitions, buckets)
+    assigner.place(frame)   ->   RoutedRows(frame, partitions, buckets)
 
-An assigner may change the rows it places (cross-partition upserts do), which is why it gives them back. Source: ENGINE.md 7.1, 7.2; `BucketMode`,
-`FixedBucketRowKeyExtractor`, `BucketFunction`.
+An assigner may change the rows (cross-partition upserts do), so it returns them. Source: ENGINE.md 7.1, 7.2;
+`BucketMode`, `FixedBucketRowKeyExtractor`, `BucketFunction`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class RoutedRows(NamedTuple):
-    """Rows, the partition of each, and the bucket of each."""
+    """Rows, with the partition and the bucket of each."""
 
     frame: pl.DataFrame
     partitions: Partitions
@@ -39,32 +39,33 @@ class RoutedRows(NamedTuple):
 
 
 class BucketAssigner(Protocol):
-    """Tells the rows of a table their buckets."""
+    """Assigns buckets to the rows of a table."""
 
     def place(self, frame: pl.DataFrame) -> RoutedRows:
-        """The rows to write, with their places."""
+        """Return the rows to write, with their partitions and buckets."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixedBuckets:
-    """As many buckets as the option `bucket` says: the bucket function over the bucket key."""
+    """Assigner for a fixed number of buckets (option `bucket`): the bucket function of the bucket key."""
 
     ctx: TableContext
 
     def place(self, frame: pl.DataFrame) -> RoutedRows:
-        """Every row in the bucket of its bucket key."""
+        """Put each row into the bucket of its bucket key."""
         options, fields = self.ctx.options, bucket_fields(self.ctx)
-        if options.bucket == 1 and options.bucket_function_type == "default":  # which leaves nothing to hash for; the others look at types too
+        # which leaves nothing to hash for; the others look at types too
+        if options.bucket == 1 and options.bucket_function_type == "default":
             return RoutedRows(frame, partitions.encode_partitions(frame, self.ctx), np.zeros(frame.height, np.int32))
         columns, types = key_columns(frame, fields)
-        found = hashing.buckets(options.bucket_function_type, columns, types, options.bucket)
-        return RoutedRows(frame, partitions.encode_partitions(frame, self.ctx), found)
+        buckets = hashing.buckets(options.bucket_function_type, columns, types, options.bucket)
+        return RoutedRows(frame, partitions.encode_partitions(frame, self.ctx), buckets)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneBucket:
-    """Every row in the same bucket: 0 of tables that know no buckets, -2 of postponed ones, or the one that a caller names."""
+    """Assigner of one bucket: 0 in tables without buckets, -2 for postponed rows, or the caller's."""
 
     ctx: TableContext
     bucket: int = 0
@@ -76,29 +77,35 @@ class OneBucket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostponedFixedBuckets:
-    """As many buckets as `count` says a partition has: the bucket function over the bucket key. Source: `PostponeFixBucketProcessor`."""
+    """Assigner by the bucket function, with `count(partition)` buckets.
+
+    Source: `PostponeFixBucketProcessor`.
+    """
 
     ctx: TableContext
     count: Callable[[bytes], int]
 
     def place(self, frame: pl.DataFrame) -> RoutedRows:
-        """Every row in the bucket that its key has among those of its partition."""
+        """Put each row into the bucket of its key among those of its partition."""
         columns, types = key_columns(frame, bucket_fields(self.ctx))
-        found = partitions.encode_partitions(frame, self.ctx)
-        totals = np.array([self.count(partition) for partition in found.rows], np.int64)[found.codes]
-        placed = np.zeros(frame.height, np.int32)
+        row_partitions = partitions.encode_partitions(frame, self.ctx)
+        totals = np.array([self.count(partition) for partition in row_partitions.rows], np.int64)[row_partitions.codes]
+        buckets = np.zeros(frame.height, np.int32)
         for total in np.unique(totals):
-            placed = np.where(totals == total, hashing.buckets(self.ctx.options.bucket_function_type, columns, types, int(total)), placed)
-        return RoutedRows(frame, found, placed)
+            buckets = np.where(totals == total, hashing.buckets(self.ctx.options.bucket_function_type, columns, types, int(total)), buckets)
+        return RoutedRows(frame, row_partitions, buckets)
 
 
-def postponed_count(ctx: TableContext, standing: SnapshotBuckets, partition: bytes) -> int:
-    """How many buckets a partition of postponed rows has: as many as its first compaction chose, else as the option says."""
-    return standing.bucket(partition, 0).total_buckets or ctx.options.postpone_default_bucket_num
+def postponed_count(ctx: TableContext, snapshot_buckets: SnapshotBuckets, partition: bytes) -> int:
+    """Return the bucket count of a partition of postponed rows.
+
+    That is the number its first compaction chose, else the option's default.
+    """
+    return snapshot_buckets.bucket(partition, 0).total_buckets or ctx.options.postpone_default_bucket_num
 
 
 def bucket_fields(ctx: TableContext) -> tuple[Field, ...]:
-    """The columns whose values choose the bucket: those of `bucket-key`, else the trimmed primary key, else all."""
+    """Return the bucket key columns: `bucket-key`, else the trimmed primary key, else all columns."""
     names = ctx.schema.bucket_keys or ctx.schema.names
     try:
         return ctx.schema.fields_of(names)

@@ -1,15 +1,20 @@
-"""Dynamic buckets: a key stays in the bucket where its hash was first put, and a bucket takes new keys until it has enough.
+"""Dynamic buckets: a key stays in the bucket where its hash was first put.
+
+A bucket takes new keys until it is full.
 
     key hash     -1878194585 known: bucket 1      77 new: the first bucket of its assigner with room, else a new one
-    assigner     (|partition hash % channels| + |key hash % assigners|) % channels; it makes only buckets b with b % assigners equal to its own number's
+    assigner     (|partition hash % channels| + |key hash % assigners|) % channels
+                 it creates only buckets b with b % assigners equal to its own number's
     index        one file of all hashes for each bucket (`codec.hash_index`); a bucket with new keys gets a new file
 
-`DynamicBuckets` goes by the index of the newest snapshot, read when a partition is first met; that of an overwrite begins with nothing. One
-process stands for all assigners of the reference, or, of a write that is cut into tasks, for the one of its `WriteShard`. Where no bucket is left,
-the reference
-picks one by chance and lakekit by the key's hash. An assigner of the reference makes no more buckets in any partition once it has used the last number that
-`dynamic-bucket.max-buckets` allows; lakekit goes by each partition.
-Source: ENGINE.md 7.3; `HashBucketAssigner`, `SimpleHashBucketAssigner`, `PartitionIndex`, `DynamicBucketIndexMaintainer`, `BucketAssigner`.
+`DynamicBuckets` uses the index of the newest snapshot, read when a partition is first met; that of an overwrite starts
+empty. One process stands for all assigners of the reference, or, in a write divided into tasks, for the one of its
+`WriteShard`. If no bucket is left, the reference picks one at random and lakekit by the key's hash. An assigner of the
+reference creates no more buckets in any partition once it has used the last number that `dynamic-bucket.max-buckets`
+allows; lakekit limits each partition.
+
+Source: ENGINE.md 7.3; `HashBucketAssigner`, `SimpleHashBucketAssigner`, `PartitionIndex`,
+`DynamicBucketIndexMaintainer`, `BucketAssigner`.
 """
 
 from __future__ import annotations
@@ -50,7 +55,7 @@ _HASH_BYTES = 4
 
 
 class PreparedIndexes(NamedTuple):
-    """New index files by partition and bucket, and for each partition written to the index files that its buckets were chosen by."""
+    """New index files by partition and bucket, and the index files each written partition started from."""
 
     files: dict[tuple[bytes, int], IndexFileMeta]
     bases: dict[bytes, tuple[str, ...]]
@@ -58,7 +63,15 @@ class PreparedIndexes(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentRule:
-    """The options: keys a bucket, buckets a partition at most, and how many assigners share the keys of a partition."""
+    """Options of bucket assignment.
+
+    Attributes:
+        target: rows of a full bucket.
+        most: most buckets of a partition.
+        bounded: whether `dynamic-bucket.max-buckets` limits them.
+        channels: number of write channels.
+        assigners: how many assigners share the keys of a partition.
+    """
 
     target: int
     most: int
@@ -68,7 +81,7 @@ class AssignmentRule:
 
     @staticmethod
     def of(ctx: TableContext) -> AssignmentRule:
-        """What a table says. `dynamic-bucket.max-buckets` 0 means what -1 means: no limit."""
+        """Return the rule of a table. `dynamic-bucket.max-buckets` 0 means no limit, as -1 does."""
         options = ctx.options
         bounded = options.dynamic_bucket_max_buckets > 0
         most = min(options.dynamic_bucket_max_buckets, MOST_BUCKETS) if bounded else MOST_BUCKETS
@@ -83,7 +96,7 @@ class AssignmentRule:
         )
 
     def owners(self, partition: bytes, hashes: Ints) -> Ints:
-        """The assigner of each key."""
+        """Return the assigner of each key."""
         if self.channels == 1:
             return np.zeros(len(hashes), np.int32)
         start = abs(_remainder(hashing.hash_bytes(binary_row.strip_arity(partition)[1]), self.channels))
@@ -97,38 +110,47 @@ def _remainder(number: int, by: int) -> int:
 
 @dataclass(slots=True, kw_only=True)
 class AssignerBuckets:
-    """The buckets that one assigner may put new keys into: how many keys each has; `open` are those that may have room, by number."""
+    """The buckets into which one assigner may put new keys.
+
+    `counts`: keys of each bucket. `open`: the buckets that may have room, ascending.
+    """
 
     number: int
     counts: dict[int, int]
     open: list[int]
 
-    def take(self, wanted: int, rule: AssignmentRule) -> Iterator[tuple[int, int]]:
-        """Buckets, and how many keys go into each, until `wanted` are placed or no bucket is left."""
-        while wanted and self.open:
+    def take(self, key_count: int, rule: AssignmentRule) -> Iterator[tuple[int, int]]:
+        """Yield buckets and how many keys go into each, until all are placed or no bucket is left."""
+        while key_count and self.open:
             room = rule.target - self.counts[self.open[0]]
             if room <= 0:
                 self.open.pop(0)
                 continue
-            yield self.open[0], min(room, wanted)
-            self.counts[self.open[0]] += min(room, wanted)
-            wanted -= min(room, wanted)
+            yield self.open[0], min(room, key_count)
+            self.counts[self.open[0]] += min(room, key_count)
+            key_count -= min(room, key_count)
         fresh = self.number % rule.assigners
-        while wanted and fresh < rule.most:
+        while key_count and fresh < rule.most:
             if fresh not in self.counts:
-                count = min(rule.target, wanted)
+                count = min(rule.target, key_count)
                 yield fresh, count
                 self.counts[fresh] = count
                 self.open.append(fresh)
-                wanted -= count
+                key_count -= count
             fresh += rule.assigners
 
 
 @dataclass(slots=True, kw_only=True)
 class PartitionHashIndex:
-    """The hash index of one partition. `names`: the index file of each bucket. `changed`: buckets with new keys. `touched`: since the last commit.
+    """The hash index of one partition.
 
-    `owner`: the one assigner that all keys here belong to; None: they are shared as the rule says.
+    Attributes:
+        known: the bucket of each hash.
+        names: the index file of each bucket.
+        rows: rows in the index file of each bucket.
+        changed: buckets with new keys.
+        touched: whether rows were assigned since the last commit.
+        owner: the one assigner that all keys here belong to; None: the rule decides.
     """
 
     partition: bytes
@@ -142,59 +164,62 @@ class PartitionHashIndex:
     owner: int | None = None
 
     def assign(self, hashes: Ints, rule: AssignmentRule) -> Ints:
-        """The bucket of each key, in order; new keys are put somewhere."""
+        """Return the bucket of each key, in order; new keys are assigned one."""
         self.touched = True
         order, starts = _group_by_hash(hashes)
         distinct = hashes[order[starts]]
-        found = self.known.find(distinct)
-        new = np.flatnonzero(found == UNKNOWN_BUCKET)
+        distinct_buckets = self.known.find(distinct)
+        new = np.flatnonzero(distinct_buckets == UNKNOWN_BUCKET)
         if len(new):
             arriving = new[np.argsort(order[starts[new]])]
-            found[arriving] = self._place(distinct[arriving], rule)
-            self.known.add(distinct[new], found[new])
-            self.changed.update(map(int, np.unique(found[new])))
+            distinct_buckets[arriving] = self._place(distinct[arriving], rule)
+            self.known.add(distinct[new], distinct_buckets[new])
+            self.changed.update(map(int, np.unique(distinct_buckets[new])))
         buckets = np.empty(len(hashes), np.int32)
-        buckets[order] = np.repeat(found, np.diff(starts, append=len(hashes)))
+        buckets[order] = np.repeat(distinct_buckets, np.diff(starts, append=len(hashes)))
         return buckets
 
     def _place(self, hashes: Ints, rule: AssignmentRule) -> NDArray[np.int16]:
-        """Buckets of new keys, in the order they arrive."""
+        """Return buckets for new keys, given in order of arrival."""
         owners = rule.owners(self.partition, hashes) if self.owner is None else np.full(len(hashes), self.owner, np.int32)
-        found = np.full(len(hashes), UNKNOWN_BUCKET, np.int16)
+        buckets = np.full(len(hashes), UNKNOWN_BUCKET, np.int16)
         for number in np.unique(owners):
             rows = np.flatnonzero(owners == number)
             assigner = self._assigner(int(number), rule)
-            at = 0
+            start = 0
             for bucket, count in assigner.take(len(rows), rule):
-                found[rows[at : at + count]] = bucket
-                at += count
-            if at < len(rows):
-                found[rows[at:]] = self._beyond(hashes[rows[at:]], assigner, rule)
-        return found
+                buckets[rows[start : start + count]] = bucket
+                start += count
+            if start < len(rows):
+                buckets[rows[start:]] = self._beyond(hashes[rows[start:]], assigner, rule)
+        return buckets
 
     def _assigner(self, number: int, rule: AssignmentRule) -> AssignerBuckets:
-        found = self.assigners.get(number)
-        if found is None:
+        assigner = self.assigners.get(number)
+        if assigner is None:
             own = {bucket: count for bucket, count in sorted(self.rows.items()) if bucket % rule.assigners == number % rule.assigners}
-            found = self.assigners[number] = AssignerBuckets(number=number, counts=own, open=list(own))
-        return found
+            assigner = self.assigners[number] = AssignerBuckets(number=number, counts=own, open=list(own))
+        return assigner
 
     def _beyond(self, hashes: Ints, assigner: AssignerBuckets, rule: AssignmentRule) -> NDArray[np.int16]:
-        """Where keys go when every bucket is full: anywhere, if there is a limit of buckets."""
+        """Return buckets for keys when every bucket is full: by hash, if the number of buckets is limited.
+
+        Raises `ValueOutOfRange` if it is not.
+        """
         if not rule.bounded:
             raise ValueOutOfRange(
-                f"a partition has {len(assigner.counts)} buckets of {rule.target} keys each, and no more than {rule.most} are possible: "
-                "raise dynamic-bucket.target-row-num"
+                f"a partition has {len(assigner.counts)} buckets of {rule.target} keys each, and no more than "
+                f"{rule.most} are possible: raise dynamic-bucket.target-row-num"
             )
-        there = np.array(sorted(assigner.counts) or sorted(self.rows), np.int16)
-        return there[(hashes.view(np.uint32) >> np.uint32(7)) % np.uint32(len(there))]
+        full_buckets = np.array(sorted(assigner.counts) or sorted(self.rows), np.int16)
+        return full_buckets[(hashes.view(np.uint32) >> np.uint32(7)) % np.uint32(len(full_buckets))]
 
 
 @dataclass(slots=True, kw_only=True)
 class DynamicBuckets:
-    """Buckets by the hash index of the newest snapshot: an assigner for `route.split`, and the keeper of the index.
+    """Assigner by the hash index of the newest snapshot, and owner of that index.
 
-    `prepare` writes the index files of buckets with new keys; `settle` forgets partitions that were not touched lately.
+    `prepare` writes the index files of buckets with new keys; `settle` evicts partitions that were not touched lately.
     """
 
     ctx: TableContext
@@ -204,65 +229,74 @@ class DynamicBuckets:
     share: WriteShard | None = None
 
     @staticmethod
-    def of(ctx: TableContext, *, overwrite: bool = False, share: WriteShard | None = None) -> DynamicBuckets:
-        """For a table; an overwrite starts without the index. `share`: of a write that is cut into tasks, which of its buckets are met here."""
+    def of(ctx: TableContext, *, overwrite: bool = False, shard: WriteShard | None = None) -> DynamicBuckets:
+        """Return the assigner of a table; an overwrite starts without the index.
+
+        `shard`: in a write divided into tasks, the buckets that this task handles.
+        """
         rule = AssignmentRule.of(ctx)
-        if share is not None:
-            rule = replace(rule, channels=share.cut.assigners, assigners=share.cut.assigners)
-        return DynamicBuckets(ctx=ctx, rule=rule, loads=not overwrite, share=share)
+        if shard is not None:
+            rule = replace(rule, channels=shard.cut.assigners, assigners=shard.cut.assigners)
+        return DynamicBuckets(ctx=ctx, rule=rule, loads=not overwrite, share=shard)
 
     def place(self, frame: pl.DataFrame) -> RoutedRows:
-        """Every row in the bucket of its key."""
-        found, hashes = self._hashed(frame)
+        """Put each row into the bucket of its key."""
+        row_partitions, hashes = self._hashed(frame)
         buckets = np.empty(len(hashes), np.int32)
-        for partition, rows in _by_partition(found):
+        for partition, rows in _by_partition(row_partitions):
             buckets[rows] = self.indexes[partition].assign(hashes[rows], self.rule)
-        return RoutedRows(frame, found, buckets)
+        return RoutedRows(frame, row_partitions, buckets)
 
     def find(self, frame: pl.DataFrame) -> tuple[Partitions, Ints, Ints]:
-        """The partition of every row, the hash of its key, and the bucket that the key lies in, -1 for a new one, which stays new."""
-        found, hashes = self._hashed(frame)
+        """Return the partition, key hash and bucket of each row; -1 for a new key, which is not assigned."""
+        row_partitions, hashes = self._hashed(frame)
         buckets = np.empty(len(hashes), np.int32)
-        for partition, rows in _by_partition(found):
+        for partition, rows in _by_partition(row_partitions):
             distinct, inverse = np.unique(hashes[rows], return_inverse=True)
             buckets[rows] = self.indexes[partition].known.find(distinct)[inverse]
-        return found, hashes, buckets
+        return row_partitions, hashes, buckets
 
     def _hashed(self, frame: pl.DataFrame) -> tuple[Partitions, Ints]:
-        """The partition and the key's hash of every row; the indexes of those partitions are loaded."""
+        """Return the partition and key hash of each row, and load the indexes of those partitions."""
         columns, types = key_columns(frame, self.ctx.schema.key_fields)
-        found = partitions.encode_partitions(frame, self.ctx)
-        self._load([partition for partition in found.rows if partition not in self.indexes])
-        return found, hashing.hash_columns(columns, types)
+        row_partitions = partitions.encode_partitions(frame, self.ctx)
+        self._load([partition for partition in row_partitions.rows if partition not in self.indexes])
+        return row_partitions, hashing.hash_columns(columns, types)
 
-    def _load(self, wanted: list[bytes]) -> None:
-        """The indexes of partitions that are met for the first time, by the snapshot that is gone by."""
-        if not wanted or not self.loads:
-            self._take(wanted, None)
+    def _load(self, missing: list[bytes]) -> None:
+        """Load the indexes of partitions met for the first time.
+
+        They are read from the newest snapshot; with a shard, from the snapshot of the whole write.
+        """
+        if not missing or not self.loads:
+            self._take(missing, None)
         elif self.share is None:
-            snapshots.with_latest(self.ctx, lambda newest: self._take(wanted, newest))
+            snapshots.with_latest(self.ctx, lambda newest: self._take(missing, newest))
         else:
-            number = self.share.cut.snapshot_id
-            self._take(wanted, None if number is None else snapshots.read(self.ctx, number))
+            snapshot_id = self.share.cut.snapshot_id
+            self._take(missing, None if snapshot_id is None else snapshots.read(self.ctx, snapshot_id))
 
-    def _take(self, wanted: list[bytes], snapshot: Snapshot | None) -> None:
-        """The indexes of some partitions in a snapshot: of a share its own buckets, and the names of all."""
-        entries: dict[bytes, list[IndexManifestEntry]] = {partition: [] for partition in wanted}
+    def _take(self, partitions_to_load: list[bytes], snapshot: Snapshot | None) -> None:
+        """Load the indexes of partitions from a snapshot: with a shard its own buckets, and the names of all."""
+        entries: dict[bytes, list[IndexManifestEntry]] = {partition: [] for partition in partitions_to_load}
         for entry in () if snapshot is None else manifest_reader.index_entries(self.ctx, snapshot):
             if entry.index_type == HASH and entry.partition in entries:
                 entries[entry.partition].append(entry)
-        for partition, found in entries.items():
-            own = found if self.share is None else [entry for entry in found if self.share.meets(partition, entry.bucket)]
+        for partition, index_entries in entries.items():
+            own_entries = index_entries if self.share is None else [entry for entry in index_entries if self.share.meets(partition, entry.bucket)]
             rows: dict[int, int] = {}
-            for entry in own:
+            for entry in own_entries:
                 rows[entry.bucket] = rows.get(entry.bucket, 0) + entry.row_count
-            known = KeyHashes.of_files((entry.bucket, read(self.ctx, entry)) for entry in own) if own else KeyHashes()
+            key_hashes = KeyHashes.of_files((entry.bucket, read(self.ctx, entry)) for entry in own_entries) if own_entries else KeyHashes()
             owner = None if self.share is None else self.share.residue(partition)
-            names = {entry.bucket: entry.file_name for entry in found}
-            self.indexes[partition] = PartitionHashIndex(partition=partition, known=known, rows=rows, names=names, owner=owner)
+            names = {entry.bucket: entry.file_name for entry in index_entries}
+            self.indexes[partition] = PartitionHashIndex(partition=partition, known=key_hashes, rows=rows, names=names, owner=owner)
 
     def prepare(self, new_name: Callable[[], str]) -> PreparedIndexes:
-        """Writes an index file for every bucket with new keys. On failure those it wrote are deleted; the writer is then of no use any more."""
+        """Write an index file for every bucket with new keys.
+
+        On failure the files written are deleted, and the writer cannot be used any more.
+        """
         files: dict[tuple[bytes, int], IndexFileMeta] = {}
         bases: dict[bytes, tuple[str, ...]] = {}
         written: list[str] = []
@@ -284,11 +318,11 @@ class DynamicBuckets:
         return PreparedIndexes(files, bases)
 
     def keep(self, partitions: Collection[bytes]) -> None:
-        """Forgets the indexes of all other partitions: what they held is committed, and read again when it is needed."""
+        """Evict the indexes of all other partitions; they are committed and read again when needed."""
         self.indexes = {partition: index for partition, index in self.indexes.items() if partition in partitions}
 
     def settle(self, identifier: int, committed: int | None) -> None:
-        """Called with each commit's identifier and the last one that is known to be committed: what was not touched since may go."""
+        """Evict indexes that were not touched since commit `committed`; called with each commit's identifier."""
         for partition, index in list(self.indexes.items()):
             if index.touched:
                 index.last_identifier = identifier
@@ -298,40 +332,48 @@ class DynamicBuckets:
 
 
 def _group_by_hash(hashes: Ints) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """The rows by hash, those of one hash in the order they came, and where each hash begins. Numbers that hold both are sorted in a fraction of an argsort."""
-    both = hashes.astype(np.int64) << 32
-    both |= np.arange(len(hashes), dtype=np.uint32)
-    both = pl.Series(both).sort().to_numpy()  # on all cores
-    order = both.astype(np.uint32)
-    both = both >> 32
-    begins = np.ones(len(both), np.bool_)
-    np.not_equal(both[1:], both[:-1], out=begins[1:])
+    """Return the rows sorted by hash (stable), and where each hash begins.
+
+    Sorting numbers that hold both hash and row takes a fraction of an argsort.
+    """
+    combined = hashes.astype(np.int64) << 32
+    combined |= np.arange(len(hashes), dtype=np.uint32)
+    combined = pl.Series(combined).sort().to_numpy()  # on all cores
+    order = combined.astype(np.uint32)
+    combined = combined >> 32
+    begins = np.ones(len(combined), np.bool_)
+    np.not_equal(combined[1:], combined[:-1], out=begins[1:])
     return order, np.flatnonzero(begins)
 
 
-def _by_partition(found: Partitions) -> Iterator[tuple[bytes, NDArray[np.int64] | slice]]:
-    """Each partition, and which rows are its own."""
-    if len(found.rows) == 1:
-        yield found.rows[0], slice(None)
+def _by_partition(row_partitions: Partitions) -> Iterator[tuple[bytes, NDArray[np.int64] | slice]]:
+    """Yield each partition and its rows."""
+    if len(row_partitions.rows) == 1:
+        yield row_partitions.rows[0], slice(None)
         return
-    order = np.argsort(found.codes, kind="stable")
-    cuts = np.searchsorted(found.codes[order], np.arange(len(found.rows) + 1))
-    for partition, start, end in zip(found.rows, cuts[:-1], cuts[1:], strict=True):
+    order = np.argsort(row_partitions.codes, kind="stable")
+    cuts = np.searchsorted(row_partitions.codes[order], np.arange(len(row_partitions.rows) + 1))
+    for partition, start, end in zip(row_partitions.rows, cuts[:-1], cuts[1:], strict=True):
         yield partition, order[start:end]
 
 
-# ---- files -----------------------------------------------------------------------------------------------------------------------------------
+# ---- files -----------------------------------------------------------------------------------------------------------
 
 
 def read(ctx: TableContext, entry: IndexManifestEntry) -> Ints:
-    """The hashes of an index file. Raises `Corrupt` where it is not as long as the index manifest says, `FileMissing`."""
+    """Return the hashes of an index file.
+
+    Raises `Corrupt` if its length is not as the index manifest says, `FileMissing`.
+    """
     if not 0 <= entry.bucket < MOST_BUCKETS:
         raise Corrupt(f"the index manifest of {ctx.name} lists a hash index of bucket {entry.bucket}: there are 0 to {MOST_BUCKETS - 1}", field="_BUCKET")
-    where = index_path(ctx, entry)
-    data = ctx.storage.read(where)
+    file_path = index_path(ctx, entry)
+    data = ctx.storage.read(file_path)
     if len(data) != entry.row_count * _HASH_BYTES:
-        raise Corrupt(f"{where} is {len(data)} bytes, the index manifest says {entry.row_count} hashes of {_HASH_BYTES} bytes", path=where, field="_ROW_COUNT")
-    return hash_index.decode(data, path=where)
+        raise Corrupt(
+            f"{file_path} is {len(data)} bytes, the index manifest says {entry.row_count} hashes of {_HASH_BYTES} bytes", path=file_path, field="_ROW_COUNT"
+        )
+    return hash_index.decode(data, path=file_path)
 
 
 def path(ctx: TableContext, partition: bytes, bucket: int, name: str) -> str:
@@ -340,8 +382,9 @@ def path(ctx: TableContext, partition: bytes, bucket: int, name: str) -> str:
 
 
 def write(ctx: TableContext, partition: bytes, bucket: int, name: str, hashes: Ints) -> IndexFileMeta:
-    """Writes the hashes of a bucket as its index file; below the table, wherever its data files go."""
+    """Write the hashes of a bucket as its index file, below the table even if data files are elsewhere."""
     data = hash_index.encode(hashes)
-    with ctx.storage.open_write(path(ctx, partition, bucket, name)) as file:  # synced, as what a snapshot refers to must be
+    # synced, as what a snapshot refers to must be
+    with ctx.storage.open_write(path(ctx, partition, bucket, name)) as file:
         file.write(data)
     return IndexFileMeta(index_type=HASH, file_name=name, file_size_bytes=len(data), row_count=len(hashes))

@@ -1,8 +1,9 @@
-"""What a caller hands in, as Polars frames one after the other.
+"""Convert a caller's input to Polars frames, one after the other.
 
-    pl.DataFrame · pl.LazyFrame (streamed) · Arrow streams and arrays (pyarrow, pandas, DuckDB, …) · an iterator of those · a list of dicts
+    pl.DataFrame · pl.LazyFrame (streamed) · Arrow streams and arrays (pyarrow, pandas, DuckDB, …)
+    an iterator of those · a list of dicts
 
-`open_input` looks at the columns and takes nothing that `pieces` does not give: a stream that was looked at is whole. Source: API.md "Frames in".
+`open_input` reads the columns and consumes no rows that `pieces` does not yield. Source: API.md "Frames in".
 """
 
 from __future__ import annotations
@@ -41,9 +42,13 @@ _EXHAUSTED = object()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputFrames:
-    """Rows to come. `schema`: their columns, None where there is no row to tell. `pieces` gives them, once, for a table. `is_whole`: they are all in memory.
+    """Input rows that can be read once.
 
-    `remedies`: what errors about them advise; None: what the caller of `conform.batches` says.
+    Attributes:
+        schema: the columns; None if there is no row to infer them from.
+        pieces: yields the rows, once, for a table.
+        is_whole: whether all rows are in memory.
+        remedies: advice of error messages; None: the default of `row_conversion.batches`.
     """
 
     schema: pl.Schema | None
@@ -53,7 +58,7 @@ class InputFrames:
 
 
 def open_input(data: object, ctx: TableContext, *, batch_rows: int = BATCH_ROWS) -> InputFrames:
-    """What was handed in, ready to be read once. Raises `SchemaMismatch` for what is no frame."""
+    """Return the input, ready to be read once. Raises `SchemaMismatch` for unsupported input."""
     match data:
         case InputFrames():
             return data
@@ -90,7 +95,7 @@ def _no_frame(data: object, ctx: TableContext) -> SchemaMismatch:
     return SchemaMismatch(f"{type(data).__name__} holds no rows for {ctx.name}: {_ACCEPTED_INPUTS}.{hint}")
 
 
-# ---- frames ----------------------------------------------------------------------------------------------------------------------------------
+# ---- frames ----------------------------------------------------------------------------------------------------------
 
 
 def _collect_batches(frame: pl.LazyFrame, batch_rows: int) -> Iterator[pl.DataFrame]:
@@ -100,24 +105,24 @@ def _collect_batches(frame: pl.LazyFrame, batch_rows: int) -> Iterator[pl.DataFr
 
 def _open_dicts(rows: list[Mapping[str, Any]], ctx: TableContext) -> InputFrames:
     names = dicts.names(rows)
-    known = dict(polars_schema(ctx.schema.fields))
-    schema = pl.Schema({name: known.get(name) or _infer_type([row.get(name) for row in rows], name, ctx) for name in names})
-    return InputFrames(schema=schema if rows else None, pieces=lambda now: iter([dicts.frame(rows, now)] if rows else []), is_whole=True)
+    table_types = dict(polars_schema(ctx.schema.fields))
+    schema = pl.Schema({name: table_types.get(name) or _infer_type([row.get(name) for row in rows], name, ctx) for name in names})
+    return InputFrames(schema=schema if rows else None, pieces=lambda table_ctx: iter([dicts.frame(rows, table_ctx)] if rows else []), is_whole=True)
 
 
 def _infer_type(values: list[Any], name: object, ctx: TableContext) -> pl.DataType:
-    """The type of a column that the table lacks."""
+    """Infer the type of a column that the table lacks."""
     try:
         if isinstance(name, str):
             return pl.Series(name, values).dtype
-        why = "names are texts"
+        reason = "names are texts"
     except (pl.exceptions.PolarsError, TypeError, ValueError, OverflowError) as mixed:
-        why = f"its values are not of one type: {str(mixed).splitlines()[0]}"
-    raise SchemaMismatch(f"{ctx.name} has no column {name!r}, and none can be made of it: {why}. Drop it from the rows", column=str(name))
+        reason = f"its values are not of one type: {str(mixed).splitlines()[0]}"
+    raise SchemaMismatch(f"{ctx.name} has no column {name!r}, and none can be made of it: {reason}. Drop it from the rows", column=str(name))
 
 
 def _open_iterator(items: Iterator[object], ctx: TableContext, batch_rows: int) -> InputFrames:
-    """Frames one after the other. The first is opened to see its columns, and given first."""
+    """Open an iterator of frames. The first frame is opened to read its columns, and yielded first."""
     first = next(items, _EXHAUSTED)
     if first is _EXHAUSTED:
         return InputFrames(schema=None, pieces=lambda _: iter(()), is_whole=True)
@@ -125,19 +130,19 @@ def _open_iterator(items: Iterator[object], ctx: TableContext, batch_rows: int) 
         raise SchemaMismatch(f"an iterator of dicts holds no frames for {ctx.name}: give list(…) of it, or frames of many rows")
     if isinstance(first, Sequence) and not isinstance(first, str | bytes) and not hasattr(first, "__arrow_c_stream__"):
         raise SchemaMismatch(
-            f"rows for {ctx.name} come as {type(first).__name__}s, which do not name their columns ({format_value(first)}). "
-            f"Give dicts, or pl.DataFrame(rows, schema=[…], orient='row')"
+            f"rows for {ctx.name} come as {type(first).__name__}s, which do not name their columns "
+            f"({format_value(first)}). Give dicts, or pl.DataFrame(rows, schema=[…], orient='row')"
         )
     head = open_input(first, ctx, batch_rows=batch_rows)
 
-    def pieces(now: TableContext) -> Iterator[pl.DataFrame]:
-        for one in chain([head], items):
-            yield from open_input(one, now, batch_rows=batch_rows).pieces(now)
+    def pieces(table_ctx: TableContext) -> Iterator[pl.DataFrame]:
+        for item in chain([head], items):
+            yield from open_input(item, table_ctx, batch_rows=batch_rows).pieces(table_ctx)
 
     return InputFrames(schema=head.schema, pieces=pieces)
 
 
-# ---- Arrow -----------------------------------------------------------------------------------------------------------------------------------
+# ---- Arrow -----------------------------------------------------------------------------------------------------------
 
 
 def _array(data: object, ctx: TableContext) -> pa.RecordBatch:
@@ -149,24 +154,25 @@ def _array(data: object, ctx: TableContext) -> pa.RecordBatch:
 
 def _open_stream(data: Any, ctx: TableContext) -> InputFrames:
     try:
-        whole = isinstance(data, (pa.Table, pa.RecordBatch))
-        reader = data.to_reader() if isinstance(data, pa.Table) else None if whole else pa.RecordBatchReader.from_stream(data)
-    except (pa.ArrowException, TypeError, ValueError) as wrong:  # pandas too says so of frames that it cannot make columns of
+        is_in_memory = isinstance(data, (pa.Table, pa.RecordBatch))
+        reader = data.to_reader() if isinstance(data, pa.Table) else None if is_in_memory else pa.RecordBatchReader.from_stream(data)
+    except (pa.ArrowException, TypeError, ValueError) as wrong:
+        # pandas too says so of frames that it cannot make columns of
         raise _no_columns(data, ctx, wrong) from None
     arrow = data.schema if reader is None else reader.schema
     schema = _frame(pa.RecordBatch.from_pylist([], arrow), ctx).schema
-    if whole:
+    if is_in_memory:
         table = pa.table(data)
         return InputFrames(schema=schema, pieces=lambda _: iter([_frame(table, ctx)]), is_whole=True)
     return InputFrames(schema=schema, pieces=lambda _: (_frame(batch, ctx) for batch in reader or ()))
 
 
 def _no_columns(data: Any, ctx: TableContext, wrong: Exception) -> SchemaMismatch:
-    """Return the error for a frame that gives no Arrow columns: it names the column that is to blame where one is."""
+    """Return the error for a frame without Arrow columns; it names the offending column if there is one."""
     kind = f"the {type(data).__module__.partition('.')[0]} {type(data).__name__} for {ctx.name}"
     names = [str(name) for name in getattr(data, "columns", ())]
-    if (twice := first_duplicate(names)) is not None:
-        return SchemaMismatch(f"two columns of {kind} are called {twice}. Rename one, or leave it out", column=twice)
+    if (repeated := first_duplicate(names)) is not None:
+        return SchemaMismatch(f"two columns of {kind} are called {repeated}. Rename one, or leave it out", column=repeated)
     for name in names:
         try:
             pa.array(data[name])
@@ -176,16 +182,16 @@ def _no_columns(data: Any, ctx: TableContext, wrong: Exception) -> SchemaMismatc
 
 
 def _frame(batch: pa.RecordBatch | pa.Table, ctx: TableContext) -> pl.DataFrame:
-    """Arrow columns as Polars ones, those first made others that Polars would refuse or change."""
+    """Convert Arrow columns to Polars, after casting those that Polars would refuse or change."""
     names = batch.schema.names
-    if (twice := first_duplicate(names)) is not None:
-        raise SchemaMismatch(f"two columns of the rows for {ctx.name} are called {twice!r}. Rename one, or leave it out", column=twice)
+    if (repeated := first_duplicate(names)) is not None:
+        raise SchemaMismatch(f"two columns of the rows for {ctx.name} are called {repeated!r}. Rename one, or leave it out", column=repeated)
     columns = {name: _to_readable(column, name, ctx) for name, column in zip(names, batch.columns, strict=True)}
     try:
         return pl.DataFrame({name: pl.Series(column) for name, column in columns.items()}, height=batch.num_rows)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as refused:
-        found = ", ".join(f"{name} {column.type}" for name, column in columns.items())
-        raise SchemaMismatch(f"Polars does not read the rows for {ctx.name} ({found}): {refused}. Cast the column to a type that it has") from None
+        types_text = ", ".join(f"{name} {column.type}" for name, column in columns.items())
+        raise SchemaMismatch(f"Polars does not read the rows for {ctx.name} ({types_text}): {refused}. Cast the column to a type that it has") from None
 
 
 def _to_readable(column: Any, name: str, ctx: TableContext) -> Any:
@@ -209,11 +215,14 @@ def _to_readable(column: Any, name: str, ctx: TableContext) -> Any:
 
 
 def _check_values(column: Any, name: str, ctx: TableContext) -> None:
-    """Raises `ValueOutOfRange` for values, at any depth, that Polars takes for others: a time that is on no clock for null, any bytes for text."""
+    """Raise `ValueOutOfRange` for values, at any depth, that Polars would silently change.
+
+    It reads a time outside of a day as null, and any bytes as text.
+    """
     t = column.type
     if pa.types.is_time(t):
-        found = pc.min_max(column.cast(pa.int32() if t.bit_width == 32 else pa.int64()))
-        least, most, day = found["min"].as_py(), found["max"].as_py(), _DAY[t.unit]  # scalar: one a column
+        bounds = pc.min_max(column.cast(pa.int32() if t.bit_width == 32 else pa.int64()))
+        least, most, day = bounds["min"].as_py(), bounds["max"].as_py(), _DAY[t.unit]  # scalar: one a column
         if least is not None and (least < 0 or most >= day):
             wrong = least if least < 0 else most
             msg = f"column {name!r} of the rows for {ctx.name} holds {wrong} {t.unit} of a day, which has {day}. Correct the value"
@@ -244,7 +253,7 @@ def _is_checked(t: pa.DataType) -> bool:
 
 
 def _child_arrays(array: pa.Array) -> list[pa.Array]:
-    """The values within a nested array, without those that no row has."""
+    """Return the values inside a nested array, without those that belong to no row."""
     if pa.types.is_struct(array.type):
         return list(array.flatten())
     if pa.types.is_map(array.type):

@@ -1,4 +1,4 @@
-"""The partition of each row: serialized as manifests hold it, once a distinct value, and a number for each row.
+"""The partition of each row: the distinct partitions as manifests serialize them, and a code a row.
 
     dt 19723, 19724, 19723   ->   partitions (00000001 00…, 00000001 00…) · codes [0, 1, 0]
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 
 class Partitions(NamedTuple):
-    """The distinct partitions of some rows, in the order they come, and for each row which of them is its own."""
+    """The distinct partitions of rows, in order of appearance, and the index of each row's partition."""
 
     rows: tuple[bytes, ...]
     codes: NDArray[np.int64]
 
 
 def encode_partitions(frame: pl.DataFrame, ctx: TableContext) -> Partitions:
-    """The partitions of a frame's rows."""
+    """Return the partitions of a frame's rows."""
     fields = ctx.schema.partition_fields
     if not fields:
         return Partitions((binary_row.EMPTY_WITH_ARITY,), np.zeros(frame.height, np.int64))
@@ -45,20 +45,23 @@ def encode_partitions(frame: pl.DataFrame, ctx: TableContext) -> Partitions:
 
 
 def number_distinct_rows(columns: pl.DataFrame) -> tuple[pl.DataFrame, NDArray[np.int64]]:
-    """The distinct rows in the order they come, and which of them each row is. Zeros of either sign are two values, as their bytes are."""
-    alike = to_comparable_columns(columns)
+    """Return the distinct rows in order of appearance, and the index of each row among them.
+
+    Zeros of either sign are two values, as their bytes are.
+    """
+    comparable = to_comparable_columns(columns)
     names = cols(columns.columns)
-    places = alike.with_row_index(ROW).unique(names, keep="first", maintain_order=True)
-    found = columns[places[ROW]]
-    if found.height == 1:
-        return found, np.zeros(columns.height, np.int64)
-    numbers = places.select(names).with_row_index(CODE)
-    codes = alike.join(numbers, on=names, how="left", nulls_equal=True, maintain_order="left")[CODE]
-    return found, codes.to_numpy().astype(np.int64)
+    first_rows = comparable.with_row_index(ROW).unique(names, keep="first", maintain_order=True)
+    distinct = columns[first_rows[ROW]]
+    if distinct.height == 1:
+        return distinct, np.zeros(columns.height, np.int64)
+    numbers = first_rows.select(names).with_row_index(CODE)
+    codes = comparable.join(numbers, on=names, how="left", nulls_equal=True, maintain_order="left")[CODE]
+    return distinct, codes.to_numpy().astype(np.int64)
 
 
 def to_comparable_columns(columns: pl.DataFrame) -> pl.DataFrame:
-    """The columns as they are told apart: floats by their bits."""
+    """Return the columns with floats as their bits, so that equal bytes compare equal."""
     return columns if not any(dtype.is_float() for dtype in columns.dtypes) else columns.select(_to_comparable(column) for column in columns)
 
 
@@ -66,12 +69,14 @@ def _to_comparable(column: pl.Series) -> pl.Series:
     if not column.dtype.is_float():
         return column
     bits = column.fill_null(0).to_numpy().view(np.int32 if column.dtype == pl.Float32 else np.int64)
-    made = pl.Series(column.name, bits)
-    return made if not column.null_count() else made.to_frame().select(pl.when(column.is_not_null()).then(made).alias(column.name)).to_series()
+    comparable = pl.Series(column.name, bits)
+    return (
+        comparable if not column.null_count() else comparable.to_frame().select(pl.when(column.is_not_null()).then(comparable).alias(column.name)).to_series()
+    )
 
 
 def check_times(ctx: TableContext, rows: Iterable[bytes]) -> None:
-    """Raises `ValueOutOfRange` for a partition that says no time, where `partition.timestamp-format.strict` wants one."""
+    """Raise `ValueOutOfRange` for a partition without a time, under `partition.timestamp-format.strict`."""
     options = ctx.options
     pattern, formatter = options.partition_timestamp_pattern, options.partition_timestamp_formatter
     if not options.partition_timestamp_format_strict or (pattern is None and formatter is None) or not ctx.schema.partition_keys:
@@ -80,10 +85,11 @@ def check_times(ctx: TableContext, rows: Iterable[bytes]) -> None:
     for row in rows:
         texts = text(partition_values(ctx, row), types, default_name=options.partition_default_name)
         if time_ms(names, texts, pattern=pattern, formatter=formatter) is None:
-            shown = ", ".join(f"{name}={value}" for name, value in zip(names, texts, strict=True))
+            partition_text = ", ".join(f"{name}={value}" for name, value in zip(names, texts, strict=True))
             raise ValueOutOfRange(
-                f"partition {shown} of {ctx.name} says no time by partition.timestamp-pattern={pattern!r} and partition.timestamp-formatter={formatter!r}, "
-                "and partition.timestamp-format.strict wants one. Correct the values, or switch that option off",
+                f"partition {partition_text} of {ctx.name} says no time by partition.timestamp-pattern={pattern!r} "
+                f"and partition.timestamp-formatter={formatter!r}, and partition.timestamp-format.strict wants one. "
+                "Correct the values, or switch that option off",
                 column=names[0],
             )
 

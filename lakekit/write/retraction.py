@@ -1,8 +1,9 @@
-"""Rows of kind -U and -D that a table's merges cannot take: refused while they are written.
+"""Refuse, at write time, rows of kind -U and -D that the table's merge engine cannot process.
 
-The reference engine commits such rows; from then on its reads of their keys fail, and those of lakekit, until options change. Refused are rows whose merge with
-any other row of their key fails, by options and kind alone, and by no value but a null of a sequence group. A sequence group that may remove the row
-(`partial-update.remove-record-on-sequence-group`) decides by the row's age, so that its deletes are not judged here.
+The reference engine commits such rows; from then on reads of their keys fail, in both engines, until options change.
+Refused are rows whose merge with any other row of their key fails, by options and kind alone, and by no value but a
+null of a sequence group. A sequence group that may remove the row (`partial-update.remove-record-on-sequence-group`)
+decides by the row's age, so its deletes are not judged here.
 
 Source: ENGINE.md 3.2 to 3.4; `PartialUpdateMergeFunction`, `AggregateMergeFunction`, `FieldAggregator.retract`.
 """
@@ -32,9 +33,12 @@ ENGINES = ("first-row", "partial-update", "aggregation")
 
 
 def check_retractions(rows: pl.DataFrame, kinds: pl.Series, ctx: TableContext, first_row: int = 0) -> None:
-    """Raise for the first row whose kind takes back what the table's merge engine cannot; `kinds` holds the byte of each row's kind.
+    """Raise for the first row whose retraction the table's merge engine cannot process.
 
-    Raises: `InvalidOption` naming the row, the function where one is asked, and the options that accept such rows.
+    `kinds` holds the byte of each row's kind.
+
+    Raises:
+        InvalidOption: with the row, the function if there is one, and the options that accept such rows.
     """
     if ctx.options.merge_engine not in ENGINES:
         return
@@ -49,8 +53,8 @@ def check_retractions(rows: pl.DataFrame, kinds: pl.Series, ctx: TableContext, f
         row = int(np.flatnonzero(retracts)[0])
         raise InvalidOption(
             f"row {first_row + row} is {KIND_TEXTS[kind_bytes[row]]}: by default, First row merge engine can not "
-            f"accept DELETE/UPDATE_BEFORE records, and every "
-            f"read of its key in {merge_rule.place} would fail. You can configure 'ignore-delete' to ignore such records",
+            f"accept DELETE/UPDATE_BEFORE records, and every read of its key in {merge_rule.place} would fail. You "
+            "can configure 'ignore-delete' to ignore such records",
             key="ignore-delete",
         )
     if merge_rule.engine == "partial-update":
@@ -73,21 +77,22 @@ def _check_partial_update(rows: pl.DataFrame, kinds: Array, retracts: Bools, rul
     if not rule.groups:
         row = int(np.flatnonzero(retracts)[0])
         raise InvalidOption(
-            f"row {first_row + row} is {KIND_TEXTS[kinds[row]]}: by default, Partial update can not accept delete records, and every read of its key in "
-            f"{rule.place} would fail. Choose one of: 1. configure 'ignore-delete' to ignore delete records; 2. configure "
-            "'partial-update.remove-record-on-delete' to remove the whole row when receiving delete records; 3. configure 'sequence-group's to retract "
-            "partial columns",
+            f"row {first_row + row} is {KIND_TEXTS[kinds[row]]}: by default, Partial update can not accept delete "
+            f"records, and every read of its key in {rule.place} would fail. Choose one of: 1. configure "
+            "'ignore-delete' to ignore delete records; 2. configure 'partial-update.remove-record-on-delete' to "
+            "remove the whole row when receiving delete records; 3. configure 'sequence-group's to retract partial "
+            "columns",
             key="ignore-delete",
         )
     removes = any(group.removes for group in rule.groups)
-    judged = kinds == RowKind.UPDATE_BEFORE if removes else retracts
+    checked = kinds == RowKind.UPDATE_BEFORE if removes else retracts
     for group in rule.groups:
-        known = np.zeros(len(kinds), bool)
+        has_value = np.zeros(len(kinds), bool)
         for column in group.columns:
-            known |= rows[column].is_not_null().to_numpy()
+            has_value |= rows[column].is_not_null().to_numpy()
         for function in (rule.functions[name] for name in group.protected if name in rule.functions):
-            if (judged & known).any() and not _takes_retractions(function, rule):
-                raise _refuse_function(function, kinds, judged & known, rule, first_row)
+            if (checked & has_value).any() and not _takes_retractions(function, rule):
+                raise _refuse_function(function, kinds, checked & has_value, rule, first_row)
 
 
 def _takes_retractions(function: FieldFunction, rule: MergeSpec) -> bool:
@@ -98,8 +103,8 @@ def _refuse_function(function: FieldFunction, kinds: Array, judged: Bools, rule:
     row = int(np.flatnonzero(judged)[0])
     key = f"fields.{function.column}.ignore-retract"
     return InvalidOption(
-        f"row {first_row + row} is {KIND_TEXTS[kinds[row]]}: aggregate function {function.name!r} of column {function.column} does not support "
-        f"retraction, and every read of its key in {rule.place} would fail. If you allow this function to ignore retraction messages, you can "
-        f"configure '{key}'='true'",
+        f"row {first_row + row} is {KIND_TEXTS[kinds[row]]}: aggregate function {function.name!r} of column "
+        f"{function.column} does not support retraction, and every read of its key in {rule.place} would fail. If you "
+        f"allow this function to ignore retraction messages, you can configure '{key}'='true'",
         key=key,
     )

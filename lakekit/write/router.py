@@ -1,7 +1,9 @@
-"""Rows to their buckets: one frame in, one frame out for every (partition, bucket) in it, rows in the order they came.
+"""Route rows to their buckets: one frame in, one frame out for each (partition, bucket).
 
-    assigner(handle, …)                        how this table's rows find their buckets (ENGINE 7.1)
-    split(frame, handle, assigner)   ->   (partition, bucket, rows), (partition, bucket, rows), …
+Rows stay in order.
+
+    assigner(ctx, …)                        the bucket assigner of a table (ENGINE 7.1)
+    split(frame, ctx, assigner)   ->   (partition, bucket, rows), (partition, bucket, rows), …
 
 Source: ENGINE.md 1.1 step 5 and 7; `RowKeyExtractor`, `TableWriteImpl`.
 """
@@ -33,10 +35,11 @@ if TYPE_CHECKING:
     from lakekit.write.shares import WriteShard
 
 
-def assigner(ctx: TableContext, *, bucket: int | None = None, overwrite: bool = False, share: WriteShard | None = None) -> BucketAssigner:
-    """How the rows of a table find their buckets. `bucket`: the caller's word; an `overwrite` does not look at where keys lie now.
+def assigner(ctx: TableContext, *, bucket: int | None = None, overwrite: bool = False, shard: WriteShard | None = None) -> BucketAssigner:
+    """Return the bucket assigner of a table.
 
-    `share`: of a write that is cut into tasks, which of its buckets are met here.
+    `bucket`: the caller's choice; an `overwrite` ignores where keys are now. `shard`: in a write divided into tasks,
+    the buckets that this task handles.
 
     Raises `InvalidOption` for a `bucket` option that the table cannot have.
     """
@@ -52,15 +55,18 @@ def assigner(ctx: TableContext, *, bucket: int | None = None, overwrite: bool = 
     if count == -1 and ctx.schema.cross_partition:
         return CrossPartition.of(ctx, overwrite=overwrite)
     if count == -1:
-        return DynamicBuckets.of(ctx, overwrite=overwrite, share=share)
+        return DynamicBuckets.of(ctx, overwrite=overwrite, shard=shard)
     raise InvalidOption(f"{ctx.name} has the option bucket={count}; there are numbers above 0, -1 and, with a primary key, -2 (postponed)", key="bucket")
 
 
 def places_postponed(ctx: TableContext) -> bool:
-    """Whether a batch does not postpone its rows. The engines' own default is true; their core, whose writers are asked for nothing, postpones, as here."""
+    """Return whether a batch puts postponed rows into buckets at once.
+
+    The default of the engines is true; their core, whose writers get no option, postpones, as here.
+    """
     options = ctx.options
-    said = "postpone.batch-write-fixed-bucket" in options.given and options.postpone_batch_write_fixed_bucket
-    return said and options.bucket == POSTPONE_BUCKET and ctx.kind == "key"
+    is_enabled = "postpone.batch-write-fixed-bucket" in options.given and options.postpone_batch_write_fixed_bucket
+    return is_enabled and options.bucket == POSTPONE_BUCKET and ctx.kind == "key"
 
 
 def _check_bucket(ctx: TableContext, bucket: int) -> int:
@@ -68,23 +74,24 @@ def _check_bucket(ctx: TableContext, bucket: int) -> int:
     if count == -1 and ctx.kind == "key":
         raise InvalidOption(f"the buckets of {ctx.name} follow from where its keys lie (option bucket is -1); leave bucket={bucket} out", key="bucket")
     is_number = isinstance(bucket, Integral) and not isinstance(bucket, bool)
-    there = is_number and (0 <= bucket < count if count > 0 else bucket == 0 if count == -1 else bucket == POSTPONE_BUCKET or 0 <= bucket < MOST_BUCKETS)
-    if not there:
+    exists = is_number and (0 <= bucket < count if count > 0 else bucket == 0 if count == -1 else bucket == POSTPONE_BUCKET or 0 <= bucket < MOST_BUCKETS)
+    if not exists:
         raise InvalidOption(f"there is no bucket {bucket!r} in {ctx.name}, whose option bucket is {count}", key="bucket", value=str(bucket))
     return bucket
 
 
 def split(frame: pl.DataFrame, ctx: TableContext, assigner: BucketAssigner) -> Iterator[tuple[bytes, int, pl.DataFrame]]:
-    """The rows of each (partition, bucket), in the order they came; the partition as manifests serialize it, with its arity.
+    """Yield the rows of each (partition, bucket) in order; the partition serialized with its arity.
 
-    One stable sort of the places, one gather of the rows, and slices of that. Raises `ValueOutOfRange` for a row that takes away from an append table.
+    One stable sort of bucket codes, one gather of the rows, then slices. Raises `ValueOutOfRange` for a -U or -D row in
+    an append table.
     """
     if ctx.kind == "append" and KIND in frame.columns:
         frame = _drop_kinds(frame, ctx)
     if not frame.height:
         return
-    placed = assigner.place(frame)
-    rows, (partitions, codes), buckets = placed
+    routed = assigner.place(frame)
+    rows, (partitions, codes), buckets = routed
     check_times(ctx, partitions)
     if not rows.height:
         return
@@ -92,8 +99,8 @@ def split(frame: pl.DataFrame, ctx: TableContext, assigner: BucketAssigner) -> I
     if low == high and len(partitions) == 1:
         yield partitions[0], low, rows
         return
-    place = codes * (high - low + 1) + (buckets - low)
-    numbers, order = _sort_places(place, len(partitions) * (high - low + 1))
+    bucket_codes = codes * (high - low + 1) + (buckets - low)
+    numbers, order = _sort_places(bucket_codes, len(partitions) * (high - low + 1))
     if order is not None:
         rows = rows[pl.Series(order)]
     starts = np.flatnonzero(np.diff(numbers, prepend=-1))
@@ -103,12 +110,15 @@ def split(frame: pl.DataFrame, ctx: TableContext, assigner: BucketAssigner) -> I
         yield partitions[code], low + offset, rows.slice(int(start), int(end - start))
 
 
-def _sort_places(place: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
-    """Places in order and the rows in that order; None where they are so already. Few places sort as two byte numbers, which numpy does by their digits."""
-    if len(place) < 2 or bool((place[1:] >= place[:-1]).all()):
-        return place, None
-    order = np.argsort(place.astype(np.uint16) if count <= 1 << 16 else place, kind="stable")
-    return place[order], order
+def _sort_places(codes: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+    """Return the codes sorted, and the row order; None if they are sorted already.
+
+    Few codes are sorted as two-byte numbers, for which numpy uses a radix sort.
+    """
+    if len(codes) < 2 or bool((codes[1:] >= codes[:-1]).all()):
+        return codes, None
+    order = np.argsort(codes.astype(np.uint16) if count <= 1 << 16 else codes, kind="stable")
+    return codes[order], order
 
 
 def _drop_kinds(frame: pl.DataFrame, ctx: TableContext) -> pl.DataFrame:

@@ -1,16 +1,16 @@
-"""A write cut into tasks of several processes: every bucket, and every key, is met by exactly one of them.
+"""Divide a write among tasks of several processes; each bucket and key is handled by exactly one.
 
     task     (|partition hash| + residue) % tasks
     residue  fixed buckets       bucket % assigners
-             dynamic, known key  the bucket that the hash index names % assigners; the new buckets of a task have its residue
+             dynamic, known key  the bucket in the hash index % assigners; new buckets of a task have its residue
              dynamic, new key    |key hash % assigners|
 
-A `WriteParallelism` is made once, before any task runs, and names the snapshot whose hash index counts: every process reads the same, however late
-it starts, and the commit
-refuses what another writer changed since. The reference chooses buckets in one stage and writes them in the next. Here a task does both: run again, it chooses
-anew and writes what it chose, so that an attempt that was lost in between can never leave a key in two buckets.
+A `WriteParallelism` is made once, before any task runs, and names the snapshot whose hash index counts: every process
+reads the same, however late it starts, and the commit refuses what another writer changed since. The reference chooses
+buckets in one stage and writes them in the next. Here a task does both: if it runs again, it chooses again and writes
+what it chose, so a lost attempt in between can never leave a key in two buckets.
 
-Keys that may move between partitions are met by one task, which knows where each lies.
+Keys that may move between partitions are handled by one task, which knows the location of each.
 Source: ENGINE.md 7.3; `BucketAssigner`, `HashBucketAssigner`, `PaimonSparkWriter`.
 """
 
@@ -39,59 +39,72 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteParallelism:
-    """Into how many `tasks`; `assigners`, at most as many, share the keys of a partition. `snapshot_id`: what all of them go by; None: there was none."""
+    """How one write is divided among tasks.
+
+    Attributes:
+        tasks: number of tasks.
+        assigners: how many assigners share the keys of a partition; at most `tasks`.
+        snapshot_id: the snapshot from which every task restores bucket state; None if there is none.
+    """
 
     tasks: int
     assigners: int
     snapshot_id: int | None = None
 
     @staticmethod
-    def of(ctx: TableContext, *, parallelism: int, most: int, batch: bool) -> WriteParallelism | None:
-        """How a write is cut where about `parallelism` tasks keep all cores busy and there may be `most`. None: any task may take any row.
+    def of(ctx: TableContext, *, parallelism: int, max_tasks: int, batch: bool) -> WriteParallelism | None:
+        """Return how to divide a write.
 
-        `batch`: of one commit, as `Writers` has it. Raises `InvalidOption` for a `bucket` option that the table cannot have.
+        About `parallelism` tasks keep all cores busy, and `max_tasks` are possible. None: any task may take any row.
+        `batch`: the write is one commit. Raises `InvalidOption` for a `bucket` option that the table cannot have.
         """
         count, newest = ctx.options.bucket, snapshots.latest(ctx)
-        known = None if newest is None else newest.id
+        snapshot_id = None if newest is None else newest.id
         if batch and router.places_postponed(ctx):
-            return WriteParallelism(tasks=parallelism, assigners=parallelism, snapshot_id=known)
+            return WriteParallelism(tasks=parallelism, assigners=parallelism, snapshot_id=snapshot_id)
         match router.assigner(ctx):
             case CrossPartition():
-                return WriteParallelism(tasks=1, assigners=1, snapshot_id=known)
+                return WriteParallelism(tasks=1, assigners=1, snapshot_id=snapshot_id)
             case DynamicBuckets(rule=rule):
-                wanted = ctx.options.dynamic_bucket_assigner_parallelism or max(parallelism, ctx.options.dynamic_bucket_initial_buckets or 1)
-                tasks = min(max(1, wanted), rule.most)
-                return WriteParallelism(tasks=tasks, assigners=min(ctx.options.dynamic_bucket_initial_buckets or tasks, tasks), snapshot_id=known)
+                task_count = ctx.options.dynamic_bucket_assigner_parallelism or max(parallelism, ctx.options.dynamic_bucket_initial_buckets or 1)
+                tasks = min(max(1, task_count), rule.most)
+                return WriteParallelism(tasks=tasks, assigners=min(ctx.options.dynamic_bucket_initial_buckets or tasks, tasks), snapshot_id=snapshot_id)
             case FixedBuckets():
-                tasks = max(1, min(most, max(count, parallelism) if ctx.schema.partition_keys else count))
-                return WriteParallelism(tasks=tasks, assigners=tasks, snapshot_id=known)
+                tasks = max(1, min(max_tasks, max(count, parallelism) if ctx.schema.partition_keys else count))
+                return WriteParallelism(tasks=tasks, assigners=tasks, snapshot_id=snapshot_id)
         return None
 
     def first(self, partition: bytes) -> int:
-        """The task that the residue 0 of a partition belongs to: partitions with few buckets are spread over the tasks."""
+        """Return the task with residue 0 of a partition.
+
+        Partitions with few buckets are spread over the tasks.
+        """
         return abs(hashing.hash_bytes(binary_row.strip_arity(partition)[1])) % self.tasks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteShard:
-    """What one task of a cut meets; `task` None: everything."""
+    """The part of a write that one task handles; `task` None: everything."""
 
     cut: WriteParallelism
     task: int | None = None
 
     def residue(self, partition: bytes) -> int | None:
-        """The residue of this task's buckets in a partition, None for all. Where the task meets no row of the partition, no bucket has it."""
+        """Return the residue of this task's buckets in a partition; None for all.
+
+        If the task handles no row of the partition, no bucket has that residue.
+        """
         return None if self.task is None else (self.task - self.cut.first(partition)) % self.cut.tasks
 
     def meets(self, partition: bytes, bucket: int) -> bool:
-        """Whether a bucket is one of this task's."""
-        wanted = self.residue(partition)
-        return wanted is None or bucket % self.cut.assigners == wanted
+        """Return whether the bucket is one of this task's."""
+        residue = self.residue(partition)
+        return residue is None or bucket % self.cut.assigners == residue
 
 
 @dataclass(slots=True, kw_only=True)
 class TaskRouter:
-    """Tells rows the task that meets them, by those columns of theirs that `names` lists. `replaces`: an overwrite takes no notice of what is there."""
+    """Assigns rows to tasks by the columns in `names`. `replaces`: an overwrite ignores existing keys."""
 
     ctx: TableContext
     cut: WriteParallelism
@@ -100,30 +113,30 @@ class TaskRouter:
 
     @staticmethod
     def of(ctx: TableContext, cut: WriteParallelism, *, replaces: bool, batch: bool) -> TaskRouter:
-        """For the writers of a cut."""
-        found: FixedBuckets | PostponedFixedBuckets | DynamicBuckets | None = None
+        """Return the router for the writers of a divided write."""
+        assigner: FixedBuckets | PostponedFixedBuckets | DynamicBuckets | None = None
         fields = ctx.schema.key_fields
         if batch and router.places_postponed(ctx):
             snapshot = None if cut.snapshot_id is None else snapshots.read(ctx, cut.snapshot_id)
-            standing = SnapshotBuckets.of(ctx, snapshot)
-            found = PostponedFixedBuckets(ctx=ctx, count=lambda partition: postponed_count(ctx, standing, partition))
+            snapshot_buckets = SnapshotBuckets.of(ctx, snapshot)
+            assigner = PostponedFixedBuckets(ctx=ctx, count=lambda partition: postponed_count(ctx, snapshot_buckets, partition))
             fields = bucket_fields(ctx)
         elif cut.tasks > 1 and ctx.options.bucket > 0:
-            found, fields = FixedBuckets(ctx=ctx), bucket_fields(ctx)
+            assigner, fields = FixedBuckets(ctx=ctx), bucket_fields(ctx)
         elif cut.tasks > 1:
-            found = DynamicBuckets.of(ctx, overwrite=replaces, share=WriteShard(cut=cut))
-        wanted = {field.name for field in (*fields, *ctx.schema.partition_fields)}
-        return TaskRouter(ctx=ctx, cut=cut, names=tuple(name for name in ctx.schema.names if name in wanted), _buckets=found)
+            assigner = DynamicBuckets.of(ctx, overwrite=replaces, shard=WriteShard(cut=cut))
+        column_names = {field.name for field in (*fields, *ctx.schema.partition_fields)}
+        return TaskRouter(ctx=ctx, cut=cut, names=tuple(name for name in ctx.schema.names if name in column_names), _buckets=assigner)
 
     def place(self, frame: pl.DataFrame) -> NDArray[np.int32]:
-        """The number of each row's task; `frame` has at least those columns, as `conform` gives them."""
+        """Return the number of each row's task; `frame` has at least the columns `names`, converted."""
         if self._buckets is None:
             return np.zeros(frame.height, np.int32)
         if isinstance(self._buckets, DynamicBuckets):
-            found, hashes, known = self._buckets.find(frame)
-            residues = np.where(known == UNKNOWN_BUCKET, hashing.default_bucket(hashes, self.cut.assigners), known % self.cut.assigners)
+            row_partitions, hashes, known_buckets = self._buckets.find(frame)
+            residues = np.where(known_buckets == UNKNOWN_BUCKET, hashing.default_bucket(hashes, self.cut.assigners), known_buckets % self.cut.assigners)
         else:
-            found = partitions.encode_partitions(frame, self.ctx)
+            row_partitions = partitions.encode_partitions(frame, self.ctx)
             residues = self._buckets.place(frame).buckets % self.cut.assigners
-        firsts = np.array([self.cut.first(row) for row in found.rows], np.int64)  # scalar: one a partition
-        return ((firsts[found.codes] + residues) % self.cut.tasks).astype(np.int32)
+        firsts = np.array([self.cut.first(row) for row in row_partitions.rows], np.int64)  # scalar: one a partition
+        return ((firsts[row_partitions.codes] + residues) % self.cut.tasks).astype(np.int32)

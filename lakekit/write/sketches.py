@@ -1,6 +1,7 @@
-"""Values of columns that the aggregate functions hll_sketch and theta_sketch unite: what is no sketch is refused before it is written.
+"""Check that values are sketches in columns with the functions hll_sketch and theta_sketch.
 
-A merge hands these values to a library of C++; it checks them again (`lsm.sketch_bytes`), and every read of the key would fail.
+A merge passes these values to a C++ library; it checks them again (`lsm.sketch_bytes`), and every read of the key would
+fail.
 """
 
 from __future__ import annotations
@@ -24,27 +25,30 @@ if TYPE_CHECKING:
 
 
 def check(frame: pl.DataFrame, ctx: TableContext, first_row: int) -> None:
-    """Raises `ValueOutOfRange` for the first value that is no sketch, where the column's function unites sketches; `first_row` is the frame's first."""
+    """Raise `ValueOutOfRange` for the first value that is not a sketch.
+
+    `first_row` is the frame's first row number.
+    """
     if ctx.kind != "key" or ctx.options.merge_engine not in ("aggregation", "partial-update"):
         return
     for column, function in _sketch_columns(ctx.schema, ctx.all_options).items():
         values = frame.get_column(column)
-        for at, value in enumerate(values.to_list()):  # scalar: sketches are whole values
+        for row, value in enumerate(values.to_list()):  # scalar: sketches are whole values
             try:
                 if value is not None:
                     CHECKS[function](value)
             except Corrupt as wrong:
                 message = (
-                    f"row {first_row + at}: column {column} of {ctx.name} holds {format_value_at(values, at)}, which {function} cannot unite: {wrong.message}"
+                    f"row {first_row + row}: column {column} of {ctx.name} holds {format_value_at(values, row)}, which {function} cannot unite: {wrong.message}"
                 )
                 raise ValueOutOfRange(f"{message}. Write the bytes of a serialized sketch", column=column) from None
 
 
 @lru_cache(maxsize=256)
 def _sketch_columns(schema: TableSchema, options: Mapping[str, str]) -> Mapping[str, str]:
-    """The columns whose function unites sketches, and its name."""
+    """Return the function name of each column whose function unites sketches."""
     try:
         functions = rule.merge_spec_from_options(schema, options).functions
     except LakekitError:  # refused where rows are merged
         return {}
-    return {name: one.name for name, one in functions.items() if one.name in CHECKS and one.type.root in BINARIES}
+    return {name: function.name for name, function in functions.items() if function.name in CHECKS and function.type.root in BINARIES}

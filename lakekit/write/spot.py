@@ -1,8 +1,9 @@
-"""Where a value came from: what an error about it names.
+"""The origin of values, for error messages.
 
-    Spot(column="v", path="v.element", table="shop.orders", row_of=…)   ->   row 7 of column v.element holds 300, which is no TINYINT
+    ValueLocation(column="v", path="v.element", table="shop.orders", row_of=…)
+        ->   row 7 of column v.element holds 300, which is no TINYINT
 
-Rows are counted from 0 over all that one call was given.
+Rows are counted from 0 over the whole input of one call.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ _FIRST_SECOND, _END_SECOND = -62_135_596_800, 253_402_300_800
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorHints:
-    """What a caller can do about rows that do not fit, in the words of the door they came through.
+    """Advice in error messages about rows that do not fit, in the terms of the caller's API.
 
-    `cast` goes on after "Cast it" and "Round it", `cut` after "Cut it with", which is said of a time that is finer than `{unit}`, `grow` after "Drop it", which
-    is said of a column that the table has not.
+    `cast` follows "Cast it" and "Round it"; `cut` follows "Cut it with" for a time finer than `{unit}`; `grow` follows
+    "Drop it" for a column that the table lacks.
     """
 
     cast: str = ", or write with cast=True"
@@ -52,7 +53,11 @@ DEFAULT_HINTS = ErrorHints()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueLocation:
-    """Some values of a column: `path` names the part of it that they are, `row_of` gives the row of the i-th, counted from 0 over all rows handed in."""
+    """The location of values, for error messages.
+
+    `path` leads to a part of the column; `row_of` maps an index to a row number. Rows are counted from 0 over the whole
+    input.
+    """
 
     column: str
     path: str
@@ -61,33 +66,36 @@ class ValueLocation:
     remedies: ErrorHints = DEFAULT_HINTS
 
     def inner(self, name: str, row_of: Callable[[int], int] | None = None) -> ValueLocation:
-        """A part of these values; `row_of` gives the place of its i-th value among them, the same place where nothing is said."""
+        """Return the location of a part of these values.
+
+        `row_of` maps an index of the part to an index of these values; None: they are the same.
+        """
         own = self.row_of
         return replace(self, path=f"{self.path}.{name}", row_of=own if row_of is None else lambda i: own(row_of(i)))
 
-    def bad_value(self, wrong: pl.Series, values: pl.Series, why: str, do: str) -> ValueOutOfRange:
-        """The error about the first value where `wrong`, a mask, is true."""
-        at = wrong.alias("").arg_true()[0]
+    def bad_value(self, wrong: pl.Series, values: pl.Series, reason: str, advice: str) -> ValueOutOfRange:
+        """Return the error about the first value where the mask `wrong` is true."""
+        index = wrong.alias("").arg_true()[0]
         return ValueOutOfRange(
-            f"row {self.row_of(at)}: column {self.path} of {self.table} holds {format_value_at(values, at)}, {why}. {do}", column=self.column
+            f"row {self.row_of(index)}: column {self.path} of {self.table} holds {format_value_at(values, index)}, {reason}. {advice}", column=self.column
         )
 
     def bad_null(self, at: int) -> ValueOutOfRange:
-        """The error about a null where none may be."""
+        """Return the error about a null in a NOT NULL column."""
         return ValueOutOfRange(
-            f"row {self.row_of(at)}: column {self.path} of {self.table} is NOT NULL and the row has no value there (a default does not stand in). "
-            "Give it a value, or leave the row out",
+            f"row {self.row_of(at)}: column {self.path} of {self.table} is NOT NULL and the row has no value there (a "
+            "default does not stand in). Give it a value, or leave the row out",
             column=self.column,
         )
 
-    def bad_type(self, found: object, want: DataType, *, castable: bool = True) -> SchemaMismatch:
-        """The error about values of a type that is not cast by itself."""
-        parse = _PARSERS.get(want.root) if found == pl.String() else None
+    def bad_type(self, dtype: object, expected: DataType, *, castable: bool = True) -> SchemaMismatch:
+        """Return the error about values of a type that is not cast implicitly."""
+        parse = _PARSERS.get(expected.root) if dtype == pl.String() else None
         if parse is not None:
             do = f"Parse the text first, in Polars by pl.col({self.column!r}){parse}"
         else:
             do = f"Cast it{self.remedies.cast}" if castable else "Make it of that type"
-        return SchemaMismatch(f"column {self.path} of {self.table} is {want}, the rows have {found}. {do}", column=self.column)
+        return SchemaMismatch(f"column {self.path} of {self.table} is {expected}, the rows have {dtype}. {do}", column=self.column)
 
 
 def format_value_at(values: pl.Series, at: int) -> str:
@@ -96,7 +104,7 @@ def format_value_at(values: pl.Series, at: int) -> str:
 
 
 def format_raw_count(values: pl.Series, at: int) -> str | None:
-    """The count of a time that Python has no date for, in words; None for every other value, and for null."""
+    """Return the raw count of a time that Python's datetime cannot hold; None for other values and null."""
     dtype = values.dtype
     if not dtype.is_temporal() or values.to_physical()[at] is None:
         return None
@@ -110,7 +118,7 @@ def format_raw_count(values: pl.Series, at: int) -> str | None:
 
 
 def format_value(value: object) -> str:
-    """A value as messages show it."""
+    """Format a value for error messages."""
     try:
         text = repr(value.to_list() if isinstance(value, pl.Series) else value)  # scalar: one value, of an error
     except (pl.exceptions.PanicException, OverflowError, ValueError):  # times that Python has no date for

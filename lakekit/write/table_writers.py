@@ -1,10 +1,13 @@
-"""All open bucket writers of one table writer: rows are sent to their buckets, the buckets share the memory, and a commit's messages come from all of them.
+"""The bucket writers of one table writer: route rows, share memory, collect a commit's messages.
 
-    write(frame)   ->  assigner  ->  (partition, bucket, rows)  ->  a `BucketWriter` each, restored from the newest snapshot when first met
-                                                                    beyond `write-buffer-size` the biggest gives its memory back first
-    prepare        ->  every bucket flushes and compacts, side by side; hash indexes are written; then messages, which cannot fail any more
+    write(frame)   ->  assigner  ->  (partition, bucket, rows)  ->  a `BucketWriter` each, restored from the newest
+                                                                    snapshot when first met; beyond
+                                                                    `write-buffer-size` the biggest is flushed first
+    prepare        ->  every bucket flushes and compacts, in parallel; hash indexes are written; then the messages,
+                       which cannot fail any more
 
-Source: ENGINE.md 1.2, 2.6, 7; `AbstractFileStoreWrite`, `MemoryPoolFactory`, `TableWriteImpl`, `LocalMergeOperator`, `GlobalFullCompactionSinkWrite`.
+Source: ENGINE.md 1.2, 2.6, 7; `AbstractFileStoreWrite`, `MemoryPoolFactory`, `TableWriteImpl`, `LocalMergeOperator`,
+`GlobalFullCompactionSinkWrite`.
 """
 
 from __future__ import annotations
@@ -52,13 +55,17 @@ _SHARED_FACTOR = 2
 
 
 class BucketWriters:
-    """The bucket writers of one table writer, of one thread. `replaces`: an overwrite, which takes no notice of what is there. `batch`: of one commit.
+    """The bucket writers of one table writer; used by one thread.
 
-    `share`: of a write that is cut into tasks, what is met here. `standing`: what stands in a snapshot, as far as the caller has read it.
+    `replaces`: an overwrite, which ignores existing rows. `batch`: all messages go into one commit. `shard`: the part
+    of a divided write that is handled here. `snapshot_buckets`: bucket state that the caller has read already.
     `sequences`: the greatest sequence numbers of an earlier writer whose messages may not be committed yet.
 
-    In postponed tables that say `postpone.batch-write-fixed-bucket` the rows of a batch go into buckets at once, and wait there for a compaction.
-    Raises what assigners and `BucketWriter` raise. After an error in `write`, `compact` or `prepare` only `drop` is left to do.
+    In postponed tables with `postpone.batch-write-fixed-bucket` the rows of a batch go into buckets at once, and wait
+    there for a compaction.
+
+    Raises what assigners and `BucketWriter` raise. After an error in `write`, `compact` or `prepare` only `drop` may be
+    called.
     """
 
     def __init__(
@@ -68,25 +75,25 @@ class BucketWriters:
         commit_user: str,
         replaces: bool = False,
         batch: bool = False,
-        share: WriteShard | None = None,
-        standing: SnapshotBuckets | None = None,
+        shard: WriteShard | None = None,
+        snapshot_buckets: SnapshotBuckets | None = None,
         sequences: Mapping[BucketId, int] = EMPTY,
     ) -> None:
         feature_check.check_writable(ctx)
         if ctx.kind == "key":
             expiry(ctx, ctx.world.now_ms())  # rows that no compaction could judge are not taken
-        places = batch and router.places_postponed(ctx)
-        self._share = share
-        self.ctx, self.commit_user, self.replaces = ctx.with_options({"write-only": "true"}) if places else ctx, commit_user, replaces
+        fixes_buckets = batch and router.places_postponed(ctx)
+        self._share = shard
+        self.ctx, self.commit_user, self.replaces = ctx.with_options({"write-only": "true"}) if fixes_buckets else ctx, commit_user, replaces
         self._assigner: BucketAssigner = (
-            PostponedFixedBuckets(ctx=ctx, count=self._bucket_count) if places else router.assigner(ctx, overwrite=replaces, share=share)
+            PostponedFixedBuckets(ctx=ctx, count=self._bucket_count) if fixes_buckets else router.assigner(ctx, overwrite=replaces, shard=shard)
         )
         self._counts: dict[bytes, int] = {}
         self._dynamic = self._assigner if isinstance(self._assigner, DynamicBuckets) else None
         self._moving = self._assigner if isinstance(self._assigner, CrossPartition) else None
         self._spill = spill_of(ctx)
         self._open: dict[BucketId, BucketWriter] = {}
-        self._standing = SnapshotBuckets.of(ctx, None) if standing is None else standing
+        self._standing = SnapshotBuckets.of(ctx, None) if snapshot_buckets is None else snapshot_buckets
         self._sequences = dict(sequences)
         self._written: set[BucketId] = set()
         self._uncommitted: dict[BucketId, str | None] = {}
@@ -109,8 +116,8 @@ class BucketWriters:
 
     @property
     def sequences(self) -> dict[BucketId, int]:
-        """The greatest sequence number that each bucket was given, where a snapshot may not know it yet."""
-        return self._sequences | {place: writer.next_sequence - 1 for place, writer in self._open.items()}
+        """Return the greatest sequence number of each bucket that a snapshot may not contain yet."""
+        return self._sequences | {bucket_id: writer.next_sequence - 1 for bucket_id, writer in self._open.items()}
 
     @property
     def open_places(self) -> list[BucketId]:
@@ -120,7 +127,7 @@ class BucketWriters:
     # ---- rows
 
     def write(self, frame: pl.DataFrame, *, bucket: int | None = None) -> None:
-        """Takes rows as `conform.batches` gives them. `bucket`: the caller's word where they belong."""
+        """Write rows as `row_conversion.batches` yields them. `bucket`: the caller's choice of their bucket."""
         if not frame.height:
             return
         merges = self.ctx.options.local_merge_buffer_size_bytes if self.ctx.kind == "key" else None
@@ -155,39 +162,45 @@ class BucketWriters:
         self._relieve()
 
     def _relieve(self) -> None:
-        """While the buckets hold more than `write-buffer-size`, the biggest gives its memory back.
+        """Flush the biggest bucket while the buckets hold more than `write-buffer-size`.
 
-        Buckets hold slices of the same frames: a small one may keep alive what bigger ones gave back, so now and then all give.
+        Buckets hold slices of the same frames: a small one may keep alive what bigger ones released, so now and then
+        all are flushed.
         """
-        limit, held = self.ctx.options.write_buffer_size_bytes, sum(writer.memory_bytes for writer in self._open.values())
-        while held > limit:
+        limit, memory_bytes = self.ctx.options.write_buffer_size_bytes, sum(writer.memory_bytes for writer in self._open.values())
+        while memory_bytes > limit:
             biggest = max(self._open.values(), key=lambda writer: writer.memory_bytes)
-            held -= biggest.memory_bytes
+            memory_bytes -= biggest.memory_bytes
             biggest.relieve()
         if self._shared_bytes > limit * _SHARED_FACTOR:
             self._shared_bytes = 0
             for writer in self._open.values():
                 writer.relieve()
 
-    def _restore(self, places: list[BucketId]) -> None:
-        """Opens the buckets that are not open yet."""
-        missing = [place for place in places if place not in self._open]
+    def _restore(self, bucket_ids: list[BucketId]) -> None:
+        """Open the buckets that are not open yet."""
+        missing = [bucket_id for bucket_id in bucket_ids if bucket_id not in self._open]
         if not missing:
             return
-        standing: dict[BucketId, RestoredBucket] = {} if self._starts_anew(missing) else self._looked(lambda standing: self._found(standing, missing))
-        for place in missing:
-            if self._share is not None and not self._share.meets(*place):
-                msg = f"a row of bucket {place[1]} came to task {self._share.task}, and belongs to another: nothing is written, as a key could lie twice"
+        snapshot_buckets: dict[BucketId, RestoredBucket] = (
+            {} if self._starts_anew(missing) else self._looked(lambda snapshot_buckets: self._found(snapshot_buckets, missing))
+        )
+        for bucket_id in missing:
+            if self._share is not None and not self._share.meets(*bucket_id):
+                msg = f"a row of bucket {bucket_id[1]} came to task {self._share.task}, and belongs to another: nothing is written, as a key could lie twice"
                 raise Unsupported(msg, feature="spark.write")
-            self._open[place] = self._opened(place, EMPTY_BUCKET if self._starts_anew([place]) else standing[place])
+            self._open[bucket_id] = self._opened(bucket_id, EMPTY_BUCKET if self._starts_anew([bucket_id]) else snapshot_buckets[bucket_id])
 
-    def _found(self, standing: SnapshotBuckets, places: list[BucketId]) -> dict[BucketId, RestoredBucket]:
+    def _found(self, snapshot_buckets: SnapshotBuckets, bucket_ids: list[BucketId]) -> dict[BucketId, RestoredBucket]:
         only_adds = self.ctx.kind == "key" and self.ctx.options.write_only
-        (standing.prepare if only_adds else standing.load)(partition for partition, _ in places)
-        return {place: standing.bucket(*place) for place in places}
+        (snapshot_buckets.prepare if only_adds else snapshot_buckets.load)(partition for partition, _ in bucket_ids)
+        return {bucket_id: snapshot_buckets.bucket(*bucket_id) for bucket_id in bucket_ids}
 
     def _looked(self, look: Callable[[SnapshotBuckets], T]) -> T:
-        """What `look` finds in the newest snapshot, by which this goes from now on; it may expire meanwhile."""
+        """Return the result of `look` on the newest snapshot, which becomes this writer's.
+
+        Retry if it expires.
+        """
 
         def at(newest: Snapshot | None) -> T:
             if newest is not None and self._standing.snapshot != newest:
@@ -196,65 +209,76 @@ class BucketWriters:
 
         return snapshots.with_latest(self.ctx, at)
 
-    def _starts_anew(self, places: list[BucketId]) -> bool:
-        """Whether writers of those buckets need not know what is there: overwrites, postponed rows, and rows that no bucket holds together."""
-        return self.replaces or not self.ctx.has_buckets or all(bucket == POSTPONE_BUCKET for _, bucket in places)
+    def _starts_anew(self, bucket_ids: list[BucketId]) -> bool:
+        """Return whether the buckets' writers can ignore existing files.
 
-    def _opened(self, place: BucketId, restored: RestoredBucket) -> BucketWriter:
-        partition, bucket = place
+        True for overwrites, postponed rows, and tables without buckets.
+        """
+        return self.replaces or not self.ctx.has_buckets or all(bucket == POSTPONE_BUCKET for _, bucket in bucket_ids)
+
+    def _opened(self, bucket_id: BucketId, restored: RestoredBucket) -> BucketWriter:
+        partition, bucket = bucket_id
         names = file_names(self.ctx)
-        if bucket == POSTPONE_BUCKET:  # one prefix a writer: its files are replayed in the order they were made (ENGINE 7.6)
+        # one prefix a writer: its files are replayed in the order they were made (ENGINE 7.6)
+        if bucket == POSTPONE_BUCKET:
             names = FileNames(f"{names.prefix}-u-{self.commit_user}-s-{self._write_id}-w-", names.uuid)
         total = self.ctx.options.bucket
         if total == POSTPONE_BUCKET and bucket >= 0:
             total = self._counts.get(partition) or restored.total_buckets or self.ctx.options.postpone_default_bucket_num
         writer = BucketWriter(self.ctx, partition, bucket, total, restored, names, spill=self._spill, replaces=self.replaces)
-        writer.next_sequence = max(writer.next_sequence, self._sequences.get(place, -1) + 1)
+        writer.next_sequence = max(writer.next_sequence, self._sequences.get(bucket_id, -1) + 1)
         return writer
 
     def _bucket_count(self, partition: bytes) -> int:
-        """How many buckets a partition of postponed rows has: as many as its first compaction chose, else the option's number. The same for all its rows."""
+        """Return the bucket count of a partition of postponed rows; the same for all rows of this writer.
+
+        That is the number its first compaction chose, else the option's default.
+        """
         if partition not in self._counts:
-            self._counts[partition] = self._looked(lambda standing: postponed_count(self.ctx, standing, partition))
+            self._counts[partition] = self._looked(lambda snapshot_buckets: postponed_count(self.ctx, snapshot_buckets, partition))
         return self._counts[partition]
 
     # ---- compaction
 
     def compact(self, *, partition: Mapping[str, Any] | None = None, bucket: int | None = None, full: bool = False) -> None:
-        """Compacts the open buckets, or those of the newest snapshot in matching partitions, of that number. Raises `ColumnNotFound`."""
-        self._merge_locally()
-        places = list(self._open)
-        if partition is not None or bucket is not None:
-            wanted = partition_spec(self.ctx, partition or {})
-            there = self._looked(lambda standing: standing.places())
-            places = [place for place in {*there, *places} if bucket in (None, place[1]) and self._matches(place[0], wanted)]
-        self.compact_places(places, full=full)
+        """Compact the open buckets, or the snapshot's buckets in matching partitions and of that number.
 
-    def compact_places(self, places: list[BucketId], *, full: bool = False) -> None:
-        """Compacts those buckets, one after another."""
-        self._restore(places)
-        with work(self.ctx.world, "compacting", "buckets", len(places)) as under_way:
-            for place in sorted(places):
-                self._open[place].compact(full=full)
+        Raises `ColumnNotFound`.
+        """
+        self._merge_locally()
+        bucket_ids = list(self._open)
+        if partition is not None or bucket is not None:
+            spec = partition_spec(self.ctx, partition or {})
+            existing = self._looked(lambda snapshot_buckets: snapshot_buckets.places())
+            bucket_ids = [bucket_id for bucket_id in {*existing, *bucket_ids} if bucket in (None, bucket_id[1]) and self._matches(bucket_id[0], spec)]
+        self.compact_places(bucket_ids, full=full)
+
+    def compact_places(self, bucket_ids: list[BucketId], *, full: bool = False) -> None:
+        """Compact the buckets, one after another."""
+        self._restore(bucket_ids)
+        with work(self.ctx.world, "compacting", "buckets", len(bucket_ids)) as under_way:
+            for bucket_id in sorted(bucket_ids):
+                self._open[bucket_id].compact(full=full)
                 under_way.advance()
 
-    def _matches(self, partition: bytes, wanted: Mapping[int, Any]) -> bool:
-        values = partition_values(self.ctx, partition) if wanted else ()
-        return all(values[at] == value for at, value in wanted.items())
+    def _matches(self, partition: bytes, spec: Mapping[int, Any]) -> bool:
+        values = partition_values(self.ctx, partition) if spec else ()
+        return all(values[position] == value for position, value in spec.items())
 
     def _compact_fully(self, *, wait: bool, identifier: int | None) -> None:
-        """Compact fully the buckets written since the last time, every `full-compaction.delta-commits` commits (ENGINE 2.6).
+        """Compact fully the buckets written since the last full compaction, if one is due (ENGINE 2.6).
 
-        A commit with an `identifier` is one where that number is a multiple of n, as in the reference engine, whose readers (`scan.mode`=compacted-full)
-        look for such snapshots. The first one of a writer takes along buckets that an earlier writer left with new files.
+        It is due every `full-compaction.delta-commits` commits. A commit with an `identifier` is one where that number
+        is a multiple of n, as in the reference engine, whose readers (`scan.mode`=compacted-full) look for such
+        snapshots. The first one of a writer takes along buckets that an earlier writer left with new files.
         """
         interval = self.ctx.options.full_compaction_interval
         is_due = wait or self._prepared % max(interval, 1) == 0 if identifier is None else identifier % max(interval, 1) == 0
         if interval < 1 or self.ctx.options.write_only or not is_due:
             return
         if identifier is not None and interval > 1 and not self._is_compacted:
-            places = self._looked(_places_with_new_files)
-            self._written |= {place for place in places if self._share is None or self._share.meets(*place)}
+            bucket_ids = self._looked(_places_with_new_files)
+            self._written |= {bucket_id for bucket_id in bucket_ids if self._share is None or self._share.meets(*bucket_id)}
         self._is_compacted = True
         self.compact_places(list(self._written), full=True)
         self._written.clear()
@@ -262,9 +286,10 @@ class BucketWriters:
     # ---- messages
 
     def prepare(self, *, wait_compaction: bool = True, identifier: int | None = None) -> list[CommitMessage]:
-        """What was written and compacted since the last time. Nothing is the messages' unless all of them could be made.
+        """Return the messages of all writes and compactions since the last call.
 
-        `identifier`: the number of the commit that takes the messages, where it is known.
+        If one bucket fails, no messages are returned. `identifier`: that of the commit that takes the messages, if
+        known.
         """
         self._merge_locally()
         self._prepared += 1
@@ -273,31 +298,35 @@ class BucketWriters:
             parallel_map(lambda writer: writer.ready(wait=wait_compaction), self._open.values(), after=lambda _: under_way.advance())
         index = PreparedIndexes({}, {}) if self._dynamic is None else self._dynamic.prepare(lambda: f"index-{self.ctx.world.new_id()}-0")
         self._shared_bytes = 0
-        found = {place: writer.message() for place, writer in self._open.items()}
-        self._close_resting([place for place, message in found.items() if message.is_empty and self._open[place].is_settled])
-        self._uncommitted |= {place: _witness(message) for place, message in found.items() if not message.is_empty}
+        messages = {bucket_id: writer.message() for bucket_id, writer in self._open.items()}
+        self._close_resting([bucket_id for bucket_id, message in messages.items() if message.is_empty and self._open[bucket_id].is_settled])
+        self._uncommitted |= {bucket_id: _witness(message) for bucket_id, message in messages.items() if not message.is_empty}
         known_at = None if self._moving is None else self._moving.known_at
-        return [replace(_add_hash_index(message, index), keys_known_at=known_at) for message in found.values() if not message.is_empty]
+        return [replace(_add_hash_index(message, index), keys_known_at=known_at) for message in messages.values() if not message.is_empty]
 
-    def _close_resting(self, places: list[BucketId]) -> None:
-        """Closes buckets that nothing happens in once their messages are committed: the next row finds what others made of them.
+    def _close_resting(self, bucket_ids: list[BucketId]) -> None:
+        """Close idle buckets whose messages are committed.
 
-        Nobody tells this writer of a commit by `t.commit`, in another process perhaps. It is seen by a file of the last message that is live.
+        The next row restores them from the newest snapshot. A commit by `t.commit`, perhaps in another process, is not
+        announced here. It is detected by a live file of the last message.
         """
-        untold = [place for place in places if self._uncommitted.get(place)]
+        untold = [bucket_id for bucket_id in bucket_ids if self._uncommitted.get(bucket_id)]
         if untold:
-            self._looked(lambda standing: standing.load(partition for partition, _ in untold))
-        for place in places:
-            witness = self._uncommitted.get(place)
-            if witness is not None and any(file.name == witness for file in self._standing.bucket(*place).files):
-                del self._uncommitted[place]
-            if place not in self._uncommitted:
-                del self._open[place]
+            self._looked(lambda snapshot_buckets: snapshot_buckets.load(partition for partition, _ in untold))
+        for bucket_id in bucket_ids:
+            witness = self._uncommitted.get(bucket_id)
+            if witness is not None and any(file.name == witness for file in self._standing.bucket(*bucket_id).files):
+                del self._uncommitted[bucket_id]
+            if bucket_id not in self._uncommitted:
+                del self._open[bucket_id]
         if self._dynamic is not None:
             self._dynamic.keep({partition for partition, _ in (*self._open, *self._uncommitted)})
 
     def committed(self, identifier: int, snapshot_id: int | None = None) -> None:
-        """Told when all messages so far are committed: buckets that rest are closed the next time, and their indexes forgotten."""
+        """Note that all messages so far are committed.
+
+        Idle buckets are closed at the next `prepare`, their indexes evicted.
+        """
         self._uncommitted.clear()
         if self._dynamic is not None:
             self._dynamic.settle(identifier, identifier)
@@ -305,7 +334,10 @@ class BucketWriters:
             self._moving.known_at = snapshot_id
 
     def reopen(self) -> None:
-        """Told when all messages so far are committed but for their compactions: the next rows find their buckets as they are."""
+        """Note that all messages so far are committed except their compactions.
+
+        The next rows restore their buckets.
+        """
         writers, self._open = list(self._open.values()), {}
         parallel_map(lambda writer: writer.drop(), writers)
 
@@ -319,18 +351,21 @@ class BucketWriters:
             self._spill.close()
 
 
-def _places_with_new_files(standing: SnapshotBuckets) -> list[BucketId]:
-    return [place for place in standing.places() if any(file.level == 0 for file in standing.files(*place))]
+def _places_with_new_files(snapshot_buckets: SnapshotBuckets) -> list[BucketId]:
+    return [bucket_id for bucket_id in snapshot_buckets.places() if any(file.level == 0 for file in snapshot_buckets.files(*bucket_id))]
 
 
 def _witness(message: CommitMessage) -> str | None:
-    """The name of a file that is live once the message is committed, until somebody replaces it; None: there is none."""
-    gone = {file.name for file in message.compact_before}
-    return next((file.name for file in (*message.compact_after, *message.new_files) if file.name not in gone), None)
+    """Return the name of a file that is live after the message is committed, until it is replaced.
+
+    None if there is none.
+    """
+    removed = {file.name for file in message.compact_before}
+    return next((file.name for file in (*message.compact_after, *message.new_files) if file.name not in removed), None)
 
 
 def _add_hash_index(message: CommitMessage, index: PreparedIndexes) -> CommitMessage:
-    """The message with its bucket's new hash index, and with what buckets of its partition were chosen by."""
+    """Return the message with its bucket's new hash index and the index files its partition started from."""
     own = index.files.get((message.partition, message.bucket))
     if own is None and message.partition not in index.bases:
         return message

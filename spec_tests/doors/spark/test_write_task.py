@@ -139,7 +139,7 @@ def test_shares_of_dynamic_buckets_meet_no_bucket_twice(tmp_path):
         tasks = TaskRouter.of(handle, cut, replaces=False, batch=True).place(frame)
         found = []
         for number in range(count):
-            writers = BucketWriters(handle, commit_user="job", batch=True, share=WriteShard(cut=cut, task=number))
+            writers = BucketWriters(handle, commit_user="job", batch=True, shard=WriteShard(cut=cut, task=number))
             writers.write(frame.filter(pl.Series(tasks == number)))
             found += writers.prepare()
             writers.drop()
