@@ -1,4 +1,5 @@
-"""Bytes to values and back. One rule: a codec is a pure function on bytes; it knows no file, no table, no clock, and believes nothing it reads.
+"""Codecs: pure functions from bytes to values and back.
 
-Damaged or hostile bytes raise `Corrupt`, `LimitExceeded` or `Unsupported` with the offset and the name of the field, never anything else.
+They know no file, no table and no clock, and trust no byte they read. Damaged or hostile bytes raise `Corrupt`,
+`LimitExceeded` or `Unsupported` with the offset and the name of the field, never anything else.
 """

@@ -1,4 +1,4 @@
-"""Internal values <-> Arrow arrays: the one table of how a value of each Paimon type is held.
+"""Conversion between internal values and Arrow arrays, with the internal form of each Paimon type.
 
     DECIMAL(5, 2)   Decimal("1.50")            decimal128(5, 2)
     DATE            19723 (days)               date32
@@ -9,7 +9,7 @@
     ROW             tuple                      struct
     VARIANT         (value, metadata)          struct<value, metadata>
 
-The rest are None, bool, int, float, str and bytes. Source: FORMAT.md 0.2.
+Other types are None, bool, int, float, str and bytes. Source: FORMAT.md 0.2.
 """
 
 from __future__ import annotations
@@ -34,7 +34,11 @@ _INT = pa.int64()
 
 
 def to_unscaled(value: Decimal, scale: int) -> int:
-    """The integer that a decimal is at a scale: 1.5 at scale 2 is 150. Raises `ValueOutOfRange` when digits would be lost."""
+    """Return the integer of a decimal at a scale: 1.5 at scale 2 is 150.
+
+    Raises:
+        ValueOutOfRange: digits would be lost.
+    """
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
         msg = f"{value} is not a DECIMAL value"
@@ -55,27 +59,30 @@ def to_unscaled(value: Decimal, scale: int) -> int:
 
 
 def from_unscaled(number: int, scale: int) -> Decimal:
-    """The decimal of an unscaled integer, exact at any precision."""
+    """Return the decimal of an unscaled integer, exact at any precision."""
     return Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -scale))
 
 
 def instant_count(value: Instant, unit: str) -> int:
-    """A timestamp as a count of Arrow units since 1970, cut toward the past."""
+    """Return a timestamp as a count of Arrow units since 1970, rounded down."""
     per = _PER_MILLI[unit]
     return value.millis * per + value.nanos * per // 1_000_000
 
 
 def instant(count: int, unit: str) -> Instant:
-    """The timestamp of a count of Arrow units."""
+    """Return the timestamp of a count of Arrow units."""
     if unit == "s":
         return Instant(count * 1000, 0)
     per = _PER_MILLI[unit]
-    millis, rest = divmod(count, per)
-    return Instant(millis, rest * (1_000_000 // per))
+    millis, remainder = divmod(count, per)
+    return Instant(millis, remainder * (1_000_000 // per))
 
 
 def array_of(values: Sequence[Any], t: DataType) -> pa.Array:
-    """Internal values as an Arrow array of `to_arrow(t)`; a ns timestamp outside int64 nanoseconds becomes null."""
+    """Return internal values as an Arrow array of `to_arrow(t)`.
+
+    A ns timestamp outside int64 nanoseconds becomes null.
+    """
     return pa.array([_arrow_value(value, t) for value in values], to_arrow(t))
 
 
@@ -100,7 +107,10 @@ def _arrow_value(value: Any, t: DataType) -> Any:
 
 
 def values_of(column: pa.Array, t: DataType) -> list[Any]:
-    """An Arrow array's values as internal values. For keys, partitions, statistics and nested cells, never for whole columns of user rows."""
+    """Return the values of an Arrow array as internal values.
+
+    For keys, partitions, statistics and nested cells, never for whole columns of user rows.
+    """
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if t.root in TIMESTAMPS:
@@ -141,7 +151,10 @@ def _lists(column: pa.Array, t: DataType) -> list[Any]:
 
 
 def to_contiguous(column: pa.Array | pa.ChunkedArray, t: DataType) -> pa.Array:
-    """One array of exactly `to_arrow(t)`, whatever the layout (chunked, dictionary, large, view) it came in."""
+    """Return a column as one array of exactly `to_arrow(t)`.
+
+    Its layout may be any: chunked, dictionary, large, view.
+    """
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
         if isinstance(column, pa.ChunkedArray):

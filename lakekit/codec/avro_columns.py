@@ -1,19 +1,21 @@
-"""Avro containers to Arrow columns, a column of all records of all files at a time.
+"""Decode Avro containers to Arrow columns, each column for all records of all files at once.
 
     decode([container, …])                        {"_VERSION": int32 array, "_FILE": struct array, …}
     decode([container], columns={"k", "v"})       only those fields; the others are skipped
 
-1. All inflated blocks lie behind each other in one buffer. A block says how many records it holds, not where they start.
-2. The starts: for manifests, `guess` names the places that look like the beginning of one (a version, a kind, a row of few columns); a block whose guesses
-   are as many as its records is believed for the moment. In the others `VectorReader.starts` skips record by record, all blocks side by side.
+1. All inflated blocks are concatenated in one buffer. A block says how many records it holds, not where they start.
+2. The starts: for manifests, `guess` lists the offsets that look like the beginning of one (a version, a kind, a row of
+few columns); a block with as many guesses as records is trusted for now. In the others `VectorReader.starts` skips
+record by record, all blocks side by side.
 3. With a start for every record, each field of all records is decoded by one call.
-4. The proof: each record must end where the next one starts, and the last one where its block ends. That can only be so if every start was right. A wrong
-   guess costs a second pass; broken bytes raise `Corrupt` from `avro_values`, which reads the block again one value at a time and names the field.
+4. The proof: each record must end where the next one starts, and the last one where its block ends. That can only be so
+if every start was right. A wrong guess costs a second pass; broken bytes raise `Corrupt` from `avro_values`, which
+reads the block again one value at a time and names the field.
 
 A few small records are read one at a time, which costs less than a numpy call for each of their fields.
 
-Types come out as Arrow's plain ones: int32, int64, float, double, bool, binary, string, fixed binary, enum as string, struct, list, map; `["null", X]` is X
-with nulls. Logical types (dates, decimals, times) are left to the caller.
+Types come out as Arrow's plain ones: int32, int64, float, double, bool, binary, string, fixed binary, enum as string,
+struct, list, map; `["null", X]` is X with nulls. Logical types (dates, decimals, times) are left to the caller.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
 
 MAX_BUFFER_BYTES = (1 << 31) - (1 << 20)
 BATCH_BYTES = 64 << 20
-"""How many inflated bytes are best decoded at once."""
+"""Inflated bytes that are best decoded at once."""
 FEW_RECORDS = 16
 _NO_NAME = nullcontext()
 FEW_BYTES = 64 << 10
@@ -57,12 +59,14 @@ _PRIMITIVE_TYPES |= {"bytes": pa.binary(), "string": pa.string(), "enum": pa.str
 def decode(
     containers: Sequence[Container], *, columns: Collection[str] | None = None, guess: Guess | None = None, where: Where | None = None
 ) -> dict[str, pa.Array]:
-    """The record fields (`columns`, or all) of every record of some containers of one schema, in order of the containers.
+    """Return the record fields (`columns`, or all) of every record of containers of one schema, in their order.
 
-    `guess(lanes)` may give, ascending, all places where a record seems to start. `where`, a field's name and a mask over its values, says which records are
-    wanted: others are left out where that saves work. Then the proof is that of the records that stay; for the others it is enough that each block holds as
-    many guesses as records, so `guess` may not miss a record of a sound file. Raises `Corrupt`, `LimitExceeded`, and `Unsupported` for a union of several
-    types.
+    `guess(vectors)` may return, ascending, all offsets where a record seems to start. `where`, a field's name and a
+    mask over its values, selects records: others are left out where that saves work. Then the proof is that of the
+    records that stay; for the others it is enough that each block holds as many guesses as records, so `guess` may not
+    miss a record of a sound file.
+
+    Raises `Corrupt`, `LimitExceeded`, and `Unsupported` for a union of several types.
     """
     node = containers[0].schema
     if sum(container.count for container in containers) <= FEW_RECORDS and sum(container.size for container in containers) <= FEW_BYTES:
@@ -71,24 +75,24 @@ def decode(
     total = sum(len(block.data) for block in blocks)
     if total > MAX_BUFFER_BYTES:
         raise LimitExceeded(f"{total} bytes of records at once, {MAX_BUFFER_BYTES} are allowed", path=containers[0].path, field="block")
-    lanes = VectorReader(block.data for block in blocks)
+    vectors = VectorReader(block.data for block in blocks)
     sizes = np.array([len(block.data) for block in blocks], np.int64)
     counts = np.array([block.count for block in blocks], np.int64)
     last = np.cumsum(sizes)
     if not node.min_bytes and counts.any():
         raise Unsupported("Avro records that take no bytes", feature="avro.empty-items", path=containers[0].path)
-    for attempt in (guess, None) if guess else (None,):
-        starts = _starts(lanes, node, last - sizes, last, counts, attempt)
+    for active_guess in (guess, None) if guess else (None,):
+        starts = _starts(vectors, node, last - sizes, last, counts, active_guess)
         ends = np.empty_like(starts)
         ends[:-1] = starts[1:]
         ends[np.cumsum(counts) - 1] = last
-        if where is not None and attempt is not None:
-            wanted = _record_mask(lanes, node, starts, ends, where)
-            starts, ends = starts[wanted], ends[wanted]
-        found, after = _walk(lanes, node, starts, ends, columns)
+        if where is not None and active_guess is not None:
+            mask = _record_mask(vectors, node, starts, ends, where)
+            starts, ends = starts[mask], ends[mask]
+        column, after = _walk(vectors, node, starts, ends, columns)
         if np.array_equal(after, ends):
             try:
-                return _arrays(found, node, columns, lanes, containers[0].path)
+                return _arrays(column, node, columns, vectors, containers[0].path)
             except pa.ArrowInvalid:
                 raise _explain(containers) from None  # a string that is not UTF-8
     broken = int(np.searchsorted(np.cumsum(counts), np.flatnonzero(after != ends)[0], side="right"))
@@ -96,29 +100,29 @@ def decode(
 
 
 def batches(containers: Iterable[Container]) -> Iterator[list[Container]]:
-    """Containers in order, as many at once as are best decoded together."""
-    found: list[Container] = []
+    """Yield containers in order, grouped into batches of at most `BATCH_BYTES` inflated bytes or one container."""
+    batch: list[Container] = []
     size = 0
     for container in containers:
-        if found and size + container.size > BATCH_BYTES:
-            yield found
-            found, size = [], 0
-        found.append(container)
+        if batch and size + container.size > BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+        batch.append(container)
         size += container.size
-    if found:
-        yield found
+    if batch:
+        yield batch
 
 
-def _record_mask(lanes: VectorReader, node: AvroNode, starts: Ints, ends: Ints, where: Where) -> NDArray[np.bool_]:
-    """Which records the mask over one of their fields wants: all, where the guessed starts lead to no such field."""
+def _record_mask(vectors: VectorReader, node: AvroNode, starts: Ints, ends: Ints, where: Where) -> NDArray[np.bool_]:
+    """Return which records `where` selects: all, if the guessed starts lead to no such field."""
     record, pos = record_of(node), starts
     if record is not node:
-        pos = lanes.longs(pos)[1]
+        pos = vectors.longs(pos)[1]
     for name, part in zip(record.names, record.parts, strict=True):
-        found, pos = lanes.walk(part, pos, ends, name == where[0])
+        column, pos = vectors.walk(part, pos, ends, name == where[0])
         if name == where[0]:
             try:
-                return where[1](_arrow(found, lanes))
+                return where[1](_arrow(column, vectors))
             except (Corrupt, pa.ArrowInvalid):
                 break
     return np.ones(len(starts), bool)
@@ -135,7 +139,11 @@ def _decode_few(containers: Sequence[Container], columns: Collection[str] | None
 
 
 def read_records(container: Container) -> list[dict[str, Any]]:
-    """The records of one container as dicts. Raises `Corrupt` with the file, the offset of the block and the field."""
+    """Return the records of one container as dicts.
+
+    Raises:
+        Corrupt: with the file, the offset of the block and the field.
+    """
     read = reader(container.schema)
     rows: list[dict[str, Any]] = []
     for block in container.blocks:
@@ -147,7 +155,10 @@ def read_records(container: Container) -> list[dict[str, Any]]:
 
 
 def mark_records(schema: AvroNode, block: Block, marks: SpanRecorder, *, first: int = 0) -> list[dict[str, Any]]:
-    """The records of one block as dicts, value by value with a mark each; their numbers count from `first`. Offsets count from the block's inflated bytes."""
+    """Return the records of one block as dicts, and record the span of each value.
+
+    Their numbers count from `first`. Offsets count from the start of the block's inflated bytes.
+    """
     return _block_records(reader(schema, marks=marks), block, marks, first)
 
 
@@ -166,14 +177,14 @@ def _block_records(read: Read, block: Block, marks: SpanRecorder | None = None, 
 
 
 def with_block_offset(error: Corrupt, container: Container, block: Block) -> Corrupt:
-    """An error met inside an inflated block, with its place in the file."""
-    inside = error.offset or 0 if container.codec == "null" else 0
-    found = type(error)(f"block at offset {block.offset}: {error.message}", offset=block.offset + inside, field=error.field)
-    return found if container.path is None else found.at(container.path)
+    """Return an error raised inside an inflated block with its position in the file."""
+    offset_in_block = error.offset or 0 if container.codec == "null" else 0
+    located = type(error)(f"block at offset {block.offset}: {error.message}", offset=block.offset + offset_in_block, field=error.field)
+    return located if container.path is None else located.at(container.path)
 
 
 def arrow_type(node: AvroNode) -> pa.DataType:
-    """The Arrow type that values of a type come out as."""
+    """Return the Arrow type that values of an Avro type are decoded to."""
     match node.kind:
         case "record":
             return pa.struct([pa.field(name, arrow_type(part)) for name, part in zip(node.names, node.parts, strict=True)])
@@ -190,59 +201,59 @@ def arrow_type(node: AvroNode) -> pa.DataType:
     return _PRIMITIVE_TYPES[node.kind]
 
 
-# ---- places ------------------------------------------------------------------------------------------------------------------------------------------
+# ---- places ----------------------------------------------------------------------------------------------------------
 
 
-def _starts(lanes: VectorReader, node: AvroNode, first: Ints, last: Ints, counts: Ints, guess: Guess | None) -> Ints:
-    """Where every record starts, block after block. Guessed ones are not proved yet."""
+def _starts(vectors: VectorReader, node: AvroNode, first: Ints, last: Ints, counts: Ints, guess: Guess | None) -> Ints:
+    """Return where every record starts, block after block. Guessed starts are not proved yet."""
     if guess is None or not len(counts):
-        return lanes.starts(node, first, last, counts)[0]
-    places = guess(lanes)
-    low = np.searchsorted(places, first)
-    believed = np.searchsorted(places, last) - low == counts
-    believed &= places.take(low, mode="clip") == first if len(places) else False
-    if believed.all():
-        return places
-    found = np.empty(int(counts.sum()), np.int64)
-    of_record = np.repeat(believed, counts)
-    block_of = np.searchsorted(last, places, side="right")
-    found[of_record] = places[believed[block_of]]
-    rest = ~believed
-    found[~of_record] = lanes.starts(node, first[rest], last[rest], counts[rest])[0]
-    return found
+        return vectors.starts(node, first, last, counts)[0]
+    guesses = guess(vectors)
+    low = np.searchsorted(guesses, first)
+    is_plausible = np.searchsorted(guesses, last) - low == counts
+    is_plausible &= guesses.take(low, mode="clip") == first if len(guesses) else False
+    if is_plausible.all():
+        return guesses
+    record_starts = np.empty(int(counts.sum()), np.int64)
+    of_record = np.repeat(is_plausible, counts)
+    block_of = np.searchsorted(last, guesses, side="right")
+    record_starts[of_record] = guesses[is_plausible[block_of]]
+    unguessed = ~is_plausible
+    record_starts[~of_record] = vectors.starts(node, first[unguessed], last[unguessed], counts[unguessed])[0]
+    return record_starts
 
 
-def _walk(lanes: VectorReader, node: AvroNode, starts: Ints, ends: Ints, columns: Collection[str] | None) -> tuple[VectorColumn | None, Ints]:
+def _walk(vectors: VectorReader, node: AvroNode, starts: Ints, ends: Ints, columns: Collection[str] | None) -> tuple[VectorColumn | None, Ints]:
     if columns is None or node.kind != "record":
-        return lanes.walk(node, starts, ends)
+        return vectors.walk(node, starts, ends)
     parts: list[VectorColumn | None] = []
     pos = starts
     for name, part in zip(node.names, node.parts, strict=True):
-        found, pos = lanes.walk(part, pos, ends, name in columns)
-        parts.append(found)
+        column, pos = vectors.walk(part, pos, ends, name in columns)
+        parts.append(column)
     return VectorColumn(node=node, size=len(starts), parts=parts), pos
 
 
-def _arrays(found: VectorColumn | None, node: AvroNode, columns: Collection[str] | None, lanes: VectorReader, path: str | None) -> dict[str, pa.Array]:
-    """The fields of the top record; files of old writers wrap it in a union with null."""
-    assert found is not None
+def _arrays(column: VectorColumn | None, node: AvroNode, columns: Collection[str] | None, vectors: VectorReader, path: str | None) -> dict[str, pa.Array]:
+    """Return the fields of the top record; files of old writers wrap it in a union with null."""
+    assert column is not None
     record = record_of(node)
-    if found.node.kind == "union":
+    if column.node.kind == "union":
         branch = node.parts.index(record)
-        if len(found.rows[branch]) != found.size:
+        if len(column.rows[branch]) != column.size:
             raise Corrupt("a null where a record must be", path=path, field="record")
-        inner = found.parts[branch] if found.size else None
+        inner = column.parts[branch] if column.size else None
         if inner is None:
-            inner = lanes.walk(record, np.empty(0, np.int64), np.empty(0, np.int64))[0]
+            inner = vectors.walk(record, np.empty(0, np.int64), np.empty(0, np.int64))[0]
         assert inner is not None
-        found = inner
+        column = inner
     return {
-        name: _arrow(part, lanes) for name, part in zip(record.names, found.parts, strict=True) if part is not None and (columns is None or name in columns)
+        name: _arrow(part, vectors) for name, part in zip(record.names, column.parts, strict=True) if part is not None and (columns is None or name in columns)
     }
 
 
 def _explain(containers: Sequence[Container], only: int | None = None) -> Corrupt:
-    """What is wrong in some blocks, or the one of that number: read value by value until the field shows itself."""
+    """Return the error of damaged blocks, or of block number `only`, by decoding them value by value."""
     blocks = [(container, block) for container in containers for block in container.blocks]
     for container, block in blocks if only is None else [blocks[only]]:
         try:
@@ -252,10 +263,10 @@ def _explain(containers: Sequence[Container], only: int | None = None) -> Corrup
     return Corrupt("records do not end where their block ends", path=containers[0].path, field="block count")
 
 
-# ---- columns -----------------------------------------------------------------------------------------------------------------------------------------
+# ---- columns ---------------------------------------------------------------------------------------------------------
 
 
-def _arrow(column: VectorColumn | None, lanes: VectorReader) -> pa.Array:
+def _arrow(column: VectorColumn | None, vectors: VectorReader) -> pa.Array:
     assert column is not None
     node, size = column.node, column.size
     match node.kind:
@@ -265,26 +276,26 @@ def _arrow(column: VectorColumn | None, lanes: VectorReader) -> pa.Array:
         case "bytes" | "string":
             assert column.starts is not None
             assert column.lengths is not None
-            return slices(lanes.data, column.starts, column.lengths, text=node.kind == "string")
+            return slices(vectors.data, column.starts, column.lengths, text=node.kind == "string")
         case "record":
             fields = [pa.field(name, arrow_type(part)) for name, part in zip(node.names, node.parts, strict=True)]
             if not fields:
                 return pa.array([{}] * size, pa.struct([]))
-            return pa.StructArray.from_arrays([_arrow(part, lanes) for part in column.parts], fields=fields)
+            return pa.StructArray.from_arrays([_arrow(part, vectors) for part in column.parts], fields=fields)
         case "union":
-            return _nullable_array(column, lanes)
+            return _nullable_array(column, vectors)
         case "array" | "map":
             assert column.lengths is not None
             offsets = pa.array(np.concatenate([[0], np.cumsum(column.lengths)]).astype(np.int32))
-            items = _arrow(column.parts[0], lanes)
+            items = _arrow(column.parts[0], vectors)
             if node.kind == "array":
                 return pa.ListArray.from_arrays(offsets, items)
             return pa.MapArray.from_arrays(offsets, items.field(0), items.field(1))
-    return _fixed_array(column, lanes)
+    return _fixed_array(column, vectors)
 
 
-def _fixed_array(column: VectorColumn, lanes: VectorReader) -> pa.Array:
-    """null, boolean, enum, float, double, fixed."""
+def _fixed_array(column: VectorColumn, vectors: VectorReader) -> pa.Array:
+    """Return an array of null, boolean, enum, float, double or fixed."""
     node = column.node
     match node.kind:
         case "null":
@@ -296,38 +307,39 @@ def _fixed_array(column: VectorColumn, lanes: VectorReader) -> pa.Array:
             assert column.values is not None
             return pa.array(node.names, pa.string()).take(pa.array(column.values))
     assert column.starts is not None
-    words = lanes.words[column.starts]
+    values = vectors.words[column.starts]
     match node.kind:
         case "double":
-            return pa.array(words.view(np.float64))
+            return pa.array(values.view(np.float64))
         case "float":
-            return pa.array((words & np.uint64(0xFFFFFFFF)).astype(np.uint32).view(np.float32))
-    places = column.starts[:, None] + np.arange(node.size)
-    body = lanes.bytes[places].tobytes()
+            return pa.array((values & np.uint64(0xFFFFFFFF)).astype(np.uint32).view(np.float32))
+    positions = column.starts[:, None] + np.arange(node.size)
+    body = vectors.bytes[positions].tobytes()
     return pa.Array.from_buffers(pa.binary(node.size), column.size, [None, pa.py_buffer(body)])
 
 
-def _nullable_array(column: VectorColumn, lanes: VectorReader) -> pa.Array:
-    """A union of null and one other type; of one type alone, that type."""
+def _nullable_array(column: VectorColumn, vectors: VectorReader) -> pa.Array:
+    """Return the array of a union of null and one other type, or of one type alone."""
     kind = arrow_type(column.node)
     branch = column.node.parts.index(column.node.value)
     part, rows = column.parts[branch], column.rows[branch]
     if not len(rows):
         return pa.nulls(column.size, kind)
-    found = _arrow(part, lanes)
+    values = _arrow(part, vectors)
     if len(rows) == column.size:
-        return found
-    places = np.zeros(column.size, np.int64)
-    places[rows] = np.arange(len(rows))
+        return values
+    indexes = np.zeros(column.size, np.int64)
+    indexes[rows] = np.arange(len(rows))
     absent = np.ones(column.size, bool)
     absent[rows] = False
-    return found.take(pa.array(places, mask=absent))
+    return values.take(pa.array(indexes, mask=absent))
 
 
 def slices(data: bytes, starts: Ints, lengths: Ints, *, text: bool) -> pa.Array:
-    """The byte ranges of a buffer as one binary or string column. Ranges must ascend and not overlap.
+    """Return byte ranges of a buffer as one binary or string column. Ranges must ascend and not overlap.
 
-    The buffer between all edges is an Arrow array already, whose every second value is wanted: one `take` copies them.
+    The buffer between all edges is an Arrow array already, whose every second value is selected: one `take` copies
+    them.
     """
     kind = pa.string() if text else pa.binary()
     size = len(starts)
@@ -339,8 +351,8 @@ def slices(data: bytes, starts: Ints, lengths: Ints, *, text: bool) -> pa.Array:
     if edges[0] < 0 or edges[-1] > len(data) or (np.diff(edges) < 0).any():
         raise Corrupt("values overlap", field="string" if text else "bytes")
     offsets = pa.py_buffer(edges.astype(np.int32))
-    whole = pa.Array.from_buffers(kind, 2 * size - 1, [None, offsets, pa.py_buffer(data)])
-    found = whole.take(pa.array(np.arange(0, 2 * size - 1, 2)))
+    ranges = pa.Array.from_buffers(kind, 2 * size - 1, [None, offsets, pa.py_buffer(data)])
+    values = ranges.take(pa.array(np.arange(0, 2 * size - 1, 2)))
     if text:
-        found.validate(full=True)
-    return found
+        values.validate(full=True)
+    return values

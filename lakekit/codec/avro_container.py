@@ -1,16 +1,16 @@
-"""Avro object container files: the frame around manifests and around Avro data files.
+"""Avro object container files: the framing of manifests and of Avro data files.
 
     4f 62 6a 01                                  "Obj", 1
     map of bytes                                 metadata: avro.schema, avro.codec (absent: null)
     16 bytes                                     sync marker
     repeat: long count | long size | size bytes | sync marker      a block of `count` values, compressed together
 
-A long is a zig-zag varint: 7 bits a byte, low bits first, high bit set on all bytes but the last; n is stored as 2n or -2n-1. A map is blocks of
-`count | (bytes of the block, if the count is negative) | key, value ...` up to a count of 0.
+A long is a zig-zag varint: 7 bits a byte, low bits first, high bit set on all bytes but the last; n is stored as 2n or
+-2n-1. A map is blocks of `count | (bytes of the block, if the count is negative) | key, value ...` up to a count of 0.
 
-`open_container` cuts a file into inflated blocks, `open_blocks` leaves them compressed; `avro_columns.decode` turns those of one
-or many files into Arrow columns at once; `write` frames encoded values. Source: the Avro specification 1.11, "Object Container
-Files"; FORMAT.md 4.1.
+`open_container` splits a file into inflated blocks, `open_blocks` leaves them compressed; `avro_columns.decode` turns
+those of one or many files into Arrow columns at once; `write` frames encoded values. Source: the Avro specification
+1.11, "Object Container Files"; FORMAT.md 4.1.
 """
 
 from __future__ import annotations
@@ -49,20 +49,24 @@ SYNC_INTERVAL_BYTES = 64_000
 """A writer closes a block once it holds so many bytes, as the reference does."""
 ZSTD_LEVEL = 1
 MAX_SCHEMA_BYTES = 16 << 20
-"""A schema of 100,000 columns."""
+"""The size of a schema of 100,000 columns."""
 _MAX_METADATA = 1_000
 _ZSTD_WINDOW_LOG = 25
 _XZ_MEMORY_BYTES = 40 << 20
 _MAX_SHOWN = 60
 _FALLBACK_CODEC = "snappy"
-"""The codec of what another one packs more tightly than a reader may believe: a block is never less than a twentieth of what it inflates to."""
+"""The codec used where another one compresses more tightly than `METADATA` allows a reader to accept.
+
+It never compresses a block to less than a twentieth.
+"""
 
 
 class Limits(NamedTuple):
     """How much a file may hold, by its own size.
 
-    Inflated bytes: `floor_bytes`, and 1024 times its size but at most `burst_bytes`, and `ratio` times its size. Values: `floor_values`, and `values_ratio`
-    times its size. So a file of some kilobytes may be packed tightly, and still never asks for much memory.
+    Inflated bytes: `floor_bytes`, and 1024 times its size but at most `burst_bytes`, and `ratio` times its size.
+    Values: `floor_values`, and `values_ratio` times its size. So a file of some kilobytes may be packed tightly, and
+    still never asks for much memory.
     """
 
     floor_bytes: int
@@ -72,18 +76,22 @@ class Limits(NamedTuple):
     values_ratio: int
 
     def inflated_bytes(self, size_bytes: int) -> int:
-        """The most that all blocks of a file of that size may inflate to."""
+        """Return the most that all blocks of a file of that size may inflate to."""
         return self.floor_bytes + min(1024 * size_bytes, self.burst_bytes) + self.ratio * size_bytes
 
     def values(self, size_bytes: int) -> int:
-        """The most values that a file of that size may hold."""
+        """Return the most values that a file of that size may hold."""
         return self.floor_values + self.values_ratio * size_bytes
 
 
 METADATA = Limits(floor_bytes=4 << 20, burst_bytes=16 << 20, ratio=128, floor_values=1 << 16, values_ratio=16)
-"""Manifests: an entry has a random name, and takes some 50 bytes however well the rest of it shrinks. Long keys and embedded indexes may shrink to nothing."""
+"""Limits of manifests.
+
+An entry has a random name, and takes some 50 bytes however well its other fields compress. Long keys and embedded
+indexes may compress to nothing.
+"""
 DATA = Limits(floor_bytes=8 << 20, burst_bytes=16 << 20, ratio=4096, floor_values=1 << 18, values_ratio=4096)
-"""Data files: a block of 64,000 bytes of equal rows shrinks to about 30 bytes with its frame."""
+"""Limits of data files: a block of 64,000 bytes of equal rows compresses to about 30 bytes with its frame."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +105,10 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
-    """A container file cut into blocks. `schema` is the parsed type of its values, `metadata` the header's map, `path` the file's name for errors."""
+    """A container file split into inflated blocks.
+
+    `schema` is the parsed type of its values, `metadata` the header's map, `path` the file's name for errors.
+    """
 
     schema: AvroNode
     codec: str
@@ -107,18 +118,18 @@ class Container:
 
     @property
     def count(self) -> int:
-        """How many values the file holds."""
+        """The number of values in the file."""
         return sum(block.count for block in self.blocks)
 
     @property
     def size(self) -> int:
-        """How many inflated bytes they take."""
+        """The number of inflated bytes of all blocks."""
         return sum(len(block.data) for block in self.blocks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """The place of a block in a file: its first byte, its compressed bytes, and how many values they hold."""
+    """The position of a block in a file: its first byte, its compressed bytes, and the number of its values."""
 
     offset: int
     start: int
@@ -148,20 +159,24 @@ class PackedBlocks:
         Raises `Corrupt`, and `LimitExceeded` where they inflate beyond what a file of this size may.
         """
         with _name_file_in_failures(self.path):
-            chosen = self.frames if frames is None else frames
-            yield from _inflate(self.file, chosen, self.codec, self.schema, self.limits.inflated_bytes(len(self.file)))
+            selected = self.frames if frames is None else frames
+            yield from _inflate(self.file, selected, self.codec, self.schema, self.limits.inflated_bytes(len(self.file)))
 
 
 def is_avro(data: bytes) -> bool:
-    """Whether the bytes begin as an Avro container does."""
+    """Return whether the bytes begin as an Avro container does."""
     return data[:4] == MAGIC
 
 
 def open_blocks(data: bytes, *, path: str | None = None, limits: Limits = DATA, marks: SpanRecorder | None = None) -> PackedBlocks:
-    """Return the schema of an Avro data file and its blocks, none of them inflated yet. `marks` gets the frame.
+    """Return the schema of an Avro data file and its blocks, none of them inflated yet.
 
-    Raises `Corrupt` where the frame breaks, `LimitExceeded` for more values than a file of this size may hold,
-    `Unsupported` for an unknown codec.
+    `marks` records the framing.
+
+    Raises:
+        Corrupt: the framing is broken.
+        LimitExceeded: there are more values than a file of this size may hold.
+        Unsupported: the codec is unknown.
     """
     with _name_file_in_failures(path):
         metadata, at = read_header(data, marks)
@@ -172,9 +187,14 @@ def open_blocks(data: bytes, *, path: str | None = None, limits: Limits = DATA, 
 
 
 def open_container(data: bytes, *, path: str | None = None, limits: Limits = METADATA, marks: SpanRecorder | None = None) -> Container:
-    """A container's header and inflated blocks. `marks` gets the frame; the bytes of a block are one mark.
+    """Return a container's header and inflated blocks.
 
-    Raises `Corrupt` where the frame breaks, `LimitExceeded` where it would inflate beyond `limits`, `Unsupported` for a codec that Avro does not know.
+    `marks` records the framing; the bytes of a block are one span.
+
+    Raises:
+        Corrupt: the framing is broken.
+        LimitExceeded: the file would inflate beyond `limits`.
+        Unsupported: the codec is unknown to Avro.
     """
     with _name_file_in_failures(path):
         metadata, at = read_header(data, marks)
@@ -182,8 +202,8 @@ def open_container(data: bytes, *, path: str | None = None, limits: Limits = MET
         codec = _codec_of(metadata)
         frames = _frames(data, at, limits, marks, codec)
         inflated = _inflate(data, frames, codec, schema, limits.inflated_bytes(len(data)))
-        found = tuple(block for _, block in inflated)
-    return Container(schema=schema, codec=codec, blocks=found, metadata=metadata, path=path)
+        blocks = tuple(block for _, block in inflated)
+    return Container(schema=schema, codec=codec, blocks=blocks, metadata=metadata, path=path)
 
 
 @contextmanager
@@ -203,7 +223,7 @@ def _codec_of(metadata: Mapping[str, bytes]) -> str:
 
 
 def read_long(data: bytes, at: int, field: str) -> tuple[int, int]:
-    """A zig-zag varint at `at`, and the offset after it."""
+    """Return the zig-zag varint at `at`, and the offset after it."""
     raw = shift = 0
     start = at
     while True:
@@ -223,7 +243,7 @@ def read_long(data: bytes, at: int, field: str) -> tuple[int, int]:
 
 
 def put_long(out: bytearray, value: int) -> None:
-    """Appends a zig-zag varint."""
+    """Append a zig-zag varint."""
     raw = (value << 1) ^ (value >> 63)
     while raw > 0x7F:
         out.append(raw & 0x7F | 0x80)
@@ -232,7 +252,7 @@ def put_long(out: bytearray, value: int) -> None:
 
 
 def _read_long(data: bytes, at: int, field: str, marks: SpanRecorder | None) -> tuple[int, int]:
-    """`read_long` for the frame's own numbers, which are few: marked where somebody looks."""
+    """Read one of the few numbers of the framing by `read_long` and record its span."""
     value, after = read_long(data, at, field)
     if marks is not None:
         marks.add(at, after - at, field, value)
@@ -243,15 +263,15 @@ def _read_bytes(data: bytes, at: int, field: str, marks: SpanRecorder | None) ->
     length, start = read_long(data, at, field)
     if not 0 <= length <= len(data) - start:
         raise Corrupt(f"{field} at offset {at}: a length of {length}, {len(data) - start} bytes left", offset=at, field=field)
-    found = data[start : start + length]
+    value = data[start : start + length]
     if marks is not None:
         marks.add(at, start - at, f"{field} length", length)
-        marks.add(start, length, field, found)
-    return found, start + length
+        marks.add(start, length, field, value)
+    return value, start + length
 
 
 def read_header(data: bytes, marks: SpanRecorder | None = None) -> tuple[dict[str, bytes], int]:
-    """The metadata of a container, and the offset after its sync marker. Raises `Corrupt`, `LimitExceeded`."""
+    """Return the metadata of a container, and the offset after its sync marker. Raises `Corrupt`, `LimitExceeded`."""
     if data[:4] != MAGIC:
         raise Corrupt(f"not an Avro file: it begins with {data[:4].hex(' ') or 'nothing'}", offset=0, field="magic")
     metadata: dict[str, bytes] = {}
@@ -284,7 +304,7 @@ def read_header(data: bytes, marks: SpanRecorder | None = None) -> tuple[dict[st
 
 
 def schema_of(metadata: Mapping[str, bytes]) -> AvroNode:
-    """The type of the values that a container's metadata declare. Raises `Corrupt`, `LimitExceeded`, `Unsupported`."""
+    """Return the type of the values by a container's metadata. Raises `Corrupt`, `LimitExceeded`, `Unsupported`."""
     text = metadata.get("avro.schema")
     if text is None:
         raise Corrupt("the header has no avro.schema", offset=4, field="avro.schema")
@@ -306,18 +326,18 @@ def _frames(data: bytes, at: int, limits: Limits, marks: SpanRecorder | None, co
         size, at = _read_long(data, at, "block size", marks)
         left = max(0, len(data) - at - SYNC_BYTES)
         if count < 0 or not 0 <= size <= len(data) - at - SYNC_BYTES:
-            what = f"{count} values in {size} bytes, {left} bytes left"
-            raise Corrupt(f"block at offset {start}: {what}", offset=start, field="block size")
+            problem = f"{count} values in {size} bytes, {left} bytes left"
+            raise Corrupt(f"block at offset {start}: {problem}", offset=start, field="block size")
         if data[at + size : at + size + SYNC_BYTES] != sync:
-            what = f"no sync marker after its {size} bytes"
-            raise Corrupt(f"block at offset {start}: {what}", offset=start, field="sync")
+            problem = f"no sync marker after its {size} bytes"
+            raise Corrupt(f"block at offset {start}: {problem}", offset=start, field="sync")
         if marks is not None:
             marks.add(at, size, "block", f"{count} values by {codec}")
             marks.add(at + size, SYNC_BYTES, "sync", sync)
         values -= count
         if values < 0:
-            what = f"more than {limits.values(len(data))} values in a file of {len(data)} bytes"
-            raise LimitExceeded(f"block at offset {start}: {what}", offset=start, field="block count")
+            problem = f"more than {limits.values(len(data))} values in a file of {len(data)} bytes"
+            raise LimitExceeded(f"block at offset {start}: {problem}", offset=start, field="block count")
         yield Frame(offset=start, start=at, end=at + size, count=count)
         at += size + SYNC_BYTES
 
@@ -335,15 +355,15 @@ def _inflate(data: bytes, frames: Iterable[Frame], codec: str, schema: AvroNode,
             raise type(error)(f"{where}: {error.args[0]}", offset=frame.offset, field="block") from None
         budget -= len(body)
         if frame.count * schema.min_bytes > len(body):
-            what = f"{frame.count} values do not fit into {len(body)} bytes"
-            raise Corrupt(f"{where}: {what}", offset=frame.offset, field="block count")
+            problem = f"{frame.count} values do not fit into {len(body)} bytes"
+            raise Corrupt(f"{where}: {problem}", offset=frame.offset, field="block count")
         if body and not frame.count:
             raise Corrupt(f"{where}: no values in {len(body)} bytes", offset=frame.offset, field="block count")
         if frame.count:
             yield frame, Block(data=body, count=frame.count, offset=frame.start)
 
 
-# ---- codecs: (compressed bytes, most bytes allowed) -> inflated bytes --------------------------------------------------------------------------
+# ---- codecs: (compressed bytes, most bytes allowed) -> inflated bytes ------------------------------------------------
 
 
 def _too_long(limit: int) -> LimitExceeded:
@@ -357,32 +377,32 @@ def _null(data: bytes, limit: int) -> bytes:
 
 
 def _zlib(data: bytes, limit: int) -> bytes:
-    machine = zlib.decompressobj(-15)
+    decompressor = zlib.decompressobj(-15)
     try:
-        found = machine.decompress(data, limit + 1)
+        inflated = decompressor.decompress(data, limit + 1)
     except zlib.error as error:
         raise Corrupt(f"deflate: {error}", field="block") from None
-    return _check_inflated(found, limit, done=machine.eof, codec="deflate")
+    return _check_inflated(inflated, limit, is_complete=decompressor.eof, codec="deflate")
 
 
 def _bzip2(data: bytes, limit: int) -> bytes:
-    machine = bz2.BZ2Decompressor()
+    decompressor = bz2.BZ2Decompressor()
     try:
-        found = machine.decompress(data, limit + 1)
+        inflated = decompressor.decompress(data, limit + 1)
     except (OSError, ValueError) as error:
         raise Corrupt(f"bzip2: {error}", field="block") from None
-    return _check_inflated(found, limit, done=machine.eof, codec="bzip2")
+    return _check_inflated(inflated, limit, is_complete=decompressor.eof, codec="bzip2")
 
 
 def _xz(data: bytes, limit: int) -> bytes:
-    machine = lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES)
+    decompressor = lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES)
     try:
-        found = machine.decompress(data, limit + 1)
+        inflated = decompressor.decompress(data, limit + 1)
     except lzma.LZMAError as error:
         if "limit" in str(error).lower():
             raise LimitExceeded(f"xz: {error}", field="block") from None
         raise Corrupt(f"xz: {error}", field="block") from None
-    return _check_inflated(found, limit, done=machine.eof, codec="xz")
+    return _check_inflated(inflated, limit, is_complete=decompressor.eof, codec="xz")
 
 
 def _snappy(data: bytes, limit: int) -> bytes:
@@ -397,42 +417,42 @@ def _snappy(data: bytes, limit: int) -> bytes:
     if length > limit:
         raise _too_long(limit)
     try:
-        found: bytes = pa.Codec("snappy").decompress(data[:-4], length, asbytes=True)
+        inflated: bytes = pa.Codec("snappy").decompress(data[:-4], length, asbytes=True)
     except (OSError, ValueError) as error:
         raise Corrupt(f"snappy: {error}", field="block") from None
-    if zlib.crc32(found) != int.from_bytes(data[-4:], "big"):
+    if zlib.crc32(inflated) != int.from_bytes(data[-4:], "big"):
         raise Corrupt("snappy: the checksum of the inflated bytes differs", field="block")
-    return found
+    return inflated
 
 
 def _zstandard(data: bytes, limit: int) -> bytes:
     if zstd is None:
         return _zstandard_by_arrow(data, limit)
-    machine = zstd.ZstdDecompressor(options=_ZSTD_OPTIONS)
+    decompressor = zstd.ZstdDecompressor(options=_ZSTD_OPTIONS)
     try:
-        found = machine.decompress(data, limit + 1)
+        inflated = decompressor.decompress(data, limit + 1)
     except zstd.ZstdError as error:
         if "memory" in str(error) or "window" in str(error).lower():
             raise LimitExceeded(f"zstandard: {error}", field="block") from None
         raise Corrupt(f"zstandard: {error}", field="block") from None
-    return _check_inflated(found, limit, done=machine.eof, codec="zstandard")
+    return _check_inflated(inflated, limit, is_complete=decompressor.eof, codec="zstandard")
 
 
 def _zstandard_by_arrow(data: bytes, limit: int) -> bytes:
     try:
         with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
-            found: bytes = stream.read(limit + 1)
+            inflated: bytes = stream.read(limit + 1)
     except (OSError, ValueError) as error:
         raise Corrupt(f"zstandard: {error}", field="block") from None
-    return _check_inflated(found, limit, done=True, codec="zstandard")
+    return _check_inflated(inflated, limit, is_complete=True, codec="zstandard")
 
 
-def _check_inflated(found: bytes, limit: int, *, done: bool, codec: str) -> bytes:
-    if len(found) > limit:
+def _check_inflated(inflated: bytes, limit: int, *, is_complete: bool, codec: str) -> bytes:
+    if len(inflated) > limit:
         raise _too_long(limit)
-    if not done:
+    if not is_complete:
         raise Corrupt(f"{codec}: the compressed bytes end too early", field="block")
-    return found
+    return inflated
 
 
 _ZSTD_OPTIONS: Any = None if zstd is None else {zstd.DecompressionParameter.window_log_max: _ZSTD_WINDOW_LOG}
@@ -446,11 +466,15 @@ _CODECS: dict[str, Callable[[bytes, int], bytes]] = {
 }
 
 
-# ---- writing ---------------------------------------------------------------------------------------------------------------------------------------
+# ---- writing ---------------------------------------------------------------------------------------------------------
 
 
 def codec_named(compression: str) -> str:
-    """The Avro codec of a compression option's value: `zstd` is `zstandard`, the others are Avro's own names. Raises `Unsupported`."""
+    """Return the Avro codec of a compression option's value: `zstd` is `zstandard`, others are Avro's own names.
+
+    Raises:
+        Unsupported: Avro has no such codec.
+    """
     name = compression.lower()
     name = "zstandard" if name == "zstd" else name
     if name not in _CODECS:
@@ -460,7 +484,10 @@ def codec_named(compression: str) -> str:
 
 @lru_cache(maxsize=32)
 def _zstd(level: int) -> Callable[[bytes], bytes]:
-    """What compresses at a level: one machine, which locks itself, for all blocks. Making one takes longer than a small block does."""
+    """Return a function that compresses at a level.
+
+    One compressor, which locks itself, serves all blocks: creating one takes longer than compressing a small block.
+    """
     if zstd is not None:
         with suppress(ValueError):  # a level that it has not
             return partial(zstd.ZstdCompressor(level=level).compress, mode=zstd.ZstdCompressor.FLUSH_FRAME)
@@ -468,16 +495,16 @@ def _zstd(level: int) -> Callable[[bytes], bytes]:
 
 
 def compress_block(data: bytes, codec: str, level: int = ZSTD_LEVEL) -> bytes:
-    """A block's bytes compressed by an Avro codec; `level` is zstandard's."""
+    """Return a block's bytes compressed by an Avro codec; `level` is that of zstandard."""
     match codec:
         case "null":
             return data
         case "deflate":
-            machine = zlib.compressobj(wbits=-15)
-            return machine.compress(data) + machine.flush()
+            compressor = zlib.compressobj(wbits=-15)
+            return compressor.compress(data) + compressor.flush()
         case "snappy":
-            found: bytes = pa.Codec("snappy").compress(data, asbytes=True)
-            return found + zlib.crc32(data).to_bytes(4, "big")
+            packed: bytes = pa.Codec("snappy").compress(data, asbytes=True)
+            return packed + zlib.crc32(data).to_bytes(4, "big")
         case "zstandard":
             return _zstd(level)(data)
         case "bzip2":
@@ -490,21 +517,23 @@ def compress_block(data: bytes, codec: str, level: int = ZSTD_LEVEL) -> bytes:
 def write(
     schema: bytes, values: Iterable[bytes], *, codec: str = "zstandard", level: int = ZSTD_LEVEL, sync: bytes | None = None, interval: int = SYNC_INTERVAL_BYTES
 ) -> bytes:
-    """A container of encoded values. The sync marker, unless given, is drawn from the content, so that equal content makes equal bytes.
+    """Return a container of encoded values.
 
-    What would inflate beyond the limits of metadata is packed less tightly, whatever `codec` says: who writes it must be able to read it.
+    The sync marker, unless given, is derived from the content, so that equal content makes equal bytes. What would
+    inflate beyond the limits of metadata is packed less tightly, whatever `codec` says: a writer must be able to read
+    its own files.
     """
     return _encode_file(schema, _bodies(((1, value) for value in values), interval), codec, level, sync)
 
 
 def join(containers: Sequence[Container], *, codec: str = "zstandard", level: int = ZSTD_LEVEL) -> bytes:
-    """One container of the values of several, which have one schema text, one after the other; they are not decoded."""
+    """Return one container of the values of several, which have one schema text, without decoding them."""
     values = ((block.count, block.data) for container in containers for block in container.blocks)
     return _encode_file(containers[0].metadata["avro.schema"], _bodies(values, SYNC_INTERVAL_BYTES), codec, level, None)
 
 
 def _bodies(values: Iterable[tuple[int, bytes]], interval: int) -> list[tuple[int, bytes]]:
-    """Runs of encoded values, each with their number, as the bodies of blocks."""
+    """Group encoded values, each with a count, into the bodies of blocks."""
     bodies: list[tuple[int, bytes]] = []
     body, count = bytearray(), 0
     for number, value in values:
@@ -520,7 +549,7 @@ def _bodies(values: Iterable[tuple[int, bytes]], interval: int) -> list[tuple[in
 
 @lru_cache(maxsize=32)
 def _header_bytes(schema: bytes, codec: str) -> bytes:
-    """A header up to its sync marker."""
+    """Return a header up to its sync marker."""
     out = bytearray(MAGIC)
     metadata = {b"avro.schema": schema, b"avro.codec": codec.encode()}
     put_long(out, len(metadata))
@@ -532,7 +561,7 @@ def _header_bytes(schema: bytes, codec: str) -> bytes:
 
 
 def _encode_file(schema: bytes, bodies: Sequence[tuple[int, bytes]], codec: str, level: int, sync: bytes | None) -> bytes:
-    """The file: its header, and each body compressed."""
+    """Return the bytes of a file: its header, and each body compressed."""
     if sync is None:
         digest = hashlib.blake2b(schema, digest_size=SYNC_BYTES)
         for _, part in bodies:

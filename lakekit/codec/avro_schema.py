@@ -1,10 +1,11 @@
-"""Avro schemas: the JSON text in a file's header to a tree of `AvroNode`.
+"""Parse Avro schemas: the JSON text in a file's header to a tree of `AvroNode`.
 
     {"type": "record", "name": "r", "fields": [{"name": "v", "type": ["null", "string"]}]}
-    Node(kind="record", names=("v",), parts=(Node(kind="union", parts=(Node(kind="null"), Node(kind="string"))),))
+    AvroNode(kind="record", names=("v",), parts=(AvroNode(kind="union", parts=(…"null", …"string")),))
 
-Names of types are resolved to the types they stand for. A type that contains itself has no columns and is refused, as are schemas that grow beyond
-`MAX_NODES` or deeper than `MAX_DEPTH` when their names are resolved. Source: the Avro specification 1.11, "Schema Declaration"; FORMAT.md 4.1 and 7.6.
+Names of types are resolved to the types they stand for. A type that contains itself has no columns and is refused, as
+are schemas that grow beyond `MAX_NODES` or deeper than `MAX_DEPTH` when their names are resolved. Source: the Avro
+specification 1.11, "Schema Declaration"; FORMAT.md 4.1 and 7.6.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ PRIMITIVES = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double"
 class AvroNode:
     """One type of a schema.
 
-    `names` are a record's field names or an enum's symbols. `parts` are the types of a record's fields or a union's branches, or the one type of an
-    array's items or a map's values. `size` belongs to `fixed`. `declared` is the JSON it was declared by. `min_bytes` is the least that a value takes.
-    `depth` counts the types below this one with all names resolved: decoders recurse so deep, however flat the schema text is.
+    `names` are a record's field names or an enum's symbols. `parts` are the types of a record's fields or a union's
+    branches, or the one type of an array's items or a map's values. `size` belongs to `fixed`. `declared` is its JSON
+    declaration. `min_bytes` is the least that a value takes. `depth` counts the types below this one with all names
+    resolved: decoders recurse so deep, however flat the schema text is.
     """
 
     kind: str
@@ -45,14 +47,14 @@ class AvroNode:
     declared: Any = field(default=None, compare=False, repr=False)
 
     def part(self, name: str) -> AvroNode | None:
-        """A record's field of that name."""
+        """Return the type of a record's field of that name; None without one."""
         return self.parts[self.names.index(name)] if name in self.names else None
 
     @property
     def value(self) -> AvroNode:
-        """The type of what is not null: of `["null", X]` (in either order) it is X; every other type is its own."""
-        rest = [part for part in self.parts if part.kind != "null"]
-        return rest[0] if self.kind == "union" and len(rest) == 1 else self
+        """The type of non-null values: X of `["null", X]` (in either order), else the type itself."""
+        branches = [part for part in self.parts if part.kind != "null"]
+        return branches[0] if self.kind == "union" and len(branches) == 1 else self
 
     @property
     def nullable(self) -> bool:
@@ -62,22 +64,25 @@ class AvroNode:
 
 @lru_cache(maxsize=256)
 def parse(text: bytes) -> AvroNode:
-    """Schema text to its tree. Raises `Corrupt`, `LimitExceeded` or `Unsupported`."""
+    """Parse schema text to its tree. Raises `Corrupt`, `LimitExceeded` or `Unsupported`."""
     try:
-        found = json.loads(text)
+        declared = json.loads(text)
     except RecursionError:
         raise LimitExceeded(f"avro.schema is nested deeper than {MAX_DEPTH} levels", field="avro.schema") from None
     except ValueError as error:
         raise Corrupt(f"avro.schema is not JSON: {error}", field="avro.schema") from None
-    return _SchemaNames().node(found, "", 0)
+    return _SchemaNames().node(declared, "", 0)
 
 
 def record_of(node: AvroNode) -> AvroNode:
-    """The record that a file's values are. Old files wrap it as `["null", record]`, which each value must then resolve to."""
-    found = node.value
-    if found.kind != "record":
+    """Return the record type of a file's values. Raises `Corrupt` if they are no records.
+
+    Old files wrap it as `["null", record]`; none of their values may be null.
+    """
+    record = node.value
+    if record.kind != "record":
         raise Corrupt(f"the values of the file are of type {node.kind}, not a record", field="avro.schema")
-    return found
+    return record
 
 
 def _invalid_schema(why: str) -> Corrupt:
@@ -131,10 +136,10 @@ class _SchemaNames:
         full = name if "." in name or not space else f"{space}.{name}"
         for candidate in (full, name):
             if candidate in self.known:
-                found = self.known[candidate]
-                if found is None:
+                node = self.known[candidate]
+                if node is None:
                     raise Unsupported(f"avro.schema: type {name[:80]!r} contains itself", feature="avro.recursive-types")
-                return found
+                return node
         raise _invalid_schema(f"no type is called {name[:80]!r}")
 
     def _declare(self, declared: dict[str, Any], space: str) -> tuple[str, str]:
@@ -162,7 +167,7 @@ class _SchemaNames:
         if len(set(names)) != len(names):
             raise _invalid_schema(f"record {full[:80]!r} has two fields of one name")
         logical = declared.get("logicalType")
-        found = AvroNode(
+        node = AvroNode(
             kind="record",
             name=full,
             names=tuple(names),
@@ -173,8 +178,8 @@ class _SchemaNames:
             depth=_depth_above(parts),
             declared=declared,
         )
-        self.known[full] = found
-        return found
+        self.known[full] = node
+        return node
 
     def _enum_or_fixed(self, declared: dict[str, Any], space: str) -> AvroNode:
         full, _ = self._declare(declared, space)
@@ -183,14 +188,14 @@ class _SchemaNames:
         if declared["type"] == "fixed":
             size = _check_integer(declared.get("size"), "size")
             precision, scale = _check_integer(declared.get("precision", 0), "precision"), _check_integer(declared.get("scale", 0), "scale")
-            found = AvroNode(kind="fixed", name=full, size=size, logical=logical, precision=precision, scale=scale, min_bytes=size, declared=declared)
+            node = AvroNode(kind="fixed", name=full, size=size, logical=logical, precision=precision, scale=scale, min_bytes=size, declared=declared)
         else:
             symbols = declared.get("symbols")
             if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
                 raise _invalid_schema(f"enum {full[:80]!r} without a list of symbols")
-            found = AvroNode(kind="enum", name=full, names=tuple(symbols), min_bytes=1, declared=declared)
-        self.known[full] = found
-        return found
+            node = AvroNode(kind="enum", name=full, names=tuple(symbols), min_bytes=1, declared=declared)
+        self.known[full] = node
+        return node
 
     def _union(self, declared: list[Any], space: str, depth: int) -> AvroNode:
         parts = [self.node(part, space, depth + 1) for part in declared]
@@ -220,10 +225,10 @@ def _part(kind: str, part: AvroNode, declared: dict[str, Any]) -> AvroNode:
 
 
 def _count_nodes(parts: list[AvroNode]) -> int:
-    found = 1 + sum(part.nodes for part in parts)
-    if found > MAX_NODES:
+    count = 1 + sum(part.nodes for part in parts)
+    if count > MAX_NODES:
         raise LimitExceeded(f"avro.schema has more than {MAX_NODES} types", field="avro.schema")
-    return found
+    return count
 
 
 def _depth_above(parts: list[AvroNode]) -> int:

@@ -1,14 +1,16 @@
-"""Avro values one at a time: reading, skipping and writing, each a function made once from a type.
+"""Avro values one at a time: readers, skippers and writers, each a function built once from a type.
 
     null        nothing                         boolean     00 or 01
     int, long   zig-zag varint                  float       4 bytes LE; double 8
     bytes       long length | bytes             string      the same, UTF-8
     fixed       its bytes                       enum        int, index of the symbol
     record      its fields, in order            union       int, index of the branch | value
-    array       blocks of count | items, 00     map         blocks of count | key, value, 00    (a negative count: the block's bytes follow it)
+    array       blocks of count | items, 00     map         blocks of count | key, value, 00
+                a negative count: the size of the block in bytes follows it
 
-A record is a dict, an array a list, a map a list of pairs, an enum its symbol; logical types are left to the caller. The readers here serve small files and
-name the field that broke; `avro_columns` reads many values at once. Source: the Avro specification 1.11, "Binary Encoding".
+A record is a dict, an array a list, a map a list of pairs, an enum its symbol; logical types are left to the caller.
+The readers here serve small files and name the field that broke; `avro_columns` reads many values at once. Source: the
+Avro specification 1.11, "Binary Encoding".
 """
 
 from __future__ import annotations
@@ -33,20 +35,21 @@ _FLOATS = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
 _INT = range(-(2**31), 2**31)
 FREE_BLOCKS = 64
 _LEAST_BLOCK_ITEMS = 256
-"""An array may lie in so many blocks of any size; of all further ones each holds so many items on average."""
+"""The least average number of items in blocks of an array beyond the first `FREE_BLOCKS`, which may have any size."""
 
 
 def _invalid_value(why: str, at: int, field: str) -> Corrupt:
     return Corrupt(f"{field or 'value'} at byte {at} of its block: {why}", offset=at, field=field or None)
 
 
-# ---- reading -----------------------------------------------------------------------------------------------------------------------------------------
+# ---- reading ---------------------------------------------------------------------------------------------------------
 
 
 def reader(node: AvroNode, field: str = "", marks: SpanRecorder | None = None) -> Read:
-    """`read(data, at)` gives a value of that type and the offset after it; it raises `Corrupt` with the offset and the name of the field.
+    """Return a function `read(data, at)` that returns a value of that type and the offset after it.
 
-    With `marks` it says of each value, length, branch and count where it stands.
+    It raises `Corrupt` with the offset and the name of the field. With `marks` it records the span of each value,
+    length, branch and count.
     """
     match node.kind:
         case "null":
@@ -73,9 +76,9 @@ def _leaf_reader(node: AvroNode, field: str) -> Read:
 
 
 def _marking_reader(read: Read, field: str, marks: SpanRecorder, *, prefixed: bool) -> Read:
-    """The same reader, marking its value, and the length before it where it has one."""
+    """Return the same reader, recording the span of its value, and of the length before it, if there is one."""
 
-    def told(data: bytes, at: int) -> tuple[Any, int]:
+    def read_marked(data: bytes, at: int) -> tuple[Any, int]:
         value, after = read(data, at)
         start = at
         if prefixed:
@@ -84,7 +87,7 @@ def _marking_reader(read: Read, field: str, marks: SpanRecorder, *, prefixed: bo
         marks.add(start, after - start, field, value)
         return value, after
 
-    return told
+    return read_marked
 
 
 def _int_reader(field: str) -> Read:
@@ -114,7 +117,7 @@ def _bytes_reader(field: str, *, text: bool) -> Read:
 
 
 def _fixed_reader(node: AvroNode, field: str) -> Read:
-    """boolean, enum, float, double, fixed."""
+    """Return the reader of a boolean, enum, float, double or fixed."""
     kind, size, symbols, form = node.kind, node.min_bytes, node.names, _FLOATS.get(node.kind)
 
     def read(data: bytes, at: int) -> tuple[Any, int]:
@@ -141,10 +144,10 @@ def _record_reader(node: AvroNode, field: str, marks: SpanRecorder | None) -> Re
     fields = [(name, reader(part, prefix + name, marks)) for name, part in zip(node.names, node.parts, strict=True)]
 
     def read(data: bytes, at: int) -> tuple[dict[str, Any], int]:
-        found = {}
+        record = {}
         for name, part in fields:
-            found[name], at = part(data, at)
-        return found, at
+            record[name], at = part(data, at)
+        return record, at
 
     return read
 
@@ -174,8 +177,8 @@ def has_tiny_blocks(block_count: int, item_count: int) -> bool:
 
 def _check_blocks(block_count: int, item_count: int, at: int, field: str) -> None:
     if has_tiny_blocks(block_count, item_count):
-        what = f"{item_count} items in {block_count} blocks; beyond {FREE_BLOCKS} blocks each holds at least {_LEAST_BLOCK_ITEMS}"
-        raise LimitExceeded(f"{field} at offset {at}: {what}", offset=at, field=field)
+        problem = f"{item_count} items in {block_count} blocks; beyond {FREE_BLOCKS} blocks each holds at least {_LEAST_BLOCK_ITEMS}"
+        raise LimitExceeded(f"{field} at offset {at}: {problem}", offset=at, field=field)
 
 
 def _array_reader(node: AvroNode, field: str, marks: SpanRecorder | None) -> Read:
@@ -186,18 +189,18 @@ def _array_reader(node: AvroNode, field: str, marks: SpanRecorder | None) -> Rea
     least = max(1, node.parts[0].min_bytes + (key is not None))
 
     def read(data: bytes, at: int) -> tuple[list[Any], int]:
-        found: list[Any] = []
+        items: list[Any] = []
         block_count = 0
         while True:
             start = at
-            _check_blocks(block_count, len(found), start, field)
+            _check_blocks(block_count, len(items), start, field)
             block_count += 1
             count, at = read_long(data, at, field)
             if count < 0:
                 count = -count
                 _, at = read_long(data, at, field)
             if count == 0:
-                return found, at
+                return items, at
             if count > (len(data) - at) // least:
                 raise _invalid_value(f"{count} items do not fit into {len(data) - at} bytes", start, field)
             for _ in range(count):
@@ -205,56 +208,59 @@ def _array_reader(node: AvroNode, field: str, marks: SpanRecorder | None) -> Rea
                 if key is not None:
                     name, at = key(data, at)
                 item, at = value(data, at)
-                found.append(item if key is None else (name, item))
+                items.append(item if key is None else (name, item))
 
     return read
 
 
 def _marking_array_reader(node: AvroNode, field: str, marks: SpanRecorder) -> Read:
-    """The same, with a mark for each count and the number of each item in its name."""
+    """Return an array reader that records each count, and the index of each item in its name."""
     item = f"{field}[]"
     value = reader(node.parts[0], item, marks)
     key = _marking_reader(_bytes_reader(item, text=True), f"{item} key", marks, prefixed=True) if node.kind == "map" else None
     least = max(1, node.parts[0].min_bytes + (key is not None))
 
     def number(data: bytes, at: int, name: str) -> tuple[int, int]:
-        found, after = read_long(data, at, field)
-        marks.add(at, after - at, f"{field} {name}", found)
-        return found, after
+        integer, after = read_long(data, at, field)
+        marks.add(at, after - at, f"{field} {name}", integer)
+        return integer, after
 
     def read(data: bytes, at: int) -> tuple[list[Any], int]:
-        found: list[Any] = []
+        items: list[Any] = []
         block_count = 0
         while True:
             start = at
-            _check_blocks(block_count, len(found), start, field)
+            _check_blocks(block_count, len(items), start, field)
             block_count += 1
             count, at = number(data, at, "count")
             if count < 0:
                 count = -count
                 _, at = number(data, at, "size")
             if count == 0:
-                return found, at
+                return items, at
             if count > (len(data) - at) // least:
                 raise _invalid_value(f"{count} items do not fit into {len(data) - at} bytes", start, field)
             for _ in range(count):
                 since, name = len(marks.found), None
                 if key is not None:
                     name, at = key(data, at)
-                one, at = value(data, at)
-                marks.rename(since, item, f"{field}[{len(found)}]")
-                found.append(one if key is None else (name, one))
+                element, at = value(data, at)
+                marks.rename(since, item, f"{field}[{len(items)}]")
+                items.append(element if key is None else (name, element))
 
     return read
 
 
-# ---- skipping ----------------------------------------------------------------------------------------------------------------------------------------
+# ---- skipping --------------------------------------------------------------------------------------------------------
 
 _VARINT, _BYTES, _CALL = -1, -2, -3
 
 
 def skipper(node: AvroNode) -> Skip:
-    """`skip(data, at)` gives the offset after a value. It believes the bytes: a value may end behind the data, or raise IndexError where they are broken."""
+    """Return a function `skip(data, at)` that returns the offset after a value.
+
+    It trusts the bytes: a value may end behind the data, or IndexError is raised where they are broken.
+    """
     steps: list[tuple[int, Skip | None]] = []
     _flatten(node, steps)
     plan = tuple(steps)
@@ -355,11 +361,14 @@ def _array_skipper(node: AvroNode) -> Skip:
     return skip
 
 
-# ---- writing -----------------------------------------------------------------------------------------------------------------------------------------
+# ---- writing ---------------------------------------------------------------------------------------------------------
 
 
 def writer(node: AvroNode) -> Write:
-    """`write(out, value)` appends a value of that type. Of a union, None goes to its null branch and anything else to its one other branch."""
+    """Return a function `write(out, value)` that appends a value of that type.
+
+    Of a union, None goes to its null branch and anything else to its one other branch.
+    """
     match node.kind:
         case "null":
             return lambda _out, _value: None
@@ -401,17 +410,17 @@ def _record_writer(node: AvroNode) -> Write:
 
 
 def _union_writer(node: AvroNode) -> Write:
-    some = [number for number, part in enumerate(node.parts) if part.kind != "null"]
-    if len(some) != 1:
+    non_null = [number for number, part in enumerate(node.parts) if part.kind != "null"]
+    if len(non_null) != 1:
         raise Unsupported("writing an Avro union of several types", feature="avro.union")
-    nothing, branch, write_some = not some[0], 2 * some[0], writer(node.parts[some[0]])
+    null_branch, branch, write_value = not non_null[0], 2 * non_null[0], writer(node.parts[non_null[0]])
 
     def write(out: bytearray, value: Any) -> None:
         if value is None and node.nullable:
-            out.append(2 * nothing)
+            out.append(2 * null_branch)
         else:
             out.append(branch)
-            write_some(out, value)
+            write_value(out, value)
 
     return write
 

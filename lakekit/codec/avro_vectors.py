@@ -1,16 +1,17 @@
-"""Many places in one buffer, read side by side: the numpy machine below `avro_columns`.
+"""Read values at many positions of one buffer at once, by numpy, for `avro_columns`.
 
-A varint hides where the next value starts, so one run of Avro values can only be read in order. But there are many runs: a plan reads hundreds of blocks, a
-column of lists holds thousands of lists. A `lane` is one place in the buffer and the end it may not pass; every step reads the same field of all lanes at
-once, with a handful of numpy calls whatever their number.
+A varint hides where the next value starts, so one run of Avro values can only be read in order. But there are many
+runs: a plan reads hundreds of blocks, a column of lists holds thousands of lists. A `lane` is one position in the
+buffer and the end it may not pass; every step reads the same field of all lanes at once, with a handful of numpy calls
+whatever their number.
 
-    starts(item, pos, end, counts)     where each value of each run starts: step k skips the k-th value of every run that has one
-    walk(node, pos, end, keep)         one value of every lane -> (Column, positions after it)
+    starts(item, pos, end, counts)     where each value of each run starts: step k skips the k-th value of each run
+    walk(node, pos, end, keep)         one value of every lane -> (VectorColumn, positions after it)
 
-With the start of every record known, `walk` decodes a field of all records of all files in one call. Where few lanes are left, a loop in Python skips values
-instead: a numpy call costs as much as about ten of its steps. A lane whose bytes break the format jumps to `OUT_OF_BOUNDS`, far behind every end,
-and stays there: the
-caller compares the positions with the ends, once.
+With the start of every record known, `walk` decodes a field of all records of all files in one call. Where few lanes
+are left, a loop in Python skips values instead: a numpy call costs as much as about ten of its steps. A lane whose
+bytes break the format jumps to `OUT_OF_BOUNDS`, far behind every end, and stays there: the caller compares the
+positions with the ends, once.
 """
 
 from __future__ import annotations
@@ -50,11 +51,12 @@ KEY = AvroNode(kind="string", min_bytes=1)
 
 @dataclass(slots=True, kw_only=True)
 class VectorColumn:
-    """What `walk` read of one type in `size` lanes, still as numbers and places.
+    """What `walk` read of one type in `size` lanes, still as numbers and positions.
 
-    int, long, enum, boolean: `values`. bytes, string, fixed, float, double: `starts` and `lengths` in the buffer. record: `parts` of the same size. union:
-    `values` is the branch of each lane, `parts[i]` holds the lanes `rows[i]`. array, map: `lengths` counts the items, `parts` are items one after the other.
-    A part that nobody asked for is None.
+    int, long, enum, boolean: `values`. bytes, string, fixed, float, double: `starts` and `lengths` in the buffer.
+    record: `parts` of the same size. union: `values` is the branch of each lane, `parts[i]` holds the lanes `rows[i]`.
+    array, map: `lengths` counts the items, `parts` are items one after the other. A part that was not requested is
+    None.
     """
 
     node: AvroNode
@@ -67,7 +69,7 @@ class VectorColumn:
 
 
 class VectorReader:
-    """A buffer to read from: the parts, one after the other, `size` bytes in all. Reads behind them find zeros."""
+    """A buffer to read from: the parts, one after the other, `size` bytes in all. Bytes behind them read as zeros."""
 
     __slots__ = ("_skippers", "bytes", "data", "last_word", "size", "words")
 
@@ -80,7 +82,7 @@ class VectorReader:
         self.words: NDArray[np.uint64] = np.ndarray((self.last_word + 1,), "<u8", self.data, strides=(1,))
 
     def longs(self, pos: Ints) -> tuple[Ints, Ints]:
-        """The zig-zag varint of each lane, and the positions after them."""
+        """Return the zig-zag varint of each lane, and the positions after them."""
         first = self.bytes.take(pos, mode="clip")
         if first.size == 0 or first.max() < 128:
             return _ZIGZAG.take(first), pos + 1
@@ -96,20 +98,23 @@ class VectorReader:
         return (raw >> _ONE).astype(np.int64) ^ -(raw & _ONE).astype(np.int64), pos + width
 
     def _long_longs(self, rows: Ints, pos: Ints, raw: NDArray[np.uint64], width: Ints) -> None:
-        """Numbers of 9 and 10 bytes, in place."""
+        """Decode numbers of 9 and 10 bytes, in place."""
         at = pos[rows]
-        found = np.zeros(len(rows), np.uint64)
+        values = np.zeros(len(rows), np.uint64)
         for i in range(9):
-            found |= (self.bytes.take(at + i, mode="clip") & 0x7F).astype(np.uint64) << np.uint64(7 * i)
+            values |= (self.bytes.take(at + i, mode="clip") & 0x7F).astype(np.uint64) << np.uint64(7 * i)
         ninth, tenth = self.bytes.take(at + 8, mode="clip"), self.bytes.take(at + 9, mode="clip")
-        found |= np.where(ninth > 127, tenth & 1, 0).astype(np.uint64) << np.uint64(63)
-        raw[rows] = found
+        values |= np.where(ninth > 127, tenth & 1, 0).astype(np.uint64) << np.uint64(63)
+        raw[rows] = values
         width[rows] = np.where(ninth < 128, 9, np.where(tenth < 2, 10, OUT_OF_BOUNDS))
 
     # ---- one value of every lane
 
     def walk(self, node: AvroNode, pos: Ints, end: Ints, keep: bool = True) -> tuple[VectorColumn | None, Ints]:
-        """One value of type `node` at every position; with `keep` also what it was. Positions after a broken value are far behind every end."""
+        """Read one value of type `node` at every position, and return it if `keep`, with the positions after it.
+
+        Positions after a broken value are far behind every end.
+        """
         match node.kind:
             case "int" | "long":
                 values, pos = self.longs(pos)
@@ -126,8 +131,8 @@ class VectorReader:
             case "record":
                 parts = []
                 for part in node.parts:
-                    found, pos = self.walk(part, pos, end, keep)
-                    parts.append(found)
+                    column, pos = self.walk(part, pos, end, keep)
+                    parts.append(column)
                 return (VectorColumn(node=node, size=len(pos), parts=parts) if keep else None), pos
             case "union":
                 return self._union(node, pos, end, keep)
@@ -136,7 +141,7 @@ class VectorReader:
         return self._fixed(node, pos, keep)
 
     def _fixed(self, node: AvroNode, pos: Ints, keep: bool) -> tuple[VectorColumn | None, Ints]:
-        """null, boolean, enum, float, double, fixed."""
+        """Read a null, boolean, enum, float, double or fixed in every lane."""
         match node.kind:
             case "null":
                 return (VectorColumn(node=node, size=len(pos)) if keep else None), pos
@@ -182,10 +187,13 @@ class VectorReader:
     # ---- runs of values
 
     def _runs(self, node: AvroNode, pos: Ints, end: Ints, keep: bool) -> tuple[VectorColumn | None, Ints]:
-        """An array or a map in every lane: blocks of `count | (bytes, if the count is negative) | items`, up to a count of 0."""
+        """Read an array or a map in every lane.
+
+        It is blocks of `count | (bytes, if the count is negative) | items`, up to a count of 0.
+        """
         item = item_of(node)
         total = np.zeros(len(pos), np.int64)
-        places, owners = [], []
+        starts, owners = [], []
         pos = pos.copy()
         active = np.arange(len(pos))
         block_count = 0
@@ -203,42 +211,44 @@ class VectorReader:
             if not fits.all():
                 at, counts = np.where(fits, at, OUT_OF_BOUNDS), np.where(fits, counts, 0)
             pos[active] = at
-            more = counts > 0
-            active, at, counts = active[more], at[more], counts[more]
+            has_items = counts > 0
+            active, at, counts = active[has_items], at[has_items], counts[has_items]
             if not len(active):
                 break
             first, pos[active] = self.starts(item, at, end[active], counts)
-            places.append(first)
+            starts.append(first)
             owners.append(np.repeat(active, counts))
             total[active] += counts
         if not keep:
             return None, pos
-        first, owner = (np.concatenate([np.empty(0, np.int64), *each]) for each in (places, owners))
-        if len(places) > 1:
+        first, owner = (np.concatenate([np.empty(0, np.int64), *each]) for each in (starts, owners))
+        if len(starts) > 1:
             order = np.argsort(owner, kind="stable")
             first, owner = first[order], owner[order]
-        found, _ = self.walk(item, first, end[owner])
-        return VectorColumn(node=node, size=len(total), lengths=total, parts=[found]), pos
+        items, _ = self.walk(item, first, end[owner])
+        return VectorColumn(node=node, size=len(total), lengths=total, parts=[items]), pos
 
     def starts(self, node: AvroNode, pos: Ints, end: Ints, counts: Ints) -> tuple[Ints, Ints]:
-        """Where each of the `counts` values of type `node` that follow each other from `pos` starts, run after run, and where each run ends.
+        """Return where each value of each run starts, run after run, and where each run ends.
 
-        Values must take bytes, and `counts` of the smallest must fit into the lanes.
+        A run is `counts` values of type `node` that follow each other from `pos`. Values must take bytes, and `counts`
+        of the smallest must fit into the lanes.
         """
         offsets = np.cumsum(counts) - counts
-        found = np.full(int(counts.sum()), OUT_OF_BOUNDS, np.int64)
+        value_starts = np.full(int(counts.sum()), OUT_OF_BOUNDS, np.int64)
         width = fixed_width(node)
         if width:
-            within = np.arange(len(found)) - np.repeat(offsets, counts)
+            within = np.arange(len(value_starts)) - np.repeat(offsets, counts)
             return np.repeat(pos, counts) + within * width, pos + counts * width
-        order = np.argsort(-counts, kind="stable")  # runs with most values first: those that still have some are a prefix
+        # runs with most values first: those that still have some are a prefix
+        order = np.argsort(-counts, kind="stable")
         at, left, offsets, end = pos[order], counts[order], offsets[order], end[order]
         step, active = 0, len(order)
         while active >= FEW_LANES:
             active = int(np.searchsorted(-left, -step, side="left"))
             if active < FEW_LANES:
                 break
-            found[offsets[:active] + step] = at[:active]
+            value_starts[offsets[:active] + step] = at[:active]
             at[:active] = self.walk(node, at[:active], end[:active], keep=False)[1]
             step += 1
         skip = self._skippers.get(id(node))
@@ -246,29 +256,32 @@ class VectorReader:
             skip = self._skippers[id(node)] = skipper(node)
         for lane in range(active):
             assert skip is not None
-            places = slice(offsets[lane] + step, offsets[lane] + left[lane])
-            at[lane] = self._skip_one(skip, found, places, int(at[lane]), int(end[lane]))
+            lane_slots = slice(offsets[lane] + step, offsets[lane] + left[lane])
+            at[lane] = self._skip_one(skip, value_starts, lane_slots, int(at[lane]), int(end[lane]))
         after = np.empty_like(at)
         after[order] = at
-        return found, after
+        return value_starts, after
 
-    def _skip_one(self, skip: Skip, found: Ints, part: slice, at: int, end: int) -> int:
-        """The rest of one run, value by value. Returns where it ends, `OUT_OF_BOUNDS` if a value passes `end`."""
-        places = []
+    def _skip_one(self, skip: Skip, value_starts: Ints, slots: slice, at: int, end: int) -> int:
+        """Skip the remaining values of one run, one by one, and return where it ends.
+
+        `OUT_OF_BOUNDS` if a value passes `end`.
+        """
+        offsets = []
         try:
-            for _ in range(part.stop - part.start):
-                places.append(at)
+            for _ in range(slots.stop - slots.start):
+                offsets.append(at)
                 at = skip(self.data, at)
                 if at > end:
                     return OUT_OF_BOUNDS
         except IndexError:
             return OUT_OF_BOUNDS
-        found[part] = places
+        value_starts[slots] = offsets
         return at
 
 
 def item_of(node: AvroNode) -> AvroNode:
-    """The type of an array's items; of a map's, a record of its key and value."""
+    """Return the type of an array's items; of a map's, a record of its key and value."""
     value = node.parts[0]
     if node.kind == "array":
         return value
@@ -276,7 +289,10 @@ def item_of(node: AvroNode) -> AvroNode:
 
 
 def fixed_width(node: AvroNode) -> int:
-    """How many bytes each value takes, when that is the same for all of them; else 0. Booleans are checked one by one."""
+    """Return how many bytes each value takes, when that is the same for all of them; else 0.
+
+    Booleans count as 0, because their values are checked one by one.
+    """
     if node.kind in {"float", "double", "fixed"}:
         return node.min_bytes
     if node.kind != "record":

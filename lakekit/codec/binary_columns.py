@@ -3,7 +3,7 @@
     10,000 statistics rows  ->  one Arrow array a column        decode_columns
     1,000,000 key columns   ->  row bytes, or their words       encode_columns, pack
 
-Nested types (never in keys of statistics) go value by value.
+Nested types (never in keys or statistics) are converted value by value.
 """
 
 from __future__ import annotations
@@ -44,25 +44,28 @@ _MAX_BYTES = 2**31 - 1
 
 
 def spans(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The indices starts[0] … starts[0]+lengths[0]-1, starts[1] … in one array."""
+    """Return the indices starts[0] … starts[0]+lengths[0]-1, starts[1] … in one array."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
     return np.repeat(starts - (ends - lengths), lengths) + np.arange(total, dtype=np.int64)
 
 
 def words_at_any_byte(data: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """A view where item i is the little endian u64 that starts at byte i."""
+    """Return a view where item i is the little endian u64 that starts at byte i."""
     return np.ndarray((max(0, len(data) - 7),), np.dtype("<u8"), data.data, strides=(1,))
 
 
-def integers_at(data: NDArray[np.uint8], places: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-    """The signed big endian integers of `width` bytes that begin at those bytes, all of which are there."""
-    found: NDArray[np.int64] = np.ndarray((max(0, len(data) - width + 1),), np.dtype(f">i{width}"), data.data, strides=(1,))[places].astype(np.int64)
-    return found
+def integers_at(data: NDArray[np.uint8], positions: NDArray[np.int64], width: int) -> NDArray[np.int64]:
+    """Return the signed big endian integers of `width` bytes at those positions, all within the data."""
+    integers: NDArray[np.int64] = np.ndarray((max(0, len(data) - width + 1),), np.dtype(f">i{width}"), data.data, strides=(1,))[positions].astype(np.int64)
+    return integers
 
 
 def binary_buffers(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
-    """(starts, lengths, data) of a binary or string array with 32 bit offsets; a null has length 0. Of a slice, only its own data."""
+    """Return (starts, lengths, data) of a binary or string array with 32 bit offsets.
+
+    A null has length 0. Of a slice, only its own data.
+    """
     offset_buffer = column.buffers()[1]
     if len(column) == 0 or offset_buffer is None:
         return np.zeros(len(column), np.int64), np.zeros(len(column), np.int64), np.zeros(0, np.uint8)
@@ -74,7 +77,7 @@ def binary_buffers(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int6
 
 
 def binary_data(column: pa.Array) -> NDArray[np.uint8]:
-    """The data of `binary_buffers` alone, where it lies."""
+    """Return the data of `binary_buffers` alone, without a copy."""
     _, offset_buffer, data_buffer = column.buffers()
     if len(column) == 0 or offset_buffer is None or data_buffer is None:
         return np.zeros(0, np.uint8)
@@ -83,11 +86,11 @@ def binary_data(column: pa.Array) -> NDArray[np.uint8]:
 
 
 def nulls_of(column: pa.Array) -> NDArray[np.bool_]:
-    """Where a column is null."""
+    """Return a mask of the nulls of a column."""
     if not column.null_count:
         return np.zeros(len(column), np.bool_)
-    found: NDArray[np.bool_] = column.is_null().to_numpy(zero_copy_only=False)
-    return found
+    mask: NDArray[np.bool_] = column.is_null().to_numpy(zero_copy_only=False)
+    return mask
 
 
 def _validity(ok: NDArray[np.bool_]) -> pa.Buffer | None:
@@ -95,11 +98,11 @@ def _validity(ok: NDArray[np.bool_]) -> pa.Buffer | None:
 
 
 def fixed_array(values: NDArray[Any], ok: NDArray[np.bool_], arrow: pa.DataType) -> pa.Array:
-    """An Arrow array of fixed width over the bytes of `values`."""
+    """Return an Arrow array of fixed width over the bytes of `values`."""
     return pa.Array.from_buffers(arrow, len(ok), [_validity(ok), pa.py_buffer(np.ascontiguousarray(values))])
 
 
-# ---- reading ------------------------------------------------------------------------------------------------------------------------------------
+# ---- reading ---------------------------------------------------------------------------------------------------------
 
 
 class _Rows:
@@ -114,8 +117,8 @@ class _Rows:
         self.left = int(lengths.sum())
         self.check(self.there & (lengths < 12), "a row of less than 12 bytes", "arity")
         heads = np.where(self.there, starts, 0)
-        some = bool(self.there.any())
-        self.arity = np.where(self.there, (self.words[heads] & 0xFFFFFFFF).astype(np.uint32).byteswap().view(np.int32), 0) if some else heads
+        any_present = bool(self.there.any())
+        self.arity = np.where(self.there, (self.words[heads] & 0xFFFFFFFF).astype(np.uint32).byteswap().view(np.int32), 0) if any_present else heads
         self.starts = heads + 4
         self.lengths = np.where(self.there, lengths - 4, 0)
         self.slots = self.starts + (self.arity.astype(np.int64) + 71) // 64 * 8
@@ -123,14 +126,17 @@ class _Rows:
         self.check(wrong, "more fields than its bytes hold", "arity")
 
     def check(self, wrong: NDArray[np.bool_], why: str, field: str) -> None:
-        """Raises `Corrupt` naming the first wrong row."""
+        """Raise `Corrupt` naming the first wrong row, if there is one."""
         if wrong.any():
             where = "" if self.path is None else f"{self.path}: "
             msg = f"{where}row {int(np.argmax(wrong))} of {self.count}, {field}: {why}"
             raise Corrupt(msg, path=self.path, field=field)
 
     def spend(self, length: int, field: str) -> None:
-        """Parts of a row never overlap, so all of them together are no longer than the rows."""
+        """Count the bytes of parts of rows, and raise `Corrupt` if they exceed the rows.
+
+        Parts of a row never overlap, so all of them together are no longer than the rows.
+        """
         self.left -= length
         if self.left < 0:
             self.check(np.ones(1, np.bool_), "its parts overlap", field)
@@ -139,30 +145,30 @@ class _Rows:
 def decode_columns(
     rows: pa.BinaryArray, types: Sequence[DataType], *, only: Sequence[int] | None = None, arity_exact: bool = False, path: str | None = None
 ) -> list[pa.Array]:
-    """Rows *with* their arity, one array of `to_arrow(type)` a field, or a field whose number `only` names, in its order.
+    """Decode rows *with* their arity to one array of `to_arrow(type)` for each field, or each index in `only`.
 
-    A null row is null in every field, a field beyond a row's arity is null (with `arity_exact` such rows are `Corrupt`), a timestamp outside the
-    int64 of its unit is null. Raises `Corrupt`.
+    A null row is null in every field, a field beyond a row's arity is null (with `arity_exact` such rows are
+    `Corrupt`), a timestamp outside the int64 of its unit is null. Raises `Corrupt`.
     """
     if isinstance(rows, pa.ChunkedArray):
         rows = rows.combine_chunks()
     if not rows.type.equals(pa.binary()):
         rows = rows.cast(pa.binary())
-    found = _Rows(rows, path)
+    row_buffer = _Rows(rows, path)
     if arity_exact:
-        found.check(found.there & (found.arity != len(types)), f"{len(types)} fields wanted", "arity")
-    return [_decode_column(found, i, types[i]) for i in (range(len(types)) if only is None else only)]
+        row_buffer.check(row_buffer.there & (row_buffer.arity != len(types)), f"{len(types)} fields wanted", "arity")
+    return [_decode_column(row_buffer, i, types[i]) for i in (range(len(types)) if only is None else only)]
 
 
 def _decode_column(rows: _Rows, i: int, t: DataType) -> pa.Array:
     ok = rows.there & (rows.arity > i)
     if not ok.any():
         return pa.nulls(rows.count, to_arrow(t))
-    whole = bool(ok.all())
+    all_present = bool(ok.all())
     null_byte = rows.starts + ((i + 8) >> 3)
-    ok &= (rows.data[null_byte if whole else np.where(ok, null_byte, 0)] >> ((i + 8) & 7) & 1) == 0
+    ok &= (rows.data[null_byte if all_present else np.where(ok, null_byte, 0)] >> ((i + 8) & 7) & 1) == 0
     at = rows.slots + 8 * i
-    slots = rows.words[at if whole else np.where(ok, at, 0)]
+    slots = rows.words[at if all_present else np.where(ok, at, 0)]
     name = f"field {i}"
     if t.root in _SLOT_DTYPES:
         dtype = np.dtype(_SLOT_DTYPES[t.root])
@@ -180,7 +186,7 @@ def _decode_column(rows: _Rows, i: int, t: DataType) -> pa.Array:
 
 
 def _part(rows: _Rows, slots: NDArray[np.uint64], lengths: NDArray[np.int64], ok: NDArray[np.bool_], name: str) -> NDArray[np.int64]:
-    """Where each row's part starts in the data; checked where `ok`."""
+    """Return where each row's part starts in the data; checked where `ok`."""
     begins = (slots >> np.uint64(32)).astype(np.int64)
     rows.check(ok & (begins + lengths > rows.lengths), "a part outside the row", name)
     return begins + rows.starts
@@ -199,14 +205,14 @@ def _decode_text(rows: _Rows, slots: NDArray[np.uint64], at: NDArray[np.int64], 
         msg = f"{name}: {offsets[-1]} bytes of text in one column of metadata"
         raise LimitExceeded(msg, path=rows.path, field=name)
     body = rows.data[spans(begins, lengths)]
-    found = pa.Array.from_buffers(to_arrow(t), rows.count, [_validity(ok), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(body)])
+    texts = pa.Array.from_buffers(to_arrow(t), rows.count, [_validity(ok), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(body)])
     if t.root in STRINGS:
         try:
-            found.validate(full=True)
+            texts.validate(full=True)
         except pa.ArrowInvalid as error:
             msg = f"{name}: text that is not UTF-8: {error}"
             raise Corrupt(msg, path=rows.path, field=name) from None
-    return found
+    return texts
 
 
 def _decode_timestamp(rows: _Rows, slots: NDArray[np.uint64], ok: NDArray[np.bool_], t: DataType, name: str) -> pa.Array:
@@ -218,10 +224,10 @@ def _decode_timestamp(rows: _Rows, slots: NDArray[np.uint64], ok: NDArray[np.boo
     rows.spend(8 * int(ok.sum()), name)
     millis = rows.words[np.where(ok, begins, 0)].view(np.int64)
     per = _SUB_MILLI[timestamp_unit(t.precision)]
-    rest = nanos * per // 1_000_000
+    sub_millis = nanos * per // 1_000_000
     (high, high_rest), (low, low_rest) = divmod(2**63 - 1, per), divmod(-(2**63), per)
-    ok = ok & ((millis < high) | ((millis == high) & (rest <= high_rest))) & ((millis > low) | ((millis == low) & (rest >= low_rest)))
-    return fixed_array(millis * per + rest, ok, to_arrow(t))
+    ok = ok & ((millis < high) | ((millis == high) & (sub_millis <= high_rest))) & ((millis > low) | ((millis == low) & (sub_millis >= low_rest)))
+    return fixed_array(millis * per + sub_millis, ok, to_arrow(t))
 
 
 def _decode_decimal(rows: _Rows, slots: NDArray[np.uint64], ok: NDArray[np.bool_], t: DataType, name: str) -> pa.Array:
@@ -248,11 +254,14 @@ def _decode_nested(rows: _Rows, at: NDArray[np.int64], ok: NDArray[np.bool_], t:
     return array_of(values, t)
 
 
-# ---- writing ------------------------------------------------------------------------------------------------------------------------------------
+# ---- writing ---------------------------------------------------------------------------------------------------------
 
 
 class PackedRows(NamedTuple):
-    """Row bytes as words: row i is `words[offsets[i] / 8 : offsets[i + 1] / 8]`. `size` is the length of every row if they have one length."""
+    """Row bytes as words: row i is `words[offsets[i] / 8 : offsets[i + 1] / 8]`.
+
+    `size` is the length of every row if they have one length.
+    """
 
     words: NDArray[np.uint64]
     offsets: NDArray[np.int64]
@@ -260,7 +269,10 @@ class PackedRows(NamedTuple):
 
 
 class _VariablePart(NamedTuple):
-    """A column's share of the variable part: row i takes `room[i]` bytes, of which `lengths[i]` come from `data[begins[i]:]`."""
+    """A column's share of the variable part.
+
+    Row i takes `room[i]` bytes, of which `lengths[i]` come from `data[begins[i]:]`.
+    """
 
     room: NDArray[np.int64]
     lengths: NDArray[np.int64]
@@ -269,7 +281,12 @@ class _VariablePart(NamedTuple):
 
 
 def pack(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType]) -> PackedRows:
-    """The rows of some columns. Raises `ValueOutOfRange` for a column that does not fit its type, `LimitExceeded` past 2 GiB."""
+    """Encode columns to rows of words.
+
+    Raises:
+        ValueOutOfRange: a column does not fit its type.
+        LimitExceeded: the rows take more than 2 GiB.
+    """
     arrays = [to_contiguous(column, t) for column, t in zip(columns, types, strict=True)]
     count = len(arrays[0]) if arrays else 0
     width = header_width(len(types))
@@ -309,7 +326,10 @@ def pack(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType
 
 
 def _copy(words: NDArray[np.uint64], begins: NDArray[np.int64], part: _VariablePart) -> None:
-    """Brings each row's part to `begins` (whole words) of the rows: the first 128 bytes word by word, all rows at once, the rest byte by byte."""
+    """Copy each row's part to `begins` (whole words) of the rows.
+
+    The first 128 bytes are copied word by word, all rows at once, the rest byte by byte.
+    """
     source = words_at_any_byte(np.concatenate([part.data, np.zeros(8, np.uint8)]))
     rows = np.flatnonzero(part.lengths)
     for j in range(_WORDS_AT_ONCE):
@@ -319,21 +339,21 @@ def _copy(words: NDArray[np.uint64], begins: NDArray[np.int64], part: _VariableP
             return
         left = np.minimum(part.lengths[rows] - 8 * j, 8)
         words[(begins[rows] >> 3) + j] = source[part.begins[rows] + 8 * j] & _WORD_MASK[left]
-    done = 8 * _WORDS_AT_ONCE
-    rows = rows[part.lengths[rows] > done]
-    lengths = part.lengths[rows] - done
-    words.view(np.uint8)[spans(begins[rows] + done, lengths)] = part.data[spans(part.begins[rows] + done, lengths)]
+    copied = 8 * _WORDS_AT_ONCE
+    rows = rows[part.lengths[rows] > copied]
+    lengths = part.lengths[rows] - copied
+    words.view(np.uint8)[spans(begins[rows] + copied, lengths)] = part.data[spans(part.begins[rows] + copied, lengths)]
 
 
 def encode_columns(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType]) -> pa.BinaryArray:
-    """Row bytes *without* arity, one a row, byte for byte those of `binary_row.encode`. Errors as `pack`."""
+    """Return row bytes *without* arity, one a row, byte for byte those of `binary_row.encode`. Errors as `pack`."""
     packed = pack(columns, types)
     offsets = pa.py_buffer(packed.offsets.astype(np.int32))
     return pa.Array.from_buffers(pa.binary(), len(packed.offsets) - 1, [None, offsets, pa.py_buffer(packed.words)])
 
 
 def fixed_values(column: pa.Array, dtype: str | np.dtype[Any], per: int = 1) -> NDArray[Any]:
-    """The values buffer of a fixed width column, nulls included as they lie."""
+    """Return the values buffer of a fixed width column, whatever it holds at nulls."""
     kind = np.dtype(dtype)
     buffer = column.buffers()[1]
     if buffer is None or not len(column):
@@ -372,8 +392,8 @@ def _encode_text(column: pa.Array) -> tuple[NDArray[np.uint64], _VariablePart | 
         slot[nulls_of(column)] = 0
     if short.all():
         return slot, None
-    kept = np.where(short, 0, lengths)
-    return slot, _VariablePart((kept + 7) & ~7, kept, begins, data)
+    part_lengths = np.where(short, 0, lengths)
+    return slot, _VariablePart((part_lengths + 7) & ~7, part_lengths, begins, data)
 
 
 def _encode_timestamp(column: pa.Array, t: DataType, nulls: NDArray[np.bool_]) -> tuple[NDArray[np.uint64], _VariablePart | None]:
@@ -400,7 +420,8 @@ def _encode_decimal(limbs: NDArray[np.uint64], nulls: NDArray[np.bool_]) -> tupl
 
 
 def _encode_nested(column: pa.Array, t: DataType) -> tuple[NDArray[np.uint64], _VariablePart | None]:
-    bodies = [b"" if value is None else binary_value.encode_part(value, t) for value in values_of(column, t)]  # scalar: nested keys are rare
+    values = values_of(column, t)  # nested keys are rare
+    bodies = [b"" if value is None else binary_value.encode_part(value, t) for value in values]
     lengths = np.fromiter(map(len, bodies), np.int64, len(bodies))
     ends = np.cumsum(lengths)
     return lengths.astype(np.uint64), _VariablePart((lengths + 7) & ~7, lengths, ends - lengths, np.frombuffer(b"".join(bodies), np.uint8))

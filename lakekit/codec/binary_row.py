@@ -1,4 +1,4 @@
-"""BinaryRow: how Paimon writes a row of values where it needs to be compared and hashed as bytes (partitions, keys, statistics, bucket keys).
+"""BinaryRow: a row as bytes that can be compared and hashed (partitions, keys, statistics, bucket keys).
 
     [0]       row kind: 0 +I, 1 -U, 2 +U, 3 -D; always 0 in files
     [1 …      null bits: field i is bit i + 8 of the row, least significant first
@@ -8,9 +8,10 @@
     (7, "hello world")   0000000000000000 0700000000000000 0b00000018000000 68656c6c6f20776f 726c640000000000
                          kind, nulls      7                11 bytes at 24   text, zeros
 
-With arity (manifests): i32 BE arity, then the row. Equal values give equal bytes, so padding is zero, text of up to 7 bytes stands in its slot, and null
-decimals above 18 digits and null timestamps above 3 digits still reserve their place (not in arrays). Sources: FORMAT.md 5; `BinaryRow`,
-`BinaryRowWriter`, `SerializationUtils`. Values are those of `codec.arrow_values`.
+With arity (manifests): i32 BE arity, then the row. Equal values give equal bytes, so padding is zero, text of up to 7
+bytes is stored in its slot, and null decimals above 18 digits and null timestamps above 3 digits still reserve their
+space (not in arrays). Sources: FORMAT.md 5; `BinaryRow`, `BinaryRowWriter`, `SerializationUtils`. Values are those of
+`codec.arrow_values`.
 """
 
 from __future__ import annotations
@@ -35,24 +36,32 @@ EMPTY_WITH_ARITY = bytes(12)
 
 
 def encode(values: Sequence[Any], types: Sequence[DataType]) -> bytes:
-    """Row bytes, without arity, of kind +I. Raises `ValueOutOfRange` for a value that is not of its type."""
+    """Return row bytes, without arity, of kind +I.
+
+    Raises:
+        ValueOutOfRange: a value is not of its type.
+    """
     return binary_value.encode_row(values, types)
 
 
 def decode(
     data: bytes, types: Sequence[DataType], *, path: str | None = None, names: Sequence[str] | None = None, marks: SpanRecorder | None = None
 ) -> tuple[Any, ...]:
-    """The values of row bytes without arity. `names` are what marks call the fields. Raises `Corrupt`."""
+    """Return the values of row bytes without arity. `names` name the fields in marks. Raises `Corrupt`."""
     return binary_value.decode_row(Space(data, 0, len(data), path, marks), types, names)
 
 
 def with_arity(row: bytes, arity: int) -> bytes:
-    """Row bytes as manifests hold them."""
+    """Return row bytes as manifests store them."""
     return arity.to_bytes(4, "big") + row
 
 
 def strip_arity(data: bytes, *, path: str | None = None, marks: SpanRecorder | None = None) -> tuple[int, bytes]:
-    """(arity, row bytes) of what a manifest holds. Raises `Corrupt` where the row is shorter than its slots."""
+    """Return (arity, row bytes) of a row stored in a manifest.
+
+    Raises:
+        Corrupt: the row is shorter than its slots.
+    """
     cursor = Cursor(data, path=path, marks=marks)
     arity = cursor.i32be("arity")
     least = binary_value.header_width(arity) + 8 * arity
@@ -62,7 +71,7 @@ def strip_arity(data: bytes, *, path: str | None = None, marks: SpanRecorder | N
 
 
 def mark_untyped(row: bytes, arity: int, marks: SpanRecorder) -> None:
-    """Marks a row whose types nobody told as far as it can be understood without: the row kind, null bits, slots as numbers, and the rest as bytes."""
+    """Record the spans of a row whose types are unknown: row kind, null bits, slots as numbers, the rest as bytes."""
     width, nulls = binary_value.header_width(arity), (arity + 7) // 8
     marks.add(0, 1, "row kind", row[0], section=binary_value.ROWS)
     marks.add(1, nulls, "null bits", [i for i in range(arity) if row[(i + 8) >> 3] >> ((i + 8) & 7) & 1], section=binary_value.ROWS)
@@ -75,22 +84,22 @@ def mark_untyped(row: bytes, arity: int, marks: SpanRecorder) -> None:
 
 
 def encode_array(values: Sequence[Any], element: DataType) -> bytes:
-    """A bare BinaryArray of elements of that type."""
+    """Return a bare BinaryArray of elements of that type."""
     return binary_value.encode_array(values, element)
 
 
 def decode_array(data: bytes, element: DataType, *, path: str | None = None, marks: SpanRecorder | None = None) -> list[Any]:
-    """The elements of a bare BinaryArray. Raises `Corrupt`."""
+    """Return the elements of a bare BinaryArray. Raises `Corrupt`."""
     return binary_value.decode_array(Space(data, 0, len(data), path, marks), element)
 
 
 def encode_map(items: Sequence[tuple[Any, Any]], t: DataType) -> bytes:
-    """A bare BinaryMap of type MAP or MULTISET, in the order given."""
+    """Return a bare BinaryMap of type MAP or MULTISET, in the order given."""
     return binary_value.encode_map(items, t)
 
 
 def decode_map(data: bytes, t: DataType, *, path: str | None = None, marks: SpanRecorder | None = None) -> list[tuple[Any, Any]]:
-    """The entries of a bare BinaryMap. Raises `Corrupt`."""
+    """Return the entries of a bare BinaryMap. Raises `Corrupt`."""
     return binary_value.decode_map(Space(data, 0, len(data), path, marks), t)
 
 

@@ -1,12 +1,17 @@
-"""One value of a binary row: slots, arrays, maps and nested rows, both ways. `binary_row` draws the row and is the module to call.
+"""One value of a binary row: slots, arrays, maps and nested rows, encoded and decoded.
 
-    array      i32 LE n | null bits, (n + 31) / 32 * 4 bytes | n elements of 1, 2, 4 or 8 bytes | zeros to 8 | variable part
+`binary_row` draws the row and is the module to call.
+
+    array      i32 LE n | null bits, (n + 31) / 32 * 4 bytes | n elements of 1, 2, 4 or 8 bytes | zeros to 8
+               | variable part
     map        i32 LE byte length of the keys | keys as an array | values as an array
     variant    i32 LE length | value | metadata
-    slot       the value itself; or (offset << 32) | length of a part further on; or up to 7 bytes of text, zeros, 0x80 | length
+    slot       the value itself; or (offset << 32) | length of a part further on;
+               or up to 7 bytes of text, zeros, 0x80 | length
 
-Offsets count from the start of the row or array they stand in. Parts of one row or array never overlap: a decoder that allowed it could be made to
-build exponentially more than it was given. Sources: FORMAT.md 5.2-5.5; `BinaryArray`, `BinaryMap`, `AbstractBinaryWriter`.
+Offsets count from the start of the row or array they belong to. Parts of one row or array never overlap: a decoder that
+allowed it could be made to build exponentially more than it was given. Sources: FORMAT.md 5.2-5.5; `BinaryArray`,
+`BinaryMap`, `AbstractBinaryWriter`.
 """
 
 from __future__ import annotations
@@ -25,7 +30,7 @@ if TYPE_CHECKING:
     from lakekit.codec.marks import SpanRecorder
 
 ROWS, SLOTS, ARRAYS = "FORMAT 5.1", "FORMAT 5.2", "FORMAT 5.4"
-"""Where the format's page tells of what is marked."""
+"""Sections of FORMAT.md that describe the recorded spans."""
 FIXED_FORMATS: dict[str, struct.Struct] = {
     "BOOLEAN": struct.Struct("<?"),
     "TINYINT": struct.Struct("<b"),
@@ -43,40 +48,40 @@ _NAN = {"FLOAT": bytes.fromhex("0000c07f"), "DOUBLE": bytes.fromhex("00000000000
 
 
 def pad8(n: int) -> int:
-    """`n` rounded up to a multiple of 8."""
+    """Return `n` rounded up to a multiple of 8."""
     return (n + 7) & ~7
 
 
 def header_width(arity: int) -> int:
-    """Bytes of row kind and null bits: 8 for up to 56 fields, 16 for up to 120 and so on."""
+    """Return the bytes of row kind and null bits: 8 for up to 56 fields, 16 for up to 120 and so on."""
     return (arity + 71) // 64 * 8
 
 
 def is_compact(t: DataType) -> bool:
-    """Whether a DECIMAL or timestamp fits its slot."""
+    """Return whether a DECIMAL or timestamp fits its slot."""
     if t.root == "DECIMAL":
         return (t.precision or 10) <= 18
     return (6 if t.precision is None else t.precision) <= 3
 
 
 def reserved_bytes(t: DataType) -> int:
-    """Bytes that a field of this type takes in the variable part of a row whether or not it is null (FORMAT 5.3)."""
+    """Return how many bytes of the variable part a field takes whether or not it is null (FORMAT 5.3)."""
     if t.root == "DECIMAL" and not is_compact(t):
         return 16
     return 8 if t.root in TIMESTAMPS and not is_compact(t) else 0
 
 
 def element_width(t: DataType) -> int:
-    """Bytes of an array element."""
+    """Return the bytes of an array element."""
     form = FIXED_FORMATS.get(t.root)
     return form.size if form is not None else 8
 
 
-# ---- writing ------------------------------------------------------------------------------------------------------------------------------------
+# ---- writing ---------------------------------------------------------------------------------------------------------
 
 
 def encode_row(values: Sequence[Any], types: Sequence[DataType], kind: int = 0) -> bytes:
-    """Row bytes without arity."""
+    """Return row bytes without arity."""
     width = header_width(len(types))
     out = bytearray(width + 8 * len(types))
     out[0] = kind
@@ -93,7 +98,7 @@ def encode_row(values: Sequence[Any], types: Sequence[DataType], kind: int = 0) 
 
 
 def put(out: bytearray, at: int, value: Any, t: DataType) -> None:
-    """Writes a value that is not null into the slot at `at`, and its part, if it has one, at the end of `out`."""
+    """Write a value that is not null into the slot at `at`, and its part, if it has one, at the end of `out`."""
     try:
         _put(out, at, value, t)
     except (struct.error, TypeError, AttributeError, OverflowError, UnicodeEncodeError) as error:
@@ -146,7 +151,7 @@ def _append(out: bytearray, at: int, low: int, body: bytes) -> None:
 
 
 def encode_part(value: Any, t: DataType) -> bytes:
-    """The bytes of a nested value, unpadded."""
+    """Return the bytes of a nested value, unpadded."""
     match t.root:
         case "ARRAY":
             return encode_array(value, part(t.element))
@@ -162,7 +167,7 @@ def encode_part(value: Any, t: DataType) -> bytes:
 
 
 def encode_array(values: Sequence[Any], element: DataType) -> bytes:
-    """A BinaryArray; FLOAT and DOUBLE elements get the canonical NaN, null elements reserve nothing."""
+    """Return a BinaryArray; FLOAT and DOUBLE elements get the canonical NaN, null elements reserve nothing."""
     width, nulls = element_width(element), 4
     start = 4 + (len(values) + 31) // 32 * 4
     out = bytearray(pad8(start + width * len(values)))
@@ -180,22 +185,22 @@ def encode_array(values: Sequence[Any], element: DataType) -> bytes:
 
 
 def map_types(t: DataType) -> tuple[DataType, DataType]:
-    """Key and value types of a MAP; a MULTISET maps its elements to INT counts."""
+    """Return the key and value types of a MAP; a MULTISET maps its elements to INT counts."""
     return (part(t.element), _INT_TYPE) if t.root == "MULTISET" else (part(t.key), part(t.value))
 
 
 def encode_map(items: Sequence[tuple[Any, Any]], t: DataType) -> bytes:
-    """A BinaryMap, entries in the order given."""
+    """Return a BinaryMap, entries in the order given."""
     key, value = map_types(t)
     keys = encode_array([k for k, _ in items], key)
     return _I32.pack(len(keys)) + keys + encode_array([v for _, v in items], value)
 
 
-# ---- reading ------------------------------------------------------------------------------------------------------------------------------------
+# ---- reading ---------------------------------------------------------------------------------------------------------
 
 
 class Space:
-    """The bytes of one row or array, `data[start:end]`, from which its parts are cut; together they may not be longer than it."""
+    """The bytes of one row or array, `data[start:end]`; its parts together may not be longer than it."""
 
     __slots__ = ("data", "end", "left", "marks", "path", "start")
 
@@ -204,12 +209,12 @@ class Space:
         self.left = end - start
 
     def wrong(self, why: str, field: str, at: int) -> Corrupt:
-        """The error for what stands at `at`."""
+        """Return the error for the bytes at `at`."""
         where = "" if self.path is None else f"{self.path}: "
         return Corrupt(f"{where}{field} at offset {at}: {why}", path=self.path, offset=at, field=field)
 
     def part(self, slot: int, length: int, field: str, at: int) -> int:
-        """Where the part of a slot begins in `data`, checked."""
+        """Return where the part of a slot begins in `data`, checked."""
         begin = self.start + (slot >> 32)
         if length < 0 or begin + length > self.end:
             raise self.wrong(f"a part of {length} bytes at {slot >> 32} of {self.end - self.start}", field, at)
@@ -224,7 +229,7 @@ class Space:
 
 
 def decode_row(space: Space, types: Sequence[DataType], names: Sequence[str] | None = None) -> tuple[Any, ...]:
-    """The values of a row that fills its space."""
+    """Return the values of a row that fills its space."""
     if space.marks is not None:
         return _decode_marked_row(space, types, names, space.marks)
     data, start, width = space.data, space.start, header_width(len(types))
@@ -234,7 +239,7 @@ def decode_row(space: Space, types: Sequence[DataType], names: Sequence[str] | N
 
 
 def _decode_marked_row(space: Space, types: Sequence[DataType], names: Sequence[str] | None, marks: SpanRecorder) -> tuple[Any, ...]:
-    """The same, field by field with a mark each: the row kind, the null bits, slots and parts."""
+    """Decode a row field by field and record the row kind, the null bits, slots and parts."""
     data, start, width, since = space.data, space.start, header_width(len(types)), len(marks.found)
     if space.end - start < width + 8 * len(types):
         raise space.wrong(f"{width + 8 * len(types)} bytes wanted for {len(types)} fields, {space.end - start} there", "row", start)
@@ -252,7 +257,7 @@ def _decode_marked_row(space: Space, types: Sequence[DataType], names: Sequence[
 
 
 def get(space: Space, at: int, t: DataType, field: str) -> Any:
-    """The value of the slot at `at`, which is not null."""
+    """Return the value of the slot at `at`, which is not null."""
     if space.marks is None:
         return _get(space, at, t, field)
     since = len(space.marks.found)
@@ -341,7 +346,7 @@ def _decode_part(space: Space, t: DataType) -> Any:
 
 
 def decode_array(space: Space, element: DataType) -> list[Any]:
-    """The elements of a BinaryArray that fills its space."""
+    """Return the elements of a BinaryArray that fills its space."""
     data, start, size, width = space.data, space.start, space.end - space.start, element_width(element)
     count = _I32.unpack_from(data, start)[0] if size >= 4 else -1
     first = start + 4 + (count + 31) // 32 * 4
@@ -356,22 +361,22 @@ def decode_array(space: Space, element: DataType) -> list[Any]:
 
 
 def _decode_marked_array(space: Space, element: DataType, count: int, first: int, marks: SpanRecorder) -> list[Any]:
-    """The same, element by element with a mark each."""
+    """Decode an array element by element and record the span of each."""
     start, width, since = space.start, element_width(element), len(marks.found)
     nulls = {i for i in range(count) if space.data[start + 4 + (i >> 3)] >> (i & 7) & 1}
     marks.add(start, 4, "count", count, section=ARRAYS)
     marks.add(start + 4, first - start - 4, "null bits", sorted(nulls), section=ARRAYS)
-    found: list[Any] = []
+    values: list[Any] = []
     for i in range(count):
         if i in nulls:
             marks.add(first + width * i, width, f"element {i}", None, section=ARRAYS)
-        found.append(None if i in nulls else get(space, first + width * i, element, f"element {i}"))
+        values.append(None if i in nulls else get(space, first + width * i, element, f"element {i}"))
     marks.fill(start, space.end, since=since)
-    return found
+    return values
 
 
 def decode_map(space: Space, t: DataType) -> list[tuple[Any, Any]]:
-    """The entries of a BinaryMap that fills its space."""
+    """Return the entries of a BinaryMap that fills its space."""
     data, start, size = space.data, space.start, space.end - space.start
     length = _I32.unpack_from(data, start)[0] if size >= 4 else -1
     if not 0 <= length <= size - 4:

@@ -1,4 +1,4 @@
-"""Integers as bitmaps, one a bit: slice i holds the rows whose value has bit i. Two file indexes are built of it.
+"""Bit-sliced integers: bitmap i holds the rows whose value has bit i. Two file indexes are built on it.
 
     values 2, 0, 1, -, 0     existence {0, 1, 2, 4}    slice 0 {2}    slice 1 {0}
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Slices(Protocol):
-    """Slices in order, each perhaps made when it is asked for."""
+    """The slices in order, each possibly decoded on access."""
 
     def __len__(self) -> int: ...
 
@@ -27,29 +27,35 @@ class Slices(Protocol):
 
 
 def encode_slices(rows: NDArray[np.int64], values: NDArray[np.uint64], count: int) -> list[bytes]:
-    """The bytes of `count` slices of the values ≥ 0 that ascending rows have."""
+    """Return the bytes of `count` slices of the values ≥ 0 that ascending rows have."""
     return [roaring.encode(rows[(values >> np.uint64(i) & np.uint64(1)) == 1]) for i in range(count)]
 
 
 def equal(existence: BitMap, slices: Slices, value: int) -> BitMap:
-    """The rows whose value is `value`. From the highest bit, which most rows differ in: once none is left, no other slice is asked for."""
+    """Return the rows whose value is `value`.
+
+    Begins at the highest bit, which most rows differ in: once no row is left, no other slice is accessed.
+    """
     if value < 0 or value >> len(slices):
         return type(existence)()
-    found = existence
+    rows = existence
     for i in range(len(slices) - 1, -1, -1):
-        if not found:
+        if not rows:
             break
-        found = found & slices[i] if value >> i & 1 else found - slices[i]
-    return found if found is not existence else existence.copy()
+        rows = rows & slices[i] if value >> i & 1 else rows - slices[i]
+    return rows if rows is not existence else existence.copy()
 
 
 def greater_than(existence: BitMap, slices: Slices, value: int) -> BitMap:
-    """The rows whose value is greater than `value`. From the highest bit: `alike` are those that have the same bits so far."""
+    """Return the rows whose value is greater than `value`.
+
+    Begins at the highest bit: `alike` are the rows that have the same bits so far.
+    """
     if value < 0:
         return existence.copy()
-    found = type(existence)()
+    rows = type(existence)()
     if value >> len(slices):
-        return found
+        return rows
     alike = existence
     for i in range(len(slices) - 1, -1, -1):
         if not alike:
@@ -58,11 +64,11 @@ def greater_than(existence: BitMap, slices: Slices, value: int) -> BitMap:
         if value >> i & 1:
             alike = having
         else:
-            found |= having
+            rows |= having
             alike = alike - having
-    return found
+    return rows
 
 
 def between(existence: BitMap, slices: Slices, low: int, high: int) -> BitMap:
-    """The rows whose value is at least `low` and at most `high`."""
+    """Return the rows whose value is at least `low` and at most `high`."""
     return greater_than(existence, slices, low - 1) - greater_than(existence, slices, high)

@@ -1,4 +1,6 @@
-"""A place in some bytes. Every read is named, so an error says which field broke at which offset, and a hex view knows what each byte means.
+"""A cursor over bytes.
+
+Every read is named, so an error says which field broke at which offset, and a hex view knows what each byte means.
 
 cursor = Cursor(data, path="index/index-1-0")
 length = cursor.i32be("length")
@@ -22,9 +24,10 @@ _I64BE, _I64LE, _U16LE, _F64BE = struct.Struct(">q"), struct.Struct("<q"), struc
 
 
 class Cursor:
-    """Reads `data[at:end]` from front to back. Any read past `end` raises `Corrupt`; `marks` collects what was read if asked for.
+    """Reads of `data[at:end]` from front to back.
 
-    Every read takes the field's name, which errors and marks use, and `part`: what to call the bytes beside it where a field has several parts.
+    Any read past `end` raises `Corrupt`; `marks`, if requested, records what was read. Every read takes the field's
+    name, which errors and marks use, and `part`: the name of the bytes where a field has several parts.
     """
 
     __slots__ = ("at", "data", "end", "marks", "path")
@@ -47,11 +50,11 @@ class Cursor:
 
     @property
     def left(self) -> int:
-        """How many bytes are left."""
+        """The number of bytes that are left."""
         return self.end - self.at
 
     def wrong(self, why: str, field: str, *, at: int | None = None) -> Corrupt:
-        """The error for what stands here (or at `at`), to be raised by the caller."""
+        """Return the error for the bytes here (or at `at`), to be raised by the caller."""
         offset = self.at if at is None else at
         where = "" if self.path is None else f"{self.path}: "
         return Corrupt(f"{where}{field} at offset {offset}: {why}", path=self.path, offset=offset, field=field)
@@ -73,7 +76,7 @@ class Cursor:
         return value
 
     def u8(self, field: str) -> int:
-        """One unsigned byte."""
+        """Read one unsigned byte."""
         start = self._take(1, field)
         value = self.data[start]
         if self.marks is not None:
@@ -81,14 +84,14 @@ class Cursor:
         return value
 
     def i8(self, field: str) -> int:
-        """One signed byte."""
+        """Read one signed byte."""
         value = self.u8(field)
         value = value - 256 if value > 127 else value
         self.means(value)
         return value
 
     def flag(self, field: str) -> bool:
-        """One byte that is 0 or 1."""
+        """Read one byte that is 0 or 1."""
         value = self.u8(field)
         if value > 1:
             raise self.wrong(f"0 or 1 wanted, {value} found", field, at=self.at - 1)
@@ -96,31 +99,31 @@ class Cursor:
         return value == 1
 
     def u16le(self, field: str, part: str = "") -> int:
-        """Two bytes, unsigned, little endian."""
+        """Read two bytes, unsigned, little endian."""
         return self._number(_U16LE, field, part)
 
     def i16be(self, field: str, part: str = "") -> int:
-        """Two bytes, big endian."""
+        """Read two bytes, big endian."""
         return self._number(_I16BE, field, part)
 
     def i32be(self, field: str, part: str = "") -> int:
-        """Four bytes, big endian."""
+        """Read four bytes, big endian."""
         return self._number(_I32BE, field, part)
 
     def i32le(self, field: str, part: str = "") -> int:
-        """Four bytes, little endian."""
+        """Read four bytes, little endian."""
         return self._number(_I32LE, field, part)
 
     def i64be(self, field: str, part: str = "") -> int:
-        """Eight bytes, big endian."""
+        """Read eight bytes, big endian."""
         return self._number(_I64BE, field, part)
 
     def i64le(self, field: str, part: str = "") -> int:
-        """Eight bytes, little endian."""
+        """Read eight bytes, little endian."""
         return self._number(_I64LE, field, part)
 
     def f64be(self, field: str) -> float:
-        """A double, big endian."""
+        """Read a double, big endian."""
         start = self._take(8, field)
         value: float = _F64BE.unpack_from(self.data, start)[0]
         if self.marks is not None:
@@ -128,7 +131,7 @@ class Cursor:
         return value
 
     def raw(self, length: int, field: str, part: str = "") -> bytes:
-        """The next `length` bytes."""
+        """Read the next `length` bytes."""
         start = self._take(length, field)
         value = bytes(self.data[start : start + length])
         if self.marks is not None:
@@ -136,7 +139,7 @@ class Cursor:
         return value
 
     def view(self, length: int, field: str) -> memoryview:
-        """The next `length` bytes where they lie: nothing is copied."""
+        """Read the next `length` bytes without copying them."""
         start = self._take(length, field)
         value = memoryview(self.data)[start : start + length]
         if self.marks is not None:
@@ -144,14 +147,14 @@ class Cursor:
         return value
 
     def skip(self, length: int, field: str, part: str = "") -> int:
-        """Goes past `length` bytes without copying them; gives where they begin."""
+        """Skip `length` bytes without copying them and return where they begin."""
         start = self._take(length, field)
         if self.marks is not None:
             self.marks.add(start, length, part_of(field, part), None)
         return start
 
     def count(self, field: str, *, each: int) -> int:
-        """A big endian i32 that announces so many items of at least `each` bytes, all of which must still fit."""
+        """Read a big endian i32 that counts items of at least `each` bytes, all of which must still fit."""
         start = self.at
         value = self.i32be(field)
         if value < 0 or value * each > self.left:
@@ -159,7 +162,10 @@ class Cursor:
         return value
 
     def jutf(self, field: str) -> str:
-        """J-UTF: i16 BE byte count, then Java's modified UTF-8 (NUL is `c0 80`, a supplementary character two surrogates of 3 bytes)."""
+        """Read J-UTF: i16 BE byte count, then Java's modified UTF-8.
+
+        In it NUL is `c0 80`, a supplementary character two surrogates of 3 bytes.
+        """
         start = self.at
         length = self.i16be(field, "length") & 0xFFFF
         body = self.raw(length, field)
@@ -171,13 +177,13 @@ class Cursor:
         return text
 
     def means(self, value: object) -> None:
-        """What the bytes that were read last mean, where it is more than what they are."""
+        """Record what the bytes read last mean, if their plain value does not say it."""
         if self.marks is not None:
             self.marks.means(value)
 
     @contextmanager
     def within(self, name: str = "", *, section: str = "") -> Iterator[None]:
-        """Marks made inside are called `name.…` and belong to that section of the format."""
+        """Prefix marks made inside by `name.`, and assign them to that section of the format."""
         if self.marks is None:
             yield
         else:
@@ -185,18 +191,18 @@ class Cursor:
                 yield
 
     def finish(self, what: str) -> None:
-        """Raises `Corrupt` unless everything was read."""
+        """Raise `Corrupt` unless everything was read."""
         if self.left:
             raise self.wrong(f"{self.left} bytes after the end", what)
 
 
 def part_of(field: str, part: str) -> str:
-    """What a part of a field is called: `positions`, `positions cookie`."""
+    """Return the name of a part of a field: `positions`, `positions cookie`."""
     return f"{field} {part}" if part else field
 
 
 def jutf(text: str) -> bytes:
-    """A string as Java writes it with `writeUTF` (see `Cursor.jutf`). At most 65535 bytes."""
+    """Return a string as Java writes it with `writeUTF` (see `Cursor.jutf`). At most 65535 bytes."""
     units = text.encode("utf-16-be", "surrogatepass")
     if any(0xD8 <= unit <= 0xDF for unit in units[::2]):
         body = "".join(chr(units[i] << 8 | units[i + 1]) for i in range(0, len(units), 2)).encode("utf-8", "surrogatepass")

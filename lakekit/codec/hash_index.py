@@ -22,18 +22,22 @@ if TYPE_CHECKING:
 
 
 def decode(data: bytes, *, path: str | None = None, marks: SpanRecorder | None = None) -> NDArray[np.int32]:
-    """The hashes in file order. Raises `Corrupt` for a file that is no whole number of hashes."""
-    found = np.frombuffer(data[: len(data) & ~3], ">i4").astype(np.int32)
+    """Return the hashes in file order.
+
+    Raises:
+        Corrupt: the file is no whole number of hashes.
+    """
+    hashes = np.frombuffer(data[: len(data) & ~3], ">i4").astype(np.int32)
     if marks is not None:
-        for i, one in enumerate(found.tolist()):
-            marks.add(4 * i, 4, f"hash {i}", one)
+        for i, value in enumerate(hashes.tolist()):
+            marks.add(4 * i, 4, f"hash {i}", value)
     if len(data) % 4:
         where = "" if path is None else f"{path}: "
         msg = f"{where}a HASH index of {len(data)} bytes: hashes have 4 bytes each, the last one is cut"
         raise Corrupt(msg, path=path, offset=len(data) & ~3, field="hash")
-    return found
+    return hashes
 
 
 def encode(hashes: NDArray[np.int32]) -> bytes:
-    """The file of some hashes, in their order."""
+    """Return the file of some hashes, in their order."""
     return hashes.astype(">i4").tobytes()

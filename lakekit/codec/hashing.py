@@ -1,10 +1,12 @@
-"""The hash functions of the format, over one value and over columns: Murmur for buckets, xxHash64 and Wang's mix for bloom filters, Hive's for `hive` buckets.
+"""The hash functions of the format, over single values and over columns.
 
-    row bytes  ->  i32   Murmur-like, seed 42, over the little endian u32 words of a binary row        FORMAT 5.7
+Murmur for buckets, xxHash64 and Wang's mix for bloom filters, Hive's for `hive` buckets.
+
+    row bytes  ->  i32      Murmur-like, seed 42, over the little endian u32 words of a binary row       FORMAT 5.7
     i32, n     ->  bucket   default: abs(h % n), truncating;  mod: floor;  hive: (h & 0x7fffffff) % n   FORMAT 6.2
-    bytes      ->  u64   xxHash64 with seed 0;   i64 -> i64   Wang's 64 bit mix                         FORMAT 9.4
+    bytes      ->  u64      xxHash64 with seed 0;   i64 -> i64   Wang's 64 bit mix                       FORMAT 9.4
 
-All arithmetic wraps. Columns go 65,536 rows at a time, so that the work stays in the processor's cache.
+All arithmetic wraps. Columns are hashed 65,536 rows at a time, so that the work stays in the processor's cache.
 """
 
 from __future__ import annotations
@@ -33,11 +35,11 @@ _P1, _P2, _P3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
 _P4, _P5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
 
 
-# ---- Murmur -------------------------------------------------------------------------------------------------------------------------------------
+# ---- Murmur ----------------------------------------------------------------------------------------------------------
 
 
 def hash_bytes(row: bytes) -> int:
-    """`hashCode` of one binary row: a signed i32. Rows are whole words; anything else is `Corrupt`."""
+    """Return the `hashCode` of one binary row: a signed i32. Raises `Corrupt` unless it is whole words."""
     if len(row) % 4:
         msg = f"a row of {len(row)} bytes: rows are whole words of 4 bytes"
         raise Corrupt(msg, field="row")
@@ -55,7 +57,7 @@ def hash_bytes(row: bytes) -> int:
 
 
 def _stir(h: NDArray[np.uint32], words: NDArray[np.uint32]) -> None:
-    """One Murmur step, in place: the words change `h`."""
+    """Apply one Murmur step of `words` to `h`, in place."""
     k = words * np.uint32(_C1)
     low = k >> np.uint32(17)
     k <<= np.uint32(15)
@@ -80,8 +82,11 @@ def _finish(h: NDArray[np.uint32], lengths: NDArray[np.int64] | int) -> NDArray[
 
 
 def _hash_table(table: NDArray[np.uint32]) -> NDArray[np.int32]:
-    """Hashes of rows of one length: `table` is rows × words. While all rows have the same words, as where they begin, one hash is enough."""
-    found = np.empty(len(table), np.int32)
+    """Return the hashes of rows of one length: `table` is rows × words.
+
+    While all rows have the same words, as where they begin, one hash is enough.
+    """
+    hashes = np.empty(len(table), np.int32)
     for start in range(0, len(table), _STEP):
         piece = table[start : start + _STEP]
         h = np.full(1, 42, np.uint32)
@@ -93,12 +98,12 @@ def _hash_table(table: NDArray[np.uint32]) -> NDArray[np.int32]:
                 else:
                     h = np.full(len(words), h[0])
             _stir(h, words)
-        found[start : start + _STEP] = _finish(h, 4 * table.shape[1])
-    return found
+        hashes[start : start + _STEP] = _finish(h, 4 * table.shape[1])
+    return hashes
 
 
 def _hash_ragged(words: NDArray[np.uint32], starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Hashes of rows of many lengths, longest first, so that step j concerns a prefix."""
+    """Return the hashes of rows of many lengths, longest first, so that step j concerns a prefix."""
     order = np.argsort(-counts, kind="stable")
     starts, sorted_counts = starts[order], counts[order]
     h = np.full(len(counts), 42, np.uint32)
@@ -106,13 +111,13 @@ def _hash_ragged(words: NDArray[np.uint32], starts: NDArray[np.int64], counts: N
     live = len(counts) - np.searchsorted(sorted_counts[::-1], np.arange(longest), side="right")
     for j, n in enumerate(live.tolist()):
         _stir(h[:n], words[starts[:n] + j])
-    found = np.empty(len(counts), np.int32)
-    found[order] = _finish(h, 4 * sorted_counts)
-    return found
+    hashes = np.empty(len(counts), np.int32)
+    hashes[order] = _finish(h, 4 * sorted_counts)
+    return hashes
 
 
 def hash_rows(rows: pa.BinaryArray) -> NDArray[np.int32]:
-    """`hashCode` of each row (bytes without arity, no nulls)."""
+    """Return the `hashCode` of each row (bytes without arity, no nulls)."""
     starts, lengths, data = binary_buffers(rows)
     if len(rows) == 0:
         return np.zeros(0, np.int32)
@@ -131,10 +136,10 @@ def hash_rows(rows: pa.BinaryArray) -> NDArray[np.int32]:
 
 
 def hash_columns(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType]) -> NDArray[np.int32]:
-    """`hashCode` of the binary rows that columns would make."""
+    """Return the `hashCode` of the binary rows that columns would make."""
     arrays = [to_contiguous(column, t) for column, t in zip(columns, types, strict=True)]
     count = len(arrays[0]) if arrays else 0
-    found = np.empty(count, np.int32)
+    hashes = np.empty(count, np.int32)
     for start in range(0, count, _STEP):
         packed = pack([array.slice(start, _STEP) for array in arrays], types)
         words = packed.words.view(np.uint32)
@@ -142,15 +147,15 @@ def hash_columns(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[
             piece = _hash_table(words.reshape(-1, packed.size // 4))
         else:
             piece = _hash_ragged(words, packed.offsets[:-1] >> 2, np.diff(packed.offsets) >> 2)
-        found[start : start + _STEP] = piece
-    return found
+        hashes[start : start + _STEP] = piece
+    return hashes
 
 
-# ---- buckets ------------------------------------------------------------------------------------------------------------------------------------
+# ---- buckets ---------------------------------------------------------------------------------------------------------
 
 
 def buckets(function: str, columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType], n: int) -> NDArray[np.int32]:
-    """The bucket of each row by `bucket-function.type` (default, mod, hive) over the bucket key columns."""
+    """Return the bucket of each row by `bucket-function.type` (default, mod, hive) over the bucket key columns."""
     match function:
         case "default":
             return default_bucket(hash_columns(columns, types), n)
@@ -166,7 +171,10 @@ def buckets(function: str, columns: Sequence[pa.Array | pa.ChunkedArray], types:
 
 
 def is_bucket_key(function: str, types: Sequence[DataType]) -> bool:
-    """Return whether `bucket-function.type` takes a bucket key of these types; other writers fill buckets of others by rules of their own."""
+    """Return whether `bucket-function.type` takes a bucket key of these types.
+
+    Other writers fill buckets of other keys by rules of their own.
+    """
     match function:
         case "mod":
             return len(types) == 1 and types[0].root in ("INT", "BIGINT")
@@ -176,23 +184,26 @@ def is_bucket_key(function: str, types: Sequence[DataType]) -> bool:
 
 
 def functions_of_writers(function: str) -> tuple[str, ...]:
-    """Return the functions by which writers fill buckets where the option says `function`: pypaimon 2.1.0 knows the default alone."""
+    """Return the functions by which writers fill buckets where the option says `function`.
+
+    pypaimon 2.1.0 always uses the default.
+    """
     return (function,) if function == "default" else (function, "default")
 
 
 def default_bucket(hashes: NDArray[np.int32], n: int) -> NDArray[np.int32]:
-    """abs(h % n) with Java's truncating remainder."""
+    """Return abs(h % n) with Java's truncating remainder."""
     return np.abs(np.fmod(hashes, np.int32(n))).astype(np.int32)
 
 
 def mod_bucket(column: pa.Array, n: int) -> NDArray[np.int32]:
-    """The remainder of an INT or BIGINT column, 0 ≤ bucket < n; a null counts as 0."""
+    """Return the remainder of an INT or BIGINT column, 0 ≤ bucket < n; a null counts as 0."""
     values = np.where(nulls_of(column), 0, fixed_values(column, np.dtype(column.type.to_pandas_dtype())))
     return np.mod(values.astype(np.int64), n).astype(np.int32)
 
 
 def hive_bucket(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType], n: int) -> NDArray[np.int32]:
-    """(h & 0x7fffffff) % n with h = 31 h + Hive's hash of each column."""
+    """Return (h & 0x7fffffff) % n with h = 31 h + Hive's hash of each column."""
     h: NDArray[np.uint32] | None = None
     for column, t in zip(columns, types, strict=True):
         array = to_contiguous(column, t)
@@ -215,7 +226,8 @@ def _hive_hash(column: pa.Array, t: DataType) -> NDArray[np.uint32]:
     match t.root:
         case "BOOLEAN":
             return column.fill_null(False).cast(pa.uint8()).to_numpy().astype(np.uint32)
-        case "TINYINT" | "SMALLINT" | "INT" | "DATE" | "TIME":  # by the class of Java's value, which is an Integer for TIME too: bucket_hive_t
+        # by the class of Java's value, which is an Integer for TIME too: bucket_hive_t
+        case "TINYINT" | "SMALLINT" | "INT" | "DATE" | "TIME":
             size = {"TINYINT": 1, "SMALLINT": 2}.get(t.root, 4)
             return fixed_values(column, f"<i{size}").astype(np.int32).view(np.uint32)
         case "BIGINT":
@@ -233,7 +245,7 @@ def _hive_hash(column: pa.Array, t: DataType) -> NDArray[np.uint32]:
 
 
 def float_bits(values: NDArray[Any], *, zero: bool = False) -> NDArray[Any]:
-    """IEEE bits with the canonical NaN; with `zero`, -0.0 has the bits of 0.0."""
+    """Return IEEE bits with the canonical NaN; with `zero`, -0.0 has the bits of 0.0."""
     bits = values.view(np.uint32 if values.dtype.itemsize == 4 else np.uint64).copy()
     bits[np.isnan(values)] = 0x7FC00000 if values.dtype.itemsize == 4 else 0x7FF8000000000000
     if zero:
@@ -252,13 +264,13 @@ def _hive_text(column: pa.Array) -> NDArray[np.uint32]:
     for j, n in enumerate(live.tolist()):
         h[:n] *= np.uint32(31)
         h[:n] += signed[starts[:n] + j]
-    found = np.empty(len(h), np.uint32)
-    found[order] = h
-    return found
+    hashes = np.empty(len(h), np.uint32)
+    hashes[order] = h
+    return hashes
 
 
 def _hive_decimal(column: pa.Array, scale: int) -> NDArray[np.uint32]:
-    """`BigDecimal.hashCode` of the value without trailing zeros."""
+    """Return `BigDecimal.hashCode` of the value without trailing zeros."""
     limbs = fixed_values(column, "<u8", 2).reshape(-1, 2).copy()
     negative = limbs[:, 1] >> np.uint64(63) == 1
     limbs[negative] = ~limbs[negative]
@@ -267,12 +279,12 @@ def _hive_decimal(column: pa.Array, scale: int) -> NDArray[np.uint32]:
     digits = [(limbs[:, i // 2] >> np.uint64(32 * (i % 2))) & np.uint64(_M32) for i in (3, 2, 1, 0)]
     scales = np.full(len(column), scale, np.int64)
     for _ in range(scale):
-        rest = np.zeros(len(column), np.uint64)
+        remainder = np.zeros(len(column), np.uint64)
         tenth = []
         for digit in digits:
-            tenth.append((rest << np.uint64(32) | digit) // np.uint64(10))
-            rest = (rest << np.uint64(32) | digit) % np.uint64(10)
-        even = (rest == 0) & (scales > 0)
+            tenth.append((remainder << np.uint64(32) | digit) // np.uint64(10))
+            remainder = (remainder << np.uint64(32) | digit) % np.uint64(10)
+        even = (remainder == 0) & (scales > 0)
         if not even.any():
             break
         digits = [np.where(even, new, old) for new, old in zip(tenth, digits, strict=True)]
@@ -286,11 +298,11 @@ def _hive_decimal(column: pa.Array, scale: int) -> NDArray[np.uint32]:
     return t * np.uint32(31) + scales.astype(np.uint32)
 
 
-# ---- 64 bit -------------------------------------------------------------------------------------------------------------------------------------
+# ---- 64 bit ----------------------------------------------------------------------------------------------------------
 
 
 def mix64(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Thomas Wang's mix of 64 bit integers (arithmetic right shifts)."""
+    """Return Thomas Wang's mix of 64 bit integers (arithmetic right shifts)."""
     k = ~values + (values << 21)
     k ^= k >> 24
     k = k + (k << 3) + (k << 8)
@@ -301,7 +313,7 @@ def mix64(values: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def mix64_scalar(value: int) -> int:
-    """The same of one integer, as an unsigned one."""
+    """Return `mix64` of one integer, as an unsigned one."""
     k = _to_signed64(~value + (value << 21))
     k ^= k >> 24
     k = _to_signed64(k + (k << 3) + (k << 8))
@@ -316,7 +328,7 @@ def _to_signed64(x: int) -> int:
 
 
 def xx64(data: bytes) -> int:
-    """xxHash64 with seed 0, as an unsigned integer."""
+    """Return xxHash64 with seed 0, as an unsigned integer."""
     at, length = 0, len(data)
     if length >= 32:
         lanes = [_P1 + _P2 & _M64, _P2, 0, -_P1 & _M64]
@@ -359,25 +371,25 @@ def _rounds(lanes: NDArray[np.uint64] | np.uint64, words: NDArray[np.uint64]) ->
 
 
 def xx64_column(column: pa.Array) -> NDArray[np.uint64]:
-    """xxHash64 of each value of a string or binary array; of a null, that of no bytes."""
+    """Return xxHash64 of each value of a string or binary array; of a null, that of no bytes."""
     starts, lengths, data = binary_buffers(column)
     return xx64_at(data, starts, lengths)
 
 
 def xx64_at(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """xxHash64 of the bytes `data[starts[i]:starts[i] + lengths[i]]`, all of which are there."""
-    found = np.empty(len(starts), np.uint64)
+    """Return xxHash64 of the bytes `data[starts[i]:starts[i] + lengths[i]]`, all within the data."""
+    hashes = np.empty(len(starts), np.uint64)
     beyond = int((starts + lengths).max(initial=0)) + 8 - len(data)
     words = words_at_any_byte(np.concatenate([data, np.zeros(beyond, np.uint8)]) if beyond > 0 else data)
     order = np.argsort(-(lengths >> 5), kind="stable") if len(lengths) and int(lengths.max()) >= 32 else np.arange(len(lengths))
     for piece in range(0, len(order), _STEP):
         rows = order[piece : piece + _STEP]
-        found[rows] = _xx64_rows(words, starts[rows], lengths[rows])
-    return found
+        hashes[rows] = _xx64_rows(words, starts[rows], lengths[rows])
+    return hashes
 
 
 def _xx64_rows(words: NDArray[np.uint64], at: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Rows in falling order of whole 32 byte stripes; `words[i]` is the u64 at byte i."""
+    """Return xxHash64 of rows in falling order of whole 32 byte stripes; `words[i]` is the u64 at byte i."""
     h = np.full(len(at), _P5, np.uint64)
     stripes = lengths >> 5
     long = int(np.count_nonzero(stripes))

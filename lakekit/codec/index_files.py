@@ -1,4 +1,4 @@
-"""Deletion vectors: the positions of rows of one data file that are no more. Positions count rows of the file from 0, before any filter.
+"""Deletion vectors: the positions of deleted rows of one data file, counted from 0 before any filter.
 
 file       01 | entry | entry …
 entry      i32 BE length | data | i32 BE CRC-32 of data            length: bytes of data
@@ -7,8 +7,8 @@ entry      i32 BE length | data | i32 BE CRC-32 of data            length: bytes
 
 {2, 3}     00000018  5e43f2d0 3a300000 01000000 0000 0100 10000000 0200 0300  c898f63d
 
-Index manifests name an entry by (offset, length): the length is that of the data in the 32 bit form, of the data + 8 in the 64 bit form.
-Sources: FORMAT.md 8; `BitmapDeletionVector`, `Bitmap64DeletionVector`, `DeletionVectorsIndexFile`.
+Index manifests name an entry by (offset, length): the length is that of the data in the 32 bit form, of the data + 8 in
+the 64 bit form. Sources: FORMAT.md 8; `BitmapDeletionVector`, `Bitmap64DeletionVector`, `DeletionVectorsIndexFile`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ class DeletionVectorRange(NamedTuple):
 
 
 def decode(data: bytes, *, limit: int | None = None, path: str | None = None, marks: SpanRecorder | None = None) -> NDArray[np.uint32] | NDArray[np.uint64]:
-    """The ascending positions of an entry's data, magic included. `limit` as in `bitmap.decode`. Raises `Corrupt`."""
+    """Return the ascending positions of an entry's data, magic included.
+
+    `limit` as in `roaring.decode`. Raises `Corrupt`.
+    """
     cursor = Cursor(data, path=path, marks=marks)
     magic = cursor.raw(4, "magic")
     if magic == MAGIC_32:
@@ -79,7 +82,10 @@ def decode(data: bytes, *, limit: int | None = None, path: str | None = None, ma
 
 
 def encode(positions: NDArray[np.unsignedinteger], bits: int = 32) -> bytes:
-    """The data of an entry, magic included, of ascending positions; `bits` is 32 or 64 (`deletion-vectors.bitmap64`)."""
+    """Return the data of an entry of ascending positions, magic included.
+
+    `bits` is 32 or 64 (`deletion-vectors.bitmap64`).
+    """
     top = int(positions[-1]) if len(positions) else -1
     if bits == 32:
         if top >= 2**32:
@@ -95,15 +101,15 @@ def encode(positions: NDArray[np.unsignedinteger], bits: int = 32) -> bytes:
 
 
 def read_entry(cursor: Cursor, *, limit: int | None = None) -> NDArray[np.uint32] | NDArray[np.uint64]:
-    """The positions of the entry at the cursor."""
+    """Return the positions of the entry at the cursor."""
     start = cursor.tell
     length = cursor.i32be("length")
     data = cursor.raw(length, "data")
-    found = cursor.i32be("crc") & 0xFFFFFFFF
-    cursor.means(f"{found:08x}")
-    wanted = zlib.crc32(data)
-    if found != wanted:
-        raise cursor.wrong(f"checksum {found:08x} stored, {wanted:08x} computed: the vector is damaged", "crc", at=start + 4 + length)
+    stored = cursor.i32be("crc") & 0xFFFFFFFF
+    cursor.means(f"{stored:08x}")
+    computed = zlib.crc32(data)
+    if stored != computed:
+        raise cursor.wrong(f"checksum {stored:08x} stored, {computed:08x} computed: the vector is damaged", "crc", at=start + 4 + length)
     if cursor.marks is None:
         return decode(data, limit=limit, path=cursor.path)
     with cursor.marks.within(at=start + 4):
@@ -111,12 +117,15 @@ def read_entry(cursor: Cursor, *, limit: int | None = None) -> NDArray[np.uint32
 
 
 def decode_entry(data: bytes, *, limit: int | None = None, path: str | None = None) -> NDArray[np.uint32] | NDArray[np.uint64]:
-    """The positions of an entry `length | data | crc`, wherever in a file it was cut from; bytes after it are ignored. Raises `Corrupt`."""
+    """Return the positions of an entry `length | data | crc`; bytes after it are ignored. Raises `Corrupt`."""
     return read_entry(Cursor(data, path=path), limit=limit)
 
 
 def encode_many(vectors: Sequence[NDArray[np.unsignedinteger]], bits: int = 32) -> list[bytes]:
-    """`encode` of each of some vectors. Those of files with fewer than 2^32 rows are encoded at once, which costs about as much as one."""
+    """Return `encode` of each vector.
+
+    Vectors of files with fewer than 2^32 rows are encoded at once, which costs about as much as one.
+    """
     if not vectors or any(len(positions) and int(positions[-1]) >= 2**32 for positions in vectors):
         return [encode(positions, bits) for positions in vectors]
     every, ends = roaring.encode_many(np.concatenate(vectors), np.cumsum([0, *map(len, vectors)]))
@@ -127,11 +136,11 @@ def encode_many(vectors: Sequence[NDArray[np.unsignedinteger]], bits: int = 32) 
 
 _NO_BITMAP = MAGIC_64 + bytes(8)
 _ONE_BITMAP = MAGIC_64 + (1).to_bytes(8, "little") + bytes(4)
-"""What a vector of 64 bits begins with where no position needs more than 32: how many bitmaps, and the first one's key."""
+"""The first bytes of a 64 bit vector whose positions all fit into 32 bits: the number of bitmaps, and the first key."""
 
 
 def encode_entry(positions: NDArray[np.unsignedinteger], bits: int = 32) -> bytes:
-    """`length | data | crc`."""
+    """Return `length | data | crc`."""
     return _entry(encode(positions, bits))
 
 
@@ -140,22 +149,30 @@ def _entry(data: bytes) -> bytes:
 
 
 def read_file(data: bytes, *, path: str | None = None, marks: SpanRecorder | None = None) -> list[NDArray[np.uint32] | NDArray[np.uint64]]:
-    """Every vector of an index file, in file order. Raises `Corrupt`, and `Unsupported` for a later version."""
+    """Return every vector of an index file, in file order.
+
+    Raises:
+        Corrupt: the file is damaged.
+        Unsupported: the file is of a later version.
+    """
     cursor = Cursor(data, path=path, marks=marks)
     version = cursor.u8("version")
     if version != VERSION:
         where = "" if path is None else f"{path}: "
         msg = f"{where}deletion vector files of version {version} are newer than lakekit; version 1 is known"
         raise Unsupported(msg, feature="file.deletion-vectors", path=path)
-    found: list[NDArray[np.uint32] | NDArray[np.uint64]] = []
+    vectors: list[NDArray[np.uint32] | NDArray[np.uint64]] = []
     while cursor.left:
-        with cursor.within(f"vector {len(found)}"):
-            found.append(read_entry(cursor))
-    return found
+        with cursor.within(f"vector {len(vectors)}"):
+            vectors.append(read_entry(cursor))
+    return vectors
 
 
 def write_file(vectors: Sequence[NDArray[np.unsignedinteger]], bits: int = 32) -> tuple[bytes, list[DeletionVectorRange]]:
-    """An index file and where each vector is in it, as `_DELETIONS_VECTORS_RANGES` says it (the length differs between 32 and 64 bit)."""
+    """Return the bytes of an index file and the range of each vector, as `_DELETIONS_VECTORS_RANGES` lists it.
+
+    The length in a range differs between 32 and 64 bit.
+    """
     out, ranges = bytearray([VERSION]), []
     for positions, data in zip(vectors, encode_many(vectors, bits), strict=True):
         entry = _entry(data)

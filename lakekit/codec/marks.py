@@ -1,10 +1,11 @@
-"""What decoders say of the bytes they read: `SpanRecorder` goes down with them where somebody wants to look, and is None everywhere else.
+"""The spans of fields that decoders read, for hex views.
 
     offset  length  field                  value      section
     0       1       version                1          FORMAT 8.1
     1       4       vectors[0].length      24         FORMAT 8.1
 
-A value read out of a field that was read as bytes before lies inside its mark; `leaves` keeps the innermost marks, so that each byte has one.
+A `SpanRecorder` is passed down to decoders for a hex view, and is None everywhere else. A value decoded from bytes that
+were recorded before lies inside their span; `leaves` keeps the innermost spans, so that each byte has one.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 PADDING_LABEL = "padding"
-"""Bytes that are there and mean nothing."""
+"""The label of bytes without meaning."""
 UNREAD_LABEL = "not read"
-"""Bytes that no decoder looked at: those after an error."""
+"""The label of bytes that no decoder read: those after an error."""
 
 
 class FieldSpan(NamedTuple):
-    """One value that was read: where its bytes are, what the decoder called it, what it was, and where the format's page tells of it."""
+    """One value that was read: its bytes, its name, its value, and the section of the format that describes it."""
 
     offset: int
     length: int
@@ -39,7 +40,7 @@ class FieldSpan(NamedTuple):
 
 
 class SpanRecorder:
-    """Marks in the order of reading. `wrong_at` is where the innermost decoder met an error."""
+    """Spans in the order of reading. `wrong_at` is where the innermost decoder met an error."""
 
     __slots__ = ("found", "name", "section", "shift", "wrong_at")
 
@@ -52,17 +53,17 @@ class SpanRecorder:
         return iter(self.found)
 
     def add(self, offset: int, length: int, field: str, value: object, *, section: str = "") -> None:
-        """Says what some bytes are; the offset counts from where the decoder's bytes begin."""
+        """Record a span; its offset counts from where the decoder's bytes begin."""
         name = f"{self.name}.{field}" if self.name and field else self.name or field
         self.found.append(FieldSpan(self.shift + offset, length, name, value, section or self.section))
 
     def means(self, value: object) -> None:
-        """What the bytes marked last mean, where it is more than what they are."""
+        """Set the value of the span recorded last, if the plain value of its bytes does not say it."""
         self.found[-1] = self.found[-1]._replace(value=value)
 
     @contextmanager
     def within(self, name: str = "", *, at: int = 0, section: str = "") -> Iterator[None]:
-        """Marks made inside are called `name.…`, count their offsets from `at`, and belong to that section."""
+        """Prefix spans recorded inside by `name.`, count their offsets from `at`, and set their section."""
         before = self.name, self.section, self.shift
         self.name = f"{self.name}.{name}" if self.name and name else self.name or name
         self.section, self.shift = section or self.section, self.shift + at
@@ -76,12 +77,12 @@ class SpanRecorder:
             self.name, self.section, self.shift = before
 
     def rename(self, since: int, old: str, new: str) -> None:
-        """Puts `new` for `old` in the names of all marks from number `since` on: items of a list get their numbers."""
+        """Replace `old` by `new` in the names of all spans from index `since` on: items of a list get their indexes."""
         for i in range(since, len(self.found)):
             self.found[i] = self.found[i]._replace(field=self.found[i].field.replace(old, new, 1))
 
     def fill(self, start: int, end: int, *, since: int) -> None:
-        """Calls whatever no mark from number `since` on covers between `start` and `end` padding."""
+        """Record as padding what no span from index `since` on covers between `start` and `end`."""
         at = start + self.shift
         for mark in sorted(self.found[since:], key=lambda mark: mark.offset):
             if mark.offset > at:
@@ -92,9 +93,10 @@ class SpanRecorder:
 
 
 def leaves(marks: Sequence[FieldSpan], size: int) -> list[FieldSpan]:
-    """The innermost marks in the order of their bytes, each byte from 0 to `size` in exactly one; bytes without any are called `UNREAD_LABEL`.
+    """Return the innermost spans in the order of their bytes, each byte from 0 to `size` in exactly one.
 
-    Of two marks over the same bytes the later one stays; where damaged bytes are read twice under two names, the first name stays.
+    Bytes without any are called `UNREAD_LABEL`. Of two spans over the same bytes the later one stays; where damaged
+    bytes are read twice under two names, the first name stays.
     """
     order = sorted(range(len(marks)), key=lambda i: (marks[i].offset, -marks[i].length, i))
     parents: set[int] = set()
@@ -109,7 +111,7 @@ def leaves(marks: Sequence[FieldSpan], size: int) -> list[FieldSpan]:
         if open_ and mark.end <= marks[open_[-1]].end:
             parents.add(open_[-1])
         open_.append(i)
-    found: list[FieldSpan] = []
+    innermost: list[FieldSpan] = []
     at = 0
     for i in order:
         mark = marks[i]
@@ -117,9 +119,9 @@ def leaves(marks: Sequence[FieldSpan], size: int) -> list[FieldSpan]:
         if i in parents or start >= end:
             continue
         if start > at:
-            found.append(FieldSpan(at, start - at, UNREAD_LABEL, None))
-        found.append(mark if (start, end) == (mark.offset, mark.end) else mark._replace(offset=start, length=end - start))
+            innermost.append(FieldSpan(at, start - at, UNREAD_LABEL, None))
+        innermost.append(mark if (start, end) == (mark.offset, mark.end) else mark._replace(offset=start, length=end - start))
         at = end
     if at < size:
-        found.append(FieldSpan(at, size - at, UNREAD_LABEL, None))
-    return found
+        innermost.append(FieldSpan(at, size - at, UNREAD_LABEL, None))
+    return innermost

@@ -1,13 +1,17 @@
-"""Whether what an ORC file says of its stripes, streams and lengths is within bounds, before Arrow allocates and reads by it.
+"""Check that the stripes, streams and lengths of an ORC file are within bounds before Arrow reads by them.
 
-    footer            rows are those of the stripes · decimals have 1 to 38 digits · parts of types are as many as their kind has
-    stripe footer     streams lie inside the stripe and belong to columns · a dictionary has no more values than the stripe has rows
+    footer            rows are those of the stripes · decimals have 1 to 38 digits
+                      · parts of types are as many as their kind has
+    stripe footer     streams lie inside the stripe and belong to columns
+                      · a dictionary has no more values than the stripe has rows
     stream            its compressed chunks are no longer than a block, and end where it ends
-    LENGTH streams    no length of a text, a list or a map is below zero, no column has more values than its streams can hold: Arrow would read where nothing is
-    SECONDARY         decimals have scales of 0 to 38: Arrow would multiply by ten for ever
+    LENGTH streams    no length of a text, a list or a map is below zero, no column has more values
+                      than its streams can hold: Arrow would read beyond its buffers
+    SECONDARY         decimals have scales of 0 to 38: Arrow would multiply by ten without end
 
-Lengths are looked at (`orc_runs`) where a stripe has few of them: there may be a run for every ten, which takes longer than Arrow takes to decode them. Of
-others a check of all rows in a process of its own finds what is wrong (`maintenance/check/child_process.py`).
+Lengths are checked (`orc_runs`) where a stripe has few of them: there may be a run for every ten, which takes longer
+than Arrow takes to decode them. What is wrong with others is found by a check of all rows in a process of its own
+(`maintenance/check/child_process.py`).
 
 Source: the ORC specification v1, "Stripes".
 """
@@ -32,21 +36,22 @@ _DICTIONARIES, _SECOND = (1, 3), (2, 3)
 _LIST, _MAP, _STRUCT, _DECIMAL = 10, 11, 12, 14
 _MOST_DIGITS = 38
 _FEW_BYTES = 2048
-"""Lengths of more bytes, as they are stored, are not looked at."""
+"""Stored lengths of more bytes are not checked."""
 _FEW_SCALES_BYTES = 1 << 16
-"""Scales of more bytes, as they are stored, are not looked at; mostly all are the same, in four bytes for 512."""
+"""Stored scales of more bytes are not checked; mostly all are the same, in four bytes for 512."""
 _MOST_INFLATED_BYTES = 1 << 17
-"""Of few bytes that inflate to more the others are not looked at: runs can be of three bytes."""
+"""The most inflated bytes that are checked: a few stored bytes may inflate to many, as runs can be of three bytes."""
 _SLACK_BYTES = 64 << 20
-"""What a wrong length may make Arrow allocate in vain."""
+"""The most bytes that a wrong length may make Arrow allocate in vain."""
 _FEW_VALUES = 1 << 16
-"""Lists of no more values together are left to Arrow: it finds out that they are not there."""
+"""Lists of no more values together are left to Arrow, which finds out that their values are missing."""
 _VALUES_OF_BYTE = 520
-"""More values no byte stands for: 130 bytes of eight bits each in two bytes, as nulls and booleans lie."""
+"""The most values that one byte encodes: 130 bytes of eight bits each in two bytes, as nulls and booleans are stored.
+"""
 
 
 class _Stream(NamedTuple):
-    """A stream of a stripe: its kind, its column, and where it lies."""
+    """A stream of a stripe: its kind, its column, and its range of bytes."""
 
     kind: int
     column: int
@@ -55,18 +60,18 @@ class _Stream(NamedTuple):
 
 
 def check(path: str, data: bytes | memoryview, columns: Container[str] | None = None) -> None:
-    """Looks at the tail of a whole file and at the streams of some columns, None: of all; of `data` no more is read than these.
+    """Check the tail of a whole file and the streams of some columns; None for all.
 
-    Raises `Corrupt`, `LimitExceeded` or `Unsupported`, with the path.
+    Of `data` no more is read than these. Raises `Corrupt`, `LimitExceeded` or `Unsupported`, with the path.
     """
     try:
         tail = orc_tail.parse(data)
         _check_tail(tail)
-        wanted = {column.number: column for child in _children(tail.root, columns) for column in child.walk()}
+        columns_by_number = {column.number: column for child in _children(tail.root, columns) for column in child.walk()}
         for stripe in tail.stripes:
-            _check_stripe(tail, stripe, wanted)
-    except Corrupt as wrong:
-        raise wrong.at(path) from None
+            _check_stripe(tail, stripe, columns_by_number)
+    except Corrupt as error:
+        raise error.at(path) from None
 
 
 def _children(root: Column, columns: Container[str] | None) -> Iterator[Column]:
@@ -96,42 +101,45 @@ def _check_stripe(tail: Tail, stripe: Stripe, wanted: dict[int, Column]) -> None
     if stripe.offset < _MAGIC_BYTES:
         raise Corrupt(f"a stripe at byte {stripe.offset}", offset=stripe.offset, field="stripe")
     footer = orc_tail.footer_of(tail, stripe)
-    encodings = [orc_tail.parse_members(one) for one in orc_tail.bytes_members(footer, 2)]
+    encodings = [orc_tail.parse_members(stream) for stream in orc_tail.bytes_members(footer, 2)]
     plain = _outside_lists(tail.root)
     streams = list(_streams(footer, stripe.offset, end))
-    few = sum(one.length for one in streams if one.kind == _LENGTH and one.column in wanted) <= _FEW_BYTES
-    sizes = {one.column: one.length for one in streams if one.kind in (_DATA, _DICTIONARY)}
-    for one in streams:
-        if one.column not in wanted or one.kind > _LAST_DATA_KIND:
+    checks_lengths = sum(stream.length for stream in streams if stream.kind == _LENGTH and stream.column in wanted) <= _FEW_BYTES
+    sizes = {stream.column: stream.length for stream in streams if stream.kind in (_DATA, _DICTIONARY)}
+    for stream in streams:
+        if stream.column not in wanted or stream.kind > _LAST_DATA_KIND:
             continue
-        encoding = encodings[one.column] if one.column < len(encodings) else []
+        encoding = encodings[stream.column] if stream.column < len(encodings) else []
         kind, count = orc_tail.integer_member(encoding, 1), orc_tail.integer_member(encoding, 2)
-        if kind in _DICTIONARIES and one.column in plain and count > stripe.row_count:
-            raise Corrupt(f"a dictionary of {count} values in a stripe of {stripe.row_count} rows", offset=one.begin, field="dictionary size")
-        blocks = _check_chunks(tail, one) if tail.codec != "none" else 1
-        if one.kind == _SECONDARY and wanted[one.column].kind == _DECIMAL and one.length <= _FEW_SCALES_BYTES:
-            _check_scales(tail, one, second=kind in _SECOND)
-        if one.kind == _LENGTH and few:
-            packed = bytes(tail.data[one.begin : one.begin + one.length])
+        if kind in _DICTIONARIES and stream.column in plain and count > stripe.row_count:
+            raise Corrupt(f"a dictionary of {count} values in a stripe of {stripe.row_count} rows", offset=stream.begin, field="dictionary size")
+        blocks = _check_chunks(tail, stream) if tail.codec != "none" else 1
+        if stream.kind == _SECONDARY and wanted[stream.column].kind == _DECIMAL and stream.length <= _FEW_SCALES_BYTES:
+            _check_scales(tail, stream, second=kind in _SECOND)
+        if stream.kind == _LENGTH and checks_lengths:
+            packed = bytes(tail.data[stream.begin : stream.begin + stream.length])
             data = orc_tail.inflate(packed, tail.codec, tail.block_bytes)[:_MOST_INFLATED_BYTES]
             total = orc_runs.total(data, second=kind in _SECOND)
-            most = max(sizes.get(one.column, 0), tail.block_bytes * blocks) * 256
-            if wanted[one.column].kind in (_LIST, _MAP):
-                _check_values(tail, wanted[one.column], streams, total)
+            most = max(sizes.get(stream.column, 0), tail.block_bytes * blocks) * 256
+            if wanted[stream.column].kind in (_LIST, _MAP):
+                _check_values(tail, wanted[stream.column], streams, total)
             elif total > most + _SLACK_BYTES:
-                raise Corrupt(f"texts of {total} bytes in a stream of {sizes.get(one.column, 0)}", offset=one.begin, field="length")
+                raise Corrupt(f"texts of {total} bytes in a stream of {sizes.get(stream.column, 0)}", offset=stream.begin, field="length")
 
 
 def _check_scales(tail: Tail, stream: _Stream, *, second: bool) -> None:
-    """Raises `Corrupt` where a decimal has a scale that none has: Arrow multiplies by ten as often as it says, and comes to no end."""
+    """Raise `Corrupt` where a decimal has a scale out of range: Arrow would multiply by ten as often, without end."""
     data = orc_tail.inflate(bytes(tail.data[stream.begin : stream.begin + stream.length]), tail.codec, tail.block_bytes)[:_MOST_INFLATED_BYTES]
-    found = orc_runs.signed_range(data, second=second)
-    if found is not None and not 0 <= found[0] <= found[1] <= _MOST_DIGITS:
-        raise Corrupt(f"column {stream.column} has decimals of scales {found[0]} to {found[1]}", offset=stream.begin, field="scale")
+    scale_range = orc_runs.signed_range(data, second=second)
+    if scale_range is not None and not 0 <= scale_range[0] <= scale_range[1] <= _MOST_DIGITS:
+        raise Corrupt(f"column {stream.column} has decimals of scales {scale_range[0]} to {scale_range[1]}", offset=stream.begin, field="scale")
 
 
 def _check_values(tail: Tail, column: Column, streams: Sequence[_Stream], total: int) -> None:
-    """Raises `Corrupt` where lists or maps of a column have more values together than there can be: Arrow would read where nothing is."""
+    """Raise `Corrupt` where lists or maps of a column have more values together than their columns can hold.
+
+    Arrow would read beyond its buffers.
+    """
     if total <= _FEW_VALUES:
         return
     for child in column.children:
@@ -141,15 +149,18 @@ def _check_values(tail: Tail, column: Column, streams: Sequence[_Stream], total:
 
 
 def _most_values(tail: Tail, column: Column, streams: Sequence[_Stream]) -> int:
-    """At most so many values a column has, by the bytes of its streams; a STRUCT without a stream has as many as its parts."""
-    own = [one for one in streams if one.column == column.number and one.kind <= _LAST_DATA_KIND and one.length]
+    """Return an upper bound of a column's values, by the bytes of its streams.
+
+    A STRUCT without a stream has as many as its parts.
+    """
+    own = [stream for stream in streams if stream.column == column.number and stream.kind <= _LAST_DATA_KIND and stream.length]
     if not own and column.kind == _STRUCT:
         return max((_most_values(tail, child, streams) for child in column.children), default=0)
-    return max((_inflated_bytes(tail, one) for one in own), default=0) * _VALUES_OF_BYTE
+    return max((_inflated_bytes(tail, stream) for stream in own), default=0) * _VALUES_OF_BYTE
 
 
 def _inflated_bytes(tail: Tail, stream: _Stream) -> int:
-    """At most so many bytes a stream has, inflated."""
+    """Return an upper bound of the inflated bytes of a stream."""
     if tail.codec == "none":
         return stream.length
     if stream.length <= _FEW_BYTES:
@@ -158,7 +169,7 @@ def _inflated_bytes(tail: Tail, stream: _Stream) -> int:
 
 
 def _streams(footer: list[orc_tail.Part], begin: int, end: int) -> Iterator[_Stream]:
-    """The streams of a stripe, in the order of their bytes."""
+    """Yield the streams of a stripe, in the order of their bytes."""
     for stream in orc_tail.bytes_members(footer, 1):
         members = orc_tail.parse_members(stream)
         kind, column, length = (orc_tail.integer_member(members, number) for number in (1, 2, 3))
@@ -169,14 +180,14 @@ def _streams(footer: list[orc_tail.Part], begin: int, end: int) -> Iterator[_Str
 
 
 def _outside_lists(column: Column) -> set[int]:
-    """The columns that have no more values than there are rows."""
+    """Return the columns that have no more values than there are rows."""
     if column.kind in (_LIST, _MAP):
         return {column.number}
     return {column.number}.union(*map(_outside_lists, column.children))
 
 
 def _check_chunks(tail: Tail, stream: _Stream) -> int:
-    """Looks at the heads of a stream's chunks; gives how many there are."""
+    """Check the headers of a stream's chunks and return how many there are."""
     at, end, count = stream.begin, stream.begin + stream.length, 0
     while at < end:
         head = int.from_bytes(tail.data[at : at + 3], "little")

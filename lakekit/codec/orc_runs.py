@@ -1,12 +1,13 @@
-"""What the runs of a stream of an ORC file come to: the sum of lengths, and the range of the scales of decimals. Values are looked at as columns of bits.
+"""Aggregates of the runs of an ORC stream: the sum of lengths, and the range of the scales of decimals.
 
-    first version    00 05 02                  count - 3 · delta, signed · base, varint          |  ff 07     256 - count · values, varints
+    first version    00 05 02    count - 3 · delta, signed · base, varint   |  ff 07     256 - count · values, varints
     00 repeat        2 bits kind · 3 bits bytes - 1 · 3 bits count - 3 | value, big-endian
     01 direct        2 kind · 5 width · 9 count - 1 | values
-    10 patched       2 kind · 5 width · 9 count - 1 · 3 bytes of the base - 1 · 5 patch width · 3 gap width - 1 · 5 patches | base | values | patches
+    10 patched       2 kind · 5 width · 9 count - 1 · 3 bytes of the base - 1 · 5 patch width · 3 gap width - 1
+                     · 5 patches | base | values | patches
     11 delta         2 kind · 5 width · 9 count - 1 | base, varint | delta, zig-zag varint | deltas
 
-Source: the ORC specification v1, "Run Length Encoding".
+Values are computed as columns of bits. Source: the ORC specification v1, "Run Length Encoding".
 """
 
 from __future__ import annotations
@@ -32,46 +33,55 @@ _MOST_LENGTH, _MOST_BITS = 2**63 - 1, 2**64 - 1
 
 
 def total(data: bytes, *, second: bool) -> int:
-    """All lengths of a stream together. Raises `Corrupt` where one is below zero; of what ends too early, which is left to Arrow, the runs before it."""
+    """Return the sum of all lengths of a stream.
+
+    Of a stream that ends too early, which is left to Arrow, only the runs before the end are counted.
+
+    Raises:
+        Corrupt: a length is below zero.
+    """
     return sum(_read_runs(data, _run if second else _first_run))
 
 
 def signed_range(data: bytes, *, second: bool) -> tuple[int, int] | None:
-    """The least and the greatest of the signed numbers of a stream, of which what ends too early is left to Arrow; None: there are none.
+    """Return the least and the greatest of the signed numbers of a stream; None without any.
 
-    Raises `Corrupt` for a number of more than 64 bits.
+    A run that ends too early is left to Arrow.
+
+    Raises:
+        Corrupt: a number has more than 64 bits.
     """
-    ends = [end for some in _read_runs(data, _signed_run if second else _first_signed_run) for end in some]
-    return (min(ends), max(ends)) if ends else None
+    bounds = [bound for run_bounds in _read_runs(data, _signed_run if second else _first_signed_run) for bound in run_bounds]
+    return (min(bounds), max(bounds)) if bounds else None
 
 
 def _read_runs(data: bytes, read: Callable[[bytes, int], tuple[T, int]]) -> Iterator[T]:
-    """What `read` makes of each run that is there whole: it is given where one begins, and tells where the next does."""
+    """Yield the result of `read` for each complete run; it takes an offset and returns the offset after the run."""
     at = 0
     try:
         while at < len(data):
-            found, at = read(data, at)
-            yield found
+            result, at = read(data, at)
+            yield result
     except IndexError:
         return
 
 
 def _first_signed_run(data: bytes, at: int) -> tuple[list[int], int]:
-    """Numbers between which those of a run of the first version lie, and where the next begins."""
+    """Return bounds of the numbers of a run of the first version, and where the next run begins."""
     head = data[at]
     if head < 0x80:
         delta = data[at + 1] - ((data[at + 1] & 0x80) << 1)
         base, at = read_zigzag(data, at + 2)
         return [base, base + delta * (head + 2)], at
-    found, at = [], at + 1
+    values, at = [], at + 1
     for _ in range(256 - head):
         value, at = read_zigzag(data, at)
-        found.append(value)
-    return found, at
+        values.append(value)
+    return values, at
 
 
 def _signed_run(data: bytes, at: int) -> tuple[list[int], int]:
-    """Numbers between which those of a run of the second version lie, and where the next begins."""
+    """Return bounds of the numbers of a run of the second version, and where the next run begins."""
     head = data[at]
     kind = head >> 6
     if kind == 0:
@@ -103,39 +113,39 @@ def _patched_ends(data: bytes, at: int, width: int, count: int) -> tuple[list[in
     base = -(raw & (sign - 1)) if raw & sign else raw
     bits, at = _bits(data, at + 2 + size, width, count)
     values = _bits_to_numbers(bits)
-    each = next(one for one in _WIDTHS if one >= min(gap_width + patch_width, _WIDTHS[-1]))
-    bits, end = _bits(data, at, each, patches)
-    place = 0
-    for one in _bits_to_numbers(bits).tolist():  # scalar: at most 31 patches
-        place += one >> patch_width
-        if place < count:
-            values[place] |= np.uint64((one & ((1 << patch_width) - 1)) << width & _MOST_BITS)
+    patch_bits = next(candidate for candidate in _WIDTHS if candidate >= min(gap_width + patch_width, _WIDTHS[-1]))
+    bits, end = _bits(data, at, patch_bits, patches)
+    position = 0
+    for patch in _bits_to_numbers(bits).tolist():  # scalar: at most 31 patches
+        position += patch >> patch_width
+        if position < count:
+            values[position] |= np.uint64((patch & ((1 << patch_width) - 1)) << width & _MOST_BITS)
     return [base + int(values.min()), base + int(values.max())], end
 
 
 def _bits_to_numbers(bits: Bits) -> NDArray[np.uint64]:
-    """Numbers that are rows of bits."""
+    """Return the numbers that rows of bits stand for."""
     padded = np.zeros((len(bits), 64), np.uint8)
     padded[:, 64 - bits.shape[1] :] = bits
     return np.packbits(padded, axis=1).view(">u8").reshape(-1).astype(np.uint64)
 
 
 def _first_run(data: bytes, at: int) -> tuple[int, int]:
-    """The sum of a run of the first version, and where the next begins."""
+    """Return the sum of a run of the first version, and where the next run begins."""
     head = data[at]
     if head < 0x80:
         count, delta = head + 3, data[at + 1] - ((data[at + 1] & 0x80) << 1)
         base, at = read_varint(data, at + 2)
         return _sum_fixed_delta(base, delta, count), at
-    found, at = 0, at + 1
+    length_sum, at = 0, at + 1
     for _ in range(256 - head):
         value, at = read_varint(data, at)
-        found += _check_length(value)
-    return found, at
+        length_sum += _check_length(value)
+    return length_sum, at
 
 
 def _run(data: bytes, at: int) -> tuple[int, int]:
-    """The sum of a run of the second version, and where the next begins."""
+    """Return the sum of a run of the second version, and where the next run begins."""
     head = data[at]
     kind = head >> 6
     if kind == 0:
@@ -155,14 +165,17 @@ def _run(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _sum_fixed_delta(base: int, delta: int, count: int) -> int:
-    """The sum of lengths that grow by the same each time."""
+    """Return the sum of lengths that grow by the same each time."""
     last = base + delta * (count - 1)
     return count * (_check_length(base) + _check_length(last)) // 2
 
 
-def _sum_variable_delta(data: bytes, at: int, width: int, said: tuple[int, int, int]) -> tuple[int, int]:
-    """The sum of lengths of which the first two are told by base and delta, and of the others how much each is more or less, all the same way."""
-    base, delta, count = said
+def _sum_variable_delta(data: bytes, at: int, width: int, run: tuple[int, int, int]) -> tuple[int, int]:
+    """Return the sum of the lengths of a delta run.
+
+    The first two follow from base and delta, each other one is stored as its difference; all have the same sign.
+    """
+    base, delta, count = run
     steps = max(0, count - 2)
     bits, end = _bits(data, at, width, steps)
     sign = 1 if delta >= 0 else -1
@@ -178,7 +191,7 @@ def _sum_variable_delta(data: bytes, at: int, width: int, said: tuple[int, int, 
 
 
 def _sum_direct(data: bytes, at: int, width: int, count: int) -> tuple[int, int]:
-    """The sum of numbers of so many bits each, and where the next run begins."""
+    """Return the sum of `count` numbers of `width` bits, and where the next run begins."""
     bits, end = _bits(data, at, width, count)
     if width == _WIDTHS[-1] and bits[:, 0].any():
         raise Corrupt("a length below zero", field="length")
@@ -192,14 +205,18 @@ def _sum_patched_base(data: bytes, at: int, width: int, count: int) -> tuple[int
     base = _number(data, at, at + size)
     if base >> (8 * size - 1):
         raise Corrupt("a length below zero", field="length")
-    found, at = _sum_direct(data, at + size, width, count)
-    each = next(one for one in _WIDTHS if one >= min(gap_width + patch_width, _WIDTHS[-1]))
-    bits, end = _bits(data, at, each, patches)
-    return count * base + found + (_sum(bits[:, max(0, each - patch_width) :]) << width), end
+    unpatched, at = _sum_direct(data, at + size, width, count)
+    patch_bits = next(candidate for candidate in _WIDTHS if candidate >= min(gap_width + patch_width, _WIDTHS[-1]))
+    bits, end = _bits(data, at, patch_bits, patches)
+    return count * base + unpatched + (_sum(bits[:, max(0, patch_bits - patch_width) :]) << width), end
 
 
 def _bits(data: bytes, at: int, width: int, count: int) -> tuple[Bits, int]:
-    """A row of bits, the highest first, for each of some numbers, and the offset behind them. Raises `IndexError` where the data ends."""
+    """Return a row of bits, the highest first, for each of `count` numbers, and the offset after them.
+
+    Raises:
+        IndexError: the data ends too early.
+    """
     end = at + (count * width + 7) // 8
     if end > len(data):
         raise IndexError
@@ -207,20 +224,20 @@ def _bits(data: bytes, at: int, width: int, count: int) -> tuple[Bits, int]:
 
 
 def _sum(bits: Bits) -> int:
-    """The sum of numbers that are rows of bits."""
+    """Return the sum of the numbers that rows of bits stand for."""
     width = bits.shape[1]
     return sum(int(ones) << (width - 1 - at) for at, ones in enumerate(bits.sum(0, dtype=np.int64)))
 
 
 def _number(data: bytes, at: int, end: int) -> int:
-    """A big-endian number. Raises `IndexError` where the data ends."""
+    """Return a big-endian number. Raises `IndexError` where the data ends."""
     if end > len(data):
         raise IndexError
     return int.from_bytes(data[at:end], "big")
 
 
 def _check_length(length: int) -> int:
-    """A length. Raises `Corrupt` where it is none."""
+    """Return `length`. Raises `Corrupt` if it is out of range."""
     if not 0 <= length <= _MOST_LENGTH:
         raise Corrupt(f"a length of {length}", field="length")
     return length

@@ -1,4 +1,4 @@
-"""What stands at the end of an ORC file: its types and stripes, and a way to present the same data under other types.
+"""The end of an ORC file: its types and stripes, and a rewrite of it that presents the same data under other types.
 
     stripe: index streams | data streams | stripe footer        repeated
     metadata | footer | postscript | one byte: length of the postscript
@@ -7,12 +7,15 @@
     footer      3 stripes · 4 types · 6 rows · 7 column statistics (1: values)
     stripe      1 offset · 2 index length · 3 data length · 4 footer length · 5 rows
     type        1 kind · 2 subtypes (column numbers, preorder) · 3 field names
-    stripe footer  1 streams (1 kind · 2 column · 3 length, in the order of their bytes) · 2 encodings, one a column · 3 time zone of the writer
+    stripe footer  1 streams (1 kind · 2 column · 3 length, in the order of their bytes)
+                   · 2 encodings, one a column · 3 time zone of the writer
 
-All are protobuf messages; everything but the postscript is cut into chunks of `3 bytes LE: length * 2 + stored-as-is | bytes`.
+All are protobuf messages; everything but the postscript is cut into chunks of `3 bytes LE: length * 2 + stored-as-is |
+bytes`.
 
-Arrow's reader ends the process over a null map key, and has no timestamps beyond nanoseconds. `rewrite_types` writes the tail anew so that the same streams
-are read as other types: MAP<k,v> as LIST<STRUCT<key,value>>, TIMESTAMP as STRUCT<seconds, nanos>.
+Arrow's reader ends the process over a null map key, and has no timestamps beyond nanoseconds. `rewrite_types` rewrites
+the tail so that the same streams are read as other types: MAP<k,v> as LIST<STRUCT<key,value>>, TIMESTAMP as
+STRUCT<seconds, nanos>.
 
 Source: the ORC specification v1, "File Tail" and "Stripes".
 """
@@ -49,7 +52,7 @@ _ZEROS_V1 = b"\x7f\x00\x00"
 
 
 class Part(NamedTuple):
-    """A member of a protobuf message: its number, and a whole number or bytes."""
+    """A member of a protobuf message: its number, and an integer or bytes."""
 
     number: int
     value: int | bytes
@@ -57,7 +60,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stripe:
-    """Where a stripe lies."""
+    """The location of a stripe."""
 
     offset: int
     index_bytes: int
@@ -68,7 +71,11 @@ class Stripe:
 
 @dataclass(slots=True)
 class Column:
-    """A node of the type tree: its message, the column number it had (-1: new), what it takes of another column's streams, its parts."""
+    """A node of the type tree.
+
+    `parts` is its message, `number` the column number it had (-1: new), `takes` the streams it takes from another
+    column, `children` its subtypes.
+    """
 
     kind: int
     number: int
@@ -79,7 +86,7 @@ class Column:
     zeros: bool = False
 
     def walk(self) -> Iterator[Column]:
-        """This column and all below it, in preorder."""
+        """Yield this column and all below it, in preorder."""
         yield self
         for child in self.children:
             yield from child.walk()
@@ -87,7 +94,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tail:
-    """A file's tail: `root` is the type tree, `counts[i]` how many values column i has that are not null."""
+    """A file's tail: `root` is the type tree, `counts[i]` the number of values of column i that are not null."""
 
     data: bytes | memoryview
     codec: str
@@ -99,11 +106,11 @@ class Tail:
     counts: tuple[int, ...]
 
 
-# ---- protobuf -----------------------------------------------------------------------------------------------------------------------------
+# ---- protobuf --------------------------------------------------------------------------------------------------------
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
-    """A number of the tail and the offset behind it. Raises `Corrupt`."""
+    """Return a number of the tail and the offset after it. Raises `Corrupt`."""
     try:
         return read_varint(data, at)
     except IndexError:
@@ -111,8 +118,8 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
 
 
 def parse_members(data: bytes, marks: SpanRecorder | None = None, names: Mapping[int, str] | None = None) -> list[Part]:
-    """The members of a message, in order; `names` are what marks call them."""
-    found: list[Part] = []
+    """Return the members of a message, in order; `names` are their names in marks."""
+    members: list[Part] = []
     at = 0
     while at < len(data):
         start = at
@@ -120,17 +127,17 @@ def parse_members(data: bytes, marks: SpanRecorder | None = None, names: Mapping
         wire = tag & 7
         if wire == 0:
             value, at = _number(data, at)
-            found.append(Part(tag >> 3, value))
-            _mark_member(marks, names, start, at, found[-1])
+            members.append(Part(tag >> 3, value))
+            _mark_member(marks, names, start, at, members[-1])
             continue
         length, at = _number(data, at) if wire == 2 else ({1: 8, 5: 4}.get(wire, -1), at)
         if not 0 <= length <= len(data) - at:
             raise Corrupt(f"member {tag >> 3} of the file's tail does not fit", field="tail")
         if wire == 2:
-            found.append(Part(tag >> 3, data[at : at + length]))
+            members.append(Part(tag >> 3, data[at : at + length]))
         at += length
-        _mark_member(marks, names, start, at, found[-1] if wire == 2 else Part(tag >> 3, data[at - length : at]))
-    return found
+        _mark_member(marks, names, start, at, members[-1] if wire == 2 else Part(tag >> 3, data[at - length : at]))
+    return members
 
 
 def _mark_member(marks: SpanRecorder | None, names: Mapping[int, str] | None, start: int, end: int, part: Part) -> None:
@@ -152,7 +159,7 @@ def build_message(parts: list[Part]) -> bytes:
 
 
 def integer_member(parts: list[Part] | tuple[Part, ...], number: int, default: int = 0) -> int:
-    """The first member of that number that is a whole number."""
+    """Return the first member of that number that is an integer."""
     for part in parts:
         if part.number == number and isinstance(part.value, int):
             return part.value
@@ -160,15 +167,15 @@ def integer_member(parts: list[Part] | tuple[Part, ...], number: int, default: i
 
 
 def bytes_members(parts: list[Part] | tuple[Part, ...], number: int) -> list[bytes]:
-    """The members of that number that are bytes."""
+    """Return the members of that number that are bytes."""
     return [part.value for part in parts if part.number == number and isinstance(part.value, bytes)]
 
 
-# ---- chunks -------------------------------------------------------------------------------------------------------------------------------
+# ---- chunks ----------------------------------------------------------------------------------------------------------
 
 
 def inflate(data: bytes, codec: str, block_bytes: int) -> bytes:
-    """What chunks hold. Raises `Corrupt`, `LimitExceeded`, `Unsupported`."""
+    """Return the inflated content of chunks. Raises `Corrupt`, `LimitExceeded`, `Unsupported`."""
     if codec == "none":
         return data
     out, at, block_bytes = bytearray(), 0, min(block_bytes, _MAX_TAIL_BYTES)
@@ -206,7 +213,10 @@ def _inflate_chunk(chunk: bytes, codec: str, block_bytes: int) -> bytes:
 
 
 def _lz4(chunk: bytes, limit: int) -> bytes:
-    """An LZ4 block: token | literal length | literals | 2 bytes LE distance | match length. Its length is nowhere stored."""
+    """Inflate an LZ4 block: token | literal length | literals | 2 bytes LE distance | match length.
+
+    Its inflated length is not stored.
+    """
     out, at = bytearray(), 0
     while at < len(chunk):
         token = chunk[at]
@@ -237,7 +247,7 @@ def _lz4_length(chunk: bytes, at: int, length: int) -> tuple[int, int]:
 
 
 def store_chunks(data: bytes, tail: Tail) -> bytes:
-    """The same bytes as chunks that are stored as they are."""
+    """Return the same bytes as uncompressed chunks."""
     if tail.codec == "none":
         return data
     step = max(1, min(_MAX_CHUNK, tail.block_bytes))
@@ -245,11 +255,14 @@ def store_chunks(data: bytes, tail: Tail) -> bytes:
     return b"".join((len(part) << 1 | 1).to_bytes(3, "little") + part for part in cut)
 
 
-# ---- the tail -------------------------------------------------------------------------------------------------------------------------------
+# ---- the tail --------------------------------------------------------------------------------------------------------
 
 
 def parse(data: bytes | memoryview) -> Tail:
-    """The tail of a whole file, of which only the end is read. Raises `Corrupt`, `LimitExceeded` or `Unsupported`."""
+    """Parse the tail of a whole file, of which only the end is read.
+
+    Raises `Corrupt`, `LimitExceeded` or `Unsupported`.
+    """
     length = data[-1] if data else 0
     if length + 1 > len(data) or not length > 0:
         raise Corrupt("it has no ORC postscript", field="postscript")
@@ -263,16 +276,16 @@ def parse(data: bytes | memoryview) -> Tail:
     stripes = []
     for stripe in bytes_members(footer, 3):
         members = parse_members(stripe)
-        one = Stripe(
+        parsed = Stripe(
             offset=integer_member(members, 1),
             index_bytes=integer_member(members, 2),
             data_bytes=integer_member(members, 3),
             footer_bytes=integer_member(members, 4),
             row_count=integer_member(members, 5),
         )
-        if one.offset + one.index_bytes + one.data_bytes + one.footer_bytes > end:
+        if parsed.offset + parsed.index_bytes + parsed.data_bytes + parsed.footer_bytes > end:
             raise Corrupt("a stripe lies outside of the file", field="stripe")
-        stripes.append(one)
+        stripes.append(parsed)
     statistics = [parse_members(s) for s in bytes_members(footer, 7)]
     return Tail(
         data=data,
@@ -287,7 +300,10 @@ def parse(data: bytes | memoryview) -> Tail:
 
 
 def row_count(read: Callable[[int, int], bytes], size_bytes: int) -> int:
-    """How many rows a file says it has, of which `read(offset, length)` gives bytes. Raises `Corrupt`, `LimitExceeded` or `Unsupported`."""
+    """Return the row count in the footer of a file, of which `read(offset, length)` returns bytes.
+
+    Raises `Corrupt`, `LimitExceeded` or `Unsupported`.
+    """
     first = max(0, size_bytes - _TAIL_BYTES)
     data = read(first, size_bytes - first)
     length = data[-1] if data else 0
@@ -321,19 +337,22 @@ def _tree(types: list[list[Part]], number: int, depth: int) -> Column:
 
 
 def has_null_keys(tail: Tail) -> bool:
-    """Whether some map may have a null key: by the streams that are there, not by statistics, which a damaged file may have wrong."""
+    """Return whether some map may have a null key.
+
+    Decided by the streams of the file, not by its statistics, which a damaged file may have wrong.
+    """
     keys = {column.children[0].number for column in tail.root.walk() if column.kind == MAP and column.children}
     return bool(keys) and any(keys & _columns_with_nulls(tail, stripe) for stripe in tail.stripes)
 
 
 def _columns_with_nulls(tail: Tail, stripe: Stripe) -> set[int]:
-    """Columns with a stream that says which values are null."""
+    """Return the columns with a stream that says which values are null."""
     streams = [parse_members(stream) for stream in bytes_members(footer_of(tail, stripe), 1)]
     return {integer_member(members, 2) for members in streams if integer_member(members, 1) == PRESENT}
 
 
 def footer_of(tail: Tail, stripe: Stripe) -> list[Part]:
-    """The members of a stripe's footer. Raises as `inflate`."""
+    """Return the members of a stripe's footer. Raises as `inflate`."""
     begin = stripe.offset + stripe.index_bytes + stripe.data_bytes
     return parse_members(inflate(bytes(tail.data[begin : begin + stripe.footer_bytes]), tail.codec, tail.block_bytes))
 
@@ -346,7 +365,10 @@ _STREAMS = ("present", "data", "length", "dictionary data", "dictionary count", 
 
 
 def mark(data: bytes, marks: SpanRecorder) -> Tail:
-    """The tail of a whole file, and where everything in the file stands: the streams of its stripes by their footers, and the tail. Raises as `parse`."""
+    """Parse the tail of a whole file and record the spans of the file: the streams of its stripes, and the tail.
+
+    Raises as `parse`.
+    """
     size = len(data)
     if data[-1:] and size > data[-1]:
         marks.add(size - 1, 1, "postscript length", data[-1])
@@ -382,13 +404,14 @@ def _mark_stripe(tail: Tail, stripe: Stripe, marks: SpanRecorder) -> None:
     marks.add(at, end - at, PADDING_LABEL, None)
 
 
-# ---- the same streams under other types ---------------------------------------------------------------------------------------------------
+# ---- the same streams under other types ------------------------------------------------------------------------------
 
 
 def rewrite_types(tail: Tail, *, maps: bool = True, timestamps: bool = False) -> bytes:
-    """The file with MAPs read as lists of key and value, and timestamps (if asked) as STRUCT<seconds LONG, nanos>.
+    """Return the file with MAPs as lists of key and value, and, with `timestamps`, timestamps as STRUCTs.
 
-    `seconds` count from 2015-01-01 in the writer's time zone; `nanos` come as timestamps after 2015-01-01T00:00Z.
+    Such a STRUCT has `seconds`, LONG, which count from 2015-01-01 in the writer's time zone, and `nanos`, which come as
+    timestamps after 2015-01-01T00:00Z.
     """
     root = _change_column(tail.root, maps=maps, timestamps=timestamps)
     columns = list(root.walk())
@@ -401,22 +424,22 @@ def rewrite_types(tail: Tail, *, maps: bool = True, timestamps: bool = False) ->
     for stripe in tail.stripes:
         begin = stripe.offset
         body = tail.data[begin : begin + stripe.index_bytes + stripe.data_bytes]
-        footer, more = _stripe_footer(footer_of(tail, stripe), columns, numbers, moved, tail)
+        footer, zeros = _stripe_footer(footer_of(tail, stripe), columns, numbers, moved, tail)
         packed = store_chunks(footer, tail)
-        sizes = (len(out), stripe.index_bytes, stripe.data_bytes + len(more), len(packed), stripe.row_count)
+        sizes = (len(out), stripe.index_bytes, stripe.data_bytes + len(zeros), len(packed), stripe.row_count)
         stripes.append(build_message([Part(i + 1, size) for i, size in enumerate(sizes)]))
-        for piece in (body, more, packed):
+        for piece in (body, zeros, packed):
             out += piece
-    kept = [part for part in tail.footer if part.number not in (2, 3, 4, 7)]
-    added = [Part(2, len(out)), *(Part(3, one) for one in stripes), *(Part(4, t) for t in type_messages(root))]
-    packed = store_chunks(build_message([*added, *kept]), tail)
+    unchanged = [part for part in tail.footer if part.number not in (2, 3, 4, 7)]
+    added = [Part(2, len(out)), *(Part(3, stripe_message) for stripe_message in stripes), *(Part(4, t) for t in type_messages(root))]
+    packed = store_chunks(build_message([*added, *unchanged]), tail)
     replaced = {1: len(packed), 5: 0, 7: 0}
     postscript = build_message([Part(p.number, replaced.get(p.number, p.value)) for p in tail.postscript])
     return bytes(out) + packed + postscript + bytes([len(postscript)])
 
 
 def writer_zone(tail: Tail, number: int) -> str:
-    """The time zone of a stripe's writer, as its footer names it; empty where it does not."""
+    """Return the time zone of a stripe's writer, as its footer names it; empty where it does not."""
     footer = footer_of(tail, tail.stripes[number])
     return next(iter(bytes_members(footer, 3)), b"").decode("utf-8", "replace")
 
@@ -445,15 +468,15 @@ def type_messages(root: Column) -> Iterator[bytes]:
 
 
 def _stripe_footer(footer: list[Part], columns: list[Column], numbers: dict[int, int], moved: dict[tuple[int, int], int], tail: Tail) -> tuple[bytes, bytes]:
-    """The footer with streams and encodings under their new columns, and streams of zeros to add to the data."""
-    made: list[Part] = []
+    """Return the footer with streams and encodings under their new columns, and streams of zeros to add to the data."""
+    streams: list[Part] = []
     for stream in bytes_members(footer, 1):
         members = parse_members(stream)
         kind, number = integer_member(members, 1), integer_member(members, 2)
         at = moved.get((number, kind), numbers.get(number, 0))
-        made.append(Part(1, build_message([Part(1, kind), Part(2, at), Part(3, integer_member(members, 3))])))
+        streams.append(Part(1, build_message([Part(1, kind), Part(2, at), Part(3, integer_member(members, 3))])))
     encodings = bytes_members(footer, 2)
-    more = bytearray()
+    added = bytearray()
     kinds = []
     for at, column in enumerate(columns):
         old = next(iter(column.takes), (column.number, 0))[0]
@@ -461,14 +484,15 @@ def _stripe_footer(footer: list[Part], columns: list[Column], numbers: dict[int,
         kinds.append(Part(2, b"" if column.kind == STRUCT else encoding))
         if column.zeros:
             zeros = store_chunks(_zeros(encoding, tail.counts[old]), tail)
-            more += zeros
-            made.append(Part(1, build_message([Part(1, DATA), Part(2, at), Part(3, len(zeros))])))
-    rest = [part for part in footer if part.number not in (1, 2, 3)]
-    return build_message([*made, *kinds, Part(3, b"UTC"), *rest]), bytes(more)  # Arrow may not have the rules of the writer's zone
+            added += zeros
+            streams.append(Part(1, build_message([Part(1, DATA), Part(2, at), Part(3, len(zeros))])))
+    other_members = [part for part in footer if part.number not in (1, 2, 3)]
+    # Arrow may not have the rules of the writer's zone
+    return build_message([*streams, *kinds, Part(3, b"UTC"), *other_members]), bytes(added)
 
 
 def _zeros(encoding: bytes, count: int) -> bytes:
-    """At least `count` zeros in the integer encoding of a column."""
+    """Return at least `count` zeros in the integer encoding of a column."""
     if count > _MOST_VALUES:
         raise LimitExceeded(f"a column of {count} timestamps", field="statistics")
     run, step = (_ZEROS_V2, 512) if integer_member(parse_members(encoding), 1) >= 2 else (_ZEROS_V1, 130)

@@ -8,10 +8,10 @@
                     bitmap  8192 bytes                    more than 4096
                     run     u16 r | r × (u16 first, u16 length - 1)
 
-Little endian throughout. A container is written as runs where 2 + 4 r bytes are less than its array or bitmap would take: Java's rule, by one pair of
-bytes stricter than that of C libraries, so encoding is done here. Everything is checked before a C library sees a byte of it: damaged bitmaps crash
-those.
-Sources: FORMAT.md 0.2; the public specification of the format; `RoaringBitmap32`.
+Little endian throughout. A container is written as runs where 2 + 4 r bytes are less than its array or bitmap would
+take: Java's rule, by one pair of bytes stricter than that of C libraries, so encoding is done here. Everything is
+checked before a C library sees a byte of it: damaged bitmaps crash those. Sources: FORMAT.md 0.2; the public
+specification of the format; `RoaringBitmap32`.
 """
 
 from __future__ import annotations
@@ -35,13 +35,19 @@ COOKIE_NO_RUNS, COOKIE_WITH_RUNS = 12346, 12347
 ARRAY, BITMAP, RUN = 0, 1, 2
 ARRAY_MAX = 4096
 _BIG_CONTAINER_ROWS = 256
-"""A container of more rows is worth a step of its own."""
+"""A container of more rows is encoded in a step of its own."""
 FREE_BYTES = 32 << 20
-"""Positions of so many bytes are always decoded; beyond it, 8 positions a byte of input, which is what bitmap containers hold."""
+"""Positions of so many bytes are always decoded.
+
+Beyond it, 8 positions a byte of input, which is what bitmap containers hold.
+"""
 
 
 class RoaringLayout(NamedTuple):
-    """Where the containers of a checked bitmap are: `highs[i]` × 65536 + the positions that `data[starts[i]:]` holds in form `kinds[i]`."""
+    """The containers of a checked bitmap.
+
+    Container i holds `highs[i]` × 65536 + the positions stored at `data[starts[i]:]` in form `kinds[i]`.
+    """
 
     data: bytes | memoryview
     highs: list[int]
@@ -51,15 +57,18 @@ class RoaringLayout(NamedTuple):
 
 
 def layout(data: bytes, *, path: str | None = None) -> RoaringLayout:
-    """Checks a bitmap that fills `data`. Raises `Corrupt`."""
+    """Return the containers of a bitmap that fills `data`, checked. Raises `Corrupt`."""
     cursor = Cursor(data, path=path)
-    found = read_layout(cursor, "bitmap")
+    containers = read_layout(cursor, "bitmap")
     cursor.finish("bitmap")
-    return found
+    return containers
 
 
 def read_layout(cursor: Cursor, field: str, *, above: int = 0) -> RoaringLayout:
-    """Checks the bitmap that starts at the cursor, and leaves the cursor behind it. Marks tell positions with `above` added to them."""
+    """Return the containers of the bitmap at the cursor, checked, and advance the cursor past it.
+
+    `above` is added to the positions in marks.
+    """
     begin = cursor.tell
     cookie = cursor.i32le(field, "cookie") & 0xFFFFFFFF
     runs: NDArray[np.uint8] | None = None
@@ -83,17 +92,20 @@ def read_layout(cursor: Cursor, field: str, *, above: int = 0) -> RoaringLayout:
     starts = _starts(cursor, kinds.tolist(), np.where(small, 2 * cards, 8192), field)
     if offsets is not None and np.count_nonzero(offsets != starts - begin):
         raise cursor.wrong("offsets that do not fit the containers", field, at=begin)
-    found = RoaringLayout(cursor.data, highs.tolist(), cards.tolist(), kinds.tolist(), starts.tolist())
-    wrong = _find_unsound(found)
-    if wrong is not None:
-        raise cursor.wrong(f"container {wrong} is out of order or does not hold {found.cards[wrong]} positions", field, at=found.starts[wrong])
+    containers = RoaringLayout(cursor.data, highs.tolist(), cards.tolist(), kinds.tolist(), starts.tolist())
+    unsound = _find_unsound(containers)
+    if unsound is not None:
+        raise cursor.wrong(f"container {unsound} is out of order or does not hold {containers.cards[unsound]} positions", field, at=containers.starts[unsound])
     if cursor.marks is not None:
-        _mark_containers(cursor.marks, found, field, heads=heads, offsets=None if offsets is None else offsets.tolist(), above=above)
-    return found
+        _mark_containers(cursor.marks, containers, field, heads=heads, offsets=None if offsets is None else offsets.tolist(), above=above)
+    return containers
 
 
 def read_many(cursor: Cursor, count: int, field: str) -> tuple[list[int], list[int]]:
-    """Checks so many bitmaps, one behind the other, the first at the cursor: where each begins and the last ends, and how many positions each has."""
+    """Check `count` consecutive bitmaps from the cursor on.
+
+    Returns where each begins and the last ends, and how many positions each has.
+    """
     ends, cards = [cursor.tell], list[int]()
     while len(cards) < count:
         begin, many = cursor.tell, len(cards)
@@ -109,17 +121,18 @@ def read_many(cursor: Cursor, count: int, field: str) -> tuple[list[int], list[i
 
 
 def _is_dense(cursor: Cursor) -> bool:
-    """Whether the first container at the cursor and the last of that bitmap are ones of bits."""
+    """Return whether the first and the last container of the bitmap at the cursor are bitmap containers."""
     count = int.from_bytes(cursor.data[cursor.at + 4 : cursor.at + 8], "little")
     heads = cursor.at + 8
     return all(int.from_bytes(cursor.data[at + 2 : at + 4], "little") >= ARRAY_MAX for at in (heads, heads + 4 * (count - 1)))
 
 
 def read_dense(cursor: Cursor, most: int) -> NDArray[np.int64]:
-    """How many positions each of the next bitmaps has, `most` at most, of those that are checked together: dense ones with the keys of the first.
+    """Return how many positions each of the next bitmaps has, at most `most`, checked together.
 
-    Dense is a bitmap of nothing but bitmap containers: all of them take as many bytes. The first that is not so, or not sound, ends them, and the cursor is
-    left before it: `read_layout` says what it is.
+    They are dense bitmaps with the keys of the first. Dense is a bitmap of nothing but bitmap containers: all of them
+    take as many bytes. The first that is not so, or not sound, ends them, and the cursor is left before it:
+    `read_layout` says what it is.
     """
     begin = cursor.tell
     count = int.from_bytes(cursor.data[begin + 4 : begin + 8], "little") if cursor.left >= 8 else 0
@@ -139,18 +152,18 @@ def read_dense(cursor: Cursor, most: int) -> NDArray[np.int64]:
     sound = (_counts(bitmaps[:many, head:], count) == cards[:many]).all(axis=1)
     many = many if sound.all() else int(sound.argmin())
     cursor.skip(many * size, "bitmaps")
-    found: NDArray[np.int64] = cards[:many].sum(axis=1)
-    return found
+    totals: NDArray[np.int64] = cards[:many].sum(axis=1)
+    return totals
 
 
 def _counts(rows: NDArray[np.uint8], count: int) -> NDArray[np.uint32]:
-    """How many bits are set in each of the `count` bitmap containers that lie beside each other in each row.
+    """Return how many bits are set in each of the `count` bitmap containers that lie side by side in each row.
 
-    Rows begin at any byte, and numpy copies words that do not begin where the machine's do, which takes as long as counting them. So the machine's words are
-    counted: the first of each container begins in the one before it.
+    Rows begin at any byte, and numpy copies words that do not begin where the machine's do, which takes as long as
+    counting them. So the machine's words are counted: the first of each container begins in the one before it.
 
-        r = 3    container 0 | 0 1 2 3 4 5 6 7 8 … 8191 | 0 1 …       bytes 0 … 4 and the last 3 of each container are counted by themselves
-                 words                 | 0             … 1022   |
+        r = 3    container 0 | 0 1 2 3 4 5 6 7 8 … 8191 | 0 1 …       bytes 0 … 4 and the last 3 of each container
+                 words                 | 0             … 1022   |       are counted by themselves
     """
     beyond = rows.__array_interface__["data"][0] % 8
     if not beyond or rows.strides[0] % 8:
@@ -159,23 +172,25 @@ def _counts(rows: NDArray[np.uint8], count: int) -> NDArray[np.uint32]:
     np.bitwise_count(rows[:, 8 - beyond : -beyond].view("<u8"), out=counted[:, 1:])
     counted[:, 0] = np.bitwise_count(rows[:, : 8 - beyond]).sum(axis=1)
     last = np.bitwise_count(rows.reshape(len(rows), count, 8192)[:, :, -beyond:]).sum(axis=2, dtype=np.uint32)
-    found: NDArray[np.uint32] = counted.reshape(len(rows), count, 1024).sum(axis=2, dtype=np.uint32) + last
-    found[:, 1:] -= last[:, :-1]
-    return found
+    counts: NDArray[np.uint32] = counted.reshape(len(rows), count, 1024).sum(axis=2, dtype=np.uint32) + last
+    counts[:, 1:] -= last[:, :-1]
+    return counts
 
 
-def _mark_containers(marks: SpanRecorder, found: RoaringLayout, field: str, *, heads: int, offsets: list[int] | None, above: int) -> None:
-    """The heads, offsets and positions of containers one by one, instead of as three stretches of bytes."""
-    count = len(found.starts)
-    for i, (high, card, kind, start) in enumerate(zip(found.highs, found.cards, found.kinds, found.starts, strict=True)):
+def _mark_containers(marks: SpanRecorder, containers: RoaringLayout, field: str, *, heads: int, offsets: list[int] | None, above: int) -> None:
+    """Record the headers, offsets and positions of containers one by one."""
+    count = len(containers.starts)
+    for i, (high, card, kind, start) in enumerate(zip(containers.highs, containers.cards, containers.kinds, containers.starts, strict=True)):
         with marks.within(f"{field} container {i}"):
             marks.add(heads + 4 * i, 2, "key", high)
             marks.add(heads + 4 * i + 2, 2, "cardinality", card)
             if offsets is not None:
                 marks.add(heads + 4 * (count + i), 4, "offset", offsets[i])
-            positions = (positions_of(RoaringLayout(found.data, [high], [card], [kind], [start]), limit=card).astype(np.uint64) + np.uint64(above)).tolist()
+            positions = (
+                positions_of(RoaringLayout(containers.data, [high], [card], [kind], [start]), limit=card).astype(np.uint64) + np.uint64(above)
+            ).tolist()
             if kind == RUN:
-                runs = int.from_bytes(found.data[start : start + 2], "little")
+                runs = int.from_bytes(containers.data[start : start + 2], "little")
                 marks.add(start, 2, "runs", runs)
                 marks.add(start + 2, 4 * runs, "positions as runs", positions)
             else:
@@ -183,7 +198,7 @@ def _mark_containers(marks: SpanRecorder, found: RoaringLayout, field: str, *, h
 
 
 def _starts(cursor: Cursor, kinds: list[int], sizes: NDArray[np.int64], field: str) -> NDArray[np.int64]:
-    """Takes every container; only a run container knows its own length."""
+    """Skip every container and return where each starts; only a run container stores its own length."""
     ends = np.cumsum(sizes)
     if cursor.marks is None and RUN not in kinds and len(sizes) and ends[-1] <= cursor.left:  # all at once
         return ends - sizes + cursor.skip(int(ends[-1]), field, "container")
@@ -198,42 +213,45 @@ def _starts(cursor: Cursor, kinds: list[int], sizes: NDArray[np.int64], field: s
     return np.array(starts, np.int64)
 
 
-def _find_unsound(found: RoaringLayout) -> int | None:
-    """The first container that is not what its head says; None where all are."""
+def _find_unsound(containers: RoaringLayout) -> int | None:
+    """Return the index of the first container that does not fit its header; None without one."""
     at = 0
-    while at < len(found.kinds):
+    while at < len(containers.kinds):
         end = at + 1
-        if found.kinds[at] == BITMAP:  # those beside each other are counted at once
-            while end < len(found.kinds) and found.kinds[end] == BITMAP:
+        if containers.kinds[at] == BITMAP:  # those beside each other are counted at once
+            while end < len(containers.kinds) and containers.kinds[end] == BITMAP:
                 end += 1
-            words = np.frombuffer(found.data, "<u8", 1024 * (end - at), found.starts[at]).reshape(-1, 1024)
-            wrong = np.bitwise_count(words).sum(axis=1, dtype=np.uint32) != found.cards[at:end]
+            words = np.frombuffer(containers.data, "<u8", 1024 * (end - at), containers.starts[at]).reshape(-1, 1024)
+            wrong = np.bitwise_count(words).sum(axis=1, dtype=np.uint32) != containers.cards[at:end]
             if np.count_nonzero(wrong):
                 return at + int(wrong.argmax())
-        elif found.kinds[at] == RUN and (single := _end_of_single(found, at)) > at:
+        elif containers.kinds[at] == RUN and (single := _end_of_single(containers, at)) > at:
             end = single
-            table = np.frombuffer(found.data, "<u2", 3 * (end - at), found.starts[at]).reshape(-1, 3).astype(np.int64)
-            wrong = (table[:, 2] + 1 != found.cards[at:end]) | (table[:, 1] + table[:, 2] > 65535)
+            table = np.frombuffer(containers.data, "<u2", 3 * (end - at), containers.starts[at]).reshape(-1, 3).astype(np.int64)
+            wrong = (table[:, 2] + 1 != containers.cards[at:end]) | (table[:, 1] + table[:, 2] > 65535)
             if np.count_nonzero(wrong):
                 return at + int(wrong.argmax())
-        elif not _is_sound(found, at):
+        elif not _is_sound(containers, at):
             return at
         at = end
     return None
 
 
-def _end_of_single(found: RoaringLayout, at: int) -> int:
-    """The end of the containers from `at` on that have one run each and lie beside each other: such a container takes six bytes."""
+def _end_of_single(containers: RoaringLayout, at: int) -> int:
+    """Return the end of the adjacent containers from `at` on that have one run each.
+
+    Such a container takes six bytes.
+    """
     end = at + 1
-    while end < len(found.kinds) and found.kinds[end] == RUN and found.starts[end] - found.starts[end - 1] == 6:
+    while end < len(containers.kinds) and containers.kinds[end] == RUN and containers.starts[end] - containers.starts[end - 1] == 6:
         end += 1
-    last = found.starts[end - 1]
-    return end if found.data[last : last + 2] == b"\1\0" else end - 1
+    last = containers.starts[end - 1]
+    return end if containers.data[last : last + 2] == b"\1\0" else end - 1
 
 
-def _is_sound(found: RoaringLayout, i: int) -> bool:
-    data, card, start = found.data, found.cards[i], found.starts[i]
-    if found.kinds[i] == ARRAY:
+def _is_sound(containers: RoaringLayout, i: int) -> bool:
+    data, card, start = containers.data, containers.cards[i], containers.starts[i]
+    if containers.kinds[i] == ARRAY:
         values = np.frombuffer(data, "<u2", card, start)
         return bool((values[1:] > values[:-1]).all())
     firsts, lengths = _runs(data, start)
@@ -247,19 +265,23 @@ def _runs(data: bytes | memoryview, start: int) -> tuple[NDArray[np.int64], NDAr
     return table[:, 0], table[:, 1] + 1
 
 
-def positions_of(found: RoaringLayout, *, limit: int | None = None) -> NDArray[np.uint32]:
-    """The positions of a checked bitmap, ascending. More than `limit` (default: see `FREE_BYTES`) are `LimitExceeded`."""
-    total = sum(found.cards)
-    check_count(total, len(found.data), limit, width=4)
+def positions_of(containers: RoaringLayout, *, limit: int | None = None) -> NDArray[np.uint32]:
+    """Return the positions of a checked bitmap, ascending.
+
+    Raises:
+        LimitExceeded: there are more than `limit` (default: see `FREE_BYTES`).
+    """
+    total = sum(containers.cards)
+    check_count(total, len(containers.data), limit, width=4)
     out = np.empty(total, np.uint32)
     at = 0
-    for high, card, kind, start in zip(found.highs, found.cards, found.kinds, found.starts, strict=True):
+    for high, card, kind, start in zip(containers.highs, containers.cards, containers.kinds, containers.starts, strict=True):
         if kind == ARRAY:
-            low: NDArray[np.integer] = np.frombuffer(found.data, "<u2", card, start)
+            low: NDArray[np.integer] = np.frombuffer(containers.data, "<u2", card, start)
         elif kind == BITMAP:
-            low = np.flatnonzero(np.unpackbits(np.frombuffer(found.data, np.uint8, 8192, start), bitorder="little").view(np.bool_))
+            low = np.flatnonzero(np.unpackbits(np.frombuffer(containers.data, np.uint8, 8192, start), bitorder="little").view(np.bool_))
         else:
-            low = spans(*_runs(found.data, start))
+            low = spans(*_runs(containers.data, start))
         out[at : at + card] = low
         out[at : at + card] |= np.uint32(high << 16)
         at += card
@@ -267,7 +289,10 @@ def positions_of(found: RoaringLayout, *, limit: int | None = None) -> NDArray[n
 
 
 def check_count(total: int, size: int, limit: int | None, *, width: int, path: str | None = None) -> None:
-    """Raises `LimitExceeded` where `size` bytes claim more positions (of `width` bytes each) than `limit` or, without one, than is reasonable."""
+    """Raise `LimitExceeded` where `size` bytes claim more positions than `limit`.
+
+    Positions take `width` bytes each. Without a limit, the most is what is reasonable (see `FREE_BYTES`).
+    """
     most = max(FREE_BYTES // width, 8 * size) if limit is None else limit
     if total > most:
         where = "" if path is None else f"{path}: "
@@ -276,18 +301,24 @@ def check_count(total: int, size: int, limit: int | None, *, width: int, path: s
 
 
 def decode(data: bytes, *, limit: int | None = None, path: str | None = None) -> NDArray[np.uint32]:
-    """Ascending positions. Raises `Corrupt`, and `LimitExceeded` (see `positions_of`): a caller that knows the number of rows gives it as `limit`."""
+    """Return the positions of a bitmap, ascending.
+
+    `limit` is the number of rows, if the caller knows it. Raises `Corrupt`, and `LimitExceeded` (see `positions_of`).
+    """
     return positions_of(layout(data, path=path), limit=limit)
 
 
 def roaring(data: bytes, *, path: str | None = None) -> BitMap:
-    """The bitmap as a set with fast unions and intersections. Raises `Corrupt`."""
+    """Return the bitmap as a set with fast unions and intersections. Raises `Corrupt`."""
     layout(data, path=path)
     return as_set(data)
 
 
 def as_set(data: bytes) -> BitMap:
-    """A checked bitmap as a set: CRoaring refuses runs that touch, which are as sound as one run to everybody else."""
+    """Return a checked bitmap as a set.
+
+    CRoaring refuses adjacent runs, which all other readers accept as one run; those are decoded here.
+    """
     try:
         return BitMap.deserialize(data)
     except ValueError:
@@ -295,56 +326,62 @@ def as_set(data: bytes) -> BitMap:
 
 
 def read_roaring(cursor: Cursor, field: str) -> BitMap:
-    """The bitmap that starts at the cursor."""
+    """Return the bitmap at the cursor as a set."""
     begin = cursor.tell
     read_layout(cursor, field)
     return as_set(bytes(cursor.data[begin : cursor.tell]))
 
 
 def read_all(cursor: Cursor, row_count: int) -> BitMap | None:
-    """The set of all rows, where the bytes at the cursor are those that it always has; else None, and nothing is read."""
+    """Return the set of all rows, if the bytes at the cursor are the usual ones of that set.
+
+    Else return None and read nothing.
+    """
     if cursor.marks is not None or row_count <= 0:
         return None
-    wanted, found = _every_row(row_count)
-    if cursor.data[cursor.tell : cursor.tell + len(wanted)] != wanted or len(wanted) > cursor.left:
+    serialized, bitmap = _every_row(row_count)
+    if cursor.data[cursor.tell : cursor.tell + len(serialized)] != serialized or len(serialized) > cursor.left:
         return None
-    cursor.skip(len(wanted), "all rows")
-    return found.copy()
+    cursor.skip(len(serialized), "all rows")
+    return bitmap.copy()
 
 
 @lru_cache(16)
 def _every_row(count: int) -> tuple[bytes, BitMap]:
-    """All rows of a file as they are stored."""
-    found = rows(count)
-    found.run_optimize()
-    return found.serialize(), found
+    """Return the set of all rows of a file, serialized and as a set."""
+    bitmap = rows(count)
+    bitmap.run_optimize()
+    return bitmap.serialize(), bitmap
 
 
 def roaring_of(positions: NDArray[np.integer]) -> BitMap:
-    """The set of some positions, ascending."""
+    """Return the set of some positions, ascending."""
     return BitMap.deserialize(encode(positions))
 
 
-def positions_in(found: BitMap) -> NDArray[np.uint32]:
-    """The positions of a set, ascending."""
-    return np.array(found.to_array(), np.uint32)
+def positions_in(bitmap: BitMap) -> NDArray[np.uint32]:
+    """Return the positions of a set, ascending."""
+    return np.array(bitmap.to_array(), np.uint32)
 
 
 def rows(count: int) -> BitMap:
-    """The positions 0 … count - 1."""
+    """Return the set of positions 0 … count - 1."""
     return BitMap(range(count))
 
 
-# ---- writing ------------------------------------------------------------------------------------------------------------------------------------
+# ---- writing ---------------------------------------------------------------------------------------------------------
 
 
 def encode(positions: NDArray[np.integer]) -> bytes:
-    """The bytes of a bitmap of ascending positions, those that Java's run-optimized bitmap has."""
+    """Return the bytes of a bitmap of ascending positions, equal to those of Java's run-optimized bitmap."""
     return encode_many(positions, np.array([0, len(positions)]))[0].tobytes()
 
 
 def encode_many(positions: NDArray[np.integer], offsets: NDArray[np.int64]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Many bitmaps at once: group i is `positions[offsets[i]:offsets[i+1]]`, ascending. Gives their bytes, one after another, and their offsets."""
+    """Encode many bitmaps at once and return their bytes, concatenated, and their offsets.
+
+    Group i is `positions[offsets[i]:offsets[i+1]]`, ascending.
+    """
     groups = len(offsets) - 1
     pos = positions.astype(np.int64)
     parts = _containers(pos, offsets)
@@ -378,7 +415,7 @@ def encode_many(positions: NDArray[np.integer], offsets: NDArray[np.int64]) -> t
 
 
 class _Containers(NamedTuple):
-    """The containers of many bitmaps: whose, which, where in the positions they begin, how they will be written."""
+    """The containers of many bitmaps: group, high half, first position, cardinality, and how each is written."""
 
     group: NDArray[np.int64]
     high: NDArray[np.int64]
@@ -420,10 +457,10 @@ def _write_bodies(out: NDArray[np.uint8], u16: NDArray[np.uint16], low: NDArray[
     u16[at] = low[parts.run_first[which]]
     u16[at + 2] = np.diff(np.append(parts.run_first, len(low)))[which] - 1
     for i in np.flatnonzero(~parts.is_run & big).tolist():  # scalar: a container of many rows a step
-        held = low[parts.first[i] : parts.first[i] + parts.card[i]]
-        if len(held) <= ARRAY_MAX:
-            u16[body[i] : body[i] + 2 * len(held) : 2] = held
+        positions = low[parts.first[i] : parts.first[i] + parts.card[i]]
+        if len(positions) <= ARRAY_MAX:
+            u16[body[i] : body[i] + 2 * len(positions) : 2] = positions
             continue
         bits = np.zeros(65536, np.uint8)
-        bits[held] = 1
+        bits[positions] = 1
         out[body[i] : body[i] + 8192] = np.packbits(bits, bitorder="little")
