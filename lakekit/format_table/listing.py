@@ -58,7 +58,7 @@ def resolve_location(ctx: TableContext, location: str, option: str) -> tuple[Sto
     if _scheme(location) not in ("", "file"):
         ctx.check_location(location, option)  # before anything is made of it
     storage, root = storages.open(location)
-    ctx.check_location(location, option, place=root)
+    ctx.check_location(location, option, path=root)
     scheme = _scheme(location)
     root = root.rstrip("/") or "/"
     own = ctx.storage if not scheme or scheme == _scheme(ctx.root) else storage

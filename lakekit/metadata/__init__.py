@@ -1,1 +1,1 @@
-"""Metadata files over a storage: which schemas, snapshots, tags, branches and consumers a table has, and what they say."""
+"""Metadata files of a table: list and read its schemas, snapshots, tags, branches and consumers."""

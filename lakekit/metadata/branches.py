@@ -1,4 +1,4 @@
-"""The branches of a table: metadata of their own over shared data files."""
+"""The branches of a table: separate metadata over shared data files."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """A branch beside main; `created_ms` is when its directory last changed, as the reference shows it."""
+    """A branch other than main; `created_ms` is when its directory last changed, as in the reference."""
 
     name: str
     created_ms: int
 
 
-def all(place: MetadataLocation) -> list[Branch]:  # noqa: A001 - branches.all(handle) reads as meant
-    """Every branch but main, by name; a directory without schema is none."""
+def all(location: MetadataLocation) -> list[Branch]:  # noqa: A001 - branches.all(ctx) reads as meant
+    """Return every branch but main, by name; a directory without a schema is not a branch."""
     return [
-        Branch(name=one.name.removeprefix("branch-"), created_ms=one.modified_ms)
-        for one in place.storage.list(place.layout.branches_dir)
-        if one.is_dir and one.name.startswith("branch-") and metadata_io.numbers(place, f"{one.path}/schema", "schema-")
+        Branch(name=entry.name.removeprefix("branch-"), created_ms=entry.modified_ms)
+        for entry in location.storage.list(location.layout.branches_dir)
+        if entry.is_dir and entry.name.startswith("branch-") and metadata_io.numbers(location, f"{entry.path}/schema", "schema-")
     ]
 
 
-def names(place: MetadataLocation) -> list[str]:
-    """The names of all branches but main."""
-    return [branch.name for branch in all(place)]
+def names(location: MetadataLocation) -> list[str]:
+    """Return the names of all branches but main."""
+    return [branch.name for branch in all(location)]

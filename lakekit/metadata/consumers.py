@@ -1,4 +1,4 @@
-"""The consumers of a table: how far named streaming readers have come."""
+"""The consumers of a table: the progress of named streaming readers."""
 
 from __future__ import annotations
 
@@ -14,45 +14,45 @@ if TYPE_CHECKING:
 
 
 def check_id(consumer_id: str) -> None:
-    """Raises `InvalidOption` for what cannot name a consumer: nobody would find its place again."""
-    given: object = consumer_id
-    shown = str(given)[:80]
-    why: str | None = f"it is of type {type(given).__name__}, and no text"
-    if isinstance(given, str):
-        why = flaw(given, "consumer-") if given.strip() else "it is blank"
-    if why is not None:
-        raise InvalidOption(f"{shown!a} cannot name a consumer: {why}", key="consumer-id", value=shown)
+    """Raise `InvalidOption` for an id that cannot name a consumer, whose progress could not be read back."""
+    value: object = consumer_id
+    text = str(value)[:80]
+    flaw_text: str | None = f"it is of type {type(value).__name__}, and no text"
+    if isinstance(value, str):
+        flaw_text = flaw(value, "consumer-") if value.strip() else "it is blank"
+    if flaw_text is not None:
+        raise InvalidOption(f"{text!a} cannot name a consumer: {flaw_text}", key="consumer-id", value=text)
 
 
-def ids(place: MetadataLocation) -> list[str]:
-    """The ids of all consumers, sorted."""
-    listed = place.storage.list(place.layout.consumer_dir)
-    return [one.name.removeprefix("consumer-") for one in listed if one.name.startswith("consumer-") and not one.is_dir and one.name != "consumer-"]
+def ids(location: MetadataLocation) -> list[str]:
+    """Return the ids of all consumers, sorted."""
+    listed = location.storage.list(location.layout.consumer_dir)
+    return [entry.name.removeprefix("consumer-") for entry in listed if entry.name.startswith("consumer-") and not entry.is_dir and entry.name != "consumer-"]
 
 
-def find(place: MetadataLocation, consumer_id: str) -> Consumer | None:
-    """What a consumer recorded; None when there is none."""
+def find(location: MetadataLocation, consumer_id: str) -> Consumer | None:
+    """Return a consumer's record; None if there is none."""
     if not is_plain(f"consumer-{consumer_id}") or not consumer_id:
         return None
-    return metadata_io.find(place, place.layout.consumer(consumer_id), Consumer.from_json)
+    return metadata_io.find(location, location.layout.consumer(consumer_id), Consumer.from_json)
 
 
-def read(place: MetadataLocation, consumer_id: str) -> Consumer:
-    """What a consumer recorded. Raises `ConsumerNotFound`."""
-    found = find(place, consumer_id)
-    if found is None:
-        known = ids(place)
-        there = f"its consumers are {', '.join(known)}" if known else "it has no consumers"
-        raise ConsumerNotFound(f"{place.name} has no consumer {consumer_id!r}; {there}", name=consumer_id)
-    return found
+def read(location: MetadataLocation, consumer_id: str) -> Consumer:
+    """Return a consumer's record. Raises `ConsumerNotFound`."""
+    consumer = find(location, consumer_id)
+    if consumer is None:
+        existing = ids(location)
+        hint = f"its consumers are {', '.join(existing)}" if existing else "it has no consumers"
+        raise ConsumerNotFound(f"{location.name} has no consumer {consumer_id!r}; {hint}", name=consumer_id)
+    return consumer
 
 
-def all(place: MetadataLocation) -> dict[str, Consumer]:  # noqa: A001 - consumers.all(handle) reads as meant
-    """What every consumer recorded, by id."""
-    pairs = [(one, find(place, one)) for one in ids(place)]
-    return {one: found for one, found in pairs if found is not None}
+def all(location: MetadataLocation) -> dict[str, Consumer]:  # noqa: A001 - consumers.all(ctx) reads as meant
+    """Return the record of every consumer, by id."""
+    pairs = [(consumer_id, find(location, consumer_id)) for consumer_id in ids(location)]
+    return {consumer_id: consumer for consumer_id, consumer in pairs if consumer is not None}
 
 
-def record(place: MetadataLocation, consumer_id: str, next_snapshot: int) -> None:
-    """Writes down which snapshot a consumer wants next. Raises `StorageFailed`."""
-    place.storage.put(place.layout.consumer(consumer_id), Consumer(next_snapshot=next_snapshot).to_json())
+def record(location: MetadataLocation, consumer_id: str, next_snapshot: int) -> None:
+    """Write the id of the snapshot that a consumer reads next. Raises `StorageFailed`."""
+    location.storage.put(location.layout.consumer(consumer_id), Consumer(next_snapshot=next_snapshot).to_json())

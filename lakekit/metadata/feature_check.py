@@ -1,14 +1,16 @@
-"""The gate of every change: what a table uses that lakekit does not know is found before a file is written or removed.
+"""Refuse changes to tables with features that lakekit does not know, before any file changes.
 
-    check_writable(handle)      rows, compaction, statistics, manifests: whatever ends in a commit
-    check_removable(handle)     expiry, rollback, deletion of tags and branches, cleaning of orphans: whatever removes files
+    check_writable(ctx)      rows, compaction, statistics, manifests: everything that ends in a commit
+    check_removable(ctx)     expiry, rollback, deletion of tags and branches, orphans: everything that removes files
 
-A feature that reading refuses is refused here too. Files that lakekit does not understand can be rewritten without their parts, and files that it does not know
-can be taken for orphans. The table's stored options decide: options that a caller puts over them switch nothing off. Beside those, writing refuses what only
-writing has to do, such as Iceberg metadata, indexes of key tables and callbacks.
+A feature that reading refuses is refused here too. Files that lakekit does not understand could be rewritten without
+their parts, and files that it does not know could be taken for orphans. The table's stored options decide: options that
+a caller puts over them switch nothing off. Writing also refuses features that only writers implement, such as Iceberg
+metadata, indexes of key tables and callbacks.
 
-Operations that only add metadata files ask nothing: tags and branches made or renamed, places of consumers, `t.alter`, `t.repair`, `t.check`,
-`t.mark_partition_done`. Dropping a whole table asks nothing either, because nothing of it has to stay.
+Operations that only add metadata files check nothing: creating or renaming tags and branches, consumer progress,
+`t.alter`, `t.repair`, `t.check`, `t.mark_partition_done`. Dropping a whole table checks nothing either, since no file
+of it has to stay.
 """
 
 from __future__ import annotations
@@ -45,9 +47,10 @@ def check_writable(ctx: TableContext) -> None:
 
 
 def check_removable(ctx: TableContext) -> None:
-    """Raise the refusal of the first feature of a table whose files lakekit may not know, so that none of them may be removed.
+    """Raise for the first feature of a table that may have files unknown to lakekit: none may be removed.
 
-    Raises: `Unsupported`, naming the feature.
+    Raises:
+        Unsupported: with the name of the feature.
     """
     refusal = _find_read_refusal(ctx) or next((_refusal(ctx, key) for key, _ in _enabled_options(ctx.schema.options) if key == ICEBERG), None)
     if refusal is not None:
@@ -55,14 +58,14 @@ def check_removable(ctx: TableContext) -> None:
 
 
 def _find_read_refusal(ctx: TableContext) -> Unsupported | None:
-    """The refusal of a table that cannot be read as its stored options and its types say."""
-    where = f"table {ctx.name}"
-    refusal = find_read_refusal(ctx.schema.options, where, instead=_DO) or find_read_refusal(ctx.all_options, where, instead=_DO)
+    """Return the error for a table whose stored options or types lakekit cannot read; None if it can."""
+    table_text = f"table {ctx.name}"
+    refusal = find_read_refusal(ctx.schema.options, table_text, instead=_DO) or find_read_refusal(ctx.all_options, table_text, instead=_DO)
     return refusal or next(_unreadable_types(ctx.schema), None)
 
 
 def _unreadable_types(schema: TableSchema) -> Iterator[Unsupported]:
-    """The refusals of columns whose types lakekit does not read."""
+    """Yield the errors for columns whose types lakekit does not read."""
     for field in schema.fields:
         for root in _roots(field.type):
             feature = FEATURES.get(f"type.{root.lower()}")
@@ -71,14 +74,14 @@ def _unreadable_types(schema: TableSchema) -> Iterator[Unsupported]:
 
 
 def _roots(t: DataType) -> Iterator[str]:
-    """The name of a type and of all types inside it."""
+    """Yield the root name of a type and of all types inside it."""
     yield t.root
     for part in t.parts:
         yield from _roots(part)
 
 
 def _find_write_refusals(ctx: TableContext) -> Iterator[Unsupported]:
-    """The refusals of options that only writing has to obey."""
+    """Yield the errors for options that concern writing only."""
     for key, text in _enabled_options(ctx.all_options):
         feature = FEATURES.get(f"option.{key}")
         if feature is not None and feature.write == "refused":
@@ -94,7 +97,7 @@ def _refusal(ctx: TableContext, key: str) -> Unsupported:
 
 
 def _enabled_options(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The options that are set to something other than off, each as its key and its text in lower case."""
+    """Yield the options that are not switched off, each as its key and its text in lower case."""
     for key, value in options.items():
         text = value.strip().lower()
         if text not in OFF_TEXTS:

@@ -1,11 +1,11 @@
-"""What a catalog does for a table beside its files: a lock while a schema or a snapshot is claimed, and a copy of the options kept up to date.
+"""What a catalog provides for a table: a lock for new schemas and snapshots, schema notifications.
 
-    with locked(handle) as claim:
-        claim.check()                            the lock is still ours
-        storage.put_if_absent(path, data)        the claim itself is what makes a commit safe; the lock keeps other engines out that have nothing better
-    altered(handle, schema)
+    with catalog_lock(ctx) as lock:
+        lock.check()                             the lock is still ours
+        storage.put_if_absent(path, data)        makes a commit safe; the lock keeps out engines that need one
+    schema_changed(ctx, schema)
 
-A table that was opened by its path has no keeper. Source: ENGINE.md 9.3; `CatalogLock`, `RenamingSnapshotCommit`.
+A table opened by its path has no catalog environment. Source: ENGINE.md 9.3; `CatalogLock`, `RenamingSnapshotCommit`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lakekit.model.table_schema import TableSchema
 
     class CatalogedTable(Protocol):
-        """A table's ground or handle."""
+        """A table's location or context."""
 
         @property
         def keeper(self) -> CatalogEnvironment | None: ...
@@ -35,24 +35,24 @@ class HeldLock(Protocol):
     """A lock that is held."""
 
     def check(self) -> None:
-        """Raises `LockLost` where others may hold the lock by now."""
+        """Raise `LockLost` if another process may hold the lock by now."""
         ...
 
 
 class CatalogEnvironment(Protocol):
-    """The catalog of one table; hashable, picklable, shared by threads."""
+    """The catalog of one table; hashable, picklable, thread-safe."""
 
     def locked(self, branch: str) -> AbstractContextManager[HeldLock]:
-        """Holds the lock of the table's branch. Raises `RetriesExhausted` when it cannot be had in time."""
+        """Hold the lock of the table's branch. Raises `RetriesExhausted` if it is not granted in time."""
         ...
 
     def altered(self, schema: TableSchema) -> None:
-        """Takes over the newest schema of branch main."""
+        """Store the newest schema of branch main in the catalog."""
         ...
 
 
 class NoLock:
-    """A claim that nobody contests."""
+    """The lock of a table without a catalog lock: always held."""
 
     def check(self) -> None:
         """There is nothing to lose."""
@@ -61,17 +61,17 @@ class NoLock:
 _NO_LOCK = NoLock()
 
 
-def catalog_lock(place: CatalogedTable) -> AbstractContextManager[HeldLock]:
-    """The lock of a table, where its catalog has one."""
-    return nullcontext(_NO_LOCK) if place.keeper is None else place.keeper.locked(place.layout.branch)
+def catalog_lock(table: CatalogedTable) -> AbstractContextManager[HeldLock]:
+    """Return the catalog's lock of a table, or a `NoLock`."""
+    return nullcontext(_NO_LOCK) if table.keeper is None else table.keeper.locked(table.layout.branch)
 
 
-def lock_check(claim: HeldLock) -> Callable[[], None] | None:
-    """What asks whether the lock is still ours; None where none is held."""
-    return None if isinstance(claim, NoLock) else claim.check
+def lock_check(lock: HeldLock) -> Callable[[], None] | None:
+    """Return a function that checks that the lock is still ours; None without a lock."""
+    return None if isinstance(lock, NoLock) else lock.check
 
 
-def schema_changed(place: CatalogedTable, schema: TableSchema) -> None:
-    """Tells the catalog of a new schema."""
-    if place.keeper is not None and place.layout.branch == MAIN:
-        place.keeper.altered(schema)
+def schema_changed(table: CatalogedTable, schema: TableSchema) -> None:
+    """Notify the catalog of a new schema of branch main."""
+    if table.keeper is not None and table.layout.branch == MAIN:
+        table.keeper.altered(schema)

@@ -1,6 +1,7 @@
-"""Small metadata files whole: a reader may meet one half-written where a storage overwrites in place, and then reads again (FORMAT 3.1).
+"""Read small metadata files whole.
 
-Only text that is no JSON is read again; a member that is wrong stays wrong.
+Where a storage overwrites in place, a reader may meet a half-written file, and reads again (FORMAT 3.1). Only text that
+is not JSON is read again; a wrong member raises at once.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _FACT_BYTES = 1000
 
 
 class MetadataLocation(Protocol):
-    """Where a table's metadata is: what every function of `meta` takes. A `Handle` is one."""
+    """The location of a table's metadata, taken by every function of `metadata`. A `TableContext` is one."""
 
     @property
     def name(self) -> str:
@@ -45,50 +46,53 @@ class MetadataLocation(Protocol):
     def world(self) -> Runtime: ...
 
 
-def read(place: MetadataLocation, path: str, decode: Callable[[bytes, str | None], T]) -> T:
-    """What a JSON file says. Raises `FileMissing`, `StorageFailed`, or `Corrupt` once it was no JSON ten times, 200 ms apart."""
+def read(location: MetadataLocation, path: str, decode: Callable[[bytes, str | None], T]) -> T:
+    """Read and decode a JSON file.
+
+    Raises `FileMissing`, `StorageFailed`, or `Corrupt` once it was not JSON ten times, 200 ms apart.
+    """
     for attempt in range(1, ATTEMPTS + 1):
-        data = place.storage.read(path)
+        data = location.storage.read(path)
         try:
             return decode(data, path)
         except Corrupt as damaged:
             if damaged.field != SYNTAX or attempt == ATTEMPTS:
                 raise
-        place.world.wait(WAIT_MS)
+        location.world.wait(WAIT_MS)
     raise AssertionError
 
 
-def find(place: MetadataLocation, path: str, decode: Callable[[bytes, str | None], T]) -> T | None:
-    """As `read`; None when there is no such file."""
+def find(location: MetadataLocation, path: str, decode: Callable[[bytes, str | None], T]) -> T | None:
+    """Read and decode a JSON file as `read` does; return None if it does not exist."""
     try:
-        return read(place, path, decode)
+        return read(location, path, decode)
     except FileMissing:
         return None
 
 
-def read_listed(place: MetadataLocation, seen: Stat, decode: Callable[[bytes, str | None], T]) -> T:
-    """As `read`, of a file that was just listed: over a network it is not asked for again while its tag is the same."""
-    if not place.storage.is_remote or seen.tag is None:
-        return read(place, seen.path, decode)
-    key = (place.storage, seen.path, seen.tag)
-    found: T | None = place.world.decoded.get(key)
-    if found is None:
-        found = read(place, seen.path, decode)
-        place.world.decoded.put({key: found}, _FACT_BYTES + 2 * seen.size_bytes)
-    return found
+def read_listed(location: MetadataLocation, stat: Stat, decode: Callable[[bytes, str | None], T]) -> T:
+    """Read a file that was just listed, as `read` does; on a remote storage it is cached by its tag."""
+    if not location.storage.is_remote or stat.tag is None:
+        return read(location, stat.path, decode)
+    key = (location.storage, stat.path, stat.tag)
+    decoded: T | None = location.world.decoded.get(key)
+    if decoded is None:
+        decoded = read(location, stat.path, decode)
+        location.world.decoded.put({key: decoded}, _FACT_BYTES + 2 * stat.size_bytes)
+    return decoded
 
 
-def numbers(place: MetadataLocation, directory: str, prefix: str) -> list[int]:
-    """The ids N of the files `<prefix>N` in a directory, ascending; every other name belongs to somebody else."""
-    storage = place.storage
-    names = storage.file_names(directory) if isinstance(storage, LocalStorage) else [one.name for one in storage.list(directory) if not one.is_dir]
-    return sorted(number for number in (_number(name, prefix) for name in names) if number is not None)
+def numbers(location: MetadataLocation, directory: str, prefix: str) -> list[int]:
+    """Return the ids N of the files `<prefix>N` in a directory, ascending; other names are ignored."""
+    storage = location.storage
+    names = storage.file_names(directory) if isinstance(storage, LocalStorage) else [entry.name for entry in storage.list(directory) if not entry.is_dir]
+    return sorted(file_id for file_id in (_number(name, prefix) for name in names) if file_id is not None)
 
 
-def list_numbered(place: MetadataLocation, directory: str, prefix: str) -> list[tuple[int, Stat]]:
-    """As `numbers`, with what the listing says of each file."""
-    found = [(_number(one.name, prefix), one) for one in place.storage.list(directory) if not one.is_dir]
-    return sorted(((number, one) for number, one in found if number is not None), key=lambda pair: pair[0])
+def list_numbered(location: MetadataLocation, directory: str, prefix: str) -> list[tuple[int, Stat]]:
+    """Return ids as `numbers` does, with the listing's stat of each file."""
+    pairs = [(_number(entry.name, prefix), entry) for entry in location.storage.list(directory) if not entry.is_dir]
+    return sorted(((file_id, entry) for file_id, entry in pairs if file_id is not None), key=lambda pair: pair[0])
 
 
 def _number(name: str, prefix: str) -> int | None:

@@ -1,4 +1,7 @@
-"""The schemas of a table: every number there is, and what each says. A schema file never changes, so that decoding one twice is remembered by content."""
+"""List and read the schemas of a table.
+
+A schema file never changes, so decoded schemas are cached by content.
+"""
 
 from __future__ import annotations
 
@@ -25,123 +28,138 @@ _MAX_LISTED = 200
 _NUMBER_BYTES = 300
 """About what one kept number takes."""
 _YOUNG_MS = 20
-"""Two files made one after the other may have one time and one inode: clocks of file systems go in steps of up to 10 ms."""
+"""Two files made one after the other may have one time and one inode: clocks of file systems go in steps of up to 10
+ms.
+"""
 
 
-def ids(place: MetadataLocation) -> list[int]:
-    """The numbers of all schemas, ascending."""
-    return metadata_io.numbers(place, place.layout.schema_dir, place.layout.schema_prefix)
+def ids(location: MetadataLocation) -> list[int]:
+    """Return the ids of all schemas, ascending."""
+    return metadata_io.numbers(location, location.layout.schema_dir, location.layout.schema_prefix)
 
 
-def newest_id(place: MetadataLocation) -> int | None:
-    """The highest of them; None while there is none.
+def newest_id(location: MetadataLocation) -> int | None:
+    """Return the highest schema id; None if there is none.
 
-    A directory of a disk is not listed again while it is as it was: a clock that stands still hides a change of it, but not the file of the next number.
+    A local directory is not listed again while its stat is unchanged: a clock with coarse steps can hide a change of
+    it, but not the file of the next id, which is checked.
     """
-    storage, layout = place.storage, place.layout
-    seen = None if storage.is_remote else storage.stat(layout.schema_dir)
-    if seen is None or seen.tag is None:
-        found = ids(place)
-        return found[-1] if found else None
+    storage, layout = location.storage, location.layout
+    stat = None if storage.is_remote else storage.stat(layout.schema_dir)
+    if stat is None or stat.tag is None:
+        schema_ids = ids(location)
+        return schema_ids[-1] if schema_ids else None
     key = ("newest schema", storage, layout.schema_dir, layout.schema_prefix)
-    known: tuple[str, int] | None = place.world.decoded.get(key)
-    if known is not None and known[0] == seen.tag and not storage.exists(layout.schema(known[1] + 1)):
-        return known[1]
-    found = ids(place)
-    if found:
-        place.world.decoded.put({key: (seen.tag, found[-1])}, _NUMBER_BYTES)
-    return found[-1] if found else None
+    cached: tuple[str, int] | None = location.world.decoded.get(key)
+    if cached is not None and cached[0] == stat.tag and not storage.exists(layout.schema(cached[1] + 1)):
+        return cached[1]
+    schema_ids = ids(location)
+    if schema_ids:
+        location.world.decoded.put({key: (stat.tag, schema_ids[-1])}, _NUMBER_BYTES)
+    return schema_ids[-1] if schema_ids else None
 
 
-def read(place: MetadataLocation, schema_id: int, *, seen: Stat | None = None) -> TableSchema:
-    """The schema of that number, `seen` where it was just listed. Raises `Corrupt` when the table refers to one that is not there."""
-    path = place.layout.schema(schema_id)
+def read(location: MetadataLocation, schema_id: int, *, stat: Stat | None = None) -> TableSchema:
+    """Return the schema of an id; `stat` if it was just listed.
+
+    Raises `Corrupt` if the table refers to a schema that does not exist.
+    """
+    path = location.layout.schema(schema_id)
     try:
-        found = _read_cached(place, path) if seen is None else metadata_io.read_listed(place, seen, TableSchema.from_json)
+        schema = _read_cached(location, path) if stat is None else metadata_io.read_listed(location, stat, TableSchema.from_json)
     except FileMissing:
-        there = ", ".join(map(str, ids(place))) or "none"
-        raise Corrupt(f"{place.name} refers to schema {schema_id}, which is not there; schemas are {there}", path=path, field="schemaId") from None
-    if found.id != schema_id:
-        raise Corrupt(f"{path} says it is schema {found.id}", path=path, field="id")
-    return found
+        existing = ", ".join(map(str, ids(location))) or "none"
+        raise Corrupt(f"{location.name} refers to schema {schema_id}, which is not there; schemas are {existing}", path=path, field="schemaId") from None
+    if schema.id != schema_id:
+        raise Corrupt(f"{path} says it is schema {schema.id}", path=path, field="id")
+    return schema
 
 
-def _read_cached(place: MetadataLocation, path: str) -> TableSchema:
-    """What a file says. One of a disk is not read again while it is as it was, unless it is so young that a clock may not tell it from another yet."""
-    seen = None if place.storage.is_remote else place.storage.stat(path)
-    if seen is None or seen.tag is None:
-        return metadata_io.read(place, path, TableSchema.from_json)
-    key = ("schema", place.storage, path)
-    known: tuple[str, TableSchema] | None = place.world.decoded.get(key)
-    if known is not None and known[0] == seen.tag:
-        return known[1]
-    found = metadata_io.read(place, path, TableSchema.from_json)
-    if place.world.now_ms() - seen.modified_ms >= _YOUNG_MS:
-        place.world.decoded.put({key: (seen.tag, found)}, _NUMBER_BYTES + 2 * seen.size_bytes)
-    return found
+def _read_cached(location: MetadataLocation, path: str) -> TableSchema:
+    """Read a schema file. A local file with unchanged stat is not read again.
+
+    Unless it is so young that a clock may not tell it from another yet.
+    """
+    stat = None if location.storage.is_remote else location.storage.stat(path)
+    if stat is None or stat.tag is None:
+        return metadata_io.read(location, path, TableSchema.from_json)
+    key = ("schema", location.storage, path)
+    cached: tuple[str, TableSchema] | None = location.world.decoded.get(key)
+    if cached is not None and cached[0] == stat.tag:
+        return cached[1]
+    schema = metadata_io.read(location, path, TableSchema.from_json)
+    if location.world.now_ms() - stat.modified_ms >= _YOUNG_MS:
+        location.world.decoded.put({key: (stat.tag, schema)}, _NUMBER_BYTES + 2 * stat.size_bytes)
+    return schema
 
 
 def schema_of_file(ctx: TableContext, schema_id: int) -> TableSchema:
-    """The schema that a file was written with: mostly the one the table is open with. Raises as `read`."""
+    """Return the schema that a file was written with, mostly the table's own. Raises as `read`."""
     return ctx.schema if schema_id == ctx.schema.id else read(ctx, schema_id)
 
 
 def is_same_table(ctx: TableContext) -> bool:
-    """Whether the schema of a handle's number is the one it has: a table that was dropped and made anew begins again at 0.
+    """Return whether the schema file of the context's id still holds the context's schema.
 
-    Raises `TableNotFound` where there is no table any more.
+    A table that was dropped and created again begins again at id 0. Raises `TableNotFound` if there is no table any
+    more.
     """
-    mine = ctx.schema
+    own_schema = ctx.schema
     listed = dict(metadata_io.list_numbered(ctx, ctx.layout.schema_dir, ctx.layout.schema_prefix)) if ctx.storage.is_remote else {}
     try:
-        now = read(ctx, mine.id, seen=listed.get(mine.id))
+        current = read(ctx, own_schema.id, stat=listed.get(own_schema.id))
     except Corrupt:
-        known = ids(ctx)
-        if not known:
+        schema_ids = ids(ctx)
+        if not schema_ids:
             raise table_not_found(ctx, ctx.layout.root) from None
-        if mine.id in known:
+        if own_schema.id in schema_ids:
             raise
         return False
-    return (now.time_millis, now.fields) == (mine.time_millis, mine.fields)
+    return (current.time_millis, current.fields) == (own_schema.time_millis, own_schema.fields)
 
 
-def latest(place: MetadataLocation, *, asked: str | None = None) -> TableSchema:
-    """The schema of the highest number. Raises `TableNotFound` (or `BranchNotFound`) saying what is there instead; `asked` is the location as given."""
-    if not place.storage.is_remote and (known := newest_id(place)) is not None:  # a disk is asked for the file in any case: its number is enough
-        return read(place, known)
-    found = metadata_io.list_numbered(place, place.layout.schema_dir, place.layout.schema_prefix)
-    if not found:
-        raise table_not_found(place, asked or place.layout.root)
-    newest, seen = found[-1]
-    return read(place, newest, seen=seen)
+def latest(location: MetadataLocation, *, given_path: str | None = None) -> TableSchema:
+    """Return the schema of the highest id; `given_path` is the location as the caller wrote it.
+
+    Raises `TableNotFound` (or `BranchNotFound`) that describes what is at the location instead.
+    """
+    # a disk is asked for the file in any case: its number is enough
+    if not location.storage.is_remote and (schema_id := newest_id(location)) is not None:
+        return read(location, schema_id)
+    listed = metadata_io.list_numbered(location, location.layout.schema_dir, location.layout.schema_prefix)
+    if not listed:
+        raise table_not_found(location, given_path or location.layout.root)
+    newest, stat = listed[-1]
+    return read(location, newest, stat=stat)
 
 
-def all(place: MetadataLocation) -> list[TableSchema]:  # noqa: A001 - schemas.all(handle) reads as meant
-    """Every schema, by number."""
-    known = metadata_io.list_numbered(place, place.layout.schema_dir, place.layout.schema_prefix)
-    return parallel_map(lambda pair: read(place, pair[0], seen=pair[1]), known, waiting=place.storage.is_remote)
+def all(location: MetadataLocation) -> list[TableSchema]:  # noqa: A001 - schemas.all(ctx) reads as meant
+    """Return every schema, by id."""
+    listed = metadata_io.list_numbered(location, location.layout.schema_dir, location.layout.schema_prefix)
+    return parallel_map(lambda pair: read(location, pair[0], stat=pair[1]), listed, waiting=location.storage.is_remote)
 
 
 def have_types_always(ctx: TableContext, fields: Sequence[Field]) -> bool:
-    """Return whether columns have had their types in every schema: what was made of their values, such as the hash of a bucket, is what it is today.
+    """Return whether columns have had their types in every schema.
 
-    Those of a primary key and of partitions never change theirs. Rows of older types may lie in files of the newest schema: compaction leaves them where
-    they are: so every schema is read, once for the newest.
+    If so, values derived from them, such as the hash of a bucket, are what they would be today. Columns of a primary
+    key and of partitions never change their types. Rows of older types may be in files of the newest schema, as
+    compaction leaves them there; so every schema is read, once for the newest.
     """
     schema = ctx.schema
     fixed = {*schema.primary_keys, *schema.partition_keys}
-    asked = [field for field in fields if field.name not in fixed]
-    if not asked or ctx.newest_schema_id == 0:
+    changeable = [field for field in fields if field.name not in fixed]
+    if not changeable or ctx.newest_schema_id == 0:
         return True
     if schema.id != ctx.newest_schema_id:
-        return _had_types(ctx, asked)
-    types = tuple((field.id, field.type) for field in asked)
+        return _had_types(ctx, changeable)
+    types = tuple((field.id, field.type) for field in changeable)
     key = ("types always", ctx.storage, ctx.layout.schema_dir, schema.id, schema.time_millis, types)
-    known: bool | None = ctx.world.decoded.get(key)
-    if known is None:
-        known = _had_types(ctx, asked)
-        ctx.world.decoded.put({key: known}, _NUMBER_BYTES)
-    return known
+    cached: bool | None = ctx.world.decoded.get(key)
+    if cached is None:
+        cached = _had_types(ctx, changeable)
+        ctx.world.decoded.put({key: cached}, _NUMBER_BYTES)
+    return cached
 
 
 def _had_types(ctx: TableContext, fields: Sequence[Field]) -> bool:
@@ -152,52 +170,52 @@ def _had_types(ctx: TableContext, fields: Sequence[Field]) -> bool:
     return True
 
 
-# ---- when there is none ----------------------------------------------------------------------------------------------------------------------
+# ---- when there is none ----------------------------------------------------------------------------------------------
 
 
-def table_not_found(place: MetadataLocation, asked: str) -> TableNotFound | BranchNotFound:
-    """The error of a location without schema, with what the location looks like instead."""
-    layout, storage = place.layout, place.storage
-    if layout.branch != MAIN and metadata_io.numbers(place, f"{layout.root}/schema", "schema-"):
-        from_list = [one.name.removeprefix("branch-") for one in storage.list(layout.branches_dir) if one.is_dir and one.name.startswith("branch-")]
-        there = f"its branches are {', '.join(from_list)}" if from_list else "it has no branches"
-        return BranchNotFound(f"{place.name} has no branch {layout.branch!r}; {there}", name=layout.branch)
-    return TableNotFound(f'no Paimon table at "{asked}": {_describe_location(place)}', name=asked)
+def table_not_found(location: MetadataLocation, given_path: str) -> TableNotFound | BranchNotFound:
+    """Return the error for a location without schema, with what the location looks like instead."""
+    layout, storage = location.layout, location.storage
+    if layout.branch != MAIN and metadata_io.numbers(location, f"{layout.root}/schema", "schema-"):
+        from_list = [entry.name.removeprefix("branch-") for entry in storage.list(layout.branches_dir) if entry.is_dir and entry.name.startswith("branch-")]
+        hint = f"its branches are {', '.join(from_list)}" if from_list else "it has no branches"
+        return BranchNotFound(f"{location.name} has no branch {layout.branch!r}; {hint}", name=layout.branch)
+    return TableNotFound(f'no Paimon table at "{given_path}": {_describe_location(location)}', name=given_path)
 
 
-def _describe_location(place: MetadataLocation) -> str:
-    layout, storage = place.layout, place.storage
-    found = storage.stat(layout.root)
-    if found is None:
+def _describe_location(location: MetadataLocation) -> str:
+    layout, storage = location.layout, location.storage
+    stat = storage.stat(layout.root)
+    if stat is None:
         return "there is no such folder"
-    if not found.is_dir:
+    if not stat.is_dir:
         return "it is a file; a table is a folder"
     inside = storage.list(layout.root)
-    if any(one.name == "schema" and one.is_dir for one in inside):
+    if any(entry.name == "schema" and entry.is_dir for entry in inside):
         return "its schema/ folder holds no file schema-0, schema-1, …"
-    return "it has no schema/ folder" + _describe_folder(place, inside)
+    return "it has no schema/ folder" + _describe_folder(location, inside)
 
 
-def _describe_folder(place: MetadataLocation, inside: list[Stat]) -> str:
-    parent, _, own = place.layout.root.rpartition("/")
-    tables = [one.name for one in inside[:_MAX_LISTED] if one.is_dir and _is_table(place, one.path)]
+def _describe_folder(location: MetadataLocation, inside: list[Stat]) -> str:
+    parent, _, own = location.layout.root.rpartition("/")
+    tables = [entry.name for entry in inside[:_MAX_LISTED] if entry.is_dir and _is_table(location, entry.path)]
     if tables:
         return f". It looks like a database; its tables are {_join_names(tables)}"
-    databases = [one.name.removesuffix(".db") for one in inside if one.is_dir and one.name.endswith(".db")]
+    databases = [entry.name.removesuffix(".db") for entry in inside if entry.is_dir and entry.name.endswith(".db")]
     if databases:
         return f". It looks like a warehouse; its databases are {_join_names(databases)}"
-    if _is_table(place, parent):
+    if _is_table(location, parent):
         return f'. It is the {own} folder of the table "{parent}"'
     return ""
 
 
-def _is_table(place: MetadataLocation, directory: str) -> bool:
-    """Whether a table lies in a folder in or above the one that is no table."""
+def _is_table(location: MetadataLocation, directory: str) -> bool:
+    """Return whether a folder holds a table; it is inside or above the one that does not."""
     try:
-        listed = confine(place.storage, directory).list(f"{directory}/schema")
+        listed = confine(location.storage, directory).list(f"{directory}/schema")
     except OutsideRoot:
         return False
-    return any(not one.is_dir and one.name.removeprefix("schema-").isdecimal() for one in listed if one.name.startswith("schema-"))
+    return any(not entry.is_dir and entry.name.removeprefix("schema-").isdecimal() for entry in listed if entry.name.startswith("schema-"))
 
 
 def _join_names(names: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""The statistics that an ANALYZE left with a snapshot."""
+"""Read the statistics that an ANALYZE attached to a snapshot."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ if TYPE_CHECKING:
     from lakekit.model.snapshot import Snapshot
 
 
-def read_statistics(place: MetadataLocation, snapshot: Snapshot) -> Statistics | None:
-    """What the snapshot knows about its columns; None when it was never analysed. Raises `FileMissing` when the file it names is gone."""
+def read_statistics(location: MetadataLocation, snapshot: Snapshot) -> Statistics | None:
+    """Return the statistics of a snapshot; None if it was never analysed.
+
+    Raises `FileMissing` if the file it names is gone.
+    """
     if snapshot.statistics is None:
         return None
-    return metadata_io.read(place, place.layout.statistics(snapshot.statistics), Statistics.from_json)
+    return metadata_io.read(location, location.layout.statistics(snapshot.statistics), Statistics.from_json)

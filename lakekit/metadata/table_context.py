@@ -1,9 +1,10 @@
-"""A handle: the facts of an opened table, from which everything else is asked.
+"""The context of an opened table: schema, options, paths and storage.
 
-    handle = open_handle("warehouse/shop.db/orders")
-    handle.schema, handle.options, handle.layout, handle.storage
+    ctx = open_context("warehouse/shop.db/orders")
+    ctx.schema, ctx.options, ctx.layout, ctx.storage
 
-Opening reads the newest schema and nothing else. A handle does not change; `with_schema` and `with_options` make another.
+Opening reads the newest schema and nothing else. A context does not change; `with_schema` and `with_options` return
+another.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableLocation:
-    """Where a table is, before anything of it is known: the least that `meta` works on."""
+    """The location of a table before its schema is read: the least that `metadata` works on."""
 
     name: str
     storage: Storage
@@ -44,9 +45,10 @@ class TableLocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableContext:
-    """An opened table. `options` are those of its newest schema with `dynamic`, the caller's, put over them.
+    """An opened table. `options` are those of its newest schema overlaid with `dynamic`, the caller's.
 
-    `newest_schema_id` is the schema whose options these are: a read of an old snapshot has that time's columns and today's options.
+    `newest_schema_id` is the schema whose options these are: a read of an old snapshot has that time's columns and
+    today's options.
     """
 
     name: str
@@ -66,7 +68,7 @@ class TableContext:
 
     @property
     def branch(self) -> str:
-        """The branch this handle looks at."""
+        """Return the branch from which the table is seen."""
         return self.layout.branch
 
     @property
@@ -86,17 +88,20 @@ class TableContext:
 
     @property
     def has_buckets(self) -> bool:
-        """Whether a row's place is a bucket of its own; files of append tables with the option bucket=-1 lie together, in no order."""
+        """Return whether files belong to buckets; those of append tables with the option bucket=-1 do not."""
         return self.kind == "key" or self.options.bucket != -1
 
     def new_commit_user(self) -> str:
-        """A user drawn for one commit or one writer, after the option `commit.user-prefix`."""
+        """Return a new user for one commit or one writer, with the prefix of option `commit.user-prefix`."""
         prefix, drawn = self.options.commit_user_prefix, self.world.new_id()
         return f"{prefix}_{drawn}" if prefix else drawn
 
     @property
     def fallback_branch(self) -> str | None:
-        """The branch that is read along with this one, partition by partition: `scan.fallback-branch`, or else `scan.primary-branch`."""
+        """Return the branch that is read along with this one, partition by partition.
+
+        That is `scan.fallback-branch`, else `scan.primary-branch`; None without either.
+        """
         return self.options.scan_fallback_branch or self.options.scan_primary_branch or None
 
     @property
@@ -104,42 +109,57 @@ class TableContext:
         """Whether that branch is the primary one: this one then stands in for the partitions that it lacks."""
         return not self.options.scan_fallback_branch and bool(self.options.scan_primary_branch)
 
-    def check_location(self, location: str, option: str, *, place: str | None = None) -> None:
-        """Raise `LocationNotAllowed` for a location that the table names by an option and that is not allowed; see `Locations.check`."""
-        self.layout.locations.check(location, root=self.root, table=self.name, option=option, place=place)
+    def check_location(self, location: str, option: str, *, path: str | None = None) -> None:
+        """Raise `LocationNotAllowed` for a location that a table option names and that is not allowed.
+
+        See `Locations.check`.
+        """
+        self.layout.locations.check(location, root=self.root, table=self.name, option=option, path=path)
 
     def trusted_place(self, location: str) -> str:
-        """Return the place that allows a location, as `Locations.base_of`; the location itself where none does."""
+        """Return the allowed location that covers `location`, as `Locations.base_of`.
+
+        `location` itself if none does.
+        """
         normalized = normalize_location(location)
         base = None if normalized is None else self.layout.locations.base_of(normalized, self.root)
         return location if base is None else base
 
     def with_schema(self, schema: TableSchema) -> TableContext:
-        """The same table with other columns: a newer schema brings its options, an older one is read with today's, which name its columns as it does."""
+        """Return the same table with another schema.
+
+        A newer schema brings its options; an older one is read with today's, translated to its column names.
+        """
         if schema.id < self.newest_schema_id:
-            own, given = (renaming.translate_options(options, self.schema.fields, schema.fields) for options in (self.schema.options, self.options.given))
-            options = self.options if given is self.options.given else TableOptions.parse(given, kind=self.kind)
+            own, given_options = (
+                renaming.translate_options(options, self.schema.fields, schema.fields) for options in (self.schema.options, self.options.given)
+            )
+            options = self.options if given_options is self.options.given else TableOptions.parse(given_options, kind=self.kind)
             return replace(self, schema=replace(schema, options=FrozenDict(own)), options=options)
         return load_context(self.ground, schema, self.dynamic)
 
     def with_names_of(self, schema: TableSchema) -> TableContext:
-        """The same branch with its columns called as those of another branch are, which have the same types, one by one; options follow.
+        """Return the same branch with its columns renamed as in another branch, which has the same types.
 
-        Columns that began as one, before the branches parted, are one: where both branches have the same columns in another order, order does not
-        count. The schema is that of no file: its id is negative.
+        Options follow. Columns that were one before the branches parted are one: if both branches have the same columns
+        in another order, order does not count. The schema is not that of a file: its id is negative.
         """
-        mine, by_id = self.schema.fields, {field.id: field.name for field in schema.fields}
-        is_same = by_id.keys() == {field.id for field in mine}
-        names = [by_id[field.id] for field in mine] if is_same else schema.names
-        fields = tuple(replace(field, name=name) for field, name in zip(mine, names, strict=True))
-        own, given = (renaming.translate_options(options, mine, fields) for options in (self.schema.options, self.options.given))
-        called = replace(schema, id=-1 - self.schema.id, fields=fields, options=FrozenDict(own))
-        return replace(self, schema=called, options=self.options if given is self.options.given else TableOptions.parse(given, kind=self.kind))
+        own_fields, by_id = self.schema.fields, {field.id: field.name for field in schema.fields}
+        is_same = by_id.keys() == {field.id for field in own_fields}
+        names = [by_id[field.id] for field in own_fields] if is_same else schema.names
+        fields = tuple(replace(field, name=name) for field, name in zip(own_fields, names, strict=True))
+        own, given_options = (renaming.translate_options(options, own_fields, fields) for options in (self.schema.options, self.options.given))
+        renamed = replace(schema, id=-1 - self.schema.id, fields=fields, options=FrozenDict(own))
+        return replace(self, schema=renamed, options=self.options if given_options is self.options.given else TableOptions.parse(given_options, kind=self.kind))
 
     def with_options(self, options: Mapping[str, Any]) -> TableContext:
-        """The same table with more of the caller's options, each checked: the option `branch` is the branch it is seen from, None the main one.
+        """Return the same table with more of the caller's options, each checked.
 
-        Raises: `BranchNotFound`; `InvalidOption`, see `TableOptions.changed`.
+        The option `branch` is the branch to see the table from, None the main one.
+
+        Raises:
+            BranchNotFound: the branch does not exist.
+            InvalidOption: see `TableOptions.changed`.
         """
         branch = str(options.get("branch") or MAIN) if "branch" in options else self.branch
         if branch != self.branch:
@@ -149,9 +169,9 @@ class TableContext:
         return replace(self, options=changed, dynamic=dynamic, layout=layout, storage=_storage(self.storage, layout))
 
     def on_branch(self, name: str) -> TableContext:
-        """The same table seen from another branch, with that branch's schema. Raises `BranchNotFound`."""
-        ground = replace(self.ground, layout=_branch_layout(self.name, self.layout, name))
-        return load_context(ground, schemas.latest(ground), self.dynamic)
+        """Return the same table seen from another branch, with that branch's schema. Raises `BranchNotFound`."""
+        location = replace(self.ground, layout=_branch_layout(self.name, self.layout, name))
+        return load_context(location, schemas.latest(location), self.dynamic)
 
 
 def open_context(
@@ -162,58 +182,61 @@ def open_context(
     storage_options: Mapping[str, Any] | None = None,
     storage: Storage | None = None,
     name: str | None = None,
-    world: Runtime = REAL_RUNTIME,
-    keeper: CatalogEnvironment | None = None,
+    runtime: Runtime = REAL_RUNTIME,
+    catalog_env: CatalogEnvironment | None = None,
     locations: Locations = Locations(),  # noqa: B008 - frozen
 ) -> TableContext:
-    """The table at a path. `options` are put over the table's own; `storage` replaces what the path asks for; `keeper` is the catalog that names it.
+    """Open the table at a path.
 
-    `locations`: the places outside its folder that the catalog, or the call that made the table, allows it.
+    `options` overlay the table's own; `storage` replaces the one the path implies; `catalog_env` is the catalog that
+    lists the table. `locations`: the locations outside its folder that the catalog, or the call that created the table,
+    allows.
 
-    Raises `TableNotFound` saying what is there instead, `BranchNotFound`, `InvalidOption`, `Unsupported`, `Corrupt`.
+    Raises `TableNotFound` that describes what is there instead, `BranchNotFound`, `InvalidOption`, `Unsupported`,
+    `Corrupt`.
     """
     dynamic = options or {}
-    asked = path if isinstance(path, str) else path.__fspath__()
+    path_text = path if isinstance(path, str) else path.__fspath__()
     if storage is None:
         storage, root = storages.open(path, storage_options)
     else:
-        root = asked.rstrip("/")
+        root = path_text.rstrip("/")
         storage = storages.confine(storage, root)
     name = name or name_of(root)
     layout = _branch_layout(name, TablePaths(root=root, locations=locations), branch or str(dynamic.get("branch") or MAIN))
-    ground = TableLocation(name=name, storage=storage, layout=layout, world=world, keeper=keeper)
+    location = TableLocation(name=name, storage=storage, layout=layout, world=runtime, keeper=catalog_env)
     try:
-        return load_context(ground, schemas.latest(ground, asked=asked), dynamic)
+        return load_context(location, schemas.latest(location, given_path=path_text), dynamic)
     except TableNotFound:
-        hidden = replace(ground, layout=replace(layout, hidden=True))
+        hidden = replace(location, layout=replace(layout, hidden=True))
         if not schemas.ids(hidden):
             raise
         return load_context(hidden, schemas.latest(hidden), dynamic)
 
 
 def name_of(root: str) -> str:
-    """What messages call the table at a path: `orders`, or `shop.orders` where the folder above is a database's."""
+    """Return a table's name for messages: `orders`, or `shop.orders` in a database's folder."""
     parent, _, own = root.rstrip("/").rpartition("/")
     database = parent.rpartition("/")[2]
     return f"{database.removesuffix('.db')}.{own}" if database.endswith(".db") and database != ".db" else own
 
 
-def load_context(ground: TableLocation, schema: TableSchema, dynamic: Mapping[str, Any] = EMPTY) -> TableContext:
-    """The table as it is by its newest schema. Raises `InvalidOption`."""
+def load_context(location: TableLocation, schema: TableSchema, dynamic: Mapping[str, Any] = EMPTY) -> TableContext:
+    """Return the context of a table with its newest schema. Raises `InvalidOption`."""
     options = TableOptions.parse(schema.options, kind="key" if schema.primary_keys else "append")
     if dynamic:
         options = options.changed(dynamic)
-    layout = _layout(ground.layout, options, dynamic)
+    layout = _layout(location.layout, options, dynamic)
     return TableContext(
-        name=ground.name,
+        name=location.name,
         schema=schema,
         options=options,
         layout=layout,
-        storage=_storage(ground.storage, layout),
+        storage=_storage(location.storage, layout),
         dynamic=FrozenDict(dynamic),
-        world=ground.world,
+        world=location.world,
         newest_schema_id=schema.id,
-        keeper=ground.keeper,
+        keeper=location.keeper,
     )
 
 
@@ -231,12 +254,12 @@ def _layout(layout: TablePaths, options: TableOptions, dynamic: Mapping[str, Any
 
 
 def _storage(storage: Storage, layout: TablePaths) -> Storage:
-    """The storage for the table's folder, and for the places on the same disk that are allowed to it."""
+    """Return the storage for the table's folder and the allowed locations on the same disk."""
     return storages.add_roots(storage, [location for location in layout.locations.folders if location.startswith("/")])
 
 
 def _branch_layout(name: str, layout: TablePaths, branch: str) -> TablePaths:
-    wanted = str(branch).strip() or MAIN
-    if not is_plain(wanted) or str(branch) != branch:
+    stripped = str(branch).strip() or MAIN
+    if not is_plain(stripped) or str(branch) != branch:
         raise BranchNotFound(f"{name} has no branch {branch!r}: that is no branch name", name=branch)
-    return layout.on_branch(wanted)
+    return layout.on_branch(stripped)

@@ -19,49 +19,53 @@ if TYPE_CHECKING:
 _MAX_SHOWN = 12
 
 
-def names(place: MetadataLocation) -> list[str]:
-    """The names of all tags, sorted."""
-    return [name for name, _ in _list_tag_files(place)]
+def names(location: MetadataLocation) -> list[str]:
+    """Return the names of all tags, sorted."""
+    return [name for name, _ in _list_tag_files(location)]
 
 
-def _list_tag_files(place: MetadataLocation) -> list[tuple[str, Stat]]:
-    """As `names`, with what the listing says of each tag's file."""
-    listed = place.storage.list(place.layout.tag_dir)
-    return [(one.name.removeprefix("tag-"), one) for one in listed if one.name.startswith("tag-") and not one.is_dir and one.name != "tag-"]
+def _list_tag_files(location: MetadataLocation) -> list[tuple[str, Stat]]:
+    """Return the names of all tags with the listing's stat of each file."""
+    listed = location.storage.list(location.layout.tag_dir)
+    return [(entry.name.removeprefix("tag-"), entry) for entry in listed if entry.name.startswith("tag-") and not entry.is_dir and entry.name != "tag-"]
 
 
-def find(place: MetadataLocation, name: str) -> Tag | None:
-    """The tag of that name; None when there is none."""
+def find(location: MetadataLocation, name: str) -> Tag | None:
+    """Return the tag of a name; None if there is none."""
     if not is_plain(f"tag-{name}") or not name or str(name) != name:  # a number names none
         return None
-    return metadata_io.find(place, place.layout.tag(name), lambda data, path: Tag.from_json(data, name, path))
+    return metadata_io.find(location, location.layout.tag(name), lambda data, path: Tag.from_json(data, name, path))
 
 
-def read(place: MetadataLocation, name: str) -> Tag:
-    """The tag of that name. Raises `TagNotFound` naming those there are."""
-    found = find(place, name)
-    if found is None:
-        raise tag_not_found(place, name)
-    return found
+def read(location: MetadataLocation, name: str) -> Tag:
+    """Return the tag of a name. Raises `TagNotFound` with the names that exist."""
+    tag = find(location, name)
+    if tag is None:
+        raise tag_not_found(location, name)
+    return tag
 
 
-def all(place: MetadataLocation) -> list[Tag]:  # noqa: A001 - tags.all(handle) reads as meant
-    """Every tag, by snapshot and name; those deleted meanwhile are left out."""
-    found = [tag for tag in parallel_map(lambda one: _find_listed(place, *one), _list_tag_files(place), waiting=place.storage.is_remote) if tag is not None]
-    return sorted(found, key=lambda tag: (tag.snapshot.id, tag.name))
+def all(location: MetadataLocation) -> list[Tag]:  # noqa: A001 - tags.all(ctx) reads as meant
+    """Return every tag, by snapshot and name, without those deleted meanwhile."""
+    found_tags = [
+        tag
+        for tag in parallel_map(lambda name_and_stat: _find_listed(location, *name_and_stat), _list_tag_files(location), waiting=location.storage.is_remote)
+        if tag is not None
+    ]
+    return sorted(found_tags, key=lambda tag: (tag.snapshot.id, tag.name))
 
 
-def _find_listed(place: MetadataLocation, name: str, seen: Stat) -> Tag | None:
+def _find_listed(location: MetadataLocation, name: str, stat: Stat) -> Tag | None:
     if not is_plain(f"tag-{name}"):
         return None
     with suppress(FileMissing):
-        return metadata_io.read_listed(place, seen, lambda data, path: Tag.from_json(data, name, path))
+        return metadata_io.read_listed(location, stat, lambda data, path: Tag.from_json(data, name, path))
     return None
 
 
-def tag_not_found(place: MetadataLocation, name: str) -> TagNotFound:
-    """The error of a tag that is not there."""
-    known = names(place)
-    more = f" and {len(known) - _MAX_SHOWN} more" if len(known) > _MAX_SHOWN else ""
-    there = f"its tags are {', '.join(known[:_MAX_SHOWN])}{more}" if known else "it has no tags"
-    return TagNotFound(f"{place.name} has no tag {name!r}; {there}", name=name)
+def tag_not_found(location: MetadataLocation, name: str) -> TagNotFound:
+    """Return the error for a missing tag."""
+    tag_names = names(location)
+    more = f" and {len(tag_names) - _MAX_SHOWN} more" if len(tag_names) > _MAX_SHOWN else ""
+    hint = f"its tags are {', '.join(tag_names[:_MAX_SHOWN])}{more}" if tag_names else "it has no tags"
+    return TagNotFound(f"{location.name} has no tag {name!r}; {hint}", name=name)

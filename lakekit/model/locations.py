@@ -88,12 +88,12 @@ class Locations:
         parts = location[len(base) :].strip("/").split("/")
         return None if any(part.lower().endswith(_DATABASE_SUFFIX) for part in parts) else LinkFreeRoot(base)
 
-    def check(self, location: str, *, root: str, table: str, option: str, place: str | None = None) -> None:
+    def check(self, location: str, *, root: str, table: str, option: str, path: str | None = None) -> None:
         """Raise `LocationNotAllowed` for a location that the table names by `option` and that is not allowed.
 
-        `place`: the path that is opened for it, where that is not the location as it is written (`file:` URLs are decoded for format and object tables).
+        `path`: the path that is opened for it, where that is not the location as it is written (`file:` URLs are decoded for format and object tables).
         """
-        if not self.is_allowed(normalize_location(location if place is None else place), root):
+        if not self.is_allowed(normalize_location(location if path is None else path), root):
             raise not_allowed(location, table=table, option=option)
 
 

@@ -71,7 +71,7 @@ class TableCore:
             storage_options=self.storage_options,
             storage=self.storage,
             name=self.name,
-            keeper=self.keeper,
+            catalog_env=self.keeper,
             locations=self.locations,
         )
         self._seen.ctx = found

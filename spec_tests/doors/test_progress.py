@@ -279,7 +279,7 @@ def test_an_interrupt_removes_the_line_and_goes_on(clock, terminal, error):
 
 
 def opened(tables_path, world, case="dedup_levels"):
-    found = open_context(str(tables_path / case), world=world)
+    found = open_context(str(tables_path / case), runtime=world)
     return found, time_travel.locate(found, None)
 
 

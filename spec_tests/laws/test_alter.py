@@ -301,4 +301,4 @@ def test_the_time_is_that_of_the_world():
     storage = MemoryStorage()
     place = TableLocation(name="t", storage=storage, layout=TablePaths(root="/t"), world=Runtime(now_ms=lambda: 1234))
     assert schemas.create(place, [Field("k", parse("INT"))]).time_millis == 1234
-    assert schemas.alter(open_context("/t", storage=storage, world=place.world), [lk.set_comment("x")]).time_millis == 1234
+    assert schemas.alter(open_context("/t", storage=storage, runtime=place.world), [lk.set_comment("x")]).time_millis == 1234

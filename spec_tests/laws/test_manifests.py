@@ -30,7 +30,7 @@ def handle() -> TableContext:
     for path in table.rglob("*"):
         if path.is_file() and "bucket-" not in str(path):
             storage.put(f"t/{path.relative_to(table).as_posix()}", path.read_bytes())
-    return open_context("t", storage=storage, world=Runtime())
+    return open_context("t", storage=storage, runtime=Runtime())
 
 
 def reads(handle: TableContext) -> list[str]:

@@ -67,7 +67,7 @@ def table(known: Iterable[int] = (), *, latest: bytes | None = None, earliest: b
     for name, hint in (("LATEST", latest), ("EARLIEST", earliest)):
         if hint is not None:
             storage.put(f"{ROOT}/snapshot/{name}", hint)
-    return open_context(ROOT, storage=storage, world=Waiting().world()), storage
+    return open_context(ROOT, storage=storage, runtime=Waiting().world()), storage
 
 
 # ---- hints -------------------------------------------------------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ def schema(*, keys: bool = True, partitioned: bool = True, options: Mapping[str,
 def opened(storage: Storage, world: Runtime | None = None) -> TableContext:
     """The table as a process that has just begun sees it: nothing is remembered, and nobody waits."""
     fresh = Runtime(wait=lambda _: None, decoded=LRUCache(64 << 20)) if world is None else world
-    return open_context(ROOT, storage=storage, name="t", world=fresh)
+    return open_context(ROOT, storage=storage, name="t", runtime=fresh)
 
 
 def part(p: str) -> bytes:

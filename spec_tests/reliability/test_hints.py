@@ -183,7 +183,7 @@ def test_snapshots_over_pages_of_a_listing(case: tuple[int, int, str], server: S
     server.put(f"{top}/snapshot/LATEST", b"7")  # stale, as a writer left it that died
     for number, time in enumerate(times, 1):
         server.put(f"{top}/snapshot/snapshot-{number}", snapshot_bytes(number, timeMillis=time))
-    handle = open_context(server.url(top), storage_options=server.options, world=Runtime(decoded=LRUCache(64 << 20)))
+    handle = open_context(server.url(top), storage_options=server.options, runtime=Runtime(decoded=LRUCache(64 << 20)))
     check_times(handle, times, 3, rising=clock != "skewed")
     pages = [asked for asked in server.requests if "list-type" in asked.query]
     assert len(pages) > count // page_size
@@ -218,7 +218,7 @@ def test_orphans_are_as_old_as_the_storage_says(days: int, tmp_path: Path):
     seconds = now_ms() / 1000 - 86_400
     os.utime(young, (seconds + 3600,) * 2)
     os.utime(old, (seconds - 3600,) * 2)
-    handle = open_context(tmp_path, world=Runtime(now_ms=lambda: now_ms() + days * DAY_MS))
+    handle = open_context(tmp_path, runtime=Runtime(now_ms=lambda: now_ms() + days * DAY_MS))
     gone = orphan_files.remove(handle, older_than=None, dry_run=False, force=False)
     assert gone["path"].to_list() == [str(old)]
     assert (young.exists(), old.exists()) == (True, False)
