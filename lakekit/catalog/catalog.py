@@ -66,7 +66,7 @@ class Catalog:
     storage: Storage | None = field(default=None, repr=False)
     _seen: CatalogCache = field(default_factory=CatalogCache, repr=False, compare=False)
 
-    # ---- databases --------------------------------------------------------------------------------------------------------------------------
+    # ---- databases -------------------------------------------------------------------------------
 
     def databases(self) -> list[str]:
         """The names of all databases. Raises `DatabaseNotFound` where there is no warehouse, `StorageFailed` where the metastore does not answer."""
@@ -112,7 +112,7 @@ class Catalog:
             metastore.drop_table(identifier.Identifier(database=name, table=table))
         metastore.drop_database(name, cascade=cascade)
 
-    # ---- what there is --------------------------------------------------------------------------------------------------------------------
+    # ---- what there is ---------------------------------------------------------------------------
 
     def tables(self, database: str | None = None, *, details: bool = False) -> pl.DataFrame:
         """A row a table, of one database or of all: `database`, `table`, `kind`.
@@ -146,7 +146,7 @@ class Catalog:
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and self.exists(name)
 
-    # ---- one of them ----------------------------------------------------------------------------------------------------------------------
+    # ---- one of them -----------------------------------------------------------------------------
 
     def table(self, name: str, *, options: Mapping[str, Any] | None = None) -> Table:
         """The table of that name, with dynamic options put over its own.
@@ -344,7 +344,7 @@ class Catalog:
             self, name, query, freshness=freshness, partition_keys=partition_keys, refresh_mode=refresh_mode, options=options, comment=comment
         )
 
-    # ---- views ----------------------------------------------------------------------------------------------------------------------------
+    # ---- views -----------------------------------------------------------------------------------
 
     def create_view(
         self,
@@ -398,7 +398,7 @@ class Catalog:
         ]
         return views.list_views([*kept, *(view for name, view in self._seen.views.items() if name.partition(".")[0] in wanted)])
 
-    # ---- all of them ----------------------------------------------------------------------------------------------------------------------
+    # ---- all of them -----------------------------------------------------------------------------
 
     def compact(
         self,
@@ -440,7 +440,7 @@ class Catalog:
         """
         return repairing.repair(self._names(), name)
 
-    # ---- beginning and end ----------------------------------------------------------------------------------------------------------------
+    # ---- beginning and end -----------------------------------------------------------------------
 
     def close(self) -> None:
         """Lets go of what the catalog holds, which is nothing between two questions, so that it may be used again."""
@@ -452,7 +452,7 @@ class Catalog:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    # ---- looking --------------------------------------------------------------------------------------------------------------------------
+    # ---- looking ---------------------------------------------------------------------------------
 
     def _facts(self) -> list[tuple[str, Any]]:
         seen = self._seen.databases
@@ -466,7 +466,7 @@ class Catalog:
     def _repr_html_(self) -> str:
         return html.card("Catalog", self._facts())
 
-    # ---- parts ----------------------------------------------------------------------------------------------------------------------------
+    # ---- parts -----------------------------------------------------------------------------------
 
     def _settings(self) -> CatalogOptions:
         world.refuse_fork()

@@ -107,7 +107,7 @@ def _check_options(options: Mapping[str, Any]) -> None:
             )
 
 
-# ---- what lies there -----------------------------------------------------------------------------------------------------------------------
+# ---- what lies there -----------------------------------------------------------------------------
 
 
 def _read(catalog: Catalog, source: str | PathLike | Table, asked: MigrateRequest) -> _ForeignTable:
@@ -174,7 +174,7 @@ def _read_file_schemas(found: ForeignSource) -> tuple[ForeignFileSchema, ...]:
     return tuple(parallel_map(held, found.files, waiting=storage.is_remote))
 
 
-# ---- the table -----------------------------------------------------------------------------------------------------------------------------
+# ---- the table -----------------------------------------------------------------------------------
 
 
 def _schemas(catalog: Catalog, ground: TableLocation, found: _ForeignTable, asked: MigrateRequest) -> list[TableSchema]:
@@ -209,7 +209,7 @@ def _build_migrated_files(found: _ForeignTable, known: Sequence[TableSchema]) ->
                 format_name=one.format_name,
                 values=values,
                 names=frozenset(types),
-                told=held.told,
+                stats=held.told,
                 schema_id=by_types[tuple(older.get(field.name, field.type) for field in own)],
                 inside={name: t for name, t in types.items() if name in keys},
             )
@@ -217,7 +217,7 @@ def _build_migrated_files(found: _ForeignTable, known: Sequence[TableSchema]) ->
     return taken
 
 
-# ---- what was moved ------------------------------------------------------------------------------------------------------------------------
+# ---- what was moved ------------------------------------------------------------------------------
 
 
 def _remove(source: ForeignSource, name: str) -> None:

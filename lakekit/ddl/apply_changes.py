@@ -102,7 +102,7 @@ def _apply(work: _SchemaDraft, change: TableChange) -> None:
             raise TypeError(msg)
 
 
-# ---- columns come and go -------------------------------------------------------------------------------------------------------------------
+# ---- columns come and go -------------------------------------------------------------------------
 
 
 def _add(work: _SchemaDraft, change: schema_changes.AddColumn) -> None:
@@ -185,7 +185,7 @@ def _move_field(fields: Fields, change: schema_changes.MoveColumn) -> Fields:
     return (*left[:to], fields[at], *left[to:])
 
 
-# ---- columns change ------------------------------------------------------------------------------------------------------------------------
+# ---- columns change ------------------------------------------------------------------------------
 
 
 def _retype(work: _SchemaDraft, change: schema_changes.UpdateType) -> None:

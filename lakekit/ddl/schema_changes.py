@@ -163,7 +163,7 @@ def _column_position(after: str | None, before: str | None, *, first: bool, last
     return given[0] if given else None
 
 
-# ---- the public functions ------------------------------------------------------------------------------------------------------------------
+# ---- the public functions ------------------------------------------------------------------------
 
 
 def add_column(

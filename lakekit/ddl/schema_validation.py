@@ -177,7 +177,7 @@ def _check_branches(options: TableOptions, has_branch: Callable[[str], bool]) ->
             )
 
 
-# ---- what only a write would notice ----------------------------------------------------------------------------------------------------------
+# ---- what only a write would notice --------------------------------------------------------------
 
 
 def check_writable(schema: TableSchema, before: TableSchema | None = None) -> None:

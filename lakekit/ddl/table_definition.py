@@ -96,7 +96,7 @@ def format_list(names: Iterable[object]) -> str:
     return f"[{', '.join(map(str, names))}]"
 
 
-# ---- one schema as a whole -----------------------------------------------------------------------------------------------------------------
+# ---- one schema as a whole -----------------------------------------------------------------------
 
 
 def check_keys(schema: TableSchema) -> None:

@@ -255,7 +255,7 @@ class _Sides:
         return ", ".join(name.removeprefix(SOURCE) for name in self.theirs) or "none"
 
 
-# ---- which target rows can match -------------------------------------------------------------------------------------------------------------------------
+# ---- which target rows can match -----------------------------------------------------------------
 
 _SIGNED_INTEGERS: list[pl.DataType] = [pl.Int8(), pl.Int16(), pl.Int32(), pl.Int64()]
 _RANGE_TYPES = (pl.Date, pl.Datetime, pl.String, pl.Decimal, pl.Time)

@@ -45,7 +45,7 @@ def delete_rows(change: RowChange, stored: FileRows, marked: BitMap) -> None:
         rewrite_key_files(change, stored, marked)
 
 
-# ---- copy on write -------------------------------------------------------------------------------------------------------------------------------------
+# ---- copy on write -------------------------------------------------------------------------------
 
 
 def rewrite_append_files(change: RowChange, stored: FileRows, marked: BitMap) -> None:
@@ -86,7 +86,7 @@ def _is_whole(stored: FileRows, at: int, marked: BitMap) -> bool:
     return len(stored.positions(at, marked, also_deleted=True)) == stored.files[at].row_count
 
 
-# ---- deletion vectors ------------------------------------------------------------------------------------------------------------------------------------
+# ---- deletion vectors ----------------------------------------------------------------------------
 
 
 def mark(change: RowChange, stored: FileRows, marked: BitMap) -> None:

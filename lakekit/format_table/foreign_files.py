@@ -133,7 +133,7 @@ def _side_files(seen: Sequence[Stat], files: Sequence[Stat]) -> tuple[str, ...]:
     return tuple(one.path for one in seen if one.path not in taken and (one.path in sums or one.name in marks or not (one.size_bytes or _is_hidden(one.name))))
 
 
-# ---- partitions ----------------------------------------------------------------------------------------------------------------------------
+# ---- partitions ----------------------------------------------------------------------------------
 
 
 def _partitions(root: str, files: Sequence[Stat]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:

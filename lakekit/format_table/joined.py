@@ -123,7 +123,7 @@ def _check_names(names: Sequence[str]) -> None:
             raise SchemaMismatch(f"columns {other} and {name} differ in nothing but capitals, and columns are found by name. Rename one", column=name)
 
 
-# ---- partition columns ---------------------------------------------------------------------------------------------------------------------
+# ---- partition columns ---------------------------------------------------------------------------
 
 
 def partition_fields(

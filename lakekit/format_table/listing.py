@@ -83,7 +83,7 @@ def is_hidden(name: str) -> bool:
     return name.startswith(("_", "."))
 
 
-# ---- partitions ------------------------------------------------------------------------------------------------------------------------------
+# ---- partitions ----------------------------------------------------------------------------------
 
 
 def list_partitions(ctx: TableContext, conditions: Sequence[pl.Expr] = ()) -> list[PartitionFolder]:
@@ -138,7 +138,7 @@ def values(level: Sequence[PartitionFolder], fields: Sequence[Field], timestamp_
     return pl.DataFrame([pl.Series(field.name, column).cast(wanted[field.name]) for field, column in zip(fields, columns, strict=True)])
 
 
-# ---- files -----------------------------------------------------------------------------------------------------------------------------------
+# ---- files ---------------------------------------------------------------------------------------
 
 
 def files(ctx: TableContext, directories: Sequence[str]) -> list[list[Stat]]:

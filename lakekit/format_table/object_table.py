@@ -111,7 +111,7 @@ def _frame(rows: list[tuple[Any, ...]], ctx: TableContext) -> pl.DataFrame:
     return whole.select(col(field.name) for field in ctx.schema.fields)
 
 
-# ---- one of them -----------------------------------------------------------------------------------------------------------------------------
+# ---- one of them ---------------------------------------------------------------------------------
 
 
 def open_object(ctx: TableContext, path: str) -> BinaryIO:

@@ -121,7 +121,7 @@ def _path_or_whole(storage: Storage, path: str) -> str | bytes:
     return native if native is not None and "://" not in native else storage.read(path)
 
 
-# ---- text ------------------------------------------------------------------------------------------------------------------------------------
+# ---- text ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -93,7 +93,7 @@ def _static_values(ctx: TableContext, partition: Mapping[str, Any]) -> dict[int,
     return spec
 
 
-# ---- one write -------------------------------------------------------------------------------------------------------------------------------
+# ---- one write -----------------------------------------------------------------------------------
 
 
 def _write(ctx: TableContext, frame: object, *, cast: bool, old: str | None, static: Mapping[int, Any] | None = None) -> Commit:
@@ -150,7 +150,7 @@ def _commit_result(ctx: TableContext, done: Sequence[_OpenTextFile], removed: in
     )
 
 
-# ---- files under way -------------------------------------------------------------------------------------------------------------------------
+# ---- files under way -----------------------------------------------------------------------------
 
 
 @dataclass(slots=True, kw_only=True)

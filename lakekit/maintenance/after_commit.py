@@ -1,9 +1,12 @@
-"""What a table's options want done after every commit: automatic tags, and the expiry of tags, partitions, consumers, snapshots and changelogs.
+"""Maintenance after every commit, as the table options ask for it: automatic tags, and expiry.
 
-A commit has happened by then, whatever becomes of this: what goes wrong is told as a warning, and the next commit tries again. Where there was nothing to
-commit and no snapshot was made, what is old expires all the same. Tables and writers that are `write-only` leave it to others, but for one thing: which
-partitions a batch has completed only its writer knows (`partition.end-input-to-done`). Writers that postpone rows leave snapshots to who compacts them.
-Source: ENGINE.md 5.7; `TableCommitImpl.maintain`, `PrimaryKeyFileStoreTable.newExpireRunnable`, `PartitionMarkDoneListener`.
+Tags, partitions, consumers, snapshots and changelogs expire. The commit has already happened: an error here becomes a
+warning, and the next commit tries again. Expiry also runs when there was nothing to commit and no snapshot was made.
+`write-only` tables and writers skip all of it except for marking partitions done (`partition.end-input-to-done`), since
+only the writer knows which partitions its batch has completed. Writers that postpone rows leave the expiry of snapshots
+to the compaction job.
+Source: ENGINE.md 5.7; `TableCommitImpl.maintain`, `PrimaryKeyFileStoreTable.newExpireRunnable`,
+`PartitionMarkDoneListener`.
 """
 
 from __future__ import annotations
@@ -25,10 +28,13 @@ if TYPE_CHECKING:
     from lakekit.model.commit_message import CommitMessage
 
 
-def maintain_after_commit(ctx: TableContext, done: Commit, messages: Sequence[CommitMessage] = ()) -> Commit:
-    """Looks after the table of a commit, and gives the commit. `messages`: what a job wrote, whose partitions may be complete now."""
-    chores = [] if ctx.options.write_only else _chores(ctx, done)
-    if ctx.options.partition_end_input_to_done and messages and done.identifier == BATCH_IDENTIFIER and ctx.schema.partition_keys:
+def maintain_after_commit(ctx: TableContext, commit: Commit, messages: Sequence[CommitMessage] = ()) -> Commit:
+    """Run the maintenance due after a commit, and return the commit.
+
+    `messages`: what the job wrote; their partitions may be complete now.
+    """
+    chores = [] if ctx.options.write_only else _chores(ctx, commit)
+    if ctx.options.partition_end_input_to_done and messages and commit.identifier == BATCH_IDENTIFIER and ctx.schema.partition_keys:
         chores.append(("marking partitions done", lambda: expire_partitions.mark_written_done(ctx, messages)))
     for word, chore in chores:
         try:
@@ -37,35 +43,39 @@ def maintain_after_commit(ctx: TableContext, done: Commit, messages: Sequence[Co
         except LakekitError as wrong:
             text = f"the commit to {ctx.name} is done; {word} afterwards failed and is tried again after the next one: {wrong}"
             warn_user(text)
-    return done
+    return commit
 
 
-def _chores(ctx: TableContext, done: Commit) -> list[tuple[str, Callable[[], object]]]:
+def _chores(ctx: TableContext, commit: Commit) -> list[tuple[str, Callable[[], object]]]:
     options = ctx.options
-    found: list[tuple[str, Callable[[], object]]] = []
-    is_batch = done.identifier == BATCH_IDENTIFIER
+    chores: list[tuple[str, Callable[[], object]]] = []
+    is_batch = commit.identifier == BATCH_IDENTIFIER
     if options.tag_automatic_creation not in {"none", "batch"}:
-        found.append(("making automatic tags", lambda: auto_tags.create(ctx)))
+        chores.append(("making automatic tags", lambda: auto_tags.create(ctx)))
     if options.tag_time_expire_enabled:
-        found.append(("expiring tags", lambda: auto_tags.expire(ctx)))
-    newest = done.snapshot_id
+        chores.append(("expiring tags", lambda: auto_tags.expire(ctx)))
+    newest = commit.snapshot_id
     if expire_partitions.is_due(ctx, ends=is_batch):
         newest = None  # they make snapshots of their own
-        found.append(("expiring partitions", lambda: expire_partitions.expire(ctx, by=done)))
+        chores.append(("expiring partitions", lambda: expire_partitions.expire(ctx, by=commit)))
     if options.consumer_expiration_time_ms is not None:
-        found.append(("expiring consumers", lambda: consumers.expire_old(ctx, None, including=None, excluding=None)))
-    postpones = ctx.kind == "key" and options.bucket == POSTPONE_BUCKET and "COMPACT" not in done.kinds  # it is left to who compacts
+        chores.append(("expiring consumers", lambda: consumers.expire_old(ctx, None, including=None, excluding=None)))
+    postpones = ctx.kind == "key" and options.bucket == POSTPONE_BUCKET and "COMPACT" not in commit.kinds  # it is left to who compacts
     if not postpones:
-        found.append(("expiring snapshots", lambda: _expire_snapshots(ctx, newest)))
+        chores.append(("expiring snapshots", lambda: _expire_snapshots(ctx, newest)))
     if options.changelog_outlives_snapshots and not postpones:
-        found.append(("expiring changelogs", lambda: expire.expire_changelogs(ctx, expire.changelog_limits(ctx))))
-    if options.tag_automatic_creation == "batch" and is_batch and done.snapshot_ids:  # of what is left: jobs name their snapshot when all else is done
-        found.append(("making the tag of the batch", lambda: auto_tags.create_of_batch(ctx)))
-    return found
+        chores.append(("expiring changelogs", lambda: expire.expire_changelogs(ctx, expire.changelog_limits(ctx))))
+    if options.tag_automatic_creation == "batch" and is_batch and commit.snapshot_ids:  # of what is left: jobs name their snapshot when all else is done
+        chores.append(("making the tag of the batch", lambda: auto_tags.create_of_batch(ctx)))
+    return chores
 
 
 def _expire_snapshots(ctx: TableContext, newest: int | None) -> None:
-    """`newest`: the number of the newest snapshot, which saves a listing where none is old; None where only a listing tells."""
+    """Expire the snapshots that need not be retained.
+
+    `newest`: id of the newest snapshot, which saves a listing where no snapshot is old; None where only a listing can
+    tell.
+    """
     retained = expire.snapshot_limits(ctx)
     if newest is None or not expire.nothing_is_old(ctx, retained, newest):
         expire.expire_snapshots(ctx, retained)

@@ -1,12 +1,12 @@
-"""Statistics of the rows of a table, in a snapshot of their own: `t.analyze()`.
+"""Statistics of the rows of a table, stored with a snapshot of their own: `t.analyze()`.
 
     rows of the newest snapshot ─▶ statistics/stat-<uuid>-0 ─▶ snapshot ANALYZE: nothing added, nothing removed
 
-Later snapshots carry the file on while the schema stays the same. Rows are counted merged; distinct values by a sketch, as engines do. Rows are looked at in
-batches, and parts of them apart: what parts say is put together (`maintenance.distinct` for distinct values). `t.explain()` expects rows by it, and
-Spark is told
-sizes (`read.estimate`); planners of other engines use it too; `t.system("statistics")` shows it. Source: ENGINE.md 5.12, FORMAT.md 3.6,
-`StatsFileHandler`, `FileStoreCommitImpl.commitStatistics`.
+Later snapshots carry the file on while the schema stays the same. Rows are counted after merging; distinct values by a
+sketch, as engines do (`maintenance.distinct`). Rows are summarized in batches, and parts of the table can be summarized
+independently and combined. `t.explain()` estimates row counts from the statistics, Spark gets sizes from them
+(`read.estimate`), planners of other engines use them too; `t.system("statistics")` shows them.
+Source: ENGINE.md 5.12, FORMAT.md 3.6, `StatsFileHandler`, `FileStoreCommitImpl.commitStatistics`.
 """
 
 from __future__ import annotations
@@ -51,28 +51,29 @@ _PARTS = 256
 
 
 def analyze(ctx: TableContext, columns: Sequence[str] | None, look: Look | None = None) -> Commit:
-    """Collects statistics of the newest snapshot; None: of every column that can have some. Without a snapshot none is made.
+    """Collect statistics of the newest snapshot and commit them; without a snapshot nothing is made.
 
-    `look`: who looks at the rows, in parts; None: this process. What they look like together is the same, whatever the parts.
+    `columns`: None for every column whose type has statistics. `look`: summarizes the rows in parts; None: this process
+    does. The statistics are the same, whatever the parts.
     """
     feature_check.check_writable(ctx)
-    chosen = _fields_to_analyze(ctx, columns)
+    fields = _fields_to_analyze(ctx, columns)
     latest = snapshots.latest(ctx)
     job = try_commit.request_with_new_user(ctx, latest)
     if latest is None:
         return committer.outcome(job, [])
-    told = _merge_parts(ctx, chosen, (look or _look)(table_scan.scan_snapshot(ctx, latest.id), chosen))
+    summary = _merge_parts(ctx, fields, (look or _look)(table_scan.scan_snapshot(ctx, latest.id), fields))
     stored = planner.load_live_entries(ctx, latest)
     stored_rows, stored_bytes = (int(stored.numbers(name).sum()) for name in ("row_count", "file_size"))
-    found = Statistics(
+    statistics = Statistics(
         snapshot_id=latest.id,
         schema_id=ctx.schema.id,
-        merged_record_count=told["rows"],
-        merged_record_size_bytes=stored_bytes * told["rows"] // stored_rows if stored_rows else 0,
-        columns=FrozenDict({field.name: _answers(field, told) for field in chosen}),
+        merged_record_count=summary["rows"],
+        merged_record_size_bytes=stored_bytes * summary["rows"] // stored_rows if stored_rows else 0,
+        columns=FrozenDict({field.name: _answers(field, summary) for field in fields}),
     )
     name = f"stat-{ctx.world.new_id()}-0"
-    ctx.storage.put(ctx.layout.statistics(name), found.to_json())
+    ctx.storage.put(ctx.layout.statistics(name), statistics.to_json())
     step = CommitStep(changes=CommitChanges(kind="ANALYZE", delta=EMPTY_DELTA, changelog=EMPTY_DELTA, statistics=name))
     try:
         return committer.outcome(job, [try_commit.try_commit(job, step, UncommittedFiles(ctx), latest)])
@@ -85,19 +86,22 @@ def analyze(ctx: TableContext, columns: Sequence[str] | None, look: Look | None 
 
 
 def _fields_to_analyze(ctx: TableContext, columns: Sequence[str] | None) -> list[Field]:
-    """The columns asked for. Raises `ColumnNotFound`, and `InvalidOption` for one whose type has no statistics."""
+    """Return the fields of the requested columns.
+
+    Raises: `ColumnNotFound`, and `InvalidOption` for a column whose type has no statistics.
+    """
     if columns is None:
         return [field for field in ctx.schema.fields if _has_statistics(field)]
     names = None if isinstance(columns, str) or not isinstance(columns, Iterable) else list(columns)
     if names is None or not all(isinstance(name, str) for name in names):
         msg = f"columns= takes a list of names such as {[field.name for field in ctx.schema.fields[:2]]}, not {ascii(columns)[:100]}"
         raise TypeError(msg)
-    chosen = [ctx.schema.field(name) for name in dict.fromkeys(names)]
-    for field in chosen:
+    fields = [ctx.schema.field(name) for name in dict.fromkeys(names)]
+    for field in fields:
         if not _has_statistics(field):
             msg = f"column {field.name!r} of {ctx.name} is {field.type}, which has no statistics: leave it out"
             raise InvalidOption(msg, key="columns", value=field.name)
-    return chosen
+    return fields
 
 
 def _has_statistics(field: Field) -> bool:
@@ -108,11 +112,11 @@ def _has_bounds(field: Field) -> bool:
     return field.type.root not in (*_BYTES, "TIME")
 
 
-# ---- rows ----------------------------------------------------------------------------------------------------------------------------------
+# ---- rows ----------------------------------------------------------------------------------------
 
 
 def _look(source: TableScan, fields: Sequence[Field]) -> list[pl.DataFrame]:
-    """What all rows look like."""
+    """Summarize all rows in this process."""
     names = read_names(source, fields)
     with damage.translate_read_errors(damage.plans_of(source)), typed_refusals():
         return [
@@ -121,17 +125,20 @@ def _look(source: TableScan, fields: Sequence[Field]) -> list[pl.DataFrame]:
 
 
 def read_names(source: TableScan, fields: Sequence[Field]) -> list[str]:
-    """The columns to read: one at least, so that rows are counted."""
+    """Return the names of the columns to read: at least one, so that rows are counted."""
     return [field.name for field in fields] or [source.fields[0].name]
 
 
 def summarize_frames(ctx: TableContext, fields: Sequence[Field], frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    """What some rows look like, in one row: how many they are, and of each column what puts itself together with what other rows say."""
+    """Return one row that summarizes some frames: their row count, and aggregates of each column.
+
+    The aggregates can be combined with those of other rows (`_merge_parts`).
+    """
     sketches = {field.name: DistinctSketch() for field in fields}
-    asked = [question for field in fields for question in _questions(field)]
-    parts = [_empty_frame(ctx, fields).select(pl.len().cast(pl.Int64).alias("rows"), *asked)]
+    aggregates = [question for field in fields for question in _questions(field)]
+    parts = [_empty_frame(ctx, fields).select(pl.len().cast(pl.Int64).alias("rows"), *aggregates)]
     for frame in frames:
-        parts.append(frame.select(pl.len().cast(pl.Int64).alias("rows"), *asked))
+        parts.append(frame.select(pl.len().cast(pl.Int64).alias("rows"), *aggregates))
         for field in fields:
             sketches[field.name].add(frame.get_column(field.name).cast(_SKETCH_DTYPES.get(field.type.root, frame.schema[field.name])))
         if len(parts) == _PARTS:
@@ -145,13 +152,13 @@ def _empty_frame(ctx: TableContext, fields: Sequence[Field]) -> pl.DataFrame:
 
 def _questions(field: Field) -> list[pl.Expr]:
     column = col(field.name)
-    found = [column.null_count().cast(pl.Int64).alias(f"nulls {field.name}")]
+    aggregates = [column.null_count().cast(pl.Int64).alias(f"nulls {field.name}")]
     if _has_bounds(field):
-        found += [column.min().alias(f"min {field.name}"), column.max().alias(f"max {field.name}")]
+        aggregates += [column.min().alias(f"min {field.name}"), column.max().alias(f"max {field.name}")]
     if field.type.root in (*_TEXTS, *_BYTES):
         sizes = (column.str.len_bytes() if field.type.root in _TEXTS else column.bin.size()).cast(pl.Int64)
-        found += [sizes.sum().alias(f"bytes {field.name}"), sizes.max().alias(f"longest {field.name}")]
-    return found
+        aggregates += [sizes.sum().alias(f"bytes {field.name}"), sizes.max().alias(f"longest {field.name}")]
+    return aggregates
 
 
 _COMBINE_BY = {"rows": pl.Expr.sum, "nulls": pl.Expr.sum, "bytes": pl.Expr.sum, "min": pl.Expr.min, "max": pl.Expr.max, "longest": pl.Expr.max}
@@ -164,15 +171,15 @@ def _aggregate_parts(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def _merge_parts(ctx: TableContext, fields: Sequence[Field], parts: Sequence[pl.DataFrame]) -> Mapping[str, Any]:
-    """What all parts say."""
+    """Combine the summaries of all parts into one row, by column name."""
     every = [*parts, summarize_frames(ctx, fields, ())]
     bounds = [_text(field, col(f"{word} {field.name}")) for field in fields if _has_bounds(field) for word in ("min", "max")]
-    told = _aggregate_parts(every).with_columns(bounds).row(0, named=True)
-    return {**told, **{f"distinct {field.name}": count([one.item(0, f"distinct {field.name}") for one in every]) for field in fields}}
+    summary = _aggregate_parts(every).with_columns(bounds).row(0, named=True)
+    return {**summary, **{f"distinct {field.name}": count([part.item(0, f"distinct {field.name}") for part in every]) for field in fields}}
 
 
 def _text(field: Field, value: pl.Expr) -> pl.Expr:
-    """A bound as the file holds it."""
+    """Return a bound as the text that the statistics file holds."""
     match field.type.root:
         case "DATE":
             return value.cast(pl.Int32).cast(pl.String)
@@ -183,16 +190,16 @@ def _text(field: Field, value: pl.Expr) -> pl.Expr:
     return value.cast(pl.String)
 
 
-def _answers(field: Field, told: Mapping[str, Any]) -> ColumnStatistics:
-    nulls, average, longest = told[f"nulls {field.name}"], fixed_length_bytes(field.type), fixed_length_bytes(field.type)
+def _answers(field: Field, summary: Mapping[str, Any]) -> ColumnStatistics:
+    nulls, average, longest = summary[f"nulls {field.name}"], fixed_length_bytes(field.type), fixed_length_bytes(field.type)
     if field.type.root in (*_TEXTS, *_BYTES):
-        values = max(1, told["rows"] - nulls)
-        average, longest = -(-told[f"bytes {field.name}"] // values), told[f"longest {field.name}"] or 0
+        values = max(1, summary["rows"] - nulls)
+        average, longest = -(-summary[f"bytes {field.name}"] // values), summary[f"longest {field.name}"] or 0
     return ColumnStatistics(
         column_id=field.id,
-        distinct_count=told[f"distinct {field.name}"],
-        min=told.get(f"min {field.name}"),
-        max=told.get(f"max {field.name}"),
+        distinct_count=summary[f"distinct {field.name}"],
+        min=summary.get(f"min {field.name}"),
+        max=summary.get(f"max {field.name}"),
         null_count=nulls,
         avg_length_bytes=average,
         max_length_bytes=longest,

@@ -1,4 +1,6 @@
-"""Small files of append tables without buckets, packed by partition and rewritten: rows stay, deleted ones go with their vectors.
+"""Compaction of append tables without buckets: small files are packed by partition and rewritten.
+
+Rows stay; deleted rows go together with their deletion vectors.
 
 Source: ENGINE.md 8.2; `AppendCompactCoordinator`, `AppendCompactTask`, `AppendDeleteFileMaintainer`.
 """
@@ -27,62 +29,77 @@ BUCKET = 0
 """Where files without a bucket lie."""
 
 
-def pack(ctx: TableContext, standing: SnapshotBuckets, partitions: Iterable[bytes], *, full: bool, share: tuple[int, int] = (0, 1)) -> list[CommitMessage]:
-    """Messages of what was rewritten: groups of small files as `append_compact.pack` makes them; `full`: any two small files of a partition are enough.
+def pack(
+    ctx: TableContext, snapshot_buckets: SnapshotBuckets, partitions: Iterable[bytes], *, full: bool, shard: tuple[int, int] = (0, 1)
+) -> list[CommitMessage]:
+    """Rewrite groups of small files and return the commit messages.
 
-    `share`: the i-th of n parts of each partition's groups. Raises what reading and writing raise; then no new file is left.
+    `full`: any two small files of a partition are enough for a group. `shard`: rewrite the i-th of n parts of each
+    partition's groups.
+    Raises what reading and writing raise; then no new file is left.
     """
-    number, count = share
-    found: list[CommitMessage] = []
+    number, count = shard
+    messages: list[CommitMessage] = []
     try:
         for partition in sorted(partitions):
-            found += _rewrite_partition(ctx, standing, partition, groups(ctx, standing.bucket(partition, BUCKET), full=full)[number::count])
+            messages += _rewrite_partition(ctx, snapshot_buckets, partition, groups(ctx, snapshot_buckets.bucket(partition, BUCKET), full=full)[number::count])
     except BaseException:
-        abort.abort(ctx, found)
+        abort.abort(ctx, messages)
         raise
-    return found
+    return messages
 
 
 def groups(ctx: TableContext, restored: RestoredBucket, *, full: bool) -> list[tuple[DataFileMeta, ...]]:
-    """The files of a partition that are rewritten, those together that become one."""
+    """Return the files of a partition to rewrite, in groups that become one file each."""
     options = ctx.with_options({"compaction.min.file-num": "2"}).options if full else ctx.options
-    held = {part.file_name: DeletionVectorSummary(index_file=entry.file_name, deleted=part.cardinality) for entry in restored.vectors for part in entry.ranges}
-    worth = [file for file in restored.files if append_compaction.is_worth_rewriting(file, options, held.get(file.name))]
-    return list(append_compaction.pack(worth, options, held if ctx.options.deletion_vectors_enabled else None))
+    summaries = {
+        part.file_name: DeletionVectorSummary(index_file=entry.file_name, deleted=part.cardinality) for entry in restored.vectors for part in entry.ranges
+    }
+    worth = [file for file in restored.files if append_compaction.is_worth_rewriting(file, options, summaries.get(file.name))]
+    return list(append_compaction.pack(worth, options, summaries if ctx.options.deletion_vectors_enabled else None))
 
 
 def part_count(ctx: TableContext, restored: RestoredBucket, *, full: bool) -> int:
-    """Into how many parts the groups of a partition may be shared: index files of deletion vectors hold those of many files, and are written anew by one."""
+    """Return into how many parts the groups of a partition may be divided.
+
+    At most 1 where the partition has deletion vectors: one index file holds those of many data files, and must be
+    rewritten by one task.
+    """
     count = len(groups(ctx, restored, full=full))
     return min(count, 1) if restored.vectors else count
 
 
-def _rewrite_partition(ctx: TableContext, standing: SnapshotBuckets, partition: bytes, groups: Sequence[Sequence[DataFileMeta]]) -> Iterator[CommitMessage]:
-    restored = standing.bucket(partition, BUCKET)
-    gone = {file.name for group in groups for file in group}
-    vectors = vectors_of(ctx, partition, restored, gone)
-    place = RewriteTarget(ctx=ctx, partition=partition, bucket=BUCKET, names=file_names(ctx), deletions=vectors.positions, snapshot_id=restored.snapshot_id)
-    with work(ctx.world, "compacting", "files", len(gone)) as under_way:
+def _rewrite_partition(
+    ctx: TableContext, snapshot_buckets: SnapshotBuckets, partition: bytes, groups: Sequence[Sequence[DataFileMeta]]
+) -> Iterator[CommitMessage]:
+    restored = snapshot_buckets.bucket(partition, BUCKET)
+    removed = {file.name for group in groups for file in group}
+    vectors = vectors_of(ctx, partition, restored, removed)
+    target = RewriteTarget(ctx=ctx, partition=partition, bucket=BUCKET, names=file_names(ctx), deletions=vectors.positions, snapshot_id=restored.snapshot_id)
+    with work(ctx.world, "compacting", "files", len(removed)) as under_way:
         for group in groups:
-            yield message(ctx, partition, append_compaction.rewrite(place, group))
+            yield message(ctx, partition, append_compaction.rewrite(target, group))
             under_way.advance(len(group))
-    yield from remove_vectors(vectors, gone)
+    yield from remove_vectors(vectors, removed)
 
 
-def vectors_of(ctx: TableContext, partition: bytes, restored: RestoredBucket, gone: Collection[str]) -> BucketDeletionVectors:
-    """The deletion vectors of the index files that hold those of some data files."""
-    touched = [entry for entry in restored.vectors if any(part.file_name in gone for part in entry.ranges)]
+def vectors_of(ctx: TableContext, partition: bytes, restored: RestoredBucket, removed: Collection[str]) -> BucketDeletionVectors:
+    """Return the deletion vectors of all index files that hold one of the removed data files."""
+    touched = [entry for entry in restored.vectors if any(part.file_name in removed for part in entry.ranges)]
     return BucketDeletionVectors.restored(ctx, partition, BUCKET, touched)
 
 
-def message(ctx: TableContext, partition: bytes, done: CompactResult) -> CommitMessage:
-    """What was compacted, for a commit."""
-    return CommitMessage(partition=partition, bucket=BUCKET, total_buckets=ctx.options.bucket, compact_before=done.before, compact_after=done.after)
+def message(ctx: TableContext, partition: bytes, result: CompactResult) -> CommitMessage:
+    """Return the commit message of a compaction."""
+    return CommitMessage(partition=partition, bucket=BUCKET, total_buckets=ctx.options.bucket, compact_before=result.before, compact_after=result.after)
 
 
-def remove_vectors(vectors: BucketDeletionVectors, gone: Iterable[str]) -> Iterator[CommitMessage]:
-    """The index files anew without the vectors of files that are gone, if there were any. Raises `StorageFailed`."""
-    vectors.forget(gone)
+def remove_vectors(vectors: BucketDeletionVectors, removed: Iterable[str]) -> Iterator[CommitMessage]:
+    """Rewrite the index files without the vectors of removed files, and yield the message if any changed.
+
+    Raises: `StorageFailed`.
+    """
+    vectors.forget(removed)
     if vectors.changed:
         new, old = vectors.write_rolled()
         yield CommitMessage(

@@ -1,8 +1,9 @@
-"""A table that appears whole, at a place where none is: its schemas and one snapshot, once all of its files lie there.
+"""Create a table in one step where none is: its schemas and one snapshot appear after all of its files.
 
-Where the storage has folders everything is made aside, in `.<what>-<id>` beside the tables, which nobody takes for one, and moved to its place in one step.
-In object stores the schemas come after all files and the snapshot last: what dies before the schemas leaves no table, and between schemas and snapshot an
-empty one. Who fails takes back what he made.
+Where the storage has directories, everything is written to `.<what>-<id>` beside the tables, which is not taken for a
+table, and then moved to its place in one step. In object stores the schemas come after all files and the snapshot last:
+a process that dies before the schemas leaves no table, one that dies between schemas and snapshot an empty table. A
+call that fails removes what it made.
 """
 
 from __future__ import annotations
@@ -36,29 +37,33 @@ _METADATA = ("schema", "_schema", "snapshot", "changelog", "tag", "branch")
 
 
 class InitialState(NamedTuple):
-    """What a table begins with: its schemas, oldest first, and its snapshot; None: there is none."""
+    """The schemas of a new table, oldest first, and its snapshot; None: it has no snapshot."""
 
     schemas: Sequence[TableSchema]
     snapshot: Snapshot | None
 
 
 def check_place(target: TableLocation) -> None:
-    """Raises `StorageFailed` where something lies at the place; in a store, data files that another attempt left are passed over."""
+    """Raise `StorageFailed` where something exists at the location of a new table.
+
+    In an object store, data files that another attempt left are ignored.
+    """
     root = target.layout.root
-    found = [one.name for one in target.storage.list(root)]
+    names = [entry.name for entry in target.storage.list(root)]
     if not isinstance(target.storage, SupportsDirectories):  # and halves of files too
-        inside = (one for name in found if name in _METADATA for one in target.storage.list(f"{root}/{name}"))
-        found = [one.name for one in inside if not one.name.startswith(".")]
-    if found:
-        raise StorageFailed(f'"{root}" holds {", ".join(found[:5])} already, though no table is known there; move it away first', path=root)
+        inside = (entry for name in names if name in _METADATA for entry in target.storage.list(f"{root}/{name}"))
+        names = [entry.name for entry in inside if not entry.name.startswith(".")]
+    if names:
+        raise StorageFailed(f'"{root}" holds {", ".join(names[:5])} already, though no table is known there; move it away first', path=root)
 
 
 def create_table_atomically(target: TableLocation, what: str, make: Callable[[TableLocation], InitialState]) -> TableSchema:
-    """Has the files made where the table comes to stand, or aside of it, and then makes it one; its newest schema.
+    """Create a table whose files `make` writes, and return its newest schema.
 
-    `what` is the word in the hidden folder's name. The target's storage reaches the folder above it, as `Metastore.create_table` says.
+    `make` gets the location to write to: the target, or a hidden folder beside it. `what` is the word in the hidden
+    folder's name. The target's storage reaches the folder above it, as `Metastore.create_table` says.
 
-    Raises what `make` raises, `StorageFailed` where somebody was faster; then there is no table.
+    Raises what `make` raises, and `StorageFailed` where another process was faster; then there is no table.
     """
     if not isinstance(target.storage, SupportsDirectories):
         state = make(target)
@@ -78,7 +83,10 @@ def create_table_atomically(target: TableLocation, what: str, make: Callable[[Ta
 
 
 def _publish(target: TableLocation, state: InitialState) -> None:
-    """Schemas and snapshot. What fails takes back the schemas only: of the files another attempt at this place may count on some."""
+    """Write the schemas and the snapshot.
+
+    On failure only the schemas are removed: another attempt at this location may rely on some of the files.
+    """
     made: list[str] = []
     is_first = True
     try:
@@ -103,21 +111,24 @@ def _publish(target: TableLocation, state: InitialState) -> None:
 
 
 def drop_created(target: TableLocation) -> None:
-    """Takes back a table that is not to be known: `create_table_atomically` has made it, so that everything at the place is of it. Raises `StorageFailed`."""
+    """Remove a table that `create_table_atomically` has just made, with everything at its location.
+
+    Raises: `StorageFailed`.
+    """
     folders.remove(target.storage, target.layout.root, last=(target.layout.schema_dir,))
 
 
 def copy_file(storage: Storage, path: str, to: Storage, target: str) -> None:
-    """Copies one file, in pieces."""
+    """Copy one file, in chunks."""
     size_bytes = storage.size(path)
     with to.open_write(target) as file:
         for start in range(0, size_bytes, _CHUNK_BYTES):
             file.write(storage.read(path, start, min(_CHUNK_BYTES, size_bytes - start)))
 
 
-def snapshot(here: TableContext, live: ManifestEntries, indexes: Sequence[IndexManifestEntry] = ()) -> Snapshot:
-    """Writes manifests that name files; the first snapshot of the table, which has them."""
-    draft = UncommittedFiles(here)
+def snapshot(ctx: TableContext, live: ManifestEntries, indexes: Sequence[IndexManifestEntry] = ()) -> Snapshot:
+    """Write manifests that name the live files, and return the first snapshot of the table."""
+    draft = UncommittedFiles(ctx)
     base = writing.write_list(draft, [])
     delta = writing.write_list(draft, writing.write_entries(draft, live))
     index_name = draft.write("index-manifest", index_manifest.encode(indexes, **draft.how)) if indexes else None
@@ -126,16 +137,16 @@ def snapshot(here: TableContext, live: ManifestEntries, indexes: Sequence[IndexM
     return Snapshot(
         version=CURRENT_VERSION,
         id=1,
-        schema_id=here.schema.id,
+        schema_id=ctx.schema.id,
         base_manifest_list=base[0],
         base_manifest_list_size=base[1],
         delta_manifest_list=delta[0],
         delta_manifest_list_size=delta[1],
         index_manifest=index_name,
-        commit_user=here.new_commit_user(),
+        commit_user=ctx.new_commit_user(),
         commit_identifier=BATCH_IDENTIFIER,
         commit_kind="APPEND",
-        time_millis=here.world.now_ms(),
+        time_millis=ctx.world.now_ms(),
         total_record_count=count,
         delta_record_count=count,
     )

@@ -1,7 +1,9 @@
-"""Tags made by the clock or by a job, and tags whose time is over.
+"""Tags made by the clock or by a batch job, and the expiry of tags.
 
-    process-time, watermark     every snapshot since the last automatic tag is asked for its time; the first one of a new period is named after the last period
-    batch                       a batch commit names its snapshot batch-write-2024-03-31, or as the option says, and moves the tag there if it is taken
+    process-time, watermark     each snapshot since the last automatic tag has a time;
+                                the first one of a new period is named after the period before
+    batch                       a batch commit names its snapshot batch-write-2024-03-31, or as the option says,
+                                and moves the tag if it exists
 
     daily, snapshot 7 at 2024-03-31 00:05     ->   tag 2024-03-30 = snapshot 7
 
@@ -41,16 +43,18 @@ BATCH_PREFIX = "batch-write-"
 
 
 class _TagProgress(NamedTuple):
-    """How far snapshots were asked while the last automatic tag was this one."""
+    """The last snapshot that was examined for automatic tags, while the last automatic tag was `last`."""
 
     last: str | None
     end: Snapshot
 
 
 def create(ctx: TableContext) -> list[str]:
-    """Makes the automatic tags that are due, and removes the oldest ones beyond `tag.num-retained-max`. The names of new tags, oldest first.
+    """Create the automatic tags that are due and return their names, oldest first.
 
-    Raises `InvalidOption` for options that make no sense together, and what making and deleting tags raises.
+    The oldest automatic tags beyond `tag.num-retained-max` are removed.
+
+    Raises: `InvalidOption` for options that contradict each other, and what making and deleting tags raises.
     """
     if ctx.options.tag_automatic_creation not in auto_tags.BY_CLOCK:
         return []
@@ -87,7 +91,10 @@ def create(ctx: TableContext) -> list[str]:
 
 
 def create_forced(ctx: TableContext) -> list[str]:
-    """The same; where the clock says that a tag is due and no snapshot was made since, one without changes is committed for it. Raises what a commit raises."""
+    """Create the automatic tags that are due, with an empty commit where a tag is due and no snapshot is.
+
+    Returns the names of the new tags, oldest first. Raises what `create` and a commit raise.
+    """
     made = create(ctx)
     if not _is_overdue(ctx):
         return made
@@ -108,28 +115,29 @@ def _is_overdue(ctx: TableContext) -> bool:
 
 
 def _automatic_tags(ctx: TableContext) -> list[Tag]:
-    """The automatic tags, by snapshot."""
+    """Return the automatic tags, by snapshot."""
     return [tag for tag in tags.all(ctx) if auto_tags.period_of(ctx, tag.name) is not None]
 
 
 def _latest_automatic_tag(ctx: TableContext) -> Tag | None:
-    found = _automatic_tags(ctx)
-    if len(found) > 1 and found[-1].snapshot.id == found[-2].snapshot.id:
-        names = ", ".join(tag.name for tag in found if tag.snapshot.id == found[-1].snapshot.id)
-        msg = f"snapshot {found[-1].snapshot.id} of {ctx.name} has several automatic tags: {names}. Delete all but one of them"
+    automatic = _automatic_tags(ctx)
+    if len(automatic) > 1 and automatic[-1].snapshot.id == automatic[-2].snapshot.id:
+        names = ", ".join(tag.name for tag in automatic if tag.snapshot.id == automatic[-1].snapshot.id)
+        msg = f"snapshot {automatic[-1].snapshot.id} of {ctx.name} has several automatic tags: {names}. Delete all but one of them"
         raise InvalidOption(msg, key="tag.automatic-creation")
-    return found[-1] if found else None
+    return automatic[-1] if automatic else None
 
 
-def _snapshots_from(ctx: TableContext, number: int) -> list[Snapshot]:
-    """The snapshots from a number on."""
-    return [found for one in snapshots.ids(ctx) if one >= number and (found := snapshots.find(ctx, one)) is not None]
+def _snapshots_from(ctx: TableContext, first_id: int) -> list[Snapshot]:
+    """Return the snapshots from an id on."""
+    return [snapshot for snapshot_id in snapshots.ids(ctx) if snapshot_id >= first_id and (snapshot := snapshots.find(ctx, snapshot_id)) is not None]
 
 
 def _time(ctx: TableContext, snapshot: Snapshot) -> datetime | None:
-    """The time of a snapshot on the wall clock of the option's zone, without one; None where it has no watermark, or one that no period has.
+    """Return the time of a snapshot on the wall clock of the option's time zone, without one.
 
-    A stream that has an end says so by the greatest watermark that there is: no name of a period has room for its year.
+    None where it has no watermark, or one that lies in no period: a stream that ends says so by the greatest possible
+    watermark, whose year has no period name.
     """
     by_clock = ctx.options.tag_automatic_creation != "watermark"
     millis = snapshot.time_millis if by_clock else snapshot.watermark_or_none
@@ -141,20 +149,25 @@ def _time(ctx: TableContext, snapshot: Snapshot) -> datetime | None:
 
 
 def wall_clock(millis: int, zone: str | None, key: str) -> datetime:
-    """A time as a zone's clock shows it, in the form of UTC; None: the zone of this process. Raises `InvalidOption` for a zone nobody knows."""
+    """Return a time as the clock of a zone shows it, with UTC as its tzinfo.
+
+    `zone`: None for the zone of this process.
+
+    Raises: `InvalidOption` for an unknown zone.
+    """
     where = None if zone is None else _zone(zone, key)
     return (_EPOCH + timedelta(milliseconds=millis)).astimezone(where).replace(tzinfo=UTC)
 
 
 def _zone(name: str, key: str) -> tzinfo:
-    """A zone of the database, or one by its distance from UTC: GMT-08:00, +0530, Z."""
+    """Return a zone of the database, or one given by its offset from UTC: GMT-08:00, +0530, Z."""
     if name in ("Z", "UT"):
         return UTC
-    if (said := _OFFSET.fullmatch(name)) is not None:
-        hours, minutes, seconds = (int(part or 0) for part in said.group("hours", "minutes", "seconds"))
+    if (offset := _OFFSET.fullmatch(name)) is not None:
+        hours, minutes, seconds = (int(part or 0) for part in offset.group("hours", "minutes", "seconds"))
         away = timedelta(hours=hours, minutes=minutes, seconds=seconds)
         if minutes < 60 and seconds < 60 and away <= _MAX_OFFSET:
-            return timezone(-away if said["sign"] == "-" else away)
+            return timezone(-away if offset["sign"] == "-" else away)
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -163,22 +176,25 @@ def _zone(name: str, key: str) -> tzinfo:
 
 
 def _floor(time: datetime, length: timedelta) -> datetime:
-    """The begin of the period that a time lies in; periods are counted from 1970."""
+    """Return the begin of the period that a time lies in; periods are counted from 1970."""
     return _EPOCH + int((time - _EPOCH) / _MILLI) // (length // _MILLI) * length
 
 
 def _retain(ctx: TableContext) -> None:
     most = ctx.options.tag_num_retained_max
-    found = _automatic_tags(ctx)
-    if most is not None and len(found) > most:
-        tagging.delete(ctx, [tag.name for tag in found[: len(found) - most]])
+    automatic = _automatic_tags(ctx)
+    if most is not None and len(automatic) > most:
+        tagging.delete(ctx, [tag.name for tag in automatic[: len(automatic) - most]])
 
 
-# ---- of a batch ----------------------------------------------------------------------------------------------------------------------------------------
+# ---- of a batch ----------------------------------------------------------------------------------
 
 
 def create_of_batch(ctx: TableContext) -> str | None:
-    """Tags the newest snapshot as the one of a batch job, then removes the oldest tags, of any kind, beyond `tag.num-retained-max`."""
+    """Tag the newest snapshot as the one of a batch job, and return the tag's name; None: nothing to tag.
+
+    Then the oldest tags, of any kind, beyond `tag.num-retained-max` are removed.
+    """
     snapshot = snapshots.latest(ctx)
     if snapshot is None or ctx.options.tag_automatic_creation != "batch":
         return None
@@ -190,25 +206,26 @@ def create_of_batch(ctx: TableContext) -> str | None:
         tagging.replace(ctx, name, at=snapshot.id, retain_ms=ctx.options.tag_default_time_retained_ms)
     most = ctx.options.tag_num_retained_max
     if most is not None:
-        found = tags.all(ctx)
-        listed = {one.path: one.modified_ms for one in ctx.storage.list(ctx.layout.tag_dir)}
-        found.sort(key=lambda tag: (tag.snapshot.id, listed.get(ctx.layout.tag(tag.name), 0)))
-        if len(found) > most:
-            tagging.delete(ctx, [tag.name for tag in found[: len(found) - most]])
+        all_tags = tags.all(ctx)
+        listed = {entry.path: entry.modified_ms for entry in ctx.storage.list(ctx.layout.tag_dir)}
+        all_tags.sort(key=lambda tag: (tag.snapshot.id, listed.get(ctx.layout.tag(tag.name), 0)))
+        if len(all_tags) > most:
+            tagging.delete(ctx, [tag.name for tag in all_tags[: len(all_tags) - most]])
     return name
 
 
-# ---- over ----------------------------------------------------------------------------------------------------------------------------------------------
+# ---- over ----------------------------------------------------------------------------------------
 
 
 def expire(ctx: TableContext, *, older_than_ms: int | None = None, dry_run: bool = False) -> Expired:
-    """Removes the tags whose time is over, and the files that only they needed; with `older_than_ms` also those made before that time.
+    """Remove the tags whose time is over, and the files that only they needed.
 
-    A tag without a time of its own was made when its file was last written. Raises what deleting tags raises.
+    `older_than_ms`: also the tags made before that time. A tag without a creation time counts as made when its file was
+    last written. Raises what deleting tags raises.
     """
     now = wall_clock_ms(ctx.world.now_ms())
     before = None if older_than_ms is None else wall_clock_ms(older_than_ms)
-    listed = {} if before is None else {one.path: wall_clock_ms(one.modified_ms) for one in ctx.storage.list(ctx.layout.tag_dir)}
+    listed = {} if before is None else {entry.path: wall_clock_ms(entry.modified_ms) for entry in ctx.storage.list(ctx.layout.tag_dir)}
     over: list[str] = []
     for tag in tags.all(ctx):
         made = tag.create_time.millis if tag.create_time is not None else None
@@ -216,8 +233,8 @@ def expire(ctx: TableContext, *, older_than_ms: int | None = None, dry_run: bool
             made = listed.get(ctx.layout.tag(tag.name))
         if made is None:
             continue
-        past = tag.time_retained_ns is not None and now > made + tag.time_retained_ns // 1_000_000
-        if past or (before is not None and before > made):
+        is_over = tag.time_retained_ns is not None and now > made + tag.time_retained_ns // 1_000_000
+        if is_over or (before is not None and before > made):
             over.append(tag.name)
     if not over:
         return Expired(table=ctx.name, dry_run=dry_run)

@@ -1,4 +1,4 @@
-"""The partitions that a chore is told to look after."""
+"""The partitions that a maintenance task works on."""
 
 from __future__ import annotations
 
@@ -22,51 +22,63 @@ if TYPE_CHECKING:
     from lakekit.model.snapshot import Snapshot
 
 
-def partitions(ctx: TableContext, there: Iterable[bytes], where: pl.Expr | str | None) -> set[bytes]:
-    """Those of some serialized partitions that satisfy a condition on partition columns, a Polars expression or SQL text; None: all.
+def partitions(ctx: TableContext, serialized: Iterable[bytes], where: pl.Expr | str | None) -> set[bytes]:
+    """Return those of some serialized partitions that satisfy a condition; all without one.
 
-    Raises `InvalidOption` where the text is no condition or names another column, `SchemaMismatch` where it does not fit the columns' types.
+    `where`: a Polars expression or SQL text on partition columns.
+
+    Raises: `InvalidOption` where the text is no condition or names another column, `SchemaMismatch` where it does not
+    fit the columns' types.
     """
-    rows = sorted(set(there))
+    rows = sorted(set(serialized))
     if where is None:
         return set(rows)
     every = polars_schema(ctx.schema.fields)
     wanted = _expand_by_name(condition(where), where, every, ctx.name)
-    known = ctx.schema.partition_keys
-    if others := [name for name in expand.used_columns(wanted, every) if name not in known]:
-        has = f"partition columns are {', '.join(known)}" if known else "the table is not partitioned"
+    partition_keys = ctx.schema.partition_keys
+    if others := [name for name in expand.used_columns(wanted, every) if name not in partition_keys]:
+        has = f"partition columns are {', '.join(partition_keys)}" if partition_keys else "the table is not partitioned"
         raise InvalidOption(f"where= chooses partitions of {ctx.name}; {others[0]!r} is no partition column: {has}", key="where", value=str(where))
     schema = polars_schema(ctx.schema.partition_fields)
     wanted = user_expressions.check_condition(user_expressions.fit_condition(wanted, where, schema), schema, ctx.name, "where")
     numbered = partition_frame(ctx, pa.array(rows, pa.binary())).with_row_index(PLACE)  # a condition that names no column holds for each of them
     try:
-        found = numbered.filter(wanted.fill_null(value=False)).get_column(PLACE)
+        matching = numbered.filter(wanted.fill_null(value=False)).get_column(PLACE)
     except pl.exceptions.PolarsError as wrong:  # some of what does not fit is seen only here
         raise SchemaMismatch(f"where={wanted} does not fit the columns of {ctx.name}: {wrong}") from None
-    return {rows[at] for at in found}
+    return {rows[at] for at in matching}
 
 
 def _expand_by_name(wanted: pl.Expr, where: pl.Expr | str, schema: Mapping[str, pl.DataType], table: str) -> pl.Expr:
-    """A condition over the columns that it chooses of all columns, by their names. Raises `SchemaMismatch`."""
+    """Replace column selectors in a condition by the names of the columns that they select.
+
+    Raises: `SchemaMismatch`.
+    """
     if isinstance(where, str):
         return expand.name_exactly(wanted, schema)
     return user_expressions.check_condition(wanted, schema, table, "where") if wanted.meta.has_multiple_outputs() else wanted
 
 
 def idle_partitions(ctx: TableContext, snapshot: Snapshot | None, wanted: set[bytes], idle_ms: int) -> set[bytes]:
-    """Those of some partitions whose newest file is so old, by the wall clock. A table without partitions is one."""
+    """Return those of some partitions whose newest file is at least `idle_ms` old, by the wall clock.
+
+    An unpartitioned table is one partition.
+    """
     if snapshot is None or not wanted:
         return wanted
     entries = manifest_reader.read_live_entries(ctx, snapshot)
     newest = pa.table({name: entries.column(name) for name in ("partition", "creation_time")}).group_by("partition").aggregate([("creation_time", "max")])
     times = newest.column("creation_time_max").cast(pa.int64()).to_pylist()  # scalar: one a partition
     last = wall_clock_ms(ctx.world.now_ms()) - idle_ms
-    found = zip(newest.column("partition").to_pylist(), times, strict=True)  # scalar: one a partition
-    return {partition for partition, time in found if partition in wanted and (time is None or time <= last)}
+    last_writes = zip(newest.column("partition").to_pylist(), times, strict=True)  # scalar: one a partition
+    return {partition for partition, time in last_writes if partition in wanted and (time is None or time <= last)}
 
 
 def condition(where: pl.Expr | str, key: str = "where") -> pl.Expr:
-    """A Polars expression as it is, SQL text as one. Raises `InvalidOption`, and `TypeError` for anything else."""
+    """Return a condition as a Polars expression, parsed if it is SQL text.
+
+    Raises: `InvalidOption`, and `TypeError` for anything else.
+    """
     if not isinstance(where, str):
         return user_expressions.parse_expression(where, "", key)
     try:

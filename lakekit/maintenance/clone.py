@@ -1,15 +1,20 @@
-"""A table copied: its schemas, options and the files of one snapshot, as another table that shares nothing with it.
+"""Copy a table: its schemas, options and the files of one snapshot, as another table that shares nothing with it.
 
-    schema/schema-0 … schema-2     as made now, without options that lead to places of the source: `path`, `data-file.external-paths…`
-    manifest/…                     anew: one snapshot 1 of kind APPEND that adds every live file
-    dt=…/bucket-0/data-….parquet   the live files under their names, with what lies beside them (file indexes); those at external paths too
-    index/…, statistics/…          deletion vectors and hash indexes, and what the snapshot knows of its columns, as they are
-    left behind                    older snapshots, tags, branches, consumers, and changelog files: a stream of the clone begins with its snapshot
+    schema/schema-0 … schema-2     as made now, without options that lead to places of the source
+                                   (`path`, `data-file.external-paths…`)
+    manifest/…                     new, for one snapshot 1 of kind APPEND that adds every live file
+    dt=…/bucket-0/data-….parquet   the live files under their names, with their extra files (file indexes),
+                                   those at external paths too
+    index/…, statistics/…          deletion vectors and hash indexes, and the statistics of the snapshot, as they are
+    left behind                    older snapshots, tags, branches, consumers, and changelog files;
+                                   a stream of the clone begins with its snapshot
 
-Java's CloneAction up to 1.1 copied files likewise, those of all schemas and of the newest snapshot; since 1.2 it reads and writes rows, and key tables become
-ones with `bucket` -2. No row is decoded here, so that buckets, levels and sequence numbers stay.
+Java's CloneAction up to 1.1 copied files likewise, those of all schemas and of the newest snapshot; since 1.2 it reads
+and writes rows, and key tables become ones with `bucket` -2. No row is decoded here, so that buckets, levels and
+sequence numbers stay.
 
-Where the copy comes to stand, and when, is `whole`'s. Source: ENGINE.md 11; `CloneAction`, `CopyFileOperator`.
+Where the copy is written, and when it appears, is decided by `atomic_create`. Source: ENGINE.md 11; `CloneAction`,
+`CopyFileOperator`.
 """
 
 from __future__ import annotations
@@ -40,10 +45,13 @@ _LOCATION_OPTIONS = ("path", "branch", "data-file.external-paths")
 
 
 def clone(source: TableContext, target: TableLocation, at: int | str | datetime | None = None) -> TableSchema:
-    """Copies a table to a place where nothing is; the newest schema of the copy. `at`: a snapshot, tag or time, with the schema of then.
+    """Copy a table to an empty location, and return the newest schema of the copy.
 
-    Raises `SnapshotNotFound`, `TagNotFound`; `Unsupported` for tables that lakekit does not write, `InvalidOption` for one that is read together with
-    another branch, `StorageFailed` where something lies at the place. Then there is no table; in object stores data files may be left.
+    `at`: a snapshot, tag or time, copied with the schema of then.
+
+    Raises: `SnapshotNotFound`, `TagNotFound`; `Unsupported` for tables that lakekit does not write, `InvalidOption` for
+    a table that is read together with another branch, `StorageFailed` where something exists at the location. Then
+    there is no table; in object stores data files may be left.
     """
     _check(source)
     atomic_create.check_place(target)
@@ -75,51 +83,54 @@ def _check(source: TableContext) -> None:
 
 
 def _state(source: TableContext, at: int | str | datetime | None) -> InitialState:
-    known = schemas.all(source)
+    versions = schemas.all(source)
     if at is None:
         snapshot = snapshots.latest(source)
     else:
         snapshot = tagging.source(source, at)
-        known = [schema for schema in known if schema.id <= snapshot.schema_id]
-    return InitialState([_clone_schema(schema, source.world.now_ms()) for schema in known], snapshot)
+        versions = [schema for schema in versions if schema.id <= snapshot.schema_id]
+    return InitialState([_clone_schema(schema, source.world.now_ms()) for schema in versions], snapshot)
 
 
 def _clone_schema(schema: TableSchema, now_ms: int) -> TableSchema:
-    """A schema of the clone, made now: that also tells the claims of two clones to one place apart."""
-    kept = {key: value for key, value in schema.options.items() if not (key in _LOCATION_OPTIONS or key.startswith(f"{_LOCATION_OPTIONS[-1]}."))}
-    return replace(schema, options=FrozenDict(kept), time_millis=now_ms)
+    """Return a schema of the clone, with the time of now.
+
+    The time also tells the schemas of two clones to one location apart.
+    """
+    options = {key: value for key, value in schema.options.items() if not (key in _LOCATION_OPTIONS or key.startswith(f"{_LOCATION_OPTIONS[-1]}."))}
+    return replace(schema, options=FrozenDict(options), time_millis=now_ms)
 
 
-# ---- what is copied ------------------------------------------------------------------------------------------------------------------------------------
+# ---- what is copied ------------------------------------------------------------------------------
 
 
 def _files(source: TableContext, target: TableLocation, state: InitialState) -> Snapshot | None:
-    """Copies the files of the snapshot and writes manifests that name them; the snapshot of the clone."""
+    """Copy the files of the snapshot, write manifests that name them, and return the clone's snapshot."""
     if state.snapshot is None:
         return None
-    here = replace(source, name=target.name, layout=target.layout, storage=target.storage, keeper=None, dynamic=EMPTY).with_schema(state.schemas[-1])
+    target_ctx = replace(source, name=target.name, layout=target.layout, storage=target.storage, keeper=None, dynamic=EMPTY).with_schema(state.schemas[-1])
     live = manifest_reader.read_live_entries(source, state.snapshot)
     indexes = manifest_reader.index_entries(source, state.snapshot)
     moved_indexes = [replace(entry, external_path=None) for entry in indexes]
-    pairs = _data(source, here, live)
+    pairs = _data(source, target_ctx, live)
     pairs += zip(
-        (deletion_vector_reader.index_path(source, one) for one in indexes),
-        (deletion_vector_reader.index_path(here, one) for one in moved_indexes),
+        (deletion_vector_reader.index_path(source, index_entry) for index_entry in indexes),
+        (deletion_vector_reader.index_path(target_ctx, index_entry) for index_entry in moved_indexes),
         strict=True,
     )
-    statistics = state.snapshot.statistics if here.schema.id == state.snapshot.schema_id else None
+    statistics = state.snapshot.statistics if target_ctx.schema.id == state.snapshot.schema_id else None
     if statistics is not None:
-        pairs.append((source.layout.statistics(statistics), here.layout.statistics(statistics)))
-    is_remote = source.storage.is_remote or here.storage.is_remote
-    parallel_map(lambda pair: atomic_create.copy_file(source.storage, pair[0], here.storage, pair[1]), dict.fromkeys(pairs), waiting=is_remote)
-    found = atomic_create.snapshot(here, live.without_external_paths(), moved_indexes)
-    return replace(found, watermark=state.snapshot.watermark_or_none, statistics=statistics, next_row_id=state.snapshot.next_row_id or 0)
+        pairs.append((source.layout.statistics(statistics), target_ctx.layout.statistics(statistics)))
+    is_remote = source.storage.is_remote or target_ctx.storage.is_remote
+    parallel_map(lambda pair: atomic_create.copy_file(source.storage, pair[0], target_ctx.storage, pair[1]), dict.fromkeys(pairs), waiting=is_remote)
+    snapshot = atomic_create.snapshot(target_ctx, live.without_external_paths(), moved_indexes)
+    return replace(snapshot, watermark=state.snapshot.watermark_or_none, statistics=statistics, next_row_id=state.snapshot.next_row_id or 0)
 
 
-def _data(source: TableContext, here: TableContext, live: ManifestEntries) -> list[tuple[str, str]]:
-    """Where each data file is and is to be, and what lies beside it."""
+def _data(source: TableContext, target_ctx: TableContext, live: ManifestEntries) -> list[tuple[str, str]]:
+    """Return the old and the new path of each data file and of its extra files."""
     pairs: list[tuple[str, str]] = []
-    beside = live.column("extra_files").to_pylist()  # scalar: one a file
-    for old, new, extra in zip(paths.data_file_paths(source, live), paths.data_file_paths(here, live.without_external_paths()), beside, strict=True):
-        pairs += [(old, new), *((source.layout.extra_file(old, name), here.layout.extra_file(new, name)) for name in extra)]
+    extra_files = live.column("extra_files").to_pylist()  # scalar: one a file
+    for old, new, extra in zip(paths.data_file_paths(source, live), paths.data_file_paths(target_ctx, live.without_external_paths()), extra_files, strict=True):
+        pairs += [(old, new), *((source.layout.extra_file(old, name), target_ctx.layout.extra_file(new, name)) for name in extra)]
     return pairs

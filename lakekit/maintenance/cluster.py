@@ -1,7 +1,8 @@
-"""Incremental clustering of append tables without buckets: the runs of each partition that are due are sorted anew, in one COMPACT snapshot.
+"""Incremental clustering of append tables without buckets.
 
-Rows appended meanwhile stay, in level 0. Where the caller chooses partitions, `clustering.history-partition.idle-to-full-sort` adds others that were not
-written to for so long, those that rest longest first, up to `clustering.history-partition.limit`: all their rows are sorted.
+The due runs of each partition are sorted, in one COMPACT snapshot. Rows appended meanwhile stay in level 0. Where the
+caller chooses partitions, `clustering.history-partition.idle-to-full-sort` adds others that were not written to for so
+long, the longest idle first, up to `clustering.history-partition.limit`: all their rows are sorted.
 
 Source: ENGINE.md 8.6; `IncrementalClusterManager`, `HistoryPartitionCluster`, `CompactProcedure`.
 """
@@ -29,50 +30,56 @@ if TYPE_CHECKING:
     from lakekit.model.commit_message import CommitMessage
 
 
-def cluster(ctx: TableContext, standing: SnapshotBuckets, partitions: Collection[bytes], *, full: bool, is_chosen: bool) -> list[CommitMessage]:
-    """Messages of what was sorted. `is_chosen`: the caller named the partitions, so that others may be added for their age.
+def cluster(ctx: TableContext, snapshot_buckets: SnapshotBuckets, partitions: Collection[bytes], *, full: bool, is_chosen: bool) -> list[CommitMessage]:
+    """Sort the due runs of some partitions, and return the commit messages.
 
-    Raises `InvalidOption` where the columns cannot be sorted by, and what reading and writing raise; then no new file is left.
+    `is_chosen`: the caller named the partitions, so that idle ones may be added.
+
+    Raises: `InvalidOption` where the columns cannot be sorted by, and what reading and writing raise; then no new file
+    is left.
     """
     order = _ordering(ctx)
-    units = {partition: clustered.pick_unit(ctx, standing.bucket(partition, BUCKET).files, full=full) for partition in sorted(partitions)}
+    units = {partition: clustered.pick_unit(ctx, snapshot_buckets.bucket(partition, BUCKET).files, full=full) for partition in sorted(partitions)}
     if is_chosen:
         units |= {
-            partition: clustered.pick_unit(ctx, standing.bucket(partition, BUCKET).files, full=True)
-            for partition in _idle_partitions(ctx, standing, partitions)
+            partition: clustered.pick_unit(ctx, snapshot_buckets.bucket(partition, BUCKET).files, full=True)
+            for partition in _idle_partitions(ctx, snapshot_buckets, partitions)
         }
     todo = {partition: unit for partition, unit in units.items() if unit is not None}
-    found: list[CommitMessage] = []
+    messages: list[CommitMessage] = []
     try:
         with work(ctx.world, "clustering", "files", sum(len(unit.files) for unit in todo.values())) as under_way:
             for partition, unit in todo.items():
-                found += _cluster_unit(ctx, standing, partition, unit, order)
+                messages += _cluster_unit(ctx, snapshot_buckets, partition, unit, order)
                 under_way.advance(len(unit.files))
     except BaseException:
-        abort.abort(ctx, found)
+        abort.abort(ctx, messages)
         raise
-    return found
+    return messages
 
 
 def _ordering(ctx: TableContext) -> SortOrder:
-    """The order that the options ask for; sorted group by group, it is that of the columns one after another (`IncrementalClusterCompact.localSort`)."""
+    """Return the sort order that the options ask for.
+
+    Sorted group by group (`IncrementalClusterCompact.localSort`), it is the order of the columns one after another.
+    """
     if ctx.options.clustering_incremental_mode == clustered.LOCAL_SORT:
         return sort_order.clustering_order(ctx.with_options({"clustering.strategy": "order"}))
     return sort_order.clustering_order(ctx)
 
 
-def _cluster_unit(ctx: TableContext, standing: SnapshotBuckets, partition: bytes, unit: CompactionUnit, order: SortOrder) -> Iterator[CommitMessage]:
-    restored = standing.bucket(partition, BUCKET)
-    gone = {file.name for file in unit.files}
-    vectors = append_files.vectors_of(ctx, partition, restored, gone)
-    place = RewriteTarget(ctx=ctx, partition=partition, bucket=BUCKET, names=file_names(ctx), deletions=vectors.positions, snapshot_id=restored.snapshot_id)
-    together = ctx.options.clustering_incremental_mode != clustered.LOCAL_SORT
-    yield append_files.message(ctx, partition, clustered.rewrite(place, unit, order, as_one=together))
-    yield from append_files.remove_vectors(vectors, gone)
+def _cluster_unit(ctx: TableContext, snapshot_buckets: SnapshotBuckets, partition: bytes, unit: CompactionUnit, order: SortOrder) -> Iterator[CommitMessage]:
+    restored = snapshot_buckets.bucket(partition, BUCKET)
+    removed = {file.name for file in unit.files}
+    vectors = append_files.vectors_of(ctx, partition, restored, removed)
+    target = RewriteTarget(ctx=ctx, partition=partition, bucket=BUCKET, names=file_names(ctx), deletions=vectors.positions, snapshot_id=restored.snapshot_id)
+    as_one = ctx.options.clustering_incremental_mode != clustered.LOCAL_SORT
+    yield append_files.message(ctx, partition, clustered.rewrite(target, unit, order, as_one=as_one))
+    yield from append_files.remove_vectors(vectors, removed)
 
 
-def _idle_partitions(ctx: TableContext, standing: SnapshotBuckets, chosen: Collection[bytes]) -> list[bytes]:
-    """Partitions that are old enough to be sorted as a whole, and are not yet."""
+def _idle_partitions(ctx: TableContext, snapshot_buckets: SnapshotBuckets, selected: Collection[bytes]) -> list[bytes]:
+    """Return the partitions that are old enough to be sorted as a whole, and are not yet."""
     options = ctx.options
     idle_ms = options.clustering_history_partition_idle_to_full_sort_ms
     if idle_ms is None or not ctx.schema.partition_keys:
@@ -80,8 +87,8 @@ def _idle_partitions(ctx: TableContext, standing: SnapshotBuckets, chosen: Colle
     before = wall_clock_ms(ctx.world.now_ms()) - idle_ms
     last = options.level_count - 1
     ages: list[tuple[int, bytes]] = []
-    for partition in {place[0] for place in standing.places()} - set(chosen):
-        times = [file.creation_time_ms or 0 for file in standing.bucket(partition, BUCKET).files if file.level < last]
+    for partition in {bucket_id[0] for bucket_id in snapshot_buckets.places()} - set(selected):
+        times = [file.creation_time_ms or 0 for file in snapshot_buckets.bucket(partition, BUCKET).files if file.level < last]
         if times and max(times) < before:
             ages.append((max(times), partition))
     return [partition for _, partition in sorted(ages)[: options.clustering_history_partition_limit]]

@@ -1,9 +1,10 @@
 """Dedicated compaction: every bucket of a table, or of some partitions, in one commit.
 
-    asked for   ->   places of one snapshot: (partition, bucket)   ->   messages of some of them, here or in other processes   ->   one commit
+    request -> (partition, bucket) of one snapshot -> messages of some of them, here or in other processes -> one commit
 
-Writers that are told `write-only` leave their files to this; it may run beside them, since it only replaces files that are there, and a writer that only adds
-files conflicts with nothing (ENGINE 2.11, 5.5). Two compactions of one bucket at a time conflict: the second raises `Conflict` and changes nothing.
+`write-only` writers leave compaction to this; it may run beside them, since it only replaces existing files, and a
+writer that only adds files conflicts with nothing (ENGINE 2.11, 5.5). Two concurrent compactions of one bucket
+conflict: the second raises `Conflict` and changes nothing.
 
 Source: ENGINE.md 2.4, 2.11, 8.2 and 8.6; `CompactProcedure`, `CompactAction`.
 """
@@ -41,7 +42,7 @@ _ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactRequest:
-    """A compaction as it was asked for. `order`: all rows are sorted; `is_chosen`: the caller named partitions."""
+    """A compaction to run. `order`: all rows are sorted; `is_chosen`: the caller named partitions."""
 
     ctx: TableContext
     commit_user: str
@@ -64,14 +65,14 @@ def compact(
     strategy: Strategy = "order",
     idle_ms: int | None = None,
 ) -> Commit:
-    """Compacts what the levels of each bucket ask for; `full`: each bucket to its highest level. `where` chooses partitions. `order_by` sorts all their rows.
+    """Compact each bucket as its levels need, and commit.
 
-    `idle_ms`: only the partitions that got no file for so long.
+    `full`: compact each bucket to its highest level. `where` chooses partitions, `idle_ms` those of them that got no
+    file for so long. `order_by` sorts all their rows. Append tables that are clustered (`clustering.incremental`) have
+    the runs sorted that are due.
 
-    Append tables that are clustered (`clustering.incremental`) have the runs sorted that are due.
-
-    Raises `InvalidOption` for `where`, `order_by` and `strategy`, `Conflict` where another compaction was faster, and what compacting raises; then nothing
-    changed.
+    Raises: `InvalidOption` for `where`, `order_by` and `strategy`, `Conflict` where another compaction was faster, and
+    what compacting raises; then nothing changed.
     """
     if order_by is not None and idle_ms is not None:
         raise InvalidOption("order_by sorts whole partitions, new files or not: leave idle out, or choose them by where", key="idle", value=str(idle_ms))
@@ -80,14 +81,17 @@ def compact(
         if rewrite.waits_for_compaction(job.ctx):
             compact(ctx, full=True, where=where)
         return sort_compact.sort_keys(job.ctx, job.order, where)
-    standing = SnapshotBuckets.of(job.ctx, snapshots.latest(job.ctx))
-    with add_manifest_path(job.ctx, lambda: standing.snapshot):
-        made = messages(job, standing, due_buckets(job, standing, where, idle_ms=idle_ms))
+    snapshot_buckets = SnapshotBuckets.of(job.ctx, snapshots.latest(job.ctx))
+    with add_manifest_path(job.ctx, lambda: snapshot_buckets.snapshot):
+        made = messages(job, snapshot_buckets, due_buckets(job, snapshot_buckets, where, idle_ms=idle_ms))
     return commit_changes_once(job.ctx, made, commit_user=job.commit_user)
 
 
 def compact_request(ctx: TableContext, *, full: bool, where: pl.Expr | str | None, order_by: str | Sequence[str] | None, strategy: Strategy) -> CompactRequest:
-    """What a call asks for, checked. Raises `InvalidOption` and `Unsupported` as `compact` does, but for `where`."""
+    """Check the arguments of a compaction, and return the request.
+
+    Raises: `InvalidOption` and `Unsupported` as `compact` does, but for `where`.
+    """
     feature_check.check_writable(ctx)
     if order_by is None and strategy != "order":
         raise InvalidOption(f"strategy {strategy!r} sorts by columns, and order_by names none", key="order_by")
@@ -98,45 +102,51 @@ def compact_request(ctx: TableContext, *, full: bool, where: pl.Expr | str | Non
     return CompactRequest(ctx=ctx, commit_user=ctx.new_commit_user(), full=full, order=order, is_chosen=where is not None)
 
 
-def due_buckets(job: CompactRequest, standing: SnapshotBuckets, where: pl.Expr | str | None, *, idle_ms: int | None = None) -> list[BucketId]:
-    """The places of a snapshot that a compaction looks at. Raises `InvalidOption` for `where`."""
-    ctx, there = job.ctx, standing.places()
-    wanted = chosen.partitions(ctx, (partition for partition, _ in there), where)
+def due_buckets(job: CompactRequest, snapshot_buckets: SnapshotBuckets, where: pl.Expr | str | None, *, idle_ms: int | None = None) -> list[BucketId]:
+    """Return the buckets of a snapshot that a compaction looks at.
+
+    Raises: `InvalidOption` for `where`.
+    """
+    ctx, bucket_ids = job.ctx, snapshot_buckets.places()
+    wanted = chosen.partitions(ctx, (partition for partition, _ in bucket_ids), where)
     if idle_ms is not None:
-        wanted = chosen.idle_partitions(ctx, standing.snapshot, wanted, idle_ms)
+        wanted = chosen.idle_partitions(ctx, snapshot_buckets.snapshot, wanted, idle_ms)
     if job.order is None and ctx.options.compaction_skip_expired_partitions:
         wanted = {partition for partition in wanted if not expired.is_expired(ctx, partition)}
-    return [place for place in there if place[0] in wanted]
+    return [bucket_id for bucket_id in bucket_ids if bucket_id[0] in wanted]
 
 
-def messages(job: CompactRequest, standing: SnapshotBuckets, some: Sequence[BucketId], *, share: tuple[int, int] = (0, 1)) -> list[CommitMessage]:
-    """Compacts some places: all of a partition's where it goes by partition.
+def messages(job: CompactRequest, snapshot_buckets: SnapshotBuckets, bucket_ids: Sequence[BucketId], *, shard: tuple[int, int] = (0, 1)) -> list[CommitMessage]:
+    """Compact some buckets and return the commit messages; all of a partition where that is the unit.
 
-    `share`: of an append table without buckets, which of how many parts of the files that are packed together. Raises what compacting raises; then no file of
-    these places is left.
+    `shard`: the i-th of n parts of the file groups to compact, in append tables without buckets. Raises what compacting
+    raises; then no new file of these buckets is left.
     """
-    ctx, partitions = job.ctx, sorted({partition for partition, _ in some})
+    ctx, partitions = job.ctx, sorted({partition for partition, _ in bucket_ids})
     if job.order is not None:
-        return sort_compact.sort(ctx, standing, job.order, partitions)
+        return sort_compact.sort(ctx, snapshot_buckets, job.order, partitions)
     if ctx.options.bucket == POSTPONE_BUCKET:
-        return postpone.move_to_buckets(ctx, standing, partitions, job.commit_user, full=job.full)
+        return postpone.move_to_buckets(ctx, snapshot_buckets, partitions, job.commit_user, full=job.full)
     if not ctx.has_buckets and ctx.options.clustering_incremental:
-        return cluster.cluster(ctx, standing, partitions, full=job.full, is_chosen=job.is_chosen)
+        return cluster.cluster(ctx, snapshot_buckets, partitions, full=job.full, is_chosen=job.is_chosen)
     if not ctx.has_buckets:
-        return append_files.pack(ctx, standing, partitions, full=job.full, share=share)
-    writers = BucketWriters(ctx, commit_user=job.commit_user, snapshot_buckets=standing)
+        return append_files.pack(ctx, snapshot_buckets, partitions, full=job.full, shard=shard)
+    writers = BucketWriters(ctx, commit_user=job.commit_user, snapshot_buckets=snapshot_buckets)
     try:
-        writers.compact_places(list(some), full=job.full)
+        writers.compact_places(list(bucket_ids), full=job.full)
         return writers.prepare()
     finally:
         writers.drop()
 
 
-# ---- after writers that only add files ------------------------------------------------------------------------------------------------------
+# ---- after writers that only add files -----------------------------------------------------------
 
 
 def hides_new_files(ctx: TableContext) -> bool:
-    """Return whether readers see the rows of a new file, or its changelog, only after a compaction that the table's own writers run (ENGINE 2.6, 2.7)."""
+    """Return whether readers see new files, or their changelog, only after the table's own compaction.
+
+    The table's own writers run that compaction (ENGINE 2.6, 2.7).
+    """
     options = ctx.options
     if ctx.kind != "key" or not ctx.has_buckets or options.bucket == POSTPONE_BUCKET or options.write_only:
         return False
@@ -144,12 +154,13 @@ def hides_new_files(ctx: TableContext) -> bool:
 
 
 def compact_written(ctx: TableContext, committed: Sequence[CommitMessage], *, identifier: int) -> None:
-    """Compact the buckets of committed messages as the table's own writers would have, where `hides_new_files`.
+    """Compact the buckets of committed messages as the table's own writers would have.
 
-    `identifier`: the number of the commit. Every n commits (`full-compaction.delta-commits`) all buckets that have new files are compacted fully, as
-    many commits as there were since.
+    Nothing is done unless `hides_new_files`. `identifier`: the number of the commit. Every n commits
+    (`full-compaction.delta-commits`) all buckets that have new files are compacted fully.
 
-    Raises: `Conflict` where another compaction was faster several times, and what compacting raises; the rows stay committed.
+    Raises: `Conflict` where another compaction was faster several times, and what compacting raises; the rows stay
+    committed.
     """
     if not hides_new_files(ctx):
         return
@@ -160,11 +171,11 @@ def compact_written(ctx: TableContext, committed: Sequence[CommitMessage], *, id
     written = {(message.partition, message.bucket) for message in committed}
     for attempt in range(_ATTEMPTS):
         job = compact_request(ctx, full=full, where=None, order_by=None, strategy="order")
-        standing = SnapshotBuckets.of(job.ctx, snapshots.latest(job.ctx))
+        snapshot_buckets = SnapshotBuckets.of(job.ctx, snapshots.latest(job.ctx))
         if full and interval > 1:
-            written |= {place for place in standing.places() if any(file.level == 0 for file in standing.files(*place))}
+            written |= {bucket_id for bucket_id in snapshot_buckets.places() if any(file.level == 0 for file in snapshot_buckets.files(*bucket_id))}
         try:
-            commit_changes_once(job.ctx, messages(job, standing, sorted(written)), commit_user=job.commit_user)
+            commit_changes_once(job.ctx, messages(job, snapshot_buckets, sorted(written)), commit_user=job.commit_user)
         except Conflict:
             if attempt == _ATTEMPTS - 1:
                 raise

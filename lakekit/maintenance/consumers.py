@@ -1,4 +1,6 @@
-"""Consumers: where named streaming readers stand. Snapshots from there on are kept for them, so that one who never comes back keeps all of them.
+"""Consumers: the positions of named streaming readers.
+
+Snapshots from a consumer's position on are kept, so that a consumer that never returns keeps all of them.
 
 Source: ENGINE.md 5.12; `ConsumerManager`, `ResetConsumerProcedure`, `ClearConsumersProcedure`.
 """
@@ -22,7 +24,10 @@ _MAX_SNAPSHOT_ID = 2**63 - 1
 
 
 def reset(ctx: TableContext, consumer_id: str, next_snapshot: int | None) -> None:
-    """Lets a consumer go on from a snapshot, which need not be there yet; None: forgets it. Raises `InvalidOption`, `ConsumerNotFound`."""
+    """Set the next snapshot of a consumer, which need not exist yet; None: delete the consumer.
+
+    Raises: `InvalidOption`, `ConsumerNotFound`.
+    """
     consumers.check_id(consumer_id)
     if next_snapshot is None:
         with suppress(Corrupt):  # one that nobody can read keeps every snapshot: it can be forgotten all the same
@@ -36,40 +41,50 @@ def reset(ctx: TableContext, consumer_id: str, next_snapshot: int | None) -> Non
 
 
 def next_snapshot_ids(ctx: TableContext) -> list[int]:
-    """The snapshots that consumers want next. Raises `Corrupt` where one cannot be read: nobody can tell what it has not read yet."""
-    found = []
+    """Return the snapshots that consumers read next.
+
+    Raises: `Corrupt` where a consumer cannot be read, so that its position is unknown.
+    """
+    snapshot_ids = []
     for name in consumers.ids(ctx):
         try:
-            place = consumers.find(ctx, name)
+            consumer = consumers.find(ctx, name)
         except Corrupt as damaged:
             remedy = f"t.reset_consumer({name!r}, next_snapshot=…) writes it anew, and without next_snapshot forgets it"
             raise roots.unreadable_root(damaged, "a consumer", ctx.layout.consumer(name), remedy) from damaged
-        found += [] if place is None else [place.next_snapshot]
-    return found
+        snapshot_ids += [] if consumer is None else [consumer.next_snapshot]
+    return snapshot_ids
 
 
 def expire(
     ctx: TableContext, *, older_than_ms: int | None = None, including: str | None = None, excluding: str | None = None, dry_run: bool = False
 ) -> Expired:
-    """Forgets consumers whose file was written before a time, by the storage's clock; None: however old.
+    """Delete the consumers whose file was written before a time, by the storage's clock; None: all.
 
-    `including`, `excluding`: regular expressions that whole ids match. Raises `InvalidOption` for one that is none.
+    `including`, `excluding`: regular expressions that match whole ids.
+
+    Raises: `InvalidOption` for an invalid regular expression.
     """
     wanted, spared = _pattern(including, "including"), _pattern(excluding, "excluding")
-    gone = []
-    for one in ctx.storage.list(ctx.layout.consumer_dir):
-        name = one.name.removeprefix("consumer-")
-        if one.is_dir or name in {one.name, ""} or (older_than_ms is not None and one.modified_ms >= older_than_ms):
+    expired = []
+    for entry in ctx.storage.list(ctx.layout.consumer_dir):
+        name = entry.name.removeprefix("consumer-")
+        if entry.is_dir or name in {entry.name, ""} or (older_than_ms is not None and entry.modified_ms >= older_than_ms):
             continue
         if (wanted is None or wanted.fullmatch(name)) and not (spared is not None and spared.fullmatch(name)):
-            gone.append(name)
+            expired.append(name)
     if not dry_run:
-        ctx.storage.delete([f"{ctx.layout.consumer_dir}/consumer-{name}" for name in gone])
-    return Expired(table=ctx.name, consumers=tuple(gone), dry_run=dry_run)
+        ctx.storage.delete([f"{ctx.layout.consumer_dir}/consumer-{name}" for name in expired])
+    return Expired(table=ctx.name, consumers=tuple(expired), dry_run=dry_run)
 
 
 def expire_old(ctx: TableContext, age_ms: int | None, *, including: str | None, excluding: str | None, dry_run: bool = False) -> Expired:
-    """`expire` by age, the option's where None is given; without any age, the ones that `including` names. Raises `InvalidOption` where neither is said."""
+    """Delete the consumers older than `age_ms`; None: older than the option's age.
+
+    Without any age, those that `including` names are deleted.
+
+    Raises: `InvalidOption` where neither an age nor `including` is given.
+    """
     age = ctx.options.consumer_expiration_time_ms if age_ms is None and including is None else age_ms
     if age is None and including is None:
         msg = f"{ctx.name} has no consumer.expiration-time: say expiration='7 d', or including='.*' for all"

@@ -1,11 +1,13 @@
-"""Old snapshots and long-lived changelogs removed, with the files that nothing else needs.
+"""Expiry of old snapshots and long-lived changelogs, with the files that nothing else needs.
 
     earliest                        end                latest
        1 ─── 2 ─── 3 ─── 4 ─── 5 ─── 6 ─── 7 ─── 8 ─── 9
        └───── expired ─────────────┘ └─ retain_min, consumers, time ─┘
 
-Where changelogs outlive snapshots (`changelog.num-retained.*`, `changelog.time-retained`), a snapshot leaves `changelog/changelog-N` behind.
-Source: ENGINE.md 5.9, ENGINE_1.4.2.md (a snapshot's own time decides), FORMAT.md 3.8, 3.9; `ExpireSnapshotsImpl`, `ExpireChangelogImpl`.
+Where changelogs outlive snapshots (`changelog.num-retained.*`, `changelog.time-retained`), a snapshot leaves
+`changelog/changelog-N` behind.
+Source: ENGINE.md 5.9, ENGINE_1.4.2.md (a snapshot's own time decides), FORMAT.md 3.8, 3.9; `ExpireSnapshotsImpl`,
+`ExpireChangelogImpl`.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionLimits:
-    """How many are kept at most and at least, those made since when, and how many go at once."""
+    """The most and fewest that are kept, the time since which they are kept, and how many expire at once."""
 
     most: int
     fewest: int
@@ -48,7 +50,7 @@ class RetentionLimits:
 
 
 def snapshot_limits(ctx: TableContext) -> RetentionLimits:
-    """What the table's options say of snapshots."""
+    """Return the retention of snapshots by the table's options."""
     options = ctx.options
     since = ctx.world.now_ms() - options.snapshot_time_retained_ms
     return RetentionLimits(
@@ -57,7 +59,7 @@ def snapshot_limits(ctx: TableContext) -> RetentionLimits:
 
 
 def changelog_limits(ctx: TableContext) -> RetentionLimits:
-    """What the table's options say of long-lived changelogs."""
+    """Return the retention of long-lived changelogs by the table's options."""
     fewest, most, age = ctx.options.changelog_retained
     return RetentionLimits(most=most, fewest=fewest, since_ms=ctx.world.now_ms() - age, at_once=ctx.options.snapshot_expire_limit)
 
@@ -65,19 +67,23 @@ def changelog_limits(ctx: TableContext) -> RetentionLimits:
 def override_limits(
     retained: RetentionLimits, *, retain_max: int | None, retain_min: int | None, older_than_ms: int | None, max_deletes: int | None
 ) -> RetentionLimits:
-    """The same with what a caller says put over it. Raises `InvalidOption` for a count that is none."""
-    said = {"most": ("retain_max", retain_max), "fewest": ("retain_min", retain_min), "at_once": ("max_deletes", max_deletes)}
-    counts = {name: parse_count(value, key) for name, (key, value) in said.items() if value is not None}
+    """Return the limits with a caller's arguments in place of those that are given.
+
+    Raises: `InvalidOption` for a value that is no count.
+    """
+    arguments = {"most": ("retain_max", retain_max), "fewest": ("retain_min", retain_min), "at_once": ("max_deletes", max_deletes)}
+    counts = {name: parse_count(value, key) for name, (key, value) in arguments.items() if value is not None}
     return replace(retained, since_ms=retained.since_ms if older_than_ms is None else older_than_ms, **counts)
 
 
-# ---- snapshots -----------------------------------------------------------------------------------------------------------------------------------------
+# ---- snapshots -----------------------------------------------------------------------------------
 
 
 def nothing_is_old(ctx: TableContext, retained: RetentionLimits, newest_id: int) -> bool:
-    """Whether it is sure that no snapshot expires, by the oldest one alone: a commit to a table with thousands of young snapshots lists none of them.
+    """Return True if no snapshot can expire, judged by the oldest one alone; False if unsure.
 
-    The hint that names the oldest is asked for proof. Over a network a listing is the cheaper question.
+    This saves a commit to a table with thousands of young snapshots from listing them. The hint that names the oldest
+    is verified. Over a network False is returned: a listing is cheaper there.
     """
     storage, layout = ctx.storage, ctx.layout
     if storage.is_remote:
@@ -93,23 +99,24 @@ def nothing_is_old(ctx: TableContext, retained: RetentionLimits, newest_id: int)
 
 
 def expire_snapshots(ctx: TableContext, retained: RetentionLimits, *, dry_run: bool = False, deletes: Callable[[Sequence[str]], None] | None = None) -> Expired:
-    """Removes the snapshots that need not be retained. Consumers keep those that they have not read, or only their changelogs (`consumer.changelog-only`).
+    """Remove the snapshots that need not be retained.
 
-    `deletes`: who deletes the files that went with them; None: the storage, from here.
+    Consumers keep those that they have not read, or only their changelogs (`consumer.changelog-only`). `deletes`:
+    deletes the files that only these snapshots needed; None: the storage does, in this process.
     Raises what reading the roots of the table raises: then nothing was deleted.
     """
     roots.check_removable(ctx)
-    known = snapshots.ids(ctx)
-    low, end = _bounds(ctx, retained, known)
-    if not known or end <= known[0] or (low == known[0] and _is_young(snapshots.find(ctx, low), retained)):
-        if known and not dry_run and not ctx.storage.exists(ctx.layout.earliest_hint):
-            _say_earliest(ctx, known[0])
+    snapshot_ids = snapshots.ids(ctx)
+    low, end = _bounds(ctx, retained, snapshot_ids)
+    if not snapshot_ids or end <= snapshot_ids[0] or (low == snapshot_ids[0] and _is_young(snapshots.find(ctx, low), retained)):
+        if snapshot_ids and not dry_run and not ctx.storage.exists(ctx.layout.earliest_hint):
+            _say_earliest(ctx, snapshot_ids[0])
         return Expired(table=ctx.name, dry_run=dry_run)
     everything = roots.read_all_roots(ctx)
     own = [root for root in everything if root.branch == ctx.layout.branch]
-    end = _first_young(own, "snapshot", range(low, end), retained, min([number for number in known if number >= end] or [known[-1]]))
-    gone = sorted((root for root in own if root.kind == "snapshot" and root.snapshot.id < end), key=lambda root: root.snapshot.id)
-    stays = [_changelog_root(ctx, root) for root in gone] if _has_longer_changelogs(ctx, retained) else []
+    end = _first_young(own, "snapshot", range(low, end), retained, min([number for number in snapshot_ids if number >= end] or [snapshot_ids[-1]]))
+    expired = sorted((root for root in own if root.kind == "snapshot" and root.snapshot.id < end), key=lambda root: root.snapshot.id)
+    stays = [_changelog_root(ctx, root) for root in expired] if _has_longer_changelogs(ctx, retained) else []
 
     def drop() -> None:
         for root in stays:
@@ -117,28 +124,31 @@ def expire_snapshots(ctx: TableContext, retained: RetentionLimits, *, dry_run: b
         if stays:
             with suppress(LakekitError):
                 ctx.storage.put(ctx.layout.changelog_latest_hint, hint.encode(stays[-1].snapshot.id))
-        _keep_latest(ctx, end, known[-1])
-        ctx.storage.delete([root.path for root in gone])
+        _keep_latest(ctx, end, snapshot_ids[-1])
+        ctx.storage.delete([root.path for root in expired])
         _say_earliest(ctx, end)
 
-    found = removal.remove(ctx, gone, everything, None if dry_run else drop, stays=stays, deletes=deletes)
-    return make_expired(ctx.name, found, dry_run=dry_run, snapshot_ids=tuple(root.snapshot.id for root in gone))
+    unreachable = removal.remove(ctx, expired, everything, None if dry_run else drop, stays=stays, deletes=deletes)
+    return make_expired(ctx.name, unreachable, dry_run=dry_run, snapshot_ids=tuple(root.snapshot.id for root in expired))
 
 
 def _has_longer_changelogs(ctx: TableContext, retained: RetentionLimits) -> bool:
-    """Whether changelogs are kept longer than snapshots now are; what no option says of them is as for snapshots."""
+    """Return whether changelogs are kept longer than snapshots are now.
+
+    Limits that no option sets are those of snapshots.
+    """
     options = ctx.options
     fewest, most, age = options.changelog_num_retained_min, options.changelog_num_retained_max, options.changelog_time_retained_ms
     longer = age is not None and ctx.world.now_ms() - age < retained.since_ms
     return longer or (fewest or 0) > retained.fewest or (most or 0) > retained.most
 
 
-def _bounds(ctx: TableContext, retained: RetentionLimits, known: Sequence[int]) -> tuple[int, int]:
-    """Where it begins to matter how old snapshots are, and the first snapshot that stays however old."""
-    if not known:
+def _bounds(ctx: TableContext, retained: RetentionLimits, snapshot_ids: Sequence[int]) -> tuple[int, int]:
+    """Return the first snapshot whose age counts, and the first that stays whatever its age."""
+    if not snapshot_ids:
         return 0, 0
-    low = max(known[-1] - retained.most + 1, known[0])
-    end = min(known[-1] - retained.fewest + 1, known[0] + retained.at_once)
+    low = max(snapshot_ids[-1] - retained.most + 1, snapshot_ids[0])
+    end = min(snapshot_ids[-1] - retained.fewest + 1, snapshot_ids[0] + retained.at_once)
     options = ctx.options
     if not (options.consumer_changelog_only and options.changelog_outlives_snapshots):  # where changelogs go with their snapshots, one keeps the other
         end = min([end, *consumers.next_snapshot_ids(ctx)])
@@ -151,9 +161,12 @@ def _is_young(snapshot: Snapshot | None, retained: RetentionLimits) -> bool:
 
 
 def _first_young(own: Sequence[GcRoot], kind: Literal["snapshot", "changelog"], numbers: range, retained: RetentionLimits, otherwise: int) -> int:
-    """The first of those numbers whose snapshot, or long-lived changelog, stays for its age; `otherwise`, where all are too old."""
-    found = {root.snapshot.id: root.snapshot for root in own if root.kind == kind}
-    return next((number for number in sorted(found) if number in numbers and _is_young(found[number], retained)), otherwise)
+    """Return the first of those numbers whose snapshot or long-lived changelog stays for its age.
+
+    `otherwise` where all are too old.
+    """
+    by_id = {root.snapshot.id: root.snapshot for root in own if root.kind == kind}
+    return next((number for number in sorted(by_id) if number in numbers and _is_young(by_id[number], retained)), otherwise)
 
 
 def _say_earliest(ctx: TableContext, number: int) -> None:
@@ -162,11 +175,14 @@ def _say_earliest(ctx: TableContext, number: int) -> None:
 
 
 def _keep_latest(ctx: TableContext, end: int, newest: int) -> None:
-    """A hint that names a snapshot that goes names the newest first: engines that believe hints take it for the newest once the one after it is gone too."""
+    """Let the LATEST hint name the newest snapshot where it names one that expires.
+
+    Engines that believe hints would take it for the newest once the snapshot after it is deleted too.
+    """
     storage, path = ctx.storage, ctx.layout.latest_hint
     with suppress(LakekitError):
-        said = hint.decode(storage.read(path, 0, 32))
-        if said is not None and said < end:
+        hinted = hint.decode(storage.read(path, 0, 32))
+        if hinted is not None and hinted < end:
             storage.put(path, hint.encode(newest))
 
 
@@ -175,39 +191,42 @@ def _changelog_root(ctx: TableContext, root: GcRoot) -> GcRoot:
     return roots.GcRoot(kind="changelog", branch=root.branch, name=str(number), path=ctx.layout.changelog(number), snapshot=root.snapshot)
 
 
-# ---- changelogs ----------------------------------------------------------------------------------------------------------------------------------------
+# ---- changelogs ----------------------------------------------------------------------------------
 
 
 def expire_changelogs(ctx: TableContext, retained: RetentionLimits, *, delete_all: bool = False, dry_run: bool = False) -> Expired:
-    """Removes the long-lived changelogs that need not be retained; `delete_all`: every one. Snapshots count among those that are kept.
+    """Remove the long-lived changelogs that need not be retained; `delete_all`: every one.
 
-    Raises as `expire_snapshots` does.
+    Snapshots count among the changelogs that are kept. Raises as `expire_snapshots` does.
     """
     roots.check_removable(ctx)
-    known, newest = snapshots.changelog_ids(ctx), snapshots.latest_id(ctx)
-    if not known or newest is None:
+    changelog_ids, newest = snapshots.changelog_ids(ctx), snapshots.latest_id(ctx)
+    if not changelog_ids or newest is None:
         return Expired(table=ctx.name, dry_run=dry_run)
-    numbers = range(known[-1] + 1) if delete_all else _changelog_bounds(ctx, retained, known, newest)
+    numbers = range(changelog_ids[-1] + 1) if delete_all else _changelog_bounds(ctx, retained, changelog_ids, newest)
     everything = roots.read_all_roots(ctx)
     own = [root for root in everything if root.branch == ctx.layout.branch and root.kind == "changelog"]
     end = numbers.stop if delete_all else _first_young(own, "changelog", numbers, retained, numbers.stop - 1)
-    gone = sorted((root for root in own if root.snapshot.id < end), key=lambda root: root.snapshot.id)
-    if not gone:
+    expired = sorted((root for root in own if root.snapshot.id < end), key=lambda root: root.snapshot.id)
+    if not expired:
         return Expired(table=ctx.name, dry_run=dry_run)
 
     def drop() -> None:
-        ctx.storage.delete([root.path for root in gone])
+        ctx.storage.delete([root.path for root in expired])
         with suppress(LakekitError):
-            if len(gone) == len(own):
+            if len(expired) == len(own):
                 ctx.storage.delete([ctx.layout.changelog_latest_hint, ctx.layout.changelog_earliest_hint])
             else:
                 ctx.storage.put(ctx.layout.changelog_earliest_hint, hint.encode(end))
 
-    found = removal.remove(ctx, gone, everything, None if dry_run else drop)
-    return make_expired(ctx.name, found, dry_run=dry_run, snapshot_ids=tuple(root.snapshot.id for root in gone))
+    unreachable = removal.remove(ctx, expired, everything, None if dry_run else drop)
+    return make_expired(ctx.name, unreachable, dry_run=dry_run, snapshot_ids=tuple(root.snapshot.id for root in expired))
 
 
-def _changelog_bounds(ctx: TableContext, retained: RetentionLimits, known: Sequence[int], newest: int) -> range:
-    """Those among which the first changelog that stays is found by its age, to the last, which stays however old; the newest one always does."""
-    low = max(newest - retained.most + 1, known[0])
-    return range(low, min([newest - retained.fewest + 1, known[0] + retained.at_once, known[-1], *consumers.next_snapshot_ids(ctx)]) + 1)
+def _changelog_bounds(ctx: TableContext, retained: RetentionLimits, changelog_ids: Sequence[int], newest: int) -> range:
+    """Return the range in which age decides which changelog is the first that stays.
+
+    The last of the range stays whatever its age; the newest changelog always does.
+    """
+    low = max(newest - retained.most + 1, changelog_ids[0])
+    return range(low, min([newest - retained.fewest + 1, changelog_ids[0] + retained.at_once, changelog_ids[-1], *consumers.next_snapshot_ids(ctx)]) + 1)

@@ -1,9 +1,11 @@
-"""Partitions whose time is over, dropped in commits of their own; and partitions said to be complete.
+"""Expired partitions, dropped in commits of their own; and partitions marked as complete.
 
-    values-time     dt=2024-01-01 is as old as its values say (`partition.timestamp-pattern`, `partition.timestamp-formatter`); no time: it stays
+    values-time     dt=2024-01-01 is as old as its values say (`partition.timestamp-pattern`,
+                    `partition.timestamp-formatter`); without a time it stays
     update-time     as old as the newest file that was added or removed
 
-Source: ENGINE.md 5.12; `PartitionExpire`, `PartitionValuesTimeExpireStrategy`, `PartitionUpdateTimeExpireStrategy`, `SuccessFileMarkDoneAction`.
+Source: ENGINE.md 5.12; `PartitionExpire`, `PartitionValuesTimeExpireStrategy`, `PartitionUpdateTimeExpireStrategy`,
+`SuccessFileMarkDoneAction`.
 """
 
 from __future__ import annotations
@@ -49,11 +51,14 @@ def expire(
     dry_run: bool = False,
     by: Commit | None = None,
 ) -> Expired:
-    """Drops the partitions that are older than `expiration_ms`; what is None is as the options `partition.*` say. The oldest go first, `most` at once.
+    """Drop the partitions that are older than `expiration_ms`, the oldest first, `most` at once.
 
-    `by`: the commit after which it is done. Its user and identifier drop the partitions too: to the job that made it they are its own doing, no other
-    writer's, and how far it has come is still told by a snapshot when that of its rows has expired.
-    Raises `InvalidOption` where no expiration is said, the table is not partitioned, or the strategy is none lakekit knows; `Conflict`.
+    An argument that is None is as the options `partition.*` say. `by`: the commit after which this runs. Its user and
+    identifier are those of the drop too: the job that made it takes the drop for its own work, not for another
+    writer's, and its progress can still be read from a snapshot when that of its rows has expired.
+
+    Raises: `InvalidOption` where no expiration is set, the table is not partitioned, or the strategy is unknown;
+    `Conflict`.
     """
     feature_check.check_writable(ctx)
     options = ctx.options
@@ -71,13 +76,13 @@ def expire(
         if not isinstance(text, str | None):
             raise InvalidOption(f"{key}= takes a text, such as the option partition.{key.replace('_', '-')} has; found {ascii(text)[:100]}", key=key)
     before = wall_clock_ms(ctx.world.now_ms()) - age
-    found = _last_update_times(ctx)
-    texts = {row: _texts(ctx, row) for row in found}
+    update_times = _last_update_times(ctx)
+    texts = {row: _texts(ctx, row) for row in update_times}
     if how == "values-time":
-        said = (pattern or options.partition_timestamp_pattern, formatter or options.partition_timestamp_formatter)
-        over = [row for row in found if (time := _time(ctx, row, texts[row], *said)) is not None and time < before]
+        time_format = (pattern or options.partition_timestamp_pattern, formatter or options.partition_timestamp_formatter)
+        over = [row for row in update_times if (time := _time(ctx, row, texts[row], *time_format)) is not None and time < before]
     else:
-        over = [row for row, time in found.items() if time is not None and time < before]
+        over = [row for row, time in update_times.items() if time is not None and time < before]
     over.sort(key=lambda row: ",".join(texts[row]))
     over = over[: options.partition_expiration_max_num if most is None else parse_count(most, "max_expires")]
     if not dry_run:
@@ -89,9 +94,10 @@ def expire(
 
 
 def is_due(ctx: TableContext, *, ends: bool) -> bool:
-    """Whether it is time to look for expired partitions after a commit: once in `partition.expiration-check-interval`, the first time after a part of it.
+    """Return whether to look for expired partitions after a commit.
 
-    `ends`: the commit is that of a batch job, after which `end-input.check-partition-expire` always has it looked for.
+    That is once in `partition.expiration-check-interval`, the first time after a part of it. `ends`: the commit is that
+    of a batch job, after which `end-input.check-partition-expire` always asks for it.
     """
     options = ctx.options
     if options.partition_expiration_time_ms is None or not ctx.schema.partition_keys:
@@ -109,19 +115,25 @@ def is_due(ctx: TableContext, *, ends: bool) -> bool:
 
 
 def _last_update_times(ctx: TableContext) -> dict[bytes, int | None]:
-    """The partitions that have live files, and when, by the wall clock, one of their files was added or removed last."""
+    """Return the partitions that have live files, and when one of their files was last added or removed.
+
+    The times are those of the wall clock, in milliseconds.
+    """
     latest = snapshots.latest(ctx)
     if latest is None:
         return {}
     entries = manifest_reader.read_entries(ctx, manifest_reader.manifest_files(ctx, latest), columns=("kind", "partition", "creation_time"))
     frame: pl.DataFrame = pl.from_arrow(entries.table)  # type: ignore[assignment]
     sign = pl.when(pl.col("kind") == ADD).then(1).otherwise(-1)
-    found = frame.group_by("partition").agg(sign.sum().alias("files"), pl.col("creation_time").max().cast(pl.Int64)).filter(pl.col("files") > 0)
-    return dict(found.select("partition", "creation_time").iter_rows())  # scalar: one a partition
+    live = frame.group_by("partition").agg(sign.sum().alias("files"), pl.col("creation_time").max().cast(pl.Int64)).filter(pl.col("files") > 0)
+    return dict(live.select("partition", "creation_time").iter_rows())  # scalar: one a partition
 
 
 def _texts(ctx: TableContext, row: bytes) -> tuple[str, ...]:
-    """The values as their directories spell them, but a blank text as it is: no time is read from the name that stands in for it, and it is the first to go."""
+    """Return the partition values as their directories spell them, but a blank text as it is.
+
+    The directory name that replaces a blank text holds no time; a blank text sorts first and is dropped first.
+    """
     types = [field.type for field in ctx.schema.partition_fields]
     values = partition_values(ctx, row)
     spelt = partitions.text(values, types, default_name=ctx.options.partition_default_name)
@@ -135,25 +147,28 @@ def _time(ctx: TableContext, row: bytes, texts: Sequence[str], pattern: str | No
     return time_ms(ctx.schema.partition_keys, texts, pattern=pattern, formatter=formatter)
 
 
-# ---- complete ------------------------------------------------------------------------------------------------------------------------------------------
+# ---- complete ------------------------------------------------------------------------------------
 
 
 def mark_done(ctx: TableContext, specs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Says that partitions are complete, in the ways of `partition.mark-done-action`.
+    """Mark partitions as complete, in the ways of `partition.mark-done-action`.
 
-    `success-file` writes `_SUCCESS` into each one's directory, `http-report` tells a web service: `maintenance.mark_done` has a module for each.
-    Raises `ColumnNotFound`, `SchemaMismatch`, `InvalidOption` for specs that do not name every partition column once, `Unsupported` for other actions,
-    `StorageFailed` for a service that does not answer.
+    `success-file` writes `_SUCCESS` into the directory of each, `http-report` reports to a web service:
+    `maintenance.mark_done` has a module for each.
+
+    Raises: `ColumnNotFound`, `SchemaMismatch`, `InvalidOption` for specs that do not name every partition column once,
+    `Unsupported` for other actions, `StorageFailed` for a service that does not answer.
     """
     ways = _load_actions(ctx)
-    some = [specs] if isinstance(specs, Mapping) or not isinstance(specs, Iterable) else specs
-    return _mark_directories(ctx, ways, [_directory(ctx, spec) for spec in some])
+    listed = [specs] if isinstance(specs, Mapping) or not isinstance(specs, Iterable) else specs
+    return _mark_directories(ctx, ways, [_directory(ctx, spec) for spec in listed])
 
 
 def mark_written_done(ctx: TableContext, messages: Sequence[CommitMessage]) -> list[str]:
-    """Says that the partitions that a batch wrote to are complete. Where readers wait for compaction, those that it only compacted count too.
+    """Mark the partitions that a batch wrote to as complete.
 
-    Raises `Unsupported` as `mark_done` does. Source: `PartitionMarkDoneListener`.
+    Where readers wait for compaction, partitions that the batch only compacted count too. Raises `Unsupported` as
+    `mark_done` does. Source: `PartitionMarkDoneListener`.
     """
     ways = _load_actions(ctx)
     options = ctx.options
@@ -163,18 +178,21 @@ def mark_written_done(ctx: TableContext, messages: Sequence[CommitMessage]) -> l
 
 
 def _load_actions(ctx: TableContext) -> list[Any]:
-    """The modules of `maintenance.mark_done` that the option names, each of which can do it. Raises what `mark_done` raises for the option."""
-    known, found = plugins.names("maintenance/mark_done"), []
+    """Return the modules of `maintenance.mark_done` that the option names, after their checks.
+
+    Raises what `mark_done` raises for the option.
+    """
+    available, actions = plugins.names("maintenance/mark_done"), []
     for action in dict.fromkeys(action.strip() for action in ctx.options.partition_mark_done_action.split(",")):
-        if action not in known:
+        if action not in available:
             raise Unsupported(
-                f"partition.mark-done-action of {ctx.name} is {action!r}, which needs a metastore or Java; lakekit does {' and '.join(known)}",
+                f"partition.mark-done-action of {ctx.name} is {action!r}, which needs a metastore or Java; lakekit does {' and '.join(available)}",
                 feature="procedure.mark_partition_done",
             )
         way: Any = plugins.load("maintenance/mark_done", action)
         way.check(ctx)
-        found.append(way)
-    return found
+        actions.append(way)
+    return actions
 
 
 def _mark_directories(ctx: TableContext, ways: Sequence[Any], directories: list[str]) -> list[str]:

@@ -1,8 +1,8 @@
-"""Manifests merged as far as they go: a COMPACT snapshot whose rows are those of the one before, and whose plans open fewer files.
+"""Full merge of manifests: a COMPACT snapshot with the same rows whose plans open fewer files.
 
     base + delta of the newest snapshot   m1 m2 m3 … m40   ->   base of the next one   m41        delta: nothing
 
-Every commit merges small manifests once there are many; this does it now, and forgets the entries of files that are gone.
+Every commit merges small manifests once there are many; this does it now, and drops the entries of deleted files.
 
 Source: ENGINE.md 5.3; `FileStoreCommitImpl.compactManifest`, `ManifestFileMerger`.
 """
@@ -26,9 +26,10 @@ _FULL_MERGE_OPTIONS = {"manifest.full-compaction-threshold-size": "1 b", "manife
 
 
 def compact(ctx: TableContext) -> Commit:
-    """Merges the manifests of the newest snapshot; without a snapshot that are fewer already, none is made.
+    """Merge the manifests of the newest snapshot, and commit; no snapshot is made where nothing changes.
 
-    Raises `RetriesExhausted` where others are always faster, `CommitStateUnknown` where nobody can tell, and what reading manifests raises.
+    Raises: `RetriesExhausted` where other commits are always faster, `CommitStateUnknown` where the outcome cannot be
+    determined, and what reading manifests raises.
     """
     feature_check.check_writable(ctx)
     ctx = ctx.with_options(_FULL_MERGE_OPTIONS)

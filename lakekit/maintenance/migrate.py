@@ -1,12 +1,15 @@
-"""A table made of data files that others wrote: they become its files as they are, in one snapshot.
+"""Make a table of data files that other engines wrote: they become its files unchanged, in one snapshot.
 
-    dt=…/bucket-0/data-<uuid>-0.parquet      a copy of each file under a new name, or a second name of it where it is to be moved anyway
-    schema/schema-0 …                        what files hold that have narrower types than the table, a schema each; the table's own is the last
-    one snapshot 1, APPEND                   row counts, null counts and bounds, a sequence number a row, as of files that were appended
+    dt=…/bucket-0/data-<uuid>-0.parquet   a copy of each file under a new name,
+                                          or a hard link to it where it is to be moved anyway
+    schema/schema-0 …                     a schema for each set of files with narrower types than the table;
+                                          the table's own is the last
+    one snapshot 1, APPEND                row counts, null counts and bounds, a sequence number a row,
+                                          as of files that were appended
 
-A copy is never a hard link: who writes the source on in place would change the table. Bounds are what footers tell for sure, else what the rows say, read a
-column at a time. Of a partition column that files lack nothing is said, by which readers know (`data_file.unheld`); a file that has it must have its
-folder's value
+A copy is never a hard link: a program that goes on writing the source in place would change the table. Bounds come from
+footers where these are reliable, else from the rows, read a column at a time. A partition column that a file lacks has
+no statistics, which tells readers so (`data_file.partition_constants`); a file that has it must have its folder's value
 in every row.
 
 Source: ENGINE.md 11; `FileMetaUtils`, `Migrator`.
@@ -57,10 +60,10 @@ _BATCH_ROWS = 131_072
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigratedFile:
-    """A file to take over: where it is, what its footer told, and which of the table's schemas it was written with.
+    """A file to take over: its path, what its footer says, and the table schema it was written with.
 
-    `values` are those of its partition, as rows hold them; `names` the columns that it holds, `told` those whose null count and bounds are known, `inside`
-    its own types of partition columns that it holds too.
+    `values` are those of its partition, as rows hold them; `names` the columns that it holds, `stats` the columns whose
+    null count and bounds are known, `inside` its own types of partition columns that it holds too.
     """
 
     path: str
@@ -69,14 +72,14 @@ class MigratedFile:
     format_name: str
     values: tuple[object, ...]
     names: frozenset[str]
-    told: Mapping[str, ColumnStats]
+    stats: Mapping[str, ColumnStats]
     schema_id: int
     inside: Mapping[str, DataType] = EMPTY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PlacedFile:
-    """A file, the partition it comes into, and what the table will say of it."""
+    """A file, the partition it goes to, and its manifest entry."""
 
     taken: MigratedFile
     partition: bytes
@@ -84,22 +87,25 @@ class _PlacedFile:
 
 
 def migrate(storage: Storage, files: Sequence[MigratedFile], schemas: Sequence[TableSchema], target: TableLocation, *, move: bool) -> TableSchema:
-    """Makes a table of files at a place where nothing is; its schema. `move`: files may get a second name in place of a copy; the first one stays.
+    """Make a table of files at an empty location, and return its schema.
 
-    Raises `Corrupt`, `SchemaMismatch` and `ValueOutOfRange` naming the file that is to blame, `Unsupported` for options of tables that lakekit does not write,
-    `StorageFailed`; then there is no table, and every file is where it was.
+    `move`: files may be hard-linked in place of a copy; the original name stays.
+
+    Raises: `Corrupt`, `SchemaMismatch` and `ValueOutOfRange` naming the file that is to blame, `Unsupported` for
+    options of tables that lakekit does not write, `StorageFailed`; then there is no table, and every file is where it
+    was.
     """
     atomic_create.check_place(target)
     ctx = load_context(target, schemas[-1])
     feature_check.check_writable(ctx)
-    names, rows = file_names(ctx), [one for one in files if one.row_count]
-    partitions = [_partition(ctx, one) for one in rows]
-    known = {schema.id: replace(load_context(target, schema), storage=storage) for schema in schemas}
-    plain = [_file(one, names.next(one.format_name), ctx.world.now_ms()) for one in rows]
+    names, rows = file_names(ctx), [source for source in files if source.row_count]
+    partitions = [_partition(ctx, source) for source in rows]
+    contexts = {schema.id: replace(load_context(target, schema), storage=storage) for schema in schemas}
+    plain = [_file(source, names.next(source.format_name), ctx.world.now_ms()) for source in rows]
     described = parallel_map(
-        lambda at: _with_statistics(known[rows[at].schema_id], rows[at], partitions[at], plain[at]), range(len(rows)), waiting=storage.is_remote
+        lambda at: _with_statistics(contexts[rows[at].schema_id], rows[at], partitions[at], plain[at]), range(len(rows)), waiting=storage.is_remote
     )
-    placed = [_PlacedFile(taken=one, partition=row, file=file) for one, row, file in zip(rows, partitions, described, strict=True)]
+    placed = [_PlacedFile(taken=source, partition=row, file=file) for source, row, file in zip(rows, partitions, described, strict=True)]
     try:
         return atomic_create.create_table_atomically(
             target, "migrate", lambda place: InitialState(schemas, _snapshot(storage, load_context(place, schemas[-1]), placed, move=move))
@@ -113,113 +119,118 @@ def migrate(storage: Storage, files: Sequence[MigratedFile], schemas: Sequence[T
         raise
 
 
-def _paths(here: TableContext, placed: Sequence[_PlacedFile]) -> list[str]:
-    return [paths.data_file_path(here, one.partition, _UNAWARE_BUCKET, one.file) for one in placed]
+def _paths(ctx: TableContext, placed: Sequence[_PlacedFile]) -> list[str]:
+    return [paths.data_file_path(ctx, placed_file.partition, _UNAWARE_BUCKET, placed_file.file) for placed_file in placed]
 
 
-def _partition(ctx: TableContext, one: MigratedFile) -> bytes:
+def _partition(ctx: TableContext, source: MigratedFile) -> bytes:
     types = [field.type for field in ctx.schema.partition_fields]
-    return binary_row.with_arity(binary_row.encode(one.values, types), len(types)) if types else EMPTY_ROW
+    return binary_row.with_arity(binary_row.encode(source.values, types), len(types)) if types else EMPTY_ROW
 
 
-def _snapshot(storage: Storage, here: TableContext, placed: Sequence[_PlacedFile], *, move: bool) -> Snapshot | None:
-    """Copies the files; the snapshot that has them."""
+def _snapshot(storage: Storage, ctx: TableContext, placed: Sequence[_PlacedFile], *, move: bool) -> Snapshot | None:
+    """Copy the files, and return the snapshot that has them; None without files."""
     if not placed:
         return None
-    paths = _paths(here, placed)
-    is_remote = storage.is_remote or here.storage.is_remote
+    paths = _paths(ctx, placed)
+    is_remote = storage.is_remote or ctx.storage.is_remote
 
     def put(at: int) -> None:
         source = placed[at].taken.path
-        if not (move and hard_link(storage, source, here.storage, paths[at])):
-            atomic_create.copy_file(storage, source, here.storage, paths[at])
-        if here.storage.size(paths[at]) != placed[at].file.size_bytes:
+        if not (move and hard_link(storage, source, ctx.storage, paths[at])):
+            atomic_create.copy_file(storage, source, ctx.storage, paths[at])
+        if ctx.storage.size(paths[at]) != placed[at].file.size_bytes:
             raise StorageFailed(f"{source} changed while it was taken over. Nothing was made; try again when nobody writes there", path=source)
 
     parallel_map(put, range(len(placed)), waiting=is_remote)
-    return atomic_create.snapshot(here, columns_of.of_rows([(ADD, one.partition, _UNAWARE_BUCKET, _NO_BUCKETS, one.file) for one in placed]))
+    return atomic_create.snapshot(
+        ctx, columns_of.of_rows([(ADD, placed_file.partition, _UNAWARE_BUCKET, _NO_BUCKETS, placed_file.file) for placed_file in placed])
+    )
 
 
-# ---- what is said of a file ----------------------------------------------------------------------------------------------------------------
+# ---- what is said of a file ----------------------------------------------------------------------
 
 
-def _file(one: MigratedFile, name: str, now_ms: int) -> DataFileMeta:
-    """What is known of a file before its columns are looked at."""
+def _file(source: MigratedFile, name: str, now_ms: int) -> DataFileMeta:
+    """Return the manifest entry of a file, without statistics."""
     return DataFileMeta(
         name=name,
-        size_bytes=one.size_bytes,
-        row_count=one.row_count,
-        max_sequence_number=one.row_count - 1,
-        schema_id=one.schema_id,
+        size_bytes=source.size_bytes,
+        row_count=source.row_count,
+        max_sequence_number=source.row_count - 1,
+        schema_id=source.schema_id,
         creation_time_ms=wall_clock_ms(now_ms),
         delete_row_count=0,
         source=APPEND_SOURCE,
     )
 
 
-def _with_statistics(ctx: TableContext, one: MigratedFile, partition: bytes, file: DataFileMeta) -> DataFileMeta:
-    """The file with the statistics that the table's options ask for. A row of every column is looked at: what nobody could read is found out now."""
-    options = TableOptions.parse({**ctx.options.given, "file.format": one.format_name})
+def _with_statistics(ctx: TableContext, source: MigratedFile, partition: bytes, file: DataFileMeta) -> DataFileMeta:
+    """Return the entry of a file with the statistics that the table's options ask for.
+
+    A row of every column is read: what cannot be read fails now.
+    """
+    options = TableOptions.parse({**ctx.options.given, "file.format": source.format_name})
     shape = shapes.shape_of(replace(ctx, options=options), bucket=_UNAWARE_BUCKET, level=0, keyed=False, kind="data")
     keys = ctx.schema.partition_keys
-    held = [field for field in ctx.schema.fields if field.name in one.names and field.name not in keys]
-    told = {name: one.told[name] for name in one.told.keys() - set(keys)}
-    told |= {name: _stats_of_nulls(one) for name in ctx.schema.names if name not in one.names}
-    told |= {name: _stats_of_constant(column, ctx.schema.field(name), one) for name, column in _constants(ctx, partition).items()}
-    modes = [NONE if field.name in keys and field.name not in one.names else mode for field, mode in zip(shape.valued, shape.value_modes, strict=True)]
-    asked = [field for field in held if field in shape.collected and field.name not in told]
-    collecting = StatsCollector(shape.collected, told)
-    with _name_file_in_failures(ctx, one):
-        reader.scan_files(ctx, [file], [one.path], held).head(1).collect()
-        if asked:
-            for frame in reader.scan_files(ctx, [file], [one.path], asked).collect_batches(chunk_size=_BATCH_ROWS, maintain_order=True):
+    file_fields = [field for field in ctx.schema.fields if field.name in source.names and field.name not in keys]
+    stats = {name: source.stats[name] for name in source.stats.keys() - set(keys)}
+    stats |= {name: _stats_of_nulls(source) for name in ctx.schema.names if name not in source.names}
+    stats |= {name: _stats_of_constant(column, ctx.schema.field(name), source) for name, column in _constants(ctx, partition).items()}
+    modes = [NONE if field.name in keys and field.name not in source.names else mode for field, mode in zip(shape.valued, shape.value_modes, strict=True)]
+    unmeasured = [field for field in file_fields if field in shape.collected and field.name not in stats]
+    collecting = StatsCollector(shape.collected, stats)
+    with _name_file_in_failures(ctx, source):
+        reader.scan_files(ctx, [file], [source.path], file_fields).head(1).collect()
+        if unmeasured:
+            for frame in reader.scan_files(ctx, [file], [source.path], unmeasured).collect_batches(chunk_size=_BATCH_ROWS, maintain_order=True):
                 collecting.add(frame)
-        _check_inside(ctx, one, partition, file)
+        _check_inside(ctx, source, partition, file)
     return replace(file, value_stats=collecting.stats(shape.valued, modes), value_stats_cols=shape.value_stats_cols)
 
 
 def _constants(ctx: TableContext, partition: bytes) -> dict[str, pl.Series]:
-    """The values of a partition, a row of each."""
+    """Return the values of a partition, a series of one row for each column."""
     fields = ctx.schema.partition_fields
     columns = binary_row.decode_columns(pa.array([partition], pa.binary()), [field.type for field in fields])
     return {field.name: pl.Series(field.name, column).cast(polars_type(field.type)) for field, column in zip(fields, columns, strict=True)}
 
 
-def _stats_of_constant(column: pl.Series, field: Field, one: MigratedFile) -> ColumnStats:
-    """What is known of a column whose rows are all this one."""
-    told = ColumnStats()
-    told.add(column, field.type)
-    told.nulls *= one.row_count
-    return told
+def _stats_of_constant(column: pl.Series, field: Field, source: MigratedFile) -> ColumnStats:
+    """Return the statistics of a column whose rows all have this value."""
+    stats = ColumnStats()
+    stats.add(column, field.type)
+    stats.nulls *= source.row_count
+    return stats
 
 
-def _stats_of_nulls(one: MigratedFile) -> ColumnStats:
-    told = ColumnStats()
-    told.nulls = one.row_count
-    return told
+def _stats_of_nulls(source: MigratedFile) -> ColumnStats:
+    stats = ColumnStats()
+    stats.nulls = source.row_count
+    return stats
 
 
-def _check_inside(ctx: TableContext, one: MigratedFile, partition: bytes, file: DataFileMeta) -> None:
-    """Raises `SchemaMismatch` where a row has another value in a partition column than its folder says: it would be lost."""
-    if not one.inside:
+def _check_inside(ctx: TableContext, source: MigratedFile, partition: bytes, file: DataFileMeta) -> None:
+    """Raise `SchemaMismatch` where a row has another partition value than its folder: it would be lost."""
+    if not source.inside:
         return
-    own = replace(ctx.schema, fields=tuple(replace(field, type=one.inside.get(field.name, field.type)) for field in ctx.schema.fields))
-    frame = reader.scan_files(ctx.with_schema(own), [file], [one.path], own.fields_of(one.inside))
-    said = _constants(ctx, partition)
-    differs = [col(name).cast(said[name].dtype, strict=False).ne_missing(pl.lit(said[name]).first()).any() for name in one.inside]
+    own = replace(ctx.schema, fields=tuple(replace(field, type=source.inside.get(field.name, field.type)) for field in ctx.schema.fields))
+    frame = reader.scan_files(ctx.with_schema(own), [file], [source.path], own.fields_of(source.inside))
+    constants = _constants(ctx, partition)
+    differs = [col(name).cast(constants[name].dtype, strict=False).ne_missing(pl.lit(constants[name]).first()).any() for name in source.inside]
     for name, wrong in frame.select(differs).collect().to_dict(as_series=False).items():  # scalar: one a partition column
         if wrong[0]:
-            msg = f"{one.path}: rows have another value in column {name} than their folder says, {said[name].item()!r}, which the table would go by"
+            msg = f"{source.path}: rows have another value in column {name} than their folder says, {constants[name].item()!r}, which the table would go by"
             raise SchemaMismatch(f"{msg}. Move the file to the right folder, or drop the column from it", column=name)
 
 
 @contextmanager
-def _name_file_in_failures(ctx: TableContext, one: MigratedFile) -> Iterator[None]:
-    """What Polars says of a file that it cannot read as the table's, with the file's name."""
+def _name_file_in_failures(ctx: TableContext, source: MigratedFile) -> Iterator[None]:
+    """Name the file in errors of Polars about columns that it cannot read as the table's."""
     try:
-        with reader.translate_polars_errors(ctx, [one.path]):
+        with reader.translate_polars_errors(ctx, [source.path]):
             yield
     except LakekitError:
         raise
     except external_reader.FOREIGN_FAILURES as wrong:
-        raise SchemaMismatch(f"{one.path}: Polars does not read its columns as Paimon's: {str(wrong).splitlines()[0][:300]}. Write it anew") from wrong
+        raise SchemaMismatch(f"{source.path}: Polars does not read its columns as Paimon's: {str(wrong).splitlines()[0][:300]}. Write it anew") from wrong

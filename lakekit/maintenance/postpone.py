@@ -1,10 +1,12 @@
-"""Postponed rows find their buckets: what waits in bucket -2 is replayed, in the order it was written, into as many buckets as its partition has.
+"""Moving postponed rows to their buckets.
+
+The rows of bucket -2 are replayed in write order into as many buckets as their partition has.
 
     bucket -2   w1-0, w1-1, w2-0      ->      bucket 0: data-…-0, data-…-1      bucket 1: data-…-0
                 └ compacted away, in the commit that adds these
 
-Source: ENGINE.md 7.6, ENGINE_1.4.2.md B (`postpone.default-bucket-num` is 1; the options `postpone.target-…` are of later engines); `CompactAction`,
-`RewritePostponeBucketCommittableOperator`.
+Source: ENGINE.md 7.6, ENGINE_1.4.2.md B (`postpone.default-bucket-num` is 1; the options `postpone.target-…` are of
+later engines); `CompactAction`, `RewritePostponeBucketCommittableOperator`.
 """
 
 from __future__ import annotations
@@ -33,27 +35,30 @@ if TYPE_CHECKING:
 _WRITER_FILE_NAME = re.compile(r"(.*-w-.*)-(\d+)\.[^.]+")
 
 
-def move_to_buckets(ctx: TableContext, standing: SnapshotBuckets, partitions: Iterable[bytes], commit_user: str, *, full: bool) -> list[CommitMessage]:
-    """Messages that move the postponed rows of some partitions into buckets, and compact these. Raises what writing raises; then no file is left."""
-    found: list[CommitMessage] = []
+def move_to_buckets(ctx: TableContext, snapshot_buckets: SnapshotBuckets, partitions: Iterable[bytes], commit_user: str, *, full: bool) -> list[CommitMessage]:
+    """Move the postponed rows of some partitions into buckets, compact these, and return the messages.
+
+    Raises what writing raises; then no new file is left.
+    """
+    messages: list[CommitMessage] = []
     try:
         for partition in sorted(partitions):
-            found += _move_partition(ctx, standing, partition, commit_user, full=full)
+            messages += _move_partition(ctx, snapshot_buckets, partition, commit_user, full=full)
     except BaseException:
-        abort.abort(ctx, found)
+        abort.abort(ctx, messages)
         raise
-    return found
+    return messages
 
 
-def _move_partition(ctx: TableContext, standing: SnapshotBuckets, partition: bytes, commit_user: str, *, full: bool) -> Iterator[CommitMessage]:
-    files = sorted(standing.bucket(partition, POSTPONE_BUCKET).files, key=_write_order)
-    total = standing.bucket(partition, 0).total_buckets or _bucket_count(ctx, files)
+def _move_partition(ctx: TableContext, snapshot_buckets: SnapshotBuckets, partition: bytes, commit_user: str, *, full: bool) -> Iterator[CommitMessage]:
+    files = sorted(snapshot_buckets.bucket(partition, POSTPONE_BUCKET).files, key=_write_order)
+    total = snapshot_buckets.bucket(partition, 0).total_buckets or _bucket_count(ctx, files)
     writers = BucketWriters(ctx.with_options({"bucket": str(total)}), commit_user=commit_user)
     try:
         for frame in _rows(ctx, partition, files):
             writers.write(frame)
-        there = {place for place in standing.places() if place[0] == partition and place[1] != POSTPONE_BUCKET}
-        writers.compact_places(sorted(there | set(writers.open_places)), full=full)
+        existing = {bucket_id for bucket_id in snapshot_buckets.places() if bucket_id[0] == partition and bucket_id[1] != POSTPONE_BUCKET}
+        writers.compact_places(sorted(existing | set(writers.open_places)), full=full)
         messages = writers.prepare()
     finally:
         writers.drop()
@@ -64,7 +69,10 @@ def _move_partition(ctx: TableContext, standing: SnapshotBuckets, partition: byt
 
 
 def _bucket_count(ctx: TableContext, files: list[DataFileMeta]) -> int:
-    """How many buckets a new partition gets: the option's number, else as many as the rows or sizes that other options give a bucket ask for."""
+    """Return how many buckets a new partition gets.
+
+    That is the option's number, else as many as the target rows or size of a bucket ask for.
+    """
     options = ctx.options
     if "postpone.default-bucket-num" not in options.given:
         if options.postpone_target_row_num_per_bucket:
@@ -83,7 +91,10 @@ def _rows(ctx: TableContext, partition: bytes, files: list[DataFileMeta]) -> Ite
 
 
 def _as_compaction(ctx: TableContext, message: CommitMessage) -> CommitMessage:
-    """The same files as the outcome of one compaction: those that were written and compacted at once are nobody's, and deleted."""
+    """Return a message with the same files as the result of one compaction.
+
+    Files that were written and compacted away at once are deleted: no snapshot will name them.
+    """
     new, before, after = ({file.name for file in files} for files in (message.new_files, message.compact_before, message.compact_after))
     nobodys = [file for file in message.new_files if file.name in before and file.name not in after]
     ctx.storage.delete(places.every_path(ctx, message.partition, message.bucket, nobodys))

@@ -1,19 +1,22 @@
-"""Which files only some roots need: what may go together with snapshots, tags or long-lived changelogs.
+"""Reachability of files: which files only some roots need, and may be deleted with them.
 
-    only_needed_by(handle, gone, kept)     files that a root of `gone` refers to and no root of `kept` does; nothing is changed
+    reachable_only_from(ctx, removed, retained)     files that a root of `removed` refers to and no root of `retained`
 
 What a root needs:
 
-    snapshot    both manifest lists, their manifests and live files; changelog list, its manifests and files; index manifest and index files; statistics
+    snapshot    both manifest lists, their manifests and live files; changelog list, its manifests and files;
+                index manifest and index files; statistics
     tag         the same without the changelog
-    changelog   the changelog list and what is in it; where the table has no changelog producer, base and delta list, and the files of the delta that a
-                flush made: they are the changelog
+    changelog   the changelog list and what is in it; where the table has no changelog producer, base and delta list,
+                and the files of the delta that a flush made, which are the changelog
 
-A row of snapshots of which each goes on from the one before is looked at in steps: a file that went is named by a DELETE of the next snapshot, and what the
-later ones hold is live at the first or added since. That one goes on from another shows in its base list, which names all manifests of that one and no
-others; numbers tell nothing: main may have gone forward to a branch whose first snapshots had expired. Each list and each manifest is read once, many side by
-side. A root of `kept` that cannot be read raises; of one that goes, files that are gone already are passed over.
-Source: FORMAT.md 3.8, 3.9, ENGINE.md 5.9, 5.10; RELIABILITY.md D4, D5; `SnapshotDeletion`, `TagDeletion`, `ChangelogDeletion`, `FileDeletionBase`.
+A chain of snapshots, each built on the one before, is examined in steps: a file that was removed is named by a DELETE
+of the next snapshot, and the files of later ones are live at the first or added since. A snapshot is built on another
+if its base list names exactly the manifests of that one; ids prove nothing: main may have been fast-forwarded to a
+branch whose first snapshots had expired. Each list and each manifest is read once, many concurrently. A root of
+`retained` that cannot be read raises; files of a removed root that are already deleted are ignored.
+Source: FORMAT.md 3.8, 3.9, ENGINE.md 5.9, 5.10; RELIABILITY.md D4, D5; `SnapshotDeletion`, `TagDeletion`,
+`ChangelogDeletion`, `FileDeletionBase`.
 """
 
 from __future__ import annotations
@@ -55,7 +58,10 @@ _COLUMNS = ("partition", "bucket", "file_name", "file_size", "extra_files", "ext
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreachableFiles:
-    """Paths of files, each with its size in bytes. `data`: data and changelog files and what lies beside them; `metadata`: lists, manifests, statistics."""
+    """Paths of files that no root needs, each with its size in bytes.
+
+    `data`: data and changelog files and their extra files; `metadata`: lists, manifests, statistics.
+    """
 
     data: dict[str, int] = field(default_factory=dict)
     index: dict[str, int] = field(default_factory=dict)
@@ -72,54 +78,56 @@ class UnreachableFiles:
         return sum(sum(part.values()) for part in (self.data, self.index, self.metadata))
 
 
-def reachable_only_from(ctx: TableContext, gone: Sequence[GcRoot], kept: Sequence[GcRoot]) -> UnreachableFiles:
-    """The files that may go with the roots `gone` while those of `kept` stay.
+def reachable_only_from(ctx: TableContext, removed: Sequence[GcRoot], retained: Sequence[GcRoot]) -> UnreachableFiles:
+    """Return the files that may be deleted with the roots `removed` while those of `retained` stay.
 
-    Raises `FileMissing`, `Corrupt`, `Unsupported` where what a root needs cannot be told: nothing may be deleted then.
+    Raises: `FileMissing`, `Corrupt`, `Unsupported` where the needs of a root cannot be determined: nothing may be
+    deleted then.
     """
-    if not gone:
+    if not removed:
         return UnreachableFiles()
-    _read_lists(ctx, [*gone, *kept])
-    lists, files = _lists(ctx, gone, missing_ok=True), _FileEntries(ctx)
-    for path in _lists(ctx, kept, missing_ok=False, oldest=roots.oldest_snapshot_paths([*gone, *kept])):
+    _read_lists(ctx, [*removed, *retained])
+    lists, files = _lists(ctx, removed, missing_ok=True), _FileEntries(ctx)
+    for path in _lists(ctx, retained, missing_ok=False, oldest=roots.oldest_snapshot_paths([*removed, *retained])):
         lists.pop(path, None)
-    data = {**_data(ctx, gone, kept, files), **_changelogs(ctx, gone, kept)}
-    index, index_manifests = _index(ctx, gone, kept)
+    data = {**_data(ctx, removed, retained, files), **_changelogs(ctx, removed, retained)}
+    index, index_manifests = _index(ctx, removed, retained)
     return UnreachableFiles(
         data=_measure_files(ctx, data),
         index=_measure_files(ctx, index),
-        metadata=_measure_files(ctx, {**lists, **index_manifests, **_statistics(ctx, gone, kept)}),
+        metadata=_measure_files(ctx, {**lists, **index_manifests, **_statistics(ctx, removed, retained)}),
     )
 
 
 def _measure_files(ctx: TableContext, paths: dict[str, int | None]) -> dict[str, int]:
-    """The paths with their sizes; where nobody said one, files that are not there are left out."""
-    found: dict[str, int] = {}
+    """Return the paths with their sizes; without a known size, files that do not exist are left out."""
+    sizes: dict[str, int] = {}
     for path, size_bytes in paths.items():
         if size_bytes is not None:
-            found[path] = size_bytes
+            sizes[path] = size_bytes
         elif (seen := ctx.storage.stat(path)) is not None and not seen.is_dir:
-            found[path] = seen.size_bytes
-    return found
+            sizes[path] = seen.size_bytes
+    return sizes
 
 
-# ---- rows of snapshots ---------------------------------------------------------------------------------------------------------------------------------
+# ---- rows of snapshots ---------------------------------------------------------------------------
 
 
-def _snapshots_by_id(some: Iterable[GcRoot]) -> dict[tuple[str, int], GcRoot]:
-    """Snapshots by branch and number."""
-    return {(root.branch, root.snapshot.id): root for root in some if root.kind == "snapshot"}
+def _snapshots_by_id(gc_roots: Iterable[GcRoot]) -> dict[tuple[str, int], GcRoot]:
+    """Return snapshots by branch and id."""
+    return {(root.branch, root.snapshot.id): root for root in gc_roots if root.kind == "snapshot"}
 
 
-def _starts(ctx: TableContext, kept: Sequence[GcRoot]) -> tuple[list[GcRoot], list[GcRoot]]:
-    """The roots of which everything is looked at, and the snapshots that go on from another one, of which only what they added.
+def _starts(ctx: TableContext, retained: Sequence[GcRoot]) -> tuple[list[GcRoot], list[GcRoot]]:
+    """Return the roots to examine in full, and the snapshots of which only the added files count.
 
-    A snapshot that merged manifests is looked at whole too: whether it goes on from the one before is not seen from names then.
+    The latter are built on another retained snapshot. A snapshot that merged manifests is examined in full too: its
+    manifest names do not show what it is built on.
     """
-    places_of = _snapshots_by_id(kept)
+    places_of = _snapshots_by_id(retained)
     starts: list[GcRoot] = []
     steps: list[GcRoot] = []
-    for root in kept:
+    for root in retained:
         same = places_of.get((root.branch, root.snapshot.id))
         if root.kind == "tag" and (same is None or same.snapshot != root.snapshot):
             starts.append(root)
@@ -131,11 +139,14 @@ def _starts(ctx: TableContext, kept: Sequence[GcRoot]) -> tuple[list[GcRoot], li
     return starts, steps
 
 
-# ---- data files ----------------------------------------------------------------------------------------------------------------------------------------
+# ---- data files ----------------------------------------------------------------------------------
 
 
 class _FileEntries:
-    """Entries of manifests about some files only. Each manifest is read once, many together; those of other partitions are not read."""
+    """Manifest entries of some files only.
+
+    Each manifest is read once, many together; those of other partitions are not read.
+    """
 
     def __init__(self, ctx: TableContext) -> None:
         self.ctx = ctx
@@ -150,17 +161,17 @@ class _FileEntries:
         self._partitions = partition_ranges.values_of(wanted.column("partition").unique().to_pylist(), fields) if fields else []
 
     def of(self, listed: Iterable[ManifestFileMeta]) -> ManifestEntries:
-        """The entries of some manifests, in their order."""
+        """Return the entries of some manifests, in their order."""
         files = self._concerned(listed)
-        for some in _batch_manifests([file for file in files if file.name not in self._found]):
-            parts = manifest_reader.read_each(self.ctx, some)
-            self._found |= {file.name: part.filter(self._concerns(part)) for file, part in zip(some, parts, strict=True)}
+        for batch in _batch_manifests([file for file in files if file.name not in self._found]):
+            parts = manifest_reader.read_each(self.ctx, batch)
+            self._found |= {file.name: part.filter(self._concerns(part)) for file, part in zip(batch, parts, strict=True)}
         return columns_of.concat([columns_of.empty(), *(self._found[file.name] for file in files)])
 
     def once(self, listed: Iterable[ManifestFileMeta]) -> Iterator[ManifestEntries]:
-        """The entries of manifests whose order does not matter, some at a time."""
-        for some in _batch_manifests(self._concerned(listed)):
-            part = manifest_reader.read_entries(self.ctx, some)
+        """Yield the entries of manifests whose order does not matter, in batches."""
+        for batch in _batch_manifests(self._concerned(listed)):
+            part = manifest_reader.read_entries(self.ctx, batch)
             yield part.filter(self._concerns(part))
 
     def _concerned(self, listed: Iterable[ManifestFileMeta]) -> list[ManifestFileMeta]:
@@ -190,42 +201,45 @@ def _batch_manifests(listed: Iterable[ManifestFileMeta]) -> Iterator[list[Manife
 
 
 def _read(ctx: TableContext, listed: Iterable[ManifestFileMeta]) -> Iterator[ManifestEntries]:
-    """The entries of manifests of roots that go, some at a time; manifests that are gone already are passed over."""
-    for some in _batch_manifests(listed):
+    """Yield the entries of manifests of removed roots, in batches; deleted manifests are skipped."""
+    for batch in _batch_manifests(listed):
         try:
-            yield manifest_reader.read_entries(ctx, some)
+            yield manifest_reader.read_entries(ctx, batch)
         except FileMissing:
-            for file in some:
+            for file in batch:
                 with suppress(FileMissing):
                     yield manifest_reader.read_entries(ctx, [file])
 
 
-def _data(ctx: TableContext, gone: Sequence[GcRoot], kept: Sequence[GcRoot], files: _FileEntries) -> dict[str, int | None]:
-    """Data files, and what lies beside them, that went with a root or before it."""
-    leaving = _possibly_unneeded_entries(ctx, gone, kept)
+def _data(ctx: TableContext, removed: Sequence[GcRoot], retained: Sequence[GcRoot], files: _FileEntries) -> dict[str, int | None]:
+    """Return data files and their extra files that a removed root, or one before it, needed last."""
+    leaving = _possibly_unneeded_entries(ctx, removed, retained)
     if not len(leaving):
         return {}
-    found: dict[str, int | None] = {}
+    sizes: dict[str, int | None] = {}
     names: dict[str, str] = {}
     columns = (leaving.column(name).to_pylist() for name in ("file_name", "file_size", "extra_files"))  # scalar: one a file
     for path, name, size, extra in zip(paths.data_file_paths(ctx, leaving), *columns, strict=True):
-        found[path], names[path] = size, name
+        sizes[path], names[path] = size, name
         for beside in extra:
             at = ctx.layout.extra_file(path, beside)
-            found[at], names[at] = None, beside
+            sizes[at], names[at] = None, beside
     files.about(leaving)
-    needed = _needed_names(ctx, kept, files)
-    return {path: size for path, size in found.items() if names[path] not in needed}
+    needed = _needed_names(ctx, retained, files)
+    return {path: size for path, size in sizes.items() if names[path] not in needed}
 
 
-def _possibly_unneeded_entries(ctx: TableContext, gone: Sequence[GcRoot], kept: Sequence[GcRoot]) -> ManifestEntries:
-    """The entries of files that may not be needed any more: what the next snapshot deleted; all, where there is no next one."""
-    after = _snapshots_by_id([*gone, *kept])
-    changelogs = {(root.branch, root.snapshot.id) for root in kept if root.kind == "changelog" and is_changelog(ctx, root)}
+def _possibly_unneeded_entries(ctx: TableContext, removed: Sequence[GcRoot], retained: Sequence[GcRoot]) -> ManifestEntries:
+    """Return the entries of files that may be unneeded after the removal.
+
+    These are what the next snapshot deleted; all live files, where there is no next one.
+    """
+    after = _snapshots_by_id([*removed, *retained])
+    changelogs = {(root.branch, root.snapshot.id) for root in retained if root.kind == "changelog" and is_changelog(ctx, root)}
     deltas: list[ManifestFileMeta] = []
     merged: list[ManifestFileMeta] = []  # where the files of a flush are a changelog that stays
     parts: list[ManifestEntries] = [columns_of.empty()]
-    for root in gone:
+    for root in removed:
         following = after.get((root.branch, root.snapshot.id + 1))
         same = after.get((root.branch, root.snapshot.id))
         with suppress(FileMissing):
@@ -241,27 +255,27 @@ def _possibly_unneeded_entries(ctx: TableContext, gone: Sequence[GcRoot], kept: 
     return columns_of.concat([part.select(_COLUMNS) for part in parts])
 
 
-def _needed_names(ctx: TableContext, kept: Sequence[GcRoot], files: _FileEntries) -> set[str]:
-    """The names of those files that a kept root needs, and of what lies beside them."""
-    starts, steps = _starts(ctx, kept)
-    whole = [manifest_reader.manifest_files(ctx, root.snapshot) for root in starts]
-    files.of([file for listed in whole for file in listed])  # all at once, which is faster
-    parts = [columns_of.live_entries([files.of(listed)]) for listed in whole]
+def _needed_names(ctx: TableContext, retained: Sequence[GcRoot], files: _FileEntries) -> set[str]:
+    """Return the names of those files that a retained root needs, and of their extra files."""
+    starts, steps = _starts(ctx, retained)
+    listings = [manifest_reader.manifest_files(ctx, root.snapshot) for root in starts]
+    files.of([file for listed in listings for file in listed])  # all at once, which is faster
+    parts = [columns_of.live_entries([files.of(listed)]) for listed in listings]
     since = files.once([file for root in steps for file in manifest_reader.manifest_files(ctx, root.snapshot, "delta")])
     parts += [part.filter(part.numbers("kind") == ADD) for part in since]
-    for root in kept:
+    for root in retained:
         if root.kind == "changelog" and is_changelog(ctx, root):
             with suppress(FileMissing):  # of the time when another producer was set, only the changelog list stayed
                 part = files.of(manifest_reader.manifest_files(ctx, root.snapshot, "delta"))
                 parts.append(part.filter(_flush_mask(part)))
-    found = columns_of.concat([columns_of.empty(), *parts])
-    return {*found.column("file_name").to_pylist(), *found.column("extra_files").flatten().to_pylist()}  # scalar: one a file
+    entries = columns_of.concat([columns_of.empty(), *parts])
+    return {*entries.column("file_name").to_pylist(), *entries.column("extra_files").flatten().to_pylist()}  # scalar: one a file
 
 
 def _flush_mask(part: ManifestEntries) -> NDArray[np.bool_]:
-    """Which files a flush made, or nobody knows."""
-    found = pc.fill_null(pc.equal(part.column("file_source"), _FLUSH), fill_value=True)
-    mask: NDArray[np.bool_] = found.to_numpy(zero_copy_only=False)
+    """Return which files a flush made, or have no known source."""
+    is_flush = pc.fill_null(pc.equal(part.column("file_source"), _FLUSH), fill_value=True)
+    mask: NDArray[np.bool_] = is_flush.to_numpy(zero_copy_only=False)
     return mask
 
 
@@ -270,89 +284,92 @@ def is_changelog(ctx: TableContext, root: GcRoot) -> bool:
     return root.snapshot.changelog_manifest_list is None and ctx.options.changelog_producer == "none"
 
 
-# ---- changelog files -----------------------------------------------------------------------------------------------------------------------------------
+# ---- changelog files -----------------------------------------------------------------------------
 
 
-def _changelogs(ctx: TableContext, gone: Sequence[GcRoot], kept: Sequence[GcRoot]) -> dict[str, int | None]:
-    """The files of changelogs that nobody can read any more; each is in one list only."""
-    held = {root.snapshot.changelog_manifest_list for root in kept if root.kind != "tag"}
-    found: dict[str, int | None] = {}
+def _changelogs(ctx: TableContext, removed: Sequence[GcRoot], retained: Sequence[GcRoot]) -> dict[str, int | None]:
+    """Return the files of changelogs that no retained root reads; each is in one list only."""
+    retained_lists = {root.snapshot.changelog_manifest_list for root in retained if root.kind != "tag"}
+    sizes: dict[str, int | None] = {}
     listed: list[ManifestFileMeta] = []
-    for root in gone:
-        if root.kind != "tag" and root.snapshot.changelog_manifest_list not in held:
+    for root in removed:
+        if root.kind != "tag" and root.snapshot.changelog_manifest_list not in retained_lists:
             with suppress(FileMissing):
                 listed += manifest_reader.manifest_files(ctx, root.snapshot, "changelog")
     for part in _read(ctx, listed):
         added = part.filter(part.numbers("kind") == ADD)
         columns = (added.column(name).to_pylist() for name in ("file_size", "extra_files"))  # scalar: one a file
         for path, size, extra in zip(paths.data_file_paths(ctx, added), *columns, strict=True):
-            found[path] = size
+            sizes[path] = size
             for beside in extra:
-                found[ctx.layout.extra_file(path, beside)] = None
-    return found
+                sizes[ctx.layout.extra_file(path, beside)] = None
+    return sizes
 
 
-# ---- metadata ------------------------------------------------------------------------------------------------------------------------------------------
+# ---- metadata ------------------------------------------------------------------------------------
 
 
-def _read_lists(ctx: TableContext, some: Sequence[GcRoot]) -> None:
-    """Reads all manifest lists that are asked for below, side by side."""
-    manifest_reader.read_lists(ctx, [(root.snapshot, which) for root in some for which, _, _ in _kept_lists(ctx, root)])
+def _read_lists(ctx: TableContext, gc_roots: Sequence[GcRoot]) -> None:
+    """Read all manifest lists that are needed below, concurrently."""
+    manifest_reader.read_lists(ctx, [(root.snapshot, which) for root in gc_roots for which, _, _ in _kept_lists(ctx, root)])
 
 
 def _kept_lists(ctx: TableContext, root: GcRoot) -> list[tuple[Which, str, int | None]]:
-    """The manifest lists that a root keeps, each with its name and its size, where that is known."""
+    """Return the manifest lists that a root keeps, each with its name and its size if known."""
     snapshot = root.snapshot
     own: tuple[tuple[Which, str | None, int | None], ...] = (
         ("base", snapshot.base_manifest_list, snapshot.base_manifest_list_size),
         ("delta", snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
         ("changelog", snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size),
     )
-    found: list[tuple[Which, str, int | None]] = []
+    lists: list[tuple[Which, str, int | None]] = []
     for which, name, size_bytes in own:
         if name is not None and (root.kind == "snapshot" or (which == "changelog") == (root.kind == "changelog") or is_changelog(ctx, root)):
-            found.append((which, name, size_bytes))
-    return found
+            lists.append((which, name, size_bytes))
+    return lists
 
 
-def _lists(ctx: TableContext, some: Sequence[GcRoot], *, missing_ok: bool, oldest: Collection[str] = ()) -> dict[str, int | None]:
-    """Manifest lists and manifests that roots need, by path. The `oldest` snapshots may have lost their changelogs."""
-    found: dict[str, int | None] = {}
-    for root in some:
+def _lists(ctx: TableContext, gc_roots: Sequence[GcRoot], *, missing_ok: bool, oldest: Collection[str] = ()) -> dict[str, int | None]:
+    """Return the manifest lists and manifests that roots need, by path.
+
+    The `oldest` snapshots may have lost their changelogs.
+    """
+    sizes: dict[str, int | None] = {}
+    for root in gc_roots:
         for which, name, size_bytes in _kept_lists(ctx, root):
-            found[name] = size_bytes
+            sizes[name] = size_bytes
             try:
                 for file in manifest_reader.manifest_files(ctx, root.snapshot, which):
-                    found[file.name] = file.size_bytes
-                    found.update(dict.fromkeys(file.extra_files))
+                    sizes[file.name] = file.size_bytes
+                    sizes.update(dict.fromkeys(file.extra_files))
             except FileMissing:
                 if not (missing_ok or root.kind == "changelog" or (which == "changelog" and root.path in oldest)):
                     raise
-    return {ctx.layout.manifest(name): size_bytes for name, size_bytes in found.items()}
+    return {ctx.layout.manifest(name): size_bytes for name, size_bytes in sizes.items()}
 
 
-def _index(ctx: TableContext, gone: Sequence[GcRoot], kept: Sequence[GcRoot]) -> tuple[dict[str, int | None], dict[str, int | None]]:
-    """Index files, and index manifests."""
-    named, held = _by_index_manifest(gone), _by_index_manifest(kept)
-    found: dict[str, int | None] = {}
+def _index(ctx: TableContext, removed: Sequence[GcRoot], retained: Sequence[GcRoot]) -> tuple[dict[str, int | None], dict[str, int | None]]:
+    """Return the index files, and the index manifests, that only removed roots need."""
+    named, retained_manifests = _by_index_manifest(removed), _by_index_manifest(retained)
+    sizes: dict[str, int | None] = {}
     names: dict[str, str] = {}
-    fresh = {name: root for name, root in named.items() if name not in held}
+    fresh = {name: root for name, root in named.items() if name not in retained_manifests}
     for root in fresh.values():
         with suppress(FileMissing):
             for entry in manifest_reader.index_entries(ctx, root.snapshot):
                 path = deletion_vector_reader.index_path(ctx, entry)
-                found[path], names[path] = entry.file_size_bytes, entry.file_name
-    if found:
-        needed = {entry.file_name for root in held.values() for entry in manifest_reader.index_entries(ctx, root.snapshot)}
-        found = {path: size for path, size in found.items() if names[path] not in needed}
-    return found, {ctx.layout.manifest(name): None for name in fresh}
+                sizes[path], names[path] = entry.file_size_bytes, entry.file_name
+    if sizes:
+        needed = {entry.file_name for root in retained_manifests.values() for entry in manifest_reader.index_entries(ctx, root.snapshot)}
+        sizes = {path: size for path, size in sizes.items() if names[path] not in needed}
+    return sizes, {ctx.layout.manifest(name): None for name in fresh}
 
 
-def _by_index_manifest(some: Iterable[GcRoot]) -> dict[str, GcRoot]:
-    return {name: root for root in some if root.kind != "changelog" and (name := root.snapshot.index_manifest) is not None}
+def _by_index_manifest(gc_roots: Iterable[GcRoot]) -> dict[str, GcRoot]:
+    return {name: root for root in gc_roots if root.kind != "changelog" and (name := root.snapshot.index_manifest) is not None}
 
 
-def _statistics(ctx: TableContext, gone: Sequence[GcRoot], kept: Sequence[GcRoot]) -> dict[str, int | None]:
-    held = {root.snapshot.statistics for root in kept if root.kind != "changelog"}
-    named = {root.snapshot.statistics for root in gone if root.kind != "changelog"} - held - {None}
+def _statistics(ctx: TableContext, removed: Sequence[GcRoot], retained: Sequence[GcRoot]) -> dict[str, int | None]:
+    retained_names = {root.snapshot.statistics for root in retained if root.kind != "changelog"}
+    named = {root.snapshot.statistics for root in removed if root.kind != "changelog"} - retained_names - {None}
     return {ctx.layout.statistics(name): None for name in named if name is not None}

@@ -1,11 +1,11 @@
-"""Roots removed, and with them the files that nobody else needs.
+"""Removal of roots, together with the files that nothing else needs.
 
-    read all roots ─▶ what only those that go need ─▶ root files go ─▶ all roots again ─▶ files go
-                      fails: nothing was deleted                       fails: they are orphans
+    read all roots ─▶ what only removed ones need ─▶ root files go ─▶ all roots again ─▶ files go
+                      fails: nothing was deleted                      fails: they are orphans
 
-Root files go first (RELIABILITY D4): a process that dies leaves files that nothing refers to, never a snapshot without its files. Roots are read again
-after that, because a tag or a branch may have come meanwhile: whoever makes one looks afterwards whether its source is still there, so that one of both
-sees the other.
+Root files go first (RELIABILITY D4): a process that dies leaves files that nothing refers to, never a snapshot without
+its files. Roots are read again after that, because a tag or a branch may have been created meanwhile: its creator
+checks afterwards that the source still exists, so that one of the two sees the other.
 """
 
 from __future__ import annotations
@@ -26,41 +26,46 @@ if TYPE_CHECKING:
 
 def remove(
     ctx: TableContext,
-    gone: Sequence[GcRoot],
+    removed: Sequence[GcRoot],
     everything: Sequence[GcRoot],
     drop: Callable[[], None] | None,
     *,
     stays: Sequence[GcRoot] = (),
     deletes: Callable[[Sequence[str]], None] | None = None,
 ) -> UnreachableFiles:
-    """What goes with some of all roots; `drop` removes the files of the roots themselves, None: nothing is deleted at all.
+    """Delete some of all roots with the files that only they need, and return these files.
 
-    `stays`: roots that `drop` makes. `deletes`: who deletes the other files, once the roots are gone; None: the storage, from here.
+    `drop` deletes the files of the roots themselves; None: nothing is deleted at all. `stays`: roots that `drop` makes.
+    `deletes`: deletes the other files, once the roots are deleted; None: the storage does, in this process.
     Raises what reading the roots raises: if that was before `drop`, nothing changed.
     """
-    paths = {root.path for root in gone}
-    kept = [root for root in everything if root.path not in paths]
-    found = _find_unreachable(ctx, gone, kept, stays)
+    paths = {root.path for root in removed}
+    retained = [root for root in everything if root.path not in paths]
+    unreachable = _find_unreachable(ctx, removed, retained, stays)
     if drop is None:
-        return found
+        return unreachable
     drop()
-    if not found.paths:
-        return found
-    known = {root.path: root.snapshot for root in (*kept, *stays)}
-    came = [root for root in roots.read_all_roots(ctx) if known.get(root.path) != root.snapshot]
+    if not unreachable.paths:
+        return unreachable
+    seen = {root.path: root.snapshot for root in (*retained, *stays)}
+    came = [root for root in roots.read_all_roots(ctx) if seen.get(root.path) != root.snapshot]
     if came:
-        found = _find_unreachable(ctx, gone, [*kept, *came], stays)
-    (deletes or ctx.storage.delete)(found.paths)
-    _clean(ctx, found)
-    return found
+        unreachable = _find_unreachable(ctx, removed, [*retained, *came], stays)
+    (deletes or ctx.storage.delete)(unreachable.paths)
+    _clean(ctx, unreachable)
+    return unreachable
 
 
-def _find_unreachable(ctx: TableContext, gone: Sequence[GcRoot], kept: Sequence[GcRoot], stays: Sequence[GcRoot]) -> UnreachableFiles:
-    """What only those that go need. Raises `Conflict` where another process deletes meanwhile, `Corrupt` where a file is lost that one that stays needs."""
+def _find_unreachable(ctx: TableContext, removed: Sequence[GcRoot], retained: Sequence[GcRoot], stays: Sequence[GcRoot]) -> UnreachableFiles:
+    """Return the files that only removed roots need.
+
+    Raises: `Conflict` where another process deletes meanwhile, `Corrupt` where a file is lost that a retained root
+    needs.
+    """
     try:
-        return reachable_only_from(ctx, gone, [*kept, *stays])
+        return reachable_only_from(ctx, removed, [*retained, *stays])
     except FileMissing as missing:
-        if any(ctx.storage.stat(root.path) is None for root in kept):
+        if any(ctx.storage.stat(root.path) is None for root in retained):
             msg = f"{missing.path} vanished while it was looked at: another process deletes in {ctx.name} too. Do it again when that is done"
             raise Conflict(msg) from missing
         lost = missing.message.partition(". ")[0]
@@ -68,12 +73,15 @@ def _find_unreachable(ctx: TableContext, gone: Sequence[GcRoot], kept: Sequence[
         raise Corrupt(f"{lost}: what else is needed cannot be told, so no file is deleted. Remedy: {remedy}", path=missing.path) from missing
 
 
-def _clean(ctx: TableContext, found: UnreachableFiles) -> None:
-    """The directories that were left empty: buckets, then partitions from the deepest up (`snapshot.clean-empty-directories`)."""
+def _clean(ctx: TableContext, unreachable: UnreachableFiles) -> None:
+    """Remove the empty directories: buckets, then partitions from the deepest up.
+
+    Only with the option `snapshot.clean-empty-directories`.
+    """
     if not ctx.options.snapshot_clean_empty_directories:
         return
     root = ctx.root.rstrip("/")
-    emptied = {path.rpartition("/")[0] for path in found.data}
+    emptied = {path.rpartition("/")[0] for path in unreachable.data}
     above = set(emptied)
     for directory in emptied:
         parent = directory.rpartition("/")[0]

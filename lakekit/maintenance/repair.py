@@ -1,9 +1,10 @@
-"""The hints of a table mended: what `LATEST` and `EARLIEST` say becomes what is there.
+"""Repair of the hints of a table: `LATEST` and `EARLIEST` come to name what exists.
 
     snapshot-3  snapshot-5  snapshot-6   LATEST 4  EARLIEST –      ->      LATEST 6  EARLIEST 5
 
-Readers of lakekit ask hints for proof; other engines believe EARLIEST, so that after a gap (a snapshot that was lost, or removed by hand) it must name the
-first of the unbroken row that ends with the newest. Source: FORMAT.md 1.6, ENGINE.md 11, `RepairEarliestSnapshotProcedure`.
+Readers of lakekit verify hints; other engines believe EARLIEST, so that after a gap (a snapshot that was lost, or
+removed by hand) it must name the first of the unbroken sequence that ends with the newest. Source: FORMAT.md 1.6,
+ENGINE.md 11, `RepairEarliestSnapshotProcedure`.
 """
 
 from __future__ import annotations
@@ -25,16 +26,21 @@ _SCHEMA = {"file": pl.String(), "was": pl.Int64(), "is": pl.Int64()}
 
 
 def repair(ctx: TableContext) -> pl.DataFrame:
-    """Mends the hints of the handle's branch; a row for each that was wrong, missing (null) or of no use. Raises `StorageFailed`."""
+    """Repair the hints of the current branch; return a row for each that was wrong, missing or useless.
+
+    `was` is null for a missing hint.
+
+    Raises: `StorageFailed`.
+    """
     layout = ctx.layout
     mended: list[tuple[str, int | None, int | None]] = []
-    for known, latest, earliest in (
+    for ids, latest, earliest in (
         (snapshots.ids(ctx), layout.latest_hint, layout.earliest_hint),
         (snapshots.changelog_ids(ctx), layout.changelog_latest_hint, layout.changelog_earliest_hint),
     ):
-        for path, wanted in ((latest, known[-1] if known else None), (earliest, _first_without_gap(known))):
-            there, was = _read_hint(ctx, path)
-            if was == wanted and there == (wanted is not None):
+        for path, wanted in ((latest, ids[-1] if ids else None), (earliest, _first_without_gap(ids))):
+            exists, was = _read_hint(ctx, path)
+            if was == wanted and exists == (wanted is not None):
                 continue
             if wanted is None:
                 ctx.storage.delete([path])
@@ -44,10 +50,10 @@ def repair(ctx: TableContext) -> pl.DataFrame:
     return pl.DataFrame(mended, schema=_SCHEMA, orient="row")
 
 
-def _first_without_gap(known: Sequence[int]) -> int | None:
-    """The first number of the row without gaps that ends with the last."""
-    first = known[-1] if known else None
-    for number in reversed(known[:-1]):
+def _first_without_gap(ids: Sequence[int]) -> int | None:
+    """Return the first number of the gapless sequence that ends with the last."""
+    first = ids[-1] if ids else None
+    for number in reversed(ids[:-1]):
         if first is None or number != first - 1:
             break
         first = number

@@ -1,4 +1,4 @@
-"""What went: `Expired`, the answer of everything that deletes."""
+"""The result of everything that deletes: `Expired`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expired:
-    """What one chore deleted or, `dry_run`, would delete.
+    """What a maintenance task deleted or, with `dry_run`, would delete.
 
-    `snapshot_ids`: the snapshots (of `expire_changelogs`: the long-lived changelogs) that went; `tags`, `consumers`, `branches`, `partitions` (as
-    directories, `dt=2024-01-01`) likewise. Data files are counted with changelog files and what lies beside them; manifest files are lists, manifests, index
-    manifests and statistics. `size_bytes` is what all these files took; the small files of snapshots and tags themselves are not counted.
+    `snapshot_ids`: the deleted snapshots (of `expire_changelogs`: the long-lived changelogs); `tags`, `consumers`,
+    `branches`, `partitions` (as directories, `dt=2024-01-01`) likewise. Data files are counted with changelog files and
+    extra files; manifest files are lists, manifests, index manifests and statistics. `size_bytes` is the size of all
+    these files; the small files of snapshots and tags themselves are not counted.
     """
 
     table: str
@@ -44,15 +45,15 @@ class Expired:
 
     @property
     def _facts(self) -> list[tuple[str, object]]:
-        found: list[tuple[str, object]] = []
+        facts: list[tuple[str, object]] = []
         if self.snapshot_ids:
             ids = self.snapshot_ids
-            found.append(("snapshots", str(ids[0]) if len(ids) == 1 else f"{ids[0]} to {ids[-1]}"))
+            facts.append(("snapshots", str(ids[0]) if len(ids) == 1 else f"{ids[0]} to {ids[-1]}"))
         for word, names in (("tags", self.tags), ("branches", self.branches), ("consumers", self.consumers), ("partitions", self.partitions)):
             more = f" and {len(names) - _MAX_SHOWN} more" if len(names) > _MAX_SHOWN else ""
-            found += [(word, ", ".join(names[:_MAX_SHOWN]) + more)] if names else []
+            facts += [(word, ", ".join(names[:_MAX_SHOWN]) + more)] if names else []
         parts = (plural(self.data_file_count, "data file"), plural(self.manifest_file_count, "manifest file"), plural(self.index_file_count, "index file"))
-        return [*found, ("files", f"{', '.join(parts)}, {format_size(self.size_bytes)}")]
+        return [*facts, ("files", f"{', '.join(parts)}, {format_size(self.size_bytes)}")]
 
     def __str__(self) -> str:
         return cards.card(self._title, self._facts)
@@ -66,15 +67,15 @@ class Expired:
 _MAX_SHOWN = 8
 
 
-def make_expired(table: str, found: UnreachableFiles, *, dry_run: bool, snapshot_ids: tuple[int, ...] = (), tags: tuple[str, ...] = ()) -> Expired:
-    """The answer for what went with some roots."""
+def make_expired(table: str, unreachable: UnreachableFiles, *, dry_run: bool, snapshot_ids: tuple[int, ...] = (), tags: tuple[str, ...] = ()) -> Expired:
+    """Return the result for the files that were removed with some roots."""
     return Expired(
         table=table,
         snapshot_ids=snapshot_ids,
         tags=tags,
-        data_file_count=len(found.data),
-        manifest_file_count=len(found.metadata),
-        index_file_count=len(found.index),
-        size_bytes=found.size_bytes,
+        data_file_count=len(unreachable.data),
+        manifest_file_count=len(unreachable.metadata),
+        index_file_count=len(unreachable.index),
+        size_bytes=unreachable.size_bytes,
         dry_run=dry_run,
     )

@@ -1,6 +1,7 @@
-"""Rows into another number of buckets: every row of the chosen partitions is written anew, in one OVERWRITE snapshot.
+"""Change of the number of buckets: every row of the chosen partitions is rewritten, in one OVERWRITE snapshot.
 
-Writers should rest meanwhile. A row that another commit adds to such a partition while this one writes is not lost: the commit is refused.
+Writers should pause meanwhile. A row that another commit adds to such a partition is not lost: the rewrite is refused
+then.
 Source: ENGINE.md 7.7 and 5.8; `RescaleAction`.
 """
 
@@ -31,11 +32,11 @@ STRICT_MODE = "commit.strict-mode.last-safe-snapshot"
 
 
 def check(ctx: TableContext, buckets: int) -> None:
-    """Raises `InvalidOption` where a number of buckets cannot be changed, or means nothing."""
+    """Raise `InvalidOption` where the number of buckets cannot be changed, or the new number is invalid."""
     feature_check.check_writable(ctx)
-    held = ctx.options.bucket
-    if held < 1:
-        raise InvalidOption(f"{ctx.name} has bucket={held}: its buckets are not counted by an option, and it cannot be rescaled", key="bucket")
+    bucket_count = ctx.options.bucket
+    if bucket_count < 1:
+        raise InvalidOption(f"{ctx.name} has bucket={bucket_count}: its buckets are not counted by an option, and it cannot be rescaled", key="bucket")
     if parse_count(buckets, "buckets") < 1:
         raise InvalidOption(f"{buckets} buckets are none; a table has 1 or more", key="bucket", value=str(buckets))
 
@@ -46,13 +47,16 @@ def waits_for_compaction(ctx: TableContext) -> bool:
 
 
 def is_used(ctx: TableContext, buckets: int) -> bool:
-    """Whether live files are of that many buckets: another rescale made them, or a writer of a new partition."""
+    """Return whether live files are of that many buckets, by another rescale or a writer's new partition."""
     latest = snapshots.latest(ctx)
     return latest is not None and bool((manifest_reader.read_live_entries(ctx, latest).numbers("total_buckets") == buckets).any())
 
 
 def rescale(ctx: TableContext, where: pl.Expr | str | None = None) -> Commit:
-    """Writes the rows of the partitions that `where` chooses into as many buckets as the option says. Raises `Conflict`: then nothing changed."""
+    """Rewrite the rows of the partitions that `where` chooses into as many buckets as the option says.
+
+    Raises: `Conflict`: then nothing changed.
+    """
     latest = snapshots.latest(ctx)
     user = ctx.new_commit_user()
     ctx = ctx.with_options({STRICT_MODE: str(latest.id if latest else 0), "write-only": "true"})

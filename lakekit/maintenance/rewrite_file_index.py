@@ -1,12 +1,13 @@
-"""File indexes of files that are there already: made, or dropped, as today's options say; no data file is written anew.
+"""File indexes of existing files, built or dropped as today's options say; no data file is rewritten.
 
     data-1.parquet  bloom(a)             options: bloom(a), bitmap(b)         data-1.parquet  bloom(a) bitmap(b)
     data-2.parquet  –                    ───────────────────────────▶         data-2.parquet  bloom(a) bitmap(b)
     data-3.parquet  bloom(a) bitmap(b)   one COMPACT snapshot                 data-3.parquet  as it was
 
-What a file has and should have is kept as it is, unless all are made anew; only the columns of what is missing are read. What is lost or cannot be read is
-missing too: rows are all there is to know of it. The new entry of a file replaces the old one; an index that
-grew too big for it lies in a new file beside the data. Source: ENGINE.md 6.7 and 11, `RewriteFileIndexProcedure`, `FileIndexProcessor`.
+An index that a file has and should have is kept, unless all are rebuilt; only the columns of missing ones are read. A
+lost or unreadable index counts as missing: it is built from the rows. The new entry of a file replaces the old one; an
+index too big for it is written to a new file beside the data.
+Source: ENGINE.md 6.7 and 11, `RewriteFileIndexProcedure`, `FileIndexProcessor`.
 """
 
 from __future__ import annotations
@@ -56,7 +57,10 @@ _BATCH_ROWS = 1 << 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileBatch:
-    """Files of one bucket that are looked at together. `before`: what these files were at other times, and may not become again."""
+    """Files of one bucket that are processed together.
+
+    `before`: earlier entries of these files; an equal entry must not be added again.
+    """
 
     partition: bytes
     bucket: int
@@ -65,35 +69,38 @@ class FileBatch:
     before: frozenset[Identity] = frozenset()
 
 
-def rewrite(ctx: TableContext, where: pl.Expr | str | None, *, anew: bool = False) -> Commit:
-    """Makes and drops indexes of the newest snapshot's files, of partitions that satisfy a condition; without anything to do no snapshot is made.
+def rewrite(ctx: TableContext, where: pl.Expr | str | None, *, rebuild: bool = False) -> Commit:
+    """Build and drop indexes of the newest snapshot's files, and commit; no snapshot if nothing changes.
 
-    `anew`: also those that files have are made again.
+    `where` chooses partitions. `rebuild`: existing indexes are built again too.
     """
-    found, messages = plan_batches(ctx, where), []
+    batches, messages = plan_batches(ctx, where), []
     try:
-        with work(ctx.world, "indexing", "files", sum(len(share.files) for share in found)) as under_way:
-            for share in found:
-                messages += rewrite_batch(ctx, share, under_way.advance, anew=anew)
+        with work(ctx.world, "indexing", "files", sum(len(batch.files) for batch in batches)) as under_way:
+            for batch in batches:
+                messages += rewrite_batch(ctx, batch, under_way.advance, rebuild=rebuild)
     except BaseException:
         discard(ctx, messages)
         raise
     return commit(ctx, messages)
 
 
-def preview_rewrite(ctx: TableContext, where: pl.Expr | str | None, *, anew: bool = False) -> pl.DataFrame:
-    """What `rewrite` would do: `path`, `row_count`, indexes `made` and `dropped` of each file that changes. Heads of index files are read, and nothing else."""
-    found = []
-    for share in plan_batches(ctx, where):
-        for file in share.files:
-            path = data_file_path(ctx, share.partition, share.bucket, file)
+def preview_rewrite(ctx: TableContext, where: pl.Expr | str | None, *, rebuild: bool = False) -> pl.DataFrame:
+    """Return what `rewrite` would do: a row for each file that changes.
+
+    The columns are `path`, `row_count`, and the indexes `made` and `dropped`. Only heads of index files are read.
+    """
+    changes = []
+    for batch in plan_batches(ctx, where):
+        for file in batch.files:
+            path = data_file_path(ctx, batch.partition, batch.bucket, file)
             old, should = _contents(ctx, file, path), _wanted_indexes(ctx, file)
             has = _index_keys(old)
-            made, dropped = should.keys() - (() if anew else has), has - should.keys()
+            made, dropped = should.keys() - (() if rebuild else has), has - should.keys()
             if made or dropped or old is None:
-                found.append((path, file.row_count, _format_indexes(made), _format_indexes(dropped)))
+                changes.append((path, file.row_count, _format_indexes(made), _format_indexes(dropped)))
     schema = {"path": pl.String(), "row_count": pl.Int64(), "made": pl.List(pl.String()), "dropped": pl.List(pl.String())}
-    return pl.DataFrame(found, schema, orient="row").sort("path")
+    return pl.DataFrame(changes, schema, orient="row").sort("path")
 
 
 def _format_indexes(places: Collection[IndexKey]) -> list[str]:
@@ -101,9 +108,10 @@ def _format_indexes(places: Collection[IndexKey]) -> list[str]:
 
 
 def plan_batches(ctx: TableContext, where: pl.Expr | str | None, count: int = 1) -> list[FileBatch]:
-    """The files of partitions that satisfy a condition, by bucket; where a bucket weighs more than one of `count` shares of all, it is in several.
+    """Return the files of the partitions that satisfy a condition, in batches of one bucket each.
 
-    What is asked for wrongly is refused before anything is read. Raises as `Table.rewrite_file_index` does.
+    A bucket larger than one of `count` equal parts of all bytes is divided into several batches. Wrong arguments are
+    refused before anything is read. Raises as `Table.rewrite_file_index` does.
     """
     feature_check.check_writable(ctx)
     indexes_of(ctx.schema, ctx.options)
@@ -116,46 +124,49 @@ def plan_batches(ctx: TableContext, where: pl.Expr | str | None, count: int = 1)
     mask = pc.is_in(live.column("partition"), value_set=pa.array(sorted(wanted), pa.binary())).to_numpy(zero_copy_only=False)
     live = live.filter(mask & (live.numbers("bucket") != POSTPONE_BUCKET))
     most_bytes = max(ctx.options.source_split_open_file_cost_bytes, -(-int(live.numbers("file_size").sum()) // max(1, count)))
-    found: dict[tuple[bytes, int, int, int], list[DataFileMeta]] = {}
+    batches: dict[tuple[bytes, int, int, int], list[DataFileMeta]] = {}
     filled: dict[tuple[bytes, int, int], int] = {}
     columns = (live.column(name).to_pylist() for name in ("partition", "bucket", "total_buckets"))  # scalar: one a file
-    for at, place in enumerate(zip(*columns, strict=True)):
+    for at, bucket_key in enumerate(zip(*columns, strict=True)):
         file = live.file(at)
-        number = 0 if count == 1 else filled.get(place, 0) // most_bytes
-        filled[place] = filled.get(place, 0) + file.size_bytes
-        found.setdefault((*place, number), []).append(file)
-    return [_make_batch(place[:3], files, before) for place, files in found.items()]
+        number = 0 if count == 1 else filled.get(bucket_key, 0) // most_bytes
+        filled[bucket_key] = filled.get(bucket_key, 0) + file.size_bytes
+        batches.setdefault((*bucket_key, number), []).append(file)
+    return [_make_batch(bucket_key[:3], files, before) for bucket_key, files in batches.items()]
 
 
-def _make_batch(place: tuple[bytes, int, int], files: Sequence[DataFileMeta], before: Mapping[str, frozenset[Identity]]) -> FileBatch:
+def _make_batch(bucket_key: tuple[bytes, int, int], files: Sequence[DataFileMeta], before: Mapping[str, frozenset[Identity]]) -> FileBatch:
     earlier = (before.get(file.name, frozenset[Identity]()) for file in files)
-    return FileBatch(partition=place[0], bucket=place[1], total_buckets=place[2], files=tuple(files), before=frozenset[Identity]().union(*earlier))
+    return FileBatch(
+        partition=bucket_key[0], bucket=bucket_key[1], total_buckets=bucket_key[2], files=tuple(files), before=frozenset[Identity]().union(*earlier)
+    )
 
 
-def rewrite_batch(ctx: TableContext, share: FileBatch, told: Callable[[], None] = lambda: None, *, anew: bool = False) -> list[CommitMessage]:
-    """A message for the files of a share that change; none without any. Calls `told` after each file. `anew`: as in `rewrite`.
+def rewrite_batch(ctx: TableContext, batch: FileBatch, on_file: Callable[[], None] = lambda: None, *, rebuild: bool = False) -> list[CommitMessage]:
+    """Return a message for the files of a batch that change; none if no file does.
 
-    Raises what reading and writing raise: then no new file is left.
+    Calls `on_file` after each file. `rebuild`: as in `rewrite`. Raises what reading and writing raise: then no new file
+    is left.
     """
     changed: list[tuple[DataFileMeta, DataFileMeta]] = []
-    made: list[str] = []
+    new_paths: list[str] = []
     try:
-        for old in share.files:
-            new = _rewrite_entry(ctx, old, data_file_path(ctx, share.partition, share.bucket, old), share.before, made, anew=anew)
+        for old in batch.files:
+            new = _rewrite_entry(ctx, old, data_file_path(ctx, batch.partition, batch.bucket, old), batch.before, new_paths, rebuild=rebuild)
             if new is not None:
                 changed.append((old, new))
-            told()
+            on_file()
     except BaseException:
         with suppress(LakekitError):  # what cannot be deleted is left to the cleaning of orphans
-            ctx.storage.delete(made)
+            ctx.storage.delete(new_paths)
         raise
     if not changed:
         return []
     return [
         CommitMessage(
-            partition=share.partition,
-            bucket=share.bucket,
-            total_buckets=share.total_buckets,
+            partition=batch.partition,
+            bucket=batch.bucket,
+            total_buckets=batch.total_buckets,
             compact_before=tuple(old for old, _ in changed),
             compact_after=tuple(new for _, new in changed),
         )
@@ -163,7 +174,10 @@ def rewrite_batch(ctx: TableContext, share: FileBatch, told: Callable[[], None] 
 
 
 def commit(ctx: TableContext, messages: Sequence[CommitMessage]) -> Commit:
-    """Commits what was done. Raises what a commit raises: then no new file is left, but where nobody knows whether it happened."""
+    """Commit the messages.
+
+    Raises what a commit raises: then no new file is left, unless the outcome of the commit is unknown.
+    """
     try:
         return committer.commit_changes(ctx, messages, commit_user=ctx.new_commit_user(), identifier=BATCH_IDENTIFIER, ignore_empty=True, is_new_user=True)
     except CommitStateUnknown:
@@ -174,7 +188,7 @@ def commit(ctx: TableContext, messages: Sequence[CommitMessage]) -> Commit:
 
 
 def discard(ctx: TableContext, messages: Sequence[CommitMessage]) -> None:
-    """Deletes the files that were made for messages that nobody will commit."""
+    """Delete the index files of messages that will not be committed."""
     made = [
         ctx.layout.extra_file(data_file_path(ctx, message.partition, message.bucket, new), name)
         for message in messages
@@ -186,46 +200,54 @@ def discard(ctx: TableContext, messages: Sequence[CommitMessage]) -> None:
         ctx.storage.delete(made)
 
 
-def _identities(gone: ManifestEntries) -> dict[str, frozenset[Identity]]:
-    """What entries that went were, by file: the same must not be added again, or manifests contradict each other (`FileEntry.mergeEntries`)."""
-    columns = (gone.column(name).to_pylist() for name in ("file_name", "embedded_index", "extra_files"))  # scalar: one a file
-    found: dict[str, set[Identity]] = {}
+def _identities(deleted: ManifestEntries) -> dict[str, frozenset[Identity]]:
+    """Return the identities of deleted entries, by file name.
+
+    An identical entry must not be added again, or manifests contradict each other (`FileEntry.mergeEntries`).
+    """
+    columns = (deleted.column(name).to_pylist() for name in ("file_name", "embedded_index", "extra_files"))  # scalar: one a file
+    identities: dict[str, set[Identity]] = {}
     for name, embedded, extra in zip(*columns, strict=True):
-        found.setdefault(name, set()).add((name, embedded, tuple(extra)))
-    return {name: frozenset(some) for name, some in found.items()}
+        identities.setdefault(name, set()).add((name, embedded, tuple(extra)))
+    return {name: frozenset(entries) for name, entries in identities.items()}
 
 
-def _rewrite_entry(ctx: TableContext, file: DataFileMeta, path: str, before: Collection[Identity], made: list[str], *, anew: bool) -> DataFileMeta | None:
-    """The entry of a file with the indexes that it should have; None: it has them. `before`: what the file may not be any more."""
+def _rewrite_entry(
+    ctx: TableContext, file: DataFileMeta, path: str, before: Collection[Identity], new_paths: list[str], *, rebuild: bool
+) -> DataFileMeta | None:
+    """Return the entry of a file with the indexes that it should have; None: it has them.
+
+    `before`: identities that the new entry must not have. New index files are added to `new_paths`.
+    """
     written = ctx.with_schema(schemas.read(ctx, file.schema_id)) if file.schema_id != ctx.schema.id else ctx
-    old, should = None if anew else _contents(ctx, file, path), _wanted_indexes(ctx, file)
+    old, should = None if rebuild else _contents(ctx, file, path), _wanted_indexes(ctx, file)
     has = _index_keys(old)
     if old is not None and has == set(should):
         return None
-    kept: Contents = {}
+    contents: Contents = {}
     for name, kind in sorted(has & set(should)):
-        kept.setdefault(name, {})[kind] = (old or {})[name][kind]
-    missing = [index for place, index in should.items() if place not in has]
+        contents.setdefault(name, {})[kind] = (old or {})[name][kind]
+    missing = [index for key, index in should.items() if key not in has]
     if missing:
         for name, kinds in _build_indexes(written, file, path, missing).items():
-            kept.setdefault(name, {}).update(kinds)
+            contents.setdefault(name, {}).update(kinds)
     others = tuple(name for name in file.extra_files if not name.endswith(INDEX_SUFFIX))
-    data = container.encode(kept) if kept else None
+    data = container.encode(contents) if contents else None
     if (data, others) == (file.embedded_index, file.extra_files):
         return None
     small = data is None or len(data) <= ctx.options.file_index_in_manifest_threshold_bytes
     if small and (file.name, data, others) not in before:
         return replace(file, embedded_index=data, extra_files=others)
     name = f"{file.name}-{ctx.world.new_id()}{INDEX_SUFFIX}"
-    beside = ctx.layout.extra_file(path, name)
-    made.append(beside)
-    with ctx.storage.open_write(beside) as sink:
+    index_path = ctx.layout.extra_file(path, name)
+    new_paths.append(index_path)
+    with ctx.storage.open_write(index_path) as sink:
         sink.write(container.encode({}) if data is None else data)
     return replace(file, embedded_index=None, extra_files=(*others, name))
 
 
 def _wanted_indexes(ctx: TableContext, file: DataFileMeta) -> dict[IndexKey, IndexDefinition]:
-    """The indexes that a file should have."""
+    """Return the indexes that a file should have."""
     return {(index.name, index.kind): index for index in _indexes_under_schema(ctx, schemas.schema_of_file(ctx, file.schema_id))}
 
 
@@ -234,22 +256,25 @@ def _index_keys(contents: Contents | None) -> set[IndexKey]:
 
 
 def _indexes_under_schema(ctx: TableContext, written: TableSchema) -> list[IndexDefinition]:
-    """The indexes that today's options ask for, in the names of the schema that a file was written with; columns that it lacks have none."""
+    """Return the indexes of today's options in the column names of the schema a file was written with.
+
+    Columns that the file lacks have none.
+    """
     today = indexes_of(ctx.schema, ctx.options)
     if written.id == ctx.schema.id:
         return list(today)
     by_id = {field.id: field for field in written.fields}
-    found = []
+    indexes = []
     for index in today:
         then = by_id.get(ctx.schema.field(index.column).id)
         if then is not None and then.type.as_nullable() == ctx.schema.field(index.column).type.as_nullable():
             name = then.name if index.map_key is None else f"{then.name}[{index.map_key}]"
-            found.append(replace(index, name=name, column=then.name))
-    return found
+            indexes.append(replace(index, name=name, column=then.name))
+    return indexes
 
 
 def _contents(ctx: TableContext, file: DataFileMeta, path: str) -> Contents | None:
-    """The indexes that a file has; None where they are lost or damaged."""
+    """Return the indexes that a file has; None where they are lost or damaged."""
     try:
         if file.embedded_index is not None:
             return container.decode(file.embedded_index, path=path)

@@ -1,10 +1,11 @@
-"""Back to an older state: the snapshots, long-lived changelogs and tags after it are removed.
+"""Rollback to an older state: the snapshots, long-lived changelogs and tags after it are removed.
 
     LATEST = 5 ─▶ snapshot 9 … 6, newest first ─▶ changelogs after 5 ─▶ tags after 5
 
-Each step leaves a table that is whole, in a state between: the hint is not believed while there is a snapshot 6. Data files stay: they are orphans, and
-cleaned as such. A snapshot that only a tag keeps is written again first; there is a gap after it then, so that the hint waits until the end. Where main went
-forward to a branch, a tag may be of another snapshot than the one that has its number now, whose place it takes.
+Each step leaves a consistent table in a state between: the hint is not believed while snapshot 6 exists. Data files
+stay: they are orphans, and removed as such. A snapshot that only a tag keeps is written again first; a gap follows it
+then, so that the hint is written at the end. Where main was fast-forwarded to a branch, a tag may be of another
+snapshot than the one that has its id now, which it replaces.
 Source: ENGINE.md 5.13; `RollbackHelper`, `RollbackToWatermarkProcedure`.
 """
 
@@ -29,11 +30,14 @@ if TYPE_CHECKING:
 
 
 def rollback(ctx: TableContext, to: int | str | datetime | None = None, *, watermark: int | None = None, dry_run: bool = False) -> Expired:
-    """Makes a snapshot the newest one again: by its id, a tag, or the newest one at or before a time, or a watermark.
+    """Make an older snapshot the newest one again: by its id, a tag, a time, or a watermark.
 
-    Where every watermark is greater, nothing is changed: the engine's releases up to 1.4.2 went to the first one then, which is later than what was asked.
-    Raises `SnapshotNotFound`, `TagNotFound`; `Corrupt` where the schema, a list or a manifest of the snapshot is lost or damaged; `InvalidOption` unless one
-    of `to` and `watermark` is given; `Conflict` where a writer committed meanwhile, whose snapshot then stands.
+    A time or watermark means the newest snapshot at or before it. Where every watermark is greater, nothing is changed:
+    the engine's releases up to 1.4.2 went to the first snapshot then, which is later than what was asked.
+
+    Raises: `SnapshotNotFound`, `TagNotFound`; `Corrupt` where the schema, a list or a manifest of the snapshot is lost
+    or damaged; `InvalidOption` unless one of `to` and `watermark` is given; `Conflict` where a writer committed
+    meanwhile, whose snapshot then stands.
     """
     roots.check_removable(ctx)
     if (to is None) == (watermark is None):
@@ -48,12 +52,12 @@ def rollback(ctx: TableContext, to: int | str | datetime | None = None, *, water
     if dry_run:
         return done
     storage, layout = ctx.storage, ctx.layout
-    there = next((root for root in every if root.kind == "snapshot" and root.snapshot.id == target.id), None)
-    if there is None:
+    existing = next((root for root in every if root.kind == "snapshot" and root.snapshot.id == target.id), None)
+    if existing is None:
         _bring_back(ctx, target)
         storage.put(layout.earliest_hint, hint.encode(target.id))
-    elif there.snapshot != target:
-        roots.write(ctx, there.path, _without_lost_changelog(ctx, target).to_json())
+    elif existing.snapshot != target:
+        roots.write(ctx, existing.path, _without_lost_changelog(ctx, target).to_json())
     with suppress(LakekitError):  # a hint is advice
         if ids and ids[-1] != target.id + 1:
             storage.delete([layout.latest_hint])
@@ -73,15 +77,15 @@ def rollback(ctx: TableContext, to: int | str | datetime | None = None, *, water
 
 
 def check_whole(ctx: TableContext, target: Snapshot) -> None:
-    """Raises `Corrupt` where nobody could plan a read of the snapshot: those after it are not given up for it."""
+    """Raise `Corrupt` where no read of the snapshot could be planned, so that newer ones must be kept."""
     schemas.read(ctx, target.schema_id)
     storage, layout = ctx.storage, ctx.layout
     lists = [name for name in (target.base_manifest_list, target.delta_manifest_list, target.index_manifest) if name is not None]
     lost = [name for name in lists if not storage.exists(layout.manifest(name))]
     if not lost:
         names = [file.name for file in manifest_reader.manifest_files(ctx, target)]
-        found = parallel_map(lambda name: storage.exists(layout.manifest(name)), names, waiting=storage.is_remote)
-        lost = [name for name, there in zip(names, found, strict=True) if not there]
+        presence = parallel_map(lambda name: storage.exists(layout.manifest(name)), names, waiting=storage.is_remote)
+        lost = [name for name, is_present in zip(names, presence, strict=True) if not is_present]
     if lost:
         msg = f"snapshot {target.id} of {ctx.name} needs {lost[0]}, which is not there: nobody could read it, and nothing was changed. Go back to another \
 snapshot or tag, or put the file back from a copy"
@@ -91,7 +95,10 @@ snapshot or tag, or put the file back from a copy"
 
 
 def _bring_back(ctx: TableContext, target: Snapshot) -> None:
-    """Writes the file of a snapshot again that only tags keep. They may be deleted at this moment: then it goes again."""
+    """Write the file of a snapshot again that only tags keep.
+
+    Raises: `Conflict` where the tags are deleted meanwhile; the file is deleted again then.
+    """
     keep = [ctx.layout.tag(tag.name) for tag in tags.all(ctx) if tag.snapshot == target]
     path = ctx.layout.snapshot(target.id)
     ctx.storage.put_if_absent(path, target.to_json())
@@ -101,7 +108,10 @@ def _bring_back(ctx: TableContext, target: Snapshot) -> None:
 
 
 def _without_lost_changelog(ctx: TableContext, target: Snapshot) -> Snapshot:
-    """A tag's snapshot without the changelog that went when it expired: of the oldest snapshot that is expected, of one among others it is not."""
+    """Return a tag's snapshot without its changelog, if that was deleted when the snapshot expired.
+
+    A missing changelog is expected of the oldest snapshot, but not of one between others.
+    """
     name = target.changelog_manifest_list
     if name is None or ctx.storage.exists(ctx.layout.manifest(name)):
         return target
@@ -109,8 +119,8 @@ def _without_lost_changelog(ctx: TableContext, target: Snapshot) -> Snapshot:
 
 
 def _changelogs(ctx: TableContext, later: list[roots.GcRoot], target: int) -> None:
-    gone = sorted((root.snapshot.id for root in later if root.kind == "changelog"), reverse=True)
-    if not gone:
+    removed = sorted((root.snapshot.id for root in later if root.kind == "changelog"), reverse=True)
+    if not removed:
         return
     left = [number for number in snapshots.changelog_ids(ctx) if number <= target]
     with suppress(LakekitError):
@@ -118,4 +128,4 @@ def _changelogs(ctx: TableContext, later: list[roots.GcRoot], target: int) -> No
             ctx.storage.put(ctx.layout.changelog_latest_hint, hint.encode(left[-1]))
         else:
             ctx.storage.delete([ctx.layout.changelog_latest_hint])
-    ctx.storage.delete([ctx.layout.changelog(number) for number in gone])
+    ctx.storage.delete([ctx.layout.changelog(number) for number in removed])

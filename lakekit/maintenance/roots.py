@@ -1,10 +1,13 @@
-"""What keeps files: every snapshot, tag and long-lived changelog of every branch. A file that none of them needs may go.
+"""The roots of garbage collection: every snapshot, tag and long-lived changelog of every branch.
+
+A file that no root needs may be deleted.
 
     branch main    snapshot 4, snapshot 5, tag v1, changelog 3
     branch dev     snapshot 4, tag v1
 
-A branch is any directory that could be one, whether or not it is whole. Whoever deletes reads all roots first, and one that cannot be read, or that vanished
-since it was listed, stops the deletion (RELIABILITY D5). Source: FORMAT.md 3, `OrphanFilesClean.validBranches`.
+A branch is any directory that could be one, complete or not. Code that deletes reads all roots first; a root that
+cannot be read, or that vanished since it was listed, stops the deletion (RELIABILITY D5). Source: FORMAT.md 3,
+`OrphanFilesClean.validBranches`.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ ATTEMPTS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GcRoot:
-    """One of them. `name` is the tag's, else the snapshot's number; `path` is its file."""
+    """One root. `name` is the tag's, else the snapshot's id; `path` is its file."""
 
     kind: Kind
     branch: str
@@ -45,25 +48,28 @@ class GcRoot:
 
 
 def branches(ctx: TableContext) -> list[str]:
-    """The names of all branches, main first, those that are only half there too."""
+    """Return the names of all branches, main first, also those that are incomplete."""
     listed = ctx.storage.list(ctx.layout.branches_dir)
-    return [MAIN, *(one.name.removeprefix(PREFIX) for one in listed if one.is_dir and one.name.startswith(PREFIX) and one.name != PREFIX)]
+    return [MAIN, *(entry.name.removeprefix(PREFIX) for entry in listed if entry.is_dir and entry.name.startswith(PREFIX) and entry.name != PREFIX)]
 
 
 def check_removable(ctx: TableContext) -> None:
-    """Raise the refusal of the first feature, of any branch, that says that lakekit may not know all files of the table.
+    """Raise `Unsupported` for the first feature of any branch that may hide files of the table.
 
-    Raises: `Unsupported`, naming the feature.
+    The error names the feature: lakekit may not know all files then.
     """
     feature_check.check_removable(ctx)
     for branch in branches(ctx):
-        there = on_branch(ctx, branch)
-        if branch != ctx.layout.branch and schemas.ids(there):
-            feature_check.check_removable(replace(there, schema=schemas.latest(there)))
+        branch_ctx = on_branch(ctx, branch)
+        if branch != ctx.layout.branch and schemas.ids(branch_ctx):
+            feature_check.check_removable(replace(branch_ctx, schema=schemas.latest(branch_ctx)))
 
 
 def read_all_roots(ctx: TableContext) -> list[GcRoot]:
-    """The roots of all branches. Raises what reading them raises, and `Conflict` where one vanished meanwhile, again and again."""
+    """Return the roots of all branches.
+
+    Raises what reading them raises, and `Conflict` where one vanished meanwhile, again and again.
+    """
     for attempt in range(ATTEMPTS):
         try:
             return [root for branch in branches(ctx) for root in read_branch_roots(on_branch(ctx, branch))]
@@ -74,21 +80,21 @@ def read_all_roots(ctx: TableContext) -> list[GcRoot]:
 
 
 def on_branch(ctx: TableContext, branch: str) -> TableContext:
-    """The handle with the paths of another branch: enough for its metadata."""
+    """Return the context with the paths of another branch: enough for its metadata."""
     return ctx if ctx.layout.branch == branch else replace(ctx, layout=ctx.layout.on_branch(branch))
 
 
 def read_branch_roots(ctx: TableContext) -> list[GcRoot]:
-    """The roots of the handle's own branch: snapshots, tags, long-lived changelogs, each by number or name."""
-    return map_io(lambda one: _read(ctx, *one), list_roots(ctx), is_remote=ctx.storage.is_remote)
+    """Return the roots of the context's own branch: snapshots, tags, changelogs, each by number or name."""
+    return map_io(lambda listed: _read(ctx, *listed), list_roots(ctx), is_remote=ctx.storage.is_remote)
 
 
 def list_roots(ctx: TableContext) -> list[tuple[Kind, str, Stat]]:
-    """The files of those roots: of what kind each is, by number or name, and what the listing says of it."""
+    """Return the files of the branch's roots: kind, number or name, and what the listing says of each."""
     layout = ctx.layout
     return [
         *(("snapshot", str(number), seen) for number, seen in metadata_io.list_numbered(ctx, layout.snapshot_dir, "snapshot-")),
-        *(("tag", one.name.removeprefix(_TAG), one) for one in ctx.storage.list(layout.tag_dir) if one.name.startswith(_TAG) and not one.is_dir),
+        *(("tag", entry.name.removeprefix(_TAG), entry) for entry in ctx.storage.list(layout.tag_dir) if entry.name.startswith(_TAG) and not entry.is_dir),
         *(("changelog", str(number), seen) for number, seen in metadata_io.list_numbered(ctx, layout.changelog_dir, "changelog-")),
     ]
 
@@ -106,7 +112,10 @@ def _read(ctx: TableContext, kind: Kind, name: str, seen: Stat) -> GcRoot:
 
 
 def read(ctx: TableContext, kind: Kind, name: str, seen: Stat) -> GcRoot:
-    """One of the files that `list_roots` gives. Raises `Corrupt`, `Unsupported`, and `FileMissing` where it vanished since."""
+    """Return the root of one of the files that `list_roots` gives.
+
+    Raises: `Corrupt`, `Unsupported`, and `FileMissing` where it vanished since.
+    """
     if kind == "tag":
         snapshot = metadata_io.read_listed(ctx, seen, lambda data, path: Tag.from_json(data, name, path)).snapshot
     else:
@@ -117,21 +126,27 @@ def read(ctx: TableContext, kind: Kind, name: str, seen: Stat) -> GcRoot:
 
 
 def unreadable_root(damaged: Corrupt, what: str, path: str, remedy: str) -> Corrupt:
-    """The error of a file that keeps others and says nothing: nobody may delete what it may need."""
+    """Return the error for an unreadable root: which files it needs is unknown, so none may be deleted."""
     text = f"{damaged.message}. It is {what}: which files it needs cannot be told, so none is deleted. Remedy: {remedy}"
     return Corrupt(text, path=damaged.path or path, offset=damaged.offset, field=damaged.field)
 
 
-def oldest_snapshot_paths(some: Iterable[GcRoot]) -> set[str]:
-    """The paths of the oldest snapshots, one a branch. Such a one may be a tag's, made a snapshot again by a rollback or a branch: its changelog is gone."""
-    found: dict[str, GcRoot] = {}
-    for root in some:
-        if root.kind == "snapshot" and (root.branch not in found or root.snapshot.id < found[root.branch].snapshot.id):
-            found[root.branch] = root
-    return {root.path for root in found.values()}
+def oldest_snapshot_paths(gc_roots: Iterable[GcRoot]) -> set[str]:
+    """Return the paths of the oldest snapshots, one for each branch.
+
+    Such a snapshot may be restored from a tag by a rollback or a branch: its changelog is deleted.
+    """
+    oldest: dict[str, GcRoot] = {}
+    for root in gc_roots:
+        if root.kind == "snapshot" and (root.branch not in oldest or root.snapshot.id < oldest[root.branch].snapshot.id):
+            oldest[root.branch] = root
+    return {root.path for root in oldest.values()}
 
 
 def write(ctx: TableContext, path: str, data: bytes) -> None:
-    """Writes the file of a root, in the place of one that is there, safe from power loss: what it replaces may be deleted next."""
+    """Write the file of a root, replacing an existing one, safe from power loss.
+
+    What it replaces may be deleted next.
+    """
     with ctx.storage.open_write(path) as file:
         file.write(data)

@@ -1,10 +1,13 @@
 """Compaction that sorts: the rows of a partition in an order that lets reads of some columns skip files.
 
-    append tables   files [9 2 7] [1 8] [5 3 6 4]   ->   [1 2 3] [4 5 6] [7 8 9]       the files that were read go, rows appended meanwhile stay
-    key tables      dynamic buckets: rows in order fill bucket 0, then bucket 1 …      in a bucket files are sorted by key, as ever; hash indexes say where
+    append tables   files [9 2 7] [1 8] [5 3 6 4]   ->   [1 2 3] [4 5 6] [7 8 9]
+                    the files that were read go, rows appended meanwhile stay
+    key tables      dynamic buckets, rows in order fill bucket 0, then bucket 1 …
+                    in a bucket files are sorted by key, as ever; hash indexes say where
 
-Of key tables all rows of the partitions are written anew, merged, and every bucket and hash index there is replaced: a key is in one bucket, as before. Rows
-that another commit adds meanwhile are not lost: the commit is refused. In 1.4.2 too the snapshot is an OVERWRITE, but one that takes every live file.
+In key tables all rows of the partitions are rewritten, merged, and every bucket and hash index there is replaced: a key
+is in one bucket, as before. Rows that another commit adds meanwhile are not lost: the commit is refused. In 1.4.2 too
+the snapshot is an OVERWRITE, but one that takes every live file.
 
 Source: ENGINE.md 8.6; `CompactProcedure`, `SortCompactAction`, `SimpleHashBucketAssigner`.
 """
@@ -59,8 +62,11 @@ _ONE_RUN = {"write-only": "true", "write-buffer-spillable": "true", "write-buffe
 
 
 def ordering(ctx: TableContext, order_by: str | Sequence[str], strategy: Strategy) -> SortOrder:
-    """What is asked for, checked. Raises `InvalidOption` and, for tables and columns that cannot be sorted, `Unsupported`."""
-    found = sort_order.make_sort_order(ctx, (order_by,) if isinstance(order_by, str) else tuple(order_by), strategy)
+    """Return the requested sort order, checked.
+
+    Raises: `InvalidOption` and, for tables and columns that cannot be sorted, `Unsupported`.
+    """
+    order = sort_order.make_sort_order(ctx, (order_by,) if isinstance(order_by, str) else tuple(order_by), strategy)
     options = ctx.options
     if options.bucket != NO_BUCKETS:
         raise InvalidOption(
@@ -79,25 +85,28 @@ def ordering(ctx: TableContext, order_by: str | Sequence[str], strategy: Strateg
     for option, is_on in (("row-tracking.enabled", options.row_tracking_enabled), ("data-evolution.enabled", options.data_evolution_enabled)):
         if is_on:
             raise Unsupported(f"{ctx.name} has {option}=true: sorting would give its rows new ids, which lakekit does not keep", feature="row-tracking")
-    return found
+    return order
 
 
-# ---- append tables ---------------------------------------------------------------------------------------------------------------------------------------
+# ---- append tables -------------------------------------------------------------------------------
 
 
-def sort(ctx: TableContext, standing: SnapshotBuckets, order: SortOrder, partitions: Iterable[bytes]) -> list[CommitMessage]:
-    """Messages of whole partitions written anew in order. Raises what reading and writing raise; then no new file is left."""
-    ctx, found = with_strict_reads(ctx), []
-    buckets = [(partition, standing.bucket(partition, BUCKET)) for partition in sorted(partitions)]
+def sort(ctx: TableContext, snapshot_buckets: SnapshotBuckets, order: SortOrder, partitions: Iterable[bytes]) -> list[CommitMessage]:
+    """Rewrite whole partitions in order, and return the messages.
+
+    Raises what reading and writing raise; then no new file is left.
+    """
+    ctx, messages = with_strict_reads(ctx), []
+    buckets = [(partition, snapshot_buckets.bucket(partition, BUCKET)) for partition in sorted(partitions)]
     try:
         with work(ctx.world, "sorting", "files", sum(len(bucket.files) for _, bucket in buckets)) as under_way:
             for partition, bucket in buckets:
-                found.append(_sort_bucket(ctx, partition, bucket, order))
+                messages.append(_sort_bucket(ctx, partition, bucket, order))
                 under_way.advance(len(bucket.files))
     except BaseException:
-        abort.abort(ctx, found)
+        abort.abort(ctx, messages)
         raise
-    return found
+    return messages
 
 
 def _sort_bucket(ctx: TableContext, partition: bytes, bucket: RestoredBucket, order: SortOrder) -> CommitMessage:
@@ -131,12 +140,12 @@ def _sort_bucket(ctx: TableContext, partition: bytes, bucket: RestoredBucket, or
     )
 
 
-# ---- key tables ------------------------------------------------------------------------------------------------------------------------------------------
+# ---- key tables ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SortedPartitions:
-    """Partitions of a key table that are sorted as they are in a snapshot; None: there is no snapshot yet."""
+    """Partitions of a key table to sort, as they are in a snapshot; None: there is no snapshot yet."""
 
     ctx: TableContext
     order: SortOrder
@@ -145,7 +154,10 @@ class SortedPartitions:
     partitions: tuple[bytes, ...]
 
     def commit(self, messages: Sequence[CommitMessage]) -> Commit:
-        """Puts what was written in the place of these partitions. Raises `Conflict` where others committed to them meanwhile: then nothing changed."""
+        """Replace these partitions by what was written.
+
+        Raises: `Conflict` where others committed to them meanwhile: then nothing changed.
+        """
         if not self.partitions:
             return commit_changes_once(self.ctx, (), commit_user=self.commit_user)
         replaced = Overwrite.exactly(self.partitions) if self.ctx.schema.partition_keys else Overwrite.whole()
@@ -153,9 +165,11 @@ class SortedPartitions:
 
 
 def sort_keys(ctx: TableContext, order: SortOrder, where: pl.Expr | str | None) -> Commit:
-    """Writes the rows of the partitions that `where` chooses anew: those that come first in the order in the first buckets.
+    """Rewrite the rows of the partitions that `where` chooses; the first in the order fill the first buckets.
 
-    Where level 0 is not read it has to be compacted before. Raises `Conflict` where others committed to these partitions meanwhile: then nothing changed.
+    Where level 0 is not read it has to be compacted before.
+
+    Raises: `Conflict` where others committed to these partitions meanwhile: then nothing changed.
     """
     job = keys(ctx, order, where)
     with work(ctx.world, "sorting", "partitions", len(job.partitions)) as under_way:
@@ -164,33 +178,39 @@ def sort_keys(ctx: TableContext, order: SortOrder, where: pl.Expr | str | None) 
 
 
 def keys(ctx: TableContext, order: SortOrder, where: pl.Expr | str | None) -> SortedPartitions:
-    """What is to be sorted. Raises `InvalidOption` for `where`."""
+    """Return the partitions to sort.
+
+    Raises: `InvalidOption` for `where`.
+    """
     latest = snapshots.latest(ctx)
     ctx = with_strict_reads(ctx.with_options({**_ONE_RUN, STRICT_MODE: str(latest.id if latest else 0)}))
     wanted = chosen.partitions(ctx, (partition for partition, _ in SnapshotBuckets.of(ctx, latest).places()), where)
     return SortedPartitions(ctx=ctx, order=order, commit_user=ctx.new_commit_user(), snapshot=latest, partitions=tuple(sorted(wanted)))
 
 
-def write_sorted_partitions(job: SortedPartitions, partitions: Sequence[bytes], told: Callable[[], None] = lambda: None) -> list[CommitMessage]:
-    """The rows of some partitions in order, in new files. Calls `told` after each. Raises what reading and writing raise: then no new file is left."""
+def write_sorted_partitions(job: SortedPartitions, partitions: Sequence[bytes], on_partition: Callable[[], None] = lambda: None) -> list[CommitMessage]:
+    """Write the rows of some partitions in order to new files, and return the messages.
+
+    Calls `on_partition` after each. Raises what reading and writing raise: then no new file is left.
+    """
     if job.snapshot is None:
         return []
-    standing = SnapshotBuckets.of(job.ctx, job.snapshot)
+    snapshot_buckets = SnapshotBuckets.of(job.ctx, job.snapshot)
     writers = BucketWriters(job.ctx, commit_user=job.commit_user, replaces=True)
     try:
         for partition in partitions:
-            for frame in _merged_rows(job.ctx, standing, job.snapshot, partition, job.order).in_order():
+            for frame in _merged_rows(job.ctx, snapshot_buckets, job.snapshot, partition, job.order).in_order():
                 writers.write(frame.with_columns(pl.lit(0, pl.Int8).alias(KIND)))
-            told()
+            on_partition()
         return writers.prepare()
     finally:
         writers.drop()
 
 
-def _merged_rows(ctx: TableContext, standing: SnapshotBuckets, latest: Snapshot, partition: bytes, order: SortOrder) -> SortInput:
-    """The rows of one partition as readers see them."""
+def _merged_rows(ctx: TableContext, snapshot_buckets: SnapshotBuckets, latest: Snapshot, partition: bytes, order: SortOrder) -> SortInput:
+    """Return the rows of one partition as readers see them."""
     source = lazy.scan_lazily(table_scan.scan_snapshot(ctx, latest.id)).filter(*_partition_conditions(ctx, partition))
-    files = [file for place in standing.places() if place[0] == partition for file in standing.bucket(*place).files]
+    files = [file for bucket_id in snapshot_buckets.places() if bucket_id[0] == partition for file in snapshot_buckets.bucket(*bucket_id).files]
     return SortInput(
         ctx=ctx,
         order=order,
@@ -205,6 +225,6 @@ def _columns_of(source: pl.LazyFrame) -> Callable[[Sequence[Field]], pl.LazyFram
 
 
 def _partition_conditions(ctx: TableContext, partition: bytes) -> list[pl.Expr]:
-    """What is true of the rows of a partition."""
+    """Return the conditions that exactly the rows of a partition satisfy."""
     values = partition_frame(ctx, pa.array([partition], pa.binary()))
     return [col(column.name).is_null() if column.null_count() else col(column.name) == pl.lit(column) for column in values.get_columns()]

@@ -1,9 +1,10 @@
-"""The rows of a snapshot as the table is now, for chores that write them anew.
+"""The rows of a snapshot under the table's current schema, for tasks that rewrite them.
 
-    schema then   k  a  b          rows written anew   k  b  c          c is null, a is gone
+    schema then   k  a  b          rows rewritten   k  b  c          c is null, a is dropped
     schema now    k  b  c
 
-A read of that snapshot would have its columns of then, and stand-in rows of a fallback branch; neither belongs into files of today.
+A plain read of that snapshot would return its columns of then, and substitute rows of a fallback branch; neither
+belongs in new files.
 Source: ENGINE.md 6.8, 7.7.
 """
 
@@ -28,14 +29,17 @@ _LOSSY_READ_OPTIONS = ("scan.ignore-lost-files", "scan.ignore-corrupt-files", "l
 
 
 def current_rows(ctx: TableContext, snapshot: Snapshot | None, where: pl.Expr | None = None) -> pl.LazyFrame:
-    """The merged rows of a snapshot in the columns of the handle's schema, those of which `where` is true. Raises what planning a read raises."""
+    """Return the merged rows of a snapshot in the columns of the current schema.
+
+    `where`: only those of which it is true. Raises what planning a read raises.
+    """
     check_readable(ctx.all_options, f"table {ctx.name}")
-    given = {key: None for key in _LOSSY_READ_OPTIONS if key in ctx.all_options}
-    ctx = ctx.with_options(given) if given else ctx
+    overrides = {key: None for key in _LOSSY_READ_OPTIONS if key in ctx.all_options}
+    ctx = ctx.with_options(overrides) if overrides else ctx
     schema = ctx.schema
-    asked = ScanFilter()
+    scan_filter = ScanFilter()
     if where is not None:
         filters = lazy.filters_of(where, polars_schema(schema.fields))
-        asked = lazy.condition_of(filters, schema)[0]
-    found = lazy_frames.scan_merged([planner.plan_read(ctx, Position(snapshot=snapshot), asked)], schema.fields)
-    return found if where is None else lazy.filter_rows(found, where, polars_schema(schema.fields))
+        scan_filter = lazy.condition_of(filters, schema)[0]
+    frame = lazy_frames.scan_merged([planner.plan_read(ctx, Position(snapshot=snapshot), scan_filter)], schema.fields)
+    return frame if where is None else lazy.filter_rows(frame, where, polars_schema(schema.fields))

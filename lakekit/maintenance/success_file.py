@@ -1,4 +1,4 @@
-"""The file `_SUCCESS`, which says that a tag is there or that a partition is complete, to those who watch directories.
+"""The file `_SUCCESS`, which tells watchers of directories that a tag exists or a partition is complete.
 
     { "creationTime" : 1795282714096, "modificationTime" : 1795282714096 }     milliseconds since 1970
 
@@ -21,7 +21,7 @@ CREATION_TIME, MODIFICATION_TIME = "creationTime", "modificationTime"
 
 
 def write(storage: Storage, path: str, now_ms: int) -> None:
-    """Writes the file, or tells an old one the time."""
+    """Write the file; an existing one keeps its creation time."""
     created = now_ms
     with suppress(FileMissing, Corrupt):
         created = json_codec.integer(CREATION_TIME, json_codec.loads(storage.read(path), path).get(CREATION_TIME))

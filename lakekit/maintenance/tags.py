@@ -1,11 +1,12 @@
-"""Tags made, moved, renamed and deleted.
+"""Tags created, moved, renamed and deleted.
 
-    create(handle, "v1", at=3, retain_ms=…)     tag/tag-v1 = snapshot 3
-    create(handle, "v1", since_ms=1711843200000)   the first snapshot made then or later; watermark=…: the first that is as far
-    delete(handle, ["v1"])                      its file, and the files that only it needed
+    create(ctx, "v1", at=3, retain_ms=…)           tag/tag-v1 = snapshot 3
+    create(ctx, "v1", since_ms=1711843200000)      the first snapshot made then or later;
+                                                   watermark=… is the first that is as far
+    delete(ctx, ["v1"])                            its file, and the files that only it needed
 
-A tag keeps its snapshot readable after that expired. Source: ENGINE.md 5.10 and 11, FORMAT.md 3.4; `TagManager`, `TagDeletion`, `SuccessFileTagCallback`,
-`CreateTagFromTimestampProcedure`, `CreateTagFromWatermarkProcedure`.
+A tag keeps its snapshot readable after that expired. Source: ENGINE.md 5.10 and 11, FORMAT.md 3.4; `TagManager`,
+`TagDeletion`, `SuccessFileTagCallback`, `CreateTagFromTimestampProcedure`, `CreateTagFromWatermarkProcedure`.
 """
 
 from __future__ import annotations
@@ -46,21 +47,23 @@ def create(
     retain_ms: int | None = None,
     if_not_exists: bool = False,
 ) -> Tag:
-    """Names a snapshot: the newest one, that of `at`, or the first one since a time or with a `watermark`, an expired one too that another tag keeps.
+    """Create a tag of the newest snapshot, that of `at`, or the first since a time or with a watermark.
 
-    Without `retain_ms` the tag lives as long as `tag.default-time-retained` says, else for ever. Raises `TagAlreadyExists`, `SnapshotNotFound`,
-    `TagNotFound`, `InvalidOption` for a name that is none.
+    The snapshot may have expired, if another tag keeps it. Without `retain_ms` the tag lives as long as
+    `tag.default-time-retained` says, else for ever.
+
+    Raises: `TagAlreadyExists`, `SnapshotNotFound`, `TagNotFound`, `InvalidOption` for an invalid name.
     """
     check_name(name)
-    given = [key for key, value in (("at", at), ("since", since_ms), ("watermark", watermark)) if value is not None]
-    if len(given) > 1:
-        raise InvalidOption(f"tag {name!r} of {ctx.name} names one snapshot: give {given[0]} or {given[1]}, not both", key=given[1], value=None)
-    there = tags.find(ctx, name)
-    if there is not None:
+    arguments = [key for key, value in (("at", at), ("since", since_ms), ("watermark", watermark)) if value is not None]
+    if len(arguments) > 1:
+        raise InvalidOption(f"tag {name!r} of {ctx.name} names one snapshot: give {arguments[0]} or {arguments[1]}, not both", key=arguments[1], value=None)
+    existing = tags.find(ctx, name)
+    if existing is not None:
         if if_not_exists:
-            return there
+            return existing
         raise _exists(ctx, name)
-    tries = 1 if given else _ATTEMPTS
+    tries = 1 if arguments else _ATTEMPTS
     while True:
         tries -= 1
         lives_ms = ctx.options.tag_default_time_retained_ms if retain_ms is None else retain_ms
@@ -74,7 +77,10 @@ def create(
 
 
 def put(ctx: TableContext, tag: Tag, *, if_not_exists: bool = False) -> Tag:
-    """Writes a new tag. Its snapshot may expire at this moment: then the tag goes again. Raises `TagAlreadyExists`, `SnapshotNotFound`."""
+    """Write a new tag; where its snapshot expires at this moment, delete it again.
+
+    Raises: `TagAlreadyExists`, `SnapshotNotFound`.
+    """
     keep, path = referencing_paths(ctx, tag.snapshot), ctx.layout.tag(tag.name)
     if not ctx.storage.put_if_absent(path, tag.to_json()):
         if if_not_exists:
@@ -89,9 +95,11 @@ def put(ctx: TableContext, tag: Tag, *, if_not_exists: bool = False) -> Tag:
 
 
 def replace(ctx: TableContext, name: str, *, at: int | str | datetime | None = None, retain_ms: int | None = None, dry_run: bool = False) -> Expired:
-    """Lets a tag name another snapshot; what only the old one needed goes. Raises `TagNotFound`, `SnapshotNotFound`.
+    """Move a tag to another snapshot, and delete the files that only the old one needed.
 
-    Without `retain_ms` it lives for ever: as the reference has it, `tag.default-time-retained` is for tags that are new.
+    Without `retain_ms` it lives for ever: as in the reference, `tag.default-time-retained` is for new tags.
+
+    Raises: `TagNotFound`, `SnapshotNotFound`.
     """
     roots.check_removable(ctx)
     check_name(name)
@@ -99,7 +107,7 @@ def replace(ctx: TableContext, name: str, *, at: int | str | datetime | None = N
     tag = _tag(ctx, name, source(ctx, at), retain_ms)
     keep, path = referencing_paths(ctx, tag.snapshot), ctx.layout.tag(name)
     everything = roots.read_all_roots(ctx)
-    gone = [root for root in everything if root.path == path and root.snapshot != tag.snapshot]
+    replaced = [root for root in everything if root.path == path and root.snapshot != tag.snapshot]
     new = roots.GcRoot(kind="tag", branch=ctx.layout.branch, name=name, path=path, snapshot=tag.snapshot)
 
     def drop() -> None:
@@ -108,8 +116,8 @@ def replace(ctx: TableContext, name: str, *, at: int | str | datetime | None = N
             roots.write(ctx, path, old.to_json())
             raise _snapshot_expired(ctx, tag)
 
-    found = removal.remove(ctx, gone, everything, None if dry_run else drop, stays=[new])
-    return make_expired(ctx.name, found, dry_run=dry_run)
+    unreachable = removal.remove(ctx, replaced, everything, None if dry_run else drop, stays=[new])
+    return make_expired(ctx.name, unreachable, dry_run=dry_run)
 
 
 def rename(ctx: TableContext, name: str, new: str) -> None:
@@ -123,21 +131,24 @@ def rename(ctx: TableContext, name: str, new: str) -> None:
 
 
 def delete(ctx: TableContext, names: Sequence[str], *, dry_run: bool = False) -> Expired:
-    """Removes tags, and the files that nothing else needs; of a tag that cannot be read itself alone, as nobody knows which files it needs.
+    """Delete tags, and the files that nothing else needs.
 
-    Raises `TagNotFound`; what raises while roots are read leaves all as it was (see `removal`), but for tags that cannot be read.
+    Of a tag that cannot be read only its own file is deleted, as the files that it needs are unknown.
+
+    Raises: `TagNotFound`; an error while roots are read leaves all as it was (see `removal`), but for tags that cannot
+    be read.
     """
     roots.check_removable(ctx)
     readable = [name for name in names if _is_readable(ctx, name)]
     if not dry_run:
         _drop(ctx, [name for name in names if name not in readable])
-    found = UnreachableFiles()
+    unreachable = UnreachableFiles()
     if readable:
         everything = roots.read_all_roots(ctx)
         paths = {ctx.layout.tag(name) for name in readable}
-        gone = [root for root in everything if root.path in paths]
-        found = removal.remove(ctx, gone, everything, None if dry_run else partial(_drop, ctx, readable))
-    return make_expired(ctx.name, found, dry_run=dry_run, tags=tuple(names))
+        removed = [root for root in everything if root.path in paths]
+        unreachable = removal.remove(ctx, removed, everything, None if dry_run else partial(_drop, ctx, readable))
+    return make_expired(ctx.name, unreachable, dry_run=dry_run, tags=tuple(names))
 
 
 def _is_readable(ctx: TableContext, name: str) -> bool:
@@ -157,11 +168,11 @@ def _drop(ctx: TableContext, names: Sequence[str]) -> None:
         ctx.storage.delete([success_path(ctx, name) for name in names])
 
 
-# ---- names and sources ---------------------------------------------------------------------------------------------------------------------------------
+# ---- names and sources ---------------------------------------------------------------------------
 
 
 def check_name(name: str) -> None:
-    """Raises `InvalidOption` for a name that no tag can have."""
+    """Raise `InvalidOption` for a name that no tag can have."""
     if not isinstance(name, str):
         msg = f"a tag's name is a text, not {type(name).__name__}"
         raise TypeError(msg)
@@ -173,18 +184,21 @@ def check_name(name: str) -> None:
 
 
 def source(ctx: TableContext, at: int | str | datetime | None) -> Snapshot:
-    """The snapshot that `at` means, one that only a tag keeps too. Raises `SnapshotNotFound`, `TagNotFound`."""
+    """Return the snapshot that `at` means, also one that only a tag keeps.
+
+    Raises: `SnapshotNotFound`, `TagNotFound`.
+    """
     number = at if isinstance(at, int) and not isinstance(at, bool) else None
     if isinstance(at, str) and tags.find(ctx, at) is None:
         number = time_travel.digits(at)
     if number is not None and 0 <= number < 2**63 and snapshots.find(ctx, number) is None:
-        kept = [tag.snapshot for tag in tags.all(ctx) if tag.snapshot.id == number]
-        if kept:
-            return kept[0]
-    found = snapshots.latest(ctx) if at is None else time_travel.locate(ctx, at).snapshot
-    if found is None:
+        tagged = [tag.snapshot for tag in tags.all(ctx) if tag.snapshot.id == number]
+        if tagged:
+            return tagged[0]
+    snapshot = snapshots.latest(ctx) if at is None else time_travel.locate(ctx, at).snapshot
+    if snapshot is None:
         raise SnapshotNotFound(f"{ctx.name} has no snapshots yet, so there is nothing to name")
-    return found
+    return snapshot
 
 
 def _find_snapshot(ctx: TableContext, at: int | str | datetime | None, since_ms: int | None, watermark: int | None) -> Snapshot:
@@ -194,29 +208,29 @@ def _find_snapshot(ctx: TableContext, at: int | str | datetime | None, since_ms:
 
 
 def _first_snapshot_since(ctx: TableContext, time_ms: int) -> Snapshot:
-    """The first snapshot made at or after a time. Raises `SnapshotNotFound`."""
-    found = snapshots.first_since(ctx, time_ms)
-    kept = next((tag.snapshot for tag in tags.all(ctx) if tag.snapshot.time_millis >= time_ms), None)
-    if kept is not None and (found is None or kept.time_millis < found.time_millis):
-        return kept
-    if found is None:
+    """Return the first snapshot made at or after a time. Raises `SnapshotNotFound`."""
+    snapshot = snapshots.first_since(ctx, time_ms)
+    tagged = next((tag.snapshot for tag in tags.all(ctx) if tag.snapshot.time_millis >= time_ms), None)
+    if tagged is not None and (snapshot is None or tagged.time_millis < snapshot.time_millis):
+        return tagged
+    if snapshot is None:
         msg = f"{ctx.name} has no snapshot at or after {snapshots.moment(time_ms)}; {snapshots.describe_times(ctx)}"
         raise SnapshotNotFound(msg, name=str(time_ms))
-    return found
+    return snapshot
 
 
 def _first_snapshot_at_watermark(ctx: TableContext, watermark: int) -> Snapshot:
-    """The first snapshot whose watermark is at least that. Raises `SnapshotNotFound`."""
+    """Return the first snapshot whose watermark is at least that. Raises `SnapshotNotFound`."""
     marks = ((tag.snapshot, tag.snapshot.watermark_or_none) for tag in tags.all(ctx))
-    kept = next(((snapshot, mark) for snapshot, mark in marks if mark is not None and mark >= watermark), None)
+    tagged = next(((snapshot, mark) for snapshot, mark in marks if mark is not None and mark >= watermark), None)
     try:
-        found = snapshots.at_watermark(ctx, watermark)
+        untagged = snapshots.at_watermark(ctx, watermark)
     except SnapshotNotFound:
-        if kept is None:
+        if tagged is None:
             raise
-        return kept[0]
-    mark = found.watermark_or_none
-    return kept[0] if kept is not None and (mark is None or kept[1] < mark) else found
+        return tagged[0]
+    mark = untagged.watermark_or_none
+    return tagged[0] if tagged is not None and (mark is None or tagged[1] < mark) else untagged
 
 
 def _tag(ctx: TableContext, name: str, snapshot: Snapshot, retain_ms: int | None) -> Tag:
@@ -230,7 +244,10 @@ def _exists(ctx: TableContext, name: str) -> TagAlreadyExists:
 
 
 def _refuse_second(ctx: TableContext, tag: Tag) -> None:
-    """A snapshot has one automatic tag at most: whoever looks for the last one finds its period in the name."""
+    """Raise `Conflict` where the snapshot has another automatic tag already.
+
+    The period of the last automatic tag is read from its name, so there must be one at most.
+    """
     if ctx.options.tag_automatic_creation not in auto_tags.BY_CLOCK or auto_tags.period_of(ctx, tag.name) is None:
         return
     same = [other.name for other in tags.all(ctx) if other.snapshot.id == tag.snapshot.id and auto_tags.period_of(ctx, other.name) is not None]
@@ -241,7 +258,7 @@ def _refuse_second(ctx: TableContext, tag: Tag) -> None:
 
 
 def referencing_paths(ctx: TableContext, snapshot: Snapshot) -> list[str]:
-    """The files that keep a snapshot: its own, and those of its tags."""
+    """Return the files that keep a snapshot: its own, and those of its tags."""
     own = [ctx.layout.snapshot(snapshot.id)] if snapshots.find(ctx, snapshot.id) == snapshot else []
     return [*own, *(ctx.layout.tag(tag.name) for tag in tags.all(ctx) if tag.snapshot == snapshot)]
 
@@ -254,5 +271,5 @@ def _snapshot_expired(ctx: TableContext, tag: Tag) -> SnapshotNotFound:
 
 
 def success_path(ctx: TableContext, name: str) -> str:
-    """The file that says a tag is there, where the option `tag.create-success-file` wants one."""
+    """Return the file that says a tag exists, used with the option `tag.create-success-file`."""
     return f"{ctx.layout.tag_dir}/tag-success-file/{name}_SUCCESS"

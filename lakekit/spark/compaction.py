@@ -168,4 +168,4 @@ def _compact_task(job: CompactRequest, task: bytes) -> Iterator[bytes]:
     current = SnapshotBuckets.of(job.ctx, snapshots.read(job.ctx, decoded["snapshot"]))
     bucket_ids = [(bytes.fromhex(partition), bucket) for partition, bucket in decoded["places"]]
     number, count = decoded["share"]
-    return _yield_messages(job.ctx, caring.messages(job, current, bucket_ids, share=(number, count)))
+    return _yield_messages(job.ctx, caring.messages(job, current, bucket_ids, shard=(number, count)))

@@ -97,7 +97,7 @@ def _rewrite_indexes(ctx: TableContext, piece: bytes, *, rebuild: bool) -> Itera
     messages: list[CommitMessage] = []
     try:
         for batch in _decode_batches(piece):
-            messages += file_indexes.rewrite_batch(ctx, batch, anew=rebuild)
+            messages += file_indexes.rewrite_batch(ctx, batch, rebuild=rebuild)
         for message in messages:
             yield message.to_bytes()
     except BaseException:

@@ -97,7 +97,7 @@ def procedure(takes: str, gives: str = _RESULT) -> Callable[[Callable[..., Seque
     return enter
 
 
-# ---- a call -----------------------------------------------------------------------------------------------------------------------------------
+# ---- a call --------------------------------------------------------------------------------------
 
 
 def call_procedure(asked: Statement) -> ResultRows:

@@ -66,7 +66,7 @@ def analyze(asked: Statement) -> ResultRows:
     return commit_result(asked.door.analyze(table, columns=columns))
 
 
-# ---- CREATE TABLE … AS ------------------------------------------------------------------------------------------------------------------------
+# ---- CREATE TABLE … AS ---------------------------------------------------------------------------
 
 
 def create(asked: Statement) -> ResultRows:
@@ -123,7 +123,7 @@ def _append_or_drop(asked: Statement, name: str, table: Table, rows: Rows) -> Co
         raise
 
 
-# ---- DELETE, UPDATE, MERGE ----------------------------------------------------------------------------------------------------------------------
+# ---- DELETE, UPDATE, MERGE -----------------------------------------------------------------------
 
 
 def delete(asked: Statement) -> ResultRows:

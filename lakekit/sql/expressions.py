@@ -179,7 +179,7 @@ def unsupported_node(node: Node) -> Unsupported:
     return Unsupported(msg, feature="catalog.sql")
 
 
-# ---- literals ---------------------------------------------------------------------------------------------------------------------------------
+# ---- literals ------------------------------------------------------------------------------------
 
 
 def _literal(node: Node, scope: Scope) -> pl.Expr:  # noqa: ARG001 - as its kind
@@ -269,7 +269,7 @@ def _dtype(found: pl.Expr, node: Node, scope: Scope) -> pl.DataType:
         raise SchemaMismatch(f"{node.sql('spark')} does not fit its columns: {wrong}") from None
 
 
-# ---- what there is ---------------------------------------------------------------------------------------------------------------------------
+# ---- what there is -------------------------------------------------------------------------------
 
 
 def _column(node: Node, scope: Scope) -> pl.Expr:

@@ -151,7 +151,7 @@ class PolarsBackend:
             raise InvalidOption(f"no catalog {name[:200]!a} here; CREATE CATALOG in the same text named {known}", key="sql", value=name)
         return self.catalogs[name]
 
-    # ---- queries --------------------------------------------------------------------------------------------------------------------------
+    # ---- queries ---------------------------------------------------------------------------------
 
     def query(self, asked: Statement, text: str) -> pl.LazyFrame:
         """The rows of a query. Raises what the catalog raises, `InvalidOption` for what Polars does not know, `ColumnNotFound`, `SchemaMismatch`."""
@@ -248,7 +248,7 @@ class PolarsBackend:
         """As `t.to_sql()` writes it."""
         return str(t)
 
-    # ---- changes: the methods of tables ---------------------------------------------------------------------------------------------------
+    # ---- changes: the methods of tables ----------------------------------------------------------
 
     def write(self, rows: pl.LazyFrame, table: Table, *, mode: str, partition: Mapping[str, Any] | None) -> Commit:
         selected = input_frames.open_lazy_frame(rows, remedies=_HINTS)
@@ -282,7 +282,7 @@ class PolarsBackend:
         return table.expire_snapshots(**how)
 
 
-# ---- tables in a query -------------------------------------------------------------------------------------------------------------------------
+# ---- tables in a query ---------------------------------------------------------------------------
 
 
 def _options(text: str, hints: dict[int, str], node: Node) -> dict[str, str] | None:

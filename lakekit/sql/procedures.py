@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lakekit.table.table import Table
 
 
-# ---- files ------------------------------------------------------------------------------------------------------------------------------------
+# ---- files ---------------------------------------------------------------------------------------
 
 
 @procedure(
@@ -137,7 +137,7 @@ def _remove_orphan_files(call: Call, *, table: str, older_than: str | None, dry_
     return [(sum(one.height for one in gone), sum(int(one["size_bytes"].sum()) for one in gone))]
 
 
-# ---- what goes --------------------------------------------------------------------------------------------------------------------------------
+# ---- what goes -----------------------------------------------------------------------------------
 
 
 @procedure("table string, retain_max int?, retain_min int?, older_than string?, max_deletes int?, options string?", "deleted_snapshots_count int")
@@ -179,7 +179,7 @@ def _expire_tags(call: Call, *, table: str, older_than: str | None) -> Sequence[
     return [(tag,) for tag in call.table(table).expire_tags(older_than=call.time(older_than)).tags] or [("No expired tags.",)]
 
 
-# ---- tags and branches --------------------------------------------------------------------------------------------------------------------------
+# ---- tags and branches ---------------------------------------------------------------------------
 
 
 @procedure("table string, tag string, snapshot long?, time_retained string?")
@@ -260,7 +260,7 @@ def _split_names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-# ---- back in time -------------------------------------------------------------------------------------------------------------------------------
+# ---- back in time --------------------------------------------------------------------------------
 
 _ROLLBACK_COLUMNS = "previous_snapshot_id long, current_snapshot_id long"
 
@@ -289,7 +289,7 @@ def _run_rollback(table: Table, back: Callable[[Table], Expired]) -> Sequence[Ro
     return [(before, table.snapshots()["snapshot_id"].max())]
 
 
-# ---- the rest ---------------------------------------------------------------------------------------------------------------------------------------
+# ---- the rest ------------------------------------------------------------------------------------
 
 
 @procedure("table string, consumerId string, nextSnapshotId long?")

@@ -28,7 +28,7 @@ _UNITS = ("SECOND", "MINUTE", "HOUR", "DAY")
 _CONNECTOR = "paimon"
 
 
-# ---- views --------------------------------------------------------------------------------------------------------------------------------------
+# ---- views ---------------------------------------------------------------------------------------
 
 
 def create_view(asked: Statement) -> ResultRows | None:
@@ -76,7 +76,7 @@ def show_view(asked: Statement) -> ResultRows | None:
     return ResultRows("createtab_stmt string", [(found.to_sql(),)])
 
 
-# ---- materialized tables --------------------------------------------------------------------------------------------------------------------------
+# ---- materialized tables -------------------------------------------------------------------------
 
 
 def create_materialized(asked: Statement) -> ResultRows:
@@ -132,7 +132,7 @@ def alter_materialized(asked: Statement) -> ResultRows:
     return ResultRows()
 
 
-# ---- tables of other kinds ------------------------------------------------------------------------------------------------------------------------
+# ---- tables of other kinds -----------------------------------------------------------------------
 
 
 def create_format_or_object_table(

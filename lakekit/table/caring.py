@@ -110,8 +110,8 @@ class Caring(TableCore):
         With `dry_run` nothing is made: one row a file that would change, `path`, `row_count`, and the indexes `made` and `dropped`, as `bitmap(city)`.
         """
         if dry_run:
-            return maintenance.rewrite_file_index.preview_rewrite(self.handle(), where, anew=anew)
-        return maintenance.rewrite_file_index.rewrite(self.handle(), where, anew=anew)
+            return maintenance.rewrite_file_index.preview_rewrite(self.handle(), where, rebuild=anew)
+        return maintenance.rewrite_file_index.rewrite(self.handle(), where, rebuild=anew)
 
     def remove_orphans(
         self, *, older_than: str | datetime | timedelta | None = None, dry_run: bool = True, force: bool = False, external: bool = False

@@ -74,7 +74,7 @@ class Hive:
     def _client(self) -> AbstractContextManager[HiveClient]:
         return metastore(self.settings.uri or "")
 
-    # ---- databases --------------------------------------------------------------------------------------------------------------------------
+    # ---- databases -------------------------------------------------------------------------------
 
     def databases(self) -> list[str]:
         with self._client() as client:
@@ -140,7 +140,7 @@ class Hive:
             raise
         return found if found.get("name") == database else None
 
-    # ---- tables -----------------------------------------------------------------------------------------------------------------------------
+    # ---- tables ----------------------------------------------------------------------------------
 
     def tables(self, database: str) -> list[str]:
         with self._client() as client:
@@ -261,7 +261,7 @@ class Hive:
         with self._client() as client:
             client.call("alter_table_with_environment_context", database, table, entry, {"properties": {"CASCADE": "true"}})
 
-    # ---- what a table's changes need --------------------------------------------------------------------------------------------------------
+    # ---- what a table's changes need -------------------------------------------------------------
 
     def renew(self, database: str, table: str, schema: TableSchema, removed: Iterable[str]) -> None:
         """Makes the entry tell what the schema says."""

@@ -102,7 +102,7 @@ class Jdbc:
     def where(self) -> str:
         return self.database.shown
 
-    # ---- databases --------------------------------------------------------------------------------------------------------------------------
+    # ---- databases -------------------------------------------------------------------------------
 
     def databases(self) -> list[str]:
         with self._session() as session:
@@ -180,7 +180,7 @@ class Jdbc:
     def is_linked(self, database: str) -> bool:
         return folders.link_target(self.storage, location(self.root, database)) is not None
 
-    # ---- tables -----------------------------------------------------------------------------------------------------------------------------
+    # ---- tables ----------------------------------------------------------------------------------
 
     def tables(self, database: str) -> list[str]:
         return [table for table in self._table_names(database) if identifier.is_table(table)]
@@ -254,7 +254,7 @@ class Jdbc:
             self._move_rows(new, old)
             raise
 
-    # ---- views ------------------------------------------------------------------------------------------------------------------------------
+    # ---- views -----------------------------------------------------------------------------------
 
     def views(self, database: str) -> dict[str, str]:
         try:
@@ -288,7 +288,7 @@ class Jdbc:
         retry_while_busy(delete, REAL_RUNTIME.wait)
         return True
 
-    # ---- parts ------------------------------------------------------------------------------------------------------------------------------
+    # ---- parts -----------------------------------------------------------------------------------
 
     def _insert(self, name: Identifier) -> None:
         def insert() -> None:

@@ -1,1 +1,4 @@
-"""Checks of a table: `table_check` runs all of them. It is loaded when a table is checked, since decoding in a second process takes long to import."""
+"""Checks of a table: `table_check` runs all of them.
+
+The package is loaded when a table is checked, since decoding in a second process takes long to import.
+"""

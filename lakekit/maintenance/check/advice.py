@@ -1,6 +1,7 @@
-"""What would make a table faster or smaller: the sizes of buckets and files, sorted runs, partitions. Nothing here is wrong.
+"""Advice on what would make a table faster or smaller: bucket and file sizes, sorted runs, partitions.
 
-Source: the sizes of ENGINE.md 7.1 and Paimon's own advice on buckets, 200 MB to 1 GB each.
+Nothing reported here is wrong. Source: the sizes of ENGINE.md 7.1 and Paimon's own advice on buckets, 200 MB to 1 GB
+each.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ MANY_PARTITIONS, SMALL_PARTITION_ROWS = 100, 10_000
 
 
 def check(ctx: TableContext, live: ManifestEntries, notes: Findings) -> None:
-    """Advice about the live files."""
+    """Advise about the live files."""
     if not len(live):
         return
-    place = bucket_codes(live)
+    codes = bucket_codes(live)
     sizes = live.numbers("file_size")
-    total = np.bincount(place, sizes)
-    first = np.unique(place, return_index=True)[1]
+    total = np.bincount(codes, sizes)
+    first = np.unique(codes, return_index=True)[1]
     if ctx.options.bucket > 0:
         _buckets(ctx, live.take(first), total, notes)
-    _files(ctx, live, place, first, notes)
+    _files(ctx, live, codes, first, notes)
     _partitions(ctx, live, notes)
 
 
@@ -58,14 +59,14 @@ def _buckets(ctx: TableContext, buckets: ManifestEntries, total: NDArray[Any], n
             "buckets are large", message, field="bucket", remedy=f"t.rescale({more}) writes the rows into more of them, where=… those of some partitions"
         )
     codes = buckets.column("partition").dictionary_encode().indices.to_numpy()
-    count, held = np.bincount(codes), np.bincount(codes, total)
-    enough = np.maximum(1, np.ceil(held / SMALL_BUCKET_BYTES))
+    count, partition_bytes = np.bincount(codes), np.bincount(codes, total)
+    enough = np.maximum(1, np.ceil(partition_bytes / SMALL_BUCKET_BYTES))
     many = np.flatnonzero(count > enough)
     if len(many):
         fewer = int(enough[many].max())
-        held_by_each = format_size(int(held[many].sum() / count[many].sum()))
+        held_by_each = format_size(int(partition_bytes[many].sum() / count[many].sum()))
         message = (
-            f"{format_size(int(held[many].mean()))} a partition lie in {plural(int(count[many].max()), 'bucket')} of {held_by_each}, "
+            f"{format_size(int(partition_bytes[many].mean()))} a partition lie in {plural(int(count[many].max()), 'bucket')} of {held_by_each}, "
             f"where {plural(fewer, 'bucket')} would do; "
             f"{format_size(SMALL_BUCKET_BYTES)} to {format_size(LARGE_BUCKET_BYTES)} a bucket are read and compacted best"
         )
@@ -73,18 +74,18 @@ def _buckets(ctx: TableContext, buckets: ManifestEntries, total: NDArray[Any], n
         notes.better("buckets are small", message, field="bucket", remedy=remedy)
 
 
-def _files(ctx: TableContext, live: ManifestEntries, place: NDArray[np.int64], first: NDArray[np.int64], notes: Findings) -> None:
+def _files(ctx: TableContext, live: ManifestEntries, codes: NDArray[np.int64], first: NDArray[np.int64], notes: Findings) -> None:
     """Small files and sorted runs."""
     levels, sizes = live.numbers("level"), live.numbers("file_size")
     keyed = bool(ctx.schema.primary_keys)
     target = ctx.options.rolling_size_bytes
-    small = np.bincount(place, (sizes * SMALL_SHARE < target) & ((levels > 0) | (not keyed)), minlength=len(first))
+    small = np.bincount(codes, (sizes * SMALL_SHARE < target) & ((levels > 0) | (not keyed)), minlength=len(first))
     if (many := small > MANY_FILES).any():
         worst = int(np.argmax(small))
         have = f"{plural(int(many.sum()), 'bucket')} of {len(first)} have more than {MANY_FILES} files below {format_size(target // SMALL_SHARE)}"
         message = f"{have}; {_describe_bucket(ctx, live, first[worst])} has {int(small[worst])}"
         notes.better("many small files", message, field="target-file-size", remedy="t.compact(full=True) makes few of them")
-    runs = np.bincount(place, levels == 0, minlength=len(first))
+    runs = np.bincount(codes, levels == 0, minlength=len(first))
     trigger = ctx.options.num_sorted_run_compaction_trigger
     if keyed and (crowded := runs > trigger).any():
         worst = int(np.argmax(runs))

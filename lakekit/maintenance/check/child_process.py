@@ -1,11 +1,12 @@
-"""Data files decoded in a process of their own: libraries of C++ and Rust may end the process over damaged bytes, and a check must survive what it looks for.
+"""Decode data files in a child process: native libraries may crash over damaged bytes, and a check must survive that.
 
-    check           Asked(handle, entries, path, at, hashes)  ->  python -m lakekit.maintenance.check.child_process
-                    {"problems": […], "advice": […]}          <-  rows.check of that file
+    check      FileCheckRequest(ctx, entries, path, at, hashes)  ->  python -m lakekit.maintenance.check.child_process
+               {"problems": […], "advice": […]}                  <-  rows.check of that file
 
-One process checks many files, one after the other; when it dies, that is what is wrong with the file, and the next file gets another. What is sent
-is made here and read by our own process; what comes back from a process that read hostile bytes is JSON. Files of a handle that cannot be sent, as that
-of a storage which a program made itself, are checked in this process.
+One child checks many files, one after the other; when it dies, that is reported as the problem of the file, and the
+next file gets a new child. The request is pickled here and read by our own process; the answer of a process that read
+hostile bytes is JSON. Files of a context that cannot be pickled, as that of a storage class that a program made itself,
+are checked in this process.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
 _MODULE = "lakekit.maintenance.check.child_process"
 
 
-def check(asked: FileCheckRequest, notes: Findings) -> bool:
-    """Checks a file in a process of its own; False where it cannot be asked, and nothing was checked."""
-    alone = FileCheckRequest(asked.ctx, asked.entries.take([asked.at]), asked.path, 0, _hashes(asked))
+def check(check_request: FileCheckRequest, notes: Findings) -> bool:
+    """Check a file in a child process; return False where that is impossible and nothing was checked."""
+    alone = FileCheckRequest(check_request.ctx, check_request.entries.take([check_request.at]), check_request.path, 0, _hashes(check_request))
     try:
         request = bytes(ForkingPickler.dumps(alone))
     except Exception:  # noqa: BLE001 - a storage of the caller's raises what it likes
@@ -41,23 +42,23 @@ def check(asked: FileCheckRequest, notes: Findings) -> bool:
     except OSError:  # no process could be started
         return False
     if isinstance(answer, str):
-        found = f"the process that decoded it ended with {answer}"
-        notes.wrong("data file ends the process that decodes it", found, path=asked.path, remedy=RESTORE)
+        message = f"the process that decoded it ended with {answer}"
+        notes.wrong("data file ends the process that decodes it", message, path=check_request.path, remedy=RESTORE)
         return True
-    told = json.loads(answer)
-    if told is None:
+    findings = json.loads(answer)
+    if findings is None:
         return False
-    notes.problems += [Finding(**one) for one in told["problems"]]
-    notes.advice += [Finding(**one) for one in told["advice"]]
+    notes.problems += [Finding(**members) for members in findings["problems"]]
+    notes.advice += [Finding(**members) for members in findings["advice"]]
     return True
 
 
-def _hashes(asked: FileCheckRequest) -> Hashes | None:
-    """The hash index of the file's bucket alone."""
-    if asked.hashes is None:
+def _hashes(check_request: FileCheckRequest) -> Hashes | None:
+    """Return the hash index of the file's bucket alone."""
+    if check_request.hashes is None:
         return None
-    place = bucket_id_at(asked.entries, asked.at)
-    return {place: asked.hashes[place]} if place in asked.hashes else {}
+    bucket_id = bucket_id_at(check_request.entries, check_request.at)
+    return {bucket_id: check_request.hashes[bucket_id]} if bucket_id in check_request.hashes else {}
 
 
 @lru_cache(maxsize=1)
@@ -68,12 +69,12 @@ def _decoder() -> world.ChildProcess:
 def _answer(request: bytes) -> bytes:
     notes = Findings()
     try:
-        asked = ForkingPickler.loads(request)
-        rows.check(asked.ctx, asked.entries, [asked.path], [0], asked.hashes, notes)
+        check_request = ForkingPickler.loads(request)
+        rows.check(check_request.ctx, check_request.entries, [check_request.path], [0], check_request.hashes, notes)
     except Exception:  # noqa: BLE001 - a class that cannot be made here, or a fault of ours: who asked checks the file itself
         return b"null"
-    found = {"problems": [asdict(one) for one in notes.problems], "advice": [asdict(one) for one in notes.advice]}
-    return json.dumps(found).encode()
+    findings = {"problems": [asdict(finding) for finding in notes.problems], "advice": [asdict(finding) for finding in notes.advice]}
+    return json.dumps(findings).encode()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-"""Data and changelog files: each is there, as large as its manifest says, ends as its format does, and holds as many rows.
+"""Check data and changelog files: each exists, has the size and row count of its manifest entry, and a valid end.
 
-Each directory is listed once. Row counts come from the footers of Parquet and ORC files and from the block heads of Avro files; other formats have none.
+Each directory is listed once. Row counts come from the footers of Parquet and ORC files and from the block heads of
+Avro files; other formats have none.
 Source: FORMAT.md 4.3, 7; RELIABILITY I4.
 """
 
@@ -33,46 +34,48 @@ def paths(ctx: TableContext, entries: ManifestEntries, notes: Findings) -> list[
 
 
 def sizes(ctx: TableContext, wanted: Iterable[str]) -> dict[str, int]:
-    """The size of every file in the directories of some paths."""
+    """Return the size of every file in the directories of some paths, by path."""
     directories = sorted({path.rpartition("/")[0] for path in wanted})
     listed = parallel_map(ctx.storage.list, directories, waiting=ctx.storage.is_remote)
-    return {f"{directory}/{one.name}": one.size_bytes for directory, found in zip(directories, listed, strict=True) for one in found if not one.is_dir}
+    return {
+        f"{directory}/{entry.name}": entry.size_bytes for directory, entries in zip(directories, listed, strict=True) for entry in entries if not entry.is_dir
+    }
 
 
 def check(ctx: TableContext, entries: ManifestEntries, at: list[str], what: str, notes: Findings) -> list[int]:
-    """Looks at the files of some entries, which lie at the paths `at`; gives the numbers of those that are whole."""
+    """Check the files of some entries, which lie at the paths `at`; return the indices of intact ones."""
     names = entries.column("file_name").to_pylist()  # scalar: one a file, as everything here
-    said, rows, extra = (entries.column(name).to_pylist() for name in ("file_size", "row_count", "extra_files"))  # scalar: one a file
+    expected_sizes, rows, extra = (entries.column(name).to_pylist() for name in ("file_size", "row_count", "extra_files"))  # scalar: one a file
     notes.paths.update(at)
-    there: dict[str, int] = {}
+    actual_sizes: dict[str, int] = {}
     with notes.reading("directory", ctx.root):
-        there = sizes(ctx, at)
+        actual_sizes = sizes(ctx, at)
     notes.paths.discard(ctx.root)
-    whole = []
+    intact = []
     for i, path in enumerate(at):
-        found = there.get(path)
-        if found is None:
+        size_bytes = actual_sizes.get(path)
+        if size_bytes is None:
             notes.wrong(f"{what} is missing", f"the manifest lists {names[i]} with {format_count(rows[i])} rows, no file is there", path=path, remedy=ROLLBACK)
-        elif found != said[i]:
-            message = f"{format_count(found)} bytes are there, the manifest says {format_count(said[i])}"
+        elif size_bytes != expected_sizes[i]:
+            message = f"{format_count(size_bytes)} bytes are there, the manifest says {format_count(expected_sizes[i])}"
             notes.wrong(f"{what} has another size", message, path=path, field="_FILE_SIZE", remedy=RESTORE)
         else:
-            whole.append(i)
+            intact.append(i)
         for name in extra[i]:
-            beside = ctx.layout.extra_file(path, name)
-            notes.paths.add(beside)
-            if beside not in there:
+            extra_path = ctx.layout.extra_file(path, name)
+            notes.paths.add(extra_path)
+            if extra_path not in actual_sizes:
                 message = f"{names[i]} names {name}, which is not there"
                 remedy = INDEX_ANEW if name.endswith(INDEX_SUFFIX) else ROLLBACK
-                notes.wrong("extra file is missing", message, path=beside, field="_EXTRA_FILES", remedy=remedy)
+                notes.wrong("extra file is missing", message, path=extra_path, field="_EXTRA_FILES", remedy=remedy)
 
     def counted(chunk: list[int]) -> list[tuple[int, int | None]]:
-        return [(i, row_count(ctx, at[i], format_of(names[i]), said[i], what, notes)) for i in chunk]
+        return [(i, row_count(ctx, at[i], format_of(names[i]), expected_sizes[i], what, notes)) for i in chunk]
 
     good = []
     remote = ctx.storage.is_remote
     step = 1 if remote else FILES_PER_TASK
-    parts = parallel_map(counted, [whole[i : i + step] for i in range(0, len(whole), step)], waiting=remote)
+    parts = parallel_map(counted, [intact[i : i + step] for i in range(0, len(intact), step)], waiting=remote)
     for i, found_rows in (pair for part in parts for pair in part):
         if found_rows is not None and found_rows != rows[i]:
             message = f"the file holds {format_count(found_rows)} rows, the manifest says {format_count(rows[i])}"

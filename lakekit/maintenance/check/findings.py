@@ -1,4 +1,4 @@
-"""What a check writes down while it looks: problems, advice, and the files it looked at."""
+"""The findings that a check collects: problems, advice, and the files it looked at."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ class Findings:
     advice: list[Finding] = field(default_factory=list)
     paths: set[str] = field(default_factory=set)
 
-    def wrong(self, what: str, found: str, *, path: str | None = None, field: str | None = None, remedy: str = RESTORE) -> None:
-        """Notes a problem."""
-        self.problems.append(Finding(what=what, path=path, field=field, found=found, remedy=remedy))
+    def wrong(self, what: str, message: str, *, path: str | None = None, field: str | None = None, remedy: str = RESTORE) -> None:
+        """Add a problem."""
+        self.problems.append(Finding(what=what, path=path, field=field, found=message, remedy=remedy))
 
-    def better(self, what: str, found: str, *, path: str | None = None, field: str | None = None, remedy: str) -> None:
-        """Notes advice."""
-        self.advice.append(Finding(what=what, path=path, field=field, found=found, remedy=remedy))
+    def better(self, what: str, message: str, *, path: str | None = None, field: str | None = None, remedy: str) -> None:
+        """Add a piece of advice."""
+        self.advice.append(Finding(what=what, path=path, field=field, found=message, remedy=remedy))
 
     def add(self, others: Findings) -> None:
-        """Notes what others found."""
+        """Add all findings of another check."""
         self.problems += others.problems
         self.advice += others.advice
         self.paths |= others.paths
@@ -61,7 +61,10 @@ class Findings:
 
     @contextmanager
     def told_of(self, what: str, path: str, remedy: str | None = None) -> Iterator[None]:
-        """Around what may fail: an error becomes a note, with that `remedy` if it has one. What lakekit cannot read is no fault of the table."""
+        """Turn an error of the block into a finding, with that `remedy` if it has one.
+
+        What lakekit cannot read becomes advice, since it is no fault of the table.
+        """
         try:
             yield
         except FileMissing as missing:

@@ -1,4 +1,4 @@
-"""How many rows a data file says it holds.
+"""The row count that a data file itself states.
 
 Parquet   the footer's row count, of the file's last bytes
 ORC       the footer's, of the file's last bytes
@@ -24,7 +24,7 @@ _MAGIC, _ENCRYPTED_MAGIC = b"PAR1", b"PARE"
 
 
 def row_count(ctx: TableContext, path: str, format_name: str, size_bytes: int, what: str, notes: Findings) -> int | None:
-    """The row count; None where it could not be told, which is noted."""
+    """Return the row count of a file; None where it cannot be read, which becomes a finding."""
     with notes.reading(what, path):
         match format_name:
             case "parquet":

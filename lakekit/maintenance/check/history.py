@@ -1,8 +1,11 @@
-"""The row of snapshots: none is missing in it, and the hint LATEST leads to its end. Engines that believe hints cannot go on from one that was lost.
+"""Check the sequence of snapshots: none is missing, and the hint LATEST names the newest one.
+
+Engines that believe hints cannot continue from a snapshot that was lost.
 
     snapshot-1  snapshot-2  snapshot-4   LATEST 5         4 is the newest, not 5; 3 is missing
 
-A gap before the snapshot that EARLIEST names is passed over by every engine: it was mended, by `t.repair()`. Source: FORMAT.md 1.6; RELIABILITY I3.
+A gap before the snapshot that EARLIEST names is no problem for any engine: `t.repair()` leaves it so. Source: FORMAT.md
+1.6; RELIABILITY I3.
 """
 
 from __future__ import annotations
@@ -27,10 +30,13 @@ _GAP = "put the file back from a copy; else t.repair(), which lets the table beg
 
 
 def check(ctx: TableContext, notes: Findings) -> None:
-    """Looks at the numbers of snapshots and at the hints; what other processes change meanwhile is looked at again."""
-    found = _find_problems(_read_hint_state(ctx))
-    if found != (None, []) and found == _find_problems(_read_hint_state(ctx)):
-        latest, gap = found
+    """Check the ids of snapshots and the hints, a second time where something is wrong.
+
+    The second look rules out what other processes changed during the first one.
+    """
+    problems = _find_problems(_read_hint_state(ctx))
+    if problems != (None, []) and problems == _find_problems(_read_hint_state(ctx)):
+        latest, gap = problems
         if latest is not None:
             message = f"it says {latest[0]}, and the newest snapshot is {latest[1]}: the reference engine believes it, and fails or goes on from there"
             notes.wrong("hint leads astray", message, path=ctx.layout.latest_hint, remedy=_HINT)
@@ -43,7 +49,7 @@ _MAX_SHOWN = 8
 
 
 def missing_ranges(numbers: Sequence[int]) -> list[range]:
-    """Return what ascending numbers leave out between the first and the last: a range for each gap, however wide."""
+    """Return the numbers missing between the first and last of ascending numbers, a range for each gap."""
     return [range(low + 1, high) for low, high in pairwise(numbers) if high - low > 1]
 
 
@@ -55,7 +61,7 @@ def describe_ranges(gaps: Sequence[range]) -> str:
 
 
 def _read_hint_state(ctx: TableContext) -> HintState:
-    """What LATEST and EARLIEST say, then the numbers there are: a commit puts its snapshot before its hint."""
+    """Return LATEST, EARLIEST and then the snapshot ids: a commit writes its snapshot before its hint."""
     latest, earliest = (_read_hint(ctx, path) for path in (ctx.layout.latest_hint, ctx.layout.earliest_hint))
     return latest, earliest, snapshots.ids(ctx)
 
@@ -68,11 +74,11 @@ def _read_hint(ctx: TableContext, path: str) -> int | None:
 
 
 def _find_problems(seen: HintState) -> tuple[tuple[int, int] | None, Sequence[range]]:
-    """What LATEST says and should say, where it is believed wrongly; the numbers that are missing."""
-    latest, earliest, known = seen
-    if not known:
+    """Return what LATEST says and should say, where it would mislead an engine, and the missing ids."""
+    latest, earliest, ids = seen
+    if not ids:
         return None, []
-    believed = latest is not None and latest != known[-1] and latest + 1 not in known
-    first = earliest if earliest in known else known[0]
-    gap = missing_ranges([number for number in known if number >= (first or 0)])
-    return ((latest, known[-1]) if latest is not None and believed else None), gap
+    believed = latest is not None and latest != ids[-1] and latest + 1 not in ids
+    first = earliest if earliest in ids else ids[0]
+    gap = missing_ranges([number for number in ids if number >= (first or 0)])
+    return ((latest, ids[-1]) if latest is not None and believed else None), gap

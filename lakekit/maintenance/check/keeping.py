@@ -1,7 +1,9 @@
-"""What keeps files, in every branch: snapshots, tags, long-lived changelogs and consumers can be read. While one cannot, nothing expires and no orphan goes.
+"""Check that everything that keeps files can be read, in every branch.
 
-Only that they can be read is looked at: what they name is that of the newest snapshot alone. And schemas, whose numbers have no gap: files of older snapshots
-may be of one that is lost. Source: RELIABILITY D5, I15.
+That is snapshots, tags, long-lived changelogs and consumers. While one of them cannot be read, nothing expires and no
+orphan file is removed. Only readability is checked here: the files they name are checked for the newest snapshot alone.
+Gaps between schema ids are reported too, since files of older snapshots may need the missing schema. Source:
+RELIABILITY D5, I15.
 """
 
 from __future__ import annotations
@@ -31,13 +33,13 @@ _SCHEMA = "put it back from a copy: files that were written with it cannot be re
 
 
 def check(ctx: TableContext, notes: Findings) -> None:
-    """Looks at the roots of all branches, and at the schemas of the handle's own."""
-    known = {one.path for one in notes.problems}
+    """Check the roots of all branches, and the schemas of the current one."""
+    reported = {problem.path for problem in notes.problems}
     with suppress(StorageFailed):
         for branch in roots.branches(ctx):
             own = roots.on_branch(ctx, branch)
             for what, damaged in _find_unreadable(own):
-                if damaged.path not in known:
+                if damaged.path not in reported:
                     field = damaged.field if isinstance(damaged, Corrupt) else None
                     remedy = _CONSUMER if what == "consumer" else _ROOT
                     notes.wrong(f"{what} is unreadable", damaged.message, path=damaged.path, field=field, remedy=remedy)
@@ -48,7 +50,7 @@ def check(ctx: TableContext, notes: Findings) -> None:
     for gap in missing_ranges(numbers):
         for number in gap[:_MAX_FINDINGS]:
             path = ctx.layout.schema(number)
-            if path not in known:
+            if path not in reported:
                 notes.wrong("schema is missing", f"schema {number} is not there, and others before and after are", path=path, remedy=_SCHEMA)
         if len(gap[_MAX_FINDINGS:]):
             message = f"schemas {gap[_MAX_FINDINGS]} to {gap[-1]} are not there, and others before and after are"
@@ -56,17 +58,17 @@ def check(ctx: TableContext, notes: Findings) -> None:
 
 
 def _find_unreadable(ctx: TableContext) -> list[UnreadableRoot]:
-    """The files of one branch that cannot be read."""
+    """Return the roots and consumers of one branch that cannot be read, with their errors."""
 
-    def of_root(one: tuple[roots.Kind, str, Stat]) -> UnreadableRoot | None:
+    def of_root(root: tuple[roots.Kind, str, Stat]) -> UnreadableRoot | None:
         try:
             with suppress(FileMissing, Unsupported):
-                roots.read(ctx, *one)
+                roots.read(ctx, *root)
         except (Corrupt, StorageFailed) as damaged:
-            return one[0], damaged.at(one[2].path) if isinstance(damaged, Corrupt) else damaged
+            return root[0], damaged.at(root[2].path) if isinstance(damaged, Corrupt) else damaged
         return None
 
-    wrong = [one for one in map_io(of_root, roots.list_roots(ctx), is_remote=ctx.storage.is_remote) if one is not None]
+    wrong = [root for root in map_io(of_root, roots.list_roots(ctx), is_remote=ctx.storage.is_remote) if root is not None]
     for name in consumers.ids(ctx):
         try:
             consumers.find(ctx, name)

@@ -1,9 +1,9 @@
-"""The metadata of a snapshot: lists, manifests and statistics are there and whole, and what each says of the next is so.
+"""Check the metadata of a snapshot: lists, manifests and statistics are intact and agree with each other.
 
     snapshot   total and delta row counts  = sums over the entries
     list       added and deleted files, buckets, levels and partitions of a manifest  = those of its entries
     entries    a file is added once, and nothing is deleted that was not added
-    schemas    are there, of the snapshot and of each data file
+    schemas    of the snapshot and of each data file exist
     row ids    of files are below the snapshot's next one
 
 Sources: FORMAT.md 3.1, 4.1-4.5; RELIABILITY I5, I7.
@@ -46,7 +46,7 @@ _LISTS: tuple[Which, ...] = ("base", "delta", "changelog")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataContents:
-    """What could be read: live files, changelog files, index files."""
+    """The live files, changelog files and index files that could be read."""
 
     live: ManifestEntries
     changelog: ManifestEntries
@@ -54,16 +54,16 @@ class MetadataContents:
 
 
 def check(ctx: TableContext, snapshot: Snapshot, notes: Findings) -> MetadataContents:
-    """Looks through the metadata of a snapshot, and gives what it says."""
+    """Check the metadata of a snapshot, and return its contents."""
     where = ctx.layout.snapshot(snapshot.id)
     notes.paths.add(where)
-    found = {which: _entries(ctx, snapshot, which, notes) for which in _LISTS}
-    base, delta, changelog = (found[which] for which in _LISTS)
-    live = _live_entries(columns_of.concat([part for part, _ in (base, delta)]), notes, where, whole=base[1] and delta[1])
-    said = ("total_record_count", live, "totalRecordCount", base[1] and delta[1]), ("delta_record_count", delta[0], "deltaRecordCount", delta[1])
-    for member, entries, name, whole in (*said, ("changelog_record_count", changelog[0], "changelogRecordCount", changelog[1])):
+    lists = {which: _entries(ctx, snapshot, which, notes) for which in _LISTS}
+    base, delta, changelog = (lists[which] for which in _LISTS)
+    live = _live_entries(columns_of.concat([part for part, _ in (base, delta)]), notes, where, is_complete=base[1] and delta[1])
+    counts = ("total_record_count", live, "totalRecordCount", base[1] and delta[1]), ("delta_record_count", delta[0], "deltaRecordCount", delta[1])
+    for member, entries, name, is_complete in (*counts, ("changelog_record_count", changelog[0], "changelogRecordCount", changelog[1])):
         expected = getattr(snapshot, member)
-        if whole and expected is not None and (rows := _rows(entries)) != expected:
+        if is_complete and expected is not None and (rows := _rows(entries)) != expected:
             message = f"the snapshot says {format_count(expected)} rows, its entries add up to {format_count(rows)}"
             remedy = "rows are read as the manifests say; only counts are wrong"
             notes.wrong("row count of the snapshot", message, path=where, field=name, remedy=remedy)
@@ -76,7 +76,7 @@ def check(ctx: TableContext, snapshot: Snapshot, notes: Findings) -> MetadataCon
 
 
 def _row_ids(snapshot: Snapshot, live: ManifestEntries, where: str, notes: Findings) -> None:
-    """Whether the next row id is behind all that files have: else the next commit gives some a second time."""
+    """Check that the next row id is above all ids of files: else the next commit assigns some twice."""
     first = live.column("first_row_id")
     if snapshot.next_row_id is None or first.null_count == len(first):
         return
@@ -103,7 +103,7 @@ def _rows(entries: ManifestEntries) -> int:
 
 
 def _entries(ctx: TableContext, snapshot: Snapshot, which: Which, notes: Findings) -> tuple[ManifestEntries, bool]:
-    """The entries of one list, and whether all of them could be read."""
+    """Return the entries of one manifest list, and whether all of them could be read."""
     name = getattr(snapshot, f"{which}_manifest_list")
     listed: list[ManifestFileMeta] | None = None
     if name is None:
@@ -127,23 +127,26 @@ def _entries(ctx: TableContext, snapshot: Snapshot, which: Which, notes: Finding
 
 
 def _is_restored(ctx: TableContext, snapshot: Snapshot) -> bool:
-    """Whether it was a tag's, made a snapshot again by a rollback or a branch, which begins with it: its changelog went when it expired."""
+    """Return whether a rollback or a branch made this snapshot from a tag.
+
+    The changelog of such a snapshot was deleted when the snapshot expired. A branch begins with one.
+    """
     storage, layout = ctx.storage, ctx.layout
     first = not storage.exists(layout.snapshot(snapshot.id - 1))
     return first and not storage.exists(layout.manifest(snapshot.changelog_manifest_list or ""))
 
 
 def _manifest(ctx: TableContext, file: ManifestFileMeta, part: ManifestEntries, path: str, notes: Findings) -> None:
-    """What the list says of a manifest."""
+    """Check what the manifest list says of a manifest against its entries."""
     kinds = part.numbers("kind")
     remedy = "readers may skip files of it: t.rollback to a snapshot without it, or restore the manifest list"
 
-    def wrong(field: str, said: object, found: object) -> None:
-        notes.wrong("manifest differs from its list", f"the manifest list says {said}, the manifest holds {found}", path=path, field=field, remedy=remedy)
+    def wrong(field: str, expected: object, actual: object) -> None:
+        notes.wrong("manifest differs from its list", f"the manifest list says {expected}, the manifest holds {actual}", path=path, field=field, remedy=remedy)
 
-    for name, said, kind in (("_NUM_ADDED_FILES", file.num_added_files, ADD), ("_NUM_DELETED_FILES", file.num_deleted_files, DELETE)):
-        if (found := int((kinds == kind).sum())) != said:
-            wrong(name, said, found)
+    for name, expected, kind in (("_NUM_ADDED_FILES", file.num_added_files, ADD), ("_NUM_DELETED_FILES", file.num_deleted_files, DELETE)):
+        if (actual := int((kinds == kind).sum())) != expected:
+            wrong(name, expected, actual)
     if not len(part):
         return
     if not ctx.schema.partition_keys and any(partition != EMPTY_ROW for partition in part.column("partition").unique().to_pylist()):  # scalar: of each
@@ -165,10 +168,10 @@ def _partitions(ctx: TableContext, file: ManifestFileMeta, part: ManifestEntries
         return
     types = [field.type for field in fields]
     stats = file.partition_stats
-    held = binary_row.decode_columns(part.column("partition").unique(), types)
+    columns = binary_row.decode_columns(part.column("partition").unique(), types)
     low, high = (binary_row.decode_columns(pa.array([row], pa.binary()), types) for row in (stats.min_values, stats.max_values))
     counts = stats.null_counts if stats.null_counts is not None and len(stats.null_counts) == len(fields) else (None,) * len(fields)
-    for field, values, least, most, nulls in zip(fields, held, low, high, counts, strict=True):
+    for field, values, least, most, nulls in zip(fields, columns, low, high, counts, strict=True):
         if nulls == 0 and values.null_count:
             wrong(f"_PARTITION_STATS.{field.name}", "that no partition is null", "one that is")
         if field.type.root in BINARIES:
@@ -180,18 +183,18 @@ def _partitions(ctx: TableContext, file: ManifestFileMeta, part: ManifestEntries
 
 
 def _first_value_text(values: pa.Array, order: str) -> str:
-    """The value that comes first, in words."""
+    """Return the value that comes first in an order, as text."""
     return format_value(pl.Series(values.take(pc.array_sort_indices(values, order=order)[:1])), 0)
 
 
-def _live_entries(entries: ManifestEntries, notes: Findings, where: str, *, whole: bool) -> ManifestEntries:
-    """The live files; those that are added twice are noted and counted once."""
+def _live_entries(entries: ManifestEntries, notes: Findings, where: str, *, is_complete: bool) -> ManifestEntries:
+    """Return the live files; files that are added twice are reported and counted once."""
     kinds = entries.numbers("kind")
     group = columns_of.identities(entries)
     size = int(group.max()) + 1 if len(group) else 0
     added, deleted = (np.bincount(group[kinds == kind], minlength=size) for kind in (ADD, DELETE))
     remedy = "t.rollback to a snapshot before it; every commit on top of this one will fail"
-    for what, numbers in (("file is added twice", added > 1), ("file is deleted that was not added", whole & (deleted > 0) & (added == 0))):
+    for what, numbers in (("file is added twice", added > 1), ("file is deleted that was not added", is_complete & (deleted > 0) & (added == 0))):
         for name in _names(entries, group, np.flatnonzero(numbers)):
             notes.wrong(what, f"the manifests of the snapshot contradict each other about {name}", path=where, field="_FILE_NAME", remedy=remedy)
     _, first = np.unique(group * 2 + kinds, return_index=True)
@@ -200,8 +203,8 @@ def _live_entries(entries: ManifestEntries, notes: Findings, where: str, *, whol
 
 def _names(entries: ManifestEntries, group: np.ndarray[Any, Any], wanted: Sequence[int] | np.ndarray[Any, Any]) -> list[str]:
     rows = np.flatnonzero(np.isin(group, wanted))
-    found: list[str] = entries.column("file_name").take(pa.array(rows)).unique().to_pylist()  # scalar: one a wrong file
-    return found
+    names: list[str] = entries.column("file_name").take(pa.array(rows)).unique().to_pylist()  # scalar: one a wrong file
+    return names
 
 
 def _index(ctx: TableContext, snapshot: Snapshot, notes: Findings) -> list[IndexManifestEntry]:

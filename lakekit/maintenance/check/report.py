@@ -1,4 +1,4 @@
-"""What looking a table through found: `Report`, the answer of `t.check()`."""
+"""The result of checking a table: `Report`, which `t.check()` returns."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ NAMES = ("kind", "what", "path", "field", "found", "remedy")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that is wrong, or could be better.
+    """One problem, or one piece of advice.
 
-    `what` it is, in a few words; `path`: the file it is about, None where it is about more than one; `field`: what of the file or of its manifest entry;
-    `found`: what was found there and what was expected; `remedy`: what to do about it.
+    `what`: a short title; `path`: the file it is about, None where it is about several; `field`: the field of the file
+    or of its manifest entry; `found`: what was found there and what was expected; `remedy`: what to do about it.
     """
 
     what: str
@@ -26,16 +26,17 @@ class Finding:
     remedy: str
 
     def __str__(self) -> str:
-        place = " · ".join(part for part in (self.path, self.field) if part)
-        return f"{self.what}{f' ({place})' if place else ''}: {self.found}. {self.remedy}"
+        location = " · ".join(part for part in (self.path, self.field) if part)
+        return f"{self.what}{f' ({location})' if location else ''}: {self.found}. {self.remedy}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """One look at the newest snapshot of a table. `problems` are wrong and may cost rows or fail reads; `advice` is about speed and size alone.
+    """The result of checking the newest snapshot of a table.
 
-    `snapshot_id` is None where nothing was written yet. `deep`: whether the rows were read too. `checked_file_count` counts every file that was looked at:
-    manifest lists, manifests, index, statistics, data and changelog files and what lies beside them.
+    `problems` are wrong and may cost rows or fail reads; `advice` is about speed and size alone. `snapshot_id` is None
+    where nothing was written yet. `deep`: whether the rows were read too. `checked_file_count` counts every file that
+    was looked at: manifest lists, manifests, index, statistics, data and changelog files and their extra files.
     """
 
     table: str
@@ -54,31 +55,31 @@ class Report:
     def line(self) -> str:
         """The verdict in one line."""
         verdict = plural(len(self.problems), "problem") if self.problems else "fine"
-        told = f", {plural(len(self.advice), 'piece of advice', 'pieces of advice')}" if self.advice else ""
+        advice_text = f", {plural(len(self.advice), 'piece of advice', 'pieces of advice')}" if self.advice else ""
         at = "without snapshots" if self.snapshot_id is None else f"at snapshot {self.snapshot_id}"
-        return f"{verdict} {at}: {plural(self.checked_file_count, 'file')} checked{', rows too' if self.deep else ''}{told}"
+        return f"{verdict} {at}: {plural(self.checked_file_count, 'file')} checked{', rows too' if self.deep else ''}{advice_text}"
 
     def rows(self) -> list[tuple[str, str, str | None, str | None, str, str]]:
-        """Problems, then advice, as rows under `NAMES`."""
+        """Return problems, then advice, as rows under `NAMES`."""
         kinds = (("problem", self.problems), ("advice", self.advice))
-        return [(kind, one.what, one.path, one.field, one.found, one.remedy) for kind, findings in kinds for one in findings]
+        return [(kind, finding.what, finding.path, finding.field, finding.found, finding.remedy) for kind, findings in kinds for finding in findings]
 
     def __repr__(self) -> str:
         return cards.card(
-            f"{self.table} · check", [("verdict", self.line), *((kind, f"{what}: {found}") for kind, what, _, _, found, _ in self.rows()[:_MAX_SHOWN])]
+            f"{self.table} · check", [("verdict", self.line), *((kind, f"{what}: {observed}") for kind, what, _, _, observed, _ in self.rows()[:_MAX_SHOWN])]
         )
 
     def __str__(self) -> str:
         lines = [f"{self.table} · {self.line}"]
-        for kind, what, path, field, found, remedy in self.rows():
-            place = " · ".join(part for part in (path, field) if part)
-            lines += [f"  {kind:<8} {what}", *(f"{'':<11}{said}" for said in (place, found, remedy) if said)]
+        for kind, what, path, field, observed, remedy in self.rows():
+            location = " · ".join(part for part in (path, field) if part)
+            lines += [f"  {kind:<8} {what}", *(f"{'':<11}{text}" for text in (location, observed, remedy) if text)]
         return "\n".join(escape_controls(line) for line in lines)
 
     def _repr_html_(self) -> str:
         card = html.card(f"{self.table} · check", [("verdict", self.line)])
-        found = self.rows()
-        return card if not found else card + html.table(NAMES, found)
+        rows = self.rows()
+        return card if not rows else card + html.table(NAMES, rows)
 
 
 _MAX_SHOWN = 8

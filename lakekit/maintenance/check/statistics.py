@@ -1,6 +1,7 @@
-"""Whether the statistics of a data file are true of its rows: no value below a minimum or above a maximum, null counts exact.
+"""Check the statistics of a data file against its rows: no value outside the bounds, null counts exact.
 
-Bytes and nested columns have no bounds, only null counts, and a NaN bounds nothing; ORC pads CHAR with blanks in its bounds, rows come trimmed.
+Bytes and nested columns have no bounds, only null counts, and a NaN bounds nothing; ORC pads CHAR with blanks in its
+bounds, rows come trimmed.
 Source: FORMAT.md 7.7.
 """
 
@@ -30,7 +31,10 @@ Discrepancy = tuple[str, str]
 
 
 def false_of_values(ctx: TableContext, file: DataFileMeta, frame: pl.DataFrame) -> Iterator[Discrepancy]:
-    """What is false in the key and value statistics of a file; `ctx` sees the table by the file's own schema."""
+    """Yield what is false in the key and value statistics of a file.
+
+    `ctx` has the file's own schema.
+    """
     schema = ctx.schema
     if schema.primary_keys:
         yield from _find_false_stats(file.key_stats, schema.key_fields, frame, "_KEY_STATS")
@@ -52,8 +56,8 @@ def _find_false_stats(stats: Stats, fields: Sequence[Field], frame: pl.DataFrame
     for i, low, high in zip(bounded, *ends, strict=True) if ends else ():
         yield from _find_passed_bounds(fields[i], frame[fields[i].name], low, high, where)
     for field, nulls in zip(fields, stats.null_counts or (), strict=False):
-        if nulls is not None and nulls >= 0 and field.type.root != "VARIANT" and (found := frame[field.name].null_count()) != nulls:
-            yield f"{where}.{field.name}", f"{format_count(found)} values are null, the manifest says {format_count(nulls)}"
+        if nulls is not None and nulls >= 0 and field.type.root != "VARIANT" and (null_count := frame[field.name].null_count()) != nulls:
+            yield f"{where}.{field.name}", f"{format_count(null_count)} values are null, the manifest says {format_count(nulls)}"
 
 
 def _find_passed_bounds(field: Field, column: pl.Series, low: pa.Array, high: pa.Array, where: str) -> Iterator[Discrepancy]:
@@ -61,9 +65,9 @@ def _find_passed_bounds(field: Field, column: pl.Series, low: pa.Array, high: pa
     least, most = (pl.Series(bound).cast(dtype) for bound in (low, high))
     values = column.cast(dtype) if column.dtype != dtype else column
     if dtype.is_float():
-        least, most, values = (one.fill_nan(None) for one in (least, most, values))
+        least, most, values = (series.fill_nan(None) for series in (least, most, values))
     if field.type.root == "CHAR":
-        least, most, values = (one.str.strip_chars_end(" ") for one in (least, most, values))
+        least, most, values = (series.str.strip_chars_end(" ") for series in (least, most, values))
     if not least.null_count() and (values < least).any():
         yield f"{where}.{field.name}", f"the smallest value is {format_value(values, values.arg_min() or 0)}, the manifest says {format_value(least, 0)}"
     if not most.null_count() and (values > most).any():

@@ -1,4 +1,4 @@
-"""A table looked through: whether its snapshots are there, and everything that the newest one names, whole and as it is said to be.
+"""Check a table: its snapshots exist, and everything that the newest one names is intact and as described.
 
     history    numbers of snapshots, hints         maintenance/check/history.py
     keeping    what keeps files can be read        maintenance/check/keeping.py
@@ -6,10 +6,10 @@
     files      presence, size, footers             maintenance/check/files.py
     levels     key ranges, overlap, buckets        maintenance/check/levels.py
     index      deletion vectors, hash indexes      maintenance/check/index.py
-    rows       only when asked: the values          maintenance/check/rows.py, and apart.py: in a process of their own
+    rows       the values, only if `deep`          maintenance/check/rows.py, and child_process.py: in a child process
     advice     what would be faster                maintenance/check/advice.py
 
-Nothing is taken from what was decoded before: what is told is what the storage holds now. Source: RELIABILITY I3, I4, I5, I7, I9, I10.
+No cached metadata is used: the report says what the storage holds now. Source: RELIABILITY I3, I4, I5, I7, I9, I10.
 """
 
 from __future__ import annotations
@@ -32,12 +32,13 @@ _ATTEMPTS = 3
 
 
 def check(ctx: TableContext, *, deep: bool = False) -> Report:
-    """Looks through the newest snapshot; `deep`: through the rows of every data and changelog file too, one file at a time.
+    """Check the newest snapshot; `deep`: also the rows of every data and changelog file, one at a time.
 
-    What cannot be read is a problem of the report, and what lakekit cannot read is advice to let another engine check it; nothing is raised for either.
+    What cannot be read is a problem of the report, and what lakekit does not support is advice to let another engine
+    check it; nothing is raised for either.
     """
-    known = ctx.world
-    ctx = replace(ctx, world=replace(known, decoded=LRUCache(known.decoded.budget_bytes), indexes=LRUCache(known.indexes.budget_bytes)))
+    runtime = ctx.world
+    ctx = replace(ctx, world=replace(runtime, decoded=LRUCache(runtime.decoded.budget_bytes), indexes=LRUCache(runtime.indexes.budget_bytes)))
     notes = Findings()
     snapshot: Snapshot | None = None
     with notes.reading("snapshot", ctx.layout.snapshot_dir):
@@ -52,14 +53,17 @@ def check(ctx: TableContext, *, deep: bool = False) -> Report:
         table=ctx.name,
         snapshot_id=None if snapshot is None else snapshot.id,
         deep=deep,
-        problems=tuple(sorted(notes.problems, key=lambda one: (one.path or "", one.field or ""))),
+        problems=tuple(sorted(notes.problems, key=lambda finding: (finding.path or "", finding.field or ""))),
         advice=tuple(notes.advice),
         checked_file_count=len(notes.paths),
     )
 
 
 def _looked_through(ctx: TableContext, snapshot: Snapshot, *, deep: bool) -> tuple[Snapshot, Findings]:
-    """What is wrong in the newest snapshot; in the one after it, where it expired meanwhile: what is missing of such a one is not lost."""
+    """Check a snapshot, or a newer one where it expires meanwhile; return that snapshot and its findings.
+
+    Files that an expired snapshot lacks are not lost.
+    """
     for _ in range(_ATTEMPTS):
         notes = Findings()
         _look(ctx, snapshot, notes, deep=deep)
@@ -77,19 +81,19 @@ def _looked_through(ctx: TableContext, snapshot: Snapshot, *, deep: bool) -> tup
 
 
 def _look(ctx: TableContext, snapshot: Snapshot, notes: Findings, *, deep: bool) -> None:
-    found = metadata.check(ctx, snapshot, notes)
-    changelog = files.paths(ctx, found.changelog, notes)
+    contents = metadata.check(ctx, snapshot, notes)
+    changelog = files.paths(ctx, contents.changelog, notes)
     if changelog is not None:
-        told = files.check(ctx, found.changelog, changelog, "changelog file", notes)
+        intact_changelogs = files.check(ctx, contents.changelog, changelog, "changelog file", notes)
         if deep:
-            rows.check(ctx, found.changelog, changelog, told, None, notes, apart=child_process.check)
-    at = files.paths(ctx, found.live, notes)
+            rows.check(ctx, contents.changelog, changelog, intact_changelogs, None, notes, isolated_check=child_process.check)
+    at = files.paths(ctx, contents.live, notes)
     if at is None:
         return
-    hashes = index.check(ctx, found.live, found.index, notes)
-    whole = files.check(ctx, found.live, at, "data file", notes)
-    levels.check(ctx, found.live, at, notes)
+    hashes = index.check(ctx, contents.live, contents.index, notes)
+    intact = files.check(ctx, contents.live, at, "data file", notes)
+    levels.check(ctx, contents.live, at, notes)
     if deep:
-        rows.check(ctx, found.live, at, whole, hashes, notes, apart=child_process.check)
+        rows.check(ctx, contents.live, at, intact, hashes, notes, isolated_check=child_process.check)
     with notes.told_of("advice", ctx.root):
-        advice.check(ctx, found.live, notes)
+        advice.check(ctx, contents.live, notes)

@@ -1,7 +1,7 @@
-"""How it is said that a partition is complete: each module is a value of `partition.mark-done-action`.
+"""Ways of marking a partition as complete: each module is a value of `partition.mark-done-action`.
 
-    check(handle)               raises `InvalidOption` where it cannot be said that way, before anything is
-    mark(handle, directory)     says it of one partition, such as `dt=2024-03-31`
+    check(ctx)               raises `InvalidOption` where the partition cannot be marked that way, before any is
+    mark(ctx, directory)     marks one partition, such as `dt=2024-03-31`
 
 Source: `PartitionMarkDoneAction`.
 """

@@ -1,11 +1,11 @@
-"""What a web service is told of a partition that is complete: `partition.mark-done-action` http-report.
+"""Report a complete partition to a web service: `partition.mark-done-action` http-report.
 
     POST partition.mark-done-action.http.url
     {"params": …, "table": "shop.orders", "path": "/lake/shop.db/orders", "partition": "dt=2024-03-31"}
     the answer, anything else is a failure: {"result": "SUCCESS"}
 
-The address and the parameters may hold tokens: messages have no more of the address than host and path, and nothing of the parameters. A redirection is
-followed nowhere. An address that the table alone names is asked nothing (`model.locations`).
+The URL and the parameters may hold tokens: messages have no more of the URL than host and path, and nothing of the
+parameters. Redirections are not followed. A URL that only the table names is not used (`model.locations`).
 
 Source: `HttpReportMarkDoneAction`.
 """
@@ -32,49 +32,56 @@ _MOST_BYTES = 1 << 20
 
 
 def check(ctx: TableContext) -> None:
-    """Raises `InvalidOption` where there is no address to report to, `LocationNotAllowed` where neither the caller nor the catalog allows it."""
+    """Check the URL to report to.
+
+    Raises: `InvalidOption` where there is none, `LocationNotAllowed` where neither the caller nor the catalog allows
+    it.
+    """
     _address(ctx)
 
 
 def mark(ctx: TableContext, directory: str) -> None:
-    """Tells of one partition, such as `dt=2024-03-31`. Raises `StorageFailed` where the service cannot be reached or does not answer SUCCESS."""
+    """Report one partition, such as `dt=2024-03-31`.
+
+    Raises: `StorageFailed` where the service cannot be reached or does not answer SUCCESS.
+    """
     where = _address(ctx)
-    said = {"params": ctx.options.partition_mark_done_action_http_params, "table": ctx.name, "path": ctx.root, "partition": directory}
+    report = {"params": ctx.options.partition_mark_done_action_http_params, "table": ctx.name, "path": ctx.root, "partition": directory}
     shown = f"{where.scheme}://{where.netloc}{where.path}"
-    told = f"{shown} was told that {directory} of {ctx.name} is complete"
-    again = "The rows are committed; t.mark_partition_done() tells it again"
+    outcome = f"{shown} was told that {directory} of {ctx.name} is complete"
+    remedy = "The rows are committed; t.mark_partition_done() tells it again"
     try:
-        status, answer = _post(where, json.dumps(said).encode())
+        status, answer = _post(where, json.dumps(report).encode())
     except (OSError, ValueError) as wrong:
-        msg = f"{shown} could not be told that {directory} of {ctx.name} is complete: {type(wrong).__name__}. {again}"
+        msg = f"{shown} could not be told that {directory} of {ctx.name} is complete: {type(wrong).__name__}. {remedy}"
         raise StorageFailed(msg, path=shown) from None
     if status != 200:
-        raise StorageFailed(f"{told}, and answered {status}. {again}", path=shown)
+        raise StorageFailed(f"{outcome}, and answered {status}. {remedy}", path=shown)
     try:
-        found = json.loads(answer)
+        reply = json.loads(answer)
     except ValueError:
-        raise StorageFailed(f"{told}, and its answer is no JSON. {again}", path=shown) from None
-    result = found.get("result") if isinstance(found, dict) else None
+        raise StorageFailed(f"{outcome}, and its answer is no JSON. {remedy}", path=shown) from None
+    result = reply.get("result") if isinstance(reply, dict) else None
     if not isinstance(result, str) or result.upper() != "SUCCESS":
-        raise StorageFailed(f"{told}, and answered with the result {str(result)[:100]!r} where 'SUCCESS' is wanted. {again}", path=shown)
+        raise StorageFailed(f"{outcome}, and answered with the result {str(result)[:100]!r} where 'SUCCESS' is wanted. {remedy}", path=shown)
 
 
 def _address(ctx: TableContext) -> SplitResult:
-    given = (ctx.options.partition_mark_done_action_http_url or "").strip()
-    asked = f"partition.mark-done-action of {ctx.name} is http-report"
-    if not given:
-        raise InvalidOption(f"{asked}: say in {_URL} where to", key=_URL)
+    url = (ctx.options.partition_mark_done_action_http_url or "").strip()
+    setting = f"partition.mark-done-action of {ctx.name} is http-report"
+    if not url:
+        raise InvalidOption(f"{setting}: say in {_URL} where to", key=_URL)
     try:
-        found = urlsplit(given)
-        is_web = found.scheme in ("http", "https") and bool(found.hostname) and found.port != 0
+        address = urlsplit(url)
+        is_web = address.scheme in ("http", "https") and bool(address.hostname) and address.port != 0
     except ValueError:
         is_web = False
     if not is_web:
-        raise InvalidOption(f"{asked}, and {_URL} is no http:// or https:// address", key=_URL)
-    if found.username is not None:
-        raise InvalidOption(f"{asked}, and {_URL} names a user, which is not sent: say it in the address after ?, or in {_URL[:-3]}params", key=_URL)
-    ctx.check_location(given, _URL)
-    return found
+        raise InvalidOption(f"{setting}, and {_URL} is no http:// or https:// address", key=_URL)
+    if address.username is not None:
+        raise InvalidOption(f"{setting}, and {_URL} names a user, which is not sent: say it in the address after ?, or in {_URL[:-3]}params", key=_URL)
+    ctx.check_location(url, _URL)
+    return address
 
 
 def _post(where: SplitResult, body: bytes) -> tuple[int, bytes]:

@@ -15,5 +15,5 @@ def check(ctx: TableContext) -> None:
 
 
 def mark(ctx: TableContext, directory: str) -> None:
-    """Writes the file, or tells an old one the time."""
+    """Write the file, or update the modification time in an existing one."""
     success_file.write(ctx.storage, f"{ctx.root}/{directory}/_SUCCESS", ctx.world.now_ms())
