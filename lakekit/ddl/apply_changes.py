@@ -1,6 +1,6 @@
-"""Changes applied to a schema, one after the other: `apply_changes(schema, changes, …)` is the next schema, not yet checked as a whole.
+"""Apply changes to a schema, one after the other: `apply_changes(schema, changes, …)` returns the next schema.
 
-Source: ENGINE.md 1.5, `SchemaManager.generateTableSchema`.
+It is not yet checked as a whole. Source: ENGINE.md 1.5, `SchemaManager.generateTableSchema`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class _SchemaDraft:
-    """A schema on its way to the next one. `before` are the options that rules about changes go by: those the table had."""
+    """The next schema in the making.
+
+    `before` are the options that the table had, by which the rules of changes go.
+    """
 
     old: TableSchema
     before: TableOptions
@@ -46,7 +49,11 @@ class _SchemaDraft:
 
 
 def apply_changes(schema: TableSchema, changes: Iterable[TableChange], *, has_snapshots: Callable[[], bool], time_ms: int) -> TableSchema:
-    """The schema after `schema`. Raises `ColumnNotFound`, `ColumnAlreadyExists`, `SchemaMismatch`, `InvalidOption` for a change that cannot be."""
+    """Return the schema after `schema`, not yet checked as a whole.
+
+    Raises: `ColumnNotFound`, `ColumnAlreadyExists`, `SchemaMismatch`, `InvalidOption` for a change that is not
+    possible.
+    """
     work = _SchemaDraft(
         old=schema,
         before=TableOptions.parse(schema.options),
@@ -117,23 +124,23 @@ def _add(work: _SchemaDraft, change: schema_changes.AddColumn) -> None:
     partitions = work.old.partition_keys if work.before.add_column_before_partition and len(change.path) == 1 else ()
 
     def add(fields: Fields, last: str) -> Fields:
-        if any(one.name == last for one in fields):
+        if any(existing.name == last for existing in fields):
             raise ColumnAlreadyExists(f"Column {name} already exists in the table", name=name)
         at = _index(fields, change.place, change.path[:-1])
         if at is None:
-            at = next((i for i, one in enumerate(fields) if one.name in partitions), len(fields))
+            at = next((i for i, existing in enumerate(fields) if existing.name in partitions), len(fields))
         return (*fields[:at], field, *fields[at:])
 
     work.fields = nested.change_fields_at(work.fields, change.path, add)
 
 
-def _index(fields: Fields, place: ColumnPosition | None, above: Path) -> int | None:
-    """Where in a list a new field goes; None where no place is named."""
-    if place is None:
+def _index(fields: Fields, position: ColumnPosition | None, above: Path) -> int | None:
+    """Return where in a list a new field goes; None where no position is given."""
+    if position is None:
         return None
-    if place.column is None:
-        return 0 if place.where == "first" else len(fields)
-    return nested.position(fields, place.column, (*above, place.column)) + (place.where == "after")
+    if position.column is None:
+        return 0 if position.where == "first" else len(fields)
+    return nested.position(fields, position.column, (*above, position.column)) + (position.where == "after")
 
 
 def _rename(work: _SchemaDraft, change: schema_changes.RenameColumn) -> None:
@@ -143,7 +150,7 @@ def _rename(work: _SchemaDraft, change: schema_changes.RenameColumn) -> None:
 
     def rename(fields: Fields, last: str) -> Fields:
         at = nested.position(fields, last, path)
-        if any(one.name == new for one in fields):
+        if any(existing.name == new for existing in fields):
             raise ColumnAlreadyExists(f"Column {join_path((*path[:-1], new))} already exists in the table", name=join_path((*path[:-1], new)))
         return (*fields[:at], replace(fields[at], name=new), *fields[at + 1 :])
 
@@ -174,14 +181,14 @@ def _drop(work: _SchemaDraft, change: schema_changes.DropColumn) -> None:
 
 def _move_field(fields: Fields, change: schema_changes.MoveColumn) -> Fields:
     at = nested.position(fields, change.name, (change.name,))
-    place = change.place
+    position = change.place
     ends = {"first": 0, "last": len(fields) - 1}
-    to = ends[place.where] if place.column is None else nested.position(fields, place.column, (place.column,))
+    to = ends[position.where] if position.column is None else nested.position(fields, position.column, (position.column,))
     if to == at:
         raise SchemaMismatch(f"Cannot move itself for column {change.name}: it is there already", column=change.name)
     left = (*fields[:at], *fields[at + 1 :])
-    if place.column is not None:
-        to = nested.position(left, place.column, (place.column,)) + (place.where == "after")
+    if position.column is not None:
+        to = nested.position(left, position.column, (position.column,)) + (position.where == "after")
     return (*left[:to], fields[at], *left[to:])
 
 
@@ -210,10 +217,10 @@ def _renull(work: _SchemaDraft, change: schema_changes.UpdateNullability) -> Non
     if change.nullable and len(path) == 1 and path[0] in work.primary_keys:
         raise SchemaMismatch(f"Cannot change nullability of primary key: [{path[0]}]; keys take no nulls", column=path[0])
 
-    def renull(held: DataType) -> DataType:
-        if work.before.alter_column_null_to_not_null_disabled and held.nullable and not change.nullable:
+    def renull(current: DataType) -> DataType:
+        if work.before.alter_column_null_to_not_null_disabled and current.nullable and not change.nullable:
             raise casting.not_null_refused(join_path(path))
-        return replace(held, nullable=change.nullable)
+        return replace(current, nullable=change.nullable)
 
     work.fields = nested.change_type_at(work.fields, path, renull)
 
@@ -224,7 +231,10 @@ def _with_comment(fields: Fields, last: str, *, comment: str | None, path: Path)
 
 
 def _with_default_kept(fields: Fields, last: str, *, path: Path) -> Fields:
-    """The same fields, if the default is a value of the new type: rows written without the column will get it."""
+    """Return the same fields, if the default is a value of the new type.
+
+    Rows written without the column will get it.
+    """
     field = fields[nested.position(fields, last, path)]
     check_default(field.type, field.default, join_path(path))
     return fields

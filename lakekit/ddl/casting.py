@@ -1,9 +1,12 @@
-"""Which types a column may change to: Paimon's table of casts.
+"""The types that a column may change to: Paimon's table of casts.
 
                 to     TINYINT  SMALLINT  INT  BIGINT  FLOAT  DOUBLE  DECIMAL  STRING  …
-    from INT              e        e       i     i       i      i       i        e           i: no value changes in kind, e: values may change
+    from INT              e        e       i     i       i      i       i        e           i implicit: values keep
+        their kind
+                                                                                             e explicit: values may
+                                                                                                 change
 
-A pair must stand in the table and have a cast that runs. Source: `DataTypeCasts`, `CastExecutors`.
+A pair must be in the table and have an implemented cast. Source: `DataTypeCasts`, `CastExecutors`.
 """
 
 from __future__ import annotations
@@ -58,32 +61,32 @@ _EXPLICIT: Mapping[str, frozenset[str]] = {
 """By the new type: what may become it too, unless `disable-explicit-type-casting` is on."""
 
 
-def is_allowed(held: DataType, want: DataType, *, explicit: bool) -> bool:
-    """Whether Paimon casts the one type to the other; nullability is no matter of it."""
-    if not (held.root == want.root or held.root in _IMPLICIT.get(want.root, ()) or (explicit and held.root in _EXPLICIT.get(want.root, ()))):
+def is_allowed(current: DataType, want: DataType, *, explicit: bool) -> bool:
+    """Return whether Paimon casts the one type to the other, whatever their nullability."""
+    if not (current.root == want.root or current.root in _IMPLICIT.get(want.root, ()) or (explicit and current.root in _EXPLICIT.get(want.root, ()))):
         return False
-    return is_supported(held, want)
+    return is_supported(current, want)
 
 
-def is_supported(held: DataType, want: DataType) -> bool:
-    """Whether there is code for the cast."""
+def is_supported(current: DataType, want: DataType) -> bool:
+    """Return whether the cast is implemented."""
     try:
-        casts.cast(pl.col("a"), held, want, casts.CastTarget(column="a"))
+        casts.cast(pl.col("a"), current, want, casts.CastTarget(column="a"))
     except Unsupported:
         return False
     return True
 
 
-def lossy_refused(held: DataType, want: DataType, column: str, *, explicit: bool) -> SchemaMismatch:
-    """The error of a type that values cannot become."""
+def lossy_refused(current: DataType, want: DataType, column: str, *, explicit: bool) -> SchemaMismatch:
+    """Return the error for a type that values cannot be cast to."""
     how = "" if explicit else "; disable-explicit-type-casting allows only types that hold every value"
     return SchemaMismatch(
-        f"Column type {column}[{held}] cannot be converted to {want} without losing information{how}. Add a column of the new type instead", column=column
+        f"Column type {column}[{current}] cannot be converted to {want} without losing information{how}. Add a column of the new type instead", column=column
     )
 
 
 def not_null_refused(column: str) -> SchemaMismatch:
-    """The error of a column that must not refuse nulls now."""
+    """Return the error for a nullable column that cannot become NOT NULL."""
     return SchemaMismatch(
         f"Cannot update column type from nullable to non nullable for {column}. You can set table configuration option "  # noqa: S608 - no SQL
         "'alter-column-null-to-not-null.disabled' = 'false' to allow converting null columns to not null",

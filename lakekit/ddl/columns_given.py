@@ -1,9 +1,9 @@
-"""Columns as a caller gives them, as fields of a table.
+"""Columns as a caller writes them, as fields of a table.
 
     {"k": "BIGINT NOT NULL", "v": "MAP<STRING, INT>"}       Paimon's type text by name
     [lk.Field("k", "BIGINT NOT NULL", comment="…")]         fields, whose ids do not matter
     pl.Schema({"k": pl.Int64})                              Polars' types; List(Struct) is an ARRAY of ROW
-    pa.schema([pa.field("k", pa.int64(), nullable=False)])  Arrow's types; maps are MAP, the metadata `comment` is the comment
+    pa.schema([pa.field("k", pa.int64(), nullable=False)])  Arrow's types; maps are MAP, the metadata `comment` counts
 
 Source: FORMAT.md 2.2-2.4.
 """
@@ -30,46 +30,50 @@ _SCHEMA_HINT = "a schema is a dict of Paimon types by column, a pl.Schema, a pa.
 
 
 def fields_of(schema: Any) -> tuple[Field, ...]:
-    """The columns that `schema` says, without ids. Raises `SchemaMismatch` for a type text that is none, `Unsupported` for a type that Paimon has not."""
+    """Return the columns of `schema` as fields without ids.
+
+    Raises: `SchemaMismatch` for an invalid type text, `Unsupported` for a type that Paimon has not, `TypeError` for
+    other objects.
+    """
     if isinstance(schema, pa.Schema):
         return tuple(_field_from_arrow(part) for part in schema)
     if isinstance(schema, Mapping):
         return tuple(Field(_name(name), type_of(t, name)) for name, t in schema.items())
     if hasattr(schema, "__arrow_c_stream__") or isinstance(schema, pl.LazyFrame):
-        known = "pl.Schema(frame.collect_schema())" if isinstance(schema, pl.LazyFrame) else "frame.schema"
-        msg = f"{_SCHEMA_HINT}; found rows, a {type(schema).__name__}: give {known}, then t.append(frame)"
+        schema_text = "pl.Schema(frame.collect_schema())" if isinstance(schema, pl.LazyFrame) else "frame.schema"
+        msg = f"{_SCHEMA_HINT}; found rows, a {type(schema).__name__}: give {schema_text}, then t.append(frame)"
         raise TypeError(msg)
     if isinstance(schema, str) or not isinstance(schema, Iterable):
         msg = f"{_SCHEMA_HINT}; found {type(schema).__name__}"
         raise TypeError(msg)
-    found = tuple(schema)
-    for one in found:
-        if not isinstance(one, Field):
-            msg = f"{_SCHEMA_HINT}; found a list with a {type(one).__name__}"
+    fields = tuple(schema)
+    for item in fields:
+        if not isinstance(item, Field):
+            msg = f"{_SCHEMA_HINT}; found a list with a {type(item).__name__}"
             raise TypeError(msg)
-    return found
+    return fields
 
 
-def type_of(given: Any, column: str) -> DataType:
-    """The Paimon type that a text or a type of Polars says."""
-    if isinstance(given, DataType):
-        return given
-    if isinstance(given, str):
+def type_of(value: Any, column: str) -> DataType:
+    """Return the Paimon type of a type text, or of a type of Polars or Arrow."""
+    if isinstance(value, DataType):
+        return value
+    if isinstance(value, str):
         try:
-            return parse(given)
+            return parse(value)
         except Corrupt as wrong:
             raise SchemaMismatch(f"column {column}: {wrong.message}", column=column) from None
-    if isinstance(given, pl.DataType) or (isinstance(given, type) and issubclass(given, pl.DataType)):
-        return paimon_type(given, column)
-    if isinstance(given, pa.DataType):
-        return from_arrow(given)
-    msg = f"the type of column {column} is a text such as 'BIGINT NOT NULL' or a type of Polars; found {type(given).__name__}"
+    if isinstance(value, pl.DataType) or (isinstance(value, type) and issubclass(value, pl.DataType)):
+        return paimon_type(value, column)
+    if isinstance(value, pa.DataType):
+        return from_arrow(value)
+    msg = f"the type of column {column} is a text such as 'BIGINT NOT NULL' or a type of Polars; found {type(value).__name__}"
     raise TypeError(msg)
 
 
 def _field_from_arrow(part: pa.Field) -> Field:
-    said = (part.metadata or {}).get(b"comment")
-    return Field(part.name, from_arrow(part.type, nullable=part.nullable), comment=None if said is None else said.decode("utf-8", "replace"))
+    comment = (part.metadata or {}).get(b"comment")
+    return Field(part.name, from_arrow(part.type, nullable=part.nullable), comment=None if comment is None else comment.decode("utf-8", "replace"))
 
 
 def _name(name: object) -> str:

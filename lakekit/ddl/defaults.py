@@ -1,4 +1,4 @@
-"""Whether the text of a column's default means a value of the column's type.
+"""Check that the text of a column's default is a value of the column's type.
 
     INT '5' or "'5'" -> 5        INT 'x' -> refused        MAP -> whatever text of a map
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def check_default(t: DataType, text: object, column: str) -> None:
-    """Raises `SchemaMismatch` where the default is no text, or none that says a value of type `t`."""
+    """Raise `SchemaMismatch` where the default is no text, or not that of a value of type `t`."""
     if text is None:
         return
     if not isinstance(text, str):

@@ -1,4 +1,4 @@
-"""Whether the file formats of a table hold its columns.
+"""Check that the file formats of a table can store its columns.
 
 Source: ENGINE.md 1.4, `FileFormat.validateDataFields`: `AvroSchemaConverter`, `OrcTypeUtil`.
 """
@@ -24,9 +24,12 @@ FORMATS = ("parquet", "orc", "avro")
 
 
 def check_formats(schema: TableSchema, options: TableOptions) -> None:
-    """Raises `SchemaMismatch` for a column that the format of some level does not hold, `Unsupported` for a format that lakekit has not."""
+    """Raise `SchemaMismatch` for a column that the format of some level cannot store.
+
+    Raises: `Unsupported` for a format that lakekit does not have.
+    """
     name = options.file_format.strip().lower()
-    _check_names(schema, (name, *(one.strip().lower() for one in options.file_format_per_level.values())))
+    _check_names(schema, (name, *(level_format.strip().lower() for level_format in options.file_format_per_level.values())))
     for column in schema.fields:
         if (wrong := _refuses(name, column)) is not None:
             raise SchemaMismatch(f"{wrong}. Change the type, or use another file.format", column=column.name)
@@ -46,7 +49,10 @@ def check_formats(schema: TableSchema, options: TableOptions) -> None:
 
 
 def _check_names(schema: TableSchema, formats: Sequence[str]) -> None:
-    """Raises `SchemaMismatch` for names that a format does not hold. The reference takes such columns, and fails at the first write or reads nulls."""
+    """Raise `SchemaMismatch` for names that a format cannot store.
+
+    The reference takes such columns, and fails at the first write or reads nulls.
+    """
     names = [(column.name, part) for column in schema.fields for part in (column.name, *(f.name for t in parts_of(column.type) for f in t.fields))]
     for column, name in names:
         if "avro" in formats and name == column and (wrong := bad_name(name)) is not None:
@@ -60,8 +66,8 @@ def _check_names(schema: TableSchema, formats: Sequence[str]) -> None:
 def _check_format_name(name: str) -> None:
     if name not in FORMATS:
         feature = f"file.format.{name}"
-        known = find(feature)
-        raise refuse(feature if known is None else known.name, f"file.format {name!r}", instead=f"Use one of {', '.join(FORMATS)}")
+        known_feature = find(feature)
+        raise refuse(feature if known_feature is None else known_feature.name, f"file.format {name!r}", instead=f"Use one of {', '.join(FORMATS)}")
 
 
 def _refuses(name: str, column: Field) -> str | None:

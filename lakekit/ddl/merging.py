@@ -1,6 +1,7 @@
-"""Whether what options say of merging fits the columns: prefixes, sequence fields, sequence groups, aggregate functions.
+"""Check merge options against the columns: prefixes, sequence fields, sequence groups, aggregate functions.
 
-Source: ENGINE.md 1.4 and 3.3, `SchemaValidation`, `PartialUpdateMergeFunction.Factory`, `AggregateMergeFunction.Factory`.
+Source: ENGINE.md 1.4 and 3.3, `SchemaValidation`, `PartialUpdateMergeFunction.Factory`,
+`AggregateMergeFunction.Factory`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _FUNCTIONS = frozenset({*aggregates.names(), "primary-key", "first_not_null_valu
 
 
 def check_merging(schema: TableSchema, options: TableOptions) -> None:
-    """Raises `InvalidOption` for an option of a column that is not there, and for merging that contradicts itself."""
+    """Raise `InvalidOption` for an option of a missing column, and for merge options that contradict."""
     _check_prefixes(schema)
     _check_sequence(schema, options)
     if schema.primary_keys:
@@ -69,7 +70,7 @@ def _check_sequence(schema: TableSchema, options: TableOptions) -> None:
 
 
 def _check_groups(schema: TableSchema) -> None:
-    """A column protected by two groups; what else groups may have wrong, the rule of merging says."""
+    """Refuse sequence groups that contain a primary key field; `merge_spec_from_options` checks the rest."""
     for key, value in schema.options.items():
         if key.startswith(_PREFIX + ".") and key.endswith("." + SEQUENCE_GROUP):
             columns = key[len(_PREFIX) + 1 : -len(SEQUENCE_GROUP) - 1].split(",")

@@ -1,4 +1,4 @@
-"""Fields inside fields: one column, or one part of it, changed in the place where it is.
+"""Changes of fields inside fields: one column, or one part of it, changed in place.
 
     ("r", "x")                 field x of ROW r
     ("a", "element", "x")      field x of the rows in ARRAY a
@@ -25,68 +25,74 @@ if TYPE_CHECKING:
     Fields = tuple[Field, ...]
 
 
-def change_fields_at(fields: Fields, path: Path, change: Callable[[Fields, str], Fields], done: Path = ()) -> Fields:
-    """`fields` with the list that holds the last part of `path` changed; `change` gets that list and the last name."""
+def change_fields_at(fields: Fields, path: Path, change: Callable[[Fields, str], Fields], prefix: Path = ()) -> Fields:
+    """Return `fields` with the list that holds the last part of `path` changed by `change`.
+
+    `change` gets that list and the last name. `prefix`: the path that leads to `fields`.
+    """
     name, *rest = path
     if not rest:
         return change(fields, name)
-    at = position(fields, name, (*done, name))
-    inner = _change_part_fields(fields[at].type, tuple(rest), change, (*done, name))
+    at = position(fields, name, (*prefix, name))
+    inner = _change_part_fields(fields[at].type, tuple(rest), change, (*prefix, name))
     return (*fields[:at], replace_type(fields[at], inner), *fields[at + 1 :])
 
 
-def _change_part_fields(t: DataType, path: Path, change: Callable[[Fields, str], Fields], done: Path) -> DataType:
+def _change_part_fields(t: DataType, path: Path, change: Callable[[Fields, str], Fields], prefix: Path) -> DataType:
     if t.root == "ROW":
-        return replace(t, fields=change_fields_at(t.fields, path, change, done))
-    side = _side(t, path[0], done)
+        return replace(t, fields=change_fields_at(t.fields, path, change, prefix))
+    side = _side(t, path[0], prefix)
     if len(path) == 1:
         raise SchemaMismatch(
-            f"{join_path((*done, path[0]))} is the {path[0]} of a {t.root}, no field: it has a type and takes nulls or not, and nothing else",
-            column=join_path(done),
+            f"{join_path((*prefix, path[0]))} is the {path[0]} of a {t.root}, no field: it has a type and takes nulls or not, and nothing else",
+            column=join_path(prefix),
         )
-    return replace(t, **{side: _change_part_fields(part(getattr(t, side)), path[1:], change, (*done, path[0]))})  # type: ignore[arg-type]
+    return replace(t, **{side: _change_part_fields(part(getattr(t, side)), path[1:], change, (*prefix, path[0]))})  # type: ignore[arg-type]
 
 
-def change_type_at(fields: Fields, path: Path, change: Callable[[DataType], DataType], done: Path = ()) -> Fields:
-    """`fields` with the type at the end of `path` changed."""
-    at = position(fields, path[0], (*done, path[0]))
-    inner = _change_part_type(fields[at].type, path[1:], change, (*done, path[0]))
+def change_type_at(fields: Fields, path: Path, change: Callable[[DataType], DataType], prefix: Path = ()) -> Fields:
+    """Return `fields` with the type at the end of `path` changed.
+
+    `prefix`: the path that leads to `fields`.
+    """
+    at = position(fields, path[0], (*prefix, path[0]))
+    inner = _change_part_type(fields[at].type, path[1:], change, (*prefix, path[0]))
     return (*fields[:at], replace_type(fields[at], inner), *fields[at + 1 :])
 
 
-def _change_part_type(t: DataType, path: Path, change: Callable[[DataType], DataType], done: Path) -> DataType:
+def _change_part_type(t: DataType, path: Path, change: Callable[[DataType], DataType], prefix: Path) -> DataType:
     if not path:
         return change(t)
     if t.root == "ROW":
-        return replace(t, fields=change_type_at(t.fields, path, change, done))
-    side = _side(t, path[0], done)
-    return replace(t, **{side: _change_part_type(part(getattr(t, side)), path[1:], change, (*done, path[0]))})  # type: ignore[arg-type]
+        return replace(t, fields=change_type_at(t.fields, path, change, prefix))
+    side = _side(t, path[0], prefix)
+    return replace(t, **{side: _change_part_type(part(getattr(t, side)), path[1:], change, (*prefix, path[0]))})  # type: ignore[arg-type]
 
 
-def _side(t: DataType, name: str, done: Path) -> str:
-    """Which side of an ARRAY or MAP a part of a path means."""
+def _side(t: DataType, name: str, prefix: Path) -> str:
+    """Return the attribute of an ARRAY or MAP type that a part of a path names."""
     sides = {"ARRAY": "element", "MAP": "value"}
     if sides.get(t.root) == name:
         return name
-    path = join_path((*done, name))
+    path = join_path((*prefix, name))
     if t.root in sides:
         more = "; the keys of a map never change" if t.root == "MAP" and name == "key" else ""
         raise ColumnNotFound(
-            f"Column {path} does not exist in the table: {join_path(done)} is of type {t.root}, whose parts are under "
-            f"{join_path((*done, sides[t.root]))!r}{more}",
+            f"Column {path} does not exist in the table: {join_path(prefix)} is of type {t.root}, whose parts are under "
+            f"{join_path((*prefix, sides[t.root]))!r}{more}",
             name=path,
         )
-    raise ColumnNotFound(f"Column {path} does not exist in the table: {join_path(done)} is of type {t.root} and has no fields", name=path)
+    raise ColumnNotFound(f"Column {path} does not exist in the table: {join_path(prefix)} is of type {t.root} and has no fields", name=path)
 
 
 def position(fields: Fields, name: str, path: Path) -> int:
-    """Where a field stands. Raises `ColumnNotFound`."""
-    for at, one in enumerate(fields):
-        if one.name == name:
+    """Return the index of a field. Raises `ColumnNotFound`."""
+    for at, field in enumerate(fields):
+        if field.name == name:
             return at
-    raise ColumnNotFound(f"Column {join_path(path)} does not exist in the table; there are {', '.join(one.name for one in fields)}", name=join_path(path))
+    raise ColumnNotFound(f"Column {join_path(path)} does not exist in the table; there are {', '.join(field.name for field in fields)}", name=join_path(path))
 
 
 def replace_type(field: Field, t: DataType) -> Field:
-    """The same field of another type."""
+    """Return the same field with another type."""
     return replace(field, type=t)

@@ -1,7 +1,7 @@
-"""Options changed on a table that is there: which may, and which would make wrong what was written before.
+"""Changes of options of an existing table: those allowed, and those that would invalidate what was written before.
 
-Source: ENGINE.md 1.5, `SchemaManager.checkAlterTableOption`, the options that `CoreOptions` marks as immutable
-(1.4.2, and those that came later).
+Source: ENGINE.md 1.5, `SchemaManager.checkAlterTableOption`, the options that `CoreOptions` marks as immutable (1.4.2,
+and those that came later).
 """
 
 from __future__ import annotations
@@ -49,7 +49,10 @@ _TYPE_OPTION = "type"
 
 
 def set_option(options: dict[str, str], before: TableOptions, key: str, value: Any, *, has_snapshots: Callable[[], bool]) -> None:
-    """Puts an option among `options`. Raises `InvalidOption` where it is fixed or means nothing, `Unsupported`; `before` are the table's options until now."""
+    """Set an option in `options`; `before` are the table's options until now.
+
+    Raises: `InvalidOption` where the option is fixed or its value invalid, `Unsupported`.
+    """
     key, text = normalize_option(key, value)
     check_supported({key: text})
     old = _find_option(before.given, key)
@@ -62,7 +65,7 @@ def set_option(options: dict[str, str], before: TableOptions, key: str, value: A
 
 
 def reset(options: dict[str, str], before: TableOptions, key: str, *, has_snapshots: Callable[[], bool]) -> None:
-    """Takes an option out of `options`; one that is not there is none to take. Raises `InvalidOption` where it is fixed."""
+    """Remove an option from `options`, if it is set. Raises `InvalidOption` where it is fixed."""
     key = key_of(key)
     old = _find_option(before.given, key)
     _check_fixed(before, key, old, None, has_snapshots)
@@ -74,12 +77,12 @@ def reset(options: dict[str, str], before: TableOptions, key: str, *, has_snapsh
         options.pop(name, None)
 
 
-def _find_option(given: dict[str, str] | Any, key: str) -> str | None:
-    return next((given[name] for name in names_of(key) if name in given), None)
+def _find_option(options: dict[str, str] | Any, key: str) -> str | None:
+    return next((options[name] for name in names_of(key) if name in options), None)
 
 
 def _value(key: str, text: str | None) -> Any:
-    """The value of an option, its default where it is not given."""
+    """Return the value of an option, its default where the text is None."""
     option = BY_KEY[key][1]
     return option.default_value if text is None else option.value(text)
 
@@ -90,9 +93,9 @@ def _check_fixed(before: TableOptions, key: str, old: str | None, new: str | Non
     if key == _TYPE_OPTION and not _is_same_value(key, old, new):
         raise InvalidOption(f"Change 'type' is not supported yet. The table is a {before.type}; make another of the kind you want", key=key, value=new)
     if key in IMMUTABLE_OPTIONS and has_snapshots():
-        held = "not set" if old is None else repr(old)
+        current = "not set" if old is None else repr(old)
         raise InvalidOption(
-            f"Change '{key}' is not supported yet. It is {held}, and fixed since the table has snapshots: make a new table and write the rows there",
+            f"Change '{key}' is not supported yet. It is {current}, and fixed since the table has snapshots: make a new table and write the rows there",
             key=key,
             value=new,
         )

@@ -1,8 +1,9 @@
-"""Values of options that the reference takes when a table is made, and fails by at every write or read.
+"""Values of options that the reference accepts when a table is made, and that make every write or read fail.
 
     check_values(schema, options)       raises the first of them
 
-Every rule was seen to fail in engine 1.4.2: option by option, value by value (`spec_tests/differential/test_option_values.py`).
+Every rule was seen to fail in engine 1.4.2: option by option, value by value
+(`spec_tests/differential/test_option_values.py`).
 """
 
 from __future__ import annotations
@@ -102,8 +103,8 @@ def _check_codec(key: str, format_name: str, compression: str) -> None:
     if codecs is None:
         codec_named(compression)
     elif compression.lower() not in codecs:
-        known = ", ".join(codecs)
-        raise Unsupported(f"{key} {compression!r}: {format_name} files are compressed by one of {known}", feature="file.compression")
+        names = ", ".join(codecs)
+        raise Unsupported(f"{key} {compression!r}: {format_name} files are compressed by one of {names}", feature="file.compression")
 
 
 def _is_size_above_zero(text: str) -> bool:

@@ -1,12 +1,13 @@
-"""Options as a caller gives them, as the texts that a schema file holds.
+"""Options as a caller writes them, as the texts that a schema file holds.
 
     {"partial-update.ignore-delete": True}            ignore-delete                  true
     {"fields.v.aggregate-function":
          "first_not_null_value"}                      fields.v.aggregate-function    first_non_null_value
     {"file-index.bsi.columns": "price, time"}         file-index.bsi.columns         price,time
 
-Names of older releases become today's. Choices are spelt as the reference spells them, lists lose their blanks (which it takes for a part of a name), and
-values are checked. A key nobody knows is kept: engines have options of their own. One that looks like a known key mistyped is warned of.
+Names of older releases become today's. Choices are spelt as the reference spells them, lists lose their blanks (which
+the reference takes for a part of a name), and values are checked. An unknown key is kept: engines have options of their
+own. One that resembles a known key causes a warning.
 """
 
 from __future__ import annotations
@@ -38,22 +39,25 @@ _STRIPPED_TYPES = ("boolean", "integer", "long", "number")
 
 
 def texts_of(options: Mapping[str, Any] | None) -> dict[str, str]:
-    """Checked texts by today's keys. Raises `InvalidOption` for a value that means nothing, or two values for one option under different names."""
-    found: dict[str, str] = {}
-    for given, value in normalize_keys(options or {}).items():
+    """Return checked texts by today's keys.
+
+    Raises: `InvalidOption` for an invalid value, or two values for one option under different names.
+    """
+    texts: dict[str, str] = {}
+    for name, value in normalize_keys(options or {}).items():
         if value is None:
             continue
-        key, text = normalize_option(given, value)
-        if found.get(key, text) != text:
-            shown = HIDDEN if is_secret(key) else found[key]
-            raise InvalidOption(f"option {key!r} is given twice, as {shown!r} and, under the name {given!r}, as {text!r}", key=key, value=text)
-        found[key] = text
-    return found
+        key, text = normalize_option(name, value)
+        if texts.get(key, text) != text:
+            shown = HIDDEN if is_secret(key) else texts[key]
+            raise InvalidOption(f"option {key!r} is given twice, as {shown!r} and, under the name {name!r}, as {text!r}", key=key, value=text)
+        texts[key] = text
+    return texts
 
 
-def normalize_option(given: str, value: Any) -> tuple[str, str]:
-    """Today's key of one option, and its checked text."""
-    key = key_of(given)
+def normalize_option(name: str, value: Any) -> tuple[str, str]:
+    """Return today's key of one option, and its checked text."""
+    key = key_of(name)
     if key == ALLOWED_LOCATIONS:
         msg = f"{ALLOWED_LOCATIONS} is the caller's, and is kept in no table: give it to lk.open(options=) or lk.connect(options=)"
         raise InvalidOption(msg, key=key, value=None)
@@ -74,19 +78,22 @@ def normalize_option(given: str, value: Any) -> tuple[str, str]:
 
 
 def _canonical_text(option: Option, text: str, key: str) -> str:
-    """A choice as the reference spells it (it takes no other spelling), and no blanks around numbers and words."""
+    """Return a choice as the reference spells it, and numbers and words without surrounding blanks.
+
+    The reference takes no other spelling of a choice.
+    """
     value = option.value(text, key)
     if option.type == "choice":
         return str(value)
     return text.strip() if option.type in _STRIPPED_TYPES else text
 
 
-def key_of(given: str) -> str:
-    """What an option is called today, with no blanks in the column list of a sequence group."""
-    if not isinstance(given, str):
-        msg = f"an option's key is a text; found {type(given).__name__}"
+def key_of(name: str) -> str:
+    """Return today's key of an option, with no blanks in the column list of a sequence group."""
+    if not isinstance(name, str):
+        msg = f"an option's key is a text; found {type(name).__name__}"
         raise TypeError(msg)
-    key = own_key(given.strip())
+    key = own_key(name.strip())
     key = _FORMER_KEYS.get(key, key)
     if key.startswith(FIELDS) and key.endswith("." + SEQUENCE_GROUP):
         return f"{FIELDS}{strip_name_list(key[len(FIELDS) : -len(SEQUENCE_GROUP) - 1])}.{SEQUENCE_GROUP}"
@@ -116,13 +123,13 @@ def _value_text(key: str, value: object) -> str:
 
 
 def _warn_near(key: str) -> None:
-    """Says which known option an unknown one resembles."""
-    known = [*BY_KEY, *OLDER_KEYS, *IGNORED_KEYS]
+    """Warn of an unknown option that resembles a known one."""
+    candidates = [*BY_KEY, *OLDER_KEYS, *IGNORED_KEYS]
     if key.startswith(FIELDS) and key.count(".") >= 2:
         column, _, option = key.rpartition(".")
-        known = [f"{column}.{name}" for name in (*FIELD_KEYS, SEQUENCE_GROUP)]
+        candidates = [f"{column}.{name}" for name in (*FIELD_KEYS, SEQUENCE_GROUP)]
         near = [f"{column}.{name}" for name in difflib.get_close_matches(option, [*FIELD_KEYS, SEQUENCE_GROUP], n=1, cutoff=0.6)]
     else:
-        near = difflib.get_close_matches(key.lower(), known, n=1, cutoff=_MIN_SIMILARITY)
+        near = difflib.get_close_matches(key.lower(), candidates, n=1, cutoff=_MIN_SIMILARITY)
     if near:
         warn_user(f"no option is called {key!r}; did you mean {near[0]!r}? The key is kept as it is; lk.options() lists those that mean something")

@@ -1,4 +1,4 @@
-"""Where a read starts, as options of the table itself say it: one companion key per mode, and no foreign ones.
+"""Where a read starts by the table's own options: one companion key for each mode, and no foreign ones.
 
 Source: ENGINE.md 1.4, `SchemaValidation.validateStartupMode`, `CoreOptions.startupMode`.
 """
@@ -35,41 +35,41 @@ _POSITION_OPTIONS = (*_TIMES, _CREATION_TIME, _SNAPSHOT, _TAG, *_INCREMENTS)
 
 
 def mode_of(options: TableOptions) -> str:
-    """The effective `scan.mode`: what positions say where the mode says nothing."""
-    given = options.given
+    """Return the effective `scan.mode`: what the position options imply where no mode is set."""
+    texts = options.given
     if options.scan_mode == "full":
         return "latest-full"
     if options.scan_mode != "default":
         return options.scan_mode
-    if any(key in given for key in (*_TIMES, "log.scan.timestamp-millis")):
+    if any(key in texts for key in (*_TIMES, "log.scan.timestamp-millis")):
         return "from-timestamp"
-    if any(key in given for key in (_SNAPSHOT, _TAG, _WATERMARK, "scan.version")):
+    if any(key in texts for key in (_SNAPSHOT, _TAG, _WATERMARK, "scan.version")):
         return "from-snapshot"
-    if _CREATION_TIME in given:
+    if _CREATION_TIME in texts:
         return "from-file-creation-time"
-    if "scan.creation-time-millis" in given:
+    if "scan.creation-time-millis" in texts:
         return "from-creation-timestamp"
-    return "incremental" if any(key in given for key in _INCREMENTS[:2]) else "latest-full"
+    return "incremental" if any(key in texts for key in _INCREMENTS[:2]) else "latest-full"
 
 
 def check_positions(options: TableOptions) -> None:
-    """Raises `InvalidOption` for positions that do not go with the mode."""
-    mode, given = mode_of(options), options.given
+    """Raise `InvalidOption` for position options that do not go with the mode."""
+    mode, texts = mode_of(options), options.given
     upper = mode.upper().replace("-", "_")
-    if mode in _EXACTLY_ONE and sum(key in given for key in _EXACTLY_ONE[mode]) != 1:
+    if mode in _EXACTLY_ONE and sum(key in texts for key in _EXACTLY_ONE[mode]) != 1:
         keys = _EXACTLY_ONE[mode]
         raise InvalidOption(
-            f"must set only one key in [{','.join(keys)}] when you use {upper} for scan.mode", key=_find_first_key(keys, given) or "scan.mode", value=mode
+            f"must set only one key in [{','.join(keys)}] when you use {upper} for scan.mode", key=_find_first_key(keys, texts) or "scan.mode", value=mode
         )
-    if mode in _REQUIRED_OPTIONS and _REQUIRED_OPTIONS[mode] not in given:
+    if mode in _REQUIRED_OPTIONS and _REQUIRED_OPTIONS[mode] not in texts:
         raise InvalidOption(f"{_REQUIRED_OPTIONS[mode]} can not be null when you use {upper} for scan.mode", key=_REQUIRED_OPTIONS[mode])
     if mode in _MODE_OPTIONS:
         foreign, own = _MODE_OPTIONS[mode]
-        if (key := _find_first_key(foreign, given)) is not None:
-            raise InvalidOption(f"[{key}] must be null when you set [{','.join(own)}]; a read starts at one place: remove one", key=key, value=given[key])
-    elif (key := _find_first_key(_POSITION_OPTIONS, given)) is not None:
-        raise InvalidOption(f"{key} must be null when you use {upper} for scan.mode; set the mode that takes it, or remove the key", key=key, value=given[key])
+        if (key := _find_first_key(foreign, texts)) is not None:
+            raise InvalidOption(f"[{key}] must be null when you set [{','.join(own)}]; a read starts at one place: remove one", key=key, value=texts[key])
+    elif (key := _find_first_key(_POSITION_OPTIONS, texts)) is not None:
+        raise InvalidOption(f"{key} must be null when you use {upper} for scan.mode; set the mode that takes it, or remove the key", key=key, value=texts[key])
 
 
-def _find_first_key(keys: Sequence[str], given: Mapping[str, str]) -> str | None:
-    return next((key for key in keys if key in given), None)
+def _find_first_key(keys: Sequence[str], texts: Mapping[str, str]) -> str | None:
+    return next((key for key in keys if key in texts), None)

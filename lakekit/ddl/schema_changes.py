@@ -1,9 +1,15 @@
-"""What can be changed about a table: one function and one fact a change, for `t.alter`.
+"""The changes of a table: one function and one class for each, for `t.alter`.
 
-    t.alter(lk.add_column("c", "INT", after="a"), lk.rename_column("a", "b"), lk.update_type("r.x", "BIGINT"), lk.set_option("bucket", 8))
+    t.alter(
+        lk.add_column("c", "INT", after="a"),
+        lk.rename_column("a", "b"),
+        lk.update_type("r.x", "BIGINT"),
+        lk.set_option("bucket", 8),
+    )
 
-A name with points leads into a column: "r.x" is field x of ROW r, "a.element.x" field x of the rows in ARRAY a, "m.value" the values of MAP m. A name that
-holds a point itself stands in backquotes: "`a.b`". Making a change does nothing; its table says whether it can be. Source: ENGINE.md 1.5, `SchemaChange`.
+A name with points leads into a column: "r.x" is field x of ROW r, "a.element.x" field x of the rows in ARRAY a,
+"m.value" the values of MAP m. A name that holds a point itself stands in backquotes: "`a.b`". Making a change does
+nothing; its table decides whether it is possible. Source: ENGINE.md 1.5, `SchemaChange`.
 """
 
 from __future__ import annotations
@@ -26,7 +32,7 @@ _PART = re.compile(r"`((?:[^`]|``)*)`|([^.`]+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnPosition:
-    """Where a column goes: "first", "last", or "after" or "before" `column`."""
+    """The position of a column: "first", "last", or "after" or "before" `column`."""
 
     where: str
     column: str | None = None
@@ -34,7 +40,7 @@ class ColumnPosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddColumn:
-    """A new column, or a new field of a ROW; at the end where no place is named."""
+    """A new column, or a new field of a ROW; at the end where no position is given."""
 
     path: Path
     type: DataType
@@ -45,7 +51,7 @@ class AddColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenameColumn:
-    """A column under another name."""
+    """A new name of a column."""
 
     path: Path
     new_name: str
@@ -53,14 +59,14 @@ class RenameColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropColumn:
-    """A column gone: its values stay in old files, and are never seen again."""
+    """The removal of a column: its values stay in old files, and are never read again."""
 
     path: Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateType:
-    """A column of another type; old values are cast when they are read."""
+    """A new type of a column; old values are cast when they are read."""
 
     path: Path
     type: DataType
@@ -68,7 +74,7 @@ class UpdateType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateNullability:
-    """A column that takes nulls, or does not any more."""
+    """A change of whether a column takes nulls."""
 
     path: Path
     nullable: bool
@@ -76,7 +82,7 @@ class UpdateNullability:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateComment:
-    """What a column says it is."""
+    """A new comment of a column."""
 
     path: Path
     comment: str | None
@@ -92,7 +98,7 @@ class UpdateDefault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveColumn:
-    """A column at another place."""
+    """A new position of a column."""
 
     name: str
     place: ColumnPosition
@@ -100,7 +106,7 @@ class MoveColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetOption:
-    """An option of the table."""
+    """A new value of an option of the table."""
 
     key: str
     value: Any
@@ -108,14 +114,14 @@ class SetOption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetOption:
-    """An option back to its default."""
+    """The reset of an option to its default."""
 
     key: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetComment:
-    """What the table says it is."""
+    """A new comment of the table."""
 
     comment: str | None
 
@@ -126,41 +132,44 @@ TableChange: TypeAlias = (
 
 
 def path_of(name: str) -> Path:
-    """The parts of a name: between points, or between backquotes. Raises `InvalidOption`, `SchemaMismatch` for what is no text."""
+    """Return the parts of a name: between points, or between backquotes.
+
+    Raises: `InvalidOption`, and `SchemaMismatch` for what is no text.
+    """
     if not isinstance(name, str):
         msg = f"a column is named by a text; found {type(name).__name__}"
         raise SchemaMismatch(msg)
-    found, at = [], 0
+    parts, at = [], 0
     while at <= len(name):
         part = _PART.match(name, at)
         if part is None or (part.end() < len(name) and name[part.end()] != "."):
             msg = f"{name!r} names no column: parts stand between points, those that hold a point or a backquote between backquotes, the latter twice"
             raise InvalidOption(msg, key="name", value=name)
-        found.append(part.group(2) or part.group(1).replace("``", "`"))
+        parts.append(part.group(2) or part.group(1).replace("``", "`"))
         at = part.end() + 1
-    return tuple(found)
+    return tuple(parts)
 
 
 def join_path(path: Path) -> str:
-    """A path as a name."""
+    """Return a path as a name."""
     return ".".join(path)
 
 
 def _column_position(after: str | None, before: str | None, *, first: bool, last: bool) -> ColumnPosition | None:
-    given = [
-        place
-        for place, said in (
+    positions = [
+        position
+        for position, is_given in (
             (ColumnPosition(where="after", column=None if after is None else join_path(path_of(after))), after is not None),
             (ColumnPosition(where="before", column=None if before is None else join_path(path_of(before))), before is not None),
             (ColumnPosition(where="first"), first),
             (ColumnPosition(where="last"), last),
         )
-        if said
+        if is_given
     ]
-    if len(given) > 1:
+    if len(positions) > 1:
         msg = "a column has one place: give one of after=, before=, first=True, last=True"
         raise TypeError(msg)
-    return given[0] if given else None
+    return positions[0] if positions else None
 
 
 # ---- the public functions ------------------------------------------------------------------------
@@ -177,17 +186,22 @@ def add_column(
     default: str | None = None,
     comment: str | None = None,
 ) -> AddColumn:
-    """Adds a nullable column, for `t.alter`; rows written before have nulls there.
+    """Add a nullable column, for `t.alter`; rows written before have nulls there.
 
-    `type`: Paimon type text or a Polars type. `default`: the text of the value that later rows get which lack the column. Raises `SchemaMismatch` for a text
-    that names no type, `TypeError` for two places.
+    `type`: Paimon type text or a Polars type. `default`: the text of the value that later rows get which lack the
+    column.
+
+    Raises: `SchemaMismatch` for a text that names no type, `TypeError` for two positions.
     """
-    place = _column_position(after, before, first=first, last=last)
-    return AddColumn(path=path_of(name), type=type_of(type, name), place=place, default=default, comment=comment)
+    position = _column_position(after, before, first=first, last=last)
+    return AddColumn(path=path_of(name), type=type_of(type, name), place=position, default=default, comment=comment)
 
 
 def rename_column(name: str, new_name: str) -> RenameColumn:
-    """Renames a column, for `t.alter`; `new_name` is the last part alone. Options and keys that name the column follow."""
+    """Rename a column, for `t.alter`; `new_name` is the last part alone.
+
+    Options and keys that name the column follow.
+    """
     if not new_name:
         msg = "a column's new name is a text that is not empty"
         raise InvalidOption(msg, key="new_name", value="")
@@ -195,49 +209,61 @@ def rename_column(name: str, new_name: str) -> RenameColumn:
 
 
 def drop_column(name: str) -> DropColumn:
-    """Drops a column, for `t.alter`. A column added later under its name is another one."""
+    """Drop a column, for `t.alter`. A column added later under its name is another one."""
     return DropColumn(path=path_of(name))
 
 
 def update_type(name: str, type: str | DataType | pl.DataType | type[pl.DataType]) -> UpdateType:  # noqa: A002 - what users call it
-    """Changes a column's type, for `t.alter`; whether it takes nulls stays as it is, unless the type says NOT NULL."""
+    """Change the type of a column, for `t.alter`.
+
+    Whether it takes nulls stays as it is, unless the type says NOT NULL.
+    """
     return UpdateType(path=path_of(name), type=type_of(type, name))
 
 
 def update_nullability(name: str, *, nullable: bool) -> UpdateNullability:
-    """Lets a column take nulls, or not any more (which the option `alter-column-null-to-not-null.disabled` forbids by default), for `t.alter`."""
+    """Let a column take nulls, or forbid them, for `t.alter`.
+
+    The option `alter-column-null-to-not-null.disabled` forbids the latter by default.
+    """
     return UpdateNullability(path=path_of(name), nullable=nullable)
 
 
 def update_comment(name: str, comment: str | None) -> UpdateComment:
-    """Changes what a column says it is, for `t.alter`; None takes the comment away."""
+    """Change the comment of a column, for `t.alter`; None removes it."""
     return UpdateComment(path=path_of(name), comment=comment)
 
 
 def update_default(name: str, default: str | None) -> UpdateDefault:
-    """Changes the value of rows written without the column, as text, for `t.alter`; None: they get null again."""
+    """Change the value of rows written without the column, as text, for `t.alter`; None for null."""
     return UpdateDefault(path=path_of(name), default=default)
 
 
 def move_column(name: str, *, after: str | None = None, before: str | None = None, first: bool = False, last: bool = False) -> MoveColumn:
-    """Moves a column of the table, for `t.alter`. Raises `TypeError` unless exactly one place is named."""
-    place = _column_position(after, before, first=first, last=last)
-    if place is None:
+    """Move a column of the table, for `t.alter`.
+
+    Raises: `TypeError` unless exactly one position is given.
+    """
+    position = _column_position(after, before, first=first, last=last)
+    if position is None:
         msg = "a column is moved to a place: give one of after=, before=, first=True, last=True"
         raise TypeError(msg)
-    return MoveColumn(name=join_path(path_of(name)), place=place)
+    return MoveColumn(name=join_path(path_of(name)), place=position)
 
 
 def set_option(key: str, value: Any) -> SetOption:
-    """Sets an option of the table, for `t.alter`. Some are fixed once the table has a snapshot; `lk.options()` says which."""
+    """Set an option of the table, for `t.alter`.
+
+    Some options are fixed once the table has a snapshot; `lk.options()` says which.
+    """
     return SetOption(key=key, value=value)
 
 
 def reset_option(key: str) -> ResetOption:
-    """Takes an option back to its default, for `t.alter`."""
+    """Reset an option to its default, for `t.alter`."""
     return ResetOption(key=key)
 
 
 def set_comment(comment: str | None) -> SetComment:
-    """Changes what the table says it is, for `t.alter`; None takes the comment away."""
+    """Change the comment of the table, for `t.alter`; None removes it."""
     return SetComment(comment=comment)

@@ -1,8 +1,10 @@
-"""Whether a schema makes sense as a whole: what the reference refuses at CREATE TABLE and for the result of every ALTER TABLE.
+"""Validation of a schema as a whole.
 
-    check(schema)                     raises the first thing that is wrong, in the reference's words and with what to do
+The reference refuses the same at CREATE TABLE and for the result of every ALTER TABLE.
+
+    check(schema)                     raises the first error, in the reference's words and with what to do
     check_writable(schema, before)    raises what the reference accepts here and refuses at every write
-    doubts(schema)                    what the reference passes over
+    doubts(schema)                    what the reference ignores
 
 Source: ENGINE.md 1.4, ENGINE_1.4.2.md B, `SchemaValidation`.
 """
@@ -30,9 +32,11 @@ _TIMES = ("INT", "BIGINT", "TIMESTAMP", "TIMESTAMP_LTZ")
 
 
 def check(schema: TableSchema, where: str, *, has_branch: Callable[[str], bool] = lambda _: False) -> None:
-    """Raises `InvalidOption`, `SchemaMismatch`, `ColumnNotFound`, or `Unsupported` for what lakekit cannot read either.
+    """Check a schema, named `where` in messages.
 
-    `where` names the table; `has_branch` says whether the table has a branch of that name.
+    `has_branch` says whether the table has a branch of that name.
+
+    Raises: `InvalidOption`, `SchemaMismatch`, `ColumnNotFound`, or `Unsupported` for what lakekit cannot read either.
     """
     options = TableOptions.parse(schema.options, kind="key" if schema.primary_keys else "append")
     check_readable(schema.options, where)
@@ -53,8 +57,8 @@ def check(schema: TableSchema, where: str, *, has_branch: Callable[[str], bool] 
     _check_branches(options, has_branch)
 
 
-def _invalid_option(words: str, key: str, options: TableOptions) -> InvalidOption:
-    return InvalidOption(words, key=key, value=options.given.get(key))
+def _invalid_option(message: str, key: str, options: TableOptions) -> InvalidOption:
+    return InvalidOption(message, key=key, value=options.given.get(key))
 
 
 def _check_producer(schema: TableSchema, options: TableOptions) -> None:
@@ -167,10 +171,10 @@ def _check_append_features(schema: TableSchema, options: TableOptions) -> None:
 
 
 def _check_branches(options: TableOptions, has_branch: Callable[[str], bool]) -> None:
-    given = {key: options.given.get(key, "").strip() for key in ("scan.fallback-branch", "scan.primary-branch")}
-    if all(given.values()):
+    branches = {key: options.given.get(key, "").strip() for key in ("scan.fallback-branch", "scan.primary-branch")}
+    if all(branches.values()):
         raise _invalid_option("Cannot set both 'scan.fallback-branch' and 'scan.primary-branch' at the same time.", "scan.fallback-branch", options)
-    for key, branch in given.items():
+    for key, branch in branches.items():
         if branch and not has_branch(branch):
             raise _invalid_option(
                 f"Cannot set '{key}' = '{branch}' because the branch '{branch}' does not exist. t.create_branch({branch!r}) makes it", key, options
@@ -181,9 +185,10 @@ def _check_branches(options: TableOptions, has_branch: Callable[[str], bool]) ->
 
 
 def check_writable(schema: TableSchema, before: TableSchema | None = None) -> None:
-    """Refuse what the reference (1.4.2) accepts in a schema and refuses at every write: functions and indexes of columns that they do not fit.
+    """Refuse what the reference (1.4.2) accepts in a schema and refuses at every write.
 
-    `before`: the schema that is changed; what it has already is left as it is, so that tables of other engines can be altered.
+    These are functions and indexes of columns that they do not fit. `before`: the schema that is changed; problems that
+    it has already are accepted, so that tables of other engines can be altered.
 
     Raises: `InvalidOption`, `Unsupported`.
     """
@@ -212,7 +217,7 @@ def _find_write_problem(schema: TableSchema) -> LakekitError | None:
 
 
 def doubts(schema: TableSchema) -> Iterator[str]:
-    """Yield what the reference passes over without a word: options of indexes that are mistyped, and functions that it no longer has."""
+    """Yield what the reference silently ignores: mistyped options of indexes, and removed functions."""
     if schema.primary_keys:
         for name, function in rule.merge_spec_from_options(schema).functions.items():
             if function.name == "count":

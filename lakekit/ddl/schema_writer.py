@@ -1,10 +1,10 @@
-"""A schema written: the first one of a table, and the next one.
+"""Write schemas: the first one of a table, and the next one.
 
-    create(ground, fields_of({"k": "BIGINT", "v": "INT"}), primary_keys=("k",))      schema/schema-0
-    alter(handle, changes)                                                             schema/schema-<n+1>
+    create(location, fields_of({"k": "BIGINT", "v": "INT"}), primary_keys=("k",))      schema/schema-0
+    alter(ctx, changes)                                                                schema/schema-<n+1>
 
-Every schema is checked as a whole before it is written. It is written only where none of its number is; whoever loses that race begins again with what the
-other one wrote. Source: ENGINE.md 1.4, 1.5, `SchemaManager`.
+Every schema is checked as a whole before it is written. It is written only where no schema of its id exists; a writer
+that loses that race begins again with the schema of the other. Source: ENGINE.md 1.4, 1.5, `SchemaManager`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ MOST_RACES = 200
 
 
 def create(
-    ground: TableLocation,
+    location: TableLocation,
     fields: Iterable[Field],
     *,
     primary_keys: Iterable[str] = (),
@@ -50,21 +50,21 @@ def create(
     options: Mapping[str, Any] | None = None,
     comment: str | None = None,
 ) -> TableSchema:
-    """Writes `schema-0`.
+    """Write `schema-0`, and return it.
 
-    Raises `TableAlreadyExists`, and whatever `define_table` and `check` raise of a schema that makes no sense; then nothing was written. `CommitStateUnknown`
-    where nobody can tell.
+    Raises: `TableAlreadyExists`, and whatever `define_table` and `check` raise of an invalid schema; then nothing was
+    written. `CommitStateUnknown` where the outcome cannot be determined.
     """
-    if schemas.ids(ground):
-        raise table_already_exists(ground)
-    made = make_first_schema(ground, fields, primary_keys=primary_keys, partition_keys=partition_keys, options=options, comment=comment)
-    put_first(ground, made)
-    warn(made)
-    return made
+    if schemas.ids(location):
+        raise table_already_exists(location)
+    schema = make_first_schema(location, fields, primary_keys=primary_keys, partition_keys=partition_keys, options=options, comment=comment)
+    put_first(location, schema)
+    warn(schema)
+    return schema
 
 
 def make_first_schema(
-    ground: TableLocation,
+    location: TableLocation,
     fields: Iterable[Field],
     *,
     primary_keys: Iterable[str] = (),
@@ -72,17 +72,17 @@ def make_first_schema(
     options: Mapping[str, Any] | None = None,
     comment: str | None = None,
 ) -> TableSchema:
-    """The first schema of a table, checked as a whole; nothing is written. Raises as `create`."""
+    """Return the first schema of a table, checked as a whole; nothing is written. Raises as `create`."""
     numbered, highest = assign_ids(fields)
     texts = texts_of(options)
     if texts.get("auto-create", "false").strip().lower() == "true":
         raise InvalidOption("The value of auto-create property should be false. lk.create makes the table itself", key="auto-create", value="true")
     if (kind := texts.get("type", "")) in MADE_BY_CATALOGS:
-        raise Unsupported(f"{ground.name} would be of type {kind}, whose rows no manifest lists: {MADE_BY_CATALOGS[kind]} makes such tables", feature=kind)
+        raise Unsupported(f"{location.name} would be of type {kind}, whose rows no manifest lists: {MADE_BY_CATALOGS[kind]} makes such tables", feature=kind)
     draft = define_table(numbered, partition_keys, primary_keys, texts)
     for part in draft.fields:
         check_default(part.type, part.default, part.name)
-    made = TableSchema(
+    schema = TableSchema(
         version=CURRENT_VERSION,
         id=0,
         fields=draft.fields,
@@ -91,21 +91,24 @@ def make_first_schema(
         primary_keys=draft.primary_keys,
         options=FrozenDict(draft.options),
         comment=comment,
-        time_millis=ground.world.now_ms(),
+        time_millis=location.world.now_ms(),
     )
-    check(made, ground.name)
-    check_writable(made)
+    check(schema, location.name)
+    check_writable(schema)
     check_supported(texts)
-    _bytes(made)
-    return made
+    _bytes(schema)
+    return schema
 
 
-def put_first(ground: TableLocation, made: TableSchema) -> None:
-    """Writes the first schema of a table, where there is none. Raises `TableAlreadyExists`, `CommitStateUnknown`."""
-    with keeper.catalog_lock(ground) as claim:
+def put_first(location: TableLocation, schema: TableSchema) -> None:
+    """Write the first schema of a table, where there is none.
+
+    Raises: `TableAlreadyExists`, `CommitStateUnknown`.
+    """
+    with keeper.catalog_lock(location) as claim:
         claim.check()
-        if not create_exclusive(ground.storage, ground.layout.schema(made.id), _bytes(made), held=keeper.lock_check(claim)):
-            raise table_already_exists(ground)
+        if not create_exclusive(location.storage, location.layout.schema(schema.id), _bytes(schema), held=keeper.lock_check(claim)):
+            raise table_already_exists(location)
 
 
 def alter(ctx: TableContext, changes: Sequence[TableChange]) -> TableSchema:
@@ -121,36 +124,42 @@ def alter(ctx: TableContext, changes: Sequence[TableChange]) -> TableSchema:
     return made
 
 
-def plan_next_schema(place: TableLocation, changes: Sequence[TableChange]) -> TableSchema:
-    """The next schema as `alter` would write it now; nothing is written. Raises what `apply_changes` and `check` raise."""
-    known: list[bool] = []
+def plan_next_schema(location: TableLocation, changes: Sequence[TableChange]) -> TableSchema:
+    """Return the next schema as `alter` would write it now; nothing is written.
+
+    Raises what `apply_changes` and `check` raise.
+    """
+    cached: list[bool] = []
 
     def has_snapshots() -> bool:
-        if not known:
-            known.append(snapshots.latest(place) is not None)
-        return known[0]
+        if not cached:
+            cached.append(snapshots.latest(location) is not None)
+        return cached[0]
 
     def has_branch(name: str) -> bool:
-        return is_plain(name) and bool(schemas.ids(replace(place, layout=place.layout.on_branch(name))))
+        return is_plain(name) and bool(schemas.ids(replace(location, layout=location.layout.on_branch(name))))
 
-    before = schemas.latest(place)
-    made = apply_changes(before, changes, has_snapshots=has_snapshots, time_ms=place.world.now_ms())
-    check(made, place.name, has_branch=has_branch)
-    check_writable(made, before)
-    return made
+    before = schemas.latest(location)
+    schema = apply_changes(before, changes, has_snapshots=has_snapshots, time_ms=location.world.now_ms())
+    check(schema, location.name, has_branch=has_branch)
+    check_writable(schema, before)
+    return schema
 
 
-def _write_next_schema(place: TableLocation, changes: Sequence[TableChange], claim: HeldLock) -> TableSchema:
+def _write_next_schema(location: TableLocation, changes: Sequence[TableChange], claim: HeldLock) -> TableSchema:
     for _ in range(MOST_RACES):
-        made = plan_next_schema(place, changes)
+        schema = plan_next_schema(location, changes)
         claim.check()
-        if create_exclusive(place.storage, place.layout.schema(made.id), _bytes(made), held=keeper.lock_check(claim)):
-            return made
-    raise RetriesExhausted(f"{place.name}: {MOST_RACES} times another writer made the next schema first; nothing was changed, try again")
+        if create_exclusive(location.storage, location.layout.schema(schema.id), _bytes(schema), held=keeper.lock_check(claim)):
+            return schema
+    raise RetriesExhausted(f"{location.name}: {MOST_RACES} times another writer made the next schema first; nothing was changed, try again")
 
 
 def _bytes(schema: TableSchema) -> bytes:
-    """The schema file, which can be read again. Raises `SchemaMismatch` for names and texts that no file holds, and for types nested too deep."""
+    """Return the bytes of the schema file, after reading them back.
+
+    Raises: `SchemaMismatch` for names and texts that no file can hold, and for types nested too deep.
+    """
     try:
         data = schema.to_json()
         TableSchema.from_json(data)
@@ -163,11 +172,11 @@ def _bytes(schema: TableSchema) -> bytes:
     return data
 
 
-def table_already_exists(ground: TableLocation) -> TableAlreadyExists:
-    """The error of a location that has a table."""
+def table_already_exists(location: TableLocation) -> TableAlreadyExists:
+    """Return the error for a location that has a table."""
     return TableAlreadyExists(
-        f'"{ground.layout.root}" holds a table: Schema in filesystem exists, creation is not allowed. Open it with lk.open, or pass if_not_exists=True',
-        name=ground.name,
+        f'"{location.layout.root}" holds a table: Schema in filesystem exists, creation is not allowed. Open it with lk.open, or pass if_not_exists=True',
+        name=location.name,
     )
 
 

@@ -1,4 +1,4 @@
-"""Keys and columns of a schema: no name twice, every key a column, primary keys NOT NULL.
+"""Definition of columns and keys: no name twice, every key a column, primary keys NOT NULL.
 
 Source: ENGINE.md 1.4, `Schema`, `TableSchema`, `SchemaValidation`.
 """
@@ -32,7 +32,7 @@ _NESTED_BUCKET_KEYS = ("ARRAY", "MULTISET", "MAP", "ROW")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDefinition:
-    """A schema without number and time."""
+    """A schema without id and time."""
 
     fields: tuple[Field, ...]
     partition_keys: tuple[str, ...]
@@ -41,9 +41,12 @@ class TableDefinition:
 
 
 def define_table(fields: Iterable[Field], partition_keys: Iterable[str], primary_keys: Iterable[str], options: Mapping[str, str]) -> TableDefinition:
-    """Columns and keys put together: keys given as options become keys, and columns of the primary key NOT NULL, or nullable under `primary-key.nullable`.
+    """Combine columns and keys into a table definition.
 
-    Raises `ColumnAlreadyExists`, `ColumnNotFound` and `InvalidOption` as the reference does.
+    Keys given as options become keys, and columns of the primary key NOT NULL, or nullable under
+    `primary-key.nullable`.
+
+    Raises: `ColumnAlreadyExists`, `ColumnNotFound` and `InvalidOption` as the reference does.
     """
     left = dict(options)
     partitions = _from_option("partition", "partition", tuple(partition_keys), left)
@@ -68,12 +71,13 @@ def _with_key_nullability(part: Field, *, nullable: bool) -> Field:
     return replace(part, type=part.type.as_nullable() if nullable else part.type.not_null())
 
 
-def _from_option(key: str, words: str, given: tuple[str, ...], options: dict[str, str]) -> tuple[str, ...]:
+def _from_option(key: str, subject: str, names: tuple[str, ...], options: dict[str, str]) -> tuple[str, ...]:
     if key not in options:
-        return given
-    if given:
+        return names
+    if names:
         raise InvalidOption(
-            f"Cannot define {words} on DDL and table options at the same time. The option says {options[key]!r}, the call {format_list(given)}: leave one out",
+            f"Cannot define {subject} on DDL and table options at the same time. The option says {options[key]!r}, "
+            f"the call {format_list(names)}: leave one out",
             key=key,
             value=options[key],
         )
@@ -153,14 +157,14 @@ def check_names(schema: TableSchema) -> None:
 
 
 def _check_fields(column: str, names: Sequence[str]) -> None:
-    """Fields of a ROW in a column, which the reference finds by name as it finds columns."""
+    """Check the fields of a ROW in a column, which the reference finds by name like columns."""
     if twice := _find_duplicates(names):
         raise ColumnAlreadyExists(
             f"Field names must be unique. Found duplicates: {format_list(twice)} in column {column}; rename one", name=f"{column}.{twice[0]}"
         )
     if any(not name.strip() for name in names):
-        words = f"Field names must contain at least one non-whitespace character, and one in column {column} has none; give it a name"
-        raise SchemaMismatch(words, column=column)
+        message = f"Field names must contain at least one non-whitespace character, and one in column {column} has none; give it a name"
+        raise SchemaMismatch(message, column=column)
 
 
 def check_types(schema: TableSchema) -> None:
@@ -172,7 +176,7 @@ def check_types(schema: TableSchema) -> None:
 
 
 def parts_of(t: DataType) -> Iterable[DataType]:
-    """A type and every type inside it."""
+    """Yield a type and every type inside it."""
     yield t
     for inner in (t.element, t.key, t.value, *(part.type for part in t.fields)):
         if inner is not None:

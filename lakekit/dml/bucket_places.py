@@ -1,7 +1,7 @@
-"""Rows that a change would not reach: keys in another bucket than the one where the change writes.
+"""Rows that a change would not reach: keys in another bucket than the one to which the change writes.
 
-pypaimon 2.1.0 places rows by the default function whatever `bucket-function.type` says. A delete or a new version of such a key
-goes to the bucket of the option's function, and the row stays where it is.
+pypaimon 2.1.0 places rows by the default function whatever `bucket-function.type` says. A delete or a new version of
+such a key goes to the bucket of the option's function, and the row stays where it is.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 
 
 def check_places(plan: Plan, expr: pl.Expr | None) -> None:
-    """Raises `Corrupt` where a row of a key table that satisfies a condition lies in another bucket than that of its key.
+    """Raise `Corrupt` where a matching row of a key table lies in another bucket than that of its key.
 
-    Only tables with another bucket function than the default are looked at: all writers place rows by that one alike.
+    Only tables with another bucket function than the default are checked: all writers place rows by the default one
+    alike.
     """
     ctx = plan.ctx
     if ctx.kind != "key" or ctx.options.bucket < 1 or len(hashing.functions_of_writers(ctx.options.bucket_function_type)) == 1:
@@ -41,16 +42,16 @@ def check_places(plan: Plan, expr: pl.Expr | None) -> None:
         return  # nobody writes it: the writers refuse the table by name
     numbers = plan.entries.numbers("bucket")
     for number in np.unique(numbers[plan.chosen]).tolist():  # scalar: one a bucket
-        here = tuple(bucket for bucket in plan.merged if bucket.bucket == number)
-        _check_bucket(replace(plan, raw=plan.raw[numbers[plan.raw] == number], merged=here), expr, number)
+        buckets = tuple(bucket for bucket in plan.merged if bucket.bucket == number)
+        _check_bucket(replace(plan, raw=plan.raw[numbers[plan.raw] == number], merged=buckets), expr, number)
 
 
 def _check_bucket(plan: Plan, expr: pl.Expr | None, number: int) -> None:
     ctx, fields = plan.ctx, bucket_assigners.bucket_fields(plan.ctx)
-    found = lazy_frames.scan_merged([plan], ctx.schema.fields)
-    asked = found if expr is None else lazy.filter_rows(found, expr, polars_schema(ctx.schema.fields))
+    frame = lazy_frames.scan_merged([plan], ctx.schema.fields)
+    matching = frame if expr is None else lazy.filter_rows(frame, expr, polars_schema(ctx.schema.fields))
     with translate_compute_errors(ctx.name), translate_polars_errors(ctx, data_file_paths(ctx, plan.entries.take(plan.chosen))):
-        for batch in asked.select(cols([field.name for field in fields])).collect_batches():
+        for batch in matching.select(cols([field.name for field in fields])).collect_batches():
             columns, types = bucket_assigners.key_columns(batch, fields)
             right = hashing.buckets(ctx.options.bucket_function_type, columns, types, ctx.options.bucket)
             if (right != number).any():

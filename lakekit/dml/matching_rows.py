@@ -1,8 +1,8 @@
-"""The rows that a change is about, found in one snapshot by the plan of a read: merged rows of key tables, or rows of files by their position.
+"""The rows that a change applies to, in one snapshot: merged rows of key tables, or rows of files by their position.
 
-    found = Found.at_newest(handle)
-    found.batches(expr)               rows of the table that satisfy a condition, streamed
-    found.stored(expr).marked(expr)   the same rows as positions in files: numbers that count the rows of all files, in order
+    target = TargetRows.at_newest(ctx)
+    target.batches(expr)               rows of the table that satisfy a condition, streamed
+    target.stored(expr).marked(expr)   the same rows as numbers that count the rows of all files, in order
 
 Source: ENGINE.md 8.3 and 8.4; `PaimonRowLevelCommand`.
 """
@@ -55,9 +55,10 @@ _MOST_ROWS = 2**32 - 2
 
 @dataclass(frozen=True, kw_only=True)
 class TargetRows:
-    """A table at one snapshot, for a change. `snapshot` None: it has no rows. `some`: these places of it alone, (partition, bucket); None: all of it.
+    """A table at one snapshot, for a change.
 
-    `part`: of files that need no merge, those of that part among so many, whatever else is asked of them.
+    `snapshot`: None where the table has no rows. `some`: only these buckets, (partition, bucket); None: all. `part`: of
+    the files that need no merge, only part i of n.
     """
 
     ctx: TableContext
@@ -67,10 +68,13 @@ class TargetRows:
 
     @staticmethod
     def at_newest(ctx: TableContext) -> TargetRows:
-        """The newest snapshot of the handle's branch. Raises `Unsupported` for a table that cannot be read."""
+        """Return the rows of the branch's newest snapshot.
+
+        Raises: `Unsupported` for a table that cannot be read.
+        """
         feature_check.check_writable(ctx)
-        given = {key: None for key in _LOSSY_READ_OPTIONS if key in ctx.all_options}
-        return TargetRows(ctx=ctx.with_options(given) if given else ctx, snapshot=snapshots.latest(ctx))
+        overrides = {key: None for key in _LOSSY_READ_OPTIONS if key in ctx.all_options}
+        return TargetRows(ctx=ctx.with_options(overrides) if overrides else ctx, snapshot=snapshots.latest(ctx))
 
     @cached_property
     def schema(self) -> Mapping[str, pl.DataType]:
@@ -78,7 +82,7 @@ class TargetRows:
         return polars_schema(self.ctx.schema.fields)
 
     def plan(self, expr: pl.Expr | None = None) -> Plan:
-        """What has to be read for the rows that satisfy a condition."""
+        """Return the plan that reads the rows that satisfy a condition."""
         condition = ScanFilter() if expr is None else self._condition(expr)
         plan = plans.plan_read(self.ctx, Position(snapshot=self.snapshot), condition)
         if self.part is not None:
@@ -98,22 +102,22 @@ class TargetRows:
         return sorted({bucket_id_at(plan.entries, int(at)) for at in plan.chosen})
 
     def batches(self, expr: pl.Expr | None, then: Callable[[pl.LazyFrame], pl.LazyFrame] = lambda rows: rows) -> Iterator[pl.DataFrame]:
-        """The merged rows that satisfy a condition, in full precision, and what `then` makes of them, batch by batch.
+        """Yield the merged rows that satisfy a condition in batches, in full precision, transformed by `then`.
 
-        Raises `Corrupt` and `FileMissing` with the path of the file that is to blame, `SchemaMismatch` for what cannot be computed,
-        `Corrupt` where such rows lie in another bucket than that of their keys.
+        Raises: `Corrupt` and `FileMissing` with the path of the file that is to blame, `SchemaMismatch` for what cannot
+        be computed, `Corrupt` where such rows lie in another bucket than that of their keys.
         """
         plan = self.plan(expr)
         check_places(plan, expr)
-        found = lazy_frames.scan_merged([plan], self.ctx.schema.fields)
-        asked = then(found if expr is None else lazy.filter_rows(found, expr, self.schema))
+        frame = lazy_frames.scan_merged([plan], self.ctx.schema.fields)
+        matching = then(frame if expr is None else lazy.filter_rows(frame, expr, self.schema))
         with translate_compute_errors(self.ctx.name), translate_polars_errors(self.ctx, data_file_paths(self.ctx, plan.entries.take(plan.chosen))):
-            yield from asked.collect_batches(maintain_order=True)
+            yield from matching.collect_batches(maintain_order=True)
 
     def stored(self, expr: pl.Expr | None = None) -> FileRows:
-        """The files that may hold such rows, each row of them the only one of its key.
+        """Return the files that may hold matching rows, each row the only one of its key.
 
-        Raises `InvalidOption` where rows are merged from several files.
+        Raises: `InvalidOption` where rows are merged from several files.
         """
         plan = self.plan(expr)
         if plan.merged or _may_retract(plan):
@@ -133,27 +137,33 @@ class TargetRows:
     # ---- what a condition says without reading rows
 
     def always(self, expr: pl.Expr) -> bool | None:
-        """Whether a condition holds of every row, or of none; None: it depends."""
-        said = [parse_exact(pyarrow_text(one)) for one in lazy.filters_of(expr, self.schema)]
-        if expr.meta.root_names() or len(said) != 1:
+        """Return True if a condition holds of every row, False if of none, None if it depends on the row."""
+        filters = [parse_exact(pyarrow_text(term)) for term in lazy.filters_of(expr, self.schema)]
+        if expr.meta.root_names() or len(filters) != 1:
             return None
-        return {TRUE: True, FALSE: False}.get(said[0]) if said[0] is not None else None
+        return {TRUE: True, FALSE: False}.get(filters[0]) if filters[0] is not None else None
 
     def partitions(self, expr: pl.Expr) -> list[bytes] | None:
-        """The partitions, as serialized rows, of which a condition holds that only partition columns decide; None for a condition on other columns."""
+        """Return the partitions, as serialized rows, for which a condition on partition columns holds.
+
+        None where the condition needs other columns.
+        """
         names = set(used_columns(expr, self.schema))
         if not names or not names <= set(self.ctx.schema.partition_keys) or not is_row_wise(expr, self.schema):
             return None
         if self.snapshot is None:
             return []
-        there = plans.load_live_entries(self.ctx, self.snapshot).column("partition").unique()
+        serialized = plans.load_live_entries(self.ctx, self.snapshot).column("partition").unique()
         with translate_compute_errors(self.ctx.name):
-            chosen = plans.partition_frame(self.ctx, there).select(expr.fill_null(value=False)).to_series()
-        return pl.Series(there).filter(chosen).to_list()  # scalar: one a partition
+            chosen = plans.partition_frame(self.ctx, serialized).select(expr.fill_null(value=False)).to_series()
+        return pl.Series(serialized).filter(chosen).to_list()  # scalar: one a partition
 
 
 def _may_retract(plan: Plan) -> bool:
-    """Whether a file that needs no merge may hold deletes; a count that nobody knows means none above level 0."""
+    """Return whether a file that needs no merge may hold deletes.
+
+    An unknown count of deletes means none in files above level 0.
+    """
     if plan.rule is None:
         return False
     unknown = np.asarray(pc.is_null(plan.entries.column("delete_row_count")))[plan.raw] & (plan.entries.numbers("level")[plan.raw] > 0)
@@ -162,7 +172,10 @@ def _may_retract(plan: Plan) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class FileRows:
-    """Files in an order, their rows counted over all of them. `deleted`: rows that are no more, ascending, by file name."""
+    """Files in an order, their rows numbered over all of them.
+
+    `deleted`: the positions of deleted rows, ascending, by file name.
+    """
 
     plan: Plan
     entries: ManifestEntries
@@ -198,12 +211,12 @@ class FileRows:
         return list(zip(*columns, strict=True))
 
     def rows(self, expr: pl.Expr | None = None, *, masked: bool = True) -> pl.LazyFrame:
-        """All rows, or those that satisfy a condition, their numbers first.
+        """Return all rows, or those that satisfy a condition, with their numbers first.
 
-        `masked`: without those that file indexes say the plan's condition does not hold of.
+        `masked`: without rows for which file indexes rule out the plan's condition.
         """
         fields = self.plan.ctx.schema.fields
-        found = scan_files(
+        frame = scan_files(
             self.plan.ctx,
             self.files,
             self.paths,
@@ -213,40 +226,46 @@ class FileRows:
             row_index=ROW,
             snapshot_id=self._snapshot_id,
         )
-        return found if expr is None else lazy.filter_rows(found, expr, polars_schema(fields))
+        return frame if expr is None else lazy.filter_rows(frame, expr, polars_schema(fields))
 
     def marked(self, expr: pl.Expr) -> BitMap:
-        """The numbers of the rows that satisfy a condition."""
-        found = BitMap()
+        """Return the numbers of the rows that satisfy a condition."""
+        matching = BitMap()
         for batch in self.batches(self.rows(expr).select(ROW)):
-            found |= BitMap(batch[ROW].to_numpy())
-        return found
+            matching |= BitMap(batch[ROW].to_numpy())
+        return matching
 
     def without(self, at: int, marked: BitMap, system: Sequence[str] = ()) -> pl.LazyFrame:
-        """The rows of one file that are not marked, as it has them."""
+        """Return the rows of one file that are not marked, in the file's order."""
         ctx, file = self.plan.ctx, self.files[at]
-        gone = {file.name: self.positions(at, marked, also_deleted=True)}
-        return scan_files(ctx, [file], [self.paths[at]], ctx.schema.fields, system=system, deletions=gone, snapshot_id=self._snapshot_id)
+        deletions = {file.name: self.positions(at, marked, also_deleted=True)}
+        return scan_files(ctx, [file], [self.paths[at]], ctx.schema.fields, system=system, deletions=deletions, snapshot_id=self._snapshot_id)
 
     def touched(self, marked: BitMap) -> list[int]:
-        """The files that hold marked rows."""
+        """Return the indices of the files that hold marked rows."""
         counts = [marked.range_cardinality(int(start), int(end)) for start, end in zip(self.starts[:-1], self.starts[1:], strict=True)]
         return [at for at, count in enumerate(counts) if count]
 
     def positions(self, at: int, marked: BitMap, *, also_deleted: bool = False) -> NDArray[np.uint64]:
-        """Marked rows of one file by their position in it, ascending; `also_deleted`: and those that were no more before."""
+        """Return the positions of the marked rows of one file, ascending.
+
+        `also_deleted`: those deleted before too.
+        """
         start, end = int(self.starts[at]), int(self.starts[at + 1])
-        found = np.asarray((marked & BitMap(range(start, end))).to_array(), np.uint64) - np.uint64(start)
+        own = np.asarray((marked & BitMap(range(start, end))).to_array(), np.uint64) - np.uint64(start)
         before = self.deleted.get(self.files[at].name) if also_deleted else None
-        return found if before is None else np.union1d(found, before.astype(np.uint64))
+        return own if before is None else np.union1d(own, before.astype(np.uint64))
 
     def narrowed(self, at: Sequence[int]) -> FileRows:
-        """Some of the files; their rows are counted anew."""
-        files, paths = tuple(self.files[one] for one in at), tuple(self.paths[one] for one in at)
+        """Return some of the files, with their rows numbered again from 0."""
+        files, paths = tuple(self.files[index] for index in at), tuple(self.paths[index] for index in at)
         return FileRows(plan=self.plan, entries=self.entries.take(list(at)), files=files, paths=paths, deleted=self.deleted)
 
     def batches(self, frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
-        """A query over the files, batch by batch, in order. Raises `Corrupt` and `FileMissing` with the path of the file that is to blame."""
+        """Yield the result of a query over the files, in batches, in order.
+
+        Raises: `Corrupt` and `FileMissing` with the path of the file that is to blame.
+        """
         with translate_compute_errors(self.plan.ctx.name), translate_polars_errors(self.plan.ctx, self.paths):
             yield from frame.collect_batches(maintain_order=True)
 

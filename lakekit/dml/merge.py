@@ -1,10 +1,12 @@
-"""Rows of a source merged into a table: matched rows updated or deleted, others inserted, in one commit.
+"""Merge the rows of a source into a table: matched rows are updated or deleted, others inserted, in one commit.
 
-    source (held) ──join on── target (streamed)  ─▶  pairs      first true WHEN MATCHED clause: +U, -D, or nothing
-                                                └▶  what never appeared: source rows to insert, target rows not matched by the source
+    source (in memory) ──join on── target (streamed)  ─▶  pairs    first true WHEN MATCHED clause: +U, -D, or nothing
+                                                      └▶  rows without a match: source rows to insert,
+                                                          target rows not matched by the source
 
-A target row that several source rows match is refused before anything is committed. Key tables get rows of kinds +U, -D and +I; append tables lose the old
-rows by files written anew, or by deletion vectors, and get the new ones appended. Source: ENGINE.md 8.3, 8.4; `MergeIntoPaimonTable`.
+A target row that several source rows match is refused before anything is committed. Key tables get rows of kinds +U, -D
+and +I; append tables lose the old rows by rewriting files, or by deletion vectors, and get the new ones appended.
+Source: ENGINE.md 8.3, 8.4; `MergeIntoPaimonTable`.
 """
 
 from __future__ import annotations
@@ -43,20 +45,24 @@ _ACTION = internal("action")
 
 
 def merge(ctx: TableContext, source: object, clauses: Sequence[Clause], on: Sequence[str] | pl.Expr | str) -> RowChangeResult:
-    """Merges a source into a table, in one commit; none when nothing changes.
+    """Merge a source into a table, in one commit; no commit where nothing changes.
 
-    Raises `MergeConflict` where several source rows match one target row and there are WHEN MATCHED clauses, `InvalidOption` for a merge engine that takes
-    no such statement, `ColumnNotFound`, `SchemaMismatch`, `ValueOutOfRange` for conditions and values, `Conflict`.
+    Raises: `MergeConflict` where several source rows match one target row and there are WHEN MATCHED clauses,
+    `InvalidOption` for a merge engine that takes no such statement, `ColumnNotFound`, `SchemaMismatch`,
+    `ValueOutOfRange` for conditions and values, `Conflict`.
     """
     plan = plan_merge(ctx, source, clauses, on)
-    found = TargetRows.at_newest(ctx)
+    target = TargetRows.at_newest(ctx)
     with RowChange.of(ctx, only_adds=ctx.kind == "append") as change:
-        fill(change, plan, found)
+        fill(change, plan, target)
         return change.commit()
 
 
 def plan_merge(ctx: TableContext, source: object, clauses: Sequence[Clause], on: Sequence[str] | pl.Expr | str) -> MergePlan:
-    """The plan of a merge that the table takes. Raises what `merge` raises for engine, clauses, conditions and columns."""
+    """Return the plan of a merge, checked against the table.
+
+    Raises what `merge` raises for engine, clauses, conditions and columns.
+    """
     check_engine(ctx, "MergeInto")
     plan = merge_plan(ctx, source, clauses, on)
     if ctx.kind == "key" and plan.deletes:
@@ -64,10 +70,13 @@ def plan_merge(ctx: TableContext, source: object, clauses: Sequence[Clause], on:
     return plan
 
 
-def fill(change: RowChange, plan: MergePlan, found: TargetRows) -> None:
-    """Writes to a change what becomes of the rows that were found. Raises what `merge` raises for rows and values."""
-    merging = _MergeRun(change=change, plan=plan, found=found)
-    if found.ctx.kind == "key":
+def fill(change: RowChange, plan: MergePlan, target: TargetRows) -> None:
+    """Write the result of a merge into the target rows to a change.
+
+    Raises what `merge` raises for rows and values.
+    """
+    merging = _MergeRun(change=change, plan=plan, target=target)
+    if target.ctx.kind == "key":
         merging.keyed()
     else:
         merging.stored()
@@ -86,11 +95,11 @@ def _check_key_deletes(ctx: TableContext) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class _MergeRun:
-    """A merge under way. `matched` are the source rows that matched something."""
+    """A running merge. `matched` are the source rows that matched a target row."""
 
     change: RowChange
     plan: MergePlan
-    found: TargetRows
+    target: TargetRows
     matched: BitMap = field(default_factory=BitMap)
 
     @property
@@ -99,67 +108,70 @@ class _MergeRun:
 
     @property
     def _near(self) -> pl.Expr | None:
-        """What target rows must be like to be looked at: anything, where those matter too that nothing matches."""
+        """Return the condition of the target rows to read; None for all.
+
+        All are read where unmatched target rows matter too.
+        """
         return None if self.plan.not_matched_by_source else self.plan.near
 
     # ---- key tables
 
     def keyed(self) -> None:
-        """Rows of kinds; a target row is known by its key."""
+        """Write rows with row kinds; a target row is identified by its key."""
         keys = list(dict.fromkeys((*self.ctx.schema.partition_keys, *self.ctx.schema.primary_keys)))
-        seen: list[pl.DataFrame] = [pl.DataFrame(schema={name: self.found.schema[name] for name in keys})]
-        for batch in self.found.batches(self._near, self._paired):
+        seen: list[pl.DataFrame] = [pl.DataFrame(schema={name: self.target.schema[name] for name in keys})]
+        for batch in self.target.batches(self._near, self._paired):
             self.matched |= BitMap(batch[SOURCE_ROW].to_numpy())
             seen.append(batch.select(cols(keys)))
             self._write(batch, self.plan.matched)
-        known = pl.concat(seen, rechunk=True)
-        if self.plan.matched and known.is_duplicated().any():
-            raise self._twice(known.filter(known.is_duplicated()).row(0, named=True))
+        matched_keys = pl.concat(seen, rechunk=True)
+        if self.plan.matched and matched_keys.is_duplicated().any():
+            raise self._twice(matched_keys.filter(matched_keys.is_duplicated()).row(0, named=True))
         if self.plan.not_matched_by_source:
-            alone = known.unique()
-            for batch in self.found.batches(
+            alone = matched_keys.unique()
+            for batch in self.target.batches(
                 None, lambda rows: _with_action_number(rows.join(alone.lazy(), on=cols(keys), how="anti", nulls_equal=True), self._by_source)
             ):
                 self._write(batch, self._by_source)
         self._insert()
 
     def _write(self, batch: pl.DataFrame, actions: Sequence[MergeAction]) -> None:
-        for one, rows in _parts(batch, actions):
+        for action, rows in _parts(batch, actions):
             old = rows.select(cols(self.ctx.schema.names))
-            if one.does == "delete":
+            if action.does == "delete":
                 self.change.write(as_deletes(old, self.ctx))
             else:
-                new = compute_rows(rows, list(one.columns), self.ctx).with_columns(pl.lit(int(RowKind.UPDATE_AFTER), pl.Int8).alias(KIND))
+                new = compute_rows(rows, list(action.columns), self.ctx).with_columns(pl.lit(int(RowKind.UPDATE_AFTER), pl.Int8).alias(KIND))
                 key_changed(old, new, self.ctx)
                 self.change.write(new)
 
     # ---- append tables
 
     def stored(self) -> None:
-        """Rows of files, known by their positions."""
-        if self.found.snapshot is None:
+        """Change rows of files, which are identified by their positions."""
+        if self.target.snapshot is None:
             self._insert()
             return
-        stored, gone, seen = self.found.stored(self._near), BitMap(), BitMap()
+        stored, removed, seen = self.target.stored(self._near), BitMap(), BitMap()
         for batch in stored.batches(self._paired(stored.rows())):
             self.matched |= BitMap(batch[SOURCE_ROW].to_numpy())
             mine = BitMap(batch[ROW].to_numpy())
             if self.plan.matched and (len(mine) < batch.height or mine.intersect(seen)):
                 raise self._twice(_find_duplicate_row(batch, mine & seen, self.ctx))
             seen |= mine
-            gone |= self._move(batch, self.plan.matched)
+            removed |= self._move(batch, self.plan.matched)
         if self.plan.not_matched_by_source:
-            rest = _without_rows(stored, seen)
-            for batch in stored.batches(_with_action_number(rest.rows(masked=False), self._by_source)):
-                gone |= self._move(batch, self._by_source)
+            unmatched = _without_rows(stored, seen)
+            for batch in stored.batches(_with_action_number(unmatched.rows(masked=False), self._by_source)):
+                removed |= self._move(batch, self._by_source)
         self._insert()
-        delete_rows(self.change, stored, gone)
+        delete_rows(self.change, stored, removed)
 
     def _move(self, batch: pl.DataFrame, actions: Sequence[MergeAction]) -> BitMap:
-        """Appends the new rows of a batch, and tells which rows go."""
-        for one, rows in _parts(batch, actions):
-            if one.does == "update":
-                self.change.write(compute_rows(rows, list(one.columns), self.ctx))
+        """Append the new rows of a batch, and return which old rows are removed."""
+        for action, rows in _parts(batch, actions):
+            if action.does == "update":
+                self.change.write(compute_rows(rows, list(action.columns), self.ctx))
         acted = batch.filter(pl.col(_ACTION).is_not_null())
         return BitMap(acted[ROW].to_numpy())
 
@@ -171,17 +183,20 @@ class _MergeRun:
 
     def _paired(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """Each target row with each source row that it matches, and the clause that acts on it."""
-        schema = {**self.found.schema, **self.plan.source.schema}
+        schema = {**self.target.schema, **self.plan.source.schema}
         return _with_action_number(lazy.shield(rows, [self.plan.on], schema).join_where(self.plan.source.lazy(), self.plan.on), self.plan.matched)
 
     def _insert(self) -> None:
-        """Source rows that matched nothing. In key tables they come last: one with the key of a row that goes takes its place."""
+        """Insert the source rows that matched nothing.
+
+        In key tables they are written last: one with the key of a deleted row replaces it.
+        """
         if not self.plan.not_matched:
             return
-        rest = self.plan.source.filter(~pl.Series(np.isin(np.arange(self.plan.source.height), np.asarray(self.matched.to_array(), np.int64))))
+        unmatched = self.plan.source.filter(~pl.Series(np.isin(np.arange(self.plan.source.height), np.asarray(self.matched.to_array(), np.int64))))
         with translate_compute_errors(self.ctx.name):
-            made = [rows.select(one.columns) for one, rows in split_by_action(rest, self.plan.not_matched)]
-        for frame in made:
+            inserts = [rows.select(action.columns) for action, rows in split_by_action(unmatched, self.plan.not_matched)]
+        for frame in inserts:
             for batch in row_conversion.batches(frame, self.ctx, remedies=COMPUTED_VALUE_HINTS):
                 self.change.write(batch)
 
@@ -194,32 +209,32 @@ class _MergeRun:
 
 
 def split_by_action(rows: pl.DataFrame, actions: Sequence[MergeAction]) -> list[tuple[MergeAction, pl.DataFrame]]:
-    """The rows that each clause acts on, those that none does left out."""
+    """Return the rows that each clause acts on, without those of no clause."""
     return list(_parts(_with_action_number(rows.lazy(), actions).collect(), actions))
 
 
 def _with_action_number(rows: pl.LazyFrame, actions: Sequence[MergeAction]) -> pl.LazyFrame:
-    """The rows with the number of the first clause whose condition is true."""
+    """Return the rows with the number of the first clause whose condition is true."""
     number = pl.lit(None, pl.Int32)
-    for at, one in reversed(list(enumerate(actions))):
-        number = pl.when(one.condition).then(pl.lit(at, pl.Int32)).otherwise(number)
+    for at, action in reversed(list(enumerate(actions))):
+        number = pl.when(action.condition).then(pl.lit(at, pl.Int32)).otherwise(number)
     return rows.with_columns(number.alias(_ACTION))
 
 
 def _parts(batch: pl.DataFrame, actions: Sequence[MergeAction]) -> Iterator[tuple[MergeAction, pl.DataFrame]]:
-    """The rows that each clause acts on."""
-    for number, one in enumerate(actions):
+    """Yield the rows that each clause acts on."""
+    for number, action in enumerate(actions):
         rows = batch.filter(pl.col(_ACTION) == number)
         if rows.height:
-            yield one, rows
+            yield action, rows
 
 
 def _without_rows(stored: FileRows, seen: BitMap) -> FileRows:
-    """The same files, their rows counted as before, without some."""
+    """Return the same files, with their rows numbered as before, without some rows."""
     return replace(stored, deleted={file.name: stored.positions(at, seen, also_deleted=True) for at, file in enumerate(stored.files)})
 
 
-def _find_duplicate_row(batch: pl.DataFrame, again: BitMap, ctx: TableContext) -> dict[str, object]:
-    """A row that was met twice."""
-    twice = batch.filter(pl.col(ROW).is_duplicated() | pl.Series(np.isin(batch[ROW].to_numpy(), np.asarray(again.to_array(), np.int64))))
+def _find_duplicate_row(batch: pl.DataFrame, repeated: BitMap, ctx: TableContext) -> dict[str, object]:
+    """Return a row that matched twice."""
+    twice = batch.filter(pl.col(ROW).is_duplicated() | pl.Series(np.isin(batch[ROW].to_numpy(), np.asarray(repeated.to_array(), np.int64))))
     return twice.select(cols(ctx.schema.names[:4])).row(0, named=True)

@@ -1,12 +1,13 @@
-"""What a merge does, clause by clause: `t.merge(source, *clauses, on=["k"])`.
+"""The clauses of a merge: `t.merge(source, *clauses, on=["k"])`.
 
     lk.when_matched(delete=True, where=lk.source("op") == "D")                 a target row that a source row matches
     lk.when_matched(update={"v": pl.col("v") + lk.source("v")})
     lk.when_not_matched(insert="all")                                          a source row that matches no target row
     lk.when_not_matched_by_source(delete=True, where="t.dt = '2024-03-31'")    a target row that no source row matches
 
-Of the clauses of a kind the first one whose condition is true acts on a row, in the order they are given; where none does, the row stays, or is left out.
-`pl.col("v")` is the target's column, `lk.source("v")` the source's; in SQL text they are `t.v` and `s.v`. Source: ENGINE.md 8.3, `MergeIntoPaimonTable`.
+Of the clauses of a kind the first one whose condition is true acts on a row, in the order they are given; where none
+does, the row stays, or is left out. `pl.col("v")` is the target's column, `lk.source("v")` the source's; in SQL text
+they are `t.v` and `s.v`. Source: ENGINE.md 8.3, `MergeIntoPaimonTable`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WhenMatched:
-    """Matched target rows get new values, or go; exactly one of `update` and `delete` is given."""
+    """A clause that updates or deletes matched target rows; exactly one of `update` and `delete` is given."""
 
     update: Literal["all"] | Mapping[str, Any] | None = None
     delete: bool = False
@@ -33,7 +34,7 @@ class WhenMatched:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WhenNotMatched:
-    """Source rows that match nothing are inserted."""
+    """A clause that inserts source rows without a match."""
 
     insert: Literal["all"] | Mapping[str, Any] = "all"
     where: pl.Expr | str | None = None
@@ -41,7 +42,10 @@ class WhenNotMatched:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WhenNotMatchedBySource:
-    """Target rows that nothing matches get new values, or go; exactly one of `update` and `delete` is given."""
+    """A clause that updates or deletes target rows that no source row matches.
+
+    Exactly one of `update` and `delete` is given.
+    """
 
     update: Mapping[str, Any] | None = None
     delete: bool = False
@@ -52,14 +56,17 @@ Clause: TypeAlias = WhenMatched | WhenNotMatched | WhenNotMatchedBySource
 
 
 def source(name: str) -> pl.Expr:
-    """A column of the source, in an expression of a merge: `pl.col("v") + lk.source("v")`."""
+    """Return a column of the source, for an expression of a merge: `pl.col("v") + lk.source("v")`."""
     return pl.col(f"{SOURCE}{name}")
 
 
 def when_matched(*, update: Literal["all"] | Mapping[str, Any] | None = None, delete: bool = False, where: pl.Expr | str | None = None) -> WhenMatched:
-    """Where source and target rows match: `update` new values ("all": every column that the source has too), or `delete` the target row.
+    """Return the clause for matching source and target rows: `update` or `delete` the target row.
 
-    Values are Polars expressions, SQL text, or any other value, as in `t.update`. Raises `TypeError` unless exactly one of both is asked for.
+    `update`: new values by column; "all": every column that the source has too. Values are Polars expressions, SQL
+    text, or any other value, as in `t.update`.
+
+    Raises: `TypeError` unless exactly one of both is given.
     """
     _check_one_action("when_matched", update, delete=delete)
     if isinstance(update, str) and update != "all":
@@ -68,9 +75,12 @@ def when_matched(*, update: Literal["all"] | Mapping[str, Any] | None = None, de
 
 
 def when_not_matched(*, insert: Literal["all"] | Mapping[str, Any] = "all", where: pl.Expr | str | None = None) -> WhenNotMatched:
-    """Where a source row matches no target row: `insert` it ("all": the columns that the table has too), or a row of values made from it.
+    """Return the clause for a source row that matches no target row: `insert` it.
 
-    Columns without a value are null, or their default. Raises `TypeError` for other words.
+    `insert`: "all", every column that the table has too, or the values of the new row by column. Columns without a
+    value are null, or their default.
+
+    Raises: `TypeError` for other words.
     """
     if isinstance(insert, str) and insert != "all":
         raise _not_all("insert", insert)
@@ -78,9 +88,11 @@ def when_not_matched(*, insert: Literal["all"] | Mapping[str, Any] = "all", wher
 
 
 def when_not_matched_by_source(*, update: Mapping[str, Any] | None = None, delete: bool = False, where: pl.Expr | str | None = None) -> WhenNotMatchedBySource:
-    """Where a target row is matched by no source row: `update` gives new values made from itself, or `delete` it.
+    """Return the clause for a target row that no source row matches: `update` or `delete` it.
 
-    Raises `TypeError` unless exactly one of both is asked for.
+    `update`: new values by column, computed from the row itself.
+
+    Raises: `TypeError` unless exactly one of both is given.
     """
     _check_one_action("when_not_matched_by_source", update, delete=delete)
     if isinstance(update, str):
@@ -95,5 +107,5 @@ def _check_one_action(name: str, update: object, *, delete: bool) -> None:
         raise TypeError(msg)
 
 
-def _not_all(what: str, given: str) -> TypeError:
-    return TypeError(f"{what}={given!r}: the word is 'all'; values are given by column, {what}={{'v': …}}")
+def _not_all(what: str, text: str) -> TypeError:
+    return TypeError(f"{what}={text!r}: the word is 'all'; values are given by column, {what}={{'v': …}}")

@@ -1,9 +1,12 @@
-"""A merge before it runs: the source in memory, the match as one condition over both sides, clauses as expressions, all held against the columns.
+"""The plan of a merge: the source in memory, the match as one condition over both sides, clauses as expressions.
+
+Everything is checked against the columns of both sides.
 
     on=["k"]  →  k = source k              target k v | source's k, op, under longer names | row of the source
     update="all"  →  v := source v
 
-The source is read once, and held: it is joined, looked at again for rows that match nothing, and its keys say which files of the target can match at all.
+The source is read once into memory: it is joined, searched again for rows that match nothing, and its keys determine
+which files of the target can match at all.
 Source: ENGINE.md 8.3; `PaimonMergeIntoBase`, `MergeIntoPaimonTable`.
 """
 
@@ -42,7 +45,7 @@ SOURCE_ROW = internal("source_row")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeAction:
-    """One clause: where `condition` is true, and no clause before it was, a row goes, or gets `columns`."""
+    """One clause: a row with a true `condition`, and of no earlier clause, is deleted or gets `columns`."""
 
     does: Literal["update", "delete", "insert"]
     condition: pl.Expr
@@ -51,7 +54,11 @@ class MergeAction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergePlan:
-    """What a merge does. `source` has its columns under their long names and `SOURCE_ROW`; `on` is the match."""
+    """The plan of a merge.
+
+    `source` has its columns under their long names and `SOURCE_ROW`; `on` is the match. `near` is what target rows must
+    satisfy to match anything; None: nothing is known of them.
+    """
 
     source: pl.DataFrame
     on: pl.Expr
@@ -63,15 +70,16 @@ class MergePlan:
     @property
     def deletes(self) -> bool:
         """Whether any clause deletes."""
-        return any(one.does == "delete" for one in (*self.matched, *self.not_matched_by_source))
+        return any(action.does == "delete" for action in (*self.matched, *self.not_matched_by_source))
 
 
 def merge_plan(ctx: TableContext, source: object, clauses: Sequence[Clause], on: Sequence[str] | pl.Expr | str) -> MergePlan:
-    """Reads the source and makes the plan. `near` is what target rows must satisfy to match anything; None: nothing is known of them.
+    """Read the source, and return the plan of the merge.
 
-    Raises `TypeError` for no clauses or other things, `ColumnNotFound`, `SchemaMismatch`, and what reading a source raises.
+    Raises: `TypeError` for no clauses or other objects, `ColumnNotFound`, `SchemaMismatch`, and what reading a source
+    raises.
     """
-    if not clauses or not all(isinstance(one, (WhenMatched, WhenNotMatched, WhenNotMatchedBySource)) for one in clauses):
+    if not clauses or not all(isinstance(clause, (WhenMatched, WhenNotMatched, WhenNotMatchedBySource)) for clause in clauses):
         msg = "t.merge takes one clause or more, of lk.when_matched, lk.when_not_matched and lk.when_not_matched_by_source"
         raise TypeError(msg)
     rows = _source(source, ctx)
@@ -82,28 +90,31 @@ def merge_plan(ctx: TableContext, source: object, clauses: Sequence[Clause], on:
         source=rows,
         on=match,
         near=_target_filter(match, target, rows),
-        matched=tuple(sides.action(one) for one in clauses if isinstance(one, WhenMatched)),
-        not_matched=tuple(sides.action(one) for one in clauses if isinstance(one, WhenNotMatched)),
-        not_matched_by_source=tuple(sides.action(one) for one in clauses if isinstance(one, WhenNotMatchedBySource)),
+        matched=tuple(sides.action(clause) for clause in clauses if isinstance(clause, WhenMatched)),
+        not_matched=tuple(sides.action(clause) for clause in clauses if isinstance(clause, WhenNotMatched)),
+        not_matched_by_source=tuple(sides.action(clause) for clause in clauses if isinstance(clause, WhenNotMatchedBySource)),
     )
 
 
 def source_frame(plan: MergePlan, ctx: TableContext, rows: pl.DataFrame) -> MergePlan:
-    """The same merge of other rows of the source, which have its columns under their long names."""
+    """Return the same merge with other rows of the source, whose columns have their long names."""
     source = rows.with_row_index(SOURCE_ROW)
     return replace(plan, source=source, near=_target_filter(plan.on, polars_schema(ctx.schema.fields), source))
 
 
 def target_columns_used(plan: MergePlan, ctx: TableContext) -> pl.Expr | None:
-    """What the match says of target rows alone, whatever the source holds; None: nothing."""
+    """Return the condition that the match sets on target rows alone, whatever the source holds; or None."""
     return _target_filter(plan.on, polars_schema(ctx.schema.fields), None, theirs=_columns(plan.source))
 
 
 def equal_columns(plan: MergePlan, ctx: TableContext) -> dict[str, str]:
-    """The columns of the target that must equal one of the source for two rows to match, and that one under its long name."""
+    """Return the target columns that must equal a source column in every match, with that column.
+
+    The source column has its long name.
+    """
     target = polars_schema(ctx.schema.fields)
     both = {**target, **plan.source.schema}
-    parts = [found.expr for found in filters_of(plan.on, both)]
+    parts = [conjunct.expr for conjunct in filters_of(plan.on, both)]
     return dict(pair for expr in parts if (pair := _equal_pair(expr, set(expr.meta.root_names()), both, target)) is not None)
 
 
@@ -112,10 +123,10 @@ def _columns(rows: pl.DataFrame) -> Schema:
 
 
 def _source(source: object, ctx: TableContext) -> pl.DataFrame:
-    """All rows of the source. One without rows and columns has the table's."""
-    found = input_frames.open_input(source, ctx)
-    pieces = list(found.pieces(ctx))
-    schema = polars_schema(ctx.schema.fields) if found.schema is None else found.schema
+    """Return all rows of the source; one without rows and columns has the table's columns."""
+    frames = input_frames.open_input(source, ctx)
+    pieces = list(frames.pieces(ctx))
+    schema = polars_schema(ctx.schema.fields) if frames.schema is None else frames.schema
     frame = pl.concat(pieces) if pieces else pl.DataFrame(schema=schema)
     zoned = [name for name, dtype in frame.schema.items() if isinstance(dtype, pl.Datetime) and dtype.time_zone not in (None, "UTC")]
     frame = frame.with_columns(col(name).dt.convert_time_zone("UTC") for name in zoned)  # the moments of the table are of UTC
@@ -135,13 +146,13 @@ class _Sides:
         return {**self.target, **self.theirs}
 
     def match(self, on: Sequence[str] | pl.Expr | str) -> pl.Expr:
-        """When two rows match: equal columns, or a condition."""
+        """Return the condition under which two rows match: equal columns, or a given condition."""
         if isinstance(on, str) and on in self.target and SOURCE + on in self.theirs:
             on = [on]
         if isinstance(on, (str, pl.Expr)):
             return self._joinable(self.condition(on, self.both, "on"))
-        given: object = on
-        names = list(given) if isinstance(given, Iterable) else []  # an iterator gives them once
+        columns: object = on
+        names = list(columns) if isinstance(columns, Iterable) else []  # an iterator gives them once
         if not names or not all(isinstance(name, str) for name in names):
             msg = f"on= takes columns that both sides have, or a condition such as 't.k = s.k', not {on!r}"
             raise TypeError(msg)
@@ -164,7 +175,10 @@ class _Sides:
         return expr
 
     def _equal(self, name: str) -> pl.Expr:
-        """Times of two units are compared in the finer one: Polars takes the coarser."""
+        """Return the equality of a column on both sides.
+
+        Times of two units are compared in the finer one: Polars takes the coarser.
+        """
         mine, theirs = col(name), col(SOURCE + name)
         left, right = self.target[name], self.theirs[SOURCE + name]
         if isinstance(left, pl.Datetime) and isinstance(right, pl.Datetime) and left.time_unit != right.time_unit:
@@ -172,16 +186,16 @@ class _Sides:
             mine, theirs = mine.dt.cast_time_unit(unit), theirs.dt.cast_time_unit(unit)
         return mine == theirs
 
-    def condition(self, given: pl.Expr | str, schema: Schema, said: str) -> pl.Expr:
+    def condition(self, value: pl.Expr | str, schema: Schema, argument: str) -> pl.Expr:
         expr = (
-            parse_expression(flatten_qualified_names(given), self.ctx.name, said, schema)
-            if isinstance(given, str)
-            else self._chosen(parse_expression(given, self.ctx.name, said), said)
+            parse_expression(flatten_qualified_names(value), self.ctx.name, argument, schema)
+            if isinstance(value, str)
+            else self._chosen(parse_expression(value, self.ctx.name, argument), argument)
         )
-        self._look(expr, schema, said)
-        expr = check_condition(expr, schema, self.ctx.name, said)
+        self._look(expr, schema, argument)
+        expr = check_condition(expr, schema, self.ctx.name, argument)
         if (beyond := non_elementwise_reason(expr, schema)) is not None:
-            raise SchemaMismatch(f"{said}={format_expression(expr)} {beyond}. What is done to a row depends on it alone")
+            raise SchemaMismatch(f"{argument}={format_expression(expr)} {beyond}. What is done to a row depends on it alone")
         return expr
 
     def action(self, clause: Clause) -> MergeAction:
@@ -190,49 +204,51 @@ class _Sides:
         condition = pl.lit(value=True) if clause.where is None else self.condition(clause.where, schema, f"{name}(where)").fill_null(value=False)
         if not isinstance(clause, WhenNotMatched) and clause.delete:
             return MergeAction(does="delete", condition=condition)
-        given = clause.insert if isinstance(clause, WhenNotMatched) else clause.update
+        values = clause.insert if isinstance(clause, WhenNotMatched) else clause.update
         does: Literal["update", "insert"] = "insert" if isinstance(clause, WhenNotMatched) else "update"
-        return MergeAction(does=does, condition=condition, columns=self._values(given, schema, f"{name}({does})"))
+        return MergeAction(does=does, condition=condition, columns=self._values(values, schema, f"{name}({does})"))
 
-    def _values(self, given: object, schema: Schema, said: str) -> tuple[pl.Expr, ...]:
-        if given == "all":
+    def _values(self, values: object, schema: Schema, argument: str) -> tuple[pl.Expr, ...]:
+        if values == "all":
             shared = [name for name in self.target if SOURCE + name in self.theirs]
             if not shared:
-                raise SchemaMismatch(f"{said}='all': the source has no column of {self.ctx.name}; it has {self._source_names()}")
+                raise SchemaMismatch(f"{argument}='all': the source has no column of {self.ctx.name}; it has {self._source_names()}")
             return tuple(col(SOURCE + name).alias(name) for name in shared)
-        made = given
-        if hasattr(given, "items"):
-            made = {name: self._value(value, schema, f"{said}[{name!r}]") if isinstance(value, (pl.Expr, str)) else value for name, value in given.items()}
-        return tuple(assignments(made, self.ctx, schema, said=said).values())  # type: ignore[arg-type] # it refuses what is no mapping
+        expressions = values
+        if hasattr(values, "items"):
+            expressions = {
+                name: self._value(value, schema, f"{argument}[{name!r}]") if isinstance(value, (pl.Expr, str)) else value for name, value in values.items()
+            }
+        return tuple(assignments(expressions, self.ctx, schema, argument=argument).values())  # type: ignore[arg-type] # it refuses what is no mapping
 
-    def _value(self, value: pl.Expr | str, schema: Schema, said: str) -> pl.Expr:
-        given = parse_expression(flatten_qualified_names(value) if isinstance(value, str) else value, self.ctx.name, said)
-        expr = name_exactly(given, schema) if isinstance(value, str) else self._chosen(given, said)
-        self._look(expr, schema, said)
+    def _value(self, value: pl.Expr | str, schema: Schema, argument: str) -> pl.Expr:
+        parsed = parse_expression(flatten_qualified_names(value) if isinstance(value, str) else value, self.ctx.name, argument)
+        expr = name_exactly(parsed, schema) if isinstance(value, str) else self._chosen(parsed, argument)
+        self._look(expr, schema, argument)
         return expr
 
-    def _chosen(self, expr: pl.Expr, said: str) -> pl.Expr:
-        """An expression whose selectors choose among the columns of the target, which `pl.col` names in a merge."""
+    def _chosen(self, expr: pl.Expr, argument: str) -> pl.Expr:
+        """Return an expression whose selectors select columns of the target, which `pl.col` names in a merge."""
         if not expr.meta.has_multiple_outputs():
             return expr
         try:
             if not set(used_columns(expr, self.both)) <= self.target.keys():
                 if not is_picklable(expr):
                     why = "has a selector, a column of the source and a function of Python that does not pickle: write the names of the columns it chooses"
-                    raise SchemaMismatch(f"{said}={format_expression(expr)} for {self.ctx.name} {why}")
+                    raise SchemaMismatch(f"{argument}={format_expression(expr)} for {self.ctx.name} {why}")
                 return choose_among(expr, self.target)
-            found = expand(expr, self.target)
+            expanded = expand(expr, self.target)
         except pl.exceptions.PolarsError as wrong:
             what = str(wrong).split("\n", 1)[0].replace(SOURCE, "s.")
             raise SchemaMismatch(
-                f"{said}={format_expression(expr)} for {self.ctx.name}: {what}. Selectors choose among its columns; name those of the source"
+                f"{argument}={format_expression(expr)} for {self.ctx.name}: {what}. Selectors choose among its columns; name those of the source"
             ) from None
-        if len(found) != 1:
-            raise SchemaMismatch(f"{said}={format_expression(expr)} for {self.ctx.name} gives {len(found)} columns, and one is wanted")
-        return found[0]
+        if len(expanded) != 1:
+            raise SchemaMismatch(f"{argument}={format_expression(expr)} for {self.ctx.name} gives {len(expanded)} columns, and one is wanted")
+        return expanded[0]
 
-    def _look(self, expr: pl.Expr, schema: Schema, said: str) -> None:
-        """Raises `ColumnNotFound` for a column of a side that has no row there, or that is not there at all."""
+    def _look(self, expr: pl.Expr, schema: Schema, argument: str) -> None:
+        """Raise `ColumnNotFound` for an unknown column, or one of a side that has no row here."""
         for name in used_columns(expr, schema):
             if name in schema:
                 continue
@@ -240,16 +256,18 @@ class _Sides:
             if name.startswith(SOURCE):
                 if name in self.theirs:
                     raise ColumnNotFound(
-                        f"{said} looks at source column {own!r}, and there is no source row: it is about target rows that none matches", name=own
+                        f"{argument} looks at source column {own!r}, and there is no source row: it is about target rows that none matches", name=own
                     )
-                raise self._no_source_column(own, said)
+                raise self._no_source_column(own, argument)
             if name in self.target:
                 hint = f"; lk.source({name!r}), or s.{name} in SQL, is the source's" if SOURCE + name in self.theirs else ""
-                raise ColumnNotFound(f"{said} looks at target column {name!r}, and there is no target row: it is about rows that match none{hint}", name=name)
-            raise make_column_not_found(name, list(self.target), self.ctx.name, said)
+                raise ColumnNotFound(
+                    f"{argument} looks at target column {name!r}, and there is no target row: it is about rows that match none{hint}", name=name
+                )
+            raise make_column_not_found(name, list(self.target), self.ctx.name, argument)
 
-    def _no_source_column(self, name: str, said: str) -> ColumnNotFound:
-        return ColumnNotFound(f"{said} names column {name!r} of the source, which has not; its columns are {self._source_names()}", name=name)
+    def _no_source_column(self, name: str, argument: str) -> ColumnNotFound:
+        return ColumnNotFound(f"{argument} names column {name!r} of the source, which has not; its columns are {self._source_names()}", name=name)
 
     def _source_names(self) -> str:
         return ", ".join(name.removeprefix(SOURCE) for name in self.theirs) or "none"
@@ -262,23 +280,26 @@ _RANGE_TYPES = (pl.Date, pl.Datetime, pl.String, pl.Decimal, pl.Time)
 
 
 def _target_filter(match: pl.Expr, target: Schema, source: pl.DataFrame | None, *, theirs: Schema | None = None) -> pl.Expr | None:
-    """What conjuncts say of the target alone, and the range of source values where a target column must equal a source column.
+    """Return the conjuncts on the target alone, and the source's range for each equal target column.
 
-    `source` None: its rows are not known, but for their columns `theirs`.
+    `source`: None where its rows are not known, but for their columns `theirs`.
     """
     parts = []
     both = {**target, **(theirs or {} if source is None else source.schema)}
-    for found in filters_of(match, both):
-        names = set(found.expr.meta.root_names())
+    for conjunct in filters_of(match, both):
+        names = set(conjunct.expr.meta.root_names())
         if names and names <= set(target):
-            parts.append(found.expr)
-        elif source is not None and (pair := _equal_pair(found.expr, names, both, target)) is not None:
+            parts.append(conjunct.expr)
+        elif source is not None and (pair := _equal_pair(conjunct.expr, names, both, target)) is not None:
             parts += _range_conditions(*pair, target, source)
     return reduce(and_, parts) if parts else None
 
 
 def _equal_pair(expr: pl.Expr, names: set[str], both: Schema, target: Schema) -> tuple[str, str] | None:
-    """The target and the source column that a conjunct says are equal; Polars may have widened one of them to the type of the other."""
+    """Return the target and the source column that a conjunct compares for equality; None if it does not.
+
+    Polars may have widened one of them to the type of the other.
+    """
     mine, other = [name for name in names if name in target], [name for name in names if name not in target]
     if len(mine) != 1 or len(other) != 1:
         return None
@@ -292,7 +313,10 @@ def _equal_pair(expr: pl.Expr, names: set[str], both: Schema, target: Schema) ->
 
 
 def _range_conditions(mine: str, other: str, target: Schema, source: pl.DataFrame) -> list[pl.Expr]:
-    """The range of a source column, as one of the target's: of whole numbers, and of other values where both have one type."""
+    """Return the range of a source column as a condition on the target column.
+
+    Only for whole numbers, and for other values where both columns have one type.
+    """
     values, dtype = source.get_column(other), target[mine]
     is_whole = values.dtype in _SIGNED_INTEGERS and dtype in _SIGNED_INTEGERS
     if not is_whole and (values.dtype != dtype or not isinstance(dtype, _RANGE_TYPES)):

@@ -2,7 +2,7 @@
 
     t.k = s.k AND s.op <> 't.x'   ->   "k" = "<source>.k" AND "<source>.op" <> 't.x'
 
-Only names are looked at: texts, quoted names and comments stay as they are.
+Only names are changed: string literals, quoted names and comments stay as they are.
 """
 
 from __future__ import annotations
@@ -23,12 +23,15 @@ _SIDES = {"t": "", "s": SOURCE}
 
 
 def flatten_qualified_names(text: str) -> str:
-    """The text with the names of both sides as columns of one frame."""
+    """Return the text with the names of both sides as columns of one frame."""
     return "".join(_flatten_tokens(list(_TOKEN.finditer(text))))
 
 
 def _flatten_tokens(tokens: list[re.Match[str]]) -> Iterator[str]:
-    """`side . name`, blanks between them or not, becomes one quoted name; a name after a point belongs to what is before it."""
+    """Yield the tokens with `side . name`, with or without blanks, replaced by one quoted name.
+
+    A name after a point belongs to what is before the point.
+    """
     solid = [at for at, token in enumerate(tokens) if token.lastgroup != "blank"]
     follows = dict(pairwise(solid))
     done, before = 0, ""

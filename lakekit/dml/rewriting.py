@@ -1,11 +1,13 @@
-"""Files that lose rows: written anew without them, or marked by deletion vectors where the table keeps such.
+"""Removal of rows from files: files are rewritten without them, or deletion vectors mark them.
 
     copy on write   DELETE data-1  ADD data-7 (what stays of data-1)          nothing added where nothing stays
     vectors         data-1 stays   index-3 { data-1: 2 } → index-8 { data-1: 2 5 7 }
 
-An index file belongs to a bucket, whose vectors it holds all; in an append table without buckets to a partition, where only index files that a changed
-vector lies in are written anew, rolled at `deletion-vector.index-file.target-size`.
-Source: ENGINE.md 2.8, 7.4, 8.3, FORMAT.md 8.3; `PaimonRowLevelCommand`, `BaseAppendDeleteFileMaintainer`, `DeletionVectorIndexFileWriter`.
+An index file belongs to a bucket, and holds all vectors of it; in an append table without buckets it belongs to a
+partition, where only index files that hold a changed vector are rewritten, rolled at
+`deletion-vector.index-file.target-size`.
+Source: ENGINE.md 2.8, 7.4, 8.3, FORMAT.md 8.3; `PaimonRowLevelCommand`, `BaseAppendDeleteFileMaintainer`,
+`DeletionVectorIndexFileWriter`.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def delete_rows(change: RowChange, stored: FileRows, marked: BitMap) -> None:
-    """Takes the marked rows out of their files, as the table does that."""
+    """Remove the marked rows from their files, in the way of the table."""
     if not marked:
         return
     if change.ctx.options.deletion_vectors_enabled:
@@ -59,10 +61,10 @@ def rewrite_append_files(change: RowChange, stored: FileRows, marked: BitMap) ->
 
 
 def rewrite_key_files(change: RowChange, stored: FileRows, marked: BitMap) -> None:
-    """Key tables: what stays of a file takes its place in its level, with its sequence numbers."""
+    """Rewrite files of a key table without the marked rows, in their level, with their sequence numbers."""
     ctx = stored.plan.ctx
     touched = stored.touched(marked)
-    names = {place[:2]: file_names(ctx) for place in {stored.places[at] for at in touched}}
+    names = {bucket_key[:2]: file_names(ctx) for bucket_key in {stored.places[at] for at in touched}}
     for at in touched:
         (partition, bucket, total), file = stored.places[at], stored.files[at]
         source = APPEND_SOURCE if file.source is None else file.source
@@ -73,10 +75,10 @@ def rewrite_key_files(change: RowChange, stored: FileRows, marked: BitMap) -> No
 
 
 def drop(change: RowChange, stored: FileRows, touched: Sequence[int]) -> None:
-    """Files go, and with them their deletion vectors."""
-    for place, some in _files_by_bucket(stored, touched):
-        partition, bucket, total = place
-        files = tuple(stored.files[at] for at in some)
+    """Delete files, and with them their deletion vectors."""
+    for bucket_key, indices in _files_by_bucket(stored, touched):
+        partition, bucket, total = bucket_key
+        files = tuple(stored.files[at] for at in indices)
         change.messages.append(CommitMessage(partition=partition, bucket=bucket, total_buckets=total, deleted_files=files))
     _write(change, stored, touched, {}, {stored.files[at].name for at in touched})
 
@@ -90,22 +92,22 @@ def _is_whole(stored: FileRows, at: int, marked: BitMap) -> bool:
 
 
 def mark(change: RowChange, stored: FileRows, marked: BitMap) -> None:
-    """New vectors, merged with those that were there, in new index files."""
+    """Write new deletion vectors, merged with the existing ones, to new index files."""
     touched = stored.touched(marked)
     _write(change, stored, touched, {stored.files[at].name: stored.positions(at, marked) for at in touched}, set())
 
 
-def _write(change: RowChange, stored: FileRows, touched: Sequence[int], marked: Mapping[str, Positions], gone: set[str]) -> None:
-    """Index files with more rows marked, and without the vectors of files that are gone."""
+def _write(change: RowChange, stored: FileRows, touched: Sequence[int], marked: Mapping[str, Positions], removed: set[str]) -> None:
+    """Write index files with more rows marked, and without the vectors of removed files."""
     ctx, live = stored.plan.ctx, _vector_entries(stored)
-    for (partition, bucket, total), some in _files_by_bucket(stored, touched):
-        own = {stored.files[at].name for at in some}
-        held = [entry for entry in live if (entry.partition, entry.bucket) == (partition, bucket)]
+    for (partition, bucket, total), indices in _files_by_bucket(stored, touched):
+        own = {stored.files[at].name for at in indices}
+        entries = [entry for entry in live if (entry.partition, entry.bucket) == (partition, bucket)]
         if not ctx.has_buckets:
-            held = [entry for entry in held if any(part.file_name in own for part in entry.ranges)]
-        vectors = BucketDeletionVectors.restored(ctx, partition, bucket, held)
+            entries = [entry for entry in entries if any(part.file_name in own for part in entry.ranges)]
+        vectors = BucketDeletionVectors.restored(ctx, partition, bucket, entries)
         vectors.mark({name: marked[name].astype(np.int64) for name in own & marked.keys()})
-        vectors.forget(gone & own)
+        vectors.forget(removed & own)
         if vectors.changed:
             new, old = vectors.write() if ctx.has_buckets else vectors.write_rolled()
             change.messages.append(CommitMessage(partition=partition, bucket=bucket, total_buckets=total, new_index_files=new, deleted_index_files=old))
@@ -113,13 +115,13 @@ def _write(change: RowChange, stored: FileRows, touched: Sequence[int], marked: 
 
 def _vector_entries(stored: FileRows) -> list[IndexManifestEntry]:
     snapshot = stored.plan.snapshot
-    found = [] if snapshot is None else manifest_reader.index_entries(stored.plan.ctx, snapshot)
-    return [entry for entry in found if entry.index_type == DELETION_VECTORS]
+    entries = [] if snapshot is None else manifest_reader.index_entries(stored.plan.ctx, snapshot)
+    return [entry for entry in entries if entry.index_type == DELETION_VECTORS]
 
 
 def _files_by_bucket(stored: FileRows, touched: Sequence[int]) -> Iterator[tuple[tuple[bytes, int, int], list[int]]]:
-    """Files by partition, bucket and number of buckets."""
-    found: dict[tuple[bytes, int, int], list[int]] = {}
+    """Yield the indices of files by partition, bucket and number of buckets."""
+    groups: dict[tuple[bytes, int, int], list[int]] = {}
     for at in touched:
-        found.setdefault(stored.places[at], []).append(at)
-    yield from found.items()
+        groups.setdefault(stored.places[at], []).append(at)
+    yield from groups.items()

@@ -1,8 +1,10 @@
-"""One change of rows under way: rows written by a table writer, files and vectors that go, and one commit of all of it, or nothing.
+"""A change of rows in progress, committed as a whole or not at all.
 
-    with RowChange.of(handle) as change:
+It consists of rows written by a table writer, and files and deletion vectors to remove.
+
+    with RowChange.of(ctx) as change:
         change.write(frame)
-        change.messages += rewriting.without(…)
+        rewriting.drop(change, stored, touched)
         return change.commit()
 
 Leaving the block without a commit deletes every file that was made. Source: ENGINE.md 8.3; `PaimonSparkWriter`.
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowChangeResult:
-    """A change that is done: its commit, and the messages that were committed, whose partitions may be complete now."""
+    """The commit of a change, and the committed messages, whose partitions may be complete now."""
 
     commit: Commit
     messages: tuple[CommitMessage, ...] = ()
@@ -41,7 +43,7 @@ class RowChangeResult:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class RowChange:
-    """A change of one table, by a user drawn for it. `messages`: what was done besides writing rows."""
+    """A change of one table, by a new commit user. `messages`: what was done besides writing rows."""
 
     ctx: TableContext
     user: str
@@ -49,27 +51,31 @@ class RowChange:
     _writers: BucketWriters
 
     @staticmethod
-    def of(ctx: TableContext, *, only_adds: bool = False, share: WriteShard | None = None) -> RowChange:
-        """A change of a table; `only_adds`: its writers leave compaction to others, since files that go must stand as they were found.
+    def of(ctx: TableContext, *, only_adds: bool = False, shard: WriteShard | None = None) -> RowChange:
+        """Return a new change of a table.
 
-        `share`: of a change that is cut into tasks, which rows are written here.
+        `only_adds`: its writers do not compact, since files to remove must stay as they were found. `shard`: the rows
+        to write here, of a change divided into tasks.
         """
         user = ctx.new_commit_user()
         writing = ctx.with_options({"write-only": "true"}) if only_adds else ctx
-        return RowChange(ctx=ctx, user=user, _writers=BucketWriters(writing, commit_user=user, shard=share))
+        return RowChange(ctx=ctx, user=user, _writers=BucketWriters(writing, commit_user=user, shard=shard))
 
     def write(self, frame: pl.DataFrame) -> None:
-        """Takes rows as `conform.batches` gives them."""
+        """Write rows as `row_conversion.batches` gives them."""
         self._writers.write(frame)
 
     def prepare(self) -> list[CommitMessage]:
-        """What was done, as messages for a commit. From here on the files are the messages'."""
+        """Return what was done, as messages for a commit. From here on the caller owns the files."""
         self.messages += self._writers.prepare()
         done, self.messages = self.messages, []
         return done
 
     def commit(self) -> RowChangeResult:
-        """Makes it visible. Raises what `publish` raises; nothing has changed then, but after `CommitStateUnknown` nobody knows."""
+        """Commit the change.
+
+        Raises what a commit raises; nothing has changed then, but after `CommitStateUnknown` the outcome is unknown.
+        """
         messages = self.prepare()
         return RowChangeResult(commit=commit_changes_once(self.ctx, messages, commit_user=self.user), messages=tuple(messages))
 
@@ -83,10 +89,11 @@ class RowChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowChangeSpec:
-    """What a statement does to rows that it finds by a condition, to those of some places like to all.
+    """What a statement does to the rows that satisfy its condition, in some buckets as in all.
 
-    `fill` writes to a change, of a table in which the rows were found, what becomes of them. `only_adds` is that of `RowChange.of`. `by_place`: what happens in
-    one place, (partition, bucket), does not depend on the others. `replaces`: nothing is to be read, these go.
+    `fill` writes the change of the found rows. `only_adds` is that of `RowChange.of`. `by_place`: what happens in one
+    bucket, (partition, bucket), does not depend on the others. `replaces`: nothing is read, these partitions are
+    dropped.
     """
 
     ctx: TableContext
@@ -107,5 +114,5 @@ class RowChangeSpec:
 
 
 def replace(ctx: TableContext, overwrite: Overwrite) -> Commit:
-    """Commits that partitions, or everything, go: nothing is read but metadata."""
+    """Commit the removal of partitions, or of everything: only metadata is read."""
     return commit_changes_once(ctx, (), commit_user=ctx.new_commit_user(), overwrite=overwrite)

@@ -1,7 +1,8 @@
-"""Rows updated where a condition holds: each is made anew from its old values.
+"""Update the rows for which a condition is true: each is computed from its old values.
 
-    key table      the rows are written again, whole, as +U: engines deduplicate and partial-update alone
-    append table   touched files are written anew, every row in its place; with deletion vectors old rows are marked and new ones appended
+    key table      the rows are written again, complete, as +U: only with the engines deduplicate and partial-update
+    append table   touched files are rewritten, every row in its place;
+                   with deletion vectors old rows are marked and new ones appended
 
 Source: ENGINE.md 8.3 and 8.4; `UpdatePaimonTableCommand`, `RowLevelOp`, `PaimonUpdateTable`.
 """
@@ -42,50 +43,57 @@ COMPUTED_VALUE_HINTS = ErrorHints(cast=" where the value is made")
 
 
 def update(ctx: TableContext, values: Mapping[str, object], where: pl.Expr | str) -> RowChangeResult:
-    """Gives columns new values in the rows of which `where` is true, in one commit; none when there is no such row.
+    """Set columns in the rows of which `where` is true, in one commit; no commit where no row is.
 
-    Raises `InvalidOption` for a merge engine that takes no updates, and where merging would take a new value back; `SchemaMismatch` for a column of the
-    primary key; what `delete` raises for conditions, what appending raises for values; `Conflict`.
+    Raises: `InvalidOption` for a merge engine that takes no updates, and where merging would undo a new value;
+    `SchemaMismatch` for a column of the primary key; what `delete` raises for conditions, what appending raises for
+    values; `Conflict`.
     """
     return statement(ctx, values, where).commit()
 
 
 def statement(ctx: TableContext, values: Mapping[str, object], where: pl.Expr | str) -> RowChangeSpec:
-    """What `update` does. Raises what it raises for the engine, the condition and the columns."""
+    """Return the change that `update` makes.
+
+    Raises what it raises for the engine, the condition and the columns.
+    """
     check_engine(ctx, "Update")
-    found = TargetRows.at_newest(ctx)
-    expr, new = condition(where, ctx), assignments(values, ctx, found.schema, said="set")
+    target = TargetRows.at_newest(ctx)
+    expr, new = condition(where, ctx), assignments(values, ctx, target.schema, argument="set")
     if keys := [name for name in new if name in ctx.schema.primary_keys]:
         raise SchemaMismatch(f"Can't update the primary key column. {keys[0]!r} is one of {ctx.name}: delete the row and write another", column=keys[0])
     does = _write_new_rows if ctx.kind == "key" else _update_by_vectors if ctx.options.deletion_vectors_enabled else _rewrite_files
     return RowChangeSpec(
         ctx=ctx,
-        found=found,
+        found=target,
         where=expr,
         only_adds=ctx.kind == "append",
         fill=partial(_run_update, does=does, expr=expr, values=list(new.values())),
-        by_place=is_row_wise(expr, found.schema),
+        by_place=is_row_wise(expr, target.schema),
     )
 
 
 def _run_update(
-    change: RowChange, found: TargetRows, *, does: Callable[[RowChange, TargetRows, pl.Expr, list[pl.Expr]], None], expr: pl.Expr, values: list[pl.Expr]
+    change: RowChange, target: TargetRows, *, does: Callable[[RowChange, TargetRows, pl.Expr, list[pl.Expr]], None], expr: pl.Expr, values: list[pl.Expr]
 ) -> None:
-    if found.snapshot is not None and found.always(expr) is not False:
-        does(change, found, expr, values)
+    if target.snapshot is not None and target.always(expr) is not False:
+        does(change, target, expr, values)
 
 
-def _write_new_rows(change: RowChange, found: TargetRows, expr: pl.Expr, values: list[pl.Expr]) -> None:
-    """New rows are written over the old ones. Raises `InvalidOption` where the table would not keep a new value."""
+def _write_new_rows(change: RowChange, target: TargetRows, expr: pl.Expr, values: list[pl.Expr]) -> None:
+    """Write new rows over the old ones.
+
+    Raises: `InvalidOption` where the table would not keep a new value.
+    """
     names = [value.meta.output_name() for value in values]
-    for batch in found.batches(expr):
+    for batch in target.batches(expr):
         new = compute_rows(batch, values, change.ctx)
         check_stands(batch, new, names, change.ctx)
         change.write(new.with_columns(pl.lit(int(RowKind.UPDATE_AFTER), pl.Int8).alias(KIND)))
 
 
 def check_engine(ctx: TableContext, what: str) -> None:
-    """Raises `InvalidOption` where the merge engine of a key table takes no such statement (ENGINE 8.4)."""
+    """Raise `InvalidOption` where the merge engine of a key table takes no such statement (ENGINE 8.4)."""
     engine = ctx.options.merge_engine
     if ctx.kind == "key" and engine not in _ENGINES:
         instead = "write rows with t.upsert(…), which it merges" if engine == "aggregation" else "its first row of a key stands"
@@ -97,7 +105,7 @@ def check_engine(ctx: TableContext, what: str) -> None:
 
 
 def key_changed(old: pl.DataFrame, new: pl.DataFrame, ctx: TableContext) -> None:
-    """Raises `SchemaMismatch` where new values of rows are of another key."""
+    """Raise `SchemaMismatch` where new values of rows change their key."""
     for name in ctx.schema.primary_keys:
         changed = old[name].ne_missing(new[name])
         if changed.any():
@@ -116,32 +124,32 @@ def compute_rows(rows: pl.DataFrame, values: list[pl.Expr], ctx: TableContext) -
     return pl.concat([row_conversion.empty_frame(ctx), *row_conversion.batches(made.select(cols(ctx.schema.names)), ctx, remedies=COMPUTED_VALUE_HINTS)])
 
 
-def _update_by_vectors(change: RowChange, found: TargetRows, expr: pl.Expr, values: list[pl.Expr]) -> None:
-    """Old rows are marked by deletion vectors, new ones appended."""
-    stored, marked = found.stored(expr), BitMap()
+def _update_by_vectors(change: RowChange, target: TargetRows, expr: pl.Expr, values: list[pl.Expr]) -> None:
+    """Mark old rows by deletion vectors, and append new ones."""
+    stored, marked = target.stored(expr), BitMap()
     for batch in stored.batches(stored.rows(expr)):
         marked |= BitMap(batch[ROW].to_numpy())
         change.write(compute_rows(batch, values, change.ctx))
     mark(change, stored, marked)
 
 
-def _rewrite_files(change: RowChange, found: TargetRows, expr: pl.Expr, values: list[pl.Expr]) -> None:
-    """Files with marked rows are written anew, each row where it was."""
-    stored = found.stored(expr)
+def _rewrite_files(change: RowChange, target: TargetRows, expr: pl.Expr, values: list[pl.Expr]) -> None:
+    """Rewrite the files with marked rows, each row in its place."""
+    stored = target.stored(expr)
     marked = stored.marked(expr)
     touched = stored.touched(marked)
     for at in touched:
-        one, positions = stored.narrowed([at]), stored.positions(at, marked)
-        for batch in one.batches(one.rows(masked=False)):
+        file_rows, positions = stored.narrowed([at]), stored.positions(at, marked)
+        for batch in file_rows.batches(file_rows.rows(masked=False)):
             hit = pl.Series(np.isin(batch[ROW].to_numpy(), positions))
             change.write(_update_batch(batch, hit, values, change.ctx))
     drop(change, stored, touched)
 
 
 def _update_batch(batch: pl.DataFrame, hit: pl.Series, values: list[pl.Expr], ctx: TableContext) -> pl.DataFrame:
-    """A batch in which some rows have new values; the others are as they were."""
+    """Return a batch in which some rows have new values; the others are as they were."""
     if not hit.any():
         return batch.drop(ROW)
-    old, rest = batch.filter(hit), batch.filter(~hit)
+    old, unchanged = batch.filter(hit), batch.filter(~hit)
     new = compute_rows(old, values, ctx).with_columns(old[ROW])
-    return pl.concat([rest.select(cols(new.columns)), new]).sort(ROW).drop(ROW)
+    return pl.concat([unchanged.select(cols(new.columns)), new]).sort(ROW).drop(ROW)

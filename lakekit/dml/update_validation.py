@@ -1,9 +1,9 @@
-"""Whether the new values of an update stand once the table has merged them with the rows they replace.
+"""Check that the new values of an update persist once the table has merged them with the rows they replace.
 
-    partial-update, {"v": None}            v keeps its older value            refused: the update would be told as done, and change nothing
-    sequence.field = q, {"v": 2, "q": 3}   the row with q = 9 stays           refused
+    partial-update, {"v": None}            v keeps its older value      refused: the update would change nothing
+    sequence.field = q, {"v": 2, "q": 3}   the row with q = 9 stays     refused
 
-The rows are merged as reading merges them, so that whatever the table's options say of merging is seen. Source: ENGINE.md 3.1 to 3.3.
+The rows are merged as reading merges them, so that all merge options of the table count. Source: ENGINE.md 3.1 to 3.3.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ _MERGED_SUFFIX = internal("merged")
 
 
 def check_stands(old: pl.DataFrame, new: pl.DataFrame, names: Sequence[str], ctx: TableContext) -> None:
-    """Raise `InvalidOption` where a new value of one of the columns `names` would not be in the table after the commit. `old` and `new`: row by row."""
+    """Raise `InvalidOption` where a new value of a column in `names` would be lost by merging.
+
+    `old` and `new` correspond row by row.
+    """
     rule = rules.merge_spec_from_options(ctx.schema, ctx.all_options, table=ctx.name)
     if not old.height or (rule.engine == "deduplicate" and not rule.sequence_fields):
         return
@@ -57,5 +60,5 @@ def _lost_update(name: str, wanted: object, left: object, rule: rules.MergeSpec,
     else:
         key, value = "merge-engine", rule.engine
         why = f"merge engine {rule.engine} keeps the older value of a column that is NULL, or makes one of both: delete the row and write another"
-    words = f"{name!r} of {ctx.name} would be {left!r} after the update, and not {wanted!r}: {why}. Nothing was changed"
-    return InvalidOption(words, key=key, value=value)
+    message = f"{name!r} of {ctx.name} would be {left!r} after the update, and not {wanted!r}: {why}. Nothing was changed"
+    return InvalidOption(message, key=key, value=value)

@@ -289,7 +289,7 @@ def merge_groups(job: MergeJob, batches: Iterable[pa.RecordBatch]) -> Iterator[p
     for number, rows, _ in _read_letters(job, batches):
         shard = None if job.groups.cut is None else WriteShard(cut=job.groups.cut, task=number)
         try:
-            with RowChange.of(job.ctx, only_adds=job.ctx.kind == "append", share=shard) as change:
+            with RowChange.of(job.ctx, only_adds=job.ctx.kind == "append", shard=shard) as change:
                 merging.fill(change, plans.source_frame(job.plan, job.ctx, rows), job.group(number))
                 answers = write_task.encode_messages(change.prepare())
         except _REPORTED_ERRORS as wrong:
