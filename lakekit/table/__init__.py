@@ -1,4 +1,4 @@
-"""What a user holds: thin methods over the floors below. A table opens its facts anew for every question."""
+"""The public table classes: thin methods over the layers below, which read the metadata on each call."""
 
 from __future__ import annotations
 

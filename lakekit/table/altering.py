@@ -1,4 +1,4 @@
-"""A table changed: `t.alter`."""
+"""Schema changes of a table: `t.alter`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ class Altering(TableCore):
     """Columns and options of a table, changed."""
 
     def alter(self, *changes: TableChange) -> Schema:
-        """The table's next schema: `t.alter(lk.add_column("c", "INT"), lk.set_option("bucket", 8))` makes all changes, in order, or none.
+        """Make changes to the schema, all of them in order, or none; return the new schema.
 
-        No data is rewritten. When another writer changes the table at the same time, the changes are made to what that one left. Raises `ColumnNotFound`,
-        `ColumnAlreadyExists`, `SchemaMismatch`, `InvalidOption` for what the reference engine refuses too, `Unsupported` for what lakekit could not read.
+        `t.alter(lk.add_column("c", "INT"), lk.set_option("bucket", 8))`. No data is rewritten. When another writer
+        changes the table at the same time, the changes are made to what that one left.
+
+        Raises: `ColumnNotFound`, `ColumnAlreadyExists`, `SchemaMismatch`, `InvalidOption` for what the reference engine
+        refuses too, `Unsupported` for what lakekit could not read.
         """
         if not changes:
             msg = "t.alter needs changes, such as lk.add_column('c', 'INT')"

@@ -1,4 +1,4 @@
-"""A table looked after: compaction, other numbers of buckets, and looking it through."""
+"""Maintenance of a table: compaction, rescaling, statistics, file indexes, orphan files, repair and checks."""
 
 from __future__ import annotations
 
@@ -36,37 +36,45 @@ class Caring(TableCore):
         strategy: Strategy = "order",
         idle: str | timedelta | None = None,
     ) -> Commit:
-        """Merges files, in one commit: what the levels of each bucket ask for, or, `full`, every bucket to its highest level.
+        """Merge files, in one commit: what the levels of each bucket ask for, or, with `full`, everything.
 
-        `where`: a condition on partition columns, a Polars expression or SQL text. `idle`: only partitions that got no file for so long, "1 d" or a
-        `timedelta`. `order_by`: tables with `bucket` -1 have all rows of the partitions
-        written anew, sorted by a column or several, so that reads that filter them skip files; in key tables the first rows come into the first buckets.
-        `strategy`: "order", one column after another; "zorder" and, of two columns and more, "hilbert", which serve a filter on any of them. Nulls are
-        first. Memory is bounded by `lakekit.merge-memory`; a bigger partition is read once for each part that fits. Append tables with
-        `clustering.incremental` are sorted by their `clustering.columns`, as far as there are enough new files; `full`: all that is not sorted yet.
+        `full`: every bucket to its highest level. `where`: a condition on partition columns, a Polars expression or SQL
+        text. `idle`: only partitions that got no file for so long, "1 d" or a `timedelta`. `order_by`: tables with
+        `bucket` -1 have all rows of the partitions rewritten, sorted by a column or several, so that reads that filter
+        them skip files; in key tables the first rows come into the first buckets. `strategy`: "order", one column after
+        another; "zorder" and, of two columns and more, "hilbert", which serve a filter on any of them. Nulls are first.
+        Memory is bounded by `lakekit.merge-memory`; a bigger partition is read once for each part that fits. Append
+        tables with `clustering.incremental` are sorted by their `clustering.columns`, as far as there are enough new
+        files; `full`: all that is not sorted yet.
 
-        Writers that only add files (`write-only`) may run meanwhile; their rows stay. Raises `InvalidOption`; `Conflict` where another compaction was
-        faster, or where a key table that is sorted was written to: nothing changed.
+        Writers that only add files (`write-only`) may run meanwhile; their rows stay.
+
+        Raises: `InvalidOption`; `Conflict` where another compaction was faster, or where a key table that is sorted was
+        written to: nothing changed.
         """
         ctx = self.handle()
-        rest = None if idle is None else maintenance.arguments.duration_ms(idle, "idle")
-        done = maintenance.compact.compact(ctx, full=full, where=where, order_by=order_by, strategy=strategy, idle_ms=rest)
-        return maintenance.after_commit.maintain_after_commit(ctx.with_options({"write-only": "false"}), done)
+        idle_ms = None if idle is None else maintenance.arguments.duration_ms(idle, "idle")
+        committed = maintenance.compact.compact(ctx, full=full, where=where, order_by=order_by, strategy=strategy, idle_ms=idle_ms)
+        return maintenance.after_commit.maintain_after_commit(ctx.with_options({"write-only": "false"}), committed)
 
     def compact_manifests(self) -> Commit:
-        """Merges small manifests and those with deletions, in one COMPACT snapshot without changes; none is made where there is nothing to merge.
+        """Merge small manifests and those with deletions, in one COMPACT snapshot without changes.
 
-        Rows stay what they are; planning opens fewer files. Raises `RetriesExhausted` where other commits are always faster, `CommitStateUnknown`.
+        None is made where there is nothing to merge. Rows stay what they are; planning opens fewer files.
+
+        Raises: `RetriesExhausted` where other commits are always faster, `CommitStateUnknown`.
         """
         ctx = self.handle()
         return maintenance.after_commit.maintain_after_commit(ctx, maintenance.manifests.compact(ctx))
 
     def rescale(self, buckets: int, *, where: pl.Expr | str | None = None) -> Commit:
-        """Another number of buckets: sets the option, and writes the rows of the partitions that `where` chooses anew, in one commit.
+        """Change the number of buckets: set the option, and rewrite the chosen partitions, in one commit.
 
-        Partitions that are left out keep their buckets and are read as before; new rows for them are refused until they are rescaled too. Writers should rest
-        meanwhile. Raises `InvalidOption` for a table whose buckets no option counts; `Conflict` where rows came in between: they are not lost, nothing
-        was rewritten, the number is what it was, and the same call does it again.
+        `where` chooses the partitions. Those that are left out keep their buckets and are read as before; new rows for
+        them are refused until they are rescaled too. Writers should rest meanwhile.
+
+        Raises: `InvalidOption` for a table whose buckets no option counts; `Conflict` where rows came in between: they
+        are not lost, nothing was rewritten, the number is what it was, and the same call does it again.
         """
         ctx = self.handle()
         maintenance.rewrite.check(ctx, buckets)
@@ -77,7 +85,7 @@ class Caring(TableCore):
             schemas.alter(ctx, [SetOption(key="bucket", value=str(buckets))])
         ctx = self.handle()
         try:
-            done = maintenance.rewrite.rescale(ctx, where)
+            committed = maintenance.rewrite.rescale(ctx, where)
         except CommitStateUnknown:  # it may be there, and then its files have the new number
             raise
         except BaseException:
@@ -85,14 +93,16 @@ class Caring(TableCore):
                 if before != buckets and not maintenance.rewrite.is_used(ctx, buckets):
                     schemas.alter(ctx, [SetOption(key="bucket", value=str(before))])
             raise
-        return maintenance.after_commit.maintain_after_commit(ctx, done)
+        return maintenance.after_commit.maintain_after_commit(ctx, committed)
 
     def analyze(self, *, columns: Sequence[str] | None = None) -> Commit:
-        """Counts the rows of the newest snapshot and looks at `columns`, all that can have statistics when None, in a snapshot ANALYZE of its own.
+        """Compute statistics of the newest snapshot, in a snapshot ANALYZE of its own.
 
-        Each column's distinct values (about), nulls, least and greatest value and lengths in bytes; `t.system("statistics")` shows them.
-        `t.explain()` expects rows by them; Spark and other engines plan joins by them. Reads every row of the columns. Raises `ColumnNotFound`,
-        `InvalidOption` for a column of a nested type, and what a commit raises.
+        They are the row count, and of `columns`, all that can have statistics when None, the distinct values (about),
+        nulls, least and greatest value and lengths in bytes; `t.system("statistics")` shows them. `t.explain()` expects
+        rows by them; Spark and other engines plan joins by them. Reads every row of the columns.
+
+        Raises: `ColumnNotFound`, `InvalidOption` for a column of a nested type, and what a commit raises.
         """
         return maintenance.analyze.analyze(self.handle(), columns)
 
@@ -101,13 +111,16 @@ class Caring(TableCore):
     @overload
     def rewrite_file_index(self, *, where: pl.Expr | str | None = None, anew: bool = False, dry_run: Literal[True]) -> pl.DataFrame: ...
     def rewrite_file_index(self, *, where: pl.Expr | str | None = None, anew: bool = False, dry_run: bool = False) -> Commit | pl.DataFrame:
-        """Gives files that are there already the file indexes that today's options ask for, and drops others, in one commit; no data is written anew.
+        """Add the file indexes that today's options ask for to existing files, and drop others, in one commit.
 
-        `where`: a condition on partition columns, a Polars expression or SQL text. Reads only the columns of indexes that are missing, lost or damaged; with
-        `anew` those that are there are made again too, as after a change of their own options. Raises `InvalidOption`, `Unsupported` for a type that an
-        index does not take, and what a commit raises.
+        No data is rewritten. `where`: a condition on partition columns, a Polars expression or SQL text. Reads only the
+        columns of indexes that are missing, lost or damaged; with `anew` existing ones are rebuilt too, as after a
+        change of their own options.
 
-        With `dry_run` nothing is made: one row a file that would change, `path`, `row_count`, and the indexes `made` and `dropped`, as `bitmap(city)`.
+        With `dry_run` nothing is made: one row a file that would change, `path`, `row_count`, and the indexes `made`
+        and `dropped`, as `bitmap(city)`.
+
+        Raises: `InvalidOption`, `Unsupported` for a type that an index does not take, and what a commit raises.
         """
         if dry_run:
             return maintenance.rewrite_file_index.preview_rewrite(self.handle(), where, rebuild=anew)
@@ -116,33 +129,43 @@ class Caring(TableCore):
     def remove_orphans(
         self, *, older_than: str | datetime | timedelta | None = None, dry_run: bool = True, force: bool = False, external: bool = False
     ) -> pl.DataFrame:
-        """The files that no snapshot, tag or changelog of any branch refers to: what writers left that died. With `dry_run=False` they are removed.
+        """Return the files that no snapshot, tag or changelog of any branch refers to, left by failed writers.
 
-        One row a file: `path`, `kind` (data, manifest, index, statistics, temporary), `size_bytes`, `modified`. Only files older than `older_than`, a time or
-        an age such as "2 d", are meant; None: a day, so that no commit under way loses its files. Ages are told by the clock of the storage; a dry run writes
-        nothing and takes this machine's for it. Empty directories that are as old go too. External roots (`data-file.external-paths`) are left out, and a
-        warning says so, unless `external`: give it only where no other table has files there. Raises `Conflict` where so much would go that the metadata looks
-        lost, unless `force`; `Corrupt`, `StorageFailed` where it cannot be told what is needed: nothing was removed.
+        With `dry_run=False` they are removed. One row a file: `path`, `kind` (data, manifest, index, statistics,
+        temporary), `size_bytes`, `modified`. Only files older than `older_than`, a time or an age such as "2 d", are
+        meant; None: a day, so that no commit under way loses its files. Ages are measured by the clock of the storage;
+        a dry run writes nothing and takes this machine's for it. Empty directories that are as old go too. External
+        roots (`data-file.external-paths`) are left out, and a warning says so, unless `external`: give it only where no
+        other table has files there.
+
+        Raises: `Conflict` where so much would go that the metadata looks lost, unless `force`; `Corrupt`,
+        `StorageFailed` where it cannot be decided what is needed: nothing was removed.
         """
         return maintenance.orphan_files.remove(self.handle(), older_than=older_than, dry_run=dry_run, force=force, external=external)
 
     def repair(self) -> pl.DataFrame:
-        """Makes the hints LATEST and EARLIEST say what is there, after a gap the first snapshot behind it; one row for each that was mended.
+        """Correct the hints LATEST and EARLIEST; return one row for each that was corrected.
 
-        Columns `file`, `was` and `is` (null: there is none, or it made no sense). Raises `StorageFailed`.
+        After a gap EARLIEST is the first snapshot behind it. Columns `file`, `was` and `is` (null: there is none, or it
+        made no sense).
+
+        Raises: `StorageFailed`.
         """
         return maintenance.repair.repair(self.handle())
 
     def check(self, *, deep: bool = False) -> Report:
-        """Looks the newest snapshot through: files exist and have the sizes and row counts that are said, keys, levels, buckets, index files agree.
+        """Check the newest snapshot, and return a report of problems and advice; no problem is raised.
 
-        And whether schemas or snapshots are missing, or one that keeps files (a snapshot, tag, changelog or consumer of any branch) cannot be read, or the
-        hint LATEST is wrong in a way that the reference engine believes.
+        Files exist and have the recorded sizes and row counts; keys, levels, buckets, index files agree. Further
+        problems are missing schemas or snapshots, a snapshot, tag, changelog or consumer of any branch that keeps files
+        and cannot be read, and a hint LATEST that is wrong in a way that the reference engine believes.
 
-        `deep` reads the rows too, one data or changelog file at a time: keys are sorted and within their ranges, statistics true, each row in its bucket, file
-        indexes find the rows, pages of Parquet files have the checksums that are stored with them. Problems and advice are in the report, none is raised.
-        Raises `TableNotFound` and what else opening raises.
+        `deep` reads the rows too, one data or changelog file at a time: keys are sorted and within their ranges,
+        statistics true, each row in its bucket, file indexes find the rows, pages of Parquet files have the checksums
+        that are stored with them.
+
+        Raises: `TableNotFound` and what else opening raises.
         """
-        found: Report = plugins.load("maintenance/check", "table-check").check(self.handle(), deep=deep)
-        self._seen.checked = found.line
-        return found
+        report: Report = plugins.load("maintenance/check", "table-check").check(self.handle(), deep=deep)
+        self._seen.checked = report.line
+        return report

@@ -1,4 +1,4 @@
-"""A table begins: `lk.create`."""
+"""Create tables: `lk.create`."""
 
 from __future__ import annotations
 
@@ -34,28 +34,31 @@ def create(
     if_not_exists: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Table:
-    """A new table at a path, which is made where it is missing.
+    """Create a table at a path, which is made where it is missing.
 
-    `schema`: Paimon types by column (`{"k": "BIGINT NOT NULL"}`), a `pl.Schema`, a `pa.Schema` or a list of `lk.Field`. Columns of the primary key become
-    NOT NULL. `if_not_exists`: a table that is there already is returned as it is. Locations in `options` (`data-file.external-paths`) are allowed to the
-    table that is returned; later openings must allow them again (`lakekit.allowed-locations`). Raises `TableAlreadyExists`; `InvalidOption`, `SchemaMismatch`,
-    `ColumnNotFound`, `ColumnAlreadyExists` for what the reference engine refuses too; `Unsupported` for what lakekit could not read back.
+    `schema`: Paimon types by column (`{"k": "BIGINT NOT NULL"}`), a `pl.Schema`, a `pa.Schema` or a list of `lk.Field`.
+    Columns of the primary key become NOT NULL. `if_not_exists`: an existing table is returned as it is. Locations in
+    `options` (`data-file.external-paths`) are allowed to the table that is returned; later openings must allow them
+    again (`lakekit.allowed-locations`).
+
+    Raises: `TableAlreadyExists`; `InvalidOption`, `SchemaMismatch`, `ColumnNotFound`, `ColumnAlreadyExists` for what
+    the reference engine refuses too; `Unsupported` for what lakekit could not read back.
     """
     storage, root = storages.open(path, storage_options)
-    ground = TableLocation(name=name_of(root), storage=storage, layout=TablePaths(root=root))
-    kept = None if storage_options is None else SecretOptions(storage_options)
-    made = Table(location=root, name=ground.name, storage_options=kept, locations=Locations().with_configured(normalize_keys(options or {})))
+    table_location = TableLocation(name=name_of(root), storage=storage, layout=TablePaths(root=root))
+    secrets = None if storage_options is None else SecretOptions(storage_options)
+    table = Table(location=root, name=table_location.name, storage_options=secrets, locations=Locations().with_configured(normalize_keys(options or {})))
     try:
-        define(ground, schema, primary_keys=primary_keys, partition_keys=partition_keys, options=options, comment=comment)
+        define(table_location, schema, primary_keys=primary_keys, partition_keys=partition_keys, options=options, comment=comment)
     except TableAlreadyExists:
         if not if_not_exists:
             raise
-    made.handle()
-    return made
+    table.handle()
+    return table
 
 
 def define(
-    ground: TableLocation,
+    table_location: TableLocation,
     schema: SchemaLike,
     *,
     primary_keys: Sequence[str] | None,
@@ -63,9 +66,12 @@ def define(
     options: Mapping[str, Any] | None,
     comment: str | None,
 ) -> TableSchema:
-    """Writes the first schema of a table. Raises `TableAlreadyExists` for one that has a schema."""
+    """Write the first schema of a table.
+
+    Raises: `TableAlreadyExists` for one that has a schema.
+    """
     return schemas.create(
-        ground,
+        table_location,
         fields_of(schema),
         primary_keys=_names(primary_keys, "primary_keys"),
         partition_keys=_names(partition_keys, "partition_keys"),
@@ -74,11 +80,11 @@ def define(
     )
 
 
-def _names(given: Sequence[str] | None, what: str) -> tuple[str, ...]:
+def _names(argument: Sequence[str] | None, what: str) -> tuple[str, ...]:
     """One name alone is as good as a list of it, and None as no name."""
-    found = (given,) if isinstance(given, str) else () if given is None else tuple(given)
-    for name in found:
+    names = (argument,) if isinstance(argument, str) else () if argument is None else tuple(argument)
+    for name in names:
         if not isinstance(name, str):
             msg = f"{what} are names of columns; found {type(name).__name__}"
             raise TypeError(msg)
-    return found
+    return names

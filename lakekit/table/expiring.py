@@ -1,4 +1,4 @@
-"""A table's old states, removed."""
+"""Expiration of a table's snapshots, changelogs, tags, consumers and partitions."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Expiring(TableCore):
-    """What removes old snapshots, changelogs, tags and consumers of the table's branch, and the files that nothing else needs.
+    """Methods that remove old snapshots, changelogs, tags and consumers of the table's branch.
 
-    Snapshots, tags and long-lived changelogs of every branch are read first: where one cannot be, nothing is deleted. `dry_run=True` tells what would go.
+    They also delete the files that nothing else needs. Snapshots, tags and long-lived changelogs of every branch are
+    read first: where one cannot be, nothing is deleted. `dry_run=True` returns what would be removed.
     """
 
     def expire_snapshots(
@@ -31,13 +32,15 @@ class Expiring(TableCore):
         max_deletes: int | None = None,
         dry_run: bool = False,
     ) -> Expired:
-        """Removes old snapshots, oldest first: all beyond `retain_max`, and those made before `older_than`, but the newest `retain_min` stay.
+        """Remove old snapshots, oldest first: all beyond `retain_max`, and those made before `older_than`.
 
-        `older_than` is a time, or an age: a `timedelta`, or a text such as "7 d".
+        The newest `retain_min` stay. `older_than` is a time, or an age: a `timedelta`, or a text such as "7 d".
 
-        What is None is as the options `snapshot.num-retained.max`, `snapshot.num-retained.min`, `snapshot.time-retained` and `snapshot.expire.limit` say.
-        A snapshot that a consumer has not read stays, and all after it. Where changelogs are kept longer, each snapshot leaves its own. Raises
-        `InvalidOption`; `Conflict`, `Corrupt`, `StorageFailed` where it is not sure what may go.
+        What is None is as the options `snapshot.num-retained.max`, `snapshot.num-retained.min`,
+        `snapshot.time-retained` and `snapshot.expire.limit` say. A snapshot that a consumer has not read stays, and all
+        after it. Where changelogs are kept longer, each snapshot leaves its own.
+
+        Raises: `InvalidOption`; `Conflict`, `Corrupt`, `StorageFailed` where it is not sure what may go.
         """
         ctx = self.handle()
         since = maintenance.arguments.before_ms(older_than, "older_than", ctx.world.now_ms())
@@ -55,10 +58,13 @@ class Expiring(TableCore):
         delete_all: bool = False,
         dry_run: bool = False,
     ) -> Expired:
-        """Removes long-lived changelogs as `expire_snapshots` removes snapshots, which count among those that are retained; the newest one stays.
+        """Remove long-lived changelogs as `expire_snapshots` removes snapshots; the newest one stays.
 
-        What is None is as the options `changelog.num-retained.max`, `changelog.num-retained.min` and `changelog.time-retained` say. `delete_all` removes
-        every one. `snapshot_ids` of the answer are theirs. Raises as `expire_snapshots` does.
+        Snapshots count among those that are retained. What is None is as the options `changelog.num-retained.max`,
+        `changelog.num-retained.min` and `changelog.time-retained` say. `delete_all` removes every one. `snapshot_ids`
+        of the result are theirs.
+
+        Raises: as `expire_snapshots`.
         """
         ctx = self.handle()
         since = maintenance.arguments.before_ms(older_than, "older_than", ctx.world.now_ms())
@@ -67,7 +73,10 @@ class Expiring(TableCore):
         return maintenance.expire.expire_changelogs(ctx, limits, delete_all=delete_all, dry_run=dry_run)
 
     def expire_tags(self, *, older_than: str | datetime | timedelta | None = None, dry_run: bool = False) -> Expired:
-        """Removes the tags whose time is over, and with `older_than` those that were made before it. Raises as `expire_snapshots` does."""
+        """Remove the tags whose time is over, and with `older_than` those that were made before it.
+
+        Raises: as `expire_snapshots`.
+        """
         ctx = self.handle()
         since = maintenance.arguments.before_ms(older_than, "older_than", ctx.world.now_ms())
         return maintenance.auto_tags.expire(ctx, older_than_ms=since, dry_run=dry_run)
@@ -80,10 +89,12 @@ class Expiring(TableCore):
         excluding: str | None = None,
         dry_run: bool = False,
     ) -> Expired:
-        """Forgets consumers that recorded nothing for so long, `consumer.expiration-time` when None; snapshots are no longer kept for them.
+        """Remove consumers that recorded nothing for so long; snapshots are no longer kept for them.
 
-        With `including`, a regular expression that whole ids match, those however old they are; `excluding` spares some. Raises `InvalidOption`, also where
-        nothing says which.
+        `expiration` None is `consumer.expiration-time`. With `including`, a regular expression that whole ids match,
+        those however old they are; `excluding` spares some.
+
+        Raises: `InvalidOption`, also where nothing says which.
         """
         return maintenance.consumers.expire_old(
             self.handle(),
@@ -103,10 +114,14 @@ class Expiring(TableCore):
         max_expires: int | None = None,
         dry_run: bool = False,
     ) -> Expired:
-        """Drops partitions older than `expiration`: rows are gone from the newest snapshot, files when the ones before expire.
+        """Drop partitions older than `expiration`.
 
-        `strategy`: "values-time", a partition is as old as its values say (`timestamp_pattern`, such as "$dt $hm", `timestamp_formatter`, such as "yyyyMMdd");
-        "update-time", as its newest file. What is None is as the options `partition.*` say. Raises `InvalidOption`, `Conflict`.
+        Their rows are gone from the newest snapshot, their files when earlier snapshots expire. `strategy`:
+        "values-time", a partition is as old as its values say (`timestamp_pattern`, such as "$dt $hm",
+        `timestamp_formatter`, such as "yyyyMMdd"); "update-time", as its newest file. What is None is as the options
+        `partition.*` say.
+
+        Raises: `InvalidOption`, `Conflict`.
         """
         return maintenance.expire_partitions.expire(
             self.handle(),
@@ -119,9 +134,12 @@ class Expiring(TableCore):
         )
 
     def mark_partition_done(self, partitions: Sequence[Mapping[str, Any]]) -> None:
-        """Says that partitions, `[{"dt": "2024-03-31"}, …]`, are complete: writes a file `_SUCCESS` into each one's directory, or tells it the time.
+        """Mark partitions, `[{"dt": "2024-03-31"}, …]`, as complete.
 
-        With `partition.mark-done-action` http-report a web service is told too, or alone. Raises `ColumnNotFound`, `InvalidOption`, `Unsupported` for the other
-        values of that option, `StorageFailed` where the service cannot be reached or does not answer SUCCESS.
+        Writes a file `_SUCCESS` into the directory of each, or sets its time. With `partition.mark-done-action`
+        http-report a web service is called too, or alone.
+
+        Raises: `ColumnNotFound`, `InvalidOption`, `Unsupported` for the other values of that option, `StorageFailed`
+        where the service cannot be reached or does not answer SUCCESS.
         """
         maintenance.expire_partitions.mark_done(self.handle(), [partitions] if isinstance(partitions, (dict, str)) else partitions)

@@ -1,7 +1,8 @@
-"""Tables that are folders, as a user holds them: `FormatTable` and `ObjectTable`; and how they begin.
+"""Tables that are folders: `FormatTable` and `ObjectTable`, and their creation.
 
-A format table has no snapshots: it is scanned, appended to and overwritten, and refuses by name what needs them. An object table is read like any other;
-`refresh` lists its location anew, and nothing else writes it. Source: ENGINE.md 9.6.
+A format table has no snapshots: it is scanned, appended to and overwritten, and refuses by name what needs them. An
+object table is read like any other; `refresh` lists its location again, and nothing else writes it. Source: ENGINE.md
+9.6.
 """
 
 from __future__ import annotations
@@ -42,29 +43,37 @@ if TYPE_CHECKING:
 
 
 def to_table_of_kind(table: Table, others: Mapping[str, Callable[..., Table]] = EMPTY) -> Table:
-    """The table as what it is: a `FormatTable`, an `ObjectTable`, what `others` make of their kinds, or itself. Raises what opening raises."""
+    """Return the table as an object of its kind: a `FormatTable`, an `ObjectTable`, or itself.
+
+    `others` make tables of further kinds.
+
+    Raises: what opening raises.
+    """
     kinds_of: Mapping[str, Callable[..., Table]] = {kinds.FORMAT_TABLE: FormatTable, OBJECTS: ObjectTable, **others}
     make = kinds_of.get(str(table.handle().options.type))
     return table if make is None or type(table) is not Table else rebuild_table(table, make)
 
 
 def rebuild_table(table: Table, make: Callable[..., Table]) -> Table:
-    """The same table as one of another class, with what was last seen of it."""
-    made = make(**{one.name: getattr(table, one.name) for one in members(table) if one.init})
-    made._seen.ctx = table._seen.ctx  # noqa: SLF001 - the same table
-    return made
+    """Return the same table as an object of another class, with its last seen state."""
+    rebuilt = make(**{member.name: getattr(table, member.name) for member in members(table) if member.init})
+    rebuilt._seen.ctx = table._seen.ctx  # noqa: SLF001 - the same table
+    return rebuilt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class FormatTable(Table):
-    """A folder of CSV, JSON, text, Parquet or ORC files as a table: `scan`, `append`, `overwrite`, `truncate`, `drop_partitions`, `files`, `partitions`."""
+    """A folder of CSV, JSON, text, Parquet or ORC files as a table.
+
+    It has `scan`, `append`, `overwrite`, `truncate`, `drop_partitions`, `files`, `partitions`.
+    """
 
     def facts(self) -> TableContext:
-        """Schema, options and place, as of now."""
+        """Return the current schema, options and location."""
         return Table.handle(self)
 
     def handle(self) -> NoReturn:
-        """What needs snapshots comes by here, and is refused."""
+        """Raise `Unsupported`: methods that need snapshots call this one."""
         msg = (
             f"{self.name} is a format table: a folder of files, without snapshots. It has scan, append, overwrite, truncate, drop_partitions, files, partitions"
         )
@@ -73,35 +82,46 @@ class FormatTable(Table):
     # ---- rows
 
     def scan(self, at: int | str | datetime | None = None, *, raw: bool = False, options: Mapping[str, Any] | None = None) -> pl.LazyFrame:
-        """The rows of the files that are there when the frame runs.
+        """Return the rows of the files that are there when the frame runs.
 
-        Partition columns come from folders; conditions on them leave out folders before they are listed. Raises `InvalidOption` for `at` and `raw`, which ask
-        for snapshots, `Unsupported`; the frame itself may raise `Corrupt` naming the file.
+        Partition columns come from folders; conditions on them leave out folders before they are listed.
+
+        Raises: `InvalidOption` for `at` and `raw`, which ask for snapshots, `Unsupported`; the frame itself may raise
+        `Corrupt` naming the file.
         """
         ctx = self.facts()
         scans.check_no_position(ctx, True if raw else at)
         return lazy.scan_lazily(scans.source(ctx.with_options(options) if options else ctx))
 
     def append(self, frame: object, *, cast: bool = False, merge_schema: bool = False) -> Commit:
-        """Adds rows as new files, which appear when all are whole. Raises what `Table.append` raises; then nothing was added."""
+        """Add rows as new files, which appear when all are complete.
+
+        Raises: what `Table.append` raises; then nothing was added.
+        """
         if merge_schema:
             raise Unsupported(f"{self.name} is a format table, whose columns stay as they are: leave merge_schema out", feature=kinds.FORMAT_TABLE)
         return writes.append(self.facts(), frame, cast=cast)
 
     def overwrite(self, frame: object, *, partition: Mapping[str, Any] | None = None, cast: bool = False) -> Commit:
-        """Replaces everything; in a partitioned table the partitions that the frame has rows of, unless `dynamic-partition-overwrite` is false.
+        """Replace everything; in a partitioned table the partitions that the frame has rows of.
 
-        `partition`: `{"dt": "2024-03-31"}` replaces what lies in that partition; a spec of several columns names the first ones. Old files are deleted once
-        the new ones are there. Raises what `append` raises.
+        With `dynamic-partition-overwrite` false that is everything, too. `partition`: `{"dt": "2024-03-31"}` replaces
+        that partition; a spec of several columns names the first ones. Old files are deleted once the new ones are
+        there.
+
+        Raises: what `append` raises.
         """
         return writes.overwrite(self.facts(), frame, partition=partition, cast=cast)
 
     def truncate(self) -> Commit:
-        """Deletes all data files."""
+        """Delete all data files."""
         return writes.drop(self.facts(), [{}])
 
     def drop_partitions(self, partitions: Sequence[Mapping[str, Any]]) -> Commit:
-        """Deletes the files of every partition that matches one of `[{"dt": "2024-03-31"}, …]`. Raises `ColumnNotFound`."""
+        """Delete the files of every partition that matches one of `[{"dt": "2024-03-31"}, …]`.
+
+        Raises: `ColumnNotFound`.
+        """
         specs = [partitions] if isinstance(partitions, dict) else list(partitions)
         if not all(specs):
             raise InvalidOption("an empty partition spec matches everything: t.truncate() removes all rows", key="partitions")
@@ -141,38 +161,44 @@ class FormatTable(Table):
         return f"{self.name}.{schema_files.read(ctx, schema_files.ids(ctx)[0]).time_millis}"
 
     def to_sql(self) -> str:
-        """The CREATE TABLE statement that would make a table like this one."""
+        """Return the CREATE TABLE statement that would make a table like this one."""
         return statement(self.name, self.facts())
 
     def with_options(self, options: Mapping[str, Any]) -> Self:
-        """The same table with dynamic options put over its own; None takes one away. Raises `InvalidOption`."""
+        """Return the same table with dynamic options put over its own; None takes one away.
+
+        Raises: `InvalidOption`.
+        """
         self.facts().with_options(options)
-        given = {one.name: getattr(self, one.name) for one in members(self) if one.init and one.name != "_seen"}
-        return type(self)(**{**given, "dynamic": FrozenDict({**self.dynamic, **options})})
+        values = {member.name: getattr(self, member.name) for member in members(self) if member.init and member.name != "_seen"}
+        return type(self)(**{**values, "dynamic": FrozenDict({**self.dynamic, **options})})
 
     def files(self, at: int | str | datetime | None = None) -> pl.DataFrame:
-        """The data files: `partition`, `path`, `size_bytes`, `modified_ms`."""
+        """Return the data files: `partition`, `path`, `size_bytes`, `modified_ms`."""
         ctx = self.facts()
         scans.check_no_position(ctx, at)
         level = listing.list_partitions(ctx)
-        there = zip(self._texts(ctx, level), listing.files(ctx, [one.directory for one in level]), strict=True)
-        rows = [(text, file.path, file.size_bytes, file.modified_ms) for text, files in there for file in files]
+        listed = zip(self._texts(ctx, level), listing.files(ctx, [folder.directory for folder in level]), strict=True)
+        rows = [(text, file.path, file.size_bytes, file.modified_ms) for text, files in listed for file in files]
         return pl.DataFrame(rows, schema={"partition": pl.String, "path": pl.String, "size_bytes": pl.Int64, "modified_ms": pl.Int64}, orient="row")
 
     def partitions(self, at: int | str | datetime | None = None) -> pl.DataFrame:
-        """The partitions: `partition` (`dt=…/hr=…`), `file_count`, `size_bytes`. A table without partition columns has one, which is empty text."""
+        """Return the partitions: `partition` (`dt=…/hr=…`), `file_count`, `size_bytes`.
+
+        A table without partition columns has one, which is empty text.
+        """
         ctx = self.facts()
         scans.check_no_position(ctx, at)
         level = listing.list_partitions(ctx)
-        there = zip(self._texts(ctx, level), listing.files(ctx, [one.directory for one in level]), strict=True)
-        rows = [(text, len(files), sum(file.size_bytes for file in files)) for text, files in there]
+        listed = zip(self._texts(ctx, level), listing.files(ctx, [folder.directory for folder in level]), strict=True)
+        rows = [(text, len(files), sum(file.size_bytes for file in files)) for text, files in listed]
         return pl.DataFrame(rows, schema={"partition": pl.String, "file_count": pl.Int64, "size_bytes": pl.Int64}, orient="row")
 
     def _texts(self, ctx: TableContext, level: Sequence[listing.PartitionFolder]) -> list[str]:
         types, options = [field.type for field in ctx.schema.partition_fields], ctx.options
         legacy = options.partition_legacy_name
-        told = [partitions.text(one.values, types, default_name=options.partition_default_name, legacy=legacy) for one in level]
-        return [partitions.path(ctx.schema.partition_keys, texts).rstrip("/") for texts in told]
+        values = [partitions.text(folder.values, types, default_name=options.partition_default_name, legacy=legacy) for folder in level]
+        return [partitions.path(ctx.schema.partition_keys, texts).rstrip("/") for texts in values]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -180,11 +206,17 @@ class ObjectTable(Table):
     """The files at a location as rows, a snapshot for each time they were listed."""
 
     def refresh(self) -> Commit:
-        """Lists the location, in a new snapshot; earlier listings are read with `scan(at=…)`. Raises `StorageFailed`, and what a commit raises."""
+        """List the location, in a new snapshot; earlier listings are read with `scan(at=…)`.
+
+        Raises: `StorageFailed`, and what a commit raises.
+        """
         return commit_listing(self, object_table.list_objects(self.handle()))
 
     def open(self, path: str) -> BinaryIO:
-        """The bytes of one object, named by its `path` or by where it lies below the location. Raises `NotFound`, `InvalidOption`, `StorageFailed`."""
+        """Open one object for reading, named by its `path` or by its path below the location.
+
+        Raises: `NotFound`, `InvalidOption`, `StorageFailed`.
+        """
         return object_table.open_object(self.handle(), path)
 
     def _refused(self, *_: Any, **__: Any) -> NoReturn:
@@ -195,18 +227,18 @@ class ObjectTable(Table):
 
 
 def commit_listing(table: ObjectTable, frames: Iterable[pl.DataFrame]) -> Commit:
-    """Makes a listing the newest snapshot of an object table."""
+    """Commit a listing as the newest snapshot of an object table."""
     with Table.writer(table, overwrite=True) as writer:
         for frame in frames:
             writer.write(frame)
         return writer.commit()
 
 
-# ---- beginning -------------------------------------------------------------------------------------------------------------------------------
+# ---- beginning -------------------------------------------------------------------------------------------------------
 
 
 def define_format_table(
-    ground: TableLocation,
+    table_location: TableLocation,
     schema: SchemaLike,
     *,
     format_name: str,
@@ -215,39 +247,49 @@ def define_format_table(
     options: Mapping[str, Any] | None,
     comment: str | None = None,
 ) -> TableSchema:
-    """Writes the definition of a format table, under a hidden name. Raises `TableAlreadyExists`, `InvalidOption`, `SchemaMismatch`, `Unsupported`."""
-    if schema_files.ids(ground):
-        raise schemas.table_already_exists(ground)
-    given = {**(options or {}), "type": kinds.FORMAT_TABLE, "file.format": format_name.strip().lower()}
+    """Write the definition of a format table, under a hidden name.
+
+    Raises: `TableAlreadyExists`, `InvalidOption`, `SchemaMismatch`, `Unsupported`.
+    """
+    if schema_files.ids(table_location):
+        raise schemas.table_already_exists(table_location)
+    all_options = {**(options or {}), "type": kinds.FORMAT_TABLE, "file.format": format_name.strip().lower()}
     if location is not None:
-        given["path"] = listing.portable_location(ground, location)
-    if "primary-key" in given:
-        raise InvalidOption("Cannot define primary-key for format table.", key="primary-key", value=str(given["primary-key"]))
+        all_options["path"] = listing.portable_location(table_location, location)
+    if "primary-key" in all_options:
+        raise InvalidOption("Cannot define primary-key for format table.", key="primary-key", value=str(all_options["primary-key"]))
     numbered, highest = assign_ids(fields_of(schema))
     keys = (partition_keys,) if isinstance(partition_keys, str) else tuple(partition_keys or ())
-    ours = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in given.items() if key in TEXT_KEYS}
-    draft = define_table(numbered, keys, (), {**texts_of({key: value for key, value in given.items() if key not in ours}), **ours})
+    ours = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in all_options.items() if key in TEXT_KEYS}
+    draft = define_table(numbered, keys, (), {**texts_of({key: value for key, value in all_options.items() if key not in ours}), **ours})
     for part in draft.fields:
         check_default(part.type, part.default, part.name)
-    made = _schema(ground, draft.fields, highest, draft.partition_keys, draft.options, comment)
-    TableOptions.parse(made.options)
-    kinds.check(given["file.format"], made)
-    lines_of(made.options, given["file.format"])
-    schemas.put_first(_with_hidden_schema(ground), made)
-    return made
+    table_schema = _schema(table_location, draft.fields, highest, draft.partition_keys, draft.options, comment)
+    TableOptions.parse(table_schema.options)
+    kinds.check(all_options["file.format"], table_schema)
+    lines_of(table_schema.options, all_options["file.format"])
+    schemas.put_first(_with_hidden_schema(table_location), table_schema)
+    return table_schema
 
 
-def define_object_table(ground: TableLocation, *, location: str, comment: str | None = None) -> TableSchema:
-    """Writes the definition of an object table, under a hidden name. Raises `TableAlreadyExists`, `InvalidOption`."""
-    if schema_files.ids(ground):
-        raise schemas.table_already_exists(ground)
+def define_object_table(table_location: TableLocation, *, location: str, comment: str | None = None) -> TableSchema:
+    """Write the definition of an object table, under a hidden name.
+
+    Raises: `TableAlreadyExists`, `InvalidOption`.
+    """
+    if schema_files.ids(table_location):
+        raise schemas.table_already_exists(table_location)
     numbered, highest = assign_ids(object_table.FIELDS)
-    made = _schema(ground, numbered, highest, (), {"type": OBJECTS, OBJECT_LOCATION: listing.portable_location(ground, location)}, comment)
-    schemas.put_first(_with_hidden_schema(ground), made)
-    return made
+    table_schema = _schema(
+        table_location, numbered, highest, (), {"type": OBJECTS, OBJECT_LOCATION: listing.portable_location(table_location, location)}, comment
+    )
+    schemas.put_first(_with_hidden_schema(table_location), table_schema)
+    return table_schema
 
 
-def _schema(ground: TableLocation, columns: Any, highest: int, partition_keys: Sequence[str], options: Mapping[str, str], comment: str | None) -> TableSchema:
+def _schema(
+    table_location: TableLocation, columns: Any, highest: int, partition_keys: Sequence[str], options: Mapping[str, str], comment: str | None
+) -> TableSchema:
     return TableSchema(
         version=CURRENT_VERSION,
         id=0,
@@ -257,9 +299,9 @@ def _schema(ground: TableLocation, columns: Any, highest: int, partition_keys: S
         primary_keys=(),
         options=FrozenDict(options),
         comment=comment,
-        time_millis=ground.world.now_ms(),
+        time_millis=table_location.world.now_ms(),
     )
 
 
-def _with_hidden_schema(ground: TableLocation) -> TableLocation:
-    return replace(ground, layout=replace(ground.layout, hidden=True))
+def _with_hidden_schema(table_location: TableLocation) -> TableLocation:
+    return replace(table_location, layout=replace(table_location.layout, hidden=True))

@@ -1,4 +1,4 @@
-"""What a table says about itself: schema, metadata as frames, its card."""
+"""Metadata of a table: its schema, its files, manifests and buckets as frames, its repr and widgets."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Looking(TableCore):
         return f"{self.name}.{schema_files.read(ctx, schema_files.ids(ctx)[0]).time_millis}"
 
     def to_sql(self) -> str:
-        """The CREATE TABLE statement that would make a table like this one."""
+        """Return the CREATE TABLE statement that would make a table like this one."""
         return statement(self.name, self.handle())
 
     def snapshots(self) -> pl.DataFrame:
@@ -77,15 +77,17 @@ class Looking(TableCore):
         return metadata.schemas(self.handle())
 
     def schema_difference(self, older: int, newer: int | None = None) -> SchemaDifference:
-        """What changed between two schemas: columns added, dropped, renamed, widened or moved, options set and reset. Without `newer`, up to the newest.
+        """Return what changed between two schemas; without `newer`, up to the newest.
 
-        Raises `NotFound` for a number that no schema has.
+        Changes are columns added, dropped, renamed, widened or moved, options set and reset.
+
+        Raises: `NotFound` for a number that no schema has.
         """
         ctx = self.handle()
-        there = schema_files.ids(ctx)
-        wanted = (older, there[-1] if newer is None else newer)
-        if missing := [number for number in wanted if number not in there]:
-            msg = f"{self.name} has no schema {missing[0]}: its schemas are {', '.join(map(str, there[:12]))}{' …' if len(there) > 12 else ''}"
+        schema_ids = schema_files.ids(ctx)
+        wanted = (older, schema_ids[-1] if newer is None else newer)
+        if missing := [number for number in wanted if number not in schema_ids]:
+            msg = f"{self.name} has no schema {missing[0]}: its schemas are {', '.join(map(str, schema_ids[:12]))}{' …' if len(schema_ids) > 12 else ''}"
             raise NotFound(msg, name=str(missing[0]))
         return diff_schemas(self.name, schema_files.read(ctx, wanted[0]), schema_files.read(ctx, wanted[1]))
 
@@ -102,25 +104,25 @@ class Looking(TableCore):
         return metadata.consumers(self.handle())
 
     def manifests(self, at: int | str | datetime | None = None) -> pl.DataFrame:
-        """The manifests of a snapshot, the newest without `at`."""
+        """Return the manifests of a snapshot, the newest without `at`."""
         return frames.manifests(*self._at(at))
 
     def files(self, at: int | str | datetime | None = None) -> pl.DataFrame:
-        """The live data files of a snapshot, all levels."""
-        found = self._listing(frames.files, at)
-        self._seen.files, self._seen.health = totals(found), health(found) if self._seen.ctx and self._seen.ctx.schema.primary_keys else None
-        return found
+        """Return the live data files of a snapshot, all levels."""
+        frame = self._listing(frames.files, at)
+        self._seen.files, self._seen.health = totals(frame), health(frame) if self._seen.ctx and self._seen.ctx.schema.primary_keys else None
+        return frame
 
     def partitions(self, at: int | str | datetime | None = None) -> pl.DataFrame:
-        """The partitions of a snapshot: files, rows and bytes of each."""
+        """Return the partitions of a snapshot: files, rows and bytes of each."""
         return self._listing(frames.partitions, at)
 
     def buckets(self, at: int | str | datetime | None = None) -> pl.DataFrame:
-        """The buckets of a snapshot: files, rows, bytes and sorted runs of each."""
+        """Return the buckets of a snapshot: files, rows, bytes and sorted runs of each."""
         return self._listing(frames.buckets, at)
 
     def indexes(self, at: int | str | datetime | None = None) -> pl.DataFrame:
-        """The index files of a snapshot: hash indexes and deletion vectors."""
+        """Return the index files of a snapshot: hash indexes and deletion vectors."""
         return self._listing(frames.indexes, at)
 
     def _listing(self, table: Callable[[TableContext, Snapshot | None], pl.DataFrame], at: int | str | datetime | None) -> pl.DataFrame:
@@ -129,17 +131,22 @@ class Looking(TableCore):
             return table(ctx, snapshot)
 
     def browse(self) -> Browser:
-        """Its snapshots, manifests and levels as one widget: click a snapshot, a manifest, a file; `.selected`, `.code` and `.frame()` say what it was.
+        """Return a widget of the table's snapshots, manifests and levels.
 
-        Reads the snapshots, and the manifests of the newest. Raises `Unsupported` where ipywidgets or Pillow are not installed, naming what installs them.
+        Click a snapshot, a manifest, a file; `.selected`, `.code` and `.frame()` say what it was. Reads the snapshots,
+        and the manifests of the newest.
+
+        Raises: `Unsupported` where ipywidgets or Pillow are not installed, naming what installs them.
         """
-        found: Browser = plugins.load("notebook", "browser").Browser(self)
-        return found
+        browser: Browser = plugins.load("notebook", "browser").Browser(self)
+        return browser
 
     def system(self, name: str, *, at: int | str | datetime | None = None, options: Mapping[str, Any] | None = None) -> pl.LazyFrame:
-        """A system table with Paimon's own columns: "audit_log", "binlog", "ro", "files", "snapshots", "schemas", "options", "manifests", ….
+        """Return a system table with Paimon's own columns.
 
-        Raises `TableNotFound` for a name Paimon does not have, `Unsupported` for one that lakekit refuses.
+        These are "audit_log", "binlog", "ro", "files", "snapshots", "schemas", "options", "manifests", ….
+
+        Raises: `TableNotFound` for a name Paimon does not have, `Unsupported` for one that lakekit refuses.
         """
         ctx = self.handle()
         return registry.system(ctx.with_options(options) if options else ctx, name, at)
@@ -155,17 +162,17 @@ class Looking(TableCore):
         if seen is None:
             return [("location", self.location)]
         keys = seen.schema.primary_keys
-        found: list[tuple[str, Any]] = [("primary key", ", ".join(keys) if keys else "none: rows are only appended")]
+        facts: list[tuple[str, Any]] = [("primary key", ", ".join(keys) if keys else "none: rows are only appended")]
         if seen.schema.partition_keys:
-            found.append(("partitioned by", ", ".join(seen.schema.partition_keys)))
+            facts.append(("partitioned by", ", ".join(seen.schema.partition_keys)))
         if keys:
-            found.append(("merge engine", seen.all_options.get("merge-engine", "deduplicate")))
+            facts.append(("merge engine", seen.all_options.get("merge-engine", "deduplicate")))
         if seen.schema.comment:
-            found.append(("comment", seen.schema.comment))
+            facts.append(("comment", seen.schema.comment))
         if self._seen.snapshot_id is not None:
-            found.append(("snapshot", f"{self._seen.snapshot_id} when last looked at"))
-        told = [("files", self._seen.files), ("health", self._seen.health), ("check", self._seen.checked)]
-        return [*found, *((name, said) for name, said in told if said), ("location", self.location)]
+            facts.append(("snapshot", f"{self._seen.snapshot_id} when last looked at"))
+        last_seen = [("files", self._seen.files), ("health", self._seen.health), ("check", self._seen.checked)]
+        return [*facts, *((name, text) for name, text in last_seen if text), ("location", self.location)]
 
     @property
     def _called(self) -> str:
@@ -175,8 +182,8 @@ class Looking(TableCore):
         if self._seen.ctx is None:
             return cards.card(f"Table {self._called}", self._facts())
         columns = ", ".join(f"{field.name} {field.type}" for field in self._seen.ctx.schema.fields)
-        few = [(name, said) for name, said in self._facts() if name in ("primary key", "partitioned by", "snapshot", "location")]
-        return cards.card(f"Table {self._called}", [("columns", columns), *few])
+        main_facts = [(name, text) for name, text in self._facts() if name in ("primary key", "partitioned by", "snapshot", "location")]
+        return cards.card(f"Table {self._called}", [("columns", columns), *main_facts])
 
     def _repr_html_(self) -> str:
         card = html.card(f"Table {self._called}", self._facts())
@@ -184,19 +191,19 @@ class Looking(TableCore):
 
 
 def statement(name: str, ctx: TableContext) -> str:
-    """The CREATE TABLE statement of a table."""
+    """Return the CREATE TABLE statement of a table."""
     lines = [f"  {quote(f.name)} {f.type}" + ("" if f.comment is None else f" COMMENT {_literal(f.comment)}") for f in ctx.schema.fields]
     if ctx.schema.primary_keys:
         lines.append(f"  PRIMARY KEY ({', '.join(map(quote, ctx.schema.primary_keys))}) NOT ENFORCED")
-    found = f"CREATE TABLE {'.'.join(map(quote, name.split('.')))} (\n" + ",\n".join(lines) + "\n)"
+    text = f"CREATE TABLE {'.'.join(map(quote, name.split('.')))} (\n" + ",\n".join(lines) + "\n)"
     if ctx.schema.comment:
-        found += f" COMMENT {_literal(ctx.schema.comment)}"
+        text += f" COMMENT {_literal(ctx.schema.comment)}"
     if ctx.schema.partition_keys:
-        found += f" PARTITIONED BY ({', '.join(map(quote, ctx.schema.partition_keys))})"
+        text += f" PARTITIONED BY ({', '.join(map(quote, ctx.schema.partition_keys))})"
     if ctx.schema.options:
         pairs = ",\n".join(f"  {_literal(key)} = {_literal(value)}" for key, value in sorted(ctx.schema.options.items()))
-        found += f" WITH (\n{pairs}\n)"
-    return found
+        text += f" WITH (\n{pairs}\n)"
+    return text
 
 
 def _literal(value: str) -> str:

@@ -1,4 +1,4 @@
-"""A path is a table: `lk.open`."""
+"""Open tables: `lk.open`."""
 
 from __future__ import annotations
 
@@ -25,16 +25,19 @@ def open(  # noqa: A001 - lk.open reads as meant, and is not exported by `*`
     options: Mapping[str, Any] | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Table:
-    """The Paimon table at a path.
+    """Open the Paimon table at a path.
 
-    `path` is a folder, or an URL of an object store: `s3://bucket/…`, `gs://…`, `az://…`, `abfss://…` (with the extra lakekit[cloud]). `options` are dynamic
-    options, put over those of the table; None takes one away. `storage_options` are for the store, by the names of Paimon (`s3.endpoint`, `s3.access-key`, …),
-    of obstore and Polars (`aws_endpoint_url`, …), and `timeout`, `max_retries`; what is not given comes from the environment. They appear in no repr.
+    `path` is a folder, or an URL of an object store: `s3://bucket/…`, `gs://…`, `az://…`, `abfss://…` (with the extra
+    lakekit[cloud]). `options` are dynamic options, put over those of the table; None takes one away. `storage_options`
+    are for the store, by the names of Paimon (`s3.endpoint`, `s3.access-key`, …), of obstore and Polars
+    (`aws_endpoint_url`, …), and `timeout`, `max_retries`; what is not given comes from the environment. They appear in
+    no repr.
 
-    Raises `TableNotFound` saying what is there instead, `BranchNotFound`, `InvalidOption`, and `Unsupported` for a table that lakekit refuses.
+    Raises: `TableNotFound` saying what is there instead, `BranchNotFound`, `InvalidOption`, and `Unsupported` for a
+    table that lakekit refuses.
     """
     _, root = storages.open(path, storage_options)
-    kept = None if storage_options is None else SecretOptions(storage_options)
+    secrets = None if storage_options is None else SecretOptions(storage_options)
     return to_table_of_kind(
-        Table(location=root, name=name_of(root), branch_name=branch, dynamic=FrozenDict(normalize_keys(options or {})), storage_options=kept)
+        Table(location=root, name=name_of(root), branch_name=branch, dynamic=FrozenDict(normalize_keys(options or {})), storage_options=secrets)
     )

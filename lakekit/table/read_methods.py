@@ -1,4 +1,4 @@
-"""What a table answers about its rows: scan, changes, follow, explain, and another view of itself."""
+"""Reads of a table: scan, changes, follow, aggregate, explain, and views with other options or branches."""
 
 from __future__ import annotations
 
@@ -26,21 +26,23 @@ class Reading(TableCore):
     """Rows of a table."""
 
     def scan(self, at: int | str | datetime | None = None, *, raw: bool = False, options: Mapping[str, Any] | None = None) -> pl.LazyFrame:
-        """The rows of a snapshot as a LazyFrame; without `at`, of the newest one when it runs.
+        """Return the rows of a snapshot as a LazyFrame; without `at`, of the newest one when it runs.
 
-        `at` is a snapshot id, a tag (else digits are a snapshot id, else the text is an ISO time), or a datetime: the newest snapshot at or before it, a naive
-        one in local time. `raw=True` gives every stored version with `_SEQUENCE_NUMBER`, `_row_kind`, `_level` and `_file`, nothing merged, nothing hidden.
-        `options` are `scan.*` options; those that mean changes (`incremental-between`, `scan.mode` latest-delta) give the rows that were added or updated
-        to, as SQL does: `changes` shows their kinds and the deletes. Columns are fixed now; nothing is read before the frame runs. Raises
-        `SnapshotNotFound`, `TagNotFound`, `Unsupported` for what lakekit cannot read, `InvalidOption`; the frame itself may raise `Corrupt`,
-        `SchemaChanged` and `ValueOutOfRange`.
+        `at` is a snapshot id, a tag (else digits are a snapshot id, else the text is an ISO time), or a datetime: the
+        newest snapshot at or before it, a naive one in local time. `raw=True` gives every stored version with
+        `_SEQUENCE_NUMBER`, `_row_kind`, `_level` and `_file`, nothing merged, nothing hidden. `options` are `scan.*`
+        options; those that mean changes (`incremental-between`, `scan.mode` latest-delta) give the rows that were added
+        or updated to, as SQL does: `changes` shows their kinds and the deletes. Columns are fixed now; nothing is read
+        before the frame runs.
 
-        Sizes and footers are checked before a row is read (in an object store reading itself finds out); a damaged page inside a Parquet file that needs no
-        merge raises Polars' own error while the frame runs. A frame made before `os.fork` must not be collected in the child, where Polars hangs: start
-        processes with spawn, and send it there.
+        Sizes and footers are checked before a row is read (in an object store reading itself finds out); a damaged page
+        inside a Parquet file that needs no merge raises Polars' own error while the frame runs. A frame made before
+        `os.fork` must not be collected in the child, where Polars hangs: start processes with spawn, and send it there.
 
-        A filter that compares a date or a time with a number raises `SchemaMismatch` as far as Polars hands it over: two columns
-        of a comparison it has cast by then, and what is no filter of rows it computes by itself.
+        Raises: `SnapshotNotFound`, `TagNotFound`, `Unsupported` for what lakekit cannot read, `InvalidOption`; the
+        frame itself may raise `Corrupt`, `SchemaChanged` and `ValueOutOfRange`. A filter that compares a date or a time
+        with a number raises `SchemaMismatch` as far as Polars hands it over: two columns of a comparison it has cast by
+        then, and what is no filter of rows it computes by itself.
         """
         ctx = self._asked(at, options)
         if at is not None or raw:
@@ -58,13 +60,16 @@ class Reading(TableCore):
         kind_column: str = "_row_kind",
         options: Mapping[str, Any] | None = None,
     ) -> pl.LazyFrame:
-        """The rows that changed after `since` up to and including `until` (the newest snapshot when None), their kind first.
+        """Return the rows that changed after `since` up to and including `until`, their kind first.
 
-        `since=0` begins at the beginning, or after what has expired; both take ids, tags or times. `mode` is "delta" (rows as they were written), "changelog"
-        (as a changelog producer recorded them), "diff" (what is different between the two states, by the files that only one of them has) or "auto": the
-        changelog where the table keeps one, else the delta. As in the reference "diff" merges those files alone: where rows are parts of rows, have a
-        `sequence.field` or were deleted, it is exact between states that are compacted in full.
-        Raises `SnapshotNotFound`, `InvalidOption`.
+        `until` is the newest snapshot when None. `since=0` begins at the beginning, or after what has expired; both
+        take ids, tags or times. `mode` is "delta" (rows as they were written), "changelog" (as a changelog producer
+        recorded them), "diff" (what is different between the two states, by the files that only one of them has) or
+        "auto": the changelog where the table keeps one, else the delta. As in the reference "diff" merges those files
+        alone: where rows are parts of rows, have a `sequence.field` or were deleted, it is exact between states that
+        are compacted in full.
+
+        Raises: `SnapshotNotFound`, `InvalidOption`.
         """
         return lazy.scan_lazily(incremental.changes(self._with(options), since, until, mode=mode, kind_column=kind_column))
 
@@ -77,34 +82,41 @@ class Reading(TableCore):
         poll: float | timedelta | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> Iterator[Change]:
-        """The table as it grows: one `Change` a snapshot, for ever unless `until` says otherwise.
+        """Yield the table as it grows: one `Change` a snapshot, for ever unless `until` says otherwise.
 
-        First the rows of the state where the stream begins, if `start` has one, then what each snapshot brought: the changelog where a changelog producer
-        keeps one, else the rows as they were added (of a key table: every version). A key that moved between partitions leaves one before it comes into
-        another. `start` is a `scan.mode` for streams ("latest-full", the default; "latest", "compacted-full", "from-timestamp", "from-snapshot",
-        "from-snapshot-full", "from-creation-timestamp", "from-file-creation-time", whose positions are `options`), a snapshot id to begin with, or a datetime.
-        `until`: "latest" ends where it would wait, a snapshot id after that snapshot, a datetime before the first snapshot that is younger. `poll`: seconds,
-        or a timedelta, between looks (`continuous.discovery-interval`, 10 s).
+        First the rows of the state where the stream begins, if `start` has one, then what each snapshot brought: the
+        changelog where a changelog producer keeps one, else the rows as they were added (of a key table: every
+        version). A key that moved between partitions leaves one before it comes into another. `start` is a `scan.mode`
+        for streams ("latest-full", the default; "latest", "compacted-full", "from-timestamp", "from-snapshot",
+        "from-snapshot-full", "from-creation-timestamp", "from-file-creation-time", whose positions are `options`), a
+        snapshot id to begin with, or a datetime. `until`: "latest" ends where it would wait, a snapshot id after that
+        snapshot, a datetime before the first snapshot that is younger. `poll`: seconds, or a timedelta, between looks
+        (`continuous.discovery-interval`, 10 s).
 
-        `consumer` names a place kept in the table: it moves with `Change.ack()`, the next stream of that name goes on there, whatever `start` says, and
-        expiry keeps the snapshots from it on; both values of `consumer.mode` mean that here, where a stream has one reader. A new one that begins with
-        "latest" has its place at once. Columns are fixed now, options as new as the snapshots. Raises `InvalidOption` now for what no stream tells
-        (partial-update, aggregation and first-row without a changelog); `SnapshotNotFound` when the next snapshot expired; `TableNotFound` when the table
-        was dropped; `SchemaChanged` when a column is no more what it was, or another table stands in its place.
+        `consumer` names a position kept in the table: it moves with `Change.ack()`, the next stream of that name goes
+        on there, whatever `start` says, and expiry keeps the snapshots from it on; both values of `consumer.mode` mean
+        that here, where a stream has one reader. A new one that begins with "latest" has its position at once. Columns
+        are fixed now, options as new as the snapshots.
+
+        Raises: `InvalidOption` now for what has no stream (partial-update, aggregation and first-row without a
+        changelog); `SnapshotNotFound` when the next snapshot expired; `TableNotFound` when the table was dropped;
+        `SchemaChanged` when a column is no more what it was, or another table stands in its place.
         """
         return stream.follow(self._with(options), start, consumer=consumer, until=until, poll=poll)
 
     def aggregate(self, *aggregates: pl.Expr, where: pl.Expr | str | None = None, at: int | str | datetime | None = None) -> pl.DataFrame:
-        """What `scan(at).filter(where).select(*aggregates)` gives, from file indexes where they know it: files with a bsi index are not decoded.
+        """Return what `scan(at).filter(where).select(*aggregates)` gives, from file indexes where they can tell.
 
-        Known are sum, min, max, count, null_count and len of columns, `pl.all()` and selectors too, and `pl.len()`; of integers, dates, times, timestamps to
-        microseconds and decimals; under a `where` (Polars or SQL) of comparisons, sets and null tests that bsi, bitmap and range-bitmap indexes or partitions
-        decide. Any other aggregate or condition reads the rows, and so does every file without such indexes, or with rows that are merged with others:
-        the answer is always Polars' own. `explain(aggregates=…)` tells how many files were answered for.
+        Files with a bsi index are not decoded then. Supported are sum, min, max, count, null_count and len of columns,
+        `pl.all()` and selectors too, and `pl.len()`; of integers, dates, times, timestamps to microseconds and
+        decimals; under a `where` (Polars or SQL) of comparisons, sets and null tests that bsi, bitmap and range-bitmap
+        indexes or partitions decide. Any other aggregate or condition reads the rows, and so does every file without
+        such indexes, or with rows that are merged with others: the answer is always Polars' own.
+        `explain(aggregates=…)` says how many files were answered for.
 
-        Raises `ColumnNotFound`, `SchemaMismatch` for `where`; Polars' errors for aggregates, and what `scan` raises.
+        Raises: `ColumnNotFound`, `SchemaMismatch` for `where`; Polars' errors for aggregates, and what `scan` raises.
         """
-        if not aggregates or not all(isinstance(one, pl.Expr) for one in aggregates):
+        if not aggregates or not all(isinstance(expression, pl.Expr) for expression in aggregates):
             msg = "aggregate() takes at least one expression, and expressions of Polars only: t.aggregate(pl.len(), pl.col('v').sum())"
             raise TypeError(msg)
         ctx = self.handle()
@@ -117,25 +129,36 @@ class Reading(TableCore):
         return aggregate_pushdown.aggregate(source, aggregates, None if where is None else user_expressions.condition(where, source.ctx))
 
     def explain(self, expr: pl.Expr | str | None = None, *, at: int | str | datetime | None = None, aggregates: Sequence[pl.Expr] = ()) -> Explain:
-        """What a scan filtered by `expr` would read, and what each step of planning leaves out, in both branches where two are read. Reads metadata only.
+        """Return what a scan filtered by `expr` would read, and what each step of planning leaves out.
 
-        After `t.analyze()` it says how many rows to expect. `expr`: Polars or SQL text. `aggregates`: what is left for `aggregate` to decode once file
-        indexes, which are read, have answered. Raises Polars' errors for expressions, `ColumnNotFound` and `SchemaMismatch` for text.
+        Both branches are explained where two are read. Reads metadata only. After `t.analyze()` it says how many rows
+        to expect. `expr`: Polars or SQL text. `aggregates`: what is left for `aggregate` to decode once file indexes,
+        which are read, have answered.
+
+        Raises: Polars' errors for expressions, `ColumnNotFound` and `SchemaMismatch` for text.
         """
-        if not all(isinstance(one, pl.Expr) for one in aggregates):
+        if not all(isinstance(aggregate, pl.Expr) for aggregate in aggregates):
             msg = "explain(aggregates=…) takes expressions of Polars only: aggregates=[pl.len(), pl.col('v').sum()]"
             raise TypeError(msg)
         source = table_scan.scan(self.handle(), at)
-        asked = expr if expr is None or isinstance(expr, pl.Expr) else user_expressions.condition(expr, source.ctx, said="expr")
-        return explain.explain(source, asked, tuple(aggregates))
+        predicate = expr if expr is None or isinstance(expr, pl.Expr) else user_expressions.condition(expr, source.ctx, said="expr")
+        return explain.explain(source, predicate, tuple(aggregates))
 
     def with_options(self, options: Mapping[str, Any]) -> Self:
-        """The same table with dynamic options put over its own, each checked; None takes one away, the table's own too. Raises `InvalidOption`."""
+        """Return the same table with dynamic options put over its own, each checked.
+
+        None takes an option away, the table's own too.
+
+        Raises: `InvalidOption`.
+        """
         self.handle().with_options(options)
         return replace(self, dynamic=FrozenDict({**self.dynamic, **options}), _seen=type(self._seen)())
 
     def branch(self, name: str) -> Self:
-        """The same table seen from a branch. Raises `BranchNotFound`."""
+        """Return the same table seen from a branch.
+
+        Raises: `BranchNotFound`.
+        """
         self.handle().on_branch(name)
         return replace(self, branch_name=name, _seen=type(self._seen)())
 
@@ -144,7 +167,10 @@ class Reading(TableCore):
         return ctx.with_options(options) if options else ctx
 
     def _of_newest(self, ctx: TableContext) -> pl.LazyFrame:
-        """The frame of the newest snapshot, the same one for some scans: what a frame is asked for the first time takes Polars as long as a small file."""
+        """Return the frame of the newest snapshot, the same object for some scans.
+
+        The first use of a frame takes Polars as long as reading a small file.
+        """
         shared = self._seen.shared
         if shared is None or shared.scans_left < 1 or shared.ctx != ctx:
             shared = self._seen.shared = SharedScan(ctx, lazy.scan_lazily(table_scan.scan(ctx), shared=True))
@@ -157,7 +183,7 @@ class Reading(TableCore):
 
 
 def check_one_position(at: int | str | datetime | None, options: Mapping[str, Any] | None) -> None:
-    """Raises `TypeError` where both say which snapshot to read."""
+    """Raise `TypeError` where both arguments say which snapshot to read."""
     if at is not None and options and (also := sorted(set(options) & set(time_travel.SCAN_KEYS))):
         msg = f"at={at!r} and {', '.join(also)} both say which snapshot to read: give one of them"
         raise TypeError(msg)

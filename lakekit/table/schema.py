@@ -1,4 +1,4 @@
-"""The schema of a table as its users see it."""
+"""The public schema of a table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
-    """Columns under one id. `highest_field_id` is the highest id ever given to a column, dropped ones included."""
+    """The columns of a table under one schema id.
+
+    `highest_field_id` is the highest id ever given to a column, dropped ones included.
+    """
 
     id: int
     fields: tuple[Field, ...]
@@ -29,7 +32,7 @@ class Schema:
 
     @staticmethod
     def of(schema: TableSchema) -> Schema:
-        """The columns of a schema file."""
+        """Return the schema of a schema file."""
         return Schema(id=schema.id, fields=schema.fields, highest_field_id=schema.highest_field_id)
 
     def to_polars(self) -> pl.Schema:
@@ -41,9 +44,9 @@ class Schema:
         return pa.schema([to_arrow_field(field) for field in self.fields])
 
     def __repr__(self) -> str:
-        said = [(humanize.escape_controls(field.name), humanize.escape_controls(str(field.type))) for field in self.fields]
-        width = max((humanize.columns_wide(name) for name, _ in said), default=0)
-        return "\n".join([f"Schema {self.id}", *(f"  {humanize.pad(name, width)}  {of_type}" for name, of_type in said)])
+        columns = [(humanize.escape_controls(field.name), humanize.escape_controls(str(field.type))) for field in self.fields]
+        width = max((humanize.columns_wide(name) for name, _ in columns), default=0)
+        return "\n".join([f"Schema {self.id}", *(f"  {humanize.pad(name, width)}  {of_type}" for name, of_type in columns)])
 
     def _repr_html_(self) -> str:
         return columns_html(self.fields, title=f"Schema {self.id}")
@@ -53,5 +56,5 @@ def columns_html(fields: Sequence[Field], keys: Sequence[str] = (), *, title: st
     """Columns as a table; those of the primary key are marked, and what no column has is left out."""
     rows = [(field.id, field.name, str(field.type), "key" if field.name in keys else None, field.default, field.comment) for field in fields]
     heads = ("id", "column", "type", "key", "default", "comment")
-    shown = [at for at in range(len(heads)) if at < 3 or any(row[at] is not None for row in rows)]
-    return html.table([heads[at] for at in shown], [[row[at] for at in shown] for row in rows], title=title)
+    used = [at for at in range(len(heads)) if at < 3 or any(row[at] is not None for row in rows)]
+    return html.table([heads[at] for at in used], [[row[at] for at in used] for row in rows], title=title)

@@ -1,6 +1,7 @@
-"""What changed from one schema of a table to another: `t.schema_difference(0, 3)`.
+"""Compare two schemas of a table: `t.schema_difference(0, 3)`.
 
-Columns are matched by their ids, as Paimon does, so that a renamed column is not one dropped and one added; fields of rows within columns too, by their path.
+Columns are matched by their ids, as Paimon does, so that a renamed column is not one dropped and one added; fields of
+rows within columns too, by their path.
 """
 
 from __future__ import annotations
@@ -29,10 +30,11 @@ _HEAD = ("change", "what", "before", "after")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaChange:
-    """One difference of `what`, a column's path ("a", "a.b"), an option's key or a part of the table: None before it was there, None after it went.
+    """One difference of `what`: a column's path ("a", "a.b"), an option's key or a part of the table.
 
-    `change`: "added", "dropped", "renamed", "widened" (every old value still fits), "type" (some may not), "nullable", "not null", "default", "comment",
-    "moved", "option", "keys".
+    `before` is None where it did not exist, `after` is None where it was dropped. `change`: "added", "dropped",
+    "renamed", "widened" (every old value still fits), "type" (some may not), "nullable", "not null", "default",
+    "comment", "moved", "option", "keys".
     """
 
     change: str
@@ -43,7 +45,10 @@ class SchemaChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaDifference:
-    """The changes from schema `older_id` to schema `newer_id` of a table: columns in their order, then the table's keys, comment and options."""
+    """The changes from schema `older_id` to schema `newer_id` of a table.
+
+    Columns in their order, then the table's keys, comment and options.
+    """
 
     table: str
     older_id: int
@@ -51,8 +56,8 @@ class SchemaDifference:
     changes: tuple[SchemaChange, ...]
 
     def of(self, change: str) -> tuple[str, ...]:
-        """What changed in that way: `of("added")` are the paths of new columns."""
-        return tuple(found.what for found in self.changes if found.change == change)
+        """Return what changed in that way: `of("added")` are the paths of new columns."""
+        return tuple(difference.what for difference in self.changes if difference.change == change)
 
     @property
     def _title(self) -> str:
@@ -60,7 +65,7 @@ class SchemaDifference:
 
     @property
     def _rows(self) -> list[tuple[str, str, str | None, str | None]]:
-        return [(found.change, found.what, _redact_secret(found, found.before), _redact_secret(found, found.after)) for found in self.changes]
+        return [(change.change, change.what, _redact_secret(change, change.before), _redact_secret(change, change.after)) for change in self.changes]
 
     def __repr__(self) -> str:
         return f"{self._title}\n{cards.table(_HEAD, self._rows)}" if self.changes else self._title
@@ -69,13 +74,16 @@ class SchemaDifference:
         return html.table(_HEAD, self._rows, title=self._title)
 
 
-def _redact_secret(found: SchemaChange, value: str | None) -> str | None:
-    """A value as pictures show it, which go along with notebooks: of a password or a key of a store they tell that it is there."""
-    return HIDDEN if value is not None and found.change == "option" and is_secret(found.what) else value
+def _redact_secret(change: SchemaChange, value: str | None) -> str | None:
+    """Return a value as displayed: hidden if it is a password or a key of a store.
+
+    Displays are saved with notebooks.
+    """
+    return HIDDEN if value is not None and change.change == "option" and is_secret(change.what) else value
 
 
 def diff_schemas(table: str, older: TableSchema, newer: TableSchema) -> SchemaDifference:
-    """What is different in the newer of two schemas of a table. Either may be the older one by number."""
+    """Return the difference between two schemas of a table. Either may be the older one by number."""
     changes = [*_diff_fields("", older.fields, newer.fields)]
     changes += [
         SchemaChange(change="keys", what=what, before=", ".join(before) or None, after=", ".join(after) or None)
@@ -105,47 +113,50 @@ def _diff_options(older: Mapping[str, str], newer: Mapping[str, str]) -> Iterato
 
 
 def _diff_fields(path: str, older: Sequence[Field], newer: Sequence[Field]) -> Iterator[SchemaChange]:
-    """The changes of columns, or of a row's fields below `path`: in the newer order, dropped ones last."""
-    known = {field.id: field for field in older}
-    kept = [field.id for field in newer if field.id in known]
-    order = [field.id for field in older if field.id in {*kept}]
+    """Yield the changes of columns, or of a row's fields below `path`: newer order, dropped ones last."""
+    older_by_id = {field.id: field for field in older}
+    common_ids = [field.id for field in newer if field.id in older_by_id]
+    order = [field.id for field in older if field.id in {*common_ids}]
     for field in newer:
-        here, before = path + field.name, known.get(field.id)
+        field_path, before = path + field.name, older_by_id.get(field.id)
         if before is None:
-            yield SchemaChange(change="added", what=here, before=None, after=str(field.type))
+            yield SchemaChange(change="added", what=field_path, before=None, after=str(field.type))
             continue
         if before.name != field.name:
-            yield SchemaChange(change="renamed", what=here, before=path + before.name, after=here)
-        yield from _diff_types(here, before.type, field.type)
+            yield SchemaChange(change="renamed", what=field_path, before=path + before.name, after=field_path)
+        yield from _diff_types(field_path, before.type, field.type)
         if before.default != field.default:
-            yield SchemaChange(change="default", what=here, before=before.default, after=field.default)
+            yield SchemaChange(change="default", what=field_path, before=before.default, after=field.default)
         if before.comment != field.comment:
-            yield SchemaChange(change="comment", what=here, before=before.comment, after=field.comment)
-    if moved := _moved_field_ids(order, kept):
+            yield SchemaChange(change="comment", what=field_path, before=before.comment, after=field.comment)
+    if moved := _moved_field_ids(order, common_ids):
         yield from (SchemaChange(change="moved", what=path + field.name, before=None, after=None) for field in newer if field.id in moved)
     ids = {field.id for field in newer}
     yield from (SchemaChange(change="dropped", what=path + field.name, before=str(field.type), after=None) for field in older if field.id not in ids)
 
 
 def _moved_field_ids(older: Sequence[int], newer: Sequence[int]) -> set[int]:
-    """Which of the same ids stand elsewhere among the others: the fewest that explain the new order, all but a longest run in the old one."""
-    place = {field_id: at for at, field_id in enumerate(older)}
+    """Return which ids were moved: the fewest that explain the new order of the same ids.
+
+    These are all but a longest run in the old order.
+    """
+    old_position = {field_id: at for at, field_id in enumerate(older)}
     ends: list[int] = []  # ends[n]: the smallest place in the old order at which a run of n + 1 ids ends
     longest = []
     for field_id in newer:
-        length = bisect_left(ends, place[field_id])
-        ends[length : length + 1] = [place[field_id]]
+        length = bisect_left(ends, old_position[field_id])
+        ends[length : length + 1] = [old_position[field_id]]
         longest.append(length)
     left, last, stay = len(ends) - 1, len(older), set()
     for field_id, length in zip(reversed(newer), reversed(longest), strict=True):
-        if length == left and place[field_id] < last:
+        if length == left and old_position[field_id] < last:
             stay.add(field_id)
-            last, left = place[field_id], left - 1
+            last, left = old_position[field_id], left - 1
     return {*newer} - stay
 
 
 def _diff_types(path: str, before: DataType, after: DataType) -> Iterator[SchemaChange]:
-    """The changes of a type: whether it takes nulls, its width, and the fields of rows inside it."""
+    """Yield the changes of a type: whether it takes nulls, its width, and the fields of rows inside it."""
     if before.nullable != after.nullable:
         yield SchemaChange(change="nullable" if after.nullable else "not null", what=path, before=str(before), after=str(after))
     if before.root != after.root:
@@ -154,9 +165,9 @@ def _diff_types(path: str, before: DataType, after: DataType) -> Iterator[Schema
         yield from _diff_fields(f"{path}.", before.fields, after.fields)
     elif before.is_nested:
         for name in ("element", "key", "value"):
-            was, now = getattr(before, name), getattr(after, name)
-            if was is not None and now is not None:
-                yield from _diff_types(f"{path}.{name}", was, now)
+            old_part, new_part = getattr(before, name), getattr(after, name)
+            if old_part is not None and new_part is not None:
+                yield from _diff_types(f"{path}.{name}", old_part, new_part)
     elif before.as_nullable() != after.as_nullable():
         yield SchemaChange(change="widened" if _is_lossless(after, before) else "type", what=path, before=str(before), after=str(after))
 

@@ -1,4 +1,4 @@
-"""A table: what a user holds."""
+"""The class `Table`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from lakekit.table.write_methods import Writing
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Table(Reading, Writing, Changing, Looking, Altering, Caring, Tagging, Expiring):
-    """A Paimon table: a name, a location and dynamic options. Immutable, hashable, picklable, shared freely by threads.
+    """A Paimon table: a name, a location and dynamic options.
 
-    Nothing in it is stale: `schema` and `scan()` ask for the newest schema and snapshot. Its card shows what was last seen, without looking again.
+    Immutable, hashable, picklable, shared freely by threads. Nothing in it is stale: `schema` and `scan()` read the
+    newest schema and snapshot. Its repr shows what was last seen, without reading again.
     """

@@ -5,12 +5,15 @@
 
     with t.writer(commit_user="job-7") as w:                exactly once for each (user, identifier)
         w.write(frame); w.commit(identifier=1)
-        w.write(frame); messages = w.prepare()              messages travel as bytes; `t.commit(messages, commit_user=…, identifier=2)`
+        w.write(frame); messages = w.prepare()              messages travel as bytes;
+                                                            `t.commit(messages, commit_user=…, identifier=2)`
 
-    state:  LKWS | version | user | 0, or 1 | last identifier | n | n × (length | message) | m | m × (length | partition | bucket | number) | crc32
+    state:  LKWS | version | user | 0, or 1 | last identifier | n | n × (length | message)
+            | m | m × (length | partition | bucket | number) | crc32
             of `w.state()`, big-endian; the number is the greatest sequence number that a bucket was given
 
-What `prepare` returned belongs to its messages and is never deleted here. An exception inside the block drops what was not prepared.
+What `prepare` returned belongs to its messages and is never deleted here. An exception inside the block drops what was
+not prepared.
 """
 
 from __future__ import annotations
@@ -63,8 +66,8 @@ class Writer:
     """The same table, over a storage whose small files wait for the disk together."""
 
     def __repr__(self) -> str:
-        standing = "closed" if self._is_closed else plural(len(self._pending), "message") + " to commit"
-        return f"Writer of {self.handle.name}, commit_user={self.commit_user!r}, {standing}"
+        state = "closed" if self._is_closed else plural(len(self._pending), "message") + " to commit"
+        return f"Writer of {self.handle.name}, commit_user={self.commit_user!r}, {state}"
 
     def __post_init__(self) -> None:
         self._committing = replace(self.handle, storage=self._writers.ctx.storage)
@@ -90,8 +93,9 @@ class Writer:
         )
 
     def write(self, frame: object, *, row_kind: str | None = None, bucket: int | None = None, cast: bool = False) -> None:
-        """Takes the rows of a frame; see `t.append`. `row_kind`: the column that says what each row does. `bucket`: the caller places the rows itself.
+        """Write the rows of a frame; see `t.append`.
 
+        `row_kind`: the column that says what each row does. `bucket`: the bucket of all rows, chosen by the caller.
         When this raises, rows before the bad one may be in: leave the block by the exception, or call `abort()`.
         """
         self._check_open()
@@ -99,24 +103,33 @@ class Writer:
             self._writers.write(batch, bucket=bucket)
 
     def compact(self, *, partition: Mapping[str, Any] | None = None, bucket: int | None = None, full: bool = False) -> None:
-        """Compacts the buckets this writer has written, or those of a partition and bucket, as far as the levels ask for it; `full`: to one run each."""
+        """Compact the buckets this writer has written, or those of a partition and bucket.
+
+        It does what the levels ask for; `full`: to one run each.
+        """
         self._check_open()
         self._writers.compact(partition=partition, bucket=bucket, full=full)
 
     def prepare(self, *, wait_compaction: bool = True) -> list[CommitMessage]:
-        """What was written since the last time, as messages for a commit. From here on the files are the messages': `t.abort(messages)` deletes them."""
+        """Return what was written since the last call, as messages for a commit.
+
+        From here on the files belong to the messages: `t.abort(messages)` deletes them.
+        """
         self._check_open()
         self._pending += self._writers.prepare(wait_compaction=wait_compaction)
         sync_all(self._committing.storage)
-        found = [*self._carried, *self._pending]
+        messages = [*self._carried, *self._pending]
         self._carried, self._pending = [], []
-        return found
+        return messages
 
     def commit(self, identifier: int | None = None) -> Commit:
-        """Prepares and commits. `identifier`: the number of this commit among its user's, never falling; None for a writer without a user.
+        """Prepare and commit.
 
-        Raises `InvalidOption` where a user's commit has no identifier, and what `t.commit` raises. After that the rows are still there: the same call tries
-        again, and after `CommitStateUnknown` finds out; leaving the block by the exception deletes the files where it is sure that no commit has them.
+        `identifier`: the number of this commit among its user's, never falling; None for a writer without a user. After
+        an error the rows are still there: the same call tries again, and after `CommitStateUnknown` finds out; leaving
+        the block by the exception deletes the files where it is sure that no commit has them.
+
+        Raises: `InvalidOption` where a user's commit has no identifier, and what `t.commit` raises.
         """
         self._check_open()
         if self.is_counted and identifier is None:
@@ -127,32 +140,35 @@ class Writer:
             msg = f"identifier {number} comes after {self._last}: the identifiers of one commit user must not fall"
             raise InvalidOption(msg, key="identifier", value=str(number))
         self._pending += self._writers.prepare(identifier=identifier)
-        messages = [*self._carried, *self._pending]  # those carried belong to a state: they stay whatever becomes of this commit
+        # those carried belong to a state: they stay whatever becomes of this commit
+        messages = [*self._carried, *self._pending]
         is_new, self._is_tried = not (self.is_counted or self._is_tried), True
-        done = commit_changes(self._committing, messages, commit_user=self.commit_user, identifier=number, overwrite=self.overwrite, is_new_user=is_new)
+        committed = commit_changes(self._committing, messages, commit_user=self.commit_user, identifier=number, overwrite=self.overwrite, is_new_user=is_new)
         compacts = any(message.has_compaction for message in messages)
         self._carried, self._pending, self._last, self._is_tried = [], [], number, False
-        self._writers.committed(number, done.snapshot_id)
-        if compacts and "COMPACT" not in done.kinds:
+        self._writers.committed(number, committed.snapshot_id)
+        if compacts and "COMPACT" not in committed.kinds:
             self._writers.reopen()
         if not self.is_counted:
             self.commit_user = self.handle.new_commit_user()
-        return maintenance.after_commit.maintain_after_commit(self.handle, done, messages)
+        return maintenance.after_commit.maintain_after_commit(self.handle, committed, messages)
 
     def abort(self) -> None:
-        """Drops what was not prepared or not committed here, files included, and closes the writer."""
+        """Drop what was not prepared or not committed here, files included, and close the writer."""
         if not self._is_closed:
             self._is_closed = True
             self._writers.drop()
             abandoned.abort(self._committing, self._pending)
 
     def state(self) -> bytes:
-        """What a writer needs to go on after this process: its user, its last identifier, and messages that were prepared and not yet committed.
+        """Return what a writer needs to go on after this process.
 
-        Rows that come then are newer than all before, those too of messages that `prepare` handed out and nobody has committed yet.
+        That is its user, its last identifier, and messages that were prepared and not yet committed. Rows that come
+        then are newer than all before, those too of messages that `prepare` returned and that are not committed yet.
         """
         sync_all(self._committing.storage)
-        self._carried, self._pending = [*self._carried, *self._pending], []  # they belong to the state as well from here on
+        # they belong to the state as well from here on
+        self._carried, self._pending = [*self._carried, *self._pending], []
         parts = [message.to_bytes() for message in self._carried]
         last = b"\0" if self._last is None else b"\1" + self._last.to_bytes(8, "big", signed=True)
         data = _MAGIC + bytes([_VERSION]) + jutf(self.commit_user) + last
@@ -180,7 +196,7 @@ class Writer:
         self.abort()
 
     def _commit_rest(self) -> None:
-        """What a block ends with."""
+        """Commit the remaining rows at the end of a block."""
         if self._writers.is_idle and not self._pending:
             return
         if self.is_counted:
@@ -195,7 +211,10 @@ class Writer:
 
 
 def resolve_overwrite(handle: TableContext, overwrite: bool | Mapping[str, Any] | None) -> Overwrite | None:
-    """What an overwrite replaces: True, and a partition of which nothing is said, what `t.overwrite` without a partition does; None where nothing is to be."""
+    """Return what an overwrite replaces; None where it replaces nothing.
+
+    True, and an empty partition, mean what `t.overwrite` without a partition does.
+    """
     if overwrite is None or overwrite is False:
         return None
     if overwrite is True or overwrite == {}:
@@ -204,12 +223,15 @@ def resolve_overwrite(handle: TableContext, overwrite: bool | Mapping[str, Any] 
     return Overwrite.static(partition_spec(overwrite))
 
 
-def partition_spec(given: Any) -> Mapping[str, Any]:
-    """A partition as a caller names it. Raises `InvalidOption` for what names no columns."""
-    if not isinstance(given, Mapping):
-        what = f"a partition is a dict of values by partition column, such as {{'dt': '2024-03-31'}}; found {ascii(given)[:100]}"
-        raise InvalidOption(what, key="partition", value=ascii(given)[:100])
-    return given
+def partition_spec(partition: Any) -> Mapping[str, Any]:
+    """Return a partition as the caller named it.
+
+    Raises: `InvalidOption` for what names no columns.
+    """
+    if not isinstance(partition, Mapping):
+        what = f"a partition is a dict of values by partition column, such as {{'dt': '2024-03-31'}}; found {ascii(partition)[:100]}"
+        raise InvalidOption(what, key="partition", value=ascii(partition)[:100])
+    return partition
 
 
 def _decode_state(state: bytes, commit_user: str | None) -> tuple[str, int | None, list[CommitMessage], dict[BucketId, int]]:

@@ -1,4 +1,4 @@
-"""A table's names for its states: tags, branches, the way back, and where readers stand."""
+"""Tags, branches, rollback and consumers of a table."""
 
 from __future__ import annotations
 
@@ -28,84 +28,112 @@ class Tagging(TableCore):
         retain: str | timedelta | None = None,
         if_not_exists: bool = False,
     ) -> None:
-        """Names a snapshot, which stays readable under the name after it expired: `t.create_tag("v1")`, `t.scan(at="v1")`.
+        """Name a snapshot, which stays readable under the name after it expired.
 
-        `at`: as in `scan`, the newest snapshot when None; an expired one that another tag keeps will do. Instead of it `since`, the first snapshot made at
-        that time or later, or `watermark`, in milliseconds, the first one that is as far. `retain`: how long the tag lives, "7 d" or a `timedelta`; without,
-        as `tag.default-time-retained` says, else for ever. Raises `TagAlreadyExists`, `SnapshotNotFound`, `TagNotFound`, `InvalidOption` for a blank
-        name, or one that is no part of a file's name.
+        `t.create_tag("v1")`, `t.scan(at="v1")`. `at`: as in `scan`, the newest snapshot when None; an expired one that
+        another tag keeps will do. Instead of it `since`, the first snapshot made at that time or later, or `watermark`,
+        in milliseconds, the first one that is as far. `retain`: how long the tag lives, "7 d" or a `timedelta`;
+        without, as `tag.default-time-retained` says, else for ever.
+
+        Raises: `TagAlreadyExists`, `SnapshotNotFound`, `TagNotFound`, `InvalidOption` for a blank name, or one that is
+        no part of a file's name.
         """
         keep = None if retain is None else maintenance.arguments.duration_ms(retain, "retain")
         start = None if since is None else maintenance.arguments.time_ms(since, "since")
         maintenance.tags.create(self.handle(), name, at=at, since_ms=start, watermark=watermark, retain_ms=keep, if_not_exists=if_not_exists)
 
     def create_automatic_tags(self, *, force: bool = False) -> list[str]:
-        """Makes the tags that `tag.automatic-creation` says are due, by the clock or by watermarks, as every commit does; their names, oldest first.
+        """Create the tags that `tag.automatic-creation` says are due; return their names, oldest first.
 
-        `force`: where a period is over by the clock and no snapshot was made since, an empty one is committed for its tag. Nothing is done where the option
-        is "none" or "batch". Raises `InvalidOption` for options that make no sense together, and what a commit raises.
+        They are due by the clock or by watermarks; every commit creates them too. `force`: where a period is over by
+        the clock and no snapshot was made since, an empty one is committed for its tag. Nothing is done where the
+        option is "none" or "batch".
+
+        Raises: `InvalidOption` for options that make no sense together, and what a commit raises.
         """
         return maintenance.auto_tags.create_forced(self.handle()) if force else maintenance.auto_tags.create(self.handle())
 
     def replace_tag(self, name: str, *, at: int | str | datetime | None = None, retain: str | timedelta | None = None, dry_run: bool = False) -> Expired:
-        """Lets a tag name another snapshot, the newest when `at` is None. Files that only the old one needed are deleted.
+        """Let a tag name another snapshot, the newest when `at` is None.
 
-        Without `retain` the tag lives for ever from then on, whatever `tag.default-time-retained` says of new ones. Raises as `create_tag` does.
+        Files that only the old one needed are deleted. Without `retain` the tag lives for ever from then on, whatever
+        `tag.default-time-retained` says of new ones.
+
+        Raises: as `create_tag`.
         """
         retain_ms = None if retain is None else maintenance.arguments.duration_ms(retain, "retain")
         return maintenance.tags.replace(self.handle(), name, at=at, retain_ms=retain_ms, dry_run=dry_run)
 
     def rename_tag(self, name: str, new: str, /) -> None:
-        """Gives a tag another name. Raises `TagNotFound`, `TagAlreadyExists`, `InvalidOption`."""
+        """Rename a tag.
+
+        Raises: `TagNotFound`, `TagAlreadyExists`, `InvalidOption`.
+        """
         maintenance.tags.rename(self.handle(), name, new)
 
     def delete_tag(self, name: str, *, dry_run: bool = False) -> Expired:
-        """Removes a tag, and the files that nothing else needs: no snapshot, tag or changelog of any branch.
+        """Remove a tag, and the files that nothing else needs: no snapshot, tag or changelog of any branch.
 
-        Nothing is deleted where one of those cannot be read; a tag that cannot be read itself goes alone, and files that only it needed are orphans then.
-        Raises `TagNotFound`, `Conflict`, `Corrupt`, `StorageFailed`.
+        Nothing is deleted where one of those cannot be read; a tag that cannot be read itself goes alone, and files
+        that only it needed are orphans then.
+
+        Raises: `TagNotFound`, `Conflict`, `Corrupt`, `StorageFailed`.
         """
         return maintenance.tags.delete(self.handle(), [name], dry_run=dry_run)
 
     def create_branch(self, name: str, *, tag: str | None = None) -> None:
-        """Makes a branch: metadata of its own over shared files. `tag`: begins with the rows of that tag; without, with none.
+        """Create a branch: metadata of its own over shared files.
 
-        `t.branch(name)` is the table seen from there, for reading and writing. Raises `BranchAlreadyExists`, `TagNotFound`, `InvalidOption` for the names
-        main, blank ones and numbers.
+        `tag`: begins with the rows of that tag; without, with none. `t.branch(name)` is the table seen from there, for
+        reading and writing.
+
+        Raises: `BranchAlreadyExists`, `TagNotFound`, `InvalidOption` for the names main, blank ones and numbers.
         """
         maintenance.branches.create(self.handle(), name, tag=tag)
 
     def delete_branch(self, name: str, *, dry_run: bool = False) -> Expired:
-        """Removes a branch with its snapshots and tags. Data files that only it had stay until orphans are cleaned.
+        """Remove a branch with its snapshots and tags.
 
-        Raises `BranchNotFound`; `InvalidOption` where `scan.fallback-branch` or `scan.primary-branch` of the table or of a branch names it.
+        Data files that only it had stay until orphans are cleaned.
+
+        Raises: `BranchNotFound`; `InvalidOption` where `scan.fallback-branch` or `scan.primary-branch` of the table or
+        of a branch names it.
         """
         return maintenance.branches.delete(self.handle(), name, dry_run=dry_run)
 
     def rename_branch(self, name: str, new: str, /) -> None:
-        """Gives a branch another name; writers to it should rest.
+        """Rename a branch; writers to it should rest.
 
-        Raises `BranchNotFound`, `BranchAlreadyExists`; `InvalidOption` for a name that no branch can have, and where `delete_branch` raises it.
+        Raises: `BranchNotFound`, `BranchAlreadyExists`; `InvalidOption` for a name that no branch can have, and where
+        `delete_branch` raises it.
         """
         maintenance.branches.rename(self.handle(), name, new)
 
     def fast_forward(self, name: str, *, dry_run: bool = False) -> Expired:
-        """Brings the table to where a branch is: from the branch's first snapshot on, its snapshots, schemas and tags take the place of the table's own.
+        """Bring the table to the state of a branch.
 
-        What was committed here since is given up: the answer says which snapshots and tags; their data files stay until orphans are cleaned. Writers
-        should rest. Raises `BranchNotFound`, `SnapshotNotFound` for a branch without snapshots.
+        From the branch's first snapshot on, its snapshots, schemas and tags take the place of the table's own. What was
+        committed here since is given up: the result says which snapshots and tags; their data files stay until orphans
+        are cleaned. Writers should rest.
+
+        Raises: `BranchNotFound`, `SnapshotNotFound` for a branch without snapshots.
         """
         return maintenance.branches.fast_forward(self.handle(), name, dry_run=dry_run)
 
     def rollback(self, to: int | str | datetime | None = None, /, *, watermark: int | None = None, dry_run: bool = False) -> Expired:
-        """Makes an older snapshot the newest again, told by id, tag or time (the newest one at or before it); an expired one that a tag keeps comes back.
+        """Make an older snapshot the newest again, given by id, tag or time.
 
-        `watermark`, instead of `to`, in milliseconds: the newest snapshot that is not further than that. Later snapshots, changelogs and tags are removed;
-        their data files stay until orphans are cleaned. Writers should rest. Raises `SnapshotNotFound`, `TagNotFound`, `InvalidOption`; `Conflict` where a
-        writer committed meanwhile.
+        A time means the newest snapshot at or before it; an expired one that a tag keeps comes back. `watermark`,
+        instead of `to`, in milliseconds: the newest snapshot that is not further than that. Later snapshots, changelogs
+        and tags are removed; their data files stay until orphans are cleaned. Writers should rest.
+
+        Raises: `SnapshotNotFound`, `TagNotFound`, `InvalidOption`; `Conflict` where a writer committed meanwhile.
         """
         return maintenance.rollback.rollback(self.handle(), to, watermark=watermark, dry_run=dry_run)
 
     def reset_consumer(self, id: str, *, next_snapshot: int | None = None) -> None:  # noqa: A002 - the public name
-        """Lets a streaming reader go on from a snapshot; None forgets where it stands. Raises `ConsumerNotFound`, `InvalidOption`."""
+        """Set the snapshot at which a streaming reader goes on; None forgets its position.
+
+        Raises: `ConsumerNotFound`, `InvalidOption`.
+        """
         maintenance.consumers.reset(self.handle(), id, next_snapshot)

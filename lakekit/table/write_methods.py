@@ -1,4 +1,4 @@
-"""A table written to: rows appended, upserted, overwritten, and commits of what other processes wrote."""
+"""Writes to a table: rows appended, upserted, overwritten, and commits of other processes' messages."""
 
 from __future__ import annotations
 
@@ -34,22 +34,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Writing(TableCore):
-    """Rows into a table. A frame is a Polars DataFrame or LazyFrame (streamed), anything with an Arrow stream, an iterator of those, or a list of dicts."""
+    """Methods that write rows.
+
+    A frame is a Polars DataFrame or LazyFrame (streamed), anything with an Arrow stream, an iterator of those, or a
+    list of dicts.
+    """
 
     def append(self, frame: object, *, cast: bool = False, merge_schema: bool = False) -> Commit:
-        """Adds rows. In a key table they are upserted: the newest row of a key stands.
+        """Add rows. In a key table they are upserted: the newest row of a key stands.
 
-        Columns match by name; missing ones are null or their default. Values are cast only where none changes; `cast=True` casts as Polars' strict cast does.
-        `merge_schema=True` first adds the frame's new columns and widens types. Raises `SchemaMismatch` and `ValueOutOfRange` naming column and value,
-        `Conflict`, `RetriesExhausted`, `CommitStateUnknown`, `StorageFailed`. After an error nothing was committed (but see `CommitStateUnknown`), and the
-        files written on the way are gone.
+        Columns match by name; missing ones are null or their default. Values are cast only where none changes;
+        `cast=True` casts as Polars' strict cast does. `merge_schema=True` first adds the frame's new columns and widens
+        types.
+
+        Raises: `SchemaMismatch` and `ValueOutOfRange` naming column and value, `Conflict`, `RetriesExhausted`,
+        `CommitStateUnknown`, `StorageFailed`. After an error nothing was committed (but see `CommitStateUnknown`), and
+        the files written on the way are gone.
         """
         return self._write(frame, self.handle(), row_kind=None, cast=cast, merge_schema=merge_schema)
 
     def upsert(self, frame: object, *, row_kind: str | None = None, cast: bool = False, merge_schema: bool = False) -> Commit:
-        """Writes rows by key: each is inserted, or merged with what its key holds, as the table's merge engine says.
+        """Write rows by key: each is inserted, or merged with the existing row by the table's merge engine.
 
-        `row_kind`: a column of "+I", "-U", "+U", "-D" that says what each row does; it is not written. Else as `append`.
+        `row_kind`: a column of "+I", "-U", "+U", "-D" that says what each row does; it is not written. Else as
+        `append`.
         """
         ctx = self.handle()
         if ctx.kind == "append":
@@ -58,23 +66,32 @@ class Writing(TableCore):
         return self._write(frame, ctx, row_kind=row_kind, cast=cast, merge_schema=merge_schema)
 
     def overwrite(self, frame: object, *, partition: Mapping[str, Any] | None = None, cast: bool = False) -> Commit:
-        """Replaces everything; in a partitioned table the partitions that the frame has rows of, unless `dynamic-partition-overwrite` is false.
+        """Replace everything; in a partitioned table the partitions that the frame has rows of.
 
-        `partition`: `{"dt": "2024-03-31"}` replaces that partition (all that match, where only some partition columns are named); every row must lie in it.
-        Raises what `append` raises.
+        With `dynamic-partition-overwrite` false that is everything, too. `partition`: `{"dt": "2024-03-31"}` replaces
+        that partition (all that match, where only some partition columns are named); every row must lie in it.
+
+        Raises: what `append` raises.
         """
         with self.writer(overwrite=True if partition is None else partition) as writer:
             writer.write(frame, cast=cast)
             return writer.commit()
 
     def truncate(self) -> Commit:
-        """Removes all rows, in one commit. Snapshots before it still have them."""
+        """Remove all rows, in one commit. Snapshots before it still have them."""
         ctx = self.handle()
         return maintenance.after_commit.maintain_after_commit(ctx, row_change.replace(ctx, Overwrite.whole()))
 
     def drop_partitions(self, partitions: Sequence[Mapping[str, Any]]) -> Commit:
-        """Removes every partition that matches one of `[{"dt": "2024-03-31"}, …]`; a spec may name some of the partition columns. Raises `ColumnNotFound`."""
-        specs = [partition_spec(one) for one in ([partitions] if isinstance(partitions, Mapping) or not isinstance(partitions, Iterable) else partitions)]
+        """Remove every partition that matches one of `[{"dt": "2024-03-31"}, …]`.
+
+        A spec may name some of the partition columns.
+
+        Raises: `ColumnNotFound`.
+        """
+        specs = [
+            partition_spec(partition) for partition in ([partitions] if isinstance(partitions, Mapping) or not isinstance(partitions, Iterable) else partitions)
+        ]
         if not specs:
             msg = "no partition is named: the list is empty. t.partitions() lists them; t.truncate() removes all rows"
             raise InvalidOption(msg, key="partitions")
@@ -92,10 +109,11 @@ class Writing(TableCore):
         compact: bool | None = None,
         state: bytes | None = None,
     ) -> Writer:
-        """A writer of its own for many frames, two-phase or streaming writes: a context manager, for one thread.
+        """Return a writer for many frames, two-phase or streaming writes: a context manager, for one thread.
 
-        `commit_user`: who commits, for writers that count their commits by identifiers. `overwrite`: as `t.overwrite`, True or a partition.
-        `compact=False` only adds files (as option `write-only`), `compact=True` compacts although the table says `write-only`. `state`: of an earlier writer.
+        `commit_user`: the user of the commits, for writers that count their commits by identifiers. `overwrite`: as
+        `t.overwrite`, True or a partition. `compact=False` only adds files (as option `write-only`), `compact=True`
+        compacts although the table says `write-only`. `state`: of an earlier writer.
         """
         return Writer.of(self.handle(), commit_user=commit_user, overwrite=overwrite, compact=compact, state=state)
 
@@ -108,14 +126,16 @@ class Writing(TableCore):
         watermark: int | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> Commit:
-        """Commits what writers prepared, in this process or others: exactly once per commit user and identifier.
+        """Commit what writers prepared, in any process: exactly once per commit user and identifier.
 
-        A pair that was committed before answers that commit. `identifier` None is 2^63-1, for users who commit once. Raises `InvalidOption` for facts that no
-        snapshot can hold, `StorageFailed` for messages whose files a disk does not have (they were aborted, or are another table's), `Conflict`
-        (another commit has those messages, or changed what they need), `RetriesExhausted` (nothing changed), `CommitStateUnknown` (call it again to learn).
+        A pair that was committed before returns that commit. `identifier` None is 2^63-1, for users who commit once.
+
+        Raises: `InvalidOption` for facts that no snapshot can hold, `StorageFailed` for messages whose files a disk
+        does not have (they were aborted, or are another table's), `Conflict` (another commit has those messages, or
+        changed what they need), `RetriesExhausted` (nothing changed), `CommitStateUnknown` (call it again to learn).
         """
         ctx, taken = self.handle(), _messages(messages)
-        done = commit_changes(
+        committed = commit_changes(
             ctx,
             taken,
             commit_user=commit_user,
@@ -125,51 +145,58 @@ class Writing(TableCore):
             check_files=not ctx.storage.is_remote,
             check_new=True,
         )
-        return maintenance.after_commit.maintain_after_commit(ctx, done, taken)
+        return maintenance.after_commit.maintain_after_commit(ctx, committed, taken)
 
     def abort(self, messages: Sequence[CommitMessage]) -> None:
-        """Deletes the files of messages that were never handed to a commit. Raises `Conflict` for messages whose commit may have happened."""
+        """Delete the files of messages that were never passed to a commit.
+
+        Raises: `Conflict` for messages whose commit may have happened.
+        """
         abandoned.abort(self.handle(), _messages(messages))
 
     def _write(self, frame: object, ctx: TableContext, *, row_kind: str | None, cast: bool, merge_schema: bool) -> Commit:
         feature_check.check_writable(ctx)
-        found: object = frame
+        rows: object = frame
         if merge_schema:
-            found = taken = input_frames.open_input(frame, ctx)
+            rows = taken = input_frames.open_input(frame, ctx)
             if taken.schema is not None:
                 _grow(self, taken, taken.schema, row_kind=row_kind, cast=cast)
             ctx = self.handle()
         with Writer.of(ctx, commit_user=None, overwrite=None, compact=None, state=None) as writer:
-            writer.write(found, row_kind=row_kind, cast=cast)
+            writer.write(rows, row_kind=row_kind, cast=cast)
             return writer.commit()
 
 
-def _messages(given: object) -> list[CommitMessage]:
-    """Messages as they are handed in, by an iterator too, which gives them once. Raises `TypeError` for what is none."""
-    found: list[Any] = list(given) if isinstance(given, Iterable) and not isinstance(given, (str, bytes)) else [given]
-    for one in found:
-        if not isinstance(one, CommitMessage):
-            msg = f"messages of a commit are those that w.prepare() gave, and lk.CommitMessage.from_bytes(…) of their bytes; found {type(one).__name__}"
+def _messages(argument: object) -> list[CommitMessage]:
+    """Return the messages passed in, also those of an iterator, which gives them once.
+
+    Raises: `TypeError` for what is none.
+    """
+    messages: list[Any] = list(argument) if isinstance(argument, Iterable) and not isinstance(argument, (str, bytes)) else [argument]
+    for message in messages:
+        if not isinstance(message, CommitMessage):
+            msg = f"messages of a commit are those that w.prepare() gave, and lk.CommitMessage.from_bytes(…) of their bytes; found {type(message).__name__}"
             raise TypeError(msg)
-    return found
+    return messages
 
 
 def _grow(table: TableCore, taken: InputFrames, schema: Mapping[str, pl.DataType], *, row_kind: str | None, cast: bool) -> None:
-    """Adds the columns and widens the types that a frame asks for; when another writer adds one first, what is left of them.
+    """Add the columns and widen the types that a frame needs.
 
-    Rows that are in memory are looked at first: for a row that is refused the table does not grow, nor by a column that its files would not hold.
+    When another writer adds one first, only the remaining changes are made. Rows that are in memory are looked at
+    first: for a row that is refused the table does not grow, nor by a column that its files would not hold.
     """
     for last in (False, False, True):
         ctx = table.handle()
         changes = widening.schema_changes(schema, ctx, row_kind=row_kind)
-        asked = [(AddColumn if isinstance(one, widening.AddedColumn) else UpdateType)(path=one.path, type=one.type) for one in changes]
+        table_changes = [(AddColumn if isinstance(change, widening.AddedColumn) else UpdateType)(path=change.path, type=change.type) for change in changes]
         try:
-            if asked:
-                grown = ctx.with_schema(schemas.plan_next_schema(ctx.ground, asked))
+            if table_changes:
+                grown = ctx.with_schema(schemas.plan_next_schema(ctx.ground, table_changes))
                 shape.check_columns(grown.schema, grown.options)
                 if taken.is_whole:
                     row_conversion.batches(taken, grown, cast=cast, row_kind=row_kind)
-                schemas.alter(ctx, asked)
+                schemas.alter(ctx, table_changes)
         except (ColumnAlreadyExists, SchemaMismatch):
             if last:
                 raise
