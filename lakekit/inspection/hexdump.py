@@ -1,4 +1,4 @@
-"""`lk.hex`: the bytes of a Paimon file, every one with its field, named by the decoder that reads it.
+"""The bytes of a Paimon file with their fields: `lk.hex`. The decoder that reads a file names its fields.
 
 lk.hex("orders/manifest/manifest-31c0-0")       4f 62 6a 01   magic
                                                 04            metadata count 2 …
@@ -41,8 +41,9 @@ _DEEPEST = 10
 class Hex:
     """The bytes of a file and what each of them is.
 
-    `found` are the marks: disjoint, in order, all bytes covered. `error` is what the decoder raised, at byte `error_at`; bytes that it did not read are
-    called "not read". `opens` are the offsets of compressed blocks, which `open` shows inflated. Shows itself as a widget in notebooks that have ipywidgets.
+    `found` are the marks: disjoint, in order, all bytes covered. `error` is what the decoder raised, at byte
+    `error_at`; bytes that it did not read are called "not read". `opens` are the offsets of compressed blocks, which
+    `open` shows inflated. Shows itself as a widget in notebooks that have ipywidgets.
     """
 
     name: str
@@ -57,7 +58,10 @@ class Hex:
 
     @property
     def marks(self) -> pl.DataFrame:
-        """One row a field: offset and length in bytes, its name, its value as text, and the section of the format's description."""
+        """Return one row a field: offset and length in bytes, name, value as text, section of the format.
+
+        The section is that of the format's description.
+        """
         rows = [(mark.offset, mark.length, mark.field, draw.format_value(mark.value), mark.section) for mark in self.found]
         if self.error is not None:
             at = len(self.data) if self.error_at is None else self.error_at
@@ -70,18 +74,24 @@ class Hex:
         return tuple(self.regions)
 
     def at(self, offset: int) -> FieldSpan:
-        """The mark over a byte. Raises `IndexError` outside of the file."""
+        """Return the field of a byte.
+
+        Raises: `IndexError` outside of the file.
+        """
         if not 0 <= offset < len(self.data):
             raise IndexError(f"byte {offset} of {len(self.data)}")
         return self.found[draw.place_of(self.found, offset)]
 
     def open(self, offset: int | None = None) -> Hex:
-        """The inflated bytes of the compressed block over a byte, or of the first one. Raises `NotFound` where there is none."""
+        """Return the inflated bytes of the compressed block at a byte, or of the first one.
+
+        Raises: `NotFound` where there is none.
+        """
         wanted = next(iter(self.regions), None) if offset is None else self.at(offset).offset
         region = None if wanted is None else self.regions.get(wanted)
         if region is None:
-            there = ", ".join(map(str, self.opens)) or "none"
-            raise NotFound(f"{self.name}: no compressed block at byte {offset}; their offsets are {there}", name=str(offset))
+            offsets = ", ".join(map(str, self.opens)) or "none"
+            raise NotFound(f"{self.name}: no compressed block at byte {offset}; their offsets are {offsets}", name=str(offset))
         marks = SpanRecorder(section=hexdump_formats.FORMATS[self.format].section)
         error: LakekitError | None = None
         try:
@@ -100,7 +110,7 @@ class Hex:
         return draw.html(self.title, self.data, self.found, told=self.told)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
-        """The widget where ipywidgets is installed; a table and characters everywhere else."""
+        """Return the widget where ipywidgets is installed; a table and characters everywhere else."""
         try:
             bundle: dict[str, Any] = plugins.load("notebook", "hexdump").Bytes(self)._repr_mimebundle_()
         except Unsupported:
@@ -127,22 +137,25 @@ def hex(  # noqa: A001 - the name of a contract
     format: str | None = None,  # noqa: A002 - as hex
     storage_options: Mapping[str, Any] | None = None,
 ) -> Hex:
-    """The bytes of a Paimon file, every one with its field, value and section of the format: files of tables, parts of them, messages between processes.
+    """Return the bytes of a Paimon file, every one with its field, value and section of the format.
 
-    `format` names what cannot be told from name and bytes: "binary_row: ROW<id BIGINT>", "serialized_row", "commit_message: 11"; `InvalidOption` lists the
-    names. `storage_options` are those of an object store. A broken file is shown as far as it was read, with the error. Raises `FileMissing` without a
-    file, `StorageFailed` for a folder, `LimitExceeded` above 256 MiB, `TypeError` for what is neither a path nor bytes.
+    Files of tables, parts of them, and messages between processes can be shown. `format` names what cannot be told from
+    name and bytes: "binary_row: ROW<id BIGINT>", "serialized_row", "commit_message: 11"; `InvalidOption` lists the
+    names. `storage_options` are those of an object store. A broken file is shown as far as it was read, with the error.
+
+    Raises: `FileMissing` without a file, `StorageFailed` for a folder, `LimitExceeded` above 256 MiB, `TypeError` for
+    what is neither a path nor bytes.
     """
     if isinstance(path_or_bytes, (bytes, bytearray, memoryview)):
         name, path, data = "bytes", None, bytes(path_or_bytes)
     else:
         storage, path = storages.open(path_or_bytes, storage_options)
         name = path.rpartition("/")[2]
-        there = storage.stat(path)
-        if there is not None and there.is_dir:
+        stat = storage.stat(path)
+        if stat is not None and stat.is_dir:
             raise StorageFailed(f"{path} is a folder; lk.hex takes one of its files", path=path)
-        if there is not None and there.size_bytes > MAX_BYTES:
-            msg = f"{path}: {there.size_bytes} bytes; at most {MAX_BYTES} are shown one by one. lk.hex(data, format=…) takes a part of them, as bytes"
+        if stat is not None and stat.size_bytes > MAX_BYTES:
+            msg = f"{path}: {stat.size_bytes} bytes; at most {MAX_BYTES} are shown one by one. lk.hex(data, format=…) takes a part of them, as bytes"
             raise LimitExceeded(msg, path=path)
         data = storage.read(path)
     short, how, argument = hexdump_formats.parse_format_argument(hexdump_formats.detect_format(data, path or "") if format is None else format)
@@ -154,40 +167,41 @@ def hex(  # noqa: A001 - the name of a contract
         how.walk(WalkRequest(data=data, marks=marks, argument=argument, fields=fields, types=types, regions=regions, path=path))
     except (Corrupt, Unsupported) as wrong:
         error = wrong
-    found = _build_hex(name, path, short, data, marks, error)
-    return Hex(
-        name=name, path=path, format=short, data=data, found=found.found, error=error, error_at=found.error_at, regions=FrozenDict(regions), fields=fields
-    )
+    view = _build_hex(name, path, short, data, marks, error)
+    return Hex(name=name, path=path, format=short, data=data, found=view.found, error=error, error_at=view.error_at, regions=FrozenDict(regions), fields=fields)
 
 
 def _build_hex(name: str, path: str | None, short: str, data: bytes, marks: SpanRecorder, error: LakekitError | None) -> Hex:
-    found = leaves(marks.found, len(data))
+    spans = leaves(marks.found, len(data))
     at = marks.wrong_at
     if at is None and isinstance(error, Corrupt):
         at = error.offset
         if at is None and error.field:  # a member of JSON: errors name it, marks know where it is
-            at = next((mark.offset for mark in found if mark.field == error.field), None)
-    return Hex(name=name, path=path, format=short, data=data, found=tuple(found), error=error, error_at=None if at is None else min(max(at, 0), len(data)))
+            at = next((mark.offset for mark in spans if mark.field == error.field), None)
+    return Hex(name=name, path=path, format=short, data=data, found=tuple(spans), error=error, error_at=None if at is None else min(max(at, 0), len(data)))
 
 
 def _read_table_types(path: str | None, storage_options: Mapping[str, Any] | None) -> tuple[Mapping[str, Sequence[Field]], Mapping[str, DataType]]:
-    """What the table around a file knows of the rows in it: partitions, keys, columns. Nothing for a file that lies alone."""
+    """Return the types of the rows in a file from its table: fields of partitions, keys, columns.
+
+    Both mappings are empty for a file outside of a table.
+    """
     pieces = (path or "").split("/")
     for depth in range(2, min(len(pieces), _DEEPEST)):
         root = "/".join(pieces[: 1 - depth])
         try:
-            storage, place = storages.open(root or "/", storage_options)
+            storage, root_path = storages.open(root or "/", storage_options)
         except InvalidOption:
             break  # above a bucket there is nothing
-        if not any(one.name.startswith("schema-") for one in storage.list(f"{place}/schema")):
+        if not any(item.name.startswith("schema-") for item in storage.list(f"{root_path}/schema")):
             continue
         try:
             ctx = open_context(root, storage_options=storage_options)
-            every = {f"schema {one.id}": one.fields for one in schemas.all(ctx)}
+            every = {f"schema {item.id}": item.fields for item in schemas.all(ctx)}
         except LakekitError:
             break
         schema = ctx.schema
         day, keys = schema.partition_fields, schema.key_fields
         rows = every | {"_PARTITION": day, "partition": day, "_PARTITION_STATS": day, "_MIN_KEY": keys, "_MAX_KEY": keys, "_KEY_STATS": keys}
-        return FrozenDict(rows), FrozenDict({one.name: one.type for one in schema.fields})
+        return FrozenDict(rows), FrozenDict({item.name: item.type for item in schema.fields})
     return EMPTY, EMPTY

@@ -1,11 +1,12 @@
-"""Which decoder tells what the bytes of a file are: one name a format, and how a file's format is recognized.
+"""The formats of `lk.hex`: one name and decoder for each, and how a file's format is recognized.
 
     manifest            the decoder of manifests, with marks
-    commit_message: 11  a format whose bytes do not say their version, or their type, takes it behind a colon
+    commit_message: 11  a format whose bytes do not say their version, or their type, takes it after a colon
     binary_row: ROW<day DATE, id BIGINT>
 
-Every walker is the decoder that tables are read with, asked to mark what it reads. Three formats are decoded by C and Rust libraries that tell no places:
-JSON, Parquet and (in part) ORC have walkers of their own, which tests hold equal to those libraries.
+Every walker is the decoder that tables are read with, which marks the fields it reads. Three formats are decoded by C
+and Rust libraries that report no offsets: JSON, Parquet and (in part) ORC have walkers of their own, which tests
+compare with those libraries.
 """
 
 from __future__ import annotations
@@ -59,7 +60,11 @@ class Region(NamedTuple):
 
 
 class WalkRequest(NamedTuple):
-    """What a walker is given: bytes, where marks go, what stands behind the colon, the fields of rows (by `ROWS`), and where regions go."""
+    """The input of a walker.
+
+    It holds bytes, the recorder of marks, the text after the colon, the fields of rows (by `ROWS`), and the regions to
+    fill.
+    """
 
     data: bytes
     marks: SpanRecorder
@@ -78,14 +83,17 @@ class HexFormat(NamedTuple):
 
 
 def detect_format(data: bytes, name: str) -> str:
-    """The format of a file's bytes; `name` is the file's path, "" where it has none. Raises `InvalidOption` where nobody can tell."""
+    """Return the format of a file's bytes; `name` is the file's path, "" where it has none.
+
+    Raises: `InvalidOption` for an unknown format.
+    """
     file = name.rpartition("/")[2]
-    for magic, found in _MAGICS.items():
+    for magic, format_name in _MAGICS.items():
         if data.startswith(magic):
-            return _avro_kind(data) if found == "avro" else found
-    for beginning, found in _NAMES.items():
+            return _avro_kind(data) if format_name == "avro" else format_name
+    for beginning, format_name in _NAMES.items():
         if file.startswith(beginning):
-            return found
+            return format_name
     if file.endswith(".index"):
         return "file_index_container"
     for ending in ("avro", "orc", "parquet"):
@@ -152,72 +160,75 @@ _MEMBERS = {
 }
 
 
-# ---- JSON, hints ------------------------------------------------------------------------------------------------------------------------------
+# ---- JSON, hints -----------------------------------------------------------------------------------------------------
 
 
 def _json(decode: Callable[[bytes, str | None], object]) -> Walk:
-    def walk(asked: WalkRequest) -> None:
+    def walk(request: WalkRequest) -> None:
         unread: Corrupt | None = None
         try:
-            json_marks.walk(asked.data, asked.marks)
+            json_marks.walk(request.data, request.marks)
         except Corrupt as error:
             unread = error
-        decode(asked.data, asked.path)  # its error says more
+        decode(request.data, request.path)  # its error says more
         if unread is not None:
             raise unread
 
     return walk
 
 
-def _hint(asked: WalkRequest) -> None:
-    found = hint.decode(asked.data)
-    if found is None:
+def _hint(request: WalkRequest) -> None:
+    snapshot_id = hint.decode(request.data)
+    if snapshot_id is None:
         raise Corrupt("no number of a snapshot: readers list the folder instead", offset=0, field="hint")
-    asked.marks.add(0, len(asked.data), "snapshot", found)
+    request.marks.add(0, len(request.data), "snapshot", snapshot_id)
 
 
-# ---- Avro -------------------------------------------------------------------------------------------------------------------------------------
+# ---- Avro ------------------------------------------------------------------------------------------------------------
 
 
 def _records(decode: Callable[[bytes, str | None], object] | None) -> Walk:
-    def walk(asked: WalkRequest) -> None:
-        if asked.data.startswith(columnar_file.PARQUET_MAGIC):
-            _parquet(asked)
-        elif asked.data.startswith(columnar_file.ORC_MAGIC):
-            _orc(asked)
+    def walk(request: WalkRequest) -> None:
+        if request.data.startswith(columnar_file.PARQUET_MAGIC):
+            _parquet(request)
+        elif request.data.startswith(columnar_file.ORC_MAGIC):
+            _orc(request)
         else:
-            _container(asked, avro_container.METADATA if decode else avro_container.DATA)
+            _container(request, avro_container.METADATA if decode else avro_container.DATA)
         if decode is not None:
-            decode(asked.data, asked.path)
+            decode(request.data, request.path)
 
     return walk
 
 
-def _container(asked: WalkRequest, limits: avro_container.Limits) -> None:
-    """The frame, and the records of blocks that are not compressed; the others become regions."""
-    with asked.marks.within(section="FORMAT 4.1"):
-        packed = avro_container.open_blocks(asked.data, limits=limits, marks=asked.marks)
+def _container(request: WalkRequest, limits: avro_container.Limits) -> None:
+    """Mark the frame, and the records of blocks that are not compressed; the others become regions."""
+    with request.marks.within(section="FORMAT 4.1"):
+        packed = avro_container.open_blocks(request.data, limits=limits, marks=request.marks)
     first = 0
     for frame, block in packed.inflate():
         region = Region(packed, frame, first)
-        if packed.codec == "null" and len(asked.data) <= MARKED_BYTES:
-            mark_block(region, asked.marks, asked.fields, at=block.offset)
+        if packed.codec == "null" and len(request.data) <= MARKED_BYTES:
+            mark_block(region, request.marks, request.fields, at=block.offset)
         else:
-            asked.regions[block.offset] = region
+            request.regions[block.offset] = region
         first += block.count
 
 
 def mark_block(region: Region, marks: SpanRecorder, fields: Mapping[str, Sequence[Field]], *, at: int = 0) -> list[dict[str, Any]]:
-    """The records of a block, marked where its inflated bytes are; serialized rows within them are marked field by field."""
+    """Return the records of a block, marked at their inflated bytes; serialized rows field by field."""
     since = len(marks.found)
     with marks.within(at=at):
-        found = avro_columns.mark_records(region.packed.schema, region.block, marks, first=region.first)
+        records = avro_columns.mark_records(region.packed.schema, region.block, marks, first=region.first)
     mark_rows(marks, since, fields)
-    return found
+    return records
 
 
 def mark_rows(marks: SpanRecorder, since: int, fields: Mapping[str, Sequence[Field]]) -> None:
-    """Marks what is inside serialized rows and file indexes among the marks from number `since` on; one that cannot be understood stays as it is."""
+    """Mark the fields of serialized rows and file indexes among the marks from number `since` on.
+
+    One that cannot be understood stays as it is.
+    """
     stats = _stats_fields(marks, since, fields)
     for mark in marks.found[since:]:
         outer, _, last = mark.field.rpartition(".")
@@ -229,16 +240,19 @@ def mark_rows(marks: SpanRecorder, since: int, fields: Mapping[str, Sequence[Fie
                 if last == "_EMBEDDED_FILE_INDEX":
                     _mark_container(mark.value, marks, {})
                 else:
-                    known = fields.get(outer.rpartition(".")[2] if last in ("_MIN_VALUES", "_MAX_VALUES") else last)
-                    mark_row(mark.value, marks, stats.get(outer, known))
+                    row_fields = fields.get(outer.rpartition(".")[2] if last in ("_MIN_VALUES", "_MAX_VALUES") else last)
+                    mark_row(mark.value, marks, stats.get(outer, row_fields))
         except LakekitError:
             del marks.found[before:]
             marks.wrong_at = wrong_at
 
 
 def _stats_fields(marks: SpanRecorder, since: int, fields: Mapping[str, Sequence[Field]]) -> dict[str, Sequence[Field]]:
-    """The columns of each `_VALUE_STATS`, by its name: those that its file lists, else all, of the schema that its file has."""
-    found: dict[str, Sequence[Field]] = {}
+    """Return the columns of each `_VALUE_STATS`, by its name.
+
+    These are the ones that its file lists, else all, of the schema that its file has.
+    """
+    by_stats: dict[str, Sequence[Field]] = {}
     if fields:
         listed: dict[str, list[Any]] = {}
         for mark in marks.found[since:]:
@@ -247,13 +261,16 @@ def _stats_fields(marks: SpanRecorder, since: int, fields: Mapping[str, Sequence
                 listed.setdefault(outer, []).append(mark.value)
         for mark in marks.found[since:]:
             outer, _, last = mark.field.rpartition(".")
-            if last == "_SCHEMA_ID" and (columns := {one.name: one for one in fields.get(f"schema {mark.value}", ())}):
-                found[f"{outer}._VALUE_STATS"] = [columns[name] for name in listed.get(outer, columns) if name in columns]
-    return found
+            if last == "_SCHEMA_ID" and (columns := {field.name: field for field in fields.get(f"schema {mark.value}", ())}):
+                by_stats[f"{outer}._VALUE_STATS"] = [columns[name] for name in listed.get(outer, columns) if name in columns]
+    return by_stats
 
 
 def mark_row(data: bytes, marks: SpanRecorder, fields: Sequence[Field] | None) -> None:
-    """A serialized row (with arity); by its types where they are known and as many as it has. Raises `Corrupt`."""
+    """Mark a serialized row (with arity), by its types where they are known and as many as it has.
+
+    Raises: `Corrupt`.
+    """
     arity, row = binary_row.strip_arity(data, marks=marks)
     with marks.within(at=4):
         if fields is not None and len(fields) == arity:
@@ -262,62 +279,65 @@ def mark_row(data: bytes, marks: SpanRecorder, fields: Sequence[Field] | None) -
             binary_row.mark_untyped(row, arity, marks)
 
 
-# ---- rows -------------------------------------------------------------------------------------------------------------------------------------
+# ---- rows ------------------------------------------------------------------------------------------------------------
 
 
-def _type(asked: WalkRequest, *roots: str) -> DataType:
-    if not asked.argument:
+def _type(request: WalkRequest, *roots: str) -> DataType:
+    if not request.argument:
         raise InvalidOption(f"the bytes do not say their type: format='… : {roots[0]}<…>' says it", key="format", value=None)
-    found = _parse_type(asked.argument)
-    if found.root not in roots:
-        raise InvalidOption(f"{asked.argument} is no {' or '.join(roots)}", key="format", value=asked.argument)
-    return found
+    parsed = _parse_type(request.argument)
+    if parsed.root not in roots:
+        raise InvalidOption(f"{request.argument} is no {' or '.join(roots)}", key="format", value=request.argument)
+    return parsed
 
 
 def _parse_type(text: str) -> DataType:
-    """A type as it stands behind the colon: what is wrong with it is wrong with `format=`, not with the file."""
+    """Return the type after the colon; an error in it is one of `format=`, not of the file."""
     try:
         return parse(text)
     except (Corrupt, Unsupported) as error:
         raise InvalidOption(f"{text!r} is no type: {error}", key="format", value=text) from None
 
 
-def _row(asked: WalkRequest) -> None:
-    t = _type(asked, "ROW")
-    binary_row.decode(asked.data, [f.type for f in t.fields], names=[f.name for f in t.fields], marks=asked.marks)
+def _row(request: WalkRequest) -> None:
+    t = _type(request, "ROW")
+    binary_row.decode(request.data, [f.type for f in t.fields], names=[f.name for f in t.fields], marks=request.marks)
 
 
-def _serialized_row(asked: WalkRequest) -> None:
-    mark_row(asked.data, asked.marks, _type(asked, "ROW").fields if asked.argument else None)
+def _serialized_row(request: WalkRequest) -> None:
+    mark_row(request.data, request.marks, _type(request, "ROW").fields if request.argument else None)
 
 
-def _array(asked: WalkRequest) -> None:
-    binary_row.decode_array(asked.data, part(_type(asked, "ARRAY").element), marks=asked.marks)
+def _array(request: WalkRequest) -> None:
+    binary_row.decode_array(request.data, part(_type(request, "ARRAY").element), marks=request.marks)
 
 
-def _map(asked: WalkRequest) -> None:
-    binary_row.decode_map(asked.data, _type(asked, "MAP", "MULTISET"), marks=asked.marks)
+def _map(request: WalkRequest) -> None:
+    binary_row.decode_map(request.data, _type(request, "MAP", "MULTISET"), marks=request.marks)
 
 
-# ---- indexes ----------------------------------------------------------------------------------------------------------------------------------
+# ---- indexes ---------------------------------------------------------------------------------------------------------
 
 
 def _index(kind: str) -> Walk:
-    def walk(asked: WalkRequest) -> None:
-        plugins.load("file_index", kind).walk(Cursor(asked.data, marks=asked.marks), _parse_type(asked.argument) if asked.argument else None)
+    def walk(request: WalkRequest) -> None:
+        plugins.load("file_index", kind).walk(Cursor(request.data, marks=request.marks), _parse_type(request.argument) if request.argument else None)
 
     return walk
 
 
 def _mark_container(data: bytes, marks: SpanRecorder, types: Mapping[str, DataType]) -> None:
-    """A file index container and, as far as their kinds are known, what is in its payloads. Raises `Corrupt`."""
+    """Mark a file index container and the payloads of known index kinds.
+
+    Raises: `Corrupt`.
+    """
     since = len(marks.found)
     for column, kinds in container.contents(data, marks=marks).items():
-        for kind, place in kinds.items():
-            if place is not None:
-                payload = container.payload(data, place)
-                marks.add(place.start, place.length, f"{column} {kind}", payload)
-                _mark_payload(kind, payload, place.start, f"{column} {kind}", marks, types.get(column))
+        for kind, span in kinds.items():
+            if span is not None:
+                payload = container.payload(data, span)
+                marks.add(span.start, span.length, f"{column} {kind}", payload)
+                _mark_payload(kind, payload, span.start, f"{column} {kind}", marks, types.get(column))
     marks.fill(0, len(data), since=since)  # bytes that no column points at
 
 
@@ -334,46 +354,46 @@ def _mark_payload(kind: str, payload: bytes, at: int, name: str, marks: SpanReco
         marks.means(f"cannot be read: {error}")
 
 
-def _indexes(asked: WalkRequest) -> None:
-    _mark_container(asked.data, asked.marks, asked.types)
+def _indexes(request: WalkRequest) -> None:
+    _mark_container(request.data, request.marks, request.types)
 
 
-def _hashes(asked: WalkRequest) -> None:
-    hash_index.decode(asked.data, marks=asked.marks)
+def _hashes(request: WalkRequest) -> None:
+    hash_index.decode(request.data, marks=request.marks)
 
 
-def _deletions(asked: WalkRequest) -> None:
-    index_files.read_file(asked.data, marks=asked.marks)
+def _deletions(request: WalkRequest) -> None:
+    index_files.read_file(request.data, marks=request.marks)
 
 
-# ---- data files, messages ---------------------------------------------------------------------------------------------------------------------
+# ---- data files, messages --------------------------------------------------------------------------------------------
 
 
-def _parquet(asked: WalkRequest) -> None:
-    parquet_spans.walk(asked.data, asked.marks)
+def _parquet(request: WalkRequest) -> None:
+    parquet_spans.walk(request.data, request.marks)
 
 
-def _orc(asked: WalkRequest) -> None:
-    orc_tail.mark(asked.data, asked.marks)
+def _orc(request: WalkRequest) -> None:
+    orc_tail.mark(request.data, request.marks)
 
 
 def _message(decode: Callable[..., object], newest: int) -> Walk:
-    def walk(asked: WalkRequest) -> None:
-        if asked.argument and not asked.argument.isdecimal():
-            raise InvalidOption(f"{asked.argument!r} is no version", key="format", value=asked.argument)
+    def walk(request: WalkRequest) -> None:
+        if request.argument and not request.argument.isdecimal():
+            raise InvalidOption(f"{request.argument!r} is no version", key="format", value=request.argument)
         try:
-            decode(asked.data, int(asked.argument or newest), marks=asked.marks)
+            decode(request.data, int(request.argument or newest), marks=request.marks)
         finally:
-            mark_rows(asked.marks, 0, asked.fields)
+            mark_rows(request.marks, 0, request.fields)
 
     return walk
 
 
-def _split(asked: WalkRequest) -> None:
+def _split(request: WalkRequest) -> None:
     try:
-        split_bytes.decode(asked.data, marks=asked.marks)
+        split_bytes.decode(request.data, marks=request.marks)
     finally:
-        mark_rows(asked.marks, 0, asked.fields)
+        mark_rows(request.marks, 0, request.fields)
 
 
 def _entries(data: bytes, path: str | None) -> object:
@@ -410,12 +430,17 @@ FORMATS: dict[str, HexFormat] = {
 """What `lk.hex` knows, by the name that its `format=` takes."""
 
 
-def parse_format_argument(asked: str) -> tuple[str, HexFormat, str]:
-    """(name, format, what stands behind the colon) of a `format=`; a type of Paimon alone is a row, an array or a map of it. Raises `InvalidOption`."""
-    name, _, argument = (piece.strip() for piece in asked.partition(":"))
+def parse_format_argument(text: str) -> tuple[str, HexFormat, str]:
+    """Return (name, format, text after the colon) of a `format=`.
+
+    A type of Paimon alone is a row, an array or a map of it.
+
+    Raises: `InvalidOption`.
+    """
+    name, _, argument = (piece.strip() for piece in text.partition(":"))
     if name in FORMATS:
         return name, FORMATS[name], argument
     for root, short in {"ROW": "binary_row", "ARRAY": "binary_array", "MAP": "binary_map", "MULTISET": "binary_map"}.items():
-        if asked.strip().upper().startswith(f"{root}<"):
-            return short, FORMATS[short], asked.strip()
-    raise InvalidOption(f"no format is called {name!r}; there are {', '.join(FORMATS)}", key="format", value=asked)
+        if text.strip().upper().startswith(f"{root}<"):
+            return short, FORMATS[short], text.strip()
+    raise InvalidOption(f"no format is called {name!r}; there are {', '.join(FORMATS)}", key="format", value=text)

@@ -1,4 +1,7 @@
-"""A table as one HTML page: `lakekit browse PATH -o page.html`, `t.browse().save("page.html")`. Reads metadata only, of the snapshots that are in the page."""
+"""A table as one HTML page: `lakekit browse PATH -o page.html`, `t.browse().save("page.html")`.
+
+Reads metadata only, of the snapshots that are in the page.
+"""
 
 from __future__ import annotations
 
@@ -34,14 +37,16 @@ _INSET = 0.027
 
 
 def page_of(table: Table, *, snapshots: int = SNAPSHOTS, letters: int = LETTERS) -> str:
-    """The page as text: card, timeline, and manifests and levels of the newest snapshots, as many as there is room for; it says how many those are.
+    """Return the page as text: table facts, timeline, and manifests and levels of the newest snapshots.
 
-    Raises what reading the table raises.
+    There are as many snapshots as fit; the page says how many.
+
+    Raises: what reading the table raises.
     """
-    found = history.history(table)
+    snapshot_history = history.history(table)
     moments: list[SnapshotView] = []
     spent = 0
-    for mark in reversed(found.marks):
+    for mark in reversed(snapshot_history.marks):
         if len(moments) == snapshots or (moments and spent > letters):
             break
         moments.append(_moment(table, mark))
@@ -51,15 +56,18 @@ def page_of(table: Table, *, snapshots: int = SNAPSHOTS, letters: int = LETTERS)
             name=history.display_name(table),
             facts=_facts(table),
             opening=history.format_open_call(table),
-            timeline=timeline.drawing(found, timeline.lay_out(found)),
+            timeline=timeline.drawing(snapshot_history, timeline.lay_out(snapshot_history)),
             moments=tuple(moments),
-            snapshot_count=len(found.marks),
+            snapshot_count=len(snapshot_history.marks),
         )
     )
 
 
 def save(table: Table, path: str | PathLike[str], *, snapshots: int = SNAPSHOTS) -> int:
-    """Writes the page to a file of this machine, over one that is there; how many bytes it has. Raises `StorageFailed` where that cannot be."""
+    """Write the page to a file of this machine, replacing an existing one; return its size in bytes.
+
+    Raises: `StorageFailed` where that fails.
+    """
     data = page_of(table, snapshots=snapshots).encode()
     try:
         Path(path).write_bytes(data)
@@ -70,7 +78,7 @@ def save(table: Table, path: str | PathLike[str], *, snapshots: int = SNAPSHOTS)
 
 
 def _facts(table: Table) -> list[tuple[str, object]]:
-    """The card at the head of the page."""
+    """Return the facts at the head of the page."""
     fields = ", ".join(f"{field.name} {field.type}" for field in table.schema.fields)
     facts: list[tuple[str, object]] = [("columns", fields), ("primary key", ", ".join(table.primary_keys) or "none: rows are only appended")]
     if table.partition_keys:
@@ -87,16 +95,16 @@ def _facts(table: Table) -> list[tuple[str, object]]:
 def _moment(table: Table, mark: SnapshotMark) -> SnapshotView:
     """One snapshot; where it cannot be read any more the reason stands in its place."""
     details: dict[str, str] = {}
-    said = ""
+    note = ""
     buckets: tuple[PagePane, ...] = ()
     try:
         tree = _tree(table, mark.id)
     except history.REFUSED as error:
         tree = PagePane(heading="manifests", said=history.first_line(error))
     try:
-        buckets, said = _buckets(table, mark.id, details)
+        buckets, note = _buckets(table, mark.id, details)
     except history.REFUSED as error:
-        said = history.first_line(error)
+        note = history.first_line(error)
     return SnapshotView(
         snapshot_id=mark.id,
         heading=timeline.hint(mark),
@@ -104,13 +112,13 @@ def _moment(table: Table, mark: SnapshotMark) -> SnapshotView:
         at=repr(mark.tags[0] if mark.life == "tag" else mark.id),
         manifests=tree,
         buckets=buckets,
-        said=said,
+        said=note,
         details=details,
     )
 
 
 def _tree(table: Table, snapshot_id: int) -> PagePane:
-    """The manifests of a snapshot, each row a button."""
+    """Return the manifests of a snapshot, each row a button."""
     tree = manifest_tree.tree(table, snapshot_id)
     placed = manifests.place(tree)
     drawing = manifests.drawing(tree, placed)
@@ -133,26 +141,26 @@ def _tree(table: Table, snapshot_id: int) -> PagePane:
 
 
 def _buckets(table: Table, snapshot_id: int, details: dict[str, str]) -> tuple[tuple[PagePane, ...], str]:
-    """The levels of each bucket, the largest ones where there are too many, and what was left out, in words."""
+    """Return the levels of each bucket, the largest ones where there are too many, and a note on the others."""
     files, changes = picture.read_live_files(table, snapshot_id), picture.read_snapshot_changes(table, snapshot_id)
     every = picture.list_buckets(files)
     largest = files.group_by("partition", "bucket").agg(pl.col("size_bytes").sum()).sort("size_bytes", "partition", "bucket", descending=True)
     drawn = {*largest.head(BUCKETS).select("partition", "bucket").rows()}
-    panes = tuple(_bucket(table, snapshot_id, files, changes, place, details) for place in every if (place.partition, place.bucket) in drawn)
+    panes = tuple(_bucket(table, snapshot_id, files, changes, bucket, details) for bucket in every if (bucket.partition, bucket.bucket) in drawn)
     left = len(every) - len(panes)
     return panes, f"The {BUCKETS} largest buckets are drawn; {plural(left, 'smaller one is', 'smaller ones are')} not in this page." if left else ""
 
 
-def _bucket(table: Table, at: int, files: pl.DataFrame, changes: SnapshotChanges, place: BucketLocation, details: dict[str, str]) -> PagePane:
+def _bucket(table: Table, at: int, files: pl.DataFrame, changes: SnapshotChanges, location: BucketLocation, details: dict[str, str]) -> PagePane:
     """One bucket on its key axis, each box a button."""
     schema = table.handle().schema
     is_append = not schema.primary_keys
-    state = picture.state_of(at, files, changes, place, is_append=is_append)
-    heading = " · ".join(filter(None, (place.partition, f"bucket {place.bucket}")))
+    state = picture.state_of(at, files, changes, location, is_append=is_append)
+    heading = " · ".join(filter(None, (location.partition, f"bucket {location.bucket}")))
     title = f"{plural(len(state.files), 'file')} · {format_size(sum(file.size_bytes for file in state.files))}"
-    asked = level_layout.LevelQuery(said=picture.notes(table, place, state))
-    found = levels.picture(title, [state], key_names=schema.trimmed_primary_keys, is_append=is_append, asked=asked, limit=BOXES)
-    details |= {f"file/{box.files[0].name}": level_layout.detail(box.files[0], is_append=is_append) for box in found.boxes if len(box.files) == 1}
+    query = level_layout.LevelQuery(said=picture.notes(table, location, state))
+    view = levels.picture(title, [state], key_names=schema.trimmed_primary_keys, is_append=is_append, asked=query, limit=BOXES)
+    details |= {f"file/{box.files[0].name}": level_layout.detail(box.files[0], is_append=is_append) for box in view.boxes if len(box.files) == 1}
     boxes = [
         Rect(
             key=f"{'removed' if box.look == 'removed' else 'file' if len(box.files) == 1 else 'files'}/{box.files[0].name}",
@@ -164,6 +172,6 @@ def _bucket(table: Table, at: int, files: pl.DataFrame, changes: SnapshotChanges
             color="text",
             round=2,
         )
-        for box in found.boxes
+        for box in view.boxes
     ]
-    return PagePane(heading=heading, drawing=add_click_targets(levels.drawing(found), boxes))
+    return PagePane(heading=heading, drawing=add_click_targets(levels.drawing(view), boxes))

@@ -1,14 +1,14 @@
-"""What the picture of levels shows, taken from a table: facts for `draw.levels`.
+"""View model of the levels picture: facts of a table for `draw.levels`.
 
-    every_file(table, 7)                the files of a snapshot: `t.files(at=7)`, by bucket
-    changed(table, 7)                   what its commit added and removed: reads its delta manifests only
-    state_of(files, changes, place)     one bucket of them
-    planned_files(table, expr, 7)       the files a scan with that filter opens, told by the planner itself
-    probe_of(table, "1, abc", 7)        a key as it is typed: its values, and the condition that asks for it
-    file_frame(table, name, 7)          the rows of one file as they lie
-    bucket_frame(table, place, 7)       the rows of a bucket, merged
+    read_live_files(table, 7)           the files of a snapshot: `t.files(at=7)`, by bucket
+    read_snapshot_changes(table, 7)     what its commit added and removed: reads its delta manifests only
+    state_of(7, files, changes, bucket) one bucket of them
+    planned_files(table, expr, 7)       the files that a scan with that filter opens, by the planner itself
+    probe_of(table, "1, abc", 7)        a typed key: its values, and the condition for it
+    file_frame(table, name, 7)          the stored rows of one file
+    bucket_frame(table, bucket, 7)      the rows of a bucket, merged
 
-Nothing but metadata is read, and of one snapshot at a time.
+Only metadata is read, and of one snapshot at a time.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _FACTS = (
 )
 
 
-# ---- files ----------------------------------------------------------------------------------------------------------------------------------
+# ---- files -----------------------------------------------------------------------------------------------------------
 
 _LITERAL = ("VARCHAR", *INTEGERS)
 """Types whose values stand in a line of Python as in a folder's name."""
@@ -89,46 +89,52 @@ class SnapshotChanges:
 
 
 def read_live_files(table: Table, snapshot_id: int) -> pl.DataFrame:
-    """The live files of a snapshot, those that wait for compaction too; none without a snapshot (0). Raises `SnapshotNotFound`."""
+    """Return the live files of a snapshot, those that wait for compaction too; none without a snapshot (0).
+
+    Raises: `SnapshotNotFound`.
+    """
     return table.files(at=at_of(table, snapshot_id)) if snapshot_id else table.files().clear()
 
 
 def read_snapshot_changes(table: Table, snapshot_id: int) -> SnapshotChanges:
-    """The files that a snapshot's commit added and removed. A file that moved to another level is both."""
+    """Return the files that a snapshot's commit added and removed.
+
+    A file that moved to another level counts as both.
+    """
     ctx = table.handle()
     if not snapshot_id:
         return SnapshotChanges(removed=_frame(table, manifest_reader.no_entries()), added=_frame(table, manifest_reader.no_entries()))
     snapshot = snapshot_of(ctx, snapshot_id)
-    found = manifest_reader.read_entries(ctx, manifest_reader.manifest_files(ctx, snapshot, "delta"))
-    is_added = found.numbers("kind") == ADD
-    names = pc.binary_join_element_wise(found.column("file_name"), found.column("level").cast(pa.string()), "@")
+    entries = manifest_reader.read_entries(ctx, manifest_reader.manifest_files(ctx, snapshot, "delta"))
+    is_added = entries.numbers("kind") == ADD
+    names = pc.binary_join_element_wise(entries.column("file_name"), entries.column("level").cast(pa.string()), "@")
     both = np.asarray(pc.is_in(names, pc.filter(names, pa.array(~is_added)))) & np.asarray(pc.is_in(names, pc.filter(names, pa.array(is_added))))
-    return SnapshotChanges(removed=_frame(table, found.filter(~is_added & ~both)), added=_frame(table, found.filter(is_added & ~both)))
+    return SnapshotChanges(removed=_frame(table, entries.filter(~is_added & ~both)), added=_frame(table, entries.filter(is_added & ~both)))
 
 
-def _frame(table: Table, found: ManifestEntries) -> pl.DataFrame:
+def _frame(table: Table, entries: ManifestEntries) -> pl.DataFrame:
     """Manifest entries with the columns that facts are made of."""
-    known = [name for name in ("partition", "bucket", *_FACTS, "min_key", "max_key") if name != "deleted_row_count"]
-    return frames.describe_entries(table.handle(), found, known).with_columns(pl.lit(0, pl.Int64).alias("deleted_row_count"))
+    columns = [name for name in ("partition", "bucket", *_FACTS, "min_key", "max_key") if name != "deleted_row_count"]
+    return frames.describe_entries(table.handle(), entries, columns).with_columns(pl.lit(0, pl.Int64).alias("deleted_row_count"))
 
 
 def list_buckets(files: pl.DataFrame) -> list[BucketLocation]:
-    """The buckets that have files, in order."""
-    found = files.select("partition", "bucket").unique().sort("partition", "bucket")
-    return [BucketLocation(partition=partition, bucket=bucket) for partition, bucket in found.rows()]
+    """Return the buckets that have files, in order."""
+    buckets = files.select("partition", "bucket").unique().sort("partition", "bucket")
+    return [BucketLocation(partition=partition, bucket=bucket) for partition, bucket in buckets.rows()]
 
 
-def state_of(snapshot_id: int | None, files: pl.DataFrame, changes: SnapshotChanges | None, place: BucketLocation, *, is_append: bool) -> BucketState:
+def state_of(snapshot_id: int | None, files: pl.DataFrame, changes: SnapshotChanges | None, bucket: BucketLocation, *, is_append: bool) -> BucketState:
     """One bucket of a snapshot, and what its commit changed there."""
-    living = _facts(_files_of_bucket(files, place), is_append=is_append)
+    living = _facts(_files_of_bucket(files, bucket), is_append=is_append)
     if changes is None:
         return BucketState(snapshot_id=snapshot_id, files=living)
-    added = frozenset(_files_of_bucket(changes.added, place)["file_name"].to_list())
-    return BucketState(snapshot_id=snapshot_id, files=living, added=added, removed=_facts(_files_of_bucket(changes.removed, place), is_append=is_append))
+    added = frozenset(_files_of_bucket(changes.added, bucket)["file_name"].to_list())
+    return BucketState(snapshot_id=snapshot_id, files=living, added=added, removed=_facts(_files_of_bucket(changes.removed, bucket), is_append=is_append))
 
 
-def _files_of_bucket(files: pl.DataFrame, place: BucketLocation) -> pl.DataFrame:
-    return files.filter((pl.col("partition") == place.partition) & (pl.col("bucket") == place.bucket))
+def _files_of_bucket(files: pl.DataFrame, bucket: BucketLocation) -> pl.DataFrame:
+    return files.filter((pl.col("partition") == bucket.partition) & (pl.col("bucket") == bucket.bucket))
 
 
 def _facts(files: pl.DataFrame, *, is_append: bool) -> tuple[LevelFile, ...]:
@@ -146,7 +152,7 @@ def _facts(files: pl.DataFrame, *, is_append: bool) -> tuple[LevelFile, ...]:
 
 def _keys(bounds: pl.Series) -> list[Key | None]:
     """Structs of key columns as keys; None where there is none."""
-    return [key if known else None for key, known in zip(bounds.struct.unnest().rows(), bounds.is_not_null().to_list(), strict=True)]
+    return [key if is_known else None for key, is_known in zip(bounds.struct.unnest().rows(), bounds.is_not_null().to_list(), strict=True)]
 
 
 def _build_level_files(files: pl.DataFrame, low: Sequence[Key | None], high: Sequence[Key | None]) -> tuple[LevelFile, ...]:
@@ -171,46 +177,51 @@ def _build_level_files(files: pl.DataFrame, low: Sequence[Key | None], high: Seq
     )
 
 
-def notes(table: Table, place: BucketLocation, state: BucketState) -> tuple[str, ...]:
-    """What a reader of the picture would otherwise get wrong."""
+def notes(table: Table, bucket: BucketLocation, state: BucketState) -> tuple[str, ...]:
+    """Return notes on what the picture of a bucket does not show by itself."""
     ctx = table.handle()
     if not ctx.schema.primary_keys:
         return ("append table: files in the order of writing",)
-    if place.bucket == planner.POSTPONE_BUCKET:
+    if bucket.bucket == planner.POSTPONE_BUCKET:
         return ("postponed: these files are not read before a compaction gives them buckets",)
     if sections.hides_level_zero(ctx) and any(file.level == 0 for file in state.files):
         return ("level 0 is not read before it is compacted",)
     return ()
 
 
-# ---- what would be read ---------------------------------------------------------------------------------------------------------------------
+# ---- what would be read ----------------------------------------------------------------------------------------------
 
 
 def planned_files(table: Table, condition: pl.Expr | None, at: int | str | datetime | None = None) -> frozenset[str]:
-    """The names of the files that `t.scan(at).filter(condition)` opens, in every branch that it reads: what the planner chose.
+    """Return the names of the files that `t.scan(at).filter(condition)` opens, in every branch it reads.
 
-    Raises what a scan raises, and Polars' own error for a column that does not exist.
+    The planner chooses them.
+
+    Raises: what a scan raises, and Polars' own error for a column that does not exist.
     """
-    made = table_scan.scan(table.handle(), at)
-    asked = planner.NO_FILTER
+    scan = table_scan.scan(table.handle(), at)
+    scan_filter = planner.NO_FILTER
     if condition is not None:
-        asked, _ = lazy.condition_of(lazy.filters_of(condition, made.schema()), made.ctx.schema)
-    found = made.plans(asked)
-    return frozenset(name for one in found for name in one.entries.column("file_name").take(pa.array(one.chosen)).to_pylist())
+        scan_filter, _ = lazy.condition_of(lazy.filters_of(condition, scan.schema()), scan.ctx.schema)
+    plans = scan.plans(scan_filter)
+    return frozenset(name for plan in plans for name in plan.entries.column("file_name").take(pa.array(plan.chosen)).to_pylist())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyProbe:
-    """A key that is asked for, or its first columns: where it stands, and the condition that rows with it satisfy."""
+    """A key to look for, or its first columns, and the condition that rows with it satisfy."""
 
     key: Key
     condition: pl.Expr
 
 
 def probe_of(table: Table, text: str, snapshot_id: int) -> KeyProbe | None:
-    """A key as a person types it, `4711` or `1, abc`; None for nothing. Values are read by the types of the key columns, texts may stand in quotes.
+    """Return a typed key, `4711` or `1, abc`, as values and a condition; None for an empty text.
 
-    Raises `InvalidOption` where the table has no key, there are more values than key columns, or one is none of its column.
+    Values are parsed by the types of the key columns, texts may stand in quotes.
+
+    Raises: `InvalidOption` where the table has no key, there are more values than key columns, or one does not fit its
+    column.
     """
     if not text.strip():
         return None
@@ -232,19 +243,19 @@ def probe_of(table: Table, text: str, snapshot_id: int) -> KeyProbe | None:
 
 
 def _parts(text: str) -> list[str]:
-    """The values between commas; in quotes they may hold commas, and doubled quotes stand for one."""
-    found, at = [], 0
+    """Return the values between commas; in quotes they may hold commas, and doubled quotes stand for one."""
+    values, at = [], 0
     while (match := _PART.match(text, at)) is not None:
         single, double, plain, comma = match.groups()
-        found.append(single.replace("''", "'") if single is not None else double.replace('""', '"') if double is not None else plain)
+        values.append(single.replace("''", "'") if single is not None else double.replace('""', '"') if double is not None else plain)
         at = match.end()
         if not comma:
             break
-    return found
+    return values
 
 
 def _value(field: Field, text: str) -> Any:
-    """A value of a column as it is typed."""
+    """Return the value of a column parsed from typed text."""
     try:
         return _parse_literal(field.type, text)
     except (ValueError, InvalidOperation, OverflowError):
@@ -276,12 +287,12 @@ def _parse_literal(t: DataType, text: str) -> Any:
             return time.fromisoformat(text)
     if _FINE.search(text):  # Python's times end there, and half a time is another key
         raise ValueError
-    found = datetime.fromisoformat(text)
+    parsed = datetime.fromisoformat(text)
     if t.root == "TIMESTAMP":
-        if found.tzinfo is not None:
+        if parsed.tzinfo is not None:
             raise ValueError
-        return found
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+        return parsed
+    return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
 
 
 def _parse_bool(text: str) -> bool:
@@ -298,55 +309,69 @@ def _decimal(t: DataType, text: str) -> Decimal:
     return exact
 
 
-# ---- rows -----------------------------------------------------------------------------------------------------------------------------------
+# ---- rows ------------------------------------------------------------------------------------------------------------
 
 
 def file_frame(table: Table, name: str, snapshot_id: int) -> pl.LazyFrame:
-    """The rows of one data file of a snapshot as they lie: columns, then `_SEQUENCE_NUMBER`, `_row_kind`, `_level`, `_file`. Raises `NotFound`."""
+    """Return the stored rows of one data file of a snapshot.
+
+    Columns come first, then `_SEQUENCE_NUMBER`, `_row_kind`, `_level`, `_file`.
+
+    Raises: `NotFound`.
+    """
     at = at_of(table, snapshot_id)
-    made = table_scan.scan(table.handle(), at, raw=True)
-    found = planner.plan_raw_files(made.ctx, time_travel.locate(made.ctx, at), planner.NO_FILTER)
-    here = np.flatnonzero(np.asarray(pc.equal(found.entries.column("file_name"), name)))
-    if not len(here):
+    scan = table_scan.scan(table.handle(), at, raw=True)
+    plan = planner.plan_raw_files(scan.ctx, time_travel.locate(scan.ctx, at), planner.NO_FILTER)
+    indices = np.flatnonzero(np.asarray(pc.equal(plan.entries.column("file_name"), name)))
+    if not len(indices):
         raise NotFound(f"snapshot {snapshot_id} of {table.name} has no data file {name}: t.files(at={at!r}) lists those it has", name=name)
-    return lazy_frames.scan_stored_versions(replace(found, raw=here), made.fields)
+    return lazy_frames.scan_stored_versions(replace(plan, raw=indices), scan.fields)
 
 
-def bucket_frame(table: Table, place: BucketLocation, snapshot_id: int) -> pl.LazyFrame:
-    """The rows of one bucket of a snapshot, as `t.scan(at)` shows them."""
+def bucket_frame(table: Table, bucket: BucketLocation, snapshot_id: int) -> pl.LazyFrame:
+    """Return the rows of one bucket of a snapshot, as `t.scan(at)` shows them."""
     at = at_of(table, snapshot_id) if snapshot_id else None
     ctx = table.handle()
-    found = table.with_options({"scan.bucket": str(place.bucket)}).scan(at=at)
+    frame = table.with_options({"scan.bucket": str(bucket.bucket)}).scan(at=at)
     if not ctx.schema.partition_keys:
-        return found
-    values = table.partitions(at=at).filter(pl.col("partition") == place.partition)["values"]
+        return frame
+    values = table.partitions(at=at).filter(pl.col("partition") == bucket.partition)["values"]
     types = values.struct.unnest().schema
-    every = [[col(name).eq_missing(pl.lit(value, dtype=types[name])) for name, value in one.items()] for one in values.to_list()]  # scalar: a partition
-    return found.filter(reduce(or_, [reduce(and_, one) for one in every], pl.lit(False)))  # several where blank values share the name of null
+    every = [
+        [col(name).eq_missing(pl.lit(value, dtype=types[name])) for name, value in conditions.items()] for conditions in values.to_list()
+    ]  # scalar: a partition
+    # several where blank values share the name of null
+    return frame.filter(reduce(or_, [reduce(and_, conditions) for conditions in every], pl.lit(False)))
 
 
 def file_code(table: Table, name: str, at: int | str | None) -> str:
-    """The Python that gives the rows of `file_frame`."""
+    """Return the Python that gives the rows of `file_frame`."""
     return f'{format_open_call(table)}.scan(at={at!r}, raw=True).filter(pl.col("_file") == {name!r})'
 
 
-def bucket_code(table: Table, place: BucketLocation, at: int | str | None, keys: Sequence[Field], default_name: str) -> str:
-    """The Python that gives the rows of `bucket_frame`. By what `t.partitions()` says of the partition where its values have no literal."""
+def bucket_code(table: Table, bucket: BucketLocation, at: int | str | None, keys: Sequence[Field], default_name: str) -> str:
+    """Return the Python that gives the rows of `bucket_frame`.
+
+    It goes by `t.partitions()` where the partition's values have no literal.
+    """
     opened, when = format_open_call(table), "" if at is None else f"at={at!r}"
-    scanned = f"{opened}.with_options({{'scan.bucket': '{place.bucket}'}}).scan({when})"
+    scanned = f"{opened}.with_options({{'scan.bucket': '{bucket.bucket}'}}).scan({when})"
     if not keys:
         return scanned
-    said = dict(partition.spec(place.partition))
-    texts = [said.get(field.name, default_name) for field in keys]
+    spec = dict(partition.spec(bucket.partition))
+    texts = [spec.get(field.name, default_name) for field in keys]
     if all(field.type.root in _LITERAL and text != default_name for field, text in zip(keys, texts, strict=True)):
-        told = [repr(text) if field.type.root == "VARCHAR" else text for field, text in zip(keys, texts, strict=True)]
-        return f"{scanned}.filter({', '.join(f'{_code_of(field.name)} == {one}' for field, one in zip(keys, told, strict=True))})"
-    chosen = f'{opened}.partitions({when}).filter(pl.col("partition") == {place.partition!r}).select("values").unnest("values").lazy()'
+        literals = [repr(text) if field.type.root == "VARCHAR" else text for field, text in zip(keys, texts, strict=True)]
+        return f"{scanned}.filter({', '.join(f'{_code_of(field.name)} == {literal}' for field, literal in zip(keys, literals, strict=True))})"
+    partitions = f'{opened}.partitions({when}).filter(pl.col("partition") == {bucket.partition!r}).select("values").unnest("values").lazy()'
     names = [field.name for field in keys]
     on = f"[{', '.join(map(_code_of, names))}]" if any(map(is_pattern, names)) else repr(names)
-    return f'{scanned}.join({chosen}, on={on}, how="semi", nulls_equal=True)'
+    return f'{scanned}.join({partitions}, on={on}, how="semi", nulls_equal=True)'
 
 
 def _code_of(name: str) -> str:
-    """Return the Python that gives the column of exactly this name; a name that Polars reads as a pattern stands in a pattern of its own."""
+    """Return the Python that gives the column of exactly this name.
+
+    A name that Polars reads as a pattern is escaped within a pattern of its own.
+    """
     return f"pl.col({f'^{re.escape(name)}$' if is_pattern(name) else name!r})"

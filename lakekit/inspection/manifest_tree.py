@@ -1,11 +1,11 @@
-"""What a snapshot is made of, taken from a table: facts for `draw.manifests`.
+"""View model of the manifest tree: facts of a table for `draw.manifests`.
 
-    tree(table, 7, where)                   the manifests of a snapshot, and which of them a filter skips
-    entries(table, "manifest-…", 7)         the entries of one manifest as a frame
-    entry_facts(table, "manifest-…", 7)     the same as facts, each with what planning does with its file
-    where_of(table, 7, "amount > 3")        a filter, asked of the planner itself
+    tree(table, 7, where)                       the manifests of a snapshot, and which of them a filter skips
+    entries(table, "manifest-…", 7)             the entries of one manifest as a frame
+    entry_facts(table, "manifest-…", 7)         the same as facts, each with what planning does with its file
+    parse_tree_filter(table, 7, "amount > 3")   a filter, evaluated by the planner itself
 
-Nothing but metadata is read, and of one snapshot at a time.
+Only metadata is read, and of one snapshot at a time.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SHOWN_ENTRIES = 200
 """Facts of so many entries are made; the frame has all."""
 
 
-# ---- filters --------------------------------------------------------------------------------------------------------------------------------
+# ---- filters ---------------------------------------------------------------------------------------------------------
 
 
 Files = set[tuple[str, int]]
@@ -57,9 +57,9 @@ Files = set[tuple[str, int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeFilter:
-    """A filter on a snapshot, asked of the planner: which manifests and files it leaves out, and which columns say so.
+    """A filter on a snapshot: which manifests and files the planner leaves out, and by which columns.
 
-    `text` is how it was said, `filters` are its conjuncts, `chosen` the files that a scan under it reads.
+    `text` is the filter as typed, `filters` are its conjuncts, `chosen` the files that a scan under it reads.
     """
 
     text: str
@@ -69,43 +69,46 @@ class TreeFilter:
 
     def manifests(self, listed: Sequence[ManifestFileMeta]) -> list[str]:
         """For each manifest the columns whose bounds skip it, "" where it is opened."""
-        asked, _ = lazy.condition_of(self.filters, self.scan.ctx.schema)
+        scan_filter, _ = lazy.condition_of(self.filters, self.scan.ctx.schema)
         reasons: list[set[str]] = [set() for _ in listed]
-        for part in conjuncts(asked.predicate):
+        for part in conjuncts(scan_filter.predicate):
             used = set(columns(part))
             if used and used <= set(self.scan.ctx.schema.partition_keys):
-                kept = bounds.keep_manifests(self.scan.ctx, listed, part)
-                for at in np.flatnonzero(~kept):
+                mask = bounds.keep_manifests(self.scan.ctx, listed, part)
+                for at in np.flatnonzero(~mask):
                     reasons[at] |= used
-        return [", ".join(sorted(found)) for found in reasons]
+        return [", ".join(sorted(columns_)) for columns_ in reasons]
 
     def fates(self, live: Files) -> Callable[[str, str, int], str]:
-        """What is done with an entry's file, given its kind, name and level, where these files are live: read, or why not."""
+        """Return a function that says what a read does with an entry's file, of its kind, name and level.
+
+        `live` are the live files. The answer is read, or why not.
+        """
         read, visible = self.chosen, _plan_files(self.scan, [])
-        kept = [read] if len(self.filters) == 1 else [_plan_files(self.scan, [one]) for one in self.filters]
-        alone = [(", ".join(sorted(set(one.expr.meta.root_names()))), files) for one, files in zip(self.filters, kept, strict=True)]
+        files_by_filter = [read] if len(self.filters) == 1 else [_plan_files(self.scan, [filter_]) for filter_ in self.filters]
+        alone = [(", ".join(sorted(set(filter_.expr.meta.root_names()))), files) for filter_, files in zip(self.filters, files_by_filter, strict=True)]
 
         def fate(kind: str, name: str, level: int) -> str:
-            one = (name, level)
+            key = (name, level)
             if kind == "DELETE":
                 return "removes a file"
-            if one in read:
+            if key in read:
                 return "read"
-            if one not in live:
+            if key not in live:
                 return "removed since"
-            if one not in visible:
+            if key not in visible:
                 return "not visible before compaction"
-            reasons = dict.fromkeys(columns_ for columns_, files in alone if one not in files)
+            reasons = dict.fromkeys(columns_ for columns_, files in alone if key not in files)
             return f"skipped: {', '.join(reasons) or 'the conditions together'}"
 
         return fate
 
 
-def _plan_files(asked: TableScan, filters: Sequence[FilterExpr]) -> Files:
-    """The files of the scan's own branch that are read under some conjuncts."""
-    condition_, _ = lazy.condition_of(filters, asked.ctx.schema)
-    plans = [plan for plan in asked.plans(condition_) if plan.ctx.branch == asked.ctx.branch]
-    return {one for plan in plans for one in _file_keys(plan.entries.take(plan.chosen))}
+def _plan_files(scan: TableScan, filters: Sequence[FilterExpr]) -> Files:
+    """Return the files of the scan's own branch that are read under some conjuncts."""
+    condition_, _ = lazy.condition_of(filters, scan.ctx.schema)
+    plans = [plan for plan in scan.plans(condition_) if plan.ctx.branch == scan.ctx.branch]
+    return {key for plan in plans for key in _file_keys(plan.entries.take(plan.chosen))}
 
 
 def _file_keys(entries_: ManifestEntries) -> Files:
@@ -113,26 +116,34 @@ def _file_keys(entries_: ManifestEntries) -> Files:
 
 
 def parse_tree_filter(table: Table, snapshot_id: int, text: str) -> TreeFilter | None:
-    """The filter of a text at a snapshot; None without one. Raises what the text, its columns and the table deserve."""
-    asked = condition(table, text)
-    if asked is None:
+    """Return the filter of a text at a snapshot; None without one.
+
+    Raises: what parsing the text, checking its columns and scanning the table raise.
+    """
+    predicate = condition(table, text)
+    if predicate is None:
         return None
-    made = table_scan.scan(table.handle(), at_of(table, snapshot_id))
-    filters = lazy.filters_of(asked, made.schema())
-    return TreeFilter(text=text.strip(), scan=made, filters=filters, chosen=_plan_files(made, filters))
+    scan = table_scan.scan(table.handle(), at_of(table, snapshot_id))
+    filters = lazy.filters_of(predicate, scan.schema())
+    return TreeFilter(text=text.strip(), scan=scan, filters=filters, chosen=_plan_files(scan, filters))
 
 
-# ---- manifests ------------------------------------------------------------------------------------------------------------------------------
+# ---- manifests -------------------------------------------------------------------------------------------------------
 
 
 def tree(table: Table, snapshot_id: int, where: TreeFilter | None = None) -> ManifestTree:
-    """What a snapshot is made of; with a filter, which manifests it skips. No snapshot (0): an empty tree. Raises `SnapshotNotFound`."""
+    """Return the manifests of a snapshot; with a filter, which of them it skips.
+
+    No snapshot (0) is an empty tree.
+
+    Raises: `SnapshotNotFound`.
+    """
     if not snapshot_id:
         return ManifestTree(table=display_name(table), snapshot_id=0, lists=())
     ctx, snapshot = _load_snapshot(table, snapshot_id)
     named = {"base": snapshot.base_manifest_list, "delta": snapshot.delta_manifest_list, "changelog": snapshot.changelog_manifest_list}
     lists = tuple(_list(ctx, snapshot, which, name, where) for which in LISTS if (name := named[which]) is not None)
-    indexes, gone = _indexes(ctx, snapshot)
+    indexes, index_note = _indexes(ctx, snapshot)
     return ManifestTree(
         table=display_name(table),
         snapshot_id=snapshot.id,
@@ -140,14 +151,14 @@ def tree(table: Table, snapshot_id: int, where: TreeFilter | None = None) -> Man
         lists=lists,
         index_manifest=snapshot.index_manifest or "",
         indexes=indexes,
-        index_gone=gone,
+        index_gone=index_note,
         filter="" if where is None else where.text,
         files_read=0 if where is None else len(where.chosen),
     )
 
 
 def _load_snapshot(table: Table, snapshot_id: int) -> tuple[TableContext, Snapshot]:
-    """The table and a snapshot of it, with the schema that was in force then."""
+    """Return the table and a snapshot of it, with the schema that was in force then."""
     ctx = table.handle()
     snapshot = snapshot_of(ctx, snapshot_id)
     return time_travel.schema_of(ctx, time_travel.at_snapshot(snapshot)), snapshot
@@ -160,7 +171,7 @@ def _list(ctx: TableContext, snapshot: Snapshot, which: Which, name: str, where:
         return ListFact(which=which, name=name, manifests=(), gone="gone: it expired with the snapshot")
     low, high = (_structs(ctx.schema.partition_fields, [getattr(m.partition_stats, end) for m in listed]) for end in ("min_values", "max_values"))
     skipped = [""] * len(listed) if where is None or which == "changelog" else where.manifests(listed)
-    found = tuple(
+    manifests = tuple(
         ManifestFact(
             name=m.name,
             size_bytes=m.size_bytes,
@@ -174,31 +185,31 @@ def _list(ctx: TableContext, snapshot: Snapshot, which: Which, name: str, where:
         )
         for at, m in enumerate(listed)
     )
-    return ListFact(which=which, name=name, manifests=found)
+    return ListFact(which=which, name=name, manifests=manifests)
 
 
 def _indexes(ctx: TableContext, snapshot: Snapshot) -> tuple[tuple[IndexFact, ...], str]:
     try:
-        found = manifest_files.index_entries(ctx, snapshot)
+        index_entries = manifest_files.index_entries(ctx, snapshot)
     except FileMissing:
         return (), "gone: it expired with the snapshot"
     facts = tuple(
         IndexFact(
-            name=one.file_name,
-            type=one.index_type,
-            partition=paths.partition_path(ctx, one.partition).rstrip("/"),
-            bucket=one.bucket,
-            size_bytes=one.file_size_bytes,
-            row_count=one.row_count,
-            vectors=tuple((r.file_name, r.cardinality) for r in one.ranges),
+            name=entry.file_name,
+            type=entry.index_type,
+            partition=paths.partition_path(ctx, entry.partition).rstrip("/"),
+            bucket=entry.bucket,
+            size_bytes=entry.file_size_bytes,
+            row_count=entry.row_count,
+            vectors=tuple((r.file_name, r.cardinality) for r in entry.ranges),
         )
-        for one in found
+        for entry in index_entries
     )
     return facts, ""
 
 
 def _structs(fields: Sequence[Field], rows: list[bytes]) -> list[dict[str, Any]]:
-    """Serialized rows as values by name; nothing where there are no fields."""
+    """Return serialized rows as values by name; empty ones where there are no fields."""
     if not fields:
         return [{} for _ in rows]
     return frames.structs(fields, pa.array(rows, pa.binary())).to_list()
@@ -210,7 +221,7 @@ def _format_range(low: dict[str, Any], high: dict[str, Any]) -> str:
     return ", ".join(f"{name} {first}" + ("" if first == last else f" .. {last}") for name, (first, last) in ends.items())
 
 
-# ---- entries --------------------------------------------------------------------------------------------------------------------------------
+# ---- entries ---------------------------------------------------------------------------------------------------------
 
 
 ENTRY = (
@@ -232,26 +243,32 @@ ENTRY = (
 
 
 def entries(table: Table, name: str, at: int) -> pl.DataFrame:
-    """The entries of one manifest of a snapshot, ADD and DELETE, in their order. Raises `InvalidOption` where the snapshot has no such manifest."""
+    """Return the entries of one manifest of a snapshot, ADD and DELETE, in their order.
+
+    Raises: `InvalidOption` where the snapshot has no such manifest.
+    """
     ctx, snapshot = _load_snapshot(table, at)
-    found = manifest_files.read_entries(ctx, [_find_manifest(ctx, snapshot, name)[0]])
-    return frames.describe_entries(ctx, found, ENTRY)
+    manifest_entries = manifest_files.read_entries(ctx, [_find_manifest(ctx, snapshot, name)[0]])
+    return frames.describe_entries(ctx, manifest_entries, ENTRY)
 
 
 def _find_manifest(ctx: TableContext, snapshot: Snapshot, name: str) -> tuple[ManifestFileMeta, Which]:
-    """A manifest of a snapshot by its name, and the list that has it."""
-    known: dict[str, tuple[ManifestFileMeta, Which]] = {}
+    """Return a manifest of a snapshot by its name, and the list that has it."""
+    by_name: dict[str, tuple[ManifestFileMeta, Which]] = {}
     for which in reversed(LISTS):
         with suppress(FileMissing):
-            known |= {m.name: (m, which) for m in manifest_files.manifest_files(ctx, snapshot, which)}
-    if name not in known:
-        msg = f"snapshot {snapshot.id} of {ctx.name} has no manifest {name!r}; it has {', '.join(list(known)[:3]) or 'none'}"
+            by_name |= {m.name: (m, which) for m in manifest_files.manifest_files(ctx, snapshot, which)}
+    if name not in by_name:
+        msg = f"snapshot {snapshot.id} of {ctx.name} has no manifest {name!r}; it has {', '.join(list(by_name)[:3]) or 'none'}"
         raise InvalidOption(msg, key="manifest", value=name)
-    return known[name]
+    return by_name[name]
 
 
-def entry_facts(table: Table, name: str, at: int, where: TreeFilter | None = None, *, shown: int = SHOWN_ENTRIES) -> tuple[tuple[EntryFact, ...], int]:
-    """The first entries of a manifest, in its order, and how many there are. With a filter each says what a read does with its file."""
+def entry_facts(table: Table, name: str, at: int, where: TreeFilter | None = None, *, limit: int = SHOWN_ENTRIES) -> tuple[tuple[EntryFact, ...], int]:
+    """Return the first `limit` entries of a manifest, in its order, and how many there are.
+
+    With a filter each says what a read does with its file.
+    """
     frame = entries(table, name, at)
     fate = _fate_of(table, name, at, where)
     facts = tuple(
@@ -267,7 +284,7 @@ def entry_facts(table: Table, name: str, at: int, where: TreeFilter | None = Non
             high=_key(row["max_key"]),
             fate=fate(row["kind"], row["file_name"], row["level"]),
         )
-        for row in frame.head(shown).iter_rows(named=True)
+        for row in frame.head(limit).iter_rows(named=True)
     )
     return facts, frame.height
 

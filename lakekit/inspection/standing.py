@@ -1,4 +1,4 @@
-"""Where a data file of a snapshot stands: the manifest that added it, its partition and its bucket."""
+"""The location of a data file of a snapshot: the manifest that added it, its partition and its bucket."""
 
 from __future__ import annotations
 
@@ -24,7 +24,11 @@ _NEWEST_FIRST: tuple[Literal["delta", "base"], ...] = ("delta", "base")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLocation:
-    """`manifest` is the newest one of the snapshot that adds the file, `partition` its directory, "" in a table without partitions."""
+    """The location of a data file in the metadata.
+
+    `manifest` is the newest one of the snapshot that adds the file, `partition` its directory, "" in a table without
+    partitions.
+    """
 
     manifest: str
     partition: str
@@ -32,9 +36,11 @@ class FileLocation:
 
 
 def locate_file(table: Table, snapshot_id: int, name: str) -> FileLocation | None:
-    """Where the file of that name stands, None where the snapshot has none. Reads manifests, the newest first, until one adds it.
+    """Return the location of the file of that name, None where the snapshot has none.
 
-    Raises `SnapshotNotFound`.
+    Reads manifests, the newest first, until one adds it.
+
+    Raises: `SnapshotNotFound`.
     """
     if not snapshot_id or not name:
         return None
@@ -45,9 +51,9 @@ def locate_file(table: Table, snapshot_id: int, name: str) -> FileLocation | Non
         with suppress(FileMissing):  # of an expired snapshot, which a tag keeps, only the base list is there
             for listed in reversed(manifest_files.manifest_files(ctx, snapshot, which)):
                 entries = manifest_files.read_entries(ctx, [listed])
-                here = np.flatnonzero(np.asarray(pc.equal(entries.column("file_name"), name)) & (entries.numbers("kind") == ADD))
-                if len(here):
-                    found = entries.take(here[-1:])
-                    partition = frames.partition_texts(ctx, found)[0]
-                    return FileLocation(manifest=listed.name, partition=partition, bucket=int(found.numbers("bucket")[0]))
+                indices = np.flatnonzero(np.asarray(pc.equal(entries.column("file_name"), name)) & (entries.numbers("kind") == ADD))
+                if len(indices):
+                    added = entries.take(indices[-1:])
+                    partition = frames.partition_texts(ctx, added)[0]
+                    return FileLocation(manifest=listed.name, partition=partition, bucket=int(added.numbers("bucket")[0]))
     return None

@@ -1,4 +1,4 @@
-"""A frame of data files in one line: how many there are, and how much a read has to merge."""
+"""Summaries of a frame of data files in one line: how many there are, how much a read has to merge."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import polars as pl
 from lakekit.draw import humanize
 
 _MANY_RUNS = 5
-"""More sorted runs than this in a bucket, and compaction is worth a word: Paimon's own compaction starts there by default."""
+"""More sorted runs than this in a bucket, and compaction is worth a word: Paimon's own compaction starts there by
+default.
+"""
 
 
 def totals(files: pl.DataFrame) -> str:

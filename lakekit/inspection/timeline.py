@@ -1,11 +1,11 @@
-"""What the timeline shows, taken from a table: facts for `draw.timeline`; and what every view of a table's history needs.
+"""View model of the timeline: facts of a table for `draw.timeline`, and what other history views need.
 
     history(table)                  every snapshot, those that only a tag or a changelog keeps too
     file_counts(table, mark)        files of one snapshot: reads its two lists
-    reading(table, mark)            the Python that reads the table as of a mark
+    format_read_call(table, mark)   the Python that reads the table as of a mark
     condition(table, "amount > 3")  a filter as it is typed
 
-Nothing but metadata is read, and of one snapshot at a time. What a snapshot is made of: `inspection.manifest_tree`.
+Only metadata is read, and of one snapshot at a time. `inspection.manifest_tree` has the manifests of a snapshot.
 """
 
 from __future__ import annotations
@@ -32,23 +32,26 @@ if TYPE_CHECKING:
     from lakekit.table.table import Table
 
 
-# ---- snapshots ------------------------------------------------------------------------------------------------------------------------------
+# ---- snapshots -------------------------------------------------------------------------------------------------------
 
 
 def history(table: Table) -> History:
-    """Every snapshot as a mark, by id: those that are there, those that only a tag keeps, those whose changelog outlived them."""
+    """Return every snapshot as a mark, by id.
+
+    These are existing ones, those that only a tag keeps, and those whose changelog outlived them.
+    """
     ctx = table.handle()
     named: dict[int, list[str]] = {}
-    found: dict[int, SnapshotMark] = {}
+    marks_by_id: dict[int, SnapshotMark] = {}
     for number in snapshot_files.changelog_ids(ctx):
-        if (kept := snapshot_files.find_changelog(ctx, number)) is not None:
-            found[number] = _mark(kept, (), "changelog")
+        if (changelog := snapshot_files.find_changelog(ctx, number)) is not None:
+            marks_by_id[number] = _mark(changelog, (), "changelog")
     for tag in tag_files.all(ctx):
         named.setdefault(tag.snapshot.id, []).append(tag.name)
-        found[tag.snapshot.id] = _mark(tag.snapshot, tuple(named[tag.snapshot.id]), "tag")
+        marks_by_id[tag.snapshot.id] = _mark(tag.snapshot, tuple(named[tag.snapshot.id]), "tag")
     for snapshot in snapshot_files.all(ctx):
-        found[snapshot.id] = _mark(snapshot, tuple(named.get(snapshot.id, ())), "")
-    marks = tuple(found[number] for number in sorted(found))
+        marks_by_id[snapshot.id] = _mark(snapshot, tuple(named.get(snapshot.id, ())), "")
+    marks = tuple(marks_by_id[number] for number in sorted(marks_by_id))
     return History(table=display_name(table), marks=marks, newest_schema_id=ctx.newest_schema_id)
 
 
@@ -69,22 +72,25 @@ def _mark(snapshot: Snapshot, tags: tuple[str, ...], life: str) -> SnapshotMark:
 
 
 def display_name(table: Table) -> str:
-    """What pictures call a table: its name, and its branch."""
+    """Return the name of a table in pictures: its name, and its branch."""
     return table.name if table.branch_name is None else f"{table.name} on branch {table.branch_name}"
 
 
 def format_open_call(table: Table) -> str:
-    """The Python that opens the table again; what the storage was given stays unsaid."""
-    said = [repr(table.location)]
+    """Return the Python that opens the table again, without its storage options."""
+    arguments = [repr(table.location)]
     if table.branch_name is not None:
-        said.append(f"branch={table.branch_name!r}")
+        arguments.append(f"branch={table.branch_name!r}")
     if table.dynamic:
-        said.append(f"options={dict(table.dynamic)!r}")
-    return f"lk.open({', '.join(said)})"
+        arguments.append(f"options={dict(table.dynamic)!r}")
+    return f"lk.open({', '.join(arguments)})"
 
 
 def format_read_call(table: Table, mark: SnapshotMark | None) -> str:
-    """The Python that reads the table as of a mark: an expired snapshot by its tag, or only the changes that were kept of it. Without one, its snapshots."""
+    """Return the Python that reads the table as of a mark; without one, that lists its snapshots.
+
+    An expired snapshot is read by its tag, or only the changes that were kept of it.
+    """
     if mark is None:
         return f"{format_open_call(table)}.snapshots()"
     if mark.life == "changelog":
@@ -93,7 +99,10 @@ def format_read_call(table: Table, mark: SnapshotMark | None) -> str:
 
 
 def rows_of(table: Table, mark: SnapshotMark | None) -> pl.DataFrame | pl.LazyFrame:
-    """What `format_read_call` says, as a frame: the rows as of a mark, or the changes that were kept of it; without one what `t.snapshots()` says."""
+    """Return the frame of `format_read_call`: the rows as of a mark, or the changes that were kept of it.
+
+    Without a mark it is what `t.snapshots()` returns.
+    """
     if mark is None:
         return table.snapshots()
     if mark.life == "changelog":
@@ -102,7 +111,7 @@ def rows_of(table: Table, mark: SnapshotMark | None) -> pl.DataFrame | pl.LazyFr
 
 
 def file_counts(table: Table, mark: SnapshotMark) -> FileCounts | str:
-    """How many files a snapshot has, and what its commit changed; why that is not known, where its lists are gone."""
+    """Return how many files a snapshot has and its commit changed; a text where its lists are gone."""
     ctx = table.handle()
     try:
         snapshot = snapshot_of(ctx, mark.id)
@@ -115,18 +124,21 @@ def file_counts(table: Table, mark: SnapshotMark) -> FileCounts | str:
 
 
 def snapshot_of(ctx: TableContext, snapshot_id: int) -> Snapshot:
-    """A snapshot by its id, from a tag or a changelog where it expired. Raises `SnapshotNotFound`."""
-    if (found := snapshot_files.find(ctx, snapshot_id)) is not None:
-        return found
+    """Return a snapshot by its id, from a tag or a changelog where it expired.
+
+    Raises: `SnapshotNotFound`.
+    """
+    if (snapshot := snapshot_files.find(ctx, snapshot_id)) is not None:
+        return snapshot
     for tag in tag_files.all(ctx):
         if tag.snapshot.id == snapshot_id:
             return tag.snapshot
-    kept = snapshot_files.find_changelog(ctx, snapshot_id)
-    return snapshot_files.read(ctx, snapshot_id) if kept is None else kept
+    changelog = snapshot_files.find_changelog(ctx, snapshot_id)
+    return snapshot_files.read(ctx, snapshot_id) if changelog is None else changelog
 
 
 def at_of(table: Table, snapshot_id: int) -> int | str:
-    """What `at=` takes for a snapshot: its id, or the name of a tag that outlived it."""
+    """Return what `at=` takes for a snapshot: its id, or the name of a tag that outlived it."""
     ctx = table.handle()
     if snapshot_files.find(ctx, snapshot_id) is None:
         for tag in tag_files.all(ctx):
@@ -136,31 +148,37 @@ def at_of(table: Table, snapshot_id: int) -> int | str:
 
 
 def id_of(table: Table, at: int | str | datetime | None) -> int:
-    """The number of the snapshot that `at` means, 0 where there is none. Raises `SnapshotNotFound`, `TagNotFound`."""
+    """Return the id of the snapshot that `at` means, 0 where there is none.
+
+    Raises: `SnapshotNotFound`, `TagNotFound`.
+    """
     if isinstance(at, int) and not isinstance(at, bool):
         return snapshot_of(table.handle(), at).id
-    found = time_travel.locate(table.handle(), at).snapshot
-    return 0 if found is None else found.id
+    snapshot = time_travel.locate(table.handle(), at).snapshot
+    return 0 if snapshot is None else snapshot.id
 
 
-# ---- what is typed --------------------------------------------------------------------------------------------------------------------------------
+# ---- what is typed ---------------------------------------------------------------------------------------------------
 
 
 def condition(table: Table, text: str) -> pl.Expr | None:
-    """The condition on a table's rows that a text in SQL says; None for nothing. Raises `InvalidOption`, `SchemaMismatch`."""
+    """Return the condition of an SQL text on a table's rows; None for an empty text.
+
+    Raises: `InvalidOption`, `SchemaMismatch`.
+    """
     if not text.strip():
         return None
     ctx = table.handle()
     schema = polars_schema(ctx.schema.fields)
-    found = user_expressions.fit_condition(name_exactly(chosen.condition(text, key="filter"), schema), text, schema)
-    user_expressions.check_times(found, schema, f"the filter {text.strip()!r} of {ctx.name}")
-    return found
+    predicate = user_expressions.fit_condition(name_exactly(chosen.condition(text, key="filter"), schema), text, schema)
+    user_expressions.check_times(predicate, schema, f"the filter {text.strip()!r} of {ctx.name}")
+    return predicate
 
 
 def first_line(error: Exception) -> str:
-    """What a front end says of an error, on one line."""
-    said = str(error).strip()
-    return escape_controls(said.splitlines()[0]) if said else type(error).__name__
+    """Return an error's message on one line."""
+    text = str(error).strip()
+    return escape_controls(text.splitlines()[0]) if text else type(error).__name__
 
 
 REFUSED = (LakekitError, pl.exceptions.PolarsError)
