@@ -1,1 +1,4 @@
-"""Facts and small tables as text and as HTML. Pure: nothing here reads a table, a terminal or a clock; values and a width in, text out."""
+"""Facts and small tables as text, HTML and pictures.
+
+Pure: nothing here reads a table, a terminal or a clock.
+"""

@@ -4,7 +4,8 @@
       columns    day DATE, id BIGINT              7         APPEND   640
       key        id                               … 412 more
 
-Every function takes facts or a few rows and a width in terminal columns, and gives lines joined by line feeds, no line wider than asked.
+Every function takes facts or a few rows and a width in terminal columns, and returns lines joined by line feeds, none
+wider than that.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ _READABLE = 24
 
 
 def card(title: str, facts: Sequence[tuple[str, object]], *, width: int = WIDTH) -> str:
-    """A title and named facts below it, one line each."""
-    told = [(escape_controls(name), format_cell(value)) for name, value in facts]
-    names = max((columns_wide(name) for name, _ in told), default=0)
-    lines = [escape_controls(title), *(f"  {pad(name, names)}  {value}" for name, value in told)]
+    """Return a title and named facts below it, one line each."""
+    lines_of_facts = [(escape_controls(name), format_cell(value)) for name, value in facts]
+    names = max((columns_wide(name) for name, _ in lines_of_facts), default=0)
+    lines = [escape_controls(title), *(f"  {pad(name, names)}  {value}" for name, value in lines_of_facts)]
     return "\n".join(truncate(line, width) for line in lines)
 
 
@@ -45,29 +46,35 @@ def rows_of(table: pa.Table) -> tuple[list[str], list[tuple[Any, ...]]]:
 
 
 def table(names: Sequence[str], rows: Sequence[Sequence[object]], *, width: int = WIDTH, limit: int = 50) -> str:
-    """Rows under their names: digits to the right, at most `limit` rows and `width` columns, and what was left out said in words."""
-    shown = rows[:limit]
-    right = [any(is_number(row[at]) for row in shown) for at in range(len(names))]
-    cells = [[format_cell(value) for value in row] for row in shown]
+    """Return rows under their names: numbers aligned right, at most `limit` rows and `width` columns.
+
+    Omitted rows and columns are noted at the end.
+    """
+    visible = rows[:limit]
+    right = [any(is_number(row[at]) for row in visible) for at in range(len(names))]
+    cells = [[format_cell(value) for value in row] for row in visible]
     heads = [escape_controls(name) for name in names]
     wide = [max([columns_wide(head), *(columns_wide(line[at]) for line in cells)]) for at, head in enumerate(heads)]
     wide = _fit(wide, [columns_wide(head) for head in heads], width)
-    kept = len(wide)
-    lines = [_GAP.join(pad(truncate(line[at], wide[at]), wide[at], right=right[at]) for at in range(kept)).rstrip() for line in [heads, *cells]]
+    count = len(wide)
+    lines = [_GAP.join(pad(truncate(line[at], wide[at]), wide[at], right=right[at]) for at in range(count)).rstrip() for line in [heads, *cells]]
     lines = [truncate(line, width) for line in lines]
-    if kept < len(names):
-        lines.append(truncate(f"… {plural(len(names) - kept, 'more column')}: {', '.join(heads[kept:])}", width))
+    if count < len(names):
+        lines.append(truncate(f"… {plural(len(names) - count, 'more column')}: {', '.join(heads[count:])}", width))
     if len(rows) > limit:
         lines.append(f"… {format_count(len(rows) - limit)} more")
     return "\n".join(lines)
 
 
 def _fit(wide: list[int], heads: list[int], width: int) -> list[int]:
-    """Widths that fit: the widest columns give way first, down to their heads; then columns at the end are left out."""
+    """Return column widths that fit: the widest columns shrink first, then columns at the end are dropped.
+
+    A column shrinks down to the width of its head.
+    """
     wide = list(wide)
-    floors = [min(asked, max(head, _READABLE)) for asked, head in zip(wide, heads, strict=True)]
+    floors = [min(column_width, max(head, _READABLE)) for column_width, head in zip(wide, heads, strict=True)]
     while (over := sum(wide) + len(_GAP) * (len(wide) - 1) - width) > 0:
-        spare = sorted((at for at, asked in enumerate(wide) if asked > floors[at]), key=lambda at: wide[at], reverse=True)
+        spare = sorted((at for at, column_width in enumerate(wide) if column_width > floors[at]), key=lambda at: wide[at], reverse=True)
         if spare:
             next_widest = wide[spare[1]] if len(spare) > 1 else 0
             wide[spare[0]] = min(wide[spare[0]] - 1, max(floors[spare[0]], wide[spare[0]] - over, next_widest))
@@ -80,7 +87,7 @@ def _fit(wide: list[int], heads: list[int], width: int) -> list[int]:
 
 
 def funnel(title: str, steps: Sequence[tuple[str, int, int, str]], *, width: int = WIDTH) -> str:
-    """What a scan need not read: one line a step, (what, before, after, why)."""
+    """Return what a scan need not read: one line a step, (what, before, after, why)."""
     names = max((columns_wide(escape_controls(what)) for what, *_ in steps), default=0)
     before = max((len(format_count(step[1])) for step in steps), default=0)
     after = max((len(format_count(step[2])) for step in steps), default=0)
@@ -94,12 +101,15 @@ def funnel(title: str, steps: Sequence[tuple[str, int, int, str]], *, width: int
     return "\n".join(truncate(line, width) for line in lines)
 
 
-# ---- levels ---------------------------------------------------------------------------------------------------------------------------------
+# ---- levels ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileCard:
-    """A data file as the levels show it: where its keys begin and end (tuples of values, or a value; None where unknown), how big it is."""
+    """A data file in the levels picture: the bounds of its keys, and its size.
+
+    A bound is a tuple of values, or a value; None where unknown.
+    """
 
     level: int
     low: Any
@@ -116,9 +126,10 @@ _ROUNDED = 1e-9
 
 
 def levels(title: str, boxes: Sequence[FileCard], *, width: int = WIDTH, probe: Key | None = None, is_append: bool = False) -> str:
-    """The sorted runs of one bucket on one key axis: level 0 has a lane for each file, newest first; deeper levels one line each; totals on the right.
+    """Return the sorted runs of one bucket on one key axis, with totals on the right.
 
-    Files must come newest first within level 0. A vertical line through the picture crosses the files that may hold a key; a mark shows that of `probe`.
+    Level 0 has a lane for each file, newest first; deeper levels one line each. Files must come newest first within
+    level 0. A vertical line through the picture crosses the files that may hold a key; a mark shows that of `probe`.
     Files of an append table stand on one line, by the numbers of their rows.
     """
     if not boxes:
@@ -126,14 +137,17 @@ def levels(title: str, boxes: Sequence[FileCard], *, width: int = WIDTH, probe: 
     by_level: dict[int, list[FileCard]] = {}
     for box in boxes:
         by_level.setdefault(box.level, []).append(box)
-    totals = {level: f"{format_size(sum(box.size_bytes for box in found))} · {plural(len(found), 'file')}" for level, found in sorted(by_level.items())}
+    totals = {
+        level: f"{format_size(sum(box.size_bytes for box in level_boxes))} · {plural(len(level_boxes), 'file')}"
+        for level, level_boxes in sorted(by_level.items())
+    }
     right = max(len(total) for total in totals.values())
     wide = max(20, width - right - 9)
     axis = axis_of(key for box in boxes for key in (_key(box.low), _key(box.high)) if key)
     lines = [escape_controls(title)]
-    for depth, (level, found) in enumerate(sorted(by_level.items())):
-        places = [_column_span(box, axis, wide) for box in found]
-        lanes = [[place] for place in places] if level == 0 and not is_append else [sorted(places)]
+    for depth, (level, level_boxes) in enumerate(sorted(by_level.items())):
+        spans = [_column_span(box, axis, wide) for box in level_boxes]
+        lanes = [[span] for span in spans] if level == 0 and not is_append else [sorted(spans)]
         ink = _INK[min(depth, len(_INK) - 1)]
         for number, lane in enumerate(lanes[:_LANES]):
             name, total = ("" if is_append else f"L{level}", totals[level]) if number == 0 else ("", "")
@@ -150,12 +164,12 @@ def levels(title: str, boxes: Sequence[FileCard], *, width: int = WIDTH, probe: 
 
 
 def _key(bound: Any) -> Key:
-    """A bound as a key; empty where it is unknown."""
+    """Return a bound as a key; empty where it is unknown."""
     return () if bound is None else tuple(bound) if isinstance(bound, (list, tuple)) else (bound,)
 
 
 def _column_span(box: FileCard, axis: KeyAxis, wide: int) -> tuple[int, int]:
-    """The first and last column of a file, which of unknown keys takes all."""
+    """Return the first and last column of a file; one with unknown keys takes the whole width."""
     low, high = _key(box.low), _key(box.high)
     start = int(axis.start(low) * wide + _ROUNDED) if low else 0
     end = ceil(axis.end(high) * wide - _ROUNDED) - 1 if high else wide - 1

@@ -1,6 +1,7 @@
-"""The colours of every picture, by what they mean. Boxes keep a contrast of 3 to white and to black ground, words one of 4.5.
+"""The colours of every picture, by their meaning.
 
-Words and axes take the colours of the page they stand on (`css`): JupyterLab's variables, or the system's where there are none. A PNG has white ground.
+Boxes keep a contrast of 3 to white and to black background, text one of 4.5. Text and axes take the colours of the page
+they stand on (`css`): JupyterLab's variables, or the system's where there are none. A PNG has white background.
 """
 
 from __future__ import annotations
@@ -31,15 +32,15 @@ _PAGE = {
 
 
 def level(number: int) -> str:
-    """The colour of a level's boxes."""
+    """Return the colour of a level's boxes."""
     return LEVELS[min(max(number, 0), len(LEVELS) - 1)]
 
 
 def ink(name: str) -> str:
-    """The colour of that meaning as `#rrggbb`; such a colour itself as it is."""
+    """Return the colour of that meaning as `#rrggbb`; such a colour itself as it is."""
     return name if name.startswith("#") else INK[name]
 
 
 def css(name: str) -> str:
-    """The colour of that meaning on a page: words and axes follow its theme."""
+    """Return the colour of that meaning on a page: text and axes follow its theme."""
     return _PAGE.get(name) or ink(name)

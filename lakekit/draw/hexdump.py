@@ -1,9 +1,9 @@
 """Bytes with their fields beside them: 16 a line in characters, a table for a page, cells for a widget.
 
-    00000000  4f 62 6a 01 04 14 61 76 72 6f 2e 63 6f 64 65 63  magic 4f626a01 · metadata count 2 · metadata key length 10 · metadata key avro.codec
+    00000000  4f 62 6a 01 04 14 61 76 72 6f 2e 63 6f 64 65 63  magic 4f626a01 · metadata count 2 · …
     00000010  12 7a 73 74 61 6e 64 61 72 64                    avro.codec length 9 · avro.codec zstandard
 
-Fields of one kind have one colour, as a line under their bytes: words stand on no coloured ground.
+Fields of one kind have one colour, as a line under their bytes: text stands on no coloured background.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ _SHOWN, _LIST = 40, 12
 
 
 def color(field: str) -> str:
-    """The colour of a field's kind: the same for every record's `_FILE_NAME`, grey for what means nothing."""
+    """Return the colour of a field's kind: the same for every record's `_FILE_NAME`.
+
+    It is grey for fields without meaning.
+    """
     kind = field.rpartition(".")[2]
     if kind in _QUIET_KINDS or field.startswith(NAME_OF):
         return QUIET_COLOR
@@ -49,7 +52,7 @@ def color(field: str) -> str:
 
 
 def format_value(value: object) -> str | None:
-    """A value as text, whole; None for one that says nothing."""
+    """Return a value as text, unabbreviated; None for None."""
     if value is None:
         return None
     if isinstance(value, bytes):
@@ -58,23 +61,26 @@ def format_value(value: object) -> str | None:
 
 
 def abbreviate_value(value: object) -> str:
-    """A value in a few characters, "" for one that says nothing."""
+    """Return a value in a few characters, "" for None."""
     if value is None:
         return ""
     if isinstance(value, bytes) and len(value) > _SHOWN // 2:
         return f"{value[: _SHOWN // 2].hex()}… {format_count(len(value))} bytes"
     if isinstance(value, (list, tuple)) and len(value) > _LIST:
-        return f"[{', '.join(format_cell(one) for one in value[:_LIST])}, … {format_count(len(value) - _LIST)} more]"
+        return f"[{', '.join(format_cell(element) for element in value[:_LIST])}, … {format_count(len(value) - _LIST)} more]"
     return truncate(format_value(value) or "", _SHOWN)
 
 
 def title(name: str, form: str, size: int, fields: int) -> str:
-    """What is shown, in one line."""
+    """Return the heading: name, format, and how many bytes and fields, in one line."""
     return f"{escape_controls(name)} · {form} · {plural(size, 'byte')} · {plural(fields, 'field')}"
 
 
 def format_span(mark: FieldSpan, outer: str = "") -> str:
-    """A field and its value; without the beginning of its name that the field before it, `outer`, had too."""
+    """Return a field and its value as text.
+
+    The part of its name that the field before it, `outer`, had too is left out.
+    """
     parts, before = mark.field.split("."), outer.split(".")[:-1]
     same = 0
     while same < min(len(parts) - 1, len(before)) and parts[same] == before[same]:
@@ -94,34 +100,40 @@ def place_of(marks: Sequence[FieldSpan], offset: int) -> int:
 
 
 def find_overlapping(marks: Sequence[FieldSpan], start: int, end: int) -> list[FieldSpan]:
-    """The marks over the bytes from `start` to `end`; marks are disjoint and in order."""
-    low, found = place_of(marks, start), []
+    """Return the marks over the bytes from `start` to `end`; marks are disjoint and in order."""
+    low, spans = place_of(marks, start), []
     while low < len(marks) and marks[low].offset < end:
-        found.append(marks[low])
+        spans.append(marks[low])
         low += 1
-    return found
+    return spans
 
 
 def rows(data: bytes, marks: Sequence[FieldSpan], limit: int, start: int = 0) -> list[tuple[int, int]]:
-    """(start, end) of at most `limit` lines from the one of byte `start` on: one of more than 16 bytes stands for lines in the midst of a long field."""
-    found: list[tuple[int, int]] = []
+    """Return (start, end) of at most `limit` lines, from the one of byte `start` on.
+
+    One of more than 16 bytes stands for lines in the midst of a long field.
+    """
+    lines: list[tuple[int, int]] = []
     at = first = max(0, start) // LINE * LINE
-    while at < len(data) and len(found) < limit:
+    while at < len(data) and len(lines) < limit:
         end = min(at + LINE, len(data))
         inside = find_overlapping(marks, at, at + 1)
         if inside and max(inside[0].offset, first) <= at - LINE:
             last = inside[0].end // LINE * LINE - LINE
             end = max(end, last) if last - at > LINE else end
-        found.append((at, end))
+        lines.append((at, end))
         at = end
-    return found
+    return lines
 
 
-def text(heading: str, data: bytes, marks: Sequence[FieldSpan], *, told: str = "", start: int = 0, lines: int = LINES, width: int = WIDTH) -> str:
-    """The bytes in characters: lines of 16, the fields that begin in each at its right, at most `lines` of them; what is left out is said."""
+def text(heading: str, data: bytes, marks: Sequence[FieldSpan], *, error_text: str = "", start: int = 0, lines: int = LINES, width: int = WIDTH) -> str:
+    """Return the bytes in characters: lines of 16, with the fields that begin in each at its right.
+
+    There are at most `lines` of them; a last line says what is left out.
+    """
     drawn = [truncate(escape_controls(heading), width)]
-    shown, outer = rows(data, marks, lines, start), ""
-    for at, end in shown:
+    visible, outer = rows(data, marks, lines, start), ""
+    for at, end in visible:
         if end - at > LINE:
             drawn.append(truncate(f"{at:08x}  … {plural(end - at, 'more byte')} of {escape_controls(find_overlapping(marks, at, end)[0].field)}", width))
             continue
@@ -131,16 +143,19 @@ def text(heading: str, data: bytes, marks: Sequence[FieldSpan], *, told: str = "
                 names.append(format_span(mark, outer))
                 outer = mark.field
         drawn.append(truncate(f"{at:08x}  {pad(data[at:end].hex(' '), 3 * LINE - 1)}  {' · '.join(names)}".rstrip(), width))
-    left = len(data) - shown[-1][1] if shown else 0
+    left = len(data) - visible[-1][1] if visible else 0
     if left:
         drawn.append(f"… {plural(left, 'more byte')}")
-    if told:
-        drawn.append(truncate(f"! {escape_controls(told)}", width))
+    if error_text:
+        drawn.append(truncate(f"! {escape_controls(error_text)}", width))
     return "\n".join(drawn)
 
 
-def html(heading: str, data: bytes, marks: Sequence[FieldSpan], *, told: str = "", lines: int = _HTML_LINES) -> str:
-    """The bytes as a table for a page: no style block, no class, no script; a coloured line under each byte says its field."""
+def html(heading: str, data: bytes, marks: Sequence[FieldSpan], *, error_text: str = "", lines: int = _HTML_LINES) -> str:
+    """Return the bytes as a table for a page, with a coloured line under each byte that says its field.
+
+    It has no style block, no class and no script.
+    """
     parts = [f"<table><caption style='text-align:left'><b>{escape(escape_controls(heading))}</b></caption><tbody>"]
     size, at = len(parts[0]), 0
     for start, end in rows(data, marks, lines):
@@ -152,8 +167,8 @@ def html(heading: str, data: bytes, marks: Sequence[FieldSpan], *, told: str = "
     parts.append("</tbody></table>")
     if at < len(data):
         parts.append(f"<p>… {plural(len(data) - at, 'more byte')}</p>")
-    if told:
-        parts.append(f"<p><b>{escape(escape_controls(told))}</b></p>")
+    if error_text:
+        parts.append(f"<p><b>{escape(escape_controls(error_text))}</b></p>")
     return "".join(parts)
 
 
@@ -179,7 +194,10 @@ _HEIGHT, _TOP, _CODES, _NAMES, _STEP = 20, 28, 76, 470, 24
 
 
 def drawing(heading: str, data: bytes, marks: Sequence[FieldSpan], *, start: int = 0, lines: int = LINE) -> Drawing:
-    """The bytes from `start` on as a picture: codes over lines in their fields' colours, and the names of fields at the right."""
+    """Return the bytes from `start` on as a picture: codes over lines in the colours of their fields.
+
+    The names of fields stand at the right.
+    """
     shapes: list[Shape] = [TextShape(x=0, y=10, text=truncate(escape_controls(heading), 110), bold=True)]
     y = _TOP
     for at, after in rows(data, marks, lines, start):

@@ -1,6 +1,7 @@
 """Cards, tables and funnels as HTML that survives everywhere.
 
-There is no style block, no class and no picture, every name is escaped, and it reads well without the inline styles that some hosts take away.
+There is no style block, no class and no picture, every name is escaped, and it reads well without the inline styles
+that some hosts take away.
 """
 
 from __future__ import annotations
@@ -21,22 +22,22 @@ _ALIGN_LEFT = f' style="text-align:left;{_CELL_STYLE}"'
 
 
 def card(title: str, facts: Sequence[tuple[str, object]]) -> str:
-    """A title and named facts below it, at most twenty."""
+    """Return a title and named facts below it, at most twenty."""
     lines = [f"<tr><th{_ALIGN_LEFT}>{escape(name)}</th><td{_ALIGN_LEFT}>{escape(format_cell(value))}</td></tr>" for name, value in facts[:LIMIT]]
     return f"<table>{_caption(title)}<tbody>{''.join(lines)}</tbody></table>{_omitted_note(len(facts) - LIMIT)}"
 
 
 def table(names: Sequence[str], rows: Sequence[Sequence[object]], *, title: str = "", limit: int = LIMIT) -> str:
     """Rows under their names, at most `limit`, and how many more there are."""
-    shown = rows[:limit]
-    looks = [_ALIGN_RIGHT if any(is_number(row[at]) for row in shown) else _ALIGN_LEFT for at in range(len(names))]
+    visible = rows[:limit]
+    looks = [_ALIGN_RIGHT if any(is_number(row[at]) for row in visible) else _ALIGN_LEFT for at in range(len(names))]
     head = "".join(f"<th{look}>{escape(format_cell(name))}</th>" for name, look in zip(names, looks, strict=True))
-    body = "".join(f"<tr>{''.join(f'<td{look}>{escape(format_cell(value))}</td>' for value, look in zip(row, looks, strict=True))}</tr>" for row in shown)
+    body = "".join(f"<tr>{''.join(f'<td{look}>{escape(format_cell(value))}</td>' for value, look in zip(row, looks, strict=True))}</tr>" for row in visible)
     return f"<table>{_caption(title)}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{_omitted_note(len(rows) - limit)}"
 
 
 def funnel(title: str, steps: Sequence[tuple[str, int, int, str]]) -> str:
-    """What a scan need not read: one row a step, (what, before, after, why)."""
+    """Return what a scan need not read: one row a step, (what, before, after, why)."""
     rows = [(what, format_count(before), "→", format_count(after), why) for what, before, after, why in steps]
     looks = (_ALIGN_LEFT, _ALIGN_RIGHT, _ALIGN_LEFT, _ALIGN_RIGHT, _ALIGN_LEFT)
     body = "".join(f"<tr>{''.join(f'<td{look}>{escape(format_cell(value))}</td>' for value, look in zip(row, looks, strict=True))}</tr>" for row in rows)

@@ -1,11 +1,16 @@
-"""A table as one page that needs nothing else: no network, no notebook, no widget state. Timeline on top; below it the manifests and levels of one snapshot.
+"""A table as one self-contained page: no network, no notebook, no widget state.
 
-    <meta Content-Security-Policy>     nothing is loaded, and only the style and the script of this file run: their hashes are in the policy
+The timeline is on top; below it the manifests and levels of one snapshot.
+
+    <meta Content-Security-Policy>     nothing is loaded, and only the style and the script of this file run:
+                                       their hashes are in the policy
     <svg> timeline                     a mark a snapshot: click, Tab and Enter, arrow keys
-    <section data-snapshot="7"> …      one for each snapshot that is in the page, the chosen one shown: manifests, and the levels of each bucket
-    <script type="application/json">   what a click says: opening line, details by name; `<`, `>`, `&`, U+2028 and U+2029 written as escapes
+    <section data-snapshot="7"> …      one for each snapshot that is in the page, the selected one visible:
+                                       manifests, and the levels of each bucket
+    <script type="application/json">   the answers to clicks: opening line, details by name;
+                                       `<`, `>`, `&`, U+2028 and U+2029 written as escapes
 
-Without JavaScript every snapshot of the page is shown, one after another. Pure: facts and drawings in, text out.
+Without JavaScript every snapshot of the page is visible, one after another. Pure: facts and drawings in, text out.
 """
 
 from __future__ import annotations
@@ -42,7 +47,10 @@ class PagePane:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotView:
-    """A snapshot in the page: its manifests, its buckets, and the Python that reads it. `details` are sentences for the keys of its boxes."""
+    """A snapshot in the page: its manifests, its buckets, and the Python that reads it.
+
+    `details` are sentences for the keys of its boxes.
+    """
 
     snapshot_id: int
     heading: str
@@ -56,7 +64,11 @@ class SnapshotView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HtmlPage:
-    """All of a page: the table's name and facts, the Python that opens it, the timeline, and the snapshots that are in the page, newest first."""
+    """The content of a page.
+
+    That is the table's name and facts, the Python that opens it, the timeline, and the snapshots that are in the page,
+    newest first.
+    """
 
     name: str
     facts: Sequence[tuple[str, object]]
@@ -67,14 +79,14 @@ class HtmlPage:
 
 
 def add_click_targets(drawing: Drawing, boxes: Iterable[Rect]) -> Drawing:
-    """The drawing with clear boxes over it that can be chosen; they carry the hints alone."""
+    """Return the drawing with transparent boxes over it that can be clicked; only they carry the hints."""
     plain = tuple(replace(shape, hint="", key="") if isinstance(shape, Rect) else shape for shape in drawing.shapes)
     over = (replace(box, color=_CLEAR, width=max(box.width, _NARROW)) for box in boxes)
     return replace(drawing, shapes=(*plain, *over))
 
 
 def section(moment: SnapshotView) -> str:
-    """The part of a page that shows one snapshot."""
+    """Return the part of a page that shows one snapshot."""
     head = f"<h2>{_escape(moment.heading)}</h2><pre>{_escape(moment.code)}</pre>"
     buckets = "".join(map(_bucket, moment.buckets))
     note = f"<p>{_escape(moment.said)}</p>" if moment.said else ""
@@ -93,10 +105,10 @@ def _pane(pane: PagePane) -> str:
     return drawn + (f"<p>{_escape(pane.said)}</p>" if pane.said else "")
 
 
-def page(whole: HtmlPage) -> str:
-    """The whole page as HTML text. Names in it are escaped, whatever they hold."""
-    details = {key: escape_controls(said) for moment in whole.moments for key, said in moment.details.items()}
-    told = _json({"opening": whole.opening, "details": details})
+def page(content: HtmlPage) -> str:
+    """Return the whole page as HTML text. Names in it are escaped, whatever they hold."""
+    details = {key: escape_controls(sentence) for moment in content.moments for key, sentence in moment.details.items()}
+    payload = _json({"opening": content.opening, "details": details})
     policy = (
         f"default-src 'none'; script-src {_hash(_SCRIPT)}; style-src-elem {_hash(_STYLE)}; style-src-attr 'unsafe-inline'; base-uri 'none'; form-action 'none'"
     )
@@ -105,27 +117,27 @@ def page(whole: HtmlPage) -> str:
             '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">',
             f'<meta http-equiv="Content-Security-Policy" content="{_escape(policy)}">',
             '<meta name="viewport" content="width=device-width,initial-scale=1"><meta name="color-scheme" content="light dark">',
-            f"<title>{_escape(whole.name)}</title><style>{_STYLE}</style></head><body><main>",
-            html.card(f"Table {whole.name}", whole.facts),
-            f"<p>{_describe_coverage(whole)}</p>",
-            f'<div id="timeline">{svg(whole.timeline)}</div>',
+            f"<title>{_escape(content.name)}</title><style>{_STYLE}</style></head><body><main>",
+            html.card(f"Table {content.name}", content.facts),
+            f"<p>{_describe_coverage(content)}</p>",
+            f'<div id="timeline">{svg(content.timeline)}</div>',
             '<div id="told" role="status" aria-live="polite"><p id="said">Choose a snapshot, a manifest or a file: click, or Tab and Enter.</p>',
-            f'<pre id="code">{_escape(whole.opening)}</pre></div>',
-            *map(section, whole.moments),
-            f'</main><script type="application/json" id="facts">{told}</script><script>{_SCRIPT}</script></body></html>\n',
+            f'<pre id="code">{_escape(content.opening)}</pre></div>',
+            *map(section, content.moments),
+            f'</main><script type="application/json" id="facts">{payload}</script><script>{_SCRIPT}</script></body></html>\n',
         )
     )
 
 
-def _describe_coverage(whole: HtmlPage) -> str:
+def _describe_coverage(content: HtmlPage) -> str:
     """How much of the table is in the page, in words."""
-    inside = len(whole.moments)
-    if not whole.snapshot_count:
+    inside = len(content.moments)
+    if not content.snapshot_count:
         return "The table has no snapshot: nothing was written yet."
-    if inside == whole.snapshot_count:
+    if inside == content.snapshot_count:
         return f"{plural(inside, 'snapshot')}, all in this page."
-    shown = "Only the newest snapshot" if inside == 1 else f"Only the newest {format_count(inside)} snapshots"
-    return f"{shown} of {format_count(whole.snapshot_count)} can be opened in this page: more would make it too large."
+    subject = "Only the newest snapshot" if inside == 1 else f"Only the newest {format_count(inside)} snapshots"
+    return f"{subject} of {format_count(content.snapshot_count)} can be opened in this page: more would make it too large."
 
 
 def _escape(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Values as people read them: sizes with a unit, counts in groups of three, nothing on one line that would break it."""
+"""Values as readable text: sizes with a unit, counts in groups of three, no control characters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def format_size(size_bytes: int) -> str:
 
 
 def format_count(number: int) -> str:
-    """A whole number in groups of three: `1 204 000`."""
+    """Return a whole number in groups of three: `1 204 000`."""
     return f"{number:,}".replace(",", " ")
 
 
@@ -32,7 +32,10 @@ def plural(number: int, noun: str, nouns: str | None = None) -> str:
 
 
 def format_cell(value: object) -> str:
-    """A value of a small table on one line: nulls and empty lists are a dash, control characters are shown and not sent."""
+    """Return a value of a small table on one line.
+
+    Nulls and empty lists are a dash, control characters are shown as their codes.
+    """
     if value is None or (isinstance(value, (list, tuple)) and not value):
         return "–"
     if isinstance(value, bool):
@@ -51,7 +54,7 @@ def format_cell(value: object) -> str:
 
 
 def escape_controls(text: str) -> str:
-    """The text without characters that move a terminal's cursor, colour it or hide: those are shown by their code."""
+    """Return the text with codes in place of characters that move a terminal's cursor, colour it or hide."""
     if text.isprintable():
         return text
     return "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" if ord(letter) < 256 else f"\\u{ord(letter):04x}" for letter in text)
@@ -70,24 +73,24 @@ def columns_wide(text: str) -> int:
 
 
 def truncate(text: str, width: int) -> str:
-    """The text in at most `width` terminal columns, its end replaced by `…` where it was longer."""
+    """Return the text in at most `width` terminal columns, its end replaced by `…` where it was longer."""
     if columns_wide(text) <= width:
         return text
-    kept, taken = "", 0
+    beginning, taken = "", 0
     for letter in text:
         taken += columns_wide(letter)
         if taken > width - 1:
             break
-        kept += letter
-    return kept + "…" if width > 0 else ""
+        beginning += letter
+    return beginning + "…" if width > 0 else ""
 
 
 def abbreviate_name(text: str, width: int = NAME) -> str:
-    """A name at the head of a picture: a long one is cut, so that what is said after it is seen."""
+    """Return a name for the head of a picture, cut if it is long, so that what follows it stays visible."""
     return truncate(escape_controls(text), width)
 
 
 def pad(text: str, width: int, *, right: bool = False) -> str:
-    """The text filled with blanks to `width` terminal columns."""
+    """Return the text filled with blanks to `width` terminal columns."""
     blanks = " " * max(0, width - columns_wide(text))
     return blanks + text if right else text + blanks

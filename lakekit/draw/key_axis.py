@@ -1,11 +1,13 @@
 """One axis for all keys of a bucket, so that a vertical line crosses every file that may hold a key.
 
-    bounds   (1,) (40,) (41,) (99,)                by value: the first key column that varies is a number, a date or a time
+    bounds   (1,) (40,) (41,) (99,)                by value: the first key column that varies is a number, a date
+                                                   or a time
     cells    [0 ─ ] … [ ─ ][ ─ ] … [ ─ 1]          else by rank: every bound is as wide as any other
 
-A bound has a cell, from `start` to `end`, shares of the axis; a file reaches from the start of its smallest key to the end of its largest. Cells stand in the
-order of keys and never overlap. Keys with the same value in the column that gives the place divide its cell among themselves. A key is a tuple, its parts
-may be null, and keys may be given by their first columns only. Pure: plain values in, numbers out.
+A bound has a cell, from `start` to `end`, fractions of the axis; a file reaches from the start of its smallest key to
+the end of its largest. Cells stand in the order of keys and never overlap. Keys with the same value in the column that
+gives the position divide its cell among themselves. A key is a tuple, its parts may be null, and keys may be given by
+their first columns only. Pure: plain values in, numbers out.
 """
 
 from __future__ import annotations
@@ -28,12 +30,16 @@ Key = tuple[Any, ...]
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - only differences count
 _MICROSECOND = timedelta(microseconds=1)
 _WHOLE = (int, date)
-"""Values that come one by one: a cell of such a value is one unit wide. A datetime is a date to Python and none here."""
+"""Values that come one by one: a cell of such a value is one unit wide. A datetime is a date to Python and none here.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyAxis:
-    """Where keys stand. `keys` are the distinct bounds in order; `column` is the key column that gives the place, None: by rank."""
+    """The positions of keys.
+
+    `keys` are the distinct bounds in order; `column` is the key column that gives the position, None: by rank.
+    """
 
     keys: tuple[Key, ...]
     orders: tuple[tuple[Any, ...], ...]
@@ -59,7 +65,7 @@ class KeyAxis:
         return bool(self.orders) and self.orders[0][: len(order)] <= order <= self.orders[-1]
 
     def how(self, names: Sequence[str] = ()) -> str:
-        """What gives the place, in words."""
+        """Return a text that says what gives the position."""
         if self.column is None:
             return "keys by rank"
         return f"keys by value of {names[self.column]}" if self.column < len(names) and len(names) > 1 else "keys by value"
@@ -73,25 +79,25 @@ class KeyAxis:
             return self.starts[at], self.starts[at]
         low = self.ends[at - 1] if at else 0.0
         high = self.starts[at] if at < len(self.starts) else 1.0
-        place = self._between(key, at)
-        place = (low + high) / 2 if place is None else min(max(place, low), high)
-        return place, place
+        position = self._between(key, at)
+        position = (low + high) / 2 if position is None else min(max(position, low), high)
+        return position, position
 
     def _between(self, key: Key, at: int) -> float | None:
-        """The place by value of a key that lies between two bounds."""
+        """Return the position by value of a key that lies between two bounds."""
         if not 0 < at < len(self.keys):
             return 0.0 if at == 0 else 1.0
         if self.column is None or len(key) <= self.column:
             return None
-        value, low, high = (number(one[self.column]) for one in (key, self.keys[at - 1], self.keys[at]))
+        value, low, high = (number(bound[self.column]) for bound in (key, self.keys[at - 1], self.keys[at]))
         if value is None or low is None or high is None or high <= low:
             return None
-        share = float(Fraction(value - low) / Fraction(high - low))
-        return self.starts[at - 1] + (self.starts[at] - self.starts[at - 1]) * min(max(share, 0.0), 1.0)
+        fraction = float(Fraction(value - low) / Fraction(high - low))
+        return self.starts[at - 1] + (self.starts[at] - self.starts[at - 1]) * min(max(fraction, 0.0), 1.0)
 
 
 def axis_of(bounds: Iterable[Key]) -> KeyAxis:
-    """The axis of the smallest and largest keys of some files."""
+    """Return the axis of the smallest and largest keys of some files."""
     by_order = {order_of(key): key for key in bounds}
     orders = tuple(sorted(by_order))
     keys = tuple(by_order[order] for order in orders)
@@ -104,7 +110,10 @@ def axis_of(bounds: Iterable[Key]) -> KeyAxis:
 
 
 def order_of(key: Key) -> tuple[Any, ...]:
-    """What keys are sorted by: nulls first, then values as the format orders them; values of other kinds stand apart and never fail to compare."""
+    """Return the sort key of a key: nulls first, then values as the format orders them.
+
+    Values of different kinds are grouped by kind, so that comparing them never fails.
+    """
     return tuple(_order(value) for value in key)
 
 
@@ -120,7 +129,7 @@ def _order(value: Any) -> tuple[Any, ...]:
 
 
 def number(value: Any) -> int | Fraction | None:
-    """The value on a line of numbers, exactly; None for what has no place there."""
+    """Return the value as an exact number; None for what has no position on a line."""
     match value:
         case bool():
             return None
@@ -140,16 +149,16 @@ def number(value: Any) -> int | Fraction | None:
 
 
 def _cells_by_value(keys: Sequence[Key], column: int) -> list[tuple[float, float]] | None:
-    """The cells of keys by one of their columns; None where its values have no places."""
+    """Return the cells of keys by one of their columns; None where its values have no positions."""
     numbers = [number(key[column]) for key in keys]
-    known = [value for value in numbers if value is not None]
-    if len(known) < len(keys):
+    positions = [value for value in numbers if value is not None]
+    if len(positions) < len(keys):
         return None
-    groups = [(value, len(list(same))) for value, same in groupby(known)]
+    groups = [(value, len(list(same))) for value, same in groupby(positions)]
     step = min(later - earlier for (earlier, _), (later, _) in pairwise(groups))
     values = {type(key[column]) for key in keys}
-    whole = all(issubclass(one, _WHOLE) and not issubclass(one, datetime) for one in values)
-    unit: int | Fraction = 1 if whole else step if len(groups) < len(keys) else 0
+    is_integral = all(issubclass(value_type, _WHOLE) and not issubclass(value_type, datetime) for value_type in values)
+    unit: int | Fraction = 1 if is_integral else step if len(groups) < len(keys) else 0
     low = groups[0][0]
     span = groups[-1][0] - low + unit
     cells: list[tuple[float, float]] = []
@@ -159,6 +168,6 @@ def _cells_by_value(keys: Sequence[Key], column: int) -> list[tuple[float, float
     return cells
 
 
-def _quotient(part: int | Fraction, whole: int | Fraction) -> float:
-    """A quotient rounded once, so that order is kept."""
-    return part / whole if isinstance(part, int) and isinstance(whole, int) else float(Fraction(part) / Fraction(whole))
+def _quotient(part: int | Fraction, total: int | Fraction) -> float:
+    """Return a quotient that is rounded once, so that order is kept."""
+    return part / total if isinstance(part, int) and isinstance(total, int) else float(Fraction(part) / Fraction(total))

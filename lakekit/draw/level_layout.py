@@ -1,4 +1,7 @@
-"""Data files as the picture of levels knows them, and what it says of them. Pure: plain values, no table, no clock."""
+"""Data files as the levels picture needs them, and their texts.
+
+Pure: plain values, no table, no clock.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelFile:
-    """A data file. `low` and `high` are its smallest and largest key, None where unknown: it may then hold any key.
+    """A data file.
 
-    `deleted_row_count` rows are hidden by its deletion vector, `delete_row_count` rows say that a key is deleted.
+    `low` and `high` are its smallest and largest key, None where unknown: it may then hold any key. `deleted_row_count`
+    rows are hidden by its deletion vector, `delete_row_count` rows say that a key is deleted.
     """
 
     name: str
@@ -44,9 +48,10 @@ class LevelFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketState:
-    """A bucket at one snapshot: its files, which of them were `added`, which are `leaving` later, and the files that were `removed`.
+    """A bucket at one snapshot.
 
-    Files of level 0 stand newest first. `lit` are those that a read would open, None where nothing is asked.
+    It has files, which of them were `added`, which are `leaving` later, and the files that were `removed`. Files of
+    level 0 stand newest first. `lit` are those that a read would open, None without a query.
     """
 
     snapshot_id: int | None
@@ -75,13 +80,13 @@ EMPTY_STATE = BucketState(snapshot_id=None, files=())
 
 
 def in_order_of_writing(files: Iterable[LevelFile]) -> tuple[LevelFile, ...]:
-    """Files of an append table, with rows counted through in the order they were written for `low` and `high`."""
+    """Return files of an append table with row numbers, in the order of writing, as `low` and `high`."""
     ordered = list(files)
     ends = list(accumulate(file.row_count for file in ordered))
     return tuple(replace(file, low=(end - file.row_count,), high=(max(end - 1, end - file.row_count),)) for file, end in zip(ordered, ends, strict=True))
 
 
-# ---- words ----------------------------------------------------------------------------------------------------------------------------------
+# ---- words -----------------------------------------------------------------------------------------------------------
 
 
 def keys_of(file: LevelFile, *, is_append: bool = False) -> str:
@@ -93,18 +98,19 @@ def keys_of(file: LevelFile, *, is_append: bool = False) -> str:
 
 
 def hint(files: Sequence[LevelFile], state: BucketState | None, *, is_append: bool = False) -> str:
-    """What hovering over a box says; without a state it was removed."""
+    """Return the text shown on hovering over a box; without a state its files were removed."""
     file = files[0]
     level = "" if is_append else f"L{file.level}  "
-    read = 0 if state is None or state.lit is None else sum(one.name in state.lit for one in files)
+    read = 0 if state is None or state.lit is None else sum(member.name in state.lit for member in files)
     word = "removed" if state is None else "" if not read else "to be read" if len(files) == 1 else f"{format_count(read)} to be read"
     if len(files) > 1:
-        said = f"{plural(len(files), 'file')}  {level}{format_size(sum(one.size_bytes for one in files))}  {plural(sum(one.row_count for one in files), 'row')}"
+        rows = plural(sum(member.row_count for member in files), "row")
+        text = f"{plural(len(files), 'file')}  {level}{format_size(sum(member.size_bytes for member in files))}  {rows}"
     else:
-        said = f"{file.name}  {level}{format_size(file.size_bytes)}  {plural(file.row_count, 'row')}  {keys_of(file, is_append=is_append)}"
-        said += f"  {plural(file.deleted_row_count, 'row')} deleted" if file.deleted_row_count else ""
-        said += f"  {plural(file.delete_row_count, 'row')} delete" if file.delete_row_count else ""
-    return escape_controls(f"{said}  {word}".rstrip())
+        text = f"{file.name}  {level}{format_size(file.size_bytes)}  {plural(file.row_count, 'row')}  {keys_of(file, is_append=is_append)}"
+        text += f"  {plural(file.deleted_row_count, 'row')} deleted" if file.deleted_row_count else ""
+        text += f"  {plural(file.delete_row_count, 'row')} delete" if file.delete_row_count else ""
+    return escape_controls(f"{text}  {word}".rstrip())
 
 
 def detail(file: LevelFile, *, is_append: bool = False) -> str:

@@ -1,13 +1,17 @@
 """The files of a bucket by level and key: facts → geometry → drawing, table.
 
     dt=2024-03-31 · bucket 0 · 16 files · 405.6 MiB
-    L0        ██████████████████████                     1.4 MiB · 3 files      every file of level 0 has a lane, newest first: the height of the
-         ████████████████                                                       stack is how much a read must merge
-    L5   ▒▒▒▒▒▒▒▒ ▒▒▒▒▒▒▒▒▒▒ ▒▒▒▒▒ ▒▒▒▒ ▒▒▒▒▒▒▒ ▒▒▒▒▒   385.2 MiB · 10 files    a deeper level is one sorted run: its files never overlap
-         1                      keys              99 871                        one axis for all (`draw.key_axis`)
+    L0        ██████████████████████                     1.4 MiB · 3 files
+         ████████████████
+    L5   ▒▒▒▒▒▒▒▒ ▒▒▒▒▒▒▒▒▒▒ ▒▒▒▒▒ ▒▒▒▒ ▒▒▒▒▒▒▒ ▒▒▒▒▒   385.2 MiB · 10 files
+         1                      keys              99 871
 
-A box is as high as the square root of the file's size; its lighter upper part is the share of rows that are deleted or delete. Files that the snapshot added
-are outlined, those it removed are ghosts in lanes of their own. Above `LIMIT` boxes neighbours merge, which the picture says. Pure: no table, no clock.
+L0: every file of level 0 has a lane, newest first: the height of the stack is how much a read must merge. L5: a deeper
+level is one sorted run: its files never overlap. All levels have one key axis (`draw.key_axis`).
+
+A box is as high as the square root of the file's size; its lighter upper part is the share of rows that are deleted or
+delete. Files that the snapshot added are outlined, those it removed are empty boxes in lanes of their own. Above
+`LIMIT` boxes neighbours merge, which the picture says. Pure: no table, no clock.
 """
 
 from __future__ import annotations
@@ -46,12 +50,15 @@ _GHOST_HEIGHT = 0.6
 _MAX_NAMES = 6
 
 
-# ---- geometry -------------------------------------------------------------------------------------------------------------------------------
+# ---- geometry --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelBox:
-    """What is drawn for a file, or for neighbours that merged. `left` and `width` are shares of the whole width, `top` and `height` pixels."""
+    """The box of a file, or of neighbours that merged.
+
+    `left` and `width` are fractions of the whole width, `top` and `height` pixels.
+    """
 
     key: str
     files: tuple[LevelFile, ...]
@@ -104,19 +111,19 @@ class _Sheet:
 
 
 def picture(
-    title: str, states: Sequence[BucketState], *, key_names: Sequence[str] = (), is_append: bool = False, asked: LevelQuery = EMPTY_QUERY, limit: int = LIMIT
+    title: str, states: Sequence[BucketState], *, key_names: Sequence[str] = (), is_append: bool = False, query: LevelQuery = EMPTY_QUERY, limit: int = LIMIT
 ) -> LevelPicture:
-    """The states of a bucket above each other on one axis.
+    """Return the states of a bucket above each other on one axis.
 
     Files of append tables have no keys: `low` and `high` are then row numbers in the order of writing.
     """
     every = [file for state in states for file in (*state.files, *state.removed)]
     axis = axis_of(key for file in every for key in (file.low, file.high) if key is not None)
     places = {id(file): _place(file, axis) for file in every}
-    sheet = _Sheet(axis=axis, places=places, asked=asked, biggest=max((file.size_bytes for file in every), default=0), is_append=is_append)
+    sheet = _Sheet(axis=axis, places=places, asked=query, biggest=max((file.size_bytes for file in every), default=0), is_append=is_append)
     sheet.word(0.0, escape_controls(title), bold=True)
     sheet.top += _LINE + 2
-    for line in filter(None, (*asked.said, *map(_change, states), _merge_note(len(every), limit))):
+    for line in filter(None, (*query.said, *map(_change, states), _merge_note(len(every), limit))):
         sheet.word(0.0, escape_controls(line))
         sheet.top += _LINE
     begin = sheet.top
@@ -133,19 +140,19 @@ def picture(
         boxes=tuple(sheet.boxes),
         marks=tuple(sheet.marks),
         height=sheet.top + 2,
-        told=" ".join(filter(None, (f"{title}.", *(_describe_state(state, many=len(states) > 1) for state in states), *asked.said))),
+        told=" ".join(filter(None, (f"{title}.", *(_describe_state(state, many=len(states) > 1) for state in states), *query.said))),
         merged=_merge_note(len(every), limit),
     )
 
 
 def _change(state: BucketState) -> str:
-    """What the frames around boxes and their lighter parts mean, in words."""
+    """Return a text on the meaning of the frames around boxes and of their lighter parts."""
     lost = sum(file.deleted_row_count + file.delete_row_count for file in state.files)
-    said = [f"lighter: {plural(lost, 'deleted row')}"] if lost else []
+    parts = [f"lighter: {plural(lost, 'deleted row')}"] if lost else []
     if state.lit is None:
         frames = ((len(state.added), "added: outlined"), (len(state.removed), "removed: empty boxes"), (len(state.leaving), "not in the other: empty boxes"))
-        said = [*(f"{plural(number, 'file')} {what}" for number, what in frames if number), *said]
-    return " · ".join(said)
+        parts = [*(f"{plural(number, 'file')} {what}" for number, what in frames if number), *parts]
+    return " · ".join(parts)
 
 
 def _merge_note(number: int, limit: int) -> str:
@@ -153,44 +160,46 @@ def _merge_note(number: int, limit: int) -> str:
 
 
 def _describe_state(state: BucketState, *, many: bool) -> str:
-    levels = "; ".join(f"level {level} {_totals(tuple(found))}" for level, found in _levels(state.files))
+    levels = "; ".join(f"level {level} {_totals(tuple(level_files))}" for level, level_files in _levels(state.files))
     at = f"Snapshot {state.snapshot_id}: " if many else ""
     return f"{at}{levels or 'no files'}."
 
 
 def _levels(files: Iterable[LevelFile]) -> list[tuple[int, list[LevelFile]]]:
-    return [(level, list(found)) for level, found in groupby(sorted(files, key=lambda file: file.level), lambda file: file.level)]
+    return [(level, list(level_files)) for level, level_files in groupby(sorted(files, key=lambda file: file.level), lambda file: file.level)]
 
 
 def _totals(files: Sequence[LevelFile]) -> str:
     return f"{format_size(sum(file.size_bytes for file in files))} · {plural(len(files), 'file')}"
 
 
-# ---- neighbours ------------------------------------------------------------------------------------------------------------------------------
+# ---- neighbours ------------------------------------------------------------------------------------------------------
 
 
 Groups = list[tuple[LevelFile, ...]]
 
 
 def _rooms(states: Sequence[BucketState], places: Places, limit: int) -> list[dict[tuple[int, bool], Groups]]:
-    """What shares a box, for each state by level and whether it was removed: every file alone, or runs of neighbours where there are too many.
+    """Return the files that share a box, for each state by level and whether they were removed.
 
-    Files that differ from their neighbours (read, added) stay alone while they are few.
+    Every file has a box of its own, or runs of neighbours share one where there are too many. Files that differ from
+    their neighbours (read, added) stay alone while they are few.
     """
     rooms: list[dict[tuple[int, bool], list[LevelFile]]] = []
     for state in states:
-        room = {(level, False): _sort_files(level, found, places) for level, found in _levels(state.files)}
-        rooms.append(room | {(level, True): _sort_files(level, found, places) for level, found in _levels(state.removed)})
-    total = sum(len(found) for room in rooms for found in room.values())
+        room = {(level, False): _sort_files(level, level_files, places) for level, level_files in _levels(state.files)}
+        rooms.append(room | {(level, True): _sort_files(level, level_files, places) for level, level_files in _levels(state.removed)})
+    total = sum(len(level_files) for room in rooms for level_files in room.values())
     if total <= limit:
-        return [{place: [(file,) for file in found] for place, found in room.items()} for room in rooms]
+        return [{room_key: [(file,) for file in level_files] for room_key, level_files in room.items()} for room in rooms]
     marked = [state.marked for state in states]
     special = sum(file.name in names for state, names in zip(states, marked, strict=True) for file in state.files)
     alone = special * 2 + sum(map(len, rooms)) < limit // 2
     spare = limit - sum(map(len, rooms)) - (special * 2 if alone else 0)
-    share = math.ceil(total / max(1, spare))
+    per_box = math.ceil(total / max(1, spare))
     return [
-        {place: _runs(found, share, marked[at] if alone and not place[1] else frozenset()) for place, found in room.items()} for at, room in enumerate(rooms)
+        {room_key: _runs(level_files, per_box, marked[at] if alone and not room_key[1] else frozenset()) for room_key, level_files in room.items()}
+        for at, room in enumerate(rooms)
     ]
 
 
@@ -199,14 +208,14 @@ def _sort_files(level: int, files: list[LevelFile], places: Places) -> list[Leve
     return files if level == 0 else sorted(files, key=lambda file: (places[id(file)], file.name))
 
 
-def _runs(files: list[LevelFile], share: int, special: frozenset[str]) -> Groups:
-    """Neighbours together, at most `share` of them; special ones alone."""
-    found: Groups = []
+def _runs(files: list[LevelFile], per_box: int, special: frozenset[str]) -> Groups:
+    """Neighbours together, at most `per_box` of them; special ones alone."""
+    groups: Groups = []
     for is_special, run in groupby(files, lambda file: file.name in special):
         many = list(run)
-        step = 1 if is_special else share
-        found += [tuple(many[at : at + step]) for at in range(0, len(many), step)]
-    return found
+        step = 1 if is_special else per_box
+        groups += [tuple(many[at : at + step]) for at in range(0, len(many), step)]
+    return groups
 
 
 def _place(file: LevelFile, axis: KeyAxis) -> tuple[float, float]:
@@ -214,15 +223,15 @@ def _place(file: LevelFile, axis: KeyAxis) -> tuple[float, float]:
     return 0.0 if file.low is None else axis.start(file.low), 1.0 if file.high is None else axis.end(file.high)
 
 
-# ---- lanes ----------------------------------------------------------------------------------------------------------------------------------
+# ---- lanes -----------------------------------------------------------------------------------------------------------
 
 
 def _state(sheet: _Sheet, state: BucketState, room: Mapping[tuple[int, bool], Groups], prefix: str) -> None:
-    """The levels of one state, from the top."""
+    """Draw the levels of one state, from the top."""
     if not room:
         sheet.word(LEFT, "no files")
         sheet.top += _LINE
-    totals = {level: _totals(found) for level, found in _levels(state.files)}
+    totals = {level: _totals(level_files) for level, level_files in _levels(state.files)}
     for level in sorted({level for level, _ in room}):
         top = sheet.top
         ghosts, living = room.get((level, True), []), room.get((level, False), [])
@@ -236,14 +245,17 @@ def _state(sheet: _Sheet, state: BucketState, room: Mapping[tuple[int, bool], Gr
             _lane(sheet, lane, high, state=state, prefix=f"{prefix}removed/" if is_ghost else prefix)
             sheet.top += high
         middle = (top + sheet.top) / 2 - 1
-        said = totals.get(level) or f"{plural(sum(map(len, ghosts)), 'file')} removed"
+        text = totals.get(level) or f"{plural(sum(map(len, ghosts)), 'file')} removed"
         sheet.marks.append(TextShape(x=0.0, y=middle, text="files" if sheet.is_append else f"L{level}"))
-        sheet.marks.append(TextShape(x=1, y=middle, text=said, color="muted", anchor="end"))
+        sheet.marks.append(TextShape(x=1, y=middle, text=text, color="muted", anchor="end"))
         sheet.top += GAP + 2
 
 
 def _lanes(places: Places, groups: Groups, *, stacked: bool) -> list[Groups]:
-    """Level 0 has a lane for every box; elsewhere one is enough, and files that overlap against the rule get more."""
+    """Return the boxes by lane: one lane a box on level 0, else one lane, and more where files overlap.
+
+    Files of deeper levels overlap only in a damaged table.
+    """
     if stacked:
         return [[group] for group in groups]
     lanes: list[Groups] = []
@@ -261,10 +273,13 @@ def _lanes(places: Places, groups: Groups, *, stacked: bool) -> list[Groups]:
 
 
 def _lane(sheet: _Sheet, lane: Groups, pitch: float, *, state: BucketState, prefix: str) -> None:
-    """One line of boxes, from left to right; a box is wide enough to be seen where its neighbour leaves room."""
+    """Draw one lane of boxes, from left to right.
+
+    A box is wide enough to be seen where its neighbour leaves room.
+    """
     span = 1 - LEFT - RIGHT
     places = [[sheet.places[id(file)] for file in group] for group in lane]
-    lows = [min(low for low, _ in one) for one in places]
+    lows = [min(low for low, _ in group_places) for group_places in places]
     room = pitch - (GAP if pitch > FLAT else 1.0)
     flat = min(FLAT, room / 2)
     for at, group in enumerate(lane):
@@ -301,7 +316,7 @@ def _look(state: BucketState, group: tuple[LevelFile, ...], *, removed: bool) ->
 
 
 def _axis(sheet: _Sheet, begin: float, key_names: Sequence[str]) -> None:
-    """The axis under everything, and the line of the probe through everything."""
+    """Draw the axis under all levels, and the line of the probe across them."""
     span = 1 - LEFT - RIGHT
     sheet.marks.append(Stroke(x=LEFT, y=sheet.top, to_x=LEFT + span, to_y=sheet.top))
     probe = sheet.asked.probe
@@ -319,28 +334,28 @@ def _axis(sheet: _Sheet, begin: float, key_names: Sequence[str]) -> None:
         sheet.top += _LINE
 
 
-# ---- doors ----------------------------------------------------------------------------------------------------------------------------------
+# ---- doors -----------------------------------------------------------------------------------------------------------
 
 
-def drawing(found: LevelPicture, *, width: float = WIDTH) -> Drawing:
-    """The picture as shapes."""
+def drawing(view: LevelPicture, *, width: float = WIDTH) -> Drawing:
+    """Return the picture as shapes."""
     shapes: list[Shape] = []
-    for box in found.boxes:
+    for box in view.boxes:
         shapes += _shapes(box, width)
-    return Drawing(width=width, height=found.height, shapes=(*shapes, *(_scale_shape(mark, width) for mark in found.marks)), told=found.told)
+    return Drawing(width=width, height=view.height, shapes=(*shapes, *(_scale_shape(mark, width) for mark in view.marks)), told=view.told)
 
 
 def _shapes(box: LevelBox, width: float) -> list[Shape]:
-    ground, wide = color.level(box.level), max(1.0, box.width * width - 1)
-    whole = Rect(x=box.left * width, y=box.top, width=wide, height=box.height, color=ground, round=2, hint=box.hint, key=box.key)
+    fill, wide = color.level(box.level), max(1.0, box.width * width - 1)
+    box_shape = Rect(x=box.left * width, y=box.top, width=wide, height=box.height, color=fill, round=2, hint=box.hint, key=box.key)
     if box.look == "removed":
-        return [replace(whole, color="removed", outline=True)]
+        return [replace(box_shape, color="removed", outline=True)]
     band = 0.0 if box.gone <= 0 else min(box.height, max(2.0, box.height * box.gone))
-    shapes: list[Shape] = [replace(whole, y=box.top + band, height=box.height - band, faint=box.look == "dim")]
+    shapes: list[Shape] = [replace(box_shape, y=box.top + band, height=box.height - band, faint=box.look == "dim")]
     if band:
-        shapes.append(replace(whole, height=band, faint=True))
+        shapes.append(replace(box_shape, height=band, faint=True))
     if box.look in ("added", "lit"):
-        shapes.append(replace(whole, color="probe" if box.look == "lit" else "added", outline=True))
+        shapes.append(replace(box_shape, color="probe" if box.look == "lit" else "added", outline=True))
     return shapes
 
 
@@ -353,32 +368,32 @@ def _scale_shape(mark: Shape, width: float) -> Shape:
     return replace(mark, x=mark.x * width)
 
 
-def as_html(title: str, states: Sequence[BucketState], *, is_append: bool = False, asked: LevelQuery = EMPTY_QUERY) -> str:
+def as_html(title: str, states: Sequence[BucketState], *, is_append: bool = False, query: LevelQuery = EMPTY_QUERY) -> str:
     """Levels and files as two tables: what is asked for comes first, and what is left out is said."""
     sums: list[tuple[object, ...]] = []
     rows: list[tuple[object, ...]] = []
     for state in states:
         sums += [
-            (state.snapshot_id, level, len(found), format_size(sum(f.size_bytes for f in found)), sum(f.row_count for f in found))
-            for level, found in _levels(state.files)
+            (state.snapshot_id, level, len(level_files), format_size(sum(f.size_bytes for f in level_files)), sum(f.row_count for f in level_files))
+            for level, level_files in _levels(state.files)
         ]
         word = "added" if state.lit is None else "to be read"
         marked = [(word if file.name not in state.leaving else "removed later", file) for file in state.files if file.name in state.marked]
-        rest = [("", file) for file in state.files if file.name not in state.marked]
-        rows += [_row(state, file, mark) for mark, file in (*marked, *(("removed", file) for file in state.removed), *rest)]
+        unmarked = [("", file) for file in state.files if file.name not in state.marked]
+        rows += [_row(state, file, mark) for mark, file in (*marked, *(("removed", file) for file in state.removed), *unmarked)]
     files = html.table(
-        ("snapshot", "level", "file", "size", "rows", "deleted", "rows" if is_append else "keys", ""), rows, title=" · ".join(asked.said) or "files"
+        ("snapshot", "level", "file", "size", "rows", "deleted", "rows" if is_append else "keys", ""), rows, title=" · ".join(query.said) or "files"
     )
     return html.table(("snapshot", "level", "files", "size", "rows"), sums, title=title) + files
 
 
-def as_text(title: str, states: Sequence[BucketState], *, width: int = cards.WIDTH, is_append: bool = False, asked: LevelQuery = EMPTY_QUERY) -> str:
-    """The states in characters, and what is read, added or removed in words."""
-    parts = [*asked.said, *([] if states else [escape_controls(title)])]
+def as_text(title: str, states: Sequence[BucketState], *, width: int = cards.WIDTH, is_append: bool = False, query: LevelQuery = EMPTY_QUERY) -> str:
+    """Return the states in characters, with lists of the files that are read, added or removed."""
+    parts = [*query.said, *([] if states else [escape_controls(title)])]
     for state in states:
         boxes = [cards.FileCard(level=f.level, low=f.low, high=f.high, size_bytes=f.size_bytes, row_count=f.row_count) for f in state.files]
         head = title if len(states) == 1 else f"{title} · snapshot {state.snapshot_id}"
-        parts.append(cards.levels(head, boxes, width=width, probe=asked.probe, is_append=is_append))
+        parts.append(cards.levels(head, boxes, width=width, probe=query.probe, is_append=is_append))
         for what, names in (("read", state.lit or ()), ("added", state.added), ("removed", [file.name for file in state.removed])):
             if names:
                 more = f" … {format_count(len(names) - _MAX_NAMES)} more" if len(names) > _MAX_NAMES else ""

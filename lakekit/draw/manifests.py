@@ -1,12 +1,13 @@
-"""What a snapshot is made of, as a tree of three levels: its lists, their manifests, the entries of the chosen one; and its index files.
+"""A snapshot as a tree: its lists, their manifests, the entries of the selected one; and its index files.
 
     base   manifest-list-a1   ├ ▆▆▆▆▆▆  manifest-31   412 entries   dt 2024-01-01 .. 2024-03-31   84.1 KiB
                               └ ▆       manifest-40    18 entries   dt 2024-03-30 .. 2024-03-31    6.0 KiB   skipped: dt
     delta  manifest-list-b7   └ ▆       manifest-44   +3 -12        dt 2024-03-31                  2.2 KiB
     index  index-manifest-2   └         index-7       4 deletion vectors, 1 203 rows
 
-A bar is as long as the square root of a manifest's entries, those that remove files in a colour of their own. With a filter each manifest says whether a scan
-opens it, and each entry what becomes of its file. Long lists show their first rows, and the rest in words. Pure: no table, no clock.
+A bar is as long as the square root of a manifest's entries, those that remove files in a colour of their own. With a
+filter each manifest says whether a scan opens it, and each entry whether its file is read. Long lists show their first
+rows and a count of the others. Pure: no table, no clock.
 """
 
 from __future__ import annotations
@@ -37,12 +38,15 @@ _LETTER = 0.0088
 _UUID = re.compile(r"([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
-# ---- facts ----------------------------------------------------------------------------------------------------------------------------------
+# ---- facts -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestFact:
-    """A manifest in a list. `partitions` bounds its partitions in words; `skipped` names the columns whose bounds let a scan leave it closed."""
+    """A manifest in a list.
+
+    `partitions` is a text of its partition bounds; `skipped` names the columns whose bounds let a scan skip it.
+    """
 
     name: str
     size_bytes: int
@@ -67,7 +71,11 @@ class ListFact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexFact:
-    """An index file. `row_count` is the number of hashes or of vectors; `vectors` are data files and how many rows each loses (None: not said)."""
+    """An index file.
+
+    `row_count` is the number of hashes or of vectors; `vectors` are data files and how many rows each loses (None:
+    unknown).
+    """
 
     name: str
     type: str
@@ -80,7 +88,10 @@ class IndexFact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestTree:
-    """What a snapshot is made of; `snapshot_id` 0: the table has none. `filter` is the filter in force, as it was said, `files_read` what it leaves."""
+    """The manifests and index files of a snapshot; `snapshot_id` 0: the table has none.
+
+    `filter` is the filter in force, as it was typed, `files_read` how many files it leaves.
+    """
 
     table: str
     snapshot_id: int
@@ -93,17 +104,20 @@ class ManifestTree:
     files_read: int = 0
 
     def manifest(self, name: str) -> ManifestFact | None:
-        """The manifest of that name."""
+        """Return the manifest of that name, None without one."""
         return next((m for listed in self.lists for m in listed.manifests if m.name == name), None)
 
     def index(self, name: str) -> IndexFact | None:
-        """The index file of that name."""
-        return next((one for one in self.indexes if one.name == name), None)
+        """Return the index file of that name, None without one."""
+        return next((fact for fact in self.indexes if fact.name == name), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryFact:
-    """An entry of a manifest; `low` and `high` are the smallest and largest key in words, `fate` what a read under the filter does with its file."""
+    """An entry of a manifest.
+
+    `low` and `high` are the smallest and largest key as text, `fate` what a read under the filter does with its file.
+    """
 
     kind: str
     partition: str
@@ -118,7 +132,7 @@ class EntryFact:
 
 
 def shorten_name(name: str) -> str:
-    """A file's name with its long number cut: `manifest-34cab9d6…-0`."""
+    """Return a file's name with its long number cut: `manifest-34cab9d6…-0`."""
     return _UUID.sub(r"\1…", escape_controls(name))
 
 
@@ -126,17 +140,17 @@ def title(tree: ManifestTree) -> str:
     """`orders at snapshot 7 (APPEND) · 3 manifests · 430 entries · 92.3 KiB`."""
     if not tree.snapshot_id:
         return f"{abbreviate_name(tree.table)} · no snapshot: nothing was written yet"
-    found = [m for listed in tree.lists for m in listed.manifests]
+    manifests = [m for listed in tree.lists for m in listed.manifests]
     sums = [
-        plural(len(found), "manifest"),
-        plural(sum(m.added + m.removed for m in found), "entry", "entries"),
-        format_size(sum(m.size_bytes for m in found)),
+        plural(len(manifests), "manifest"),
+        plural(sum(m.added + m.removed for m in manifests), "entry", "entries"),
+        format_size(sum(m.size_bytes for m in manifests)),
     ]
     return " · ".join([f"{abbreviate_name(tree.table)} at snapshot {tree.snapshot_id} ({tree.kind})", *sums])
 
 
 def describe_filter(tree: ManifestTree) -> str:
-    """What the filter does to the manifests, in a sentence; "" without one."""
+    """Return a sentence on what the filter does to the manifests; "" without one."""
     if not tree.filter:
         return ""
     read = [m for listed in tree.lists if listed.which != "changelog" for m in listed.manifests]
@@ -153,8 +167,8 @@ def describe_index(fact: IndexFact) -> str:
     """`4 deletion vectors, 1 203 rows`, or how many hashes."""
     if fact.type != "DELETION_VECTORS":
         return plural(fact.row_count, "hash", "hashes") if fact.type == "HASH" else f"{escape_controls(fact.type)}, {plural(fact.row_count, 'row')}"
-    known = [rows for _, rows in fact.vectors if rows is not None]
-    rows = "rows not counted" if len(known) < len(fact.vectors) else plural(sum(known), "row")
+    counted = [rows for _, rows in fact.vectors if rows is not None]
+    rows = "rows not counted" if len(counted) < len(fact.vectors) else plural(sum(counted), "row")
     return f"{plural(len(fact.vectors), 'deletion vector')}, {rows}"
 
 
@@ -178,20 +192,21 @@ def state(tree: ManifestTree, listed: ListFact, fact: ManifestFact) -> str:
 
 
 def hint(fact: ManifestFact) -> str:
-    """A manifest in one line."""
+    """Return a manifest in one line."""
     skipped = f"skipped: {escape_controls(fact.skipped)}" if fact.skipped else ""
     parts = [escape_controls(fact.name), format_entry_counts(fact), format_coverage(fact), format_size(fact.size_bytes), f"schema {fact.schema_id}", skipped]
     return " · ".join(part for part in parts if part)
 
 
-# ---- geometry -------------------------------------------------------------------------------------------------------------------------------
+# ---- geometry --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeRow:
-    """A line of the tree. `key` is what choosing it means, "" for nothing; `cells` are words and the share of the width where they begin (or end, negative).
+    """A line of the tree.
 
-    `added` and `removed` are shares of the longest bar. `depth` 0 is a list, 1 what is in it.
+    `key` is what choosing it means, "" for nothing; `cells` are texts and the fraction of the width where they begin
+    (or end, negative). `added` and `removed` are fractions of the longest bar. `depth` 0 is a list, 1 what is in it.
     """
 
     key: str
@@ -214,46 +229,49 @@ class TreeLayout:
     height: float
 
 
-def place(tree: ManifestTree, *, shown: Mapping[str, int] | None = None, selected: str = "") -> TreeLayout:
-    """The lines of a tree. `shown` says of a list ("base", …, "index") how many of its rows are; what is selected is shown in any case."""
+def place(tree: ManifestTree, *, limits: Mapping[str, int] | None = None, selected: str = "") -> TreeLayout:
+    """Return the lines of a tree.
+
+    `limits` says how many rows of a list ("base", …, "index") are shown; the selected row is shown in any case.
+    """
     longest = max((m.added + m.removed for listed in tree.lists for m in listed.manifests), default=0)
     rows: list[TreeRow] = []
     for listed in tree.lists:
         sums = sum(m.added + m.removed for m in listed.manifests)
         head = listed.gone or f"{plural(len(listed.manifests), 'manifest')}, {plural(sums, 'entry', 'entries')}"
         rows.append(_head(listed.which, listed.name, head))
-        kept = _shown_rows([m.name for m in listed.manifests], listed.which, shown, selected)
-        rows += [_manifest(tree, listed, listed.manifests[at], longest) for at in kept]
-        if (left := len(listed.manifests) - len(kept)) > 0:
-            hidden = set(range(len(listed.manifests))) - set(kept)
+        visible = _shown_rows([m.name for m in listed.manifests], listed.which, limits, selected)
+        rows += [_manifest(tree, listed, listed.manifests[at], longest) for at in visible]
+        if (left := len(listed.manifests) - len(visible)) > 0:
+            hidden = set(range(len(listed.manifests))) - set(visible)
             others = sum(listed.manifests[at].added + listed.manifests[at].removed for at in hidden)
             rows.append(_more_row(listed.which, f"… {plural(left, 'more manifest')}, {plural(others, 'entry', 'entries')}"))
     if tree.index_manifest:
         rows.append(_head("index", tree.index_manifest, tree.index_gone or plural(len(tree.indexes), "index file")))
-        kept = _shown_rows([one.name for one in tree.indexes], "index", shown, selected)
-        rows += [_index(tree.indexes[at]) for at in kept]
-        if (left := len(tree.indexes) - len(kept)) > 0:
+        visible = _shown_rows([fact.name for fact in tree.indexes], "index", limits, selected)
+        rows += [_index(tree.indexes[at]) for at in visible]
+        if (left := len(tree.indexes) - len(visible)) > 0:
             rows.append(_more_row("index", f"… {plural(left, 'more index file')}"))
     ends = [row.depth == 1 and (at + 1 == len(rows) or rows[at + 1].depth == 0) for at, row in enumerate(rows)]
     placed = tuple(replace(row, top=at * ROW, last=last) for at, (row, last) in enumerate(zip(rows, ends, strict=True)))
     return TreeLayout(rows=placed, height=len(rows) * ROW)
 
 
-def _shown_rows(names: Sequence[str], which: str, shown: Mapping[str, int] | None, selected: str) -> list[int]:
-    """The places of the rows that are shown: the first, and the selected one."""
-    limit = min(MAX_ROWS, (shown or {}).get(which, FIRST))
+def _shown_rows(names: Sequence[str], which: str, limits: Mapping[str, int] | None, selected: str) -> list[int]:
+    """Return the indices of the visible rows: the first, and the selected one."""
+    limit = min(MAX_ROWS, (limits or {}).get(which, FIRST))
     if limit + 1 >= len(names):
         return list(range(len(names)))
-    kept = list(range(limit))
-    return kept + [at for at in range(limit, len(names)) if names[at] == selected]
+    indices = list(range(limit))
+    return indices + [at for at in range(limit, len(names)) if names[at] == selected]
 
 
-def _head(which: str, name: str, said: str) -> TreeRow:
-    return TreeRow(key="", depth=0, cells=((0.0, which), (0.09, shorten_name(name)), (_WHERE, said)), top=0)
+def _head(which: str, name: str, note: str) -> TreeRow:
+    return TreeRow(key="", depth=0, cells=((0.0, which), (0.09, shorten_name(name)), (_WHERE, note)), top=0)
 
 
-def _more_row(which: str, said: str) -> TreeRow:
-    return TreeRow(key=MORE_PREFIX + which, depth=1, cells=((_NAME, said),), top=0, hint=f"{said}: choose to see more")
+def _more_row(which: str, note: str) -> TreeRow:
+    return TreeRow(key=MORE_PREFIX + which, depth=1, cells=((_NAME, note),), top=0, hint=f"{note}: choose to see more")
 
 
 def _manifest(tree: ManifestTree, listed: ListFact, fact: ManifestFact, longest: int) -> TreeRow:
@@ -273,50 +291,50 @@ def _manifest(tree: ManifestTree, listed: ListFact, fact: ManifestFact, longest:
 
 
 def _index(fact: IndexFact) -> TreeRow:
-    """An index file: what it holds, then its bucket and as much of its partition as there is room for."""
-    held, bucket = truncate(describe_index(fact), 36), f"bucket {fact.bucket}"
-    start = max(_WHERE, _MANY + (columns_wide(held) + 2) * _LETTER)
+    """Return an index file: what it holds, then its bucket and as much of its partition as fits."""
+    content, bucket = truncate(describe_index(fact), 36), f"bucket {fact.bucket}"
+    start = max(_WHERE, _MANY + (columns_wide(content) + 2) * _LETTER)
     where = truncate(", ".join(filter(None, (bucket, escape_controls(fact.partition)))), int((_SIZE - 0.065 - start) / _LETTER))
-    cells = ((_NAME, truncate(shorten_name(fact.name), 25)), (_MANY, held), (start, where), (-_SIZE, format_size(fact.size_bytes)))
-    said = " · ".join((escape_controls(fact.name), describe_index(fact), _place_of(fact), format_size(fact.size_bytes)))
-    return TreeRow(key=fact.name, depth=1, cells=cells, top=0, hint=said, index=True)
+    cells = ((_NAME, truncate(shorten_name(fact.name), 25)), (_MANY, content), (start, where), (-_SIZE, format_size(fact.size_bytes)))
+    hint_text = " · ".join((escape_controls(fact.name), describe_index(fact), _place_of(fact), format_size(fact.size_bytes)))
+    return TreeRow(key=fact.name, depth=1, cells=cells, top=0, hint=hint_text, index=True)
 
 
 def _place_of(fact: IndexFact) -> str:
     return ", ".join(filter(None, (escape_controls(fact.partition), f"bucket {fact.bucket}")))
 
 
-# ---- shapes ---------------------------------------------------------------------------------------------------------------------------------
+# ---- shapes ----------------------------------------------------------------------------------------------------------
 
 
 def shapes(placed: TreeLayout) -> tuple[Shape, ...]:
     """Words, tree lines and bars; x and widths are shares of the width."""
-    found: list[Shape] = []
+    drawn: list[Shape] = []
     stem = 0.015
     for at, row in enumerate(placed.rows):
         middle = row.top + ROW / 2
         if row.depth:
             before = placed.rows[at - 1]
-            found.append(Stroke(x=stem, y=before.top + (ROW - 2 if before.depth == 0 else ROW / 2), to_x=stem, to_y=middle))
-            found.append(Stroke(x=stem, y=middle, to_x=_BAR - 0.004, to_y=middle))
+            drawn.append(Stroke(x=stem, y=before.top + (ROW - 2 if before.depth == 0 else ROW / 2), to_x=stem, to_y=middle))
+            drawn.append(Stroke(x=stem, y=middle, to_x=_BAR - 0.004, to_y=middle))
         room = _NAME - _BAR - 0.012
         for start, length, color in ((0.0, row.added, "added"), (row.added, row.removed, "removed")):
             if length > 0:
                 bar = Rect(x=_BAR + start * room, y=middle - 5, width=max(0.003, length * room), height=10, color=color, faint=row.dim)
-                found.append(replace(bar, key=row.key, hint=row.hint))
+                drawn.append(replace(bar, key=row.key, hint=row.hint))
         if row.index:
-            found.append(Marker(x=_BAR + 0.006, y=middle, size=9, color="deleted", sign="diamond", key=row.key, hint=row.hint))
-        for x, said in row.cells:
-            if said:
-                found.append(TextShape(x=abs(x), y=middle, text=said, anchor="end" if x < 0 else "start", bold=row.depth == 0, color="text"))
-    return tuple(found)
+            drawn.append(Marker(x=_BAR + 0.006, y=middle, size=9, color="deleted", sign="diamond", key=row.key, hint=row.hint))
+        for x, cell_text in row.cells:
+            if cell_text:
+                drawn.append(TextShape(x=abs(x), y=middle, text=cell_text, anchor="end" if x < 0 else "start", bold=row.depth == 0, color="text"))
+    return tuple(drawn)
 
 
 def drawing(tree: ManifestTree, placed: TreeLayout, *, selected: str = "", note: str = "", width: float = WIDTH) -> Drawing:
-    """The picture: title, what the filter does, the tree with the chosen row in a frame."""
-    said = [title(tree), *filter(None, (describe_filter(tree), note))]
-    head: list[Shape] = [TextShape(x=0, y=9 + 16 * at, text=truncate(line, 130), bold=at == 0) for at, line in enumerate(said)]
-    top = 18.0 * len(said) + 4
+    """Return the picture: title, what the filter does, the tree with a frame around the selected row."""
+    heading = [title(tree), *filter(None, (describe_filter(tree), note))]
+    head: list[Shape] = [TextShape(x=0, y=9 + 16 * at, text=truncate(line, 130), bold=at == 0) for at, line in enumerate(heading)]
+    top = 18.0 * len(heading) + 4
     body: list[Shape] = []
     for shape in shapes(placed):
         match shape:
@@ -328,10 +346,10 @@ def drawing(tree: ManifestTree, placed: TreeLayout, *, selected: str = "", note:
                 body.append(replace(shape, x=shape.x * width, y=shape.y + top))
     frames = [row for row in placed.rows if row.key and row.key == selected]
     body += [Rect(x=_BAR * width - 4, y=top + row.top, width=(1 - _BAR) * width + 2, height=ROW, color="text", outline=True, round=3) for row in frames]
-    return Drawing(width=width, height=top + placed.height + 4, shapes=(*head, *body), told=". ".join(said) + ".")
+    return Drawing(width=width, height=top + placed.height + 4, shapes=(*head, *body), told=". ".join(heading) + ".")
 
 
-# ---- tables and text ------------------------------------------------------------------------------------------------------------------------
+# ---- tables and text -------------------------------------------------------------------------------------------------
 
 ENTRY = ("kind", "partition", "bucket", "level", "file", "size", "rows", "keys", "under the filter")
 
@@ -339,34 +357,34 @@ ENTRY = ("kind", "partition", "bucket", "level", "file", "size", "rows", "keys",
 def entry_rows(entries: Sequence[EntryFact], *, filtered: bool) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
     """Names and rows of the entries of a manifest."""
     rows = [
-        (one.kind, one.partition or None, one.bucket, f"L{one.level}", one.name, format_size(one.size_bytes), one.row_count, _keys(one), one.fate)
-        for one in entries
+        (fact.kind, fact.partition or None, fact.bucket, f"L{fact.level}", fact.name, format_size(fact.size_bytes), fact.row_count, _keys(fact), fact.fate)
+        for fact in entries
     ]
     return (ENTRY, list(rows)) if filtered else (ENTRY[:-1], [row[:-1] for row in rows])
 
 
-def _keys(one: EntryFact) -> str | None:
-    if not one.low and not one.high:
+def _keys(fact: EntryFact) -> str | None:
+    if not fact.low and not fact.high:
         return None
-    low, high = truncate(escape_controls(one.low), 40), truncate(escape_controls(one.high), 40)
+    low, high = truncate(escape_controls(fact.low), 40), truncate(escape_controls(fact.high), 40)
     return low if low == high else f"{low} .. {high}"
 
 
 def entries_title(name: str, fact: ManifestFact | None, total: int) -> str:
     """`entries of manifest-44: 3 add files, 12 remove files`."""
-    said = plural(total, "entry", "entries") if fact is None else f"{plural(fact.added, 'file')} added, {plural(fact.removed, 'file')} removed"
-    return f"entries of {shorten_name(name)}: {said}"
+    counts = plural(total, "entry", "entries") if fact is None else f"{plural(fact.added, 'file')} added, {plural(fact.removed, 'file')} removed"
+    return f"entries of {shorten_name(name)}: {counts}"
 
 
 def entries_html(name: str, fact: ManifestFact | None, entries: Sequence[EntryFact], total: int, *, filtered: bool, limit: int = 50) -> str:
-    """The entries of the chosen manifest as a table, at most `limit`, and how many more there are."""
+    """Return at most `limit` entries of the selected manifest as a table, and how many more there are."""
     names, rows = entry_rows(entries[:limit], filtered=filtered)
     left = total - len(rows)
     return html.table(names, rows, title=entries_title(name, fact, total), limit=limit) + (f"<p>… {format_count(left)} more</p>" if left > 0 else "")
 
 
 def index_html(fact: IndexFact, *, limit: int = 50) -> str:
-    """What an index file holds: the vectors of data files, or its facts."""
+    """Return the content of an index file: the vectors of data files, or its facts."""
     if not fact.vectors:
         return html.card(shorten_name(fact.name), [("type", fact.type), ("holds", describe_index(fact)), ("size", format_size(fact.size_bytes))])
     return html.table(("data file", "deleted rows"), list(fact.vectors), title=f"{shorten_name(fact.name)}: {describe_index(fact)}", limit=limit)
@@ -380,29 +398,29 @@ def tree_rows(tree: ManifestTree) -> tuple[tuple[str, ...], list[tuple[object, .
         for m in listed.manifests
     ]
     rows += [(listed.which, listed.name, None, listed.gone, None, "") for listed in tree.lists if listed.gone]
-    rows += [("index", one.name, describe_index(one), _place_of(one), format_size(one.size_bytes), "") for one in tree.indexes]
+    rows += [("index", fact.name, describe_index(fact), _place_of(fact), format_size(fact.size_bytes), "") for fact in tree.indexes]
     names = ("list", "manifest", "entries", "covers", "size", "under the filter")
     return (names, rows) if tree.filter else (names[:-1], [row[:-1] for row in rows])
 
 
 def tree_html(tree: ManifestTree, *, limit: int = html.LIMIT) -> str:
-    """The tree as a table without style blocks."""
+    """Return the tree as a table without style blocks."""
     names, rows = tree_rows(tree)
     note = f"<p>{html.escape(describe_filter(tree))}</p>" if tree.filter else ""
     return html.table(names, rows, title=title(tree), limit=limit) + note
 
 
 def text(tree: ManifestTree, *, width: int = texts.WIDTH, first: int = 8) -> str:
-    """The tree in characters; of long lists the first rows, and the rest in words."""
+    """Return the tree in characters; of long lists the first rows, and a count of the others."""
     lines = [title(tree), *filter(None, (describe_filter(tree),))]
-    rows = place(tree, shown=dict.fromkeys(("base", "delta", "changelog", "index"), first)).rows
+    rows = place(tree, limits=dict.fromkeys(("base", "delta", "changelog", "index"), first)).rows
     names = max((len(row.cells[0][1]) for row in rows if row.depth and not row.key.startswith(MORE_PREFIX)), default=0)
     for row in rows:
-        said = [cell for _, cell in row.cells]
+        cells = [cell for _, cell in row.cells]
         if not row.depth:
-            lines.append(f" {said[0]:<9} {said[1]} · {said[2]}")
+            lines.append(f" {cells[0]:<9} {cells[1]} · {cells[2]}")
         elif row.key.startswith(MORE_PREFIX):
-            lines.append(f"   └─ {said[0]}")
+            lines.append(f"   └─ {cells[0]}")
         else:
-            lines.append(f"   {'└' if row.last else '├'}─ {said[0]:<{names}}  {said[1]:<15}  {'  '.join(filter(None, said[2:]))}".rstrip())
+            lines.append(f"   {'└' if row.last else '├'}─ {cells[0]:<{names}}  {cells[1]:<15}  {'  '.join(filter(None, cells[2:]))}".rstrip())
     return "\n".join(truncate(line, width) for line in lines)

@@ -1,4 +1,7 @@
-"""Drawings as PNG: what a notebook shows that nobody runs, and hosts without widgets. Needs Pillow (the extra `notebook`)."""
+"""Drawings as PNG, for notebooks that are not run and hosts without widgets.
+
+Needs Pillow (the extra `notebook`).
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,9 @@ _FONTS = (
     "Hiragino Sans GB.ttc",
     "PingFang.ttc",
 )
-"""Pillow's own font, the same everywhere but of English letters only; then what machines often have, asked for a text with other letters."""
+"""Pillow's own font, the same everywhere but of English letters only; then what machines often have, asked for a text
+with other letters.
+"""
 _TRIED, _NO_LETTER = 16, "\uffff"
 _FONT_SCALE = 0.9
 """Those fonts are wider than Pillow's, for which there is room."""
@@ -37,7 +42,7 @@ _ANCHORS = {"start": "lm", "middle": "mm", "end": "rm"}
 
 
 def png(drawing: Drawing, *, scale: int = SCALE) -> bytes:
-    """The drawing as PNG bytes, `scale` times its size, on white ground."""
+    """Return the drawing as PNG bytes, `scale` times its size, on white background."""
     image = Image.new("RGB", (max(1, round(drawing.width * scale)), max(1, round(drawing.height * scale))), BACKGROUND)
     brush = ImageDraw.Draw(image)
     for shape in drawing.shapes:
@@ -52,45 +57,49 @@ def png(drawing: Drawing, *, scale: int = SCALE) -> bytes:
             case TextShape():
                 _word(brush, shape, scale)
     out = io.BytesIO()
-    # an octree keeps the colour of a rare mark, which a median cut gives away; it is smaller and twice as fast too (measured)
+    # an octree keeps the colour of a rare mark, which a median cut gives away; it is smaller and twice as fast too
+    # (measured)
     image.quantize(64, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(out, "PNG", optimize=True)
     return out.getvalue()
 
 
 def _rect(brush: ImageDraw.ImageDraw, shape: Rect, scale: int) -> None:
     x, y = shape.x * scale, shape.y * scale
-    place = (x, y, max(x, x + shape.width * scale - 1), max(y, y + shape.height * scale - 1))
+    bounds = (x, y, max(x, x + shape.width * scale - 1), max(y, y + shape.height * scale - 1))
     color = _fade_color(ink(shape.color)) if shape.faint else ink(shape.color)
     if shape.outline:
-        brush.rounded_rectangle(place, shape.round * scale, outline=color, width=2 * scale)
+        brush.rounded_rectangle(bounds, shape.round * scale, outline=color, width=2 * scale)
     else:
-        brush.rounded_rectangle(place, shape.round * scale, fill=color)
+        brush.rounded_rectangle(bounds, shape.round * scale, fill=color)
 
 
 def _draw_marker(brush: ImageDraw.ImageDraw, shape: Marker, scale: int) -> None:
     color = _fade_color(ink(shape.color)) if shape.faint else ink(shape.color)
     half = shape.size / 2
-    if found := corners(shape):
-        brush.polygon([(x * scale, y * scale) for x, y in found], fill=color)
+    if points := corners(shape):
+        brush.polygon([(x * scale, y * scale) for x, y in points], fill=color)
     else:
         brush.ellipse([(shape.x - half) * scale, (shape.y - half) * scale, (shape.x + half) * scale, (shape.y + half) * scale], fill=color)
 
 
 def _word(brush: ImageDraw.ImageDraw, shape: TextShape, scale: int) -> None:
     """Text on one line; bold is the same text once more, a little to the right."""
-    said, font = _choose_font(escape_controls(shape.text), max(1, round(shape.size * scale)))
+    letters, font = _choose_font(escape_controls(shape.text), max(1, round(shape.size * scale)))
     for aside in (0, scale / 3) if shape.bold else (0,):
-        brush.text((shape.x * scale + aside, shape.y * scale), said, ink(shape.color), font, anchor=_ANCHORS[shape.anchor])
+        brush.text((shape.x * scale + aside, shape.y * scale), letters, ink(shape.color), font, anchor=_ANCHORS[shape.anchor])
 
 
 def _fade_color(color: str) -> str:
-    """The colour as it looks when most of the white ground shines through."""
+    """Return the colour faded towards the white background."""
     parts = (int(color[at : at + 2], 16) for at in (1, 3, 5))
     return "#" + "".join(f"{round(255 - (255 - part) * _FAINT_OPACITY):02x}" for part in parts)
 
 
 def _choose_font(text: str, size: int) -> tuple[str, ImageFont.FreeTypeFont | ImageFont.ImageFont | None]:
-    """A text and the first font that has its letters; a letter that no font has is its code, not a box like that of all others."""
+    """Return a text and the first font that has its letters.
+
+    A letter that no font has becomes its code, instead of the same box for all such letters.
+    """
     odd = {letter for letter in text if not letter.isascii()}
     at = next((at for at in range(len(_FONTS)) if all(_has_glyph(letter, at) for letter in odd)), None)
     if at is None:
@@ -107,7 +116,7 @@ def _has_glyph(letter: str, at: int) -> bool:
 
 @lru_cache(maxsize=64)
 def _font(at: int, size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont | None:
-    """The font of that name; None where this machine has none."""
+    """Return the font of that name; None where this machine has none."""
     try:
         return ImageFont.truetype(_FONTS[at], round(size * _FONT_SCALE)) if _FONTS[at] else ImageFont.load_default(size)
     except OSError:

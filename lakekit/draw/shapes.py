@@ -1,4 +1,4 @@
-"""A drawing: boxes, lines and words on a plane, before anybody decides whether it becomes a PNG, an SVG or buttons.
+"""A drawing: boxes, lines and text on a plane, which becomes a PNG, an SVG or buttons.
 
     (0, 0) ──────────────── width ───► x
       │    ┌──────┐
@@ -6,7 +6,7 @@
     height └──────┘
       ▼ y                       all in CSS pixels; colours are the names of `draw.color`
 
-The plane is transparent: a drawing has to read well on light and on dark ground.
+The plane is transparent: a drawing has to read well on light and on dark background.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ WIDTH = 880
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rect:
-    """A filled box, or with `outline` only its border; `faint` lets the ground shine through; `round` is the radius of its corners.
+    """A filled box, or with `outline` only its border.
 
-    `key` is what the box stands for, where a page lets it be chosen: the name of a file, the number of a snapshot; `hint` says it in words.
+    `faint` lets the background shine through; `round` is the radius of its corners. `key` is what the box stands for,
+    where a page lets it be clicked: the name of a file, the id of a snapshot; `hint` describes it.
     """
 
     x: float
@@ -50,7 +51,10 @@ class Stroke:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextShape:
-    """Text on one line; `anchor` says which of its points stands at (x, y): "start", "middle" or "end" of its middle line."""
+    """Text on one line.
+
+    `anchor` says which of its points stands at (x, y): "start", "middle" or "end" of its middle line.
+    """
 
     x: float
     y: float
@@ -63,7 +67,10 @@ class TextShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marker:
-    """A small filled sign whose middle stands at (x, y), so large as a square of `size` a side: `sign` is "circle", "square", "diamond" or "triangle"."""
+    """A small filled sign with its middle at (x, y), as large as a square of `size` a side.
+
+    `sign` is "circle", "square", "diamond" or "triangle".
+    """
 
     x: float
     y: float
@@ -80,7 +87,10 @@ Shape = Rect | Stroke | TextShape | Marker
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawing:
-    """Shapes in the order they are painted, and `told`: what the picture shows, in one sentence, for who cannot see it."""
+    """Shapes in the order they are painted, and `told`: one sentence that describes the picture.
+
+    It is for readers who cannot see the picture.
+    """
 
     width: float
     height: float
@@ -89,7 +99,7 @@ class Drawing:
 
 
 def corners(sign: Marker) -> tuple[tuple[float, float], ...]:
-    """The corners of a sign that has some; none of a circle."""
+    """Return the corners of a sign; none of a circle."""
     x, y, half = sign.x, sign.y, sign.size / 2
     match sign.sign:
         case "square":
@@ -105,8 +115,8 @@ def stack_vertically(first: Drawing, second: Drawing, *, gap: float = 10) -> Dra
     """One drawing below another."""
     down = first.height + gap
     moved = tuple(_move_down(shape, down) for shape in second.shapes)
-    told = " ".join(filter(None, (first.told, second.told)))
-    return Drawing(width=max(first.width, second.width), height=down + second.height, shapes=(*first.shapes, *moved), told=told)
+    description = " ".join(filter(None, (first.told, second.told)))
+    return Drawing(width=max(first.width, second.width), height=down + second.height, shapes=(*first.shapes, *moved), told=description)
 
 
 def _move_down(shape: Shape, down: float) -> Shape:

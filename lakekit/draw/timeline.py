@@ -1,12 +1,14 @@
-"""The snapshots of a table on a line: one mark a snapshot, its sign by kind, tags and schema changes above it, stored rows as steps below.
+"""The snapshots of a table on a line: one mark a snapshot, its sign by kind.
+
+Tags and schema changes stand above it, stored rows as steps below.
 
     v1               schema 1
     ●─────●─────◆─────●─────■        circle APPEND · diamond COMPACT · square OVERWRITE · triangle ANALYZE
     1     2     3     4     5        faint: expired, but a tag or its changelog is kept
     ▂▂▂▂▂▂▄▄▄▄▄▄▃▃▃▃▃▃▆▆▆▆▆▆▁▁▁▁▁
 
-Marks stand evenly, in lines, or by time; neighbours that have no room of their own become one mark, which is said in words. Places are shares of the width
-(0 to 1) and pixels of the height, so that buttons and pictures come from the same geometry.
+Marks stand evenly, in lines, or by time; neighbours without enough room become one mark, which a note says. Positions
+are fractions of the width (0 to 1) and pixels of the height, so that buttons and pictures come from the same geometry.
 """
 
 from __future__ import annotations
@@ -34,12 +36,15 @@ _SEAM = 1e-6
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-# ---- facts ----------------------------------------------------------------------------------------------------------------------------------
+# ---- facts -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotMark:
-    """A snapshot as the timeline shows it; counts are stored rows. `life`: "" while it is there, "tag" or "changelog" where only that of it is kept."""
+    """A snapshot on the timeline; counts are stored rows.
+
+    `life`: "" while the snapshot exists, "tag" or "changelog" where only that of it is kept.
+    """
 
     id: int
     kind: str
@@ -63,7 +68,7 @@ class History:
     newest_schema_id: int = 0
 
     def find(self, snapshot_id: int) -> SnapshotMark | None:
-        """The mark of that snapshot."""
+        """Return the mark of that snapshot, None without one."""
         return next((mark for mark in self.marks if mark.id == snapshot_id), None)
 
 
@@ -81,7 +86,10 @@ class FileCounts:
 
 
 def moment(time_ms: int | None) -> str:
-    """A time in words, to the second, UTC; a number that is no time as it is, a dash for none."""
+    """Return a time as text, to the second, UTC.
+
+    A number that is no time stays a number, None is a dash.
+    """
     if time_ms is None:
         return "–"
     try:
@@ -98,37 +106,37 @@ def title(history: History) -> str:
     first, last = moment(min(mark.time_ms for mark in marks)), moment(max(mark.time_ms for mark in marks))
     day, _, hour = last.partition(" ")
     span = first if first == last else f"{first} .. {hour if hour and first.startswith(day) else last}"
-    there = sum(not mark.life for mark in marks)
-    kept = f" and {format_count(len(marks) - there)} expired" if there < len(marks) else ""
-    return f"{abbreviate_name(history.table)} · {plural(there, 'snapshot')}{kept} · {span}"
+    live_count = sum(not mark.life for mark in marks)
+    expired = f" and {format_count(len(marks) - live_count)} expired" if live_count < len(marks) else ""
+    return f"{abbreviate_name(history.table)} · {plural(live_count, 'snapshot')}{expired} · {span}"
 
 
-def notes(history: History, *, shown: int = 8) -> list[str]:
+def notes(history: History, *, limit: int = 8) -> list[str]:
     """Tags, schema changes and what is kept of expired snapshots, in words."""
-    found = []
+    lines = []
     named = [f"{escape_controls(name)} at {mark.id}" for mark in history.marks for name in mark.tags]
     if named:
-        found.append(f"tags: {_join_first(named, shown)}")
+        lines.append(f"tags: {_join_first(named, limit)}")
     changed = [f"schema {mark.schema_id} from snapshot {mark.id}" for mark in schema_changes(history)]
     if history.marks and history.newest_schema_id > max(mark.schema_id for mark in history.marks):
         changed.append(f"schema {history.newest_schema_id} waits for its first snapshot")
     if changed:
-        found.append(_join_first(changed, shown))
+        lines.append(_join_first(changed, limit))
     tagged, logged = (sum(mark.life == life for mark in history.marks) for life in ("tag", "changelog"))
     if tagged:
-        found.append(f"{plural(tagged, 'expired snapshot')} kept by tags")
+        lines.append(f"{plural(tagged, 'expired snapshot')} kept by tags")
     if logged:
-        found.append(f"{plural(logged, 'expired snapshot')} of which the changelog is kept")
-    return found
+        lines.append(f"{plural(logged, 'expired snapshot')} of which the changelog is kept")
+    return lines
 
 
 def schema_changes(history: History) -> list[SnapshotMark]:
-    """The marks whose schema is another than that of the mark before."""
+    """Return the marks whose schema is another than that of the mark before."""
     return [mark for before, mark in zip(history.marks, history.marks[1:], strict=False) if mark.schema_id != before.schema_id]
 
 
 def hint(mark: SnapshotMark) -> str:
-    """A snapshot in one line."""
+    """Return a snapshot in one line."""
     parts = [f"{mark.id} {mark.kind}", moment(mark.time_ms)]
     if mark.row_count is not None:
         parts.append(f"{plural(mark.row_count, 'row')}" + ("" if mark.delta_row_count is None else f" ({mark.delta_row_count:+d})"))
@@ -142,7 +150,7 @@ DETAIL = ("id", "kind", "when", "rows", "delta", "changelog", "files", "schema",
 
 
 def detail(mark: SnapshotMark, files: FileCounts | str | None = None) -> tuple[object, ...]:
-    """The row of a snapshot under the names `DETAIL`; `files` may say why they are not known."""
+    """Return the row of a snapshot under the names `DETAIL`; `files` may say why they are not known."""
     return (
         mark.id,
         mark.kind + (f" (expired, {mark.life} kept)" if mark.life else ""),
@@ -159,25 +167,28 @@ def detail(mark: SnapshotMark, files: FileCounts | str | None = None) -> tuple[o
 
 
 def detail_html(mark: SnapshotMark, files: FileCounts | str | None = None) -> str:
-    """A snapshot as a table of one row; its changelog and its tags only where it has some."""
-    told = [(name, value) for name, value in zip(DETAIL, detail(mark, files), strict=True) if value is not None or name not in ("changelog", "tags")]
-    return html.table([name for name, _ in told], [[value for _, value in told]])
+    """Return a snapshot as a table of one row; its changelog and its tags only where it has some."""
+    cells = [(name, value) for name, value in zip(DETAIL, detail(mark, files), strict=True) if value is not None or name not in ("changelog", "tags")]
+    return html.table([name for name, _ in cells], [[value for _, value in cells]])
 
 
 def _format_optional_count(number: int | None) -> str | None:
     return None if number is None else format_count(number)
 
 
-def _join_first(said: Sequence[str], shown: int) -> str:
-    return ", ".join([*said[:shown], *([f"… {format_count(len(said) - shown)} more"] if len(said) > shown else [])])
+def _join_first(items: Sequence[str], limit: int) -> str:
+    return ", ".join([*items[:limit], *([f"… {format_count(len(items) - limit)} more"] if len(items) > limit else [])])
 
 
-# ---- geometry -------------------------------------------------------------------------------------------------------------------------------
+# ---- geometry --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkGroup:
-    """One drawn mark, of one snapshot or of neighbours: `members` are indices of `History.marks`; (x, y) its middle; `line` the line it stands on."""
+    """One drawn mark, of one snapshot or of neighbours.
+
+    `members` are indices of `History.marks`; (x, y) its middle; `line` the line it stands on.
+    """
 
     members: tuple[int, ...]
     x: float
@@ -187,7 +198,10 @@ class MarkGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineLayout:
-    """The groups, the lines they stand on (each its middle and the floor of its steps), the whole height, and what was merged, in words."""
+    """The groups, the lines they stand on, the whole height, and a note on merged marks.
+
+    A line is its middle and the bottom of its steps.
+    """
 
     groups: tuple[MarkGroup, ...]
     lines: tuple[tuple[float, float], ...]
@@ -196,12 +210,15 @@ class TimelineLayout:
     by_time: bool = False
 
     def group_of(self, at: int) -> MarkGroup | None:
-        """The group of a mark, by its index."""
+        """Return the group of a mark, by its index."""
         return next((group for group in self.groups if at in group.members), None)
 
 
 def lay_out(history: History, *, by_time: bool = False) -> TimelineLayout:
-    """Where each mark stands: evenly in lines of sixty, or by its time with marks of the same moment above each other."""
+    """Return the positions of marks: evenly in lines of sixty, or by time.
+
+    By time, marks of the same moment stand above each other.
+    """
     return _lay_out_by_time(history.marks) if by_time and len(history.marks) > 1 else _lay_out_evenly(len(history.marks))
 
 
@@ -213,8 +230,8 @@ def _lay_out_evenly(many: int) -> TimelineLayout:
     pitch = min(1 / per_line, _PITCH)
     tall = _LABEL + _SIZE + _LABEL + _STEPS + 8
     groups = tuple(
-        MarkGroup(members=found, x=(at % per_line + 0.5) * pitch, y=at // per_line * tall + _LABEL + _SIZE / 2, line=at // per_line)
-        for at, found in enumerate(members)
+        MarkGroup(members=indices, x=(at % per_line + 0.5) * pitch, y=at // per_line * tall + _LABEL + _SIZE / 2, line=at // per_line)
+        for at, indices in enumerate(members)
     )
     places = tuple((line * tall + _LABEL + _SIZE / 2, (line + 1) * tall - 8) for line in range(lines))
     return TimelineLayout(groups=groups, lines=places, height=lines * tall, said=_grouping_note(many, len(groups), "neighbours stand together"))
@@ -226,21 +243,21 @@ def _lay_out_by_time(marks: Sequence[SnapshotMark]) -> TimelineLayout:
     half, margin = (_SIZE / 2 + 1) / WIDTH, (_SIZE + 2) / WIDTH
     scale = (1 - 2 * margin) / ((high - low) or 1)
     free = [-1.0] * _LANES
-    found: list[tuple[list[int], float, int]] = []
+    members_at: list[tuple[list[int], float, int]] = []
     for at in order:
         x = margin + (marks[at].time_ms - low) * scale
         lane = next((lane for lane, end in enumerate(free) if end <= x - half), None)
         if lane is None:
-            found[-1][0].append(at)
+            members_at[-1][0].append(at)
         else:
             free[lane] = x + half
-            found.append(([at], x, lane))
-    lanes = max(lane for *_, lane in found) + 1
+            members_at.append(([at], x, lane))
+    lanes = max(lane for *_, lane in members_at) + 1
     floor = _LABEL + lanes * (_SIZE + 2)
-    groups = tuple(MarkGroup(members=tuple(members), x=x, y=floor - (lane + 0.5) * (_SIZE + 2)) for members, x, lane in found)
+    groups = tuple(MarkGroup(members=tuple(members), x=x, y=floor - (lane + 0.5) * (_SIZE + 2)) for members, x, lane in members_at)
     height = floor + _LABEL + _STEPS + 8
-    said = _grouping_note(len(marks), len(groups), "those of the same moment stand together")
-    return TimelineLayout(groups=groups, lines=((floor - (_SIZE + 2) / 2, height - 8),), height=height, said=said, by_time=True)
+    note = _grouping_note(len(marks), len(groups), "those of the same moment stand together")
+    return TimelineLayout(groups=groups, lines=((floor - (_SIZE + 2) / 2, height - 8),), height=height, said=note, by_time=True)
 
 
 def _grouping_note(marks: int, groups: int, how: str) -> str:
@@ -248,27 +265,33 @@ def _grouping_note(marks: int, groups: int, how: str) -> str:
 
 
 def kinds_of(history: History, placed: TimelineLayout) -> list[str]:
-    """The kind each group is drawn as: of its snapshots' kinds the one that is rarest in the table, so that few compactions are not lost among appends."""
+    """Return the kind that each group is drawn as: of its snapshots' kinds the rarest in the table.
+
+    So a few compactions are not lost among appends.
+    """
     many = Counter(mark.kind for mark in history.marks)
     return [min((history.marks[at].kind for at in group.members), key=lambda kind: many[kind]) for group in placed.groups]
 
 
 def group_hint(history: History, group: MarkGroup) -> str:
-    """A drawn mark in one line: its snapshot, or how many of which kind."""
-    found = [history.marks[at] for at in group.members]
-    if len(found) == 1:
-        return hint(found[0])
-    kinds = {kind: sum(mark.kind == kind for mark in found) for kind in SIGNS}
-    said = ", ".join(f"{format_count(many)} {kind}" for kind, many in kinds.items() if many)
-    low, high = min(mark.id for mark in found), max(mark.id for mark in found)
-    return f"{plural(len(found), 'snapshot')}, {low} to {high}: {said} · {moment(found[0].time_ms)} .. {moment(found[-1].time_ms)}"
+    """Return a drawn mark in one line: its snapshot, or how many of which kind."""
+    members = [history.marks[at] for at in group.members]
+    if len(members) == 1:
+        return hint(members[0])
+    kinds = {kind: sum(mark.kind == kind for mark in members) for kind in SIGNS}
+    counts = ", ".join(f"{format_count(many)} {kind}" for kind, many in kinds.items() if many)
+    low, high = min(mark.id for mark in members), max(mark.id for mark in members)
+    return f"{plural(len(members), 'snapshot')}, {low} to {high}: {counts} · {moment(members[0].time_ms)} .. {moment(members[-1].time_ms)}"
 
 
-# ---- shapes ---------------------------------------------------------------------------------------------------------------------------------
+# ---- shapes ----------------------------------------------------------------------------------------------------------
 
 
 def background_shapes(history: History, placed: TimelineLayout) -> tuple[Shape, ...]:
-    """Everything but the marks: lines, steps of rows, ids, tags and schema changes; x and widths are shares."""
+    """Return all shapes but the marks: lines, steps of rows, ids, tags and schema changes.
+
+    x and widths are fractions.
+    """
     shapes: list[Shape] = [Stroke(x=0, y=y, to_x=1, to_y=y) for y, _ in placed.lines]
     shapes += _steps(history, placed)
     shapes += _labels(history, placed)
@@ -276,7 +299,7 @@ def background_shapes(history: History, placed: TimelineLayout) -> tuple[Shape, 
 
 
 def signs(history: History, placed: TimelineLayout) -> tuple[Marker, ...]:
-    """The marks themselves, group by group."""
+    """Return the marks themselves, group by group."""
     return tuple(
         Marker(
             x=group.x,
@@ -293,26 +316,26 @@ def signs(history: History, placed: TimelineLayout) -> tuple[Marker, ...]:
 
 
 def drawing(history: History, placed: TimelineLayout, *, selected: int = 0, width: float = WIDTH) -> Drawing:
-    """The picture: title and legend, the marks, the chosen one in a frame."""
-    said = [title(history), *notes(history), *filter(None, (placed.said,))]
-    head: list[Shape] = [TextShape(x=0, y=8, text=truncate(said[0], 90), bold=True)]
+    """Return the picture: title and legend, the marks, the selected one in a frame."""
+    heading = [title(history), *notes(history), *filter(None, (placed.said,))]
+    head: list[Shape] = [TextShape(x=0, y=8, text=truncate(heading[0], 90), bold=True)]
     head += legend(history, y=24, width=width)
-    head += [TextShape(x=0, y=40 + 15 * at, text=truncate(note, 130), color="muted") for at, note in enumerate(said[1:])]
-    top = 40.0 + 15 * (len(said) - 1)
+    head += [TextShape(x=0, y=40 + 15 * at, text=truncate(note, 130), color="muted") for at, note in enumerate(heading[1:])]
+    top = 40.0 + 15 * (len(heading) - 1)
     body: list[Shape] = []
     if history.marks:
         body += [_transform_shape(shape, width, top) for shape in (*background_shapes(history, placed), *signs(history, placed))]
-        chosen = next((at for at, mark in enumerate(history.marks) if mark.id == selected), None)
-        if chosen is not None and (group := placed.group_of(chosen)) is not None:
+        index = next((at for at, mark in enumerate(history.marks) if mark.id == selected), None)
+        if index is not None and (group := placed.group_of(index)) is not None:
             side = _SIZE + 8
             left = min(max(0.0, group.x * width - side / 2), width - side)
             body.append(Rect(x=left, y=top + group.y - side / 2, width=side, height=side, color="text", outline=True, round=3))
-    told = ". ".join(said) + "."
-    return Drawing(width=width, height=top + (placed.height if history.marks else 0) + 4, shapes=(*head, *body), told=told)
+    description = ". ".join(heading) + "."
+    return Drawing(width=width, height=top + (placed.height if history.marks else 0) + 4, shapes=(*head, *body), told=description)
 
 
 def legend(history: History, *, y: float, width: float = WIDTH) -> list[Shape]:
-    """The signs that occur, with how many snapshots have each; x in pixels of `width`."""
+    """Return the signs that occur, with how many snapshots have each; x in pixels of `width`."""
     shapes: list[Shape] = []
     x = 6.0
     for kind, sign in SIGNS.items():
@@ -333,7 +356,7 @@ def scale_to_shares(shapes: Iterable[Shape], width: float = WIDTH) -> list[Shape
 
 
 def move_down(shapes: Iterable[Shape], down: float) -> list[Shape]:
-    """The same shapes, lower by so many pixels."""
+    """Return the same shapes, lower by so many pixels."""
     return [_transform_shape(shape, 1, down) for shape in shapes]
 
 
@@ -347,7 +370,7 @@ def _transform_shape(shape: Shape, width: float, down: float) -> Shape:
 
 
 def _steps(history: History, placed: TimelineLayout) -> list[Shape]:
-    """Stored rows from each mark to the next, as high as their share of the most rows."""
+    """Return the stored rows from each mark to the next, as high as their fraction of the most rows."""
     most = max((mark.row_count or 0 for mark in history.marks), default=0)
     if most <= 0:
         return []
@@ -379,19 +402,19 @@ def _labels(history: History, placed: TimelineLayout) -> list[Shape]:
     for group in placed.groups:
         tops[group.line] = min(tops[group.line], group.y)
     for group in placed.groups:
-        found = [history.marks[at] for at in group.members]
-        line, last = group.line, found[-1]
+        members = [history.marks[at] for at in group.members]
+        line, last = group.line, members[-1]
         y, _ = placed.lines[line]
         number = str(last.id)
         half = len(number) * _LETTER / 2 / WIDTH
         if group.x - half >= below[line]:
             shapes.append(TextShape(x=group.x, y=y + _SIZE / 2 + 8, text=number, color="muted", anchor="middle"))
             below[line] = group.x + half + 6 / WIDTH
-        told = [escape_controls(name) for mark in found for name in mark.tags]
-        told += [f"schema {mark.schema_id}" for mark in found if mark.id in changed]
-        if told:
-            text, start = truncate(", ".join(told), 24), max(0.0, group.x - 4 / WIDTH)
-            color = "probe" if any(mark.tags for mark in found) else "axis"
+        labels = [escape_controls(name) for mark in members for name in mark.tags]
+        labels += [f"schema {mark.schema_id}" for mark in members if mark.id in changed]
+        if labels:
+            text, start = truncate(", ".join(labels), 24), max(0.0, group.x - 4 / WIDTH)
+            color = "probe" if any(mark.tags for mark in members) else "axis"
             shapes.append(Stroke(x=group.x, y=group.y - _SIZE / 2 - 4, to_x=group.x, to_y=group.y - _SIZE / 2, color=color, thickness=2))
             if start >= above[line] and start + len(text) * _LETTER / WIDTH <= 1:
                 shapes.append(TextShape(x=start, y=tops[line] - _SIZE / 2 - 9, text=text, color="text"))
@@ -399,7 +422,7 @@ def _labels(history: History, placed: TimelineLayout) -> list[Shape]:
     return shapes
 
 
-# ---- text -----------------------------------------------------------------------------------------------------------------------------------
+# ---- text ------------------------------------------------------------------------------------------------------------
 
 _SOLID_SIGNS = {"APPEND": "●", "COMPACT": "◆", "OVERWRITE": "■", "ANALYZE": "▲"}
 _HOLLOW_SIGNS = {"APPEND": "○", "COMPACT": "◇", "OVERWRITE": "□", "ANALYZE": "△"}
@@ -408,7 +431,7 @@ _LINES = 4
 
 
 def text(history: History, *, width: int = 100, selected: int = 0) -> str:
-    """The timeline in characters, the newest lines of it; `selected` stands in brackets."""
+    """Return the timeline in characters, the newest lines of it; `selected` stands in brackets."""
     lines = [title(history)]
     kinds = [f"{_SOLID_SIGNS[kind]} {kind}" for kind in SIGNS if any(mark.kind == kind for mark in history.marks)]
     most = max((mark.row_count or 0 for mark in history.marks), default=0)
@@ -421,15 +444,15 @@ def text(history: History, *, width: int = 100, selected: int = 0) -> str:
 def _draw_lines(marks: Sequence[SnapshotMark], most: int, width: int, selected: int) -> list[str]:
     cell = max(len(str(mark.id)) for mark in marks) + 3
     per_line = max(1, (width - 1) // cell)
-    shown = marks[-per_line * _LINES :]
-    lines = [f"… {format_count(len(marks) - len(shown))} older"] if len(shown) < len(marks) else []
-    for start in range(0, len(shown), per_line):
-        found = shown[start : start + per_line]
-        marked = [(_HOLLOW_SIGNS if mark.life else _SOLID_SIGNS).get(mark.kind, "?") for mark in found]
+    visible = marks[-per_line * _LINES :]
+    lines = [f"… {format_count(len(marks) - len(visible))} older"] if len(visible) < len(marks) else []
+    for start in range(0, len(visible), per_line):
+        line_marks = visible[start : start + per_line]
+        marked = [(_HOLLOW_SIGNS if mark.life else _SOLID_SIGNS).get(mark.kind, "?") for mark in line_marks]
         lines.append(" " + "".join(sign.ljust(cell, "─") for sign in marked[:-1]) + marked[-1])
-        lines.append(" " + "".join((f"[{mark.id}]" if mark.id == selected else str(mark.id)).ljust(cell) for mark in found).rstrip())
+        lines.append(" " + "".join((f"[{mark.id}]" if mark.id == selected else str(mark.id)).ljust(cell) for mark in line_marks).rstrip())
         if most > 0:
-            lines.append(" " + "".join(_bar(mark.row_count, most) * (cell - 1) + " " for mark in found).rstrip())
+            lines.append(" " + "".join(_bar(mark.row_count, most) * (cell - 1) + " " for mark in line_marks).rstrip())
     return lines
 
 

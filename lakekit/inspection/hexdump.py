@@ -104,10 +104,10 @@ class Hex:
         return hash((self.name, self.path, self.format, self.data))
 
     def __repr__(self) -> str:
-        return draw.text(self.title, self.data, self.found, told=self.told)
+        return draw.text(self.title, self.data, self.found, error_text=self.told)
 
     def _repr_html_(self) -> str:
-        return draw.html(self.title, self.data, self.found, told=self.told)
+        return draw.html(self.title, self.data, self.found, error_text=self.told)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         """Return the widget where ipywidgets is installed; a table and characters everywhere else."""

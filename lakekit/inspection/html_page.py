@@ -159,7 +159,7 @@ def _bucket(table: Table, at: int, files: pl.DataFrame, changes: SnapshotChanges
     heading = " · ".join(filter(None, (location.partition, f"bucket {location.bucket}")))
     title = f"{plural(len(state.files), 'file')} · {format_size(sum(file.size_bytes for file in state.files))}"
     query = level_layout.LevelQuery(said=picture.notes(table, location, state))
-    view = levels.picture(title, [state], key_names=schema.trimmed_primary_keys, is_append=is_append, asked=query, limit=BOXES)
+    view = levels.picture(title, [state], key_names=schema.trimmed_primary_keys, is_append=is_append, query=query, limit=BOXES)
     details |= {f"file/{box.files[0].name}": level_layout.detail(box.files[0], is_append=is_append) for box in view.boxes if len(box.files) == 1}
     boxes = [
         Rect(

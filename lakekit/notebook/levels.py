@@ -113,12 +113,12 @@ class Levels(PictureWidget):
 
     def as_html(self) -> str:
         """Levels, files and funnel as tables."""
-        return levels.as_html(self._title, self._states, is_append=self._is_append, asked=self._asked) + self._funnel()
+        return levels.as_html(self._title, self._states, is_append=self._is_append, query=self._asked) + self._funnel()
 
     def as_text(self) -> str:
         """Levels and funnel in characters."""
         funnel = "" if self._explain is None else f"\n{self._explain}"
-        return levels.as_text(self._title, self._states, is_append=self._is_append, asked=self._asked) + funnel
+        return levels.as_text(self._title, self._states, is_append=self._is_append, query=self._asked) + funnel
 
     # ---- steps ---------------------------------------------------------------------------------------------------------------------------
 
@@ -314,7 +314,7 @@ class Levels(PictureWidget):
             f"snapshot {self.at}" if self.at else "no snapshot",
         ]
         self._title = " · ".join(filter(None, parts))
-        self._found = levels.picture(self._title, self._states, key_names=self._key_names, is_append=self._is_append, asked=self._asked)
+        self._found = levels.picture(self._title, self._states, key_names=self._key_names, is_append=self._is_append, query=self._asked)
         self.set_trait("lit", tuple(file.name for file in shown.files if file.name in (shown.lit or ())))
         self._offer()
         self._stage.show([_to_canvas_box(box) for box in self._found.boxes], height=self._found.height, behind=self._found.marks)

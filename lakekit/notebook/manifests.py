@@ -98,7 +98,7 @@ class Manifests(PictureWidget):
 
     def _draw(self) -> None:
         """Shows the tree, and below it what is chosen."""
-        self._placed = manifests.place(self.tree, shown=self._shown, selected=self.selected)
+        self._placed = manifests.place(self.tree, limits=self._shown, selected=self.selected)
         told = manifests.describe_filter(self.tree)
         self._heading.value = f"<b>{escape(manifests.title(self.tree))}</b>" + (f"<div>{escape(told)}</div>" if told else "")
         spots = [

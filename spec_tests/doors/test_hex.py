@@ -52,11 +52,11 @@ def test_long_fields_are_folded_and_long_files_end_in_words(manifest):
 
 def test_names_and_values_of_files_do_no_harm():
     marks = [FieldSpan(0, 4, HOSTILE, HOSTILE), FieldSpan(4, 60, "b", HOSTILE.encode())]
-    page = draw.html(HOSTILE, bytes(64), marks, told=HOSTILE)
+    page = draw.html(HOSTILE, bytes(64), marks, error_text=HOSTILE)
     assert "<img" not in page
     assert "onerror='" not in page
     assert "\x1b" not in page
-    text = draw.text(HOSTILE.strip(), bytes(64), marks, told=HOSTILE)
+    text = draw.text(HOSTILE.strip(), bytes(64), marks, error_text=HOSTILE)
     assert "\x1b" not in text
     shown = lk.hex(json.dumps({"nextSnapshot": 5, "<b onclick=harm()>": "<script>harm()</script>"}).encode(), format="consumer")
     assert "<script" not in shown._repr_html_()

@@ -185,8 +185,8 @@ def of_facts(name):
         + manifests.index_html(index)
         + manifests.index_html(vectors)
     )
-    yield svg(levels.drawing(levels.picture(name, [state], key_names=[name], asked=asked)))
-    yield levels.as_html(name, [state], asked=asked)
+    yield svg(levels.drawing(levels.picture(name, [state], key_names=[name], query=asked)))
+    yield levels.as_html(name, [state], query=asked)
     yield svg(Drawing(width=9, height=9, shapes=shapes, told=name))
 
 

@@ -220,7 +220,7 @@ def test_the_timeline_as_it_looks():
 
 @given(histories)
 def test_tags_and_schemas_are_told_or_counted(history):
-    said = timeline.notes(history, shown=3)
+    said = timeline.notes(history, limit=3)
     tags = sum(len(mark.tags) for mark in history.marks)
     line = next((line for line in said if line.startswith("tags: ")), "")
     assert (line != "") == (tags > 0)
@@ -295,7 +295,7 @@ def test_a_row_for_each_manifest_or_a_count_of_the_rest(tree, data):
 
 @given(trees())
 def test_everything_is_shown_where_it_is_asked_for(tree):
-    placed = manifests.place(tree, shown=dict.fromkeys(("base", "delta", "changelog", "index"), 1000))
+    placed = manifests.place(tree, limits=dict.fromkeys(("base", "delta", "changelog", "index"), 1000))
     assert [row.key for row in placed.rows if row.key] == every(tree)
 
 

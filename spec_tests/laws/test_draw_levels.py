@@ -139,7 +139,7 @@ def overlaps(one, two):
 @FEW
 @given(st.lists(states(), min_size=1, max_size=2), st.none() | st.integers(-10, 510))
 def test_boxes_stay_inside_and_never_overlap(some, probe):
-    found = picture("a <bucket>", some, asked=LevelQuery(probe=None if probe is None else (probe,)))
+    found = picture("a <bucket>", some, query=LevelQuery(probe=None if probe is None else (probe,)))
     for box in found.boxes:
         assert LEFT - 1e-9 <= box.left <= box.left + box.width <= 1 - RIGHT + 1e-9
         assert 0 <= box.top < box.top + box.height <= found.height
