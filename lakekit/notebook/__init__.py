@@ -1,6 +1,7 @@
-"""Widgets for Jupyter: ipywidgets only, no network, no JavaScript of our own.
+"""Widgets for Jupyter: ipywidgets only, no network, no JavaScript of lakekit's own.
 
-The table asks for its browser by name (`registry`), so that a missing ipywidgets is told with the extra that brings it.
+A table loads its browser by name (`plugins`), so that the error of a missing ipywidgets names the extra that installs
+it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""A table to look around in: timeline, manifests and levels in one widget, and what is chosen in one of them is followed by the others.
+"""A browser of a table: timeline, manifests and levels in one widget, with linked selections.
 
-filter  [ amount > 3                    ]      typed once: manifests say which are opened, levels light the files that are read
-timeline    ●──●──◆──[●]                       a snapshot chosen here is the one that manifests and levels show
-manifests   base └ manifest-31                 an entry chosen here is the file that is chosen below
-levels      L0 ██  ████                        a file chosen here chooses the manifest that added it
+filter  [ amount > 3                    ]      typed once: manifests say which are opened,
+                                               levels highlight the files that are read
+timeline    ●──●──◆──[●]                       a snapshot selected here is the one that manifests and levels show
+manifests   base └ manifest-31                 an entry selected here is the file that is selected below
+levels      L0 ██  ████                        a file selected here selects the manifest that added it
 """
 
 from __future__ import annotations
@@ -41,9 +42,11 @@ _NO_FILE = ("–", "")
 class Browser(PictureWidget):
     """Timeline, manifests and levels of a table, linked.
 
-    `at` is the snapshot that all show, `filter` a condition in SQL for all, `selected` what was chosen last: a snapshot's id, or the name of a manifest, an
-    index file or a data file. `code` is the Python that gives the rows of `frame()`. `timeline`, `manifests` and `levels` are the three views, each with
-    traits of its own. Reads the snapshots, and the manifests of the one shown. Raises what opening the table raises; bad filters are answered in words.
+    `at` is the snapshot that all show, `filter` a condition in SQL for all, `selected` what was chosen last: a
+    snapshot's id, or the name of a manifest, an index file or a data file. `code` is the Python that gives the rows of
+    `frame()`. `timeline`, `manifests` and `levels` are the three views, each with traits of its own. Reads the
+    snapshots, and the manifests of the one shown. Raises what opening the table raises; bad filters are answered in
+    words.
     """
 
     at = traitlets.Int(0)
@@ -72,30 +75,39 @@ class Browser(PictureWidget):
         self._turn(self.timeline)
 
     def frame(self) -> pl.DataFrame | pl.LazyFrame:
-        """The rows of what was chosen last: the table's as of a snapshot, those that a data file stores (LazyFrames both), or a manifest's entries."""
+        """Return the rows of the last selection.
+
+        A snapshot has the table's rows at that time, a data file those that it stores (LazyFrames both), a manifest its
+        entries.
+        """
         return self._view.frame()
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Writes the table as one HTML page that needs neither network nor notebook: the newest snapshots, as many as it says. Raises `StorageFailed`."""
+        """Write the table as one self-contained HTML page with the newest snapshots; the page says how many.
+
+        It needs neither network nor notebook.
+
+        Raises: `StorageFailed`.
+        """
         html_page.save(self.table, path)
 
     def drawing(self) -> Drawing:
-        """The three pictures, one below another."""
+        """Return the three pictures, one below another."""
         return stack_vertically(stack_vertically(self.timeline.drawing(), self.manifests.drawing()), self.levels.drawing())
 
     def as_html(self) -> str:
-        """The tables of the three views."""
+        """Return the tables of the three views."""
         return "".join(view.as_html() for view in (self.timeline, self.manifests, self.levels))
 
     def as_text(self) -> str:
-        """The three views in characters."""
+        """Return the three views in characters."""
         return "\n\n".join(view.as_text() for view in (self.timeline, self.manifests, self.levels))
 
     def refresh(self) -> None:
-        """Looks for new snapshots."""
+        """Look for new snapshots."""
         self.timeline.refresh()
 
-    # ---- links ----------------------------------------------------------------------------------------------------------------------------
+    # ---- links -------------------------------------------------------------------------------------------------------
 
     def _link(self) -> None:
         """Who follows whom."""
@@ -156,7 +168,10 @@ class Browser(PictureWidget):
                 self._turn(self.levels)
 
     def _entry_chosen(self, change: dict[str, Any]) -> None:
-        """A data file chosen among a manifest's entries is shown in its bucket, a removed one as a ghost where this snapshot removed it."""
+        """Show the data file selected among a manifest's entries in its bucket.
+
+        A removed one is drawn as removed where this snapshot removed it.
+        """
         with self._alone() as first:
             if first and change["new"]:
                 self.levels.partition, self.levels.bucket = self._places[change["new"]]
@@ -164,7 +179,10 @@ class Browser(PictureWidget):
                 self._turn(self.levels)
 
     def _selected_outside(self, change: dict[str, Any]) -> None:
-        """`selected` set from Python: a snapshot, a manifest, an index file or a data file; what is none of them is no choice."""
+        """Follow `selected` set from Python: a snapshot, a manifest, an index file or a data file.
+
+        Any other value selects nothing.
+        """
         with self._alone() as first:
             if not first:
                 return
@@ -180,7 +198,7 @@ class Browser(PictureWidget):
                 self._show_file(wanted)
                 self._turn(self.levels if self.levels.selected else self.timeline)
 
-    # ---- parts ----------------------------------------------------------------------------------------------------------------------------
+    # ---- parts -------------------------------------------------------------------------------------------------------
 
     def _standing(self, name: str) -> FileLocation | None:
         try:
@@ -188,22 +206,22 @@ class Browser(PictureWidget):
         except timeline.REFUSED:  # the views say why this snapshot cannot be read
             return None
 
-    def _show_manifest(self, standing: FileLocation | None) -> None:
+    def _show_manifest(self, location: FileLocation | None) -> None:
         """Chooses the manifest of a file, and there its entry."""
-        if standing is not None:
-            self.manifests.selected = standing.manifest
+        if location is not None:
+            self.manifests.selected = location.manifest
             self._offer_entries()
 
     def _show_file(self, name: str) -> None:
         """Chooses a data file and the manifest that added it; none where the snapshot has no such file."""
-        standing = self._standing(name)
-        if standing is not None:
-            self.levels.partition, self.levels.bucket = standing.partition, standing.bucket
-        self.levels.selected = "" if standing is None else name
-        self._show_manifest(standing)
+        location = self._standing(name)
+        if location is not None:
+            self.levels.partition, self.levels.bucket = location.partition, location.bucket
+        self.levels.selected = "" if location is None else name
+        self._show_manifest(location)
 
     def _offer_entries(self) -> None:
-        """The data files of the chosen manifest, to choose from; the chosen file among them."""
+        """Offer the data files of the selected manifest as options; the selected file is among them."""
         self._places.clear()
         names: list[tuple[str, str]] = []
         for kind, partition, bucket, level, name in self._of_manifest():
@@ -225,7 +243,7 @@ class Browser(PictureWidget):
         return frame.select("kind", "partition", "bucket", "level", "file_name").rows()
 
     def _turn(self, view: Timeline | Manifests | Levels) -> None:
-        """That view is the one whose choice is told."""
+        """Make a view the one whose selection `selected` and `code` show."""
         self._view = view
         with self._alone():
             self.selected = view.selected or self.at

@@ -1,9 +1,10 @@
-"""Many boxes that can be clicked, as one widget: a `ToggleButtons` whose buttons a style sheet puts in their places.
+"""Many boxes that can be clicked, as one widget: a `ToggleButtons` with buttons positioned by a style sheet.
 
-    Stage ── HTML (style sheet, words, lines)
-          └─ ToggleButtons: button k is box k         one model for a thousand boxes; Tab and Enter reach each, hints and names come with the buttons
+    Canvas ── HTML (style sheet, text, lines)
+           └─ ToggleButtons: button k is box k         one model for a thousand boxes; Tab and Enter reach each,
+                                                       hints and names come with the buttons
 
-Buttons each of their own would be three models a box, which a notebook server drops beyond some hundreds (measured).
+A button each of its own would be three models a box, which a notebook server drops beyond some hundreds (measured).
 """
 
 from __future__ import annotations
@@ -35,11 +36,13 @@ _LIGHT_ALPHA = "66"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CanvasBox:
-    """A box that can be chosen: `key` is its value, `name` what a screen reader says, `hint` what hovering shows.
+    """A box that can be selected.
 
-    `left` and `width` are shares of the stage's width (0 to 1), `top` and `height` pixels. `look`: "" | "added" | "removed" | "lit" | "dim".
-    With `sign` ("circle", "square", "diamond", "triangle") it is such a sign of `height` pixels a side in the middle of its width, however wide the stage is.
-    `gone` is the share of the box that is drawn lighter, from its top: what is deleted in it.
+    `key` is its value, `name` the text of a screen reader, `hint` the text on hovering. `left` and `width` are
+    fractions of the canvas' width (0 to 1), `top` and `height` pixels. `look`: "" | "added" | "removed" | "lit" |
+    "dim". With `sign` ("circle", "square", "diamond", "triangle") it is such a sign of `height` pixels a side in the
+    middle of its width, however wide the canvas is. `gone` is the fraction of the box that is drawn lighter, from its
+    top: what is deleted in it.
     """
 
     key: str
@@ -72,18 +75,21 @@ class Canvas(ipywidgets.Box):
         self._pick.observe(self._picked, "value")
         self.observe(self._choose, "chosen")
 
-    def show(self, spots: Sequence[CanvasBox], *, height: float, behind: Sequence[Shape] = ()) -> None:
-        """Draws these boxes, and words and lines behind them, whose x is a share of the width; what was chosen stays so where it is still there."""
-        same = [(spot.key, spot.name, spot.hint) for spot in spots] == [(spot.key, spot.name, spot.hint) for spot in self._spots]
-        self._spots = tuple(spots)
-        wanted = self.chosen if any(spot.key == self.chosen for spot in spots) else ""
+    def show(self, boxes: Sequence[CanvasBox], *, height: float, behind: Sequence[Shape] = ()) -> None:
+        """Draw these boxes, and text and lines behind them; an existing selection stays.
+
+        The x of what is behind is a fraction of the width.
+        """
+        same = [(box.key, box.name, box.hint) for box in boxes] == [(box.key, box.name, box.hint) for box in self._spots]
+        self._spots = tuple(boxes)
+        wanted = self.chosen if any(box.key == self.chosen for box in boxes) else ""
         self._sheet.value = f"<style>{self._style(height)}</style>{''.join(map(_shape_html, behind))}"
         if not same:
             self._quiet = True
             try:
                 with self._pick.hold_sync():  # one message, whatever the front end knew before
-                    self._pick.options = [(escape_controls(spot.name), spot.key) for spot in spots]
-                    self._pick.tooltips = [escape_controls(spot.hint) for spot in spots]
+                    self._pick.options = [(escape_controls(box.name), box.key) for box in boxes]
+                    self._pick.tooltips = [escape_controls(box.hint) for box in boxes]
                     self._pick.value = wanted or None
             finally:
                 self._quiet = False
@@ -95,7 +101,7 @@ class Canvas(ipywidgets.Box):
 
     def _choose(self, change: dict[str, object]) -> None:
         key = str(change["new"])
-        self._pick.value = key if any(spot.key == key for spot in self._spots) else None
+        self._pick.value = key if any(box.key == key for box in self._spots) else None
 
     def _style(self, height: float) -> str:
         c = f".{self.css_class}"
@@ -110,17 +116,17 @@ class Canvas(ipywidgets.Box):
             f"{c} button:focus-visible{{outline:2.5px dashed {css('text')}!important;outline-offset:1px;z-index:3}}",
             f"{c} button.mod-active{{outline:2.5px solid {css('text')}!important;z-index:2}}",
         ]
-        rules += [f"{c} button:nth-of-type({number}){{{_place(spot)}}}" for number, spot in enumerate(self._spots, 1)]
+        rules += [f"{c} button:nth-of-type({number}){{{_place(box)}}}" for number, box in enumerate(self._spots, 1)]
         return "".join(rules)
 
 
-def _place(spot: CanvasBox) -> str:
-    if spot.sign:
-        return _marker_style(spot)
-    place = f"left:{spot.left * 100:.3f}%;width:max(3px,calc({spot.width * 100:.3f}% - 1px));top:{spot.top:.1f}px;height:{spot.height:.1f}px"
-    color = css(spot.color)
-    if spot.gone > 0 and color.startswith("#"):
-        color = f"linear-gradient({color}{_LIGHT_ALPHA} max(2px,{min(spot.gone, 1) * 100:.1f}%),{color} 0)"
+def _place(box: CanvasBox) -> str:
+    if box.sign:
+        return _marker_style(box)
+    geometry = f"left:{box.left * 100:.3f}%;width:max(3px,calc({box.width * 100:.3f}% - 1px));top:{box.top:.1f}px;height:{box.height:.1f}px"
+    color = css(box.color)
+    if box.gone > 0 and color.startswith("#"):
+        color = f"linear-gradient({color}{_LIGHT_ALPHA} max(2px,{min(box.gone, 1) * 100:.1f}%),{color} 0)"
     looks = {
         "": f"background:{color}",
         "added": f"background:{color};box-shadow:0 0 0 2px {css('added')}!important",
@@ -128,15 +134,18 @@ def _place(spot: CanvasBox) -> str:
         "lit": f"background:{color};box-shadow:0 0 0 3px {css('probe')}!important;z-index:1",
         "dim": f"background:{color};opacity:{_FAINT_OPACITY}",
     }
-    return f"{place};border-radius:{spot.round:g}px;{looks[spot.look]}"
+    return f"{geometry};border-radius:{box.round:g}px;{looks[box.look]}"
 
 
-def _marker_style(spot: CanvasBox) -> str:
-    """A sign's place and paint. Nothing is clipped: the outline of the chosen one goes around it."""
-    side = spot.height
-    place = f"left:calc({(spot.left + spot.width / 2) * 100:.3f}% - {side / 2:.1f}px);width:{side:.1f}px;top:{spot.top:.1f}px;height:{side:.1f}px"
+def _marker_style(box: CanvasBox) -> str:
+    """Return the position and colour of a sign.
+
+    Nothing is clipped: the outline of the selected one goes around it.
+    """
+    side = box.height
+    geometry = f"left:calc({(box.left + box.width / 2) * 100:.3f}% - {side / 2:.1f}px);width:{side:.1f}px;top:{box.top:.1f}px;height:{side:.1f}px"
     looks = {"dim": f";opacity:{_FAINT_OPACITY}", "lit": f";box-shadow:0 0 0 3px {css('probe')}!important;z-index:1"}
-    return f"{place};{_paint(spot.sign, css(spot.color), side)}{looks.get(spot.look, '')}"
+    return f"{geometry};{_paint(box.sign, css(box.color), side)}{looks.get(box.look, '')}"
 
 
 def _paint(sign: str, color: str, side: float) -> str:
@@ -151,8 +160,8 @@ def _paint(sign: str, color: str, side: float) -> str:
 def _shape_html(shape: Shape) -> str:
     """Words, signs and lines of the stage; x and widths are shares of its width."""
     if isinstance(shape, Marker):
-        place = f"left:calc({shape.x * 100:.3f}% - {shape.size / 2:.1f}px);top:{shape.y - shape.size / 2:.1f}px"
-        look = f"{place};width:{shape.size:.1f}px;height:{shape.size:.1f}px;{_paint(shape.sign, css(shape.color), shape.size)}"
+        geometry = f"left:calc({shape.x * 100:.3f}% - {shape.size / 2:.1f}px);top:{shape.y - shape.size / 2:.1f}px"
+        look = f"{geometry};width:{shape.size:.1f}px;height:{shape.size:.1f}px;{_paint(shape.sign, css(shape.color), shape.size)}"
         return f"<i style='{look};opacity:{_FAINT_OPACITY if shape.faint else 1}'></i>"
     if isinstance(shape, TextShape):
         shift = {"start": "0", "middle": "-50%", "end": "-100%"}[shape.anchor]

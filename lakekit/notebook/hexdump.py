@@ -1,4 +1,4 @@
-"""The bytes of a file to click through: `Bytes`, which `lk.hex(...)` shows where ipywidgets is installed."""
+"""The bytes of a file to click through: `Bytes`, the widget of `lk.hex(...)`."""
 
 from __future__ import annotations
 
@@ -30,31 +30,34 @@ _OPTION_WIDTH = 120
 
 
 class Cells(Canvas):
-    """Bytes as buttons in lines of 32: their codes in the page's colour, a line in their field's colour below; over the chosen field another."""
+    """Bytes as buttons in lines of 32: their codes in the page's colour, a line in their field's colour below.
 
-    def fill(self, data: bytes, marks: Sequence[FieldSpan], start: int, chosen: FieldSpan | None) -> None:
-        """Shows the page that begins at `start`."""
+    The selected field has another line above it.
+    """
+
+    def fill(self, data: bytes, marks: Sequence[FieldSpan], start: int, selected: FieldSpan | None) -> None:
+        """Show the page that begins at `start`."""
         page = data[start : start + PAGE]
-        self.start, self.frame = start, chosen
+        self.start, self.frame = start, selected
         self.marks = draw.find_overlapping(marks, start, start + len(page))
         hints = [escape_controls(draw.format_span(mark)) for mark in self.marks for _ in range(max(start, mark.offset), min(start + len(page), mark.end))]
-        spots = [
+        boxes = [
             CanvasBox(key=str(start + at), name=f"{byte:02x}", hint=f"byte {format_count(start + at)}: {hint}", left=0, width=0, top=0, height=0, color="text")
             for at, (byte, hint) in enumerate(zip(page, hints, strict=True))
         ]
         lines = range(0, len(page), LINE)
         behind = [TextShape(x=0, y=at // LINE * _HEIGHT + 11, text=f"{start + at:08x}", color="muted") for at in lines]
-        self.show(spots, height=len(lines) * _HEIGHT, behind=behind)
+        self.show(boxes, height=len(lines) * _HEIGHT, behind=behind)
 
     def _style(self, height: float) -> str:
         c = f".{self.css_class}"
-        share = (1 - _LEFT) / LINE * 100
-        look = f"width:{share - 0.2:.2f}%;height:21px;font:12px/17px ui-monospace,monospace;color:{css('text')};background:transparent"
+        cell_width = (1 - _LEFT) / LINE * 100
+        look = f"width:{cell_width - 0.2:.2f}%;height:21px;font:12px/17px ui-monospace,monospace;color:{css('text')};background:transparent"
         rules = [
             super()._style(height).partition(f"{c} button:nth-of-type(")[0],
             f"{c} button{{{look};border-bottom:3px solid {draw.QUIET_COLOR};border-radius:0}}",
         ]
-        rules += [f"{c} button:nth-of-type({LINE}n+{at + 1}){{left:{_LEFT * 100 + at * share:.2f}%}}" for at in range(LINE)]
+        rules += [f"{c} button:nth-of-type({LINE}n+{at + 1}){{left:{_LEFT * 100 + at * cell_width:.2f}%}}" for at in range(LINE)]
         rules += [f"{_button_selector(c, at, at + LINE)}{{top:{at // LINE * _HEIGHT}px}}" for at in range(0, len(self._spots), LINE)]
         for mark in self.marks:
             low, high = max(mark.offset - self.start, 0), min(mark.end - self.start, len(self._spots))
@@ -65,15 +68,16 @@ class Cells(Canvas):
 
 
 def _button_selector(css_class: str, low: int, high: int) -> str:
-    """The buttons number `low` to `high` - 1, counted from 0."""
+    """Return the CSS selector of the buttons number `low` to `high` - 1, counted from 0."""
     return f"{css_class} button:nth-of-type(n+{low + 1}):nth-of-type(-n+{high})"
 
 
 class Bytes(PictureWidget):
-    """The bytes of a file, 512 at a time: click a byte or a field to see its name, its value and its place in the format.
+    """The bytes of a file, 512 at a time.
 
-    `offset` is the chosen byte (-1: none), `selected` its field, `page` the first byte shown, `code` the Python that gives the field. A compressed block opens
-    into its inflated bytes, and closes again.
+    Click a byte or a field to see its name, its value and its section in the format. `offset` is the selected byte (-1:
+    none), `selected` its field, `page` the first byte shown, `code` the Python that gives the field. A compressed block
+    opens into its inflated bytes, and closes again.
     """
 
     offset = traitlets.Int(-1)
@@ -81,8 +85,8 @@ class Bytes(PictureWidget):
     selected = traitlets.Unicode("")
     code = traitlets.Unicode("")
 
-    def __init__(self, shown: Hex) -> None:
-        self.shown, self._quiet = shown, False
+    def __init__(self, view: Hex) -> None:
+        self.shown, self._quiet = view, False
         self._outer: list[tuple[Hex, int]] = []
         self._heading, self._detail, self._place = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.Label()
         self._cells = Cells()
@@ -111,7 +115,7 @@ class Bytes(PictureWidget):
         return self.shown.at(self.offset) if 0 <= self.offset < len(self.shown.data) else None
 
     def open_block(self) -> None:
-        """Shows the inflated bytes of the chosen block."""
+        """Show the inflated bytes of the selected block."""
         if self.mark is not None and self.mark.offset in self.shown.opens:
             self._outer.append((self.shown, self.mark.offset))
             self._change(self.shown.open(self.mark.offset), -1)
@@ -121,22 +125,22 @@ class Bytes(PictureWidget):
         if self._outer:
             self._change(*self._outer.pop())
 
-    def _change(self, shown: Hex, offset: int) -> None:
-        self.shown = shown
+    def _change(self, view: Hex, offset: int) -> None:
+        self.shown = view
         with self.hold_trait_notifications():
             self.offset, self.page = offset, max(offset, 0) // PAGE * PAGE
         self._show()
 
     def drawing(self) -> Drawing:
-        """The page as a picture."""
+        """Return the page as a picture."""
         return draw.drawing(self.shown.title, self.shown.data, self.shown.found, start=self.page)
 
     def as_html(self) -> str:
-        """The first bytes as a table."""
+        """Return the first bytes as a table."""
         return self.shown._repr_html_()
 
     def as_text(self) -> str:
-        """The first bytes in characters."""
+        """Return the first bytes in characters."""
         return repr(self.shown)
 
     def _clicked(self, change: dict[str, str]) -> None:
@@ -151,38 +155,38 @@ class Bytes(PictureWidget):
         self.page = min(max(0, self.page + by), max(0, len(self.shown.data) - 1) // PAGE * PAGE)
 
     def _step(self, by: int) -> None:
-        found, mark = self.shown.found, self.mark
-        if not found:
+        marks, mark = self.shown.found, self.mark
+        if not marks:
             return
-        at = draw.place_of(found, mark.offset) + by if mark is not None else draw.place_of(found, self.page)
-        offset = found[min(max(at, 0), len(found) - 1)].offset
+        at = draw.place_of(marks, mark.offset) + by if mark is not None else draw.place_of(marks, self.page)
+        offset = marks[min(max(at, 0), len(marks) - 1)].offset
         with self.hold_trait_notifications():
             self.offset, self.page = offset, offset // PAGE * PAGE
 
     def _show(self) -> None:
         """Draws the page and tells the chosen field."""
-        shown, mark = self.shown, self.mark
+        view, mark = self.shown, self.mark
         self._quiet = True
         try:
-            told = f"<div><b>{escape(escape_controls(shown.told))}</b></div>" if shown.told else ""
-            self._heading.value = f"<b>{escape(shown.title)}</b>{told}"
-            self._cells.fill(shown.data, shown.found, self.page, mark)
-            here = str(self.offset) if mark is not None else ""
-            self._cells.chosen = here if self.page <= self.offset < self.page + PAGE else ""
-            options = [(truncate(f"{one.offset:08x}  {draw.format_span(one)}", _OPTION_WIDTH), one.offset) for one in self._cells.marks]
+            error_html = f"<div><b>{escape(escape_controls(view.told))}</b></div>" if view.told else ""
+            self._heading.value = f"<b>{escape(view.title)}</b>{error_html}"
+            self._cells.fill(view.data, view.found, self.page, mark)
+            chosen_key = str(self.offset) if mark is not None else ""
+            self._cells.chosen = chosen_key if self.page <= self.offset < self.page + PAGE else ""
+            options = [(truncate(f"{span.offset:08x}  {draw.format_span(span)}", _OPTION_WIDTH), span.offset) for span in self._cells.marks]
             with self._list.hold_sync():
                 self._list.options = options
                 self._list.value = mark.offset if mark is not None and mark in self._cells.marks else None
         finally:
             self._quiet = False
-        last = min(self.page + PAGE, len(shown.data))
-        self._place.value = f"bytes {format_count(self.page)} to {format_count(max(last - 1, 0))} of {format_count(len(shown.data))}"
-        self._earlier.disabled, self._later.disabled = self.page == 0, last >= len(shown.data)
-        self._open.disabled, self._close.disabled = mark is None or mark.offset not in shown.opens, not self._outer
+        last = min(self.page + PAGE, len(view.data))
+        self._place.value = f"bytes {format_count(self.page)} to {format_count(max(last - 1, 0))} of {format_count(len(view.data))}"
+        self._earlier.disabled, self._later.disabled = self.page == 0, last >= len(view.data)
+        self._open.disabled, self._close.disabled = mark is None or mark.offset not in view.opens, not self._outer
         self.selected = "" if mark is None else mark.field
         self._detail.value = "" if mark is None else html.card("", draw.detail(mark))
         opened = "".join(f".open({offset})" for _, offset in self._outer)
-        source = self._outer[0][0] if self._outer else shown
+        source = self._outer[0][0] if self._outer else view
         self.code = f"lk.hex({source.path!r}){opened}" if source.path else f"lk.hex(data){opened}"
         if mark is not None:
             self.code += f".at({self.offset})"

@@ -50,9 +50,10 @@ _MONOSPACE_STYLE = "font-family:ui-monospace,monospace;font-size:12px;line-heigh
 class Levels(PictureWidget):
     """The files of one bucket by level and key; traits may be set, observed and linked.
 
-    `at` is the snapshot, `selected` the name of the chosen file, `probe` a key as it is typed (`4711`, `1, abc`), `filter` a condition in SQL, `compare_to`
-    a snapshot to put above (0: none). `lit` are the files of the bucket that a read with probe and filter opens, as the planner says. `code` gives
-    what `frame()` gives. Bad input is told below the boxes and never raised. Raises what opening the table raises.
+    `at` is the snapshot, `selected` the name of the chosen file, `probe` a key as it is typed (`4711`, `1, abc`),
+    `filter` a condition in SQL, `compare_to` a snapshot to put above (0: none). `lit` are the files of the bucket that
+    a read with probe and filter opens, as the planner says. `code` gives what `frame()` gives. Bad input is told below
+    the boxes and never raised. Raises what opening the table raises.
     """
 
     at = traitlets.Int(0)
@@ -94,21 +95,21 @@ class Levels(PictureWidget):
         self.observe(lambda _: self._choose(), "selected")
         self._draw()
 
-    # ---- what it gives -------------------------------------------------------------------------------------------------------------------
+    # ---- what it gives -----------------------------------------------------------------------------------------------
 
     def frame(self) -> pl.LazyFrame:
-        """The rows of the chosen file as they lie; without one, those of the bucket as a scan shows them.
+        """Return the stored rows of the selected file; without one, those of the bucket as a scan shows them.
 
-        Raises `NotFound` for a file of no snapshot that is left.
+        Raises: `NotFound` for a file whose snapshots have all expired.
         """
         if not self.selected:
             return picture.bucket_frame(self.table, self._place, self.at)
-        if gone := self._gone():
-            raise NotFound(f"{self.selected} of {self.table.name} {gone}: a tag would have kept it", name=self.selected)
+        if reason := self._gone():
+            raise NotFound(f"{self.selected} of {self.table.name} {reason}: a tag would have kept it", name=self.selected)
         return picture.file_frame(self.table, self.selected, self._home())
 
     def drawing(self) -> Drawing:
-        """The picture of what is shown now."""
+        """Return the picture of the current view."""
         return levels.drawing(self._found)
 
     def as_html(self) -> str:
@@ -120,7 +121,7 @@ class Levels(PictureWidget):
         funnel = "" if self._explain is None else f"\n{self._explain}"
         return levels.as_text(self._title, self._states, is_append=self._is_append, query=self._asked) + funnel
 
-    # ---- steps ---------------------------------------------------------------------------------------------------------------------------
+    # ---- steps -------------------------------------------------------------------------------------------------------
 
     def forward(self) -> None:
         """To the next snapshot."""
@@ -131,40 +132,44 @@ class Levels(PictureWidget):
         self.at = max((number for number in self._kinds if number < self.at), default=self.at)
 
     def steps(self) -> tuple[int, ...]:
-        """The snapshots from one compaction to the next: up to the newest one at or before `at`, else the first after it; all where there is none."""
+        """Return the snapshots from one compaction to the next.
+
+        They go up to the newest compaction at or before `at`, else the first after it; all snapshots where there is
+        none.
+        """
         compactions = [number for number, kind in self._kinds.items() if kind == "COMPACT"]
         last = max((number for number in compactions if number <= self.at), default=min(compactions, default=max(self._kinds, default=0)))
         before = max((number for number in compactions if number < last), default=0)
         return tuple(number for number in sorted(self._kinds) if before <= number <= last)
 
     def play(self, *, interval_ms: int = 1200) -> tuple[int, ...]:
-        """Steps through the snapshots of a compaction (`steps`) in the notebook, and gives their numbers."""
-        found = self.steps()
-        if found:
+        """Step through the snapshots of a compaction (`steps`) in the notebook, and return their ids."""
+        snapshot_ids = self.steps()
+        if snapshot_ids:
             order = sorted(self._kinds)
-            first, last = order.index(found[0]), order.index(found[-1])
+            first, last = order.index(snapshot_ids[0]), order.index(snapshot_ids[-1])
             with self._still():
                 self._play.playing = False
                 self._play.min, self._play.max = 0, len(order) - 1
                 self._play.value = self._play.min = first
                 self._play.max = last
                 self._play.interval = interval_ms
-            self.at = found[0]
-            self._play.playing = len(found) > 1
-        return found
+            self.at = snapshot_ids[0]
+            self._play.playing = len(snapshot_ids) > 1
+        return snapshot_ids
 
-    # ---- parts ---------------------------------------------------------------------------------------------------------------------------
+    # ---- parts -------------------------------------------------------------------------------------------------------
 
     def _build(self) -> None:
-        """The controls; each is linked with a trait."""
-        shown = ipywidgets.Layout(width="auto")
+        """Build the controls, each linked with a trait."""
+        auto_width = ipywidgets.Layout(width="auto")
         self._slider = ipywidgets.SelectionSlider(options=[("none", 0)], description="snapshot", continuous_update=False)
-        back, forward = (ipywidgets.Button(description=said, layout=shown) for said in ("◀ earlier", "later ▶"))
+        back, forward = (ipywidgets.Button(description=label, layout=auto_width) for label in ("◀ earlier", "later ▶"))
         back.on_click(lambda _: self.back())
         forward.on_click(lambda _: self.forward())
         self._play = ipywidgets.Play(min=0, max=max(0, len(self._kinds) - 1), interval=1200, layout=ipywidgets.Layout(display="none"))
         self._play.observe(self._played, "value")
-        self._run = ipywidgets.ToggleButton(description="▷ play", tooltip="step from snapshot to snapshot; again to stop", layout=shown)
+        self._run = ipywidgets.ToggleButton(description="▷ play", tooltip="step from snapshot to snapshot; again to stop", layout=auto_width)
         self._run.observe(self._pressed, "value")  # the buttons of Play have no names: it only keeps the time
         self._play.observe(lambda change: setattr(self._run, "value", change["new"]), "playing")
         self._partition = ipywidgets.Dropdown(description="partition")
@@ -172,7 +177,7 @@ class Levels(PictureWidget):
         self._compare_with = ipywidgets.Dropdown(description="compare to")
         self._probe = ipywidgets.Text(description="probe key", placeholder=", ".join(self._key_names), continuous_update=False)
         self._filter = ipywidgets.Text(description="filter", placeholder="a condition in SQL", continuous_update=False)
-        self._first_rows = ipywidgets.Button(description="first rows", layout=shown, tooltip="the first rows of the chosen file, as they lie")
+        self._first_rows = ipywidgets.Button(description="first rows", layout=auto_width, tooltip="the first rows of the chosen file, as they lie")
         self._first_rows.on_click(lambda _: self._show_rows())
         self._stage = Canvas()
         self._stage.observe(self._clicked, "chosen")
@@ -200,7 +205,7 @@ class Levels(PictureWidget):
 
     @contextmanager
     def _still(self) -> Iterator[None]:
-        """Changes in here are not answered."""
+        """Suppress the handlers of changes made within the block."""
         before, self._quiet = self._quiet, True
         try:
             yield
@@ -208,15 +213,15 @@ class Levels(PictureWidget):
             self._quiet = before
 
     def _offer(self) -> None:
-        """What the controls offer, and what they show: the traits as they are."""
+        """Set the options and values of the controls from the traits."""
         numbers = sorted({*self._kinds, self.at, *([self.compare_to] if self.compare_to else [])} - {0})
-        there = self._places()
-        partitions = list(dict.fromkeys(place.partition for place in there))[:_MAX_PARTITIONS]
-        buckets = [place.bucket for place in there if place.partition == self.partition]
+        locations = self._places()
+        partitions = list(dict.fromkeys(location.partition for location in locations))[:_MAX_PARTITIONS]
+        buckets = [location.bucket for location in locations if location.partition == self.partition]
         with self._still():
             _set_options(self._slider, [(str(number), number) for number in numbers] or [("none", 0)], self.at)
-            _set_options(self._partition, [(escape_controls(one), one) for one in _include_chosen(partitions, self.partition)], self.partition)
-            _set_options(self._bucket, [(str(one), one) for one in _include_chosen(buckets, self.bucket)], self.bucket)
+            _set_options(self._partition, [(escape_controls(value), value) for value in _include_chosen(partitions, self.partition)], self.partition)
+            _set_options(self._bucket, [(str(value), value) for value in _include_chosen(buckets, self.bucket)], self.bucket)
             _set_options(self._compare_with, [("nothing", 0), *((f"snapshot {number}", number) for number in numbers)], self.compare_to)
             self._probe.value, self._filter.value = self.probe, self.filter
             order = sorted(self._kinds)
@@ -240,20 +245,20 @@ class Levels(PictureWidget):
         return [] if files is None else picture.list_buckets(files)
 
     def _first(self, partition: str | None, bucket: int | None) -> BucketLocation:
-        """The bucket to begin with: the first one that fits what was asked for."""
-        there: list[BucketLocation] = []
+        """Return the bucket to begin with: the first one that fits the partition and bucket."""
+        locations: list[BucketLocation] = []
         with suppress(*timeline.REFUSED):  # told when the picture is drawn
-            there = picture.list_buckets(self._read(self.at))
-        fits = [one for one in there if partition in (None, one.partition) and bucket in (None, one.bucket)]
+            locations = picture.list_buckets(self._read(self.at))
+        fits = [location for location in locations if partition in (None, location.partition) and bucket in (None, location.bucket)]
         return fits[0] if fits else BucketLocation(partition=partition or "", bucket=bucket or 0)
 
-    # ---- answers -------------------------------------------------------------------------------------------------------------------------
+    # ---- answers -----------------------------------------------------------------------------------------------------
 
     def _asked_for(self, change: dict[str, Any]) -> None:
         if self._quiet:
             return
         if change["name"] == "partition":
-            buckets = [place.bucket for place in self._places() if place.partition == self.partition]
+            buckets = [location.bucket for location in self._places() if location.partition == self.partition]
             if buckets and self.bucket not in buckets:
                 with self._still():
                     self.bucket = buckets[0]
@@ -271,14 +276,14 @@ class Levels(PictureWidget):
             self.at = order[change["new"]]
 
     def _at_of(self, snapshot_id: int) -> int | str:
-        """What `at=` takes for a snapshot, asked once."""
+        """Return what `at=` takes for a snapshot, read once."""
         if snapshot_id not in self._ats:
             with suppress(*timeline.REFUSED):  # it is the number, then, and what reads by it says what is wrong
                 self._ats[snapshot_id] = timeline.at_of(self.table, snapshot_id)
         return self._ats.get(snapshot_id, snapshot_id)
 
     def _read(self, snapshot_id: int) -> pl.DataFrame:
-        """The files of a snapshot, read once."""
+        """Return the files of a snapshot, read once."""
         if snapshot_id not in self._files:
             if len(self._files) >= _CACHED_SNAPSHOTS:
                 self._files.clear()
@@ -292,7 +297,7 @@ class Levels(PictureWidget):
         return self._changes[snapshot_id]
 
     def _draw(self) -> None:
-        """Reads what is asked for and shows it; what goes wrong is shown too."""
+        """Read what the traits name and show it; errors are shown too."""
         troubles: list[Exception] = []
         self._states, self._asked, self._explain = (), EMPTY_QUERY, None
         try:
@@ -304,8 +309,8 @@ class Levels(PictureWidget):
                 self._ask()
             except timeline.REFUSED as error:
                 troubles.append(error)
-        shown = self._states[-1] if self._states else EMPTY_STATE
-        total = f"{plural(len(shown.files), 'file')} · {format_size(sum(file.size_bytes for file in shown.files))}"
+        state = self._states[-1] if self._states else EMPTY_STATE
+        total = f"{plural(len(state.files), 'file')} · {format_size(sum(file.size_bytes for file in state.files))}"
         parts = [
             abbreviate_name(timeline.display_name(self.table)),
             abbreviate_name(self.partition),
@@ -315,7 +320,7 @@ class Levels(PictureWidget):
         ]
         self._title = " · ".join(filter(None, parts))
         self._found = levels.picture(self._title, self._states, key_names=self._key_names, is_append=self._is_append, query=self._asked)
-        self.set_trait("lit", tuple(file.name for file in shown.files if file.name in (shown.lit or ())))
+        self.set_trait("lit", tuple(file.name for file in state.files if file.name in (state.lit or ())))
         self._offer()
         self._stage.show([_to_canvas_box(box) for box in self._found.boxes], height=self._found.height, behind=self._found.marks)
         self._said.value = "".join(f'<p role="alert">{escape(escape_controls(timeline.first_line(error)))}</p>' for error in troubles) + self._funnel()
@@ -325,12 +330,12 @@ class Levels(PictureWidget):
         return "" if self._explain is None else self._explain._repr_html_()
 
     def _read_states(self) -> tuple[BucketState, ...]:
-        """The bucket at the snapshot, and above it at the one to compare with."""
+        """Return the bucket at the snapshot, and before it at the one to compare with."""
         if not self.compare_to or self.compare_to == self.at:
             return (self._state(self.at, self._changed(self.at)),)
         other, this = (self._state(number, None) for number in (self.compare_to, self.at))
-        before, now = ({(file.name, file.level) for file in one.files} for one in (other, this))
-        leaving, added = (frozenset(name for name, _ in one) for one in (before - now, now - before))
+        other_files, these_files = ({(file.name, file.level) for file in state.files} for state in (other, this))
+        leaving, added = (frozenset(name for name, _ in state) for state in (other_files - these_files, these_files - other_files))
         return (replace(other, leaving=leaving), replace(this, added=added))
 
     def _state(self, snapshot_id: int, changes: picture.SnapshotChanges | None) -> BucketState:
@@ -341,8 +346,8 @@ class Levels(PictureWidget):
         notes = picture.notes(self.table, self._place, self._states[-1])
         self._asked = LevelQuery(said=notes)
         probe = picture.probe_of(self.table, self.probe, self.at)
-        asked = timeline.condition(self.table, self.filter)
-        condition = asked if probe is None else probe.condition if asked is None else probe.condition & asked
+        filter_condition = timeline.condition(self.table, self.filter)
+        condition = filter_condition if probe is None else probe.condition if filter_condition is None else probe.condition & filter_condition
         if condition is None or not self.at:
             return
         lines, states = [], []
@@ -355,14 +360,14 @@ class Levels(PictureWidget):
         self._asked = LevelQuery(probe=None if probe is None else probe.key, said=(*notes, *lines))
         self._explain = self.table.explain(condition, at=self._at_of(self.at))
 
-    def _counted(self, state: BucketState, here: int, elsewhere: int) -> str:
+    def _counted(self, state: BucketState, count: int, elsewhere: int) -> str:
         """How many files a read opens, in words."""
         what = " and ".join(filter(None, (self.probe and f"probe key {self.probe}", self.filter and f"filter {self.filter}")))
         at = f" at snapshot {state.snapshot_id}" if len(self._states) > 1 else ""
         more = f", {plural(elsewhere, 'file')} in other buckets" if elsewhere else ""
-        return f"{what}{at}: {here} of {plural(len(state.files), 'file')} to be read{more}"
+        return f"{what}{at}: {count} of {plural(len(state.files), 'file')} to be read{more}"
 
-    # ---- the chosen file -----------------------------------------------------------------------------------------------------------------
+    # ---- the chosen file ---------------------------------------------------------------------------------------------
 
     def _clicked(self, change: dict[str, Any]) -> None:
         if not self._quiet:
@@ -373,13 +378,16 @@ class Levels(PictureWidget):
         return {box.key: box for box in self._found.boxes}
 
     def _home(self) -> int:
-        """The snapshot that has the chosen file: a file that was removed is in one before."""
+        """Return the snapshot that has the selected file: for a removed file an earlier one."""
         if not self._states or any(file.name == self.selected for file in self._states[-1].files):
             return self.at
         return self.compare_to or max((number for number in self._kinds if number < self.at), default=self.at)
 
     def _gone(self) -> str:
-        """Why the rows of the chosen file are nowhere, "" where they are somewhere: a snapshot removed it, and those that had it have expired."""
+        """Return why no snapshot has the rows of the selected file any more, "" where one has.
+
+        A snapshot removed the file, and those that had it have expired.
+        """
         if not self._states or self._home() != self.at:
             return ""
         if any(file.name == self.selected for file in self._states[-1].files):
@@ -388,15 +396,15 @@ class Levels(PictureWidget):
         return f"was removed by snapshot {self.at}, and the snapshots that had it have expired" if ghost else ""
 
     def _chosen(self) -> levels.LevelBox | None:
-        """The box of the chosen file: the one that was clicked, else the last one that has it."""
+        """Return the box of the selected file: the one that was clicked, else the last one that has it."""
         clicked = self._boxes().get(self._stage.chosen)
         if clicked is not None and any(file.name == self.selected for file in clicked.files):
             return clicked
-        found = [box for box in self._found.boxes if any(file.name == self.selected for file in box.files)]
-        return next((box for box in reversed(found) if box.look != "removed"), found[0] if found else None)
+        boxes = [box for box in self._found.boxes if any(file.name == self.selected for file in box.files)]
+        return next((box for box in reversed(boxes) if box.look != "removed"), boxes[0] if boxes else None)
 
     def _choose(self) -> None:
-        """Shows the chosen file."""
+        """Show the selected file."""
         box = self._chosen() if self.selected else None
         with self._still():
             self._stage.chosen = "" if box is None else box.key
@@ -414,8 +422,8 @@ class Levels(PictureWidget):
         if box is None:
             return f"{escape_controls(self.selected)} is not in this bucket at snapshot {self.at}"
         file: LevelFile = next(file for file in box.files if file.name == self.selected)
-        beside = "" if len(box.files) == 1 else f"  one of {plural(len(box.files), 'file')} in this box"
-        return "\n".join(filter(None, (detail(file, is_append=self._is_append) + beside, self._gone())))
+        merged_note = "" if len(box.files) == 1 else f"  one of {plural(len(box.files), 'file')} in this box"
+        return "\n".join(filter(None, (detail(file, is_append=self._is_append) + merged_note, self._gone())))
 
     def _show_rows(self) -> None:
         try:
@@ -442,14 +450,14 @@ def _to_canvas_box(box: levels.LevelBox) -> CanvasBox:
     )
 
 
-def _include_chosen(offered: list[Any], chosen: Any) -> list[Any]:
-    """What is chosen is always offered."""
-    return offered if chosen in offered else [*offered, chosen]
+def _include_chosen(offered: list[Any], value: Any) -> list[Any]:
+    """Return the options, with the selected value among them."""
+    return offered if value in offered else [*offered, value]
 
 
 def _set_options(widget: Any, options: list[tuple[str, Any]], value: Any) -> None:
-    """Gives a chooser its options, where they are others, and its value."""
+    """Set the value of a chooser, and its options where they changed."""
     if list(widget.options) != options:
         widget.options = options
-    if value in [one for _, one in options]:
+    if value in [option for _, option in options]:
         widget.value = value

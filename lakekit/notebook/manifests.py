@@ -1,4 +1,4 @@
-"""What a snapshot is made of as a tree to click: `Manifests`."""
+"""The manifests of a snapshot as a tree to click: `Manifests`."""
 
 from __future__ import annotations
 
@@ -27,11 +27,14 @@ _INSET = 0.027
 
 
 class Manifests(PictureWidget):
-    """The manifest lists, manifests and index files of a snapshot; choosing a manifest shows its entries, choosing an index file its vectors.
+    """The manifest lists, manifests and index files of a snapshot.
 
-    `at` is the snapshot's id (0: there is none), `selected` the name of the chosen manifest or index file, `filter` a condition in SQL: each manifest then says
-    whether a scan opens it, each entry what becomes of its file, as the planner decides it. `code` is the Python that gives `frame()`. Reads the lists of one
-    snapshot, and the chosen manifest. Raises `SnapshotNotFound` and `TagNotFound` when made; later, bad texts and snapshots are answered in words.
+    Selecting a manifest shows its entries, selecting an index file its vectors. `at` is the snapshot's id (0: there is
+    none), `selected` the name of the selected manifest or index file, `filter` a condition in SQL: each manifest then
+    says whether a scan opens it, each entry whether its file is read, as the planner decides it. `code` is the Python
+    that gives `frame()`. Reads the lists of one snapshot, and the selected manifest.
+
+    Raises: `SnapshotNotFound` and `TagNotFound` when made; later, messages of bad texts and snapshots are shown.
     """
 
     at = traitlets.Int(0)
@@ -58,7 +61,10 @@ class Manifests(PictureWidget):
         self.observe(lambda _: self._draw(), "selected")
 
     def frame(self) -> pl.DataFrame:
-        """The entries of the chosen manifest, the row of the chosen index file; without a choice `t.manifests(at=)`."""
+        """Return the entries of the selected manifest, or the row of the selected index file.
+
+        Without a selection it is `t.manifests(at=)`.
+        """
         at = timeline.at_of(self.table, self.at) if self.at else None
         if self.tree.manifest(self.selected) is not None:
             return manifest_tree.entries(self.table, self.selected, self.at)
@@ -67,67 +73,67 @@ class Manifests(PictureWidget):
         return self.table.manifests(at=at)
 
     def drawing(self) -> Drawing:
-        """The picture of the tree, the chosen manifest in a frame."""
+        """Return the picture of the tree, the selected manifest in a frame."""
         return manifests.drawing(self.tree, self._placed, selected=self.selected)
 
     def as_html(self) -> str:
-        """The tree as a table, and the entries of the chosen manifest as another."""
+        """Return the tree as a table, and the entries of the selected manifest as another."""
         return manifests.tree_html(self.tree) + self._chosen_html(limit=20)
 
     def as_text(self) -> str:
-        """The tree in characters."""
+        """Return the tree in characters."""
         return manifests.text(self.tree)
 
     def _read(self) -> None:
-        """Reads the snapshot that `at` says, under the filter; what cannot be is said below the box."""
-        said, self._where = "", None
+        """Read the snapshot of `at`, under the filter; errors are shown below the box."""
+        message, self._where = "", None
         try:
             if self.at:
                 self._where = manifest_tree.parse_tree_filter(self.table, self.at, self.filter)
         except timeline.REFUSED as error:
-            said = timeline.first_line(error)
+            message = timeline.first_line(error)
         try:
             self.tree = manifest_tree.tree(self.table, self.at, self._where)
         except timeline.REFUSED as error:
-            said, self.tree = timeline.first_line(error), manifests.ManifestTree(table=timeline.display_name(self.table), snapshot_id=0, lists=())
-        self._said.value = f'<p role="alert">{escape(said)}</p>' if said else ""
+            message, self.tree = timeline.first_line(error), manifests.ManifestTree(table=timeline.display_name(self.table), snapshot_id=0, lists=())
+        self._said.value = f'<p role="alert">{escape(message)}</p>' if message else ""
         if self.selected and self.tree.manifest(self.selected) is None and self.tree.index(self.selected) is None:
             self.selected = ""
         else:
             self._draw()
 
     def _draw(self) -> None:
-        """Shows the tree, and below it what is chosen."""
+        """Show the tree, and the selection below it."""
         self._placed = manifests.place(self.tree, limits=self._shown, selected=self.selected)
-        told = manifests.describe_filter(self.tree)
-        self._heading.value = f"<b>{escape(manifests.title(self.tree))}</b>" + (f"<div>{escape(told)}</div>" if told else "")
-        spots = [
+        description = manifests.describe_filter(self.tree)
+        self._heading.value = f"<b>{escape(manifests.title(self.tree))}</b>" + (f"<div>{escape(description)}</div>" if description else "")
+        boxes = [
             CanvasBox(
                 key=row.key, name=row.cells[0][1], hint=row.hint, left=_INSET, width=1 - _INSET, top=row.top + 1, height=manifests.ROW - 2, color=_TRANSPARENT
             )
             for row in self._placed.rows
             if row.key
         ]
-        self._stage.show(spots, height=self._placed.height, behind=manifests.shapes(self._placed))
+        self._stage.show(boxes, height=self._placed.height, behind=manifests.shapes(self._placed))
         self._stage.chosen = self.selected
         self._tell()
 
     def _tell(self) -> None:
-        """The chosen manifest's entries and the code that reads them."""
+        """Show the selected manifest's entries and the code that reads them."""
         opened = timeline.format_open_call(self.table)
         at = timeline.at_of(self.table, self.at) if self.at else 0
-        self._entries, self._total, said = (), 0, ""
+        self._entries, self._total, alert = (), 0, ""
         if self.tree.manifest(self.selected) is not None:
             self.code = f"from lakekit.inspection import manifest_tree; manifest_tree.entries({opened}, {self.selected!r}, {self.at})"
             try:
                 self._entries, self._total = manifest_tree.entry_facts(self.table, self.selected, self.at, self._where)
             except timeline.REFUSED as error:
-                said = f'<p role="alert">{escape(timeline.first_line(error))}</p>'
+                alert = f'<p role="alert">{escape(timeline.first_line(error))}</p>'
         elif self.tree.index(self.selected) is not None:
             self.code = f'{opened}.indexes(at={at!r}).filter(pl.col("file_name") == {self.selected!r})'
         else:
             self.code = f"{opened}.manifests(at={at!r})" if self.at else f"{opened}.manifests()"
-        self._detail.value = f"{said}{self._chosen_html()}<pre>{escape(self.code)}</pre>"
+        self._detail.value = f"{alert}{self._chosen_html()}<pre>{escape(self.code)}</pre>"
 
     def _chosen_html(self, *, limit: int = 50) -> str:
         if (index := self.tree.index(self.selected)) is not None:

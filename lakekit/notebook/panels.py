@@ -26,8 +26,11 @@ _LEGEND = 22.0
 class Timeline(PictureWidget):
     """The snapshots of a table: click one, step with the arrow keys of the slider, place them evenly or by time.
 
-    `selected` is the chosen snapshot's id (0: there is none), `code` the Python that reads the table as it was then, `by_time` how marks are placed. Reads all
-    snapshot, tag and changelog files once, when it is made or refreshed, and the lists of the chosen snapshot. Raises what opening the table raises.
+    `selected` is the selected snapshot's id (0: there is none), `code` the Python that reads the table as it was then,
+    `by_time` how marks are placed. Reads all snapshot, tag and changelog files once, when it is made or refreshed, and
+    the lists of the selected snapshot.
+
+    Raises: what opening the table raises.
     """
 
     selected = traitlets.Int(0)
@@ -53,7 +56,7 @@ class Timeline(PictureWidget):
         self.observe(lambda _: self._place(), "by_time")
 
     def refresh(self) -> None:
-        """Reads the snapshots anew; the chosen one stays so while it is there, else the newest is."""
+        """Read the snapshots again; the selected one stays selected while it exists, else the newest is."""
         self.history = history.history(self.table)
         self._files.clear()
         marks = self.history.marks
@@ -72,20 +75,23 @@ class Timeline(PictureWidget):
         self._place()
 
     def frame(self) -> pl.DataFrame | pl.LazyFrame:
-        """What `code` gives: the rows as of the chosen snapshot, the changes that were kept of it; `t.snapshots()` where none is chosen."""
+        """Return what `code` gives: the rows as of the selected snapshot, or the changes that were kept of it.
+
+        It is `t.snapshots()` where none is selected.
+        """
         return history.rows_of(self.table, self._mark)
 
     def drawing(self) -> Drawing:
-        """The picture of the timeline, the chosen snapshot in a frame."""
+        """Return the picture of the timeline, the selected snapshot in a frame."""
         return timeline.drawing(self.history, self._placed, selected=self.selected)
 
     def as_html(self) -> str:
-        """The snapshots as a table, the newest first."""
+        """Return the snapshots as a table, the newest first."""
         rows = [timeline.detail(mark, self._files.get(mark.id)) for mark in reversed(self.history.marks)]
         return html.table(timeline.DETAIL, rows, title=timeline.title(self.history))
 
     def as_text(self) -> str:
-        """The timeline in characters."""
+        """Return the timeline in characters."""
         return timeline.text(self.history, selected=self.selected)
 
     @property
@@ -121,13 +127,13 @@ class Timeline(PictureWidget):
     def _show(self) -> None:
         """Tells the chosen snapshot: on the stage, on the slider, below them."""
         mark = self._mark
-        at = next((at for at, one in enumerate(self.history.marks) if one.id == self.selected), None)
+        at = next((at for at, other in enumerate(self.history.marks) if other.id == self.selected), None)
         group = None if at is None else self._placed.group_of(at)
         self._stage.chosen = "" if group is None else str(self.history.marks[group.members[-1]].id)
         self.code = history.format_read_call(self.table, mark)
         if mark is None:
-            said = f"<p>There is no snapshot {self.selected}.</p>" if self.selected else ""
-            self._detail.value = f"{said}<p>{escape(self._placed.said)}</p>"
+            alert = f"<p>There is no snapshot {self.selected}.</p>" if self.selected else ""
+            self._detail.value = f"{alert}<p>{escape(self._placed.said)}</p>"
             return
         self._slider.value = mark.id
         if mark.id not in self._files:
@@ -143,13 +149,13 @@ class Timeline(PictureWidget):
             return history.first_line(error)
 
     def _chosen(self, change: dict[str, Any]) -> None:
-        """A click on a mark; one that stands for several leaves what is chosen among them."""
+        """Handle a click on a mark; one that stands for several snapshots keeps a selection among them."""
         key = str(change["new"])
         if not key:
             return
         at = next(at for at, mark in enumerate(self.history.marks) if str(mark.id) == key)
         group = self._placed.group_of(at)
-        if group is None or self.selected not in {self.history.marks[one].id for one in group.members}:
+        if group is None or self.selected not in {self.history.marks[member].id for member in group.members}:
             self.selected = int(key)
 
     def _slid(self, change: dict[str, Any]) -> None:

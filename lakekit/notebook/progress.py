@@ -1,4 +1,7 @@
-"""How far long work has come, under a notebook's cell: an IntProgress and a line, and nothing of them when the work is done."""
+"""The progress of long work under a notebook's cell: an IntProgress and a line.
+
+Both are removed when the work is done.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +21,15 @@ class Bar:
         self._box = ipywidgets.HBox([self._bar, self._line])
         self._shown = display(self._box, display_id=True)  # type: ignore[no-untyped-call]
 
-    def show(self, done: int, total: int, line: str) -> None:
-        """Moves the bar; without a total it stands full and striped."""
-        self._bar.max = max(total, done, 1)
-        self._bar.value = done if total else self._bar.max
+    def show(self, completed: int, total: int, line: str) -> None:
+        """Move the bar; without a total it is full and striped."""
+        self._bar.max = max(total, completed, 1)
+        self._bar.value = completed if total else self._bar.max
         self._bar.bar_style = "" if total else "info"
         self._line.value = escape(line)
 
     def close(self) -> None:
-        """Closes the widgets, and empties the output they stood in: a notebook saved now has no trace of them."""
+        """Close the widgets, and empty their output: a notebook saved now has no trace of them."""
         try:
             if self._shown is not None:
                 self._shown.update({}, raw=True)

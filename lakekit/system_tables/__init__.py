@@ -1,1 +1,1 @@
-"""Metadata as tables: functions from a table's facts to frames, and lakekit about itself."""
+"""Metadata as tables: functions from a table context to frames, and frames about lakekit."""

@@ -1,6 +1,7 @@
-"""The system table file_indexes: what the file indexes of a snapshot's data files hold, one row a column and index type.
+"""The system table file_indexes: the file indexes of a snapshot's data files, one row a column and index type.
 
-Only the heads of containers are read, those of index files too. Newer than engine 1.4.2. Source: ENGINE 10.1, `FileIndexesTable`.
+Only the heads of containers are read, those of index files too. Newer than engine 1.4.2. Source: ENGINE 10.1,
+`FileIndexesTable`.
 """
 
 from __future__ import annotations
@@ -40,14 +41,17 @@ _INDEX: dict[str, Any] = {
 
 
 def file_indexes(ctx: TableContext, at: int | str | datetime | None = None) -> pl.DataFrame:
-    """Every index of every live data file of real buckets. `storage_type` is EMBEDDED (in the manifest) or FILE; an empty index holds no value at all."""
+    """Return every index of every live data file of real buckets.
+
+    `storage_type` is EMBEDDED (in the manifest) or FILE; an empty index holds no value at all.
+    """
     position = time_travel.locate(ctx, at)
     entries = live_entries(ctx, position.snapshot)
     inner = pc.is_valid(entries.column("embedded_index"))
     outer = pc.greater(pc.list_value_length(entries.column("extra_files")), 0)
     entries = entries.filter(pc.or_(inner, pc.fill_null(outer, False)).to_numpy(zero_copy_only=False))
-    found = world.parallel_map(lambda i: list(_indexes(ctx, entries, i)), range(len(entries)), waiting=ctx.storage.is_remote)
-    indexes = frame((row for rows in found for row in rows), _INDEX)
+    by_file = world.parallel_map(lambda i: list(_indexes(ctx, entries, i)), range(len(entries)), waiting=ctx.storage.is_remote)
+    indexes = frame((row for rows in by_file for row in rows), _INDEX)
     return snapshot_tables.files(ctx, at).select(cols(FILE)).join(indexes, on="file_path", maintain_order="left_right")
 
 
@@ -66,7 +70,7 @@ def _indexes(ctx: TableContext, entries: ManifestEntries, i: int) -> Iterator[tu
 
 
 def _rows(path: str, container: bytes, outside: str | None, size: int) -> Iterator[tuple[Any, ...]]:
-    kept = "EMBEDDED" if outside is None else "FILE"
+    storage_type = "EMBEDDED" if outside is None else "FILE"
     for column, indexes in index_container.contents(container, path=outside or path).items():
-        for kind, place in indexes.items():
-            yield path, column, kind, kept, outside, 0 if place is None else place.length, size, place is None
+        for kind, span in indexes.items():
+            yield path, column, kind, storage_type, outside, 0 if span is None else span.length, size, span is None

@@ -1,4 +1,4 @@
-"""What a snapshot is made of, as frames: manifests, data files, index files, and data files summed by partition and bucket."""
+"""The metadata of a snapshot as frames: manifests, data files, index files, sums by partition and bucket."""
 
 from __future__ import annotations
 
@@ -31,13 +31,16 @@ _LISTS: tuple[manifest_files.Which, ...] = ("base", "delta", "changelog")
 
 
 def manifests(ctx: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
-    """The manifests of a snapshot: of its base, of what its commit added (delta), of its changelog; `partition_min` and `partition_max` bound partitions."""
+    """Return the manifests of a snapshot: of its base, of what its commit added (delta), of its changelog.
+
+    `partition_min` and `partition_max` bound partitions.
+    """
     fields = ctx.schema.partition_fields
-    found = [(which, m) for which in _LISTS for m in manifest_files.manifest_files(ctx, snapshot, which)] if snapshot is not None else []
-    low = structs(fields, pa.array([m.partition_stats.min_values for _, m in found], pa.binary()))
-    high = structs(fields, pa.array([m.partition_stats.max_values for _, m in found], pa.binary()))
+    listed = [(which, m) for which in _LISTS for m in manifest_files.manifest_files(ctx, snapshot, which)] if snapshot is not None else []
+    low = structs(fields, pa.array([m.partition_stats.min_values for _, m in listed], pa.binary()))
+    high = structs(fields, pa.array([m.partition_stats.max_values for _, m in listed], pa.binary()))
     rows = (
-        (w, m.name, m.size_bytes, m.num_added_files, m.num_deleted_files, m.schema_id, m.min_bucket, m.max_bucket, m.min_level, m.max_level) for w, m in found
+        (w, m.name, m.size_bytes, m.num_added_files, m.num_deleted_files, m.schema_id, m.min_bucket, m.max_bucket, m.min_level, m.max_level) for w, m in listed
     )
     columns: dict[str, Any] = {"list": pl.String, "file_name": pl.String}
     columns |= dict.fromkeys(
@@ -70,17 +73,22 @@ FILE = (
 
 
 def files(ctx: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
-    """Every live data file. `partition` is its directory; `min_key` and `max_key` are structs of the key columns, null in append tables.
+    """Return every live data file.
 
-    `creation_time` is the writer's wall clock; `source` is APPEND (a flush) or COMPACT; `deleted_row_count` counts rows its deletion vector hides.
+    `partition` is its directory; `min_key` and `max_key` are structs of the key columns, null in append tables.
+    `creation_time` is the writer's wall clock; `source` is APPEND (a flush) or COMPACT; `deleted_row_count` counts rows
+    its deletion vector hides.
     """
     entries = live_entries(ctx, snapshot)
-    found = describe_entries(ctx, entries, [name for name in FILE if name != "deleted_row_count"])
-    return found.insert_column(FILE.index("deleted_row_count"), _deleted_row_counts(ctx, snapshot, found["file_name"]).alias("deleted_row_count"))
+    listed = describe_entries(ctx, entries, [name for name in FILE if name != "deleted_row_count"])
+    return listed.insert_column(FILE.index("deleted_row_count"), _deleted_row_counts(ctx, snapshot, listed["file_name"]).alias("deleted_row_count"))
 
 
 def describe_entries(ctx: TableContext, entries: ManifestEntries, columns: Sequence[str]) -> pl.DataFrame:
-    """Manifest entries as a frame, with those columns of `FILE` (but `deleted_row_count`, which no entry knows) and `kind`."""
+    """Return manifest entries as a frame, with those columns of `FILE` and `kind`.
+
+    No entry has `deleted_row_count`.
+    """
     return pl.DataFrame([_entry_column(ctx, entries, name).alias(name) for name in columns])
 
 
@@ -105,15 +113,19 @@ def _entry_column(ctx: TableContext, entries: ManifestEntries, name: str) -> pl.
     return pl.Series(entries.column("file_size" if name == "size_bytes" else name))
 
 
-def _words_of_codes(codes: pa.Array, words: pa.StringArray) -> pl.Series:
-    """The word of each code, null for one without (Arrow asks for less than a query of Polars does, and every listing comes through here)."""
-    return pl.Series(words.take(pc.index_in(codes, pa.array(range(len(words)), codes.type))), dtype=pl.String)
+def _words_of_codes(codes: pa.Array, names: pa.StringArray) -> pl.Series:
+    """Return the name of each code, null for one without.
+
+    Every listing calls this, and Arrow takes less time for it than a query of Polars.
+    """
+    return pl.Series(names.take(pc.index_in(codes, pa.array(range(len(names)), codes.type))), dtype=pl.String)
 
 
 def partitions(ctx: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
-    """Live data files summed by partition: its directory, its values as a struct, files, rows, bytes, buckets, newest file.
+    """Return live data files summed by partition.
 
-    Null and blank text share one directory and stay partitions of their own.
+    Columns are its directory, its values as a struct, files, rows, bytes, buckets, newest file. Null and blank text
+    share one directory and stay partitions of their own.
     """
     entries = live_entries(ctx, snapshot)
     values = structs(ctx.schema.partition_fields, entries.column("partition"))
@@ -121,15 +133,21 @@ def partitions(ctx: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
 
 
 def buckets(ctx: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
-    """Live data files summed by bucket; `run_count` is the number of sorted runs: each file of level 0, and each deeper level."""
+    """Return live data files summed by bucket.
+
+    `run_count` is the number of sorted runs: each file of level 0, and each deeper level.
+    """
     level_zero = (pl.col("level") == 0).sum()
     runs = (level_zero + pl.col("level").filter(pl.col("level") > 0).n_unique()).cast(pl.Int64).alias("run_count")
     return _sum_entries(ctx, live_entries(ctx, snapshot), ["partition", "bucket"], runs, None)
 
 
 def indexes(ctx: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
-    """Index files of a snapshot: hash indexes and deletion vectors. `row_count` is the number of hashes or of vectors."""
-    found = manifest_files.index_entries(ctx, snapshot) if snapshot is not None else []
+    """Return the index files of a snapshot: hash indexes and deletion vectors.
+
+    `row_count` is the number of hashes or of vectors.
+    """
+    entries = manifest_files.index_entries(ctx, snapshot) if snapshot is not None else []
     rows = (
         (
             entry.index_type,
@@ -140,7 +158,7 @@ def indexes(ctx: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
             entry.row_count,
             [{"file_name": r.file_name, "offset": r.offset, "length": r.length, "deleted_row_count": r.cardinality} for r in entry.ranges or ()],
         )
-        for entry in found
+        for entry in entries
     )
     columns = {
         "index_type": pl.String,
@@ -154,16 +172,16 @@ def indexes(ctx: TableContext, snapshot: Snapshot | None) -> pl.DataFrame:
     return frame(rows, columns)
 
 
-# ---- parts ----------------------------------------------------------------------------------------------------------------------------------------
+# ---- parts -----------------------------------------------------------------------------------------------------------
 
 
 def live_entries(ctx: TableContext, snapshot: Snapshot | None) -> ManifestEntries:
-    """The live entries of a snapshot, all of them: what is hidden from reads is shown here."""
+    """Return all live entries of a snapshot, also those that are hidden from reads."""
     return manifest_files.no_entries() if snapshot is None else manifest_files.read_live_entries(ctx, snapshot)
 
 
 def structs(fields: Sequence[Field], rows: pa.BinaryArray) -> pl.Series:
-    """Serialized rows as a column of structs; null where there are no fields."""
+    """Return serialized rows as a column of structs; null where there are no fields."""
     if not fields:
         return pl.Series([None] * len(rows), dtype=pl.Struct({}))
     wanted = polars_schema(fields)
@@ -172,7 +190,10 @@ def structs(fields: Sequence[Field], rows: pa.BinaryArray) -> pl.Series:
 
 
 def partition_texts(ctx: TableContext, entries: ManifestEntries) -> pl.Series:
-    """The partition directory of each entry, without a slash at the end; empty in a table without partitions."""
+    """Return the partition directory of each entry, without a slash at the end.
+
+    It is empty in a table without partitions.
+    """
     encoded = entries.column("partition").dictionary_encode()
     texts = [paths.partition_path(ctx, row).rstrip("/") for row in encoded.dictionary.to_pylist()]
     return pl.Series("partition", texts, dtype=pl.String).gather(pl.Series(encoded.indices))
@@ -181,7 +202,7 @@ def partition_texts(ctx: TableContext, entries: ManifestEntries) -> pl.Series:
 def _sum_entries(ctx: TableContext, entries: ManifestEntries, by: list[str], extra: pl.Expr, values: pl.Series | None) -> pl.DataFrame:
     parts = [partition_texts(ctx, entries), pl.Series("row", entries.column("partition"))]
     parts += [pl.Series(name, entries.column(name)) for name in ("bucket", "level", "row_count", "file_size", "creation_time")]
-    some = pl.DataFrame(parts)
+    selected = pl.DataFrame(parts)
     sums = [
         pl.len().cast(pl.Int64).alias("file_count"),
         pl.col("row_count").sum(),
@@ -190,13 +211,13 @@ def _sum_entries(ctx: TableContext, entries: ManifestEntries, by: list[str], ext
         pl.col("creation_time").max().cast(WALL).alias("newest_file"),
     ]
     if values is not None:
-        some, sums = some.with_columns(values.alias("values")), [pl.col("values").first(), *sums]
-    return some.group_by(*cols(by), "row").agg(sums).sort(*cols(by), "row").drop("row")
+        selected, sums = selected.with_columns(values.alias("values")), [pl.col("values").first(), *sums]
+    return selected.group_by(*cols(by), "row").agg(sums).sort(*cols(by), "row").drop("row")
 
 
 def _deleted_row_counts(ctx: TableContext, snapshot: Snapshot | None, names: pl.Series) -> pl.Series:
-    found = manifest_files.index_entries(ctx, snapshot) if snapshot is not None else []
-    counts = {r.file_name: r.cardinality for entry in found for r in entry.ranges or ()}
+    index_entries = manifest_files.index_entries(ctx, snapshot) if snapshot is not None else []
+    counts = {r.file_name: r.cardinality for entry in index_entries for r in entry.ranges or ()}
     if not counts:
         return pl.Series([0]).new_from_index(0, len(names))
     return names.replace_strict(list(counts), list(counts.values()), default=0, return_dtype=pl.Int64)

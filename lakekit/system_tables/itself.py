@@ -1,4 +1,4 @@
-"""lakekit about itself, as frames: what it does, what may be set, and what it runs on."""
+"""Frames about lakekit: its features, options, and the packages it runs on."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from lakekit.options.table_options import list_options
 def features() -> pl.DataFrame:
     """Every feature that Paimon's documents name, one row each.
 
-    Columns: feature, area, read, write, words, specified. `read` and `write` are "yes", "refused" (with `Unsupported`, by this name) or "-" (no matter of
-    that side).
+    Columns: feature, area, read, write, words, specified. `read` and `write` are "yes", "refused" (with `Unsupported`,
+    by this name) or "-" (no matter of that side).
     """
-    words = {f"option.{option['key']}": option["words"] for option in list_options()}
-    rows = [(f.name, f.area, f.read, f.write, f.words or words.get(f.name, ""), f.specified) for f in FEATURES.values()]
+    descriptions = {f"option.{option['key']}": option["words"] for option in list_options()}
+    rows = [(f.name, f.area, f.read, f.write, f.words or descriptions.get(f.name, ""), f.specified) for f in FEATURES.values()]
     return pl.DataFrame(rows, schema=dict.fromkeys(("feature", "area", "read", "write", "words", "specified"), pl.String), orient="row")
 
 
 def options() -> pl.DataFrame:
     """Every option of a table that lakekit knows, one row each.
 
-    Columns: key, type, default (as text, null without one), fixed (whether it can change once the table has a snapshot), choices, older_keys (names it had
-    in older releases), words.
+    Columns: key, type, default (as text, null without one), fixed (whether it can change once the table has a
+    snapshot), choices, older_keys (names it had in older releases), words.
     """
     texts = pl.List(pl.String)
     columns: dict[str, Any] = {
@@ -43,7 +43,10 @@ def options() -> pl.DataFrame:
 
 
 def versions() -> pl.DataFrame:
-    """What lakekit runs on, one row a package: name, installed version (null: not installed) and what needs it."""
+    """Return the packages that lakekit runs on, one row each.
+
+    Columns are name, installed version (null: not installed) and what needs it.
+    """
     rows: list[tuple[str, str | None, str]] = [("python", platform.python_version(), "always"), ("lakekit", _installed_version("lakekit"), "always")]
     for requirement in _requirements():
         name, _, condition = requirement.partition(";")

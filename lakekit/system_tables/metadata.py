@@ -1,4 +1,7 @@
-"""The metadata of a table as small frames: one row a snapshot, schema, tag, branch, consumer. Newest last; times are UTC where they are instants."""
+"""The metadata of a table as small frames: one row a snapshot, schema, tag, branch, consumer.
+
+Newest last; times are UTC where they are instants.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,10 @@ def frame(rows: Iterable[tuple[Any, ...]], schema: dict[str, Any]) -> pl.DataFra
 
 
 def snapshots(ctx: TableContext) -> pl.DataFrame:
-    """Every snapshot. Counts are stored rows: several versions of a key count each. `tags` are the tags that name it."""
+    """Return every snapshot. Counts are stored rows: several versions of a key count each.
+
+    `tags` are the tags that name it.
+    """
     named: dict[int, list[str]] = {}
     for tag in tag_files.all(ctx):
         named.setdefault(tag.snapshot.id, []).append(tag.name)
@@ -135,8 +141,8 @@ def branches(ctx: TableContext) -> pl.DataFrame:
 
 def consumers(ctx: TableContext) -> pl.DataFrame:
     """Every consumer and the snapshot it will read next."""
-    found = consumer_files.all(ctx)
-    return frame(((name, found[name].next_snapshot) for name in sorted(found)), {"consumer": pl.String, "next_snapshot_id": pl.Int64})
+    by_id = consumer_files.all(ctx)
+    return frame(((name, by_id[name].next_snapshot) for name in sorted(by_id)), {"consumer": pl.String, "next_snapshot_id": pl.Int64})
 
 
 def _pairs(mapping: Any) -> list[dict[str, str]]:

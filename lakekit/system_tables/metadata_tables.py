@@ -1,4 +1,7 @@
-"""System tables that list files of metadata: snapshots, schemas, options, tags, branches, consumers, aggregation_fields, statistics."""
+"""System tables of metadata files: snapshots, schemas, options, tags, branches, consumers, and others.
+
+The others are aggregation_fields and statistics.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ TIME = pl.Datetime("ms")
 
 
 def wall(time_ms: int | None) -> int | None:
-    """An instant as the wall clock of this process."""
+    """Return an instant as the wall clock of this process."""
     return None if time_ms is None else world.wall_clock_ms(time_ms)
 
 
@@ -97,7 +100,7 @@ def _to_json(value: Any) -> str:
 
 
 def options(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
-    """The options that the newest schema gives."""
+    """Return the options of the newest schema."""
     return frame(schema_files.latest(ctx).options.items(), {"key": pl.String, "value": pl.String})
 
 
@@ -128,11 +131,11 @@ def tags(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noqa: ARG001
 
 
 def iso_duration(nanos: int) -> str:
-    """A duration as ISO text with hours, minutes and seconds: `PT36H`, `PT1M0.5S`."""
-    seconds, rest = divmod(nanos, 1_000_000_000)
+    """Return a duration as ISO text with hours, minutes and seconds: `PT36H`, `PT1M0.5S`."""
+    seconds, fraction_nanos = divmod(nanos, 1_000_000_000)
     hours, minutes, left = seconds // 3600, seconds % 3600 // 60, seconds % 60
-    fraction = f".{rest:09d}".rstrip("0") if rest else ""
-    text = (f"{hours}H" if hours else "") + (f"{minutes}M" if minutes else "") + (f"{left}{fraction}S" if left or rest else "")
+    fraction = f".{fraction_nanos:09d}".rstrip("0") if fraction_nanos else ""
+    text = (f"{hours}H" if hours else "") + (f"{minutes}M" if minutes else "") + (f"{left}{fraction}S" if left or fraction_nanos else "")
     return "PT" + (text or "0S")
 
 
@@ -158,12 +161,12 @@ def aggregation_fields(ctx: TableContext, at: At = None) -> pl.DataFrame:  # noq
 
 
 def statistics(ctx: TableContext, at: At = None) -> pl.DataFrame:
-    """What the last ANALYZE of a snapshot found: one row, or none."""
+    """Return the result of the last ANALYZE of a snapshot: one row, or none."""
     snapshot = time_travel.locate(ctx, at).snapshot
-    found = None if snapshot is None else statistics_files.read_statistics(ctx, snapshot)
+    stats = None if snapshot is None else statistics_files.read_statistics(ctx, snapshot)
     columns = dict.fromkeys(("snapshot_id", "schema_id", "mergedRecordCount", "mergedRecordSize"), pl.Int64) | {"colstat": pl.String}
-    if found is None:
+    if stats is None:
         return frame([], columns)
-    members = json_codec.encode(found)
+    members = json_codec.encode(stats)
     text = json_codec.dumps(members.get("colStats") or {}).decode()
-    return frame([(found.snapshot_id, found.schema_id, found.merged_record_count, found.merged_record_size_bytes, text)], columns)
+    return frame([(stats.snapshot_id, stats.schema_id, stats.merged_record_count, stats.merged_record_size_bytes, text)], columns)

@@ -1,6 +1,7 @@
-"""Paimon's system tables under their own names: `t.system("files")`, `db.t$files` (ENGINE 10.1; columns as engine 1.4.2 has them, new tables as later ones).
+"""Paimon's system tables under their own names: `t.system("files")`, `db.t$files`.
 
-A table is a function of a handle; `@table` gives it its name. What a snapshot decides asks `position`.
+Source: ENGINE 10.1; columns as engine 1.4.2 has them, new tables as later ones. A table is a function of a table
+context; `@table` gives it its name. Tables of one snapshot find it with `position`.
 """
 
 from __future__ import annotations
@@ -49,14 +50,20 @@ REFUSED_TABLES = ("row_tracking",)
 
 
 def system(ctx: TableContext, name: str, at: int | str | datetime | None = None) -> pl.LazyFrame:
-    """A system table of a table. Raises `TableNotFound` for a name that Paimon does not have, `Unsupported` for one lakekit refuses."""
+    """Return a system table of a table.
+
+    Raises: `TableNotFound` for a name that Paimon does not have, `Unsupported` for one lakekit refuses.
+    """
     table = TABLES[check(name, ctx.name)]
     with add_manifest_path(ctx, lambda: time_travel.locate(ctx, at).snapshot):
         return table(ctx, at).lazy()
 
 
 def check(name: str, table: str) -> str:
-    """The name of a system table as it is kept; raises what `system` raises. `table` is for the message."""
+    """Return the name of a system table in lower case. `table` is for the message.
+
+    Raises: as `system`.
+    """
     wanted = str(name).lower()
     if wanted in REFUSED_TABLES:
         raise refuse(f"system.{wanted}", table)

@@ -1,7 +1,8 @@
-"""System tables of what a snapshot holds: files, file_key_ranges, manifests, partitions, buckets, table_indexes.
+"""System tables of a snapshot: files, file_key_ranges, manifests, partitions, buckets, table_indexes.
 
-Values are printed as the reference prints them: a partition as SQL text `{2024-01-01, 1}`, a key `[19723]` and statistics `{k=19723, v=a}` as internal
-values. Where it prints an object's identity, binary keys and statistics, there is hexadecimal text.
+Values are printed as the reference prints them: a partition as SQL text `{2024-01-01, 1}`, a key `[19723]` and
+statistics `{k=19723, v=a}` as internal values. Where it prints an object's identity, binary keys and statistics, there
+is hexadecimal text.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def _live_at(ctx: TableContext, at: At) -> tuple[TableContext, ManifestEntries]:
 
 
 def print_internal(value: Any, t: DataType) -> str:
-    """An internal value as the reference prints it; null is `null`, bytes are hexadecimal."""
+    """Return an internal value as the reference prints it; null is `null`, bytes are hexadecimal."""
     if value is None:
         return "null"
     if t.root in BINARIES:
@@ -94,7 +95,7 @@ def _key(data: bytes, fields: Sequence[Field]) -> str:
 
 
 def _partition(ctx: TableContext, partition: bytes) -> str:
-    """The values of a partition as SQL text: `{2024-01-01, 12:00:00.0}`."""
+    """Return the values of a partition as SQL text: `{2024-01-01, 12:00:00.0}`."""
     fields = ctx.schema.partition_fields
     texts = (
         "null" if value is None else partitions_of.print_value(value, f.type, legacy=False) for value, f in zip(_row(partition, fields), fields, strict=True)
@@ -103,13 +104,16 @@ def _partition(ctx: TableContext, partition: bytes) -> str:
 
 
 def files(ctx: TableContext, at: At = None) -> pl.DataFrame:
-    """Every live data file of real buckets, all levels; of an older state only those in partitions that are still there, as the reference does."""
+    """Return every live data file of real buckets, all levels.
+
+    Of an older state it lists only those in partitions that still exist, as the reference does.
+    """
     newest = snapshots.latest(ctx)
     ctx, entries = _live_at(ctx, at)
     entries = _without_postponed(ctx, entries)
     entries = entries.filter(np.asarray(pc.is_in(entries.column("partition"), live_entries(ctx, newest).column("partition"))))
-    found = zip(entries.files(), paths.data_file_paths(ctx, entries), range(len(entries)), strict=True)
-    return frame((_file(ctx, entries, file, path, i) for file, path, i in found), _FILES)
+    listed = zip(entries.files(), paths.data_file_paths(ctx, entries), range(len(entries)), strict=True)
+    return frame((_file(ctx, entries, file, path, i) for file, path, i in listed), _FILES)
 
 
 def _file(ctx: TableContext, entries: ManifestEntries, file: DataFileMeta, path: str, i: int) -> tuple[Any, ...]:
@@ -141,9 +145,10 @@ def _file(ctx: TableContext, entries: ManifestEntries, file: DataFileMeta, path:
 
 
 def _values(ctx: TableContext, file: DataFileMeta) -> tuple[str, str, str]:
-    """Null counts, minima and maxima of all columns of the schema, by name; a column that the file's schema does not have is null in every row.
+    """Return null counts, minima and maxima of all columns of the schema, by name.
 
-    Where the statistics cover what the file holds (`_WRITE_COLS`, without `_VALUE_STATS_COLS`), columns that it has not are not listed.
+    A column that the file's schema does not have is null in every row. Where the statistics cover what the file holds
+    (`_WRITE_COLS`, without `_VALUE_STATS_COLS`), columns that it has not are not listed.
     """
     written = schema_files.read(ctx, file.schema_id)
     # a compaction of tracked rows writes columns into the file that no schema has (append_row_tracking)
@@ -151,46 +156,49 @@ def _values(ctx: TableContext, file: DataFileMeta) -> tuple[str, str, str]:
     names = file.value_stats_cols if file.value_stats_cols is not None else file.write_cols
     covered = written.fields if names is None else own.fields_of(names)
     stats = _by_id(ctx, file.value_stats, covered)
-    there = {field.id for field in written.fields}
-    left_out = set() if file.write_cols is None or file.value_stats_cols is not None else there - {field.id for field in own.fields_of(file.write_cols)}
+    written_ids = {field.id for field in written.fields}
+    left_out = set() if file.write_cols is None or file.value_stats_cols is not None else written_ids - {field.id for field in own.fields_of(file.write_cols)}
     nulls, low, high = {}, {}, {}
     for field in ctx.schema.fields:
         if field.id in left_out:
             continue
-        absent = (str(file.row_count), "null", "null") if field.id not in there else ("null", "null", "null")
+        absent = (str(file.row_count), "null", "null") if field.id not in written_ids else ("null", "null", "null")
         nulls[field.name], low[field.name], high[field.name] = stats.get(field.id, absent)
     return _map(nulls), _map(low), _map(high)
 
 
 def _by_id(ctx: TableContext, stats: Stats, fields: Sequence[Field]) -> dict[int, tuple[str, str, str]]:
-    """The texts of each column's null count and bounds, by field id; bounds of a column whose type changed are cast as its rows are."""
+    """Return the texts of each column's null count and bounds, by field id.
+
+    Bounds of a column whose type changed are cast as its rows are.
+    """
     if binary_row.strip_arity(stats.min_values)[0] != len(fields):
         return {}
     low, high = _row(stats.min_values, fields), _row(stats.max_values, fields)
     counts = stats.null_counts or ()
     nulls = ["null" if n is None else str(n) for n in counts] if len(counts) == len(fields) else ["null"] * len(fields)
     today = {field.id: field.type for field in ctx.schema.fields}
-    found = {}
+    texts = {}
     for i, field in enumerate(fields):
         want = today.get(field.id, field.type)
         least, most = (print_internal(_cast_to_today(value, field, want), want) for value in (low[i], high[i]))
-        found[field.id] = (nulls[i], least, most)
-    return found
+        texts[field.id] = (nulls[i], least, most)
+    return texts
 
 
 def _cast_to_today(value: Any, field: Field, want: DataType) -> Any:
-    """An internal value of a column, as one of the type that the column has now."""
+    """Return an internal value of a column, as one of the type that the column has now."""
     if value is None or schema_evolution.is_same_type(field.type, want):
         return value
     row = binary_row.with_arity(binary_row.encode([value], [field.type]), 1)
-    held = binary_row.decode_columns(pa.array([row], pa.binary()), [field.type])[0]
-    series = pl.Series(field.name, held).cast(polars_type(field.type))
-    made = series.to_frame().select(casts.cast(col(field.name), field.type, want, casts.CastTarget(column=field.name))).to_series()
-    return to_internal(made, want)
+    decoded = binary_row.decode_columns(pa.array([row], pa.binary()), [field.type])[0]
+    series = pl.Series(field.name, decoded).cast(polars_type(field.type))
+    cast_value = series.to_frame().select(casts.cast(col(field.name), field.type, want, casts.CastTarget(column=field.name))).to_series()
+    return to_internal(cast_value, want)
 
 
 def to_internal(column: pl.Series, t: DataType) -> Any:
-    """The first value of a column as internal value (FORMAT 0.2)."""
+    """Return the first value of a column as internal value (FORMAT 0.2)."""
     value = column.to_physical()[0] if t.root in (*TIMESTAMPS, "DATE", "TIME") else column[0]
     if value is None or t.root not in (*TIMESTAMPS, "TIME"):
         return value
@@ -205,7 +213,7 @@ def _map(values: dict[str, str]) -> str:
 
 
 def file_key_ranges(ctx: TableContext, at: At = None) -> pl.DataFrame:
-    """The key range of every live data file."""
+    """Return the key range of every live data file."""
     names = (
         "partition",
         "bucket",
@@ -223,12 +231,12 @@ def file_key_ranges(ctx: TableContext, at: At = None) -> pl.DataFrame:
 
 
 def manifests(ctx: TableContext, at: At = None) -> pl.DataFrame:
-    """The manifests of a snapshot, those of its changelog last."""
+    """Return the manifests of a snapshot, those of its changelog last."""
     position = time_travel.locate(ctx, at)
     ctx = time_travel.schema_of(ctx, position)
     snapshot = position.snapshot
     lists: tuple[manifest_files.Which, ...] = ("all", "changelog")
-    found = [] if snapshot is None else [m for which in lists for m in manifest_files.manifest_files(ctx, snapshot, which)]
+    listed = [] if snapshot is None else [m for which in lists for m in manifest_files.manifest_files(ctx, snapshot, which)]
     rows = (
         (
             m.name,
@@ -241,7 +249,7 @@ def manifests(ctx: TableContext, at: At = None) -> pl.DataFrame:
             m.min_row_id,
             m.max_row_id,
         )
-        for m in found
+        for m in listed
     )
     columns: dict[str, Any] = {"file_name": pl.String}
     columns |= dict.fromkeys(("file_size", "num_added_files", "num_deleted_files", "schema_id"), pl.Int64)
@@ -250,20 +258,24 @@ def manifests(ctx: TableContext, at: At = None) -> pl.DataFrame:
 
 
 def partitions(ctx: TableContext, at: At = None) -> pl.DataFrame:
-    """Live data files of real buckets, summed by partition; who made a partition and when only catalogs with accounts know.
+    """Return live data files of real buckets, summed by partition.
 
-    A fallback branch shows the partitions that this branch lacks, this one those that a primary branch lacks.
+    The creator and creation time of a partition are null: only catalogs with accounts know them. A fallback branch
+    shows the partitions that this branch lacks, this one those that a primary branch lacks.
     """
     unknown = pl.lit(None, pl.String)
-    found = _partitions(ctx, at, legacy=False)
-    return found.with_columns(pl.lit(None, TIME).alias("created_at"), unknown.alias("created_by"), unknown.alias("updated_by"), unknown.alias("options"))
+    sums = _partitions(ctx, at, legacy=False)
+    return sums.with_columns(pl.lit(None, TIME).alias("created_at"), unknown.alias("created_by"), unknown.alias("updated_by"), unknown.alias("options"))
 
 
 def partition_sums(ctx: TableContext) -> pl.DataFrame:
-    """The same partitions as a catalog lists them: named as their directories are, not escaped; the newest file's time as an instant; none is marked done."""
-    found = _partitions(ctx, None, legacy=ctx.options.partition_legacy_name)
-    instants = [None if wall is None else instant_ms(wall) for wall in found["last_update_time"].cast(pl.Int64).to_list()]
-    sums = found.select(pl.col("partition").alias("partition_name"), "record_count", "file_size_in_bytes", "file_count")
+    """Return the same partitions as a catalog lists them.
+
+    They are named as their directories are, not escaped; the newest file's time is an instant; none is marked done.
+    """
+    partition_frame = _partitions(ctx, None, legacy=ctx.options.partition_legacy_name)
+    instants = [None if wall is None else instant_ms(wall) for wall in partition_frame["last_update_time"].cast(pl.Int64).to_list()]
+    sums = partition_frame.select(pl.col("partition").alias("partition_name"), "record_count", "file_size_in_bytes", "file_count")
     return sums.with_columns(pl.Series("last_file_creation_time", instants, dtype=pl.Int64), pl.lit(value=False).alias("done"))
 
 
@@ -271,12 +283,13 @@ def _partitions(ctx: TableContext, at: At, *, legacy: bool) -> pl.DataFrame:
     position = time_travel.locate(ctx, at)
     ctx = time_travel.schema_of(ctx, position)
     entries = planner.filter_created_since(_without_postponed(ctx, _read_all_entries(ctx, position)), position)
-    if (fallback := table_scan.fallback_position(ctx, position, at)) is not None:  # then, and only then, the reference leaves out what a read leaves out
+    # then, and only then, the reference leaves out what a read leaves out
+    if (fallback := table_scan.fallback_position(ctx, position, at)) is not None:
         stood_in = planner.filter_created_since(_without_postponed(ctx, _read_all_entries(*fallback)), fallback[1])
         entries, other = (_above_hidden(ctx, listed) for listed in (entries, stood_in))
         entries, other = (other, entries) if ctx.fallback_first else (entries, other)
-        known = pc.is_in(other.column("partition"), entries.column("partition"))
-        entries = concat([entries, other.filter(~np.asarray(known))])
+        is_own = pc.is_in(other.column("partition"), entries.column("partition"))
+        entries = concat([entries, other.filter(~np.asarray(is_own))])
     types = [field.type for field in ctx.schema.partition_fields]
     default = ctx.options.partition_default_name
 
@@ -296,7 +309,7 @@ def buckets(ctx: TableContext, at: At = None) -> pl.DataFrame:
 
 
 def _read_all_entries(ctx: TableContext, position: time_travel.Position) -> ManifestEntries:
-    """The entries of all manifests of a snapshot, of added and of deleted files."""
+    """Return the entries of all manifests of a snapshot, of added and of deleted files."""
     if position.snapshot is None:
         return manifest_files.no_entries()
     return manifest_files.read_entries(ctx, manifest_files.manifest_files(ctx, position.snapshot, "all"))
@@ -308,16 +321,22 @@ def _above_hidden(ctx: TableContext, entries: ManifestEntries) -> ManifestEntrie
 
 
 def _without_postponed(ctx: TableContext, entries: ManifestEntries) -> ManifestEntries:
-    """Without the postponed files, while the table postpones: with buckets of its own again it shows what is left of them."""
+    """Return the entries without postponed files, while the table postpones.
+
+    A table with buckets of its own again shows what is left of them.
+    """
     return entries.filter(entries.numbers("bucket") != POSTPONE_BUCKET) if ctx.options.bucket == POSTPONE_BUCKET else entries
 
 
 def _sum_entries(entries: ManifestEntries, by: list[str], text: Callable[[bytes], str]) -> pl.DataFrame:
-    """Sums of live files by partition (and bucket), partitions whose texts are equal apart; the last update is that of any file listed, gone or not."""
+    """Return sums of live files by partition (and bucket).
+
+    Partitions whose texts are equal stay apart; the last update is that of any file listed, removed or not.
+    """
     names = ("kind", "partition", "bucket", "row_count", "file_size", "creation_time")
     texts = {data: text(data) for data in entries.column("partition").unique().to_pylist()}
     sign = pl.when(pl.col("kind") == ADD).then(1).otherwise(-1).cast(pl.Int64)
-    found = (
+    sums = (
         pl.DataFrame([pl.Series(name, entries.column(name)) for name in names])
         .group_by(cols(by))
         .agg(
@@ -328,15 +347,15 @@ def _sum_entries(entries: ManifestEntries, by: list[str], text: Callable[[bytes]
         )
         .filter(pl.col("file_count") > 0)
     )
-    shown = pl.col("partition").replace_strict(list(texts), list(texts.values()), return_dtype=pl.String)
-    return found.with_columns(shown if texts else pl.col("partition").cast(pl.String)).sort(cols(by))
+    partition_text = pl.col("partition").replace_strict(list(texts), list(texts.values()), return_dtype=pl.String)
+    return sums.with_columns(partition_text if texts else pl.col("partition").cast(pl.String)).sort(cols(by))
 
 
 def table_indexes(ctx: TableContext, at: At = None) -> pl.DataFrame:
-    """The index files of a snapshot."""
+    """Return the index files of a snapshot."""
     position = time_travel.locate(ctx, at)
     ctx = time_travel.schema_of(ctx, position)
-    found = [] if position.snapshot is None else manifest_files.index_entries(ctx, position.snapshot)
+    index_entries = [] if position.snapshot is None else manifest_files.index_entries(ctx, position.snapshot)
     rows = (
         (
             _partition(ctx, entry.partition),
@@ -347,7 +366,7 @@ def table_indexes(ctx: TableContext, at: At = None) -> pl.DataFrame:
             entry.row_count,
             [_range(r) for r in entry.ranges or ()] if entry.index_type == DELETION_VECTORS else None,
         )
-        for entry in found
+        for entry in index_entries
     )
     columns = {
         "partition": pl.String,
@@ -361,5 +380,5 @@ def table_indexes(ctx: TableContext, at: At = None) -> pl.DataFrame:
     return frame(rows, columns)
 
 
-def _range(found: DeletionRange) -> dict[str, Any]:
-    return {"f0": found.file_name, "f1": found.offset, "f2": found.length, "_CARDINALITY": found.cardinality}
+def _range(deletion: DeletionRange) -> dict[str, Any]:
+    return {"f0": deletion.file_name, "f1": deletion.offset, "f2": deletion.length, "_CARDINALITY": deletion.cardinality}
