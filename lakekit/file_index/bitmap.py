@@ -1,19 +1,23 @@
-"""Bitmap index of one column: a roaring bitmap of row positions for each distinct value. Answers =, IN, IS NULL and their opposites exactly.
+"""Bitmap index of one column: a roaring bitmap of row positions for each distinct value.
 
 version 1   u8 1 | i32 rows | i32 distinct values | u8 has null | [i32 null offset]
             entries: value | i32 offset                                             in any order
             body: [null bitmap] bitmaps
+
 version 2   u8 2 | i32 rows | i32 distinct values | u8 has null | [i32 null offset | i32 null length]
             i32 blocks | blocks × (first value | i32 block offset) | i32 length of all blocks
             blocks: i32 entries | entries × (value | i32 offset | i32 length)       ascending by value
             body: [null bitmap] bitmaps
 
-An offset ≥ 0 counts from the start of the body; a negative one means the single row -1 - offset, stored nowhere (length -1). Big endian; values as
-`file_index.index_keys` stores them. != and NOT IN include rows that are null: whoever reads the rows applies the condition again.
+An offset ≥ 0 counts from the start of the body; a negative one means the single row -1 - offset, stored nowhere (length
+-1). Big endian; values are stored as `file_index.index_keys` stores them. The index answers =, IN, IS NULL and their
+opposites exactly. != and NOT IN include rows that are null: the reader of the rows applies the condition again.
 
-    INT 1, 2, 1, null, 3, version 1    01 00000005 00000003 01 fffffffc  00000001 00000000  00000002 fffffffe  00000003 fffffffb  3a30…(rows 0, 2)
+    INT 1, 2, 1, null, 3, version 1
+    01 00000005 00000003 01 fffffffc  00000001 00000000  00000002 fffffffe  00000003 fffffffb  3a30…(rows 0, 2)
 
-Options: `version` (2), `index-block-size` (16kb). Sources: FORMAT.md 9.5; `BitmapFileIndex`, `BitmapFileIndexMeta`, `BitmapFileIndexMetaV2`.
+Options: `version` (2), `index-block-size` (16kb). Sources: FORMAT.md 9.5; `BitmapFileIndex`, `BitmapFileIndexMeta`,
+`BitmapFileIndexMetaV2`.
 """
 
 from __future__ import annotations
@@ -54,11 +58,11 @@ TYPES = frozenset(
 )
 
 
-# ---- building -----------------------------------------------------------------------------------------------------------------------------------
+# ---- building --------------------------------------------------------------------------------------------------------
 
 
 class _Bodies(NamedTuple):
-    """The bitmaps of all groups of rows: what is stored, and each group's offset and length as an entry says them."""
+    """The bitmaps of all groups of rows: the bytes, and each group's offset and length in its entry."""
 
     data: bytes
     offsets: NDArray[np.int64]
@@ -66,21 +70,21 @@ class _Bodies(NamedTuple):
 
 
 def build(column: pa.Array | pa.ChunkedArray, t: DataType, options: Mapping[str, str]) -> bytes:
-    """The payload for a column. Raises `InvalidOption`."""
+    """Return the payload for a column. Raises `InvalidOption`."""
     version = options.get("version", "2")
     if version not in ("1", "2"):
         msg = f"bitmap indexes have version 1 or 2, found {version!r}"
         raise InvalidOption(msg, key="file-index.bitmap.version", value=version)
     block_size = index_keys.size_option(options, "index-block-size", 16384, NAME)
-    found = index_keys.distinct_keys(column, t)
-    nulls = np.flatnonzero(found.codes < 0)
+    distinct = index_keys.distinct_keys(column, t)
+    nulls = np.flatnonzero(distinct.codes < 0)
     null_bitmap = roaring.encode(nulls)
-    bodies = _bodies(found.codes, len(found.keys), len(null_bitmap) if len(nulls) > 1 else 0)
-    head = bytes([int(version)]) + _i32(len(found.codes), len(found.keys)) + bytes([len(nulls) > 0])
+    bodies = _bodies(distinct.codes, len(distinct.keys), len(null_bitmap) if len(nulls) > 1 else 0)
+    head = bytes([int(version)]) + _i32(len(distinct.codes), len(distinct.keys)) + bytes([len(nulls) > 0])
     if len(nulls):
         head += _i32(-1 - int(nulls[0]) if len(nulls) == 1 else 0)
         head += _i32(len(null_bitmap)) if version == "2" else b""
-    keys = index_keys.encode_stored(found.keys, t)
+    keys = index_keys.encode_stored(distinct.keys, t)
     body = (null_bitmap if len(nulls) > 1 else b"") + bodies.data
     if version == "1":
         return head + index_keys.weave(keys, index_keys.integers(bodies.offsets))[0].tobytes() + body
@@ -92,18 +96,18 @@ def _i32(*numbers: int) -> bytes:
 
 
 def _bodies(codes: NDArray[np.int64], count: int, start: int) -> _Bodies:
-    there = np.flatnonzero(codes >= 0)
-    rows = there[np.argsort(codes[there], kind="stable")]
-    sizes = np.bincount(codes[there], minlength=count)
+    valued = np.flatnonzero(codes >= 0)
+    rows = valued[np.argsort(codes[valued], kind="stable")]
+    sizes = np.bincount(codes[valued], minlength=count)
     ends = np.cumsum(sizes)
     single = sizes == 1
     many = np.repeat(~single, sizes)
     data, offsets = roaring.encode_many(rows[many], np.concatenate([[0], np.cumsum(sizes[~single])]))
-    places, lengths = np.empty(count, np.int64), np.full(count, -1, np.int64)
-    places[single] = -1 - rows[(ends - sizes)[single]]
-    places[~single] = start + offsets[:-1]
+    entry_offsets, lengths = np.empty(count, np.int64), np.full(count, -1, np.int64)
+    entry_offsets[single] = -1 - rows[(ends - sizes)[single]]
+    entry_offsets[~single] = start + offsets[:-1]
     lengths[~single] = np.diff(offsets)
-    return _Bodies(data.tobytes(), places, lengths)
+    return _Bodies(data.tobytes(), entry_offsets, lengths)
 
 
 def _blocks(keys: RaggedBytes, bodies: _Bodies, block_size: int) -> bytes:
@@ -121,50 +125,57 @@ def _blocks(keys: RaggedBytes, bodies: _Bodies, block_size: int) -> bytes:
 
 
 _MAX_UNPACKED_ENTRIES = 64
-"""As many entries are decoded by Python as soon as numpy begins."""
+"""Up to this many entries Python decodes faster than numpy."""
 _LETTERS = {1: "b", 2: "h", 4: "i", 8: "q"}
 
 
 @lru_cache(16)
 def _form(width: int, numbers: int) -> Struct:
-    """An entry: a value of that width, so many i32."""
+    """Return the struct of an entry: a value of that width, then `numbers` i32."""
     return Struct(f">{_LETTERS[width]}{numbers}i")
 
 
-# ---- probing ------------------------------------------------------------------------------------------------------------------------------------
+# ---- probing ---------------------------------------------------------------------------------------------------------
 
 
 class _Entry(NamedTuple):
     offset: int
-    length: int  # -1: not said
+    length: int
+    """-1: not given."""
 
 
 def probe(payload: bytes | memoryview, t: DataType, leaf: Leaf, row_count: int) -> bool | BitMap:
-    """The rows that match, False for none, True where it cannot tell. Reads one block (of version 2) a literal. Raises `Corrupt`, `Unsupported`."""
-    asked = index_keys.question(leaf, t)
-    found = None if asked is None else rows(payload, t, asked, row_count)
-    return True if found is None else index_keys.row_selection(found, row_count)
+    """Return the rows that match, False for none, True if the index cannot tell.
+
+    Of version 2 it reads one block for each literal. Raises `Corrupt`, `Unsupported`.
+    """
+    query = index_keys.question(leaf, t)
+    matching = None if query is None else rows(payload, t, query, row_count)
+    return True if matching is None else index_keys.row_selection(matching, row_count)
 
 
-def rows(payload: bytes | memoryview, t: DataType, asked: KeyQuery, row_count: int) -> BitMap | None:
-    """The rows that a question is true of, those without a value among the unequal ones; None for a range. Raises `Corrupt`, `Unsupported`."""
-    if asked.kind == "range":
+def rows(payload: bytes | memoryview, t: DataType, query: KeyQuery, row_count: int) -> BitMap | None:
+    """Return the rows for which a query is true; None for a range.
+
+    Rows without a value are among the unequal ones. Raises `Corrupt`, `Unsupported`.
+    """
+    if query.kind == "range":
         return None
     cursor = Cursor(payload)
     version, count, values, null = _head(cursor, row_count)
-    if asked.kind in ("null", "not null"):
+    if query.kind in ("null", "not null"):
         body = (_body_1 if version == 1 else _body_2)(cursor, t, values)
-        found = BitMap() if null is None else _rows(cursor, body, null, count)
-        return found if asked.kind == "null" else roaring.rows(row_count) - found
-    entries, body = (_find_1 if version == 1 else _find_2)(cursor, t, values, set(asked.keys))
-    found = BitMap()
+        matching = BitMap() if null is None else _rows(cursor, body, null, count)
+        return matching if query.kind == "null" else roaring.rows(row_count) - matching
+    entries, body = (_find_1 if version == 1 else _find_2)(cursor, t, values, set(query.keys))
+    matching = BitMap()
     for entry in entries:
-        found |= _rows(cursor, body, entry, count)
-    return found if asked.kind == "equal" else roaring.rows(row_count) - found
+        matching |= _rows(cursor, body, entry, count)
+    return matching if query.kind == "equal" else roaring.rows(row_count) - matching
 
 
 def _head(cursor: Cursor, row_count: int | None = None) -> tuple[int, int, int, _Entry | None]:
-    """Version, rows, distinct values, and where the nulls are."""
+    """Return version, rows, distinct values, and the entry of the nulls."""
     version = cursor.u8("version")
     if version not in (1, 2):
         msg = f"bitmap indexes of version {version} are newer than lakekit; versions 1 and 2 are known"
@@ -180,7 +191,10 @@ def _head(cursor: Cursor, row_count: int | None = None) -> tuple[int, int, int, 
 
 
 def walk(cursor: Cursor, t: DataType | None) -> None:
-    """Reads all there is, for the marks; the head alone where nobody knows the column's type. Raises `Corrupt`, `Unsupported`."""
+    """Read the whole payload, to record its spans; only the head if the column's type is unknown.
+
+    Raises `Corrupt`, `Unsupported`.
+    """
     version, rows, values, null = _head(cursor)
     if t is None:
         cursor.raw(cursor.left, "values and bitmaps")
@@ -204,42 +218,42 @@ def _all_2(cursor: Cursor, t: DataType) -> tuple[list[_Entry], int]:
     length = cursor.i32be("blocks length")
     start = cursor.tell
     cursor.skip(length, "blocks")
-    found = []
+    entries = []
     for number, (_, (offset,)) in enumerate(heads):
         with cursor.within(f"block {number}"):
-            found += _block(cursor, t, start, length, offset, None)
-    return found, start + length
+            entries += _block(cursor, t, start, length, offset, None)
+    return entries, start + length
 
 
 def _rows(cursor: Cursor, body: int, entry: _Entry, row_count: int) -> BitMap:
     payload = cursor.data
     if entry.offset < 0:
-        found = BitMap([-1 - entry.offset])
+        positions = BitMap([-1 - entry.offset])
     else:
         at = min(body + entry.offset, len(payload))
         end = len(payload) if entry.length < 0 else min(at + entry.length, len(payload))
-        found = roaring.read_roaring(Cursor(payload, at=at, end=end, marks=cursor.marks), "bitmap")
-    if found and found.max() >= row_count:
-        raise Cursor(payload).wrong(f"row {found.max()} of {row_count}", "bitmap", at=max(entry.offset, 0) + body)
-    return found
+        positions = roaring.read_roaring(Cursor(payload, at=at, end=end, marks=cursor.marks), "bitmap")
+    if positions and positions.max() >= row_count:
+        raise Cursor(payload).wrong(f"row {positions.max()} of {row_count}", "bitmap", at=max(entry.offset, 0) + body)
+    return positions
 
 
 def _take(cursor: Cursor, t: DataType, count: int, numbers: int, wanted: set[Key] | None) -> list[tuple[Key, tuple[int, ...]]]:
-    """`count` × (value | so many i32), those whose value is wanted (None: all)."""
+    """Read `count` × (value | `numbers` i32); return those with a wanted value (None: all)."""
     width = WIDTHS.get(t.root)
     if count < 0 or count * (4 * numbers + (width or 4)) > cursor.left:
         raise cursor.wrong(f"{count} entries in {cursor.left} bytes", "entries")
     if width is None:
-        found: list[tuple[Key, tuple[int, ...]]] = []
+        pairs: list[tuple[Key, tuple[int, ...]]] = []
         if wanted and cursor.marks is None and not _may_hold(cursor, wanted):
-            return found
+            return pairs
         for _ in range(count):
             key = index_keys.read_key(cursor, t, "value")
             if wanted is None or key in wanted:
-                found.append((key, tuple(cursor.i32be(name) for name in ("offset", "length")[:numbers])))
+                pairs.append((key, tuple(cursor.i32be(name) for name in ("offset", "length")[:numbers])))
             else:
                 cursor.raw(4 * numbers, "numbers")
-        return found
+        return pairs
     begin = cursor.tell
     data = cursor.view(count * (width + 4 * numbers), "entries")
     if cursor.marks is None and (len(wanted) <= MAX_SEARCHED_KEYS if wanted is not None else count <= _MAX_UNPACKED_ENTRIES):
@@ -260,31 +274,38 @@ def _take(cursor: Cursor, t: DataType, count: int, numbers: int, wanted: set[Key
 
 
 def _may_hold(cursor: Cursor, wanted: set[Key]) -> bool:
-    """Whether one of those texts stands in what is left, by its bytes: most indexes hold none, and need not be walked through."""
+    """Return whether the remaining bytes contain one of those texts.
+
+    Most indexes contain none, and need not be decoded.
+    """
     left = memoryview(cursor.data)[cursor.tell : cursor.tell + cursor.left]
     return any(may_contain_text(left, key) for key in wanted)
 
 
 def _search_numbers(data: memoryview, form: Struct, t: DataType, wanted: set[Key]) -> list[tuple[Key, tuple[int, ...]]]:
-    """As `_take`, for a few wanted numbers: each is compared with all values as they are stored, and only what is equal is decoded."""
+    """Return what `_take` does, for a few wanted numbers.
+
+    Each is compared with all values as they are stored, and only equal entries are decoded.
+    """
     values = np.ndarray((len(data) // form.size,), STORED_DTYPES[WIDTHS[t.root]], data, 0, (form.size,))
-    found: list[tuple[Key, tuple[int, ...]]] = []
+    pairs: list[tuple[Key, tuple[int, ...]]] = []
     for key in wanted:
-        if isinstance(key, int) and (looked_for := wire(key, t)) is not None:
-            found += [(key, form.unpack_from(data, at * form.size)[1:]) for at in (values == looked_for).nonzero()[0].tolist()]
-    return found
+        if isinstance(key, int) and (stored := wire(key, t)) is not None:
+            pairs += [(key, form.unpack_from(data, at * form.size)[1:]) for at in (values == stored).nonzero()[0].tolist()]
+    return pairs
 
 
 def _find_1(cursor: Cursor, t: DataType, values: int, wanted: set[Key]) -> tuple[list[_Entry], int]:
-    found = [_Entry(offset, -1) for _, (offset,) in _take(cursor, t, values, 1, wanted)]
-    return found, cursor.tell
+    entries = [_Entry(offset, -1) for _, (offset,) in _take(cursor, t, values, 1, wanted)]
+    return entries, cursor.tell
 
 
 def _body_1(cursor: Cursor, t: DataType, values: int) -> int:
     return _find_1(cursor, t, values, set())[1]
 
 
-def _find_2(cursor: Cursor, t: DataType, values: int, wanted: set[Key]) -> tuple[list[_Entry], int]:  # noqa: ARG001 - blocks count their own
+def _find_2(cursor: Cursor, t: DataType, values: int, wanted: set[Key]) -> tuple[list[_Entry], int]:  # noqa: ARG001
+    # a block has its own count of entries
     heads = _take(cursor, t, cursor.i32be("blocks"), 1, None)
     length = cursor.i32be("blocks length")
     start = cursor.tell
@@ -295,15 +316,18 @@ def _find_2(cursor: Cursor, t: DataType, values: int, wanted: set[Key]) -> tuple
         block = index_keys.bisect(firsts, key, right=True) - 1
         if block >= 0:
             by_block.setdefault(block, set()).add(key)
-    found = []
+    entries = []
     for block, keys in by_block.items():
         following = heads[block + 1][1][0] if block + 1 < len(heads) else length
-        found += _block(cursor, t, start, length, heads[block][1][0], keys, following=following)
-    return found, start + length
+        entries += _block(cursor, t, start, length, heads[block][1][0], keys, following=following)
+    return entries, start + length
 
 
 def _block(cursor: Cursor, t: DataType, start: int, length: int, offset: int, wanted: set[Key] | None, *, following: int | None = None) -> list[_Entry]:
-    """The entries of the block at an offset among all blocks, and where the one after it begins, if that is known."""
+    """Return the wanted entries of the block at `offset` among all blocks.
+
+    `following` is the offset of the next block, if known.
+    """
     if not 0 <= offset <= length:
         raise cursor.wrong(f"a block at {offset} of {length}", "block offset", at=start)
     end = following if following is not None and offset <= following <= length else length

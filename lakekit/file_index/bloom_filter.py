@@ -2,7 +2,8 @@
 
     i32 BE k | bits / 8 bytes                 bit p is byte p >> 3, mask 1 << (p & 7)
 
-A value's 64 bit hash H gives k bits: |i32(low(H) + i × high(H))|, i = 1 … k, modulo bits, where |c| flips every bit of a negative c. Nulls set none.
+A value's 64 bit hash H gives k bits: |i32(low(H) + i × high(H))|, i = 1 … k, modulo bits, where |c| flips every bit of
+a negative c. Nulls set none.
 
     STRING, items 3, fpp 0.1: a, b, 湖     00000004 5b71
 
@@ -50,14 +51,14 @@ _MAX_BATCH_BITS = 1 << 20
 
 
 def build(column: pa.Array | pa.ChunkedArray, t: DataType, options: Mapping[str, str]) -> bytes:
-    """The payload for a column. Raises `InvalidOption`."""
+    """Return the payload for a column. Raises `InvalidOption`."""
     bits, k = _shape(options)
-    found = index_keys.keys_of(column, t)
-    there = ~found.nulls
-    if isinstance(found.values, np.ndarray):
-        hashes = hashing.mix64(index_keys.raw_bits(found.values[there], t)).view(np.uint64)
+    keys = index_keys.keys_of(column, t)
+    valued = ~keys.nulls
+    if isinstance(keys.values, np.ndarray):
+        hashes = hashing.mix64(index_keys.raw_bits(keys.values[valued], t)).view(np.uint64)
     else:
-        hashes = hashing.xx64_column(found.values.filter(pa.array(there)))
+        hashes = hashing.xx64_column(keys.values.filter(pa.array(valued)))
     filled = np.zeros(bits // 8, np.uint8)
     at = _bit_positions(hashes, np.arange(1, k + 1, dtype=np.int32), bits).reshape(-1)
     np.bitwise_or.at(filled, at >> 3, np.left_shift(1, at & 7).astype(np.uint8))
@@ -65,7 +66,7 @@ def build(column: pa.Array | pa.ChunkedArray, t: DataType, options: Mapping[str,
 
 
 def _shape(options: Mapping[str, str]) -> tuple[int, int]:
-    """Bits and hash functions, by the arithmetic of the reference."""
+    """Return the number of bits and of hash functions, by the arithmetic of the reference."""
     try:
         items, fpp = int(options.get("items", "1000000")), float(options.get("fpp", "0.1"))
         wanted = int(-items * math.log(fpp) / (math.log(2) * math.log(2)))
@@ -80,14 +81,14 @@ def _shape(options: Mapping[str, str]) -> tuple[int, int]:
 
 
 def _bit_positions(hashes: NDArray[np.uint64], steps: NDArray[np.int32], bits: int) -> NDArray[np.int32]:
-    """The bits of each hash, hashes × k."""
+    """Return the bit positions of each hash, an array of hashes × k."""
     low, high = hashes.astype(np.int32), (hashes >> np.uint64(32)).astype(np.int32)  # their low 32 bits
     mixed = low[:, None] + steps * high[:, None]
     return (mixed ^ mixed >> np.int32(31)) % np.int32(bits)
 
 
 def _head(cursor: Cursor) -> tuple[int, int]:
-    """Hash functions and bits."""
+    """Return the number of hash functions and of bits."""
     k = cursor.i32be("hash functions")
     bits = 8 * cursor.left
     if not _is_sound(k, bits):
@@ -99,20 +100,20 @@ def _is_sound(k: int, bits: int) -> bool:
     return 1 <= k <= 65536 and 0 < bits < _MAX_BITS
 
 
-def walk(cursor: Cursor, t: DataType | None) -> None:  # noqa: ARG001 - bits are bits
-    """Reads all there is, for the marks. Raises `Corrupt`."""
+def walk(cursor: Cursor, t: DataType | None) -> None:  # noqa: ARG001
+    """Read the whole payload, to record its spans. Raises `Corrupt`."""
     _head(cursor)
     cursor.raw(cursor.left, "bits")
 
 
-def probe(payload: bytes | memoryview, t: DataType, leaf: Leaf, row_count: int) -> bool:  # noqa: ARG001 - a bloom filter does not know how many rows it saw
-    """False when no row can match. Raises `Corrupt`."""
+def probe(payload: bytes | memoryview, t: DataType, leaf: Leaf, row_count: int) -> bool:  # noqa: ARG001
+    """Return False if no row can match. Raises `Corrupt`."""
     if leaf.op not in ("=", "in"):
         return True
-    found = _probe_bytes(leaf, tuple(map(type, leaf.literals)), t, *_head(Cursor(payload)))
-    if found is None:
+    probe_bytes = _probe_bytes(leaf, tuple(map(type, leaf.literals)), t, *_head(Cursor(payload)))
+    if probe_bytes is None:
         return True
-    places, masks = found
+    places, masks = probe_bytes
     return bool((np.frombuffer(payload, np.uint8)[places] & masks == masks).all(axis=1).any())
 
 
@@ -159,23 +160,25 @@ def shapes(payloads: Payloads) -> Shapes:
     lengths = payloads.ends - payloads.begins
     there = np.flatnonzero(lengths > 4)
     every = integers_at(payloads.data, payloads.begins[there], 4) << 32 | lengths[there]
-    return tuple((one >> 32, 8 * ((one & 0xFFFFFFFF) - 4), there[every == one]) for one in np.unique(every).tolist())  # scalar: few sizes
+    # scalar: few sizes
+    return tuple((one >> 32, 8 * ((one & 0xFFFFFFFF) - 4), there[every == one]) for one in np.unique(every).tolist())
 
 
 @lru_cache(256)
 def _probe_bytes(leaf: Leaf, kinds: tuple[type, ...], t: DataType, k: int, bits: int) -> tuple[NDArray[np.int32], NDArray[np.uint8]] | None:  # noqa: ARG001
-    """The bytes of a payload that tell of each value, and the bits in them; None where it cannot tell. Filters of one column are mostly of one size.
+    """Return the bytes of a payload to look at for each value, and the bits in them; None if it cannot tell.
 
-    `kinds` are the types of the literals: 1 and True are equal.
+    Filters of one column mostly have the same size, so that this is cached. `kinds` are the types of the literals: 1
+    and True are equal.
     """
-    asked = index_keys.question(leaf, t)
-    if asked is None or asked.kind != "equal":
+    query = index_keys.question(leaf, t)
+    if query is None or query.kind != "equal":
         return None
     if t.root in index_keys.WIDTHS:
-        inside = [key for key in asked.keys if isinstance(key, int) and -(2**63) <= key < 2**63]
-        found = [hashing.mix64_scalar(index_keys.to_stored_bits(key, t)) for key in inside]
+        inside = [key for key in query.keys if isinstance(key, int) and -(2**63) <= key < 2**63]
+        key_hashes = [hashing.mix64_scalar(index_keys.to_stored_bits(key, t)) for key in inside]
     else:
-        found = [hashing.xx64(key) for key in asked.keys if isinstance(key, bytes)]
-    hashes = np.array(found, np.uint64)
+        key_hashes = [hashing.xx64(key) for key in query.keys if isinstance(key, bytes)]
+    hashes = np.array(key_hashes, np.uint64)
     at = _bit_positions(hashes, np.arange(1, k + 1, dtype=np.int32), bits)
     return 4 + (at >> 3), np.left_shift(1, at & 7).astype(np.uint8)

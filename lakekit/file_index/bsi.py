@@ -1,12 +1,13 @@
-"""Bit-sliced index of one column of integers (deprecated by the reference, still written and read): answers every comparison with row positions.
+"""Bit-sliced index of one column of integers: answers every comparison with row positions.
 
     u8 1 | i32 rows | u8 has positive | [part] | u8 has negative | [part]
     part   u8 1 | i64 min (0) | i64 max | roaring existence | i32 n | n × roaring slice, least significant bit first
 
-Values ≥ 0 are in the positive part, the others in the negative part as their absolute value; nulls in neither. n is the bit length of max.
+Values ≥ 0 are in the positive part, the others in the negative part as their absolute value; nulls in neither. n is the
+bit length of max. The reference deprecates it, but still writes and reads it.
 
-It also holds the column itself, bit by bit: `figures` counts, adds up and bounds the values of some rows without their file. A sum is 2^i times the rows of
-slice i; of all rows, the heads of the slices say how many those are.
+It also holds the column itself, bit by bit: `figures` counts, adds up and bounds the values of some rows without their
+file. A sum is 2^i times the number of rows of slice i; for all rows, the heads of the slices give that number.
 
     INT null, -1    01 00000002 00 01  01 0000000000000000 0000000000000001 3a30…(row 1) 00000001 3a30…(row 1)
 
@@ -41,16 +42,16 @@ OPTIONS: tuple[str, ...] = ()
 TYPES = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "DECIMAL"})
 
 
-def build(column: pa.Array | pa.ChunkedArray, t: DataType, options: Mapping[str, str]) -> bytes:  # noqa: ARG001 - it has none
-    """The payload for a column. Raises `ValueOutOfRange` for -2^63, which it cannot hold."""
-    found = index_keys.keys_of(column, t)
-    assert isinstance(found.values, np.ndarray)
-    rows = np.flatnonzero(~found.nulls)
-    values = found.values[rows]
+def build(column: pa.Array | pa.ChunkedArray, t: DataType, options: Mapping[str, str]) -> bytes:  # noqa: ARG001
+    """Return the payload for a column. Raises `ValueOutOfRange` for -2^63, which it cannot hold."""
+    keys = index_keys.keys_of(column, t)
+    assert isinstance(keys.values, np.ndarray)
+    rows = np.flatnonzero(~keys.nulls)
+    values = keys.values[rows]
     if len(values) and values.min() == -(2**63):
         msg = f"a bsi index cannot hold {-(2**63)}"
         raise ValueOutOfRange(msg)
-    return b"\1" + len(found.nulls).to_bytes(4, "big") + _part(rows, values, values >= 0) + _part(rows, -values, values < 0)
+    return b"\1" + len(keys.nulls).to_bytes(4, "big") + _part(rows, values, values >= 0) + _part(rows, -values, values < 0)
 
 
 def _part(rows: NDArray[np.int64], values: NDArray[np.int64], mine: NDArray[np.bool_]) -> bytes:
@@ -64,7 +65,7 @@ def _part(rows: NDArray[np.int64], values: NDArray[np.int64], mine: NDArray[np.b
 
 
 class _BsiSlices:
-    """The slices at `places[i]` to `places[i + 1]` of a payload, checked; each is made when it is first asked for."""
+    """The slices at `places[i]` to `places[i + 1]` of a payload, checked; each is decoded when first needed."""
 
     def __init__(self, payload: bytes | memoryview, places: Sequence[int]) -> None:
         self._payload, self._places = payload, places
@@ -74,10 +75,10 @@ class _BsiSlices:
         return len(self._made)
 
     def __getitem__(self, i: int) -> BitMap:
-        found = self._made[i]
-        if found is None:
-            found = self._made[i] = roaring.as_set(bytes(self._payload[self._places[i] : self._places[i + 1]]))
-        return found
+        bitmap = self._made[i]
+        if bitmap is None:
+            bitmap = self._made[i] = roaring.as_set(bytes(self._payload[self._places[i] : self._places[i + 1]]))
+        return bitmap
 
 
 class _BsiPart(NamedTuple):
@@ -93,19 +94,22 @@ _EMPTY_PART = _BsiPart(least=0, existence=BitMap(), slices=_BsiSlices(b"", [0]),
 
 
 def probe(payload: bytes | memoryview, t: DataType, leaf: Leaf, row_count: int) -> bool | BitMap:
-    """The rows that match, False for none, True where it cannot tell. Raises `Corrupt`, `Unsupported`."""
-    asked = index_keys.question(leaf, t)
-    return True if asked is None else index_keys.row_selection(rows(payload, t, asked, row_count), row_count)
+    """Return the rows that match, False for none, True if the index cannot tell. Raises `Corrupt`, `Unsupported`."""
+    query = index_keys.question(leaf, t)
+    return True if query is None else index_keys.row_selection(rows(payload, t, query, row_count), row_count)
 
 
-def rows(payload: bytes | memoryview, t: DataType, asked: KeyQuery, row_count: int) -> BitMap:  # noqa: ARG001 - whatever the type, values are integers here
-    """The rows that a question is true of. Raises `Corrupt`, `Unsupported`."""
-    return _answer(asked, *_parts(payload, row_count), row_count)
+def rows(payload: bytes | memoryview, t: DataType, query: KeyQuery, row_count: int) -> BitMap:  # noqa: ARG001
+    """Return the rows for which a query is true. Raises `Corrupt`, `Unsupported`."""
+    return _answer(query, *_parts(payload, row_count), row_count)
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnTotals:
-    """Of the values of some rows: how many there are, their sum, the least and the greatest (None: not asked for, or no value)."""
+    """The count, sum, least and greatest of the values of some rows.
+
+    `least` and `greatest` are None if they were not computed, or there is no value.
+    """
 
     count: int
     total: int
@@ -113,14 +117,17 @@ class ColumnTotals:
     greatest: int | None
 
 
-def figures(payload: bytes | memoryview, row_count: int, chosen: BitMap | None = None, *, bounded: bool = True) -> ColumnTotals:
-    """What the values of the chosen rows come to, or of all; without `bounded` their bounds are not looked for. Raises `Corrupt`, `Unsupported`."""
+def figures(payload: bytes | memoryview, row_count: int, selected: BitMap | None = None, *, bounded: bool = True) -> ColumnTotals:
+    """Return the totals of the selected rows' values, or of all; without `bounded` their bounds are not computed.
+
+    Raises `Corrupt`, `Unsupported`.
+    """
     positive, negative = _parts(payload, row_count)
     both = positive.existence.intersection_cardinality(negative.existence)
     if both:
         raise Cursor(payload).wrong(f"{both} rows have a value ≥ 0 and one below", "existence")
-    above, below = (part.existence if chosen is None else part.existence & chosen for part in (positive, negative))
-    total = _total(positive, None if chosen is None else above) - _total(negative, None if chosen is None else below)
+    above, below = (part.existence if selected is None else part.existence & selected for part in (positive, negative))
+    total = _total(positive, None if selected is None else above) - _total(negative, None if selected is None else below)
     if not bounded or not (above or below):
         return ColumnTotals(len(above) + len(below), total, None, None)
     least = -_extreme(negative, below, most=True) if below else _extreme(positive, above, most=False)
@@ -128,25 +135,28 @@ def figures(payload: bytes | memoryview, row_count: int, chosen: BitMap | None =
     return ColumnTotals(len(above) + len(below), total, least, greatest)
 
 
-def _total(part: _BsiPart, chosen: BitMap | None) -> int:
-    if chosen is None:
+def _total(part: _BsiPart, selected: BitMap | None) -> int:
+    if selected is None:
         return part.least * len(part.existence) + sum(count << i for i, count in enumerate(part.counts))
-    return part.least * len(chosen) + sum(part.slices[i].intersection_cardinality(chosen) << i for i in range(len(part.slices)))
+    return part.least * len(selected) + sum(part.slices[i].intersection_cardinality(selected) << i for i in range(len(part.slices)))
 
 
-def _extreme(part: _BsiPart, chosen: BitMap, *, most: bool) -> int:
-    """The greatest value that any of the rows has, or the least: bit by bit from above, with the rows that are still in question."""
+def _extreme(part: _BsiPart, candidates: BitMap, *, most: bool) -> int:
+    """Return the greatest value of the rows, or the least.
+
+    It is found bit by bit from the highest, with the rows that remain candidates.
+    """
     value = 0
     for i in range(len(part.slices) - 1, -1, -1):
-        better = chosen & part.slices[i] if most else chosen - part.slices[i]
+        better = candidates & part.slices[i] if most else candidates - part.slices[i]
         if better:
-            chosen = better
+            candidates = better
         value |= int(bool(better) == most) << i
     return part.least + value
 
 
 def _parts(payload: bytes | memoryview, row_count: int) -> tuple[_BsiPart, _BsiPart]:
-    """The values ≥ 0, and the others."""
+    """Return the part of the values ≥ 0, and that of the others."""
     cursor = Cursor(payload)
     _check_version(cursor)
     if cursor.i32be("rows") != row_count:
@@ -179,8 +189,8 @@ def _read_part(cursor: Cursor, row_count: int) -> _BsiPart:
     return _BsiPart(least=least, existence=existence, slices=_BsiSlices(cursor.data, places), counts=counts)
 
 
-def walk(cursor: Cursor, t: DataType | None) -> None:  # noqa: ARG001 - whatever the type, values are integers here
-    """Reads all there is, for the marks. Raises `Corrupt`, `Unsupported`."""
+def walk(cursor: Cursor, t: DataType | None) -> None:  # noqa: ARG001
+    """Read the whole payload, to record its spans. Raises `Corrupt`, `Unsupported`."""
     _check_version(cursor)
     rows = cursor.i32be("rows")
     for part in ("positive", "negative"):
@@ -190,29 +200,29 @@ def walk(cursor: Cursor, t: DataType | None) -> None:  # noqa: ARG001 - whatever
     cursor.finish("bsi index")
 
 
-def _answer(asked: KeyQuery, positive: _BsiPart, negative: _BsiPart, row_count: int) -> BitMap:
-    there = positive.existence | negative.existence
-    match asked.kind:
+def _answer(query: KeyQuery, positive: _BsiPart, negative: _BsiPart, row_count: int) -> BitMap:
+    valued = positive.existence | negative.existence
+    match query.kind:
         case "null":
-            return roaring.rows(row_count) - there
+            return roaring.rows(row_count) - valued
         case "not null":
-            return there
+            return valued
         case "range":
-            return _range(asked, positive, negative)
-    found = BitMap()
-    for key in asked.keys:
+            return _range(query, positive, negative)
+    matching = BitMap()
+    for key in query.keys:
         assert isinstance(key, int)
         part, value = (positive, key) if key >= 0 else (negative, -key)
-        found |= bit_slices.equal(part.existence, part.slices, value - part.least)
-    return found if asked.kind == "equal" else there - found
+        matching |= bit_slices.equal(part.existence, part.slices, value - part.least)
+    return matching if query.kind == "equal" else valued - matching
 
 
-def _range(asked: KeyQuery, positive: _BsiPart, negative: _BsiPart) -> BitMap:
-    low = -(2**64) if asked.low is None else int(asked.low) + asked.low_open
-    high = 2**64 if asked.high is None else int(asked.high) - asked.high_open
-    found = BitMap()
+def _range(query: KeyQuery, positive: _BsiPart, negative: _BsiPart) -> BitMap:
+    low = -(2**64) if query.low is None else int(query.low) + query.low_open
+    high = 2**64 if query.high is None else int(query.high) - query.high_open
+    matching = BitMap()
     if high >= 0:
-        found |= bit_slices.between(positive.existence, positive.slices, low - positive.least, high - positive.least)
+        matching |= bit_slices.between(positive.existence, positive.slices, low - positive.least, high - positive.least)
     if low < 0:
-        found |= bit_slices.between(negative.existence, negative.slices, max(1, -high) - negative.least, -low - negative.least)
-    return found
+        matching |= bit_slices.between(negative.existence, negative.slices, max(1, -high) - negative.least, -low - negative.least)
+    return matching

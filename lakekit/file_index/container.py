@@ -5,10 +5,12 @@
     i32 redundant length | so many ignored bytes
     payloads
 
-All big endian. `start` counts from the beginning of the container; -1 means an index that is known to be empty (no row was given to it), which is `None` here.
+All big endian. `start` counts from the beginning of the container; -1 means an index that is known to be empty (no row
+was given to it), which is `None` here.
 
     {"a": {"bloom-filter": 010203}}
-    00054e4ed01a35ae 00000001 00000033 00000001  0001 61 00000001  000c 626c6f6f6d2d66696c746572 00000033 00000003  00000000  010203
+    00054e4ed01a35ae 00000001 00000033 00000001
+    0001 61 00000001  000c 626c6f6f6d2d66696c746572 00000033 00000003  00000000  010203
 
 Sources: FORMAT.md 9.2; `FileIndexFormat`.
 """
@@ -33,11 +35,11 @@ if TYPE_CHECKING:
 MAGIC = 1493475289347502
 VERSION = 1
 HEAD = 16
-"""Bytes that tell how long the head is."""
+"""The bytes of magic, version and head length."""
 
 
 class PayloadRange(NamedTuple):
-    """Where one payload is."""
+    """The start and length of one payload."""
 
     start: int
     length: int
@@ -55,7 +57,10 @@ class Payloads(NamedTuple):
 
 
 def head_length(data: bytes | memoryview, *, path: str | None = None, marks: SpanRecorder | None = None) -> int:
-    """How many bytes of a container come before its payloads, from its first 16. Raises `Corrupt`, `Unsupported`."""
+    """Return how many bytes of a container come before its payloads, from its first 16 bytes.
+
+    Raises `Corrupt`, `Unsupported`.
+    """
     cursor = Cursor(data, path=path, marks=marks)
     if cursor.i64be("magic") != MAGIC:
         raise cursor.wrong("no file index: 00054e4ed01a35ae wanted", "magic", at=0)
@@ -71,17 +76,20 @@ def head_length(data: bytes | memoryview, *, path: str | None = None, marks: Spa
 
 
 def contents(data: bytes | memoryview, *, path: str | None = None, marks: SpanRecorder | None = None) -> Mapping[str, Mapping[str, PayloadRange | None]]:
-    """Column -> index type -> where its payload is (None: known to be empty). Needs the head only. Raises `Corrupt`, `Unsupported`."""
+    """Return column -> index type -> range of its payload (None: known to be empty).
+
+    Only the head is needed. Raises `Corrupt`, `Unsupported`.
+    """
     length = int.from_bytes(data[HEAD - 4 : HEAD], "big")
     if marks is None and HEAD < length <= len(data):
-        with suppress(Corrupt, Unsupported):  # told below, with what is asked for
+        with suppress(Corrupt, Unsupported):  # raised below, with the path and the marks
             return _read_cached(bytes(data[:length]))
     return _read(data, path, marks)
 
 
 @lru_cache(256)
 def _read_cached(head: bytes) -> Mapping[str, Mapping[str, PayloadRange | None]]:
-    """Files of one table often have heads of the same bytes."""
+    """Return the contents of a head; files of one table often have heads of the same bytes."""
     return _read(head, None, None)
 
 
@@ -90,11 +98,11 @@ def _read(data: bytes | memoryview, path: str | None, marks: SpanRecorder | None
     if length > len(data):
         raise Cursor(data, path=path).wrong(f"a head of {length} bytes, {len(data)} there", "head length", at=12)
     cursor = Cursor(data, path=path, at=HEAD, end=length, marks=marks)
-    found: dict[str, dict[str, PayloadRange | None]] = {}
+    ranges: dict[str, dict[str, PayloadRange | None]] = {}
     for number in range(cursor.count("columns", each=6)):
         with cursor.within(f"column {number}"):
             column = cursor.jutf("column")
-            indexes = found.setdefault(column, {})
+            indexes = ranges.setdefault(column, {})
             for _ in range(cursor.count("indexes", each=10)):
                 kind = cursor.jutf("type")
                 at = cursor.tell
@@ -104,32 +112,33 @@ def _read(data: bytes | memoryview, path: str | None, marks: SpanRecorder | None
                 indexes[kind] = None if start == -1 else PayloadRange(start, size)
     cursor.raw(cursor.i32be("redundant length"), "redundant")
     cursor.finish("head")
-    return found
+    return ranges
 
 
-def payload(data: bytes, place: PayloadRange, *, path: str | None = None) -> bytes:
-    """One payload of a whole container. Raises `Corrupt`."""
-    return bytes(payload_view(data, place, path=path))
+def payload(data: bytes, payload_range: PayloadRange, *, path: str | None = None) -> bytes:
+    """Return a copy of one payload of a container. Raises `Corrupt`."""
+    return bytes(payload_view(data, payload_range, path=path))
 
 
-def payload_view(data: bytes | memoryview, place: PayloadRange, *, path: str | None = None) -> memoryview:
-    """The same, where it lies: nothing is copied."""
-    end = place.start + place.length
-    if not place.start <= end <= len(data):
-        Cursor(data, path=path, at=min(place.start, len(data))).skip(place.length, "payload")  # says what is wrong
-    return memoryview(data)[place.start : end]
+def payload_view(data: bytes | memoryview, payload_range: PayloadRange, *, path: str | None = None) -> memoryview:
+    """Return a view of one payload of a container. Raises `Corrupt`."""
+    end = payload_range.start + payload_range.length
+    if not payload_range.start <= end <= len(data):
+        # raises what is wrong
+        Cursor(data, path=path, at=min(payload_range.start, len(data))).skip(payload_range.length, "payload")
+    return memoryview(data)[payload_range.start : end]
 
 
 def decode(data: bytes, *, path: str | None = None) -> dict[str, dict[str, bytes | None]]:
-    """Column -> index type -> payload (None: known to be empty). Raises `Corrupt`, `Unsupported`."""
+    """Return column -> index type -> payload (None: known to be empty). Raises `Corrupt`, `Unsupported`."""
     return {
-        column: {kind: None if place is None else payload(data, place, path=path) for kind, place in indexes.items()}
+        column: {kind: None if payload_range is None else payload(data, payload_range, path=path) for kind, payload_range in indexes.items()}
         for column, indexes in contents(data, path=path).items()
     }
 
 
 def encode(indexes: Mapping[str, Mapping[str, bytes | None]]) -> bytes:
-    """The container of some payloads, in the order given (Java's order is that of a hash map: any is right)."""
+    """Return the container of some payloads, in the given order (Java's is that of a hash map, so any will do)."""
     names = {name: jutf(name) for columns in (indexes, *indexes.values()) for name in columns}
     length = HEAD + 4 + sum(len(names[column]) + 4 + sum(len(names[kind]) + 8 for kind in kinds) for column, kinds in indexes.items()) + 4
     head, body = bytearray(), bytearray()

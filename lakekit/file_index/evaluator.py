@@ -1,4 +1,4 @@
-"""What all indexes of a data file say of a condition.
+"""Evaluation of a condition by all indexes of a data file.
 
     evaluate(container, predicate, types, row_count)    False: no row of the file matches
                                                         True: cannot tell
@@ -27,19 +27,25 @@ if TYPE_CHECKING:
     from lakekit.types import DataType
 
 MAX_ROWS = 2**31 - 1
-"""Indexes count rows in 31 bits; a file with more is not asked."""
+"""Indexes count rows in 31 bits; those of a file with more rows are not used."""
 _EMPTY_MAY_MATCH = frozenset({"is null", "!=", "not in"})
 
 
 def evaluate(container: bytes | memoryview, predicate: Predicate, types: Mapping[str, DataType], row_count: int, *, path: str | None = None) -> bool | BitMap:
-    """What all indexes of a file say of a condition; `types` are the columns of the file's own schema. Raises `Corrupt`."""
+    """Return which rows of a file may match by its indexes: False, True or positions.
+
+    `types` are the columns of the file's own schema. Raises `Corrupt`.
+    """
     if row_count > MAX_ROWS:
         return True
     return _evaluate(IndexedFile(container, types, row_count, path), predicate)
 
 
 class IndexedFile:
-    """A container and what is needed to ask it: the types of the columns as its file holds them, how many rows it has. Raises `Corrupt`, `Unsupported`."""
+    """A container with the column types of its data file and the file's row count.
+
+    Raises `Corrupt`, `Unsupported`.
+    """
 
     __slots__ = ("contents", "data", "path", "row_count", "types")
 
@@ -49,11 +55,14 @@ class IndexedFile:
 
 
 def evaluate_each(file: IndexedFile, leaf: Leaf) -> Iterator[tuple[str, bool | BitMap]]:
-    """What each index of a condition's column says by itself, under its name: `evaluate` does not ask the others once one knows the rows. Raises `Corrupt`."""
+    """Yield the name and the answer of each index of a condition's column.
+
+    `evaluate` skips the others once an index knows the rows. Raises `Corrupt`.
+    """
     t = file.types.get(leaf.column)
     if t is not None and file.row_count <= MAX_ROWS:
-        for name, place in file.contents.get(leaf.column, {}).items():
-            yield name, _probe(file, name, place, t, (leaf,))[0]
+        for name, payload_range in file.contents.get(leaf.column, {}).items():
+            yield name, _probe(file, name, payload_range, t, (leaf,))[0]
 
 
 def _evaluate(file: IndexedFile, predicate: Predicate) -> bool | BitMap:
@@ -76,17 +85,17 @@ def _evaluate(file: IndexedFile, predicate: Predicate) -> bool | BitMap:
 
 
 def combine_and(a: bool | BitMap, b: bool | BitMap) -> bool | BitMap:
-    """What two answers say of rows that must match both."""
+    """Return the answer for rows that must match both."""
     if isinstance(a, bool):
         return b if a else False
     if isinstance(b, bool):
         return a if b else False
-    found = a & b
-    return found or False
+    both = a & b
+    return both or False
 
 
 def combine_or(a: bool | BitMap, b: bool | BitMap) -> bool | BitMap:
-    """What two answers say of rows that must match one."""
+    """Return the answer for rows that must match one of two."""
     if isinstance(a, bool):
         return a or b
     if isinstance(b, bool):
@@ -95,15 +104,16 @@ def combine_or(a: bool | BitMap, b: bool | BitMap) -> bool | BitMap:
 
 
 def _column(file: IndexedFile, leaves: tuple[Leaf, ...]) -> bool | BitMap:
-    """What the indexes of a column say of conditions that must all hold."""
+    """Return the answer of a column's indexes to conditions that must all hold."""
     column = leaves[0].column
     indexes, t = file.contents.get(column), file.types.get(column)
     if not indexes or t is None:
         return True
     answer: bool | BitMap = True
-    for name in indexes if len(indexes) == 1 else sorted(indexes, key=lambda name: (name != "bloom-filter", name)):  # the cheapest first
-        found, is_whole = _probe(file, name, indexes[name], t, leaves)
-        answer = combine_and(answer, found)
+    # the cheapest first
+    for name in indexes if len(indexes) == 1 else sorted(indexes, key=lambda name: (name != "bloom-filter", name)):
+        selection, is_whole = _probe(file, name, indexes[name], t, leaves)
+        answer = combine_and(answer, selection)
         if answer is False or is_whole:
             break
     return answer
@@ -111,24 +121,27 @@ def _column(file: IndexedFile, leaves: tuple[Leaf, ...]) -> bool | BitMap:
 
 @lru_cache(64)
 def load_index(name: str) -> Any:
-    """The index of that name; None for one that nobody knows."""
+    """Return the index module of that name; None if there is none."""
     return plugins.load("file_index", name) if name in plugins.names("file_index") else None
 
 
-def _probe(file: IndexedFile, name: str, place: PayloadRange | None, t: DataType, leaves: tuple[Leaf, ...]) -> tuple[bool | BitMap, bool]:
-    """What one index says, and whether that is all: those that know the row of every key know the same rows, and another need not be asked."""
-    if place is None:  # it saw nothing but nulls
+def _probe(file: IndexedFile, name: str, payload_range: PayloadRange | None, t: DataType, leaves: tuple[Leaf, ...]) -> tuple[bool | BitMap, bool]:
+    """Return the answer of one index, and whether no other index can improve it.
+
+    Indexes that know the row of every key know the same rows.
+    """
+    if payload_range is None:  # it was given nothing but nulls
         return all(leaf.op in _EMPTY_MAY_MATCH for leaf in leaves), False
     index = load_index(name)
     if index is None or t.root not in index.TYPES:
         return True, False
     try:
-        payload = container.payload_view(file.data, place, path=file.path)
+        payload = container.payload_view(file.data, payload_range, path=file.path)
         if not hasattr(index, "rows"):
-            found = [index.probe(payload, t, leaf, file.row_count) for leaf in leaves]
-            return reduce(combine_and, found), False
-        asked = index_keys.all_of(tuple(leaf for leaf in leaves if index_keys.question(leaf, t) is not None), t)
-        rows = None if asked is None else index.rows(payload, t, asked, file.row_count)
+            answers = [index.probe(payload, t, leaf, file.row_count) for leaf in leaves]
+            return reduce(combine_and, answers), False
+        query = index_keys.all_of(tuple(leaf for leaf in leaves if index_keys.question(leaf, t) is not None), t)
+        rows = None if query is None else index.rows(payload, t, query, file.row_count)
         return (True, False) if rows is None else (index_keys.row_selection(rows, file.row_count), True)
     except Unsupported:  # an index of a later version only costs time: the rows are read
         return True, False

@@ -1,4 +1,4 @@
-"""What file indexes store of a value: its key. The same for columns being indexed and for literals being looked up.
+"""The keys under which file indexes store values, the same for indexed columns and for literals.
 
     type                      key                                       stored, big endian
     BOOLEAN, TINYINT          0 / 1, the value                          1 byte
@@ -55,30 +55,34 @@ _SIZE = re.compile(r"(\d{1,18}) *(|b|bytes|k|kb|kibibytes|m|mb|mebibytes|g|gb|gi
 _SHIFTS = {"": 0, "b": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 
-# ---- columns ------------------------------------------------------------------------------------------------------------------------------------
+# ---- columns ---------------------------------------------------------------------------------------------------------
 
 
 class ColumnKeys(NamedTuple):
-    """A column as an index sees it: `values` are int64 keys or a binary array, one a row; rows in `nulls` have none."""
+    """The keys of a column: `values` are int64 keys or a binary array, one for each row; rows in `nulls` have none."""
 
     values: NDArray[np.int64] | pa.BinaryArray
     nulls: NDArray[np.bool_]
 
 
 class DistinctKeys(NamedTuple):
-    """The distinct keys of a column, ascending, and which of them each row has (-1 for a null)."""
+    """The distinct keys of a column, ascending, and the index of each row's key (-1 for a null)."""
 
     keys: NDArray[np.int64] | pa.BinaryArray
     codes: NDArray[np.int64]
 
 
 def order_float_bits(bits: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-    """IEEE bits (sign extended) as integers in the order of their numbers; its own inverse."""
+    """Return IEEE bits (sign extended) as integers in the order of their numbers; its own inverse."""
     return np.where(bits < 0, bits ^ ((1 << 8 * width - 1) - 1), bits)
 
 
 def keys_of(column: pa.Array | pa.ChunkedArray, t: DataType) -> ColumnKeys:
-    """A column's keys. Raises `ValueOutOfRange` for a column that does not fit its type or a decimal beyond 64 bits."""
+    """Return a column's keys.
+
+    Raises:
+        ValueOutOfRange: the column does not fit its type, or a decimal exceeds 64 bits.
+    """
     array = to_contiguous(column, t)
     nulls = nulls_of(array)
     if t.root in STRINGS or t.root in BINARIES:
@@ -103,34 +107,34 @@ def keys_of(column: pa.Array | pa.ChunkedArray, t: DataType) -> ColumnKeys:
 
 
 def distinct_keys(column: pa.Array | pa.ChunkedArray, t: DataType) -> DistinctKeys:
-    """The distinct keys of a column, sorted, and each row's code."""
-    found = keys_of(column, t)
-    codes = np.full(len(found.nulls), -1, np.int64)
-    there = np.flatnonzero(~found.nulls)
-    if isinstance(found.values, np.ndarray):
-        keys, codes[there] = np.unique(found.values[there], return_inverse=True)
+    """Return the distinct keys of a column, sorted, and each row's code."""
+    column_keys = keys_of(column, t)
+    codes = np.full(len(column_keys.nulls), -1, np.int64)
+    valued = np.flatnonzero(~column_keys.nulls)
+    if isinstance(column_keys.values, np.ndarray):
+        keys, codes[valued] = np.unique(column_keys.values[valued], return_inverse=True)
         return DistinctKeys(keys, codes)
-    words = pc.dictionary_encode(found.values)
-    order = pc.sort_indices(words.dictionary)
+    encoded = pc.dictionary_encode(column_keys.values)
+    order = pc.sort_indices(encoded.dictionary)
     ranks = np.empty(len(order), np.int64)
     ranks[order.to_numpy()] = np.arange(len(order))
-    codes[there] = ranks[words.indices.drop_null().to_numpy()]
-    return DistinctKeys(words.dictionary.take(order), codes)
+    codes[valued] = ranks[encoded.indices.drop_null().to_numpy()]
+    return DistinctKeys(encoded.dictionary.take(order), codes)
 
 
 def raw_bits(keys: NDArray[np.int64], t: DataType) -> NDArray[np.int64]:
-    """What is stored of integer keys: the bits of floats, else the key."""
+    """Return the stored form of integer keys: the bits of floats, else the key."""
     return order_float_bits(keys, WIDTHS[t.root]) if t.root in ("FLOAT", "DOUBLE") else keys
 
 
-# ---- stored bytes -------------------------------------------------------------------------------------------------------------------------------
+# ---- stored bytes ----------------------------------------------------------------------------------------------------
 
 RaggedBytes = tuple["NDArray[np.uint8]", "NDArray[np.int64]"]
 """Many byte strings in one: `data[offsets[i]:offsets[i+1]]`."""
 
 
 def encode_stored(keys: NDArray[np.int64] | pa.BinaryArray, t: DataType) -> RaggedBytes:
-    """Keys as an index writes them."""
+    """Return the keys as an index writes them."""
     if isinstance(keys, np.ndarray):
         width = WIDTHS[t.root]
         data = np.frombuffer(raw_bits(keys, t).astype(f">i{width}").tobytes(), np.uint8)
@@ -141,13 +145,13 @@ def encode_stored(keys: NDArray[np.int64] | pa.BinaryArray, t: DataType) -> Ragg
 
 
 def integers(*columns: NDArray[np.int64]) -> RaggedBytes:
-    """Rows of big endian i32."""
+    """Return rows of big endian i32."""
     table = np.stack(columns, axis=1).astype(">i4")
     return np.frombuffer(table.tobytes(), np.uint8), np.arange(len(table) + 1) * table.shape[1] * 4
 
 
 def weave(*pieces: RaggedBytes) -> RaggedBytes:
-    """Row by row, the first piece's bytes, then the second's and so on."""
+    """Return, row by row, the first piece's bytes, then the second's and so on."""
     lengths = [np.diff(offsets) for _, offsets in pieces]
     ends = np.concatenate([[0], np.cumsum(np.sum(lengths, axis=0))]).astype(np.int64)
     out = np.empty(int(ends[-1]), np.uint8)
@@ -159,7 +163,7 @@ def weave(*pieces: RaggedBytes) -> RaggedBytes:
 
 
 def read_key(cursor: Cursor, t: DataType, field: str) -> Key:
-    """The stored key at the cursor."""
+    """Return the stored key at the cursor."""
     width = WIDTHS.get(t.root)
     if width is None:
         return cursor.raw(cursor.i32be(field, "length"), field)
@@ -170,22 +174,23 @@ def read_key(cursor: Cursor, t: DataType, field: str) -> Key:
 
 
 def to_stored_bits(key: int, t: DataType) -> int:
-    """A number as it is stored; and back again."""
+    """Convert a number to its stored form, or back again."""
     return order_one_float(key, WIDTHS[t.root]) if t.root in ("FLOAT", "DOUBLE") else key
 
 
 def order_one_float(bits: int, width: int) -> int:
-    """As `order_float_bits`, of one number; and back again."""
+    """Do what `order_float_bits` does for one number; its own inverse."""
     return bits ^ ((1 << 8 * width - 1) - 1) if bits < 0 else bits
 
 
-# ---- literals -----------------------------------------------------------------------------------------------------------------------------------
+# ---- literals --------------------------------------------------------------------------------------------------------
 
 
 class KeyQuery(NamedTuple):
-    """A condition on a column in keys: `kind` is "equal" (any of `keys`), "unequal" (none of them), "range", "null" or "not null".
+    """A condition on a column in keys.
 
-    A range is `low ≤ key ≤ high` with open ends None; where `low_open` / `high_open`, the bound itself is out.
+    `kind` is "equal" (any of `keys`), "unequal" (none of them), "range", "null" or "not null". A range is `low ≤ key ≤
+    high` with open ends None; with `low_open` / `high_open` the bound itself is excluded.
     """
 
     kind: str
@@ -197,26 +202,30 @@ class KeyQuery(NamedTuple):
 
 
 def question(leaf: Leaf, t: DataType) -> KeyQuery | None:
-    """What a leaf asks of an index on a column of type `t`. None: an index cannot tell (a literal of another type, a text operator)."""
+    """Return the query of a leaf for an index on a column of type `t`; None if an index cannot tell.
+
+    It cannot for a literal of another type, and for a text operator.
+    """
     return _question(leaf, tuple(map(type, leaf.literals)), t)
 
 
 @lru_cache(64)
-def _question(leaf: Leaf, kinds: tuple[type, ...], t: DataType) -> KeyQuery | None:  # noqa: ARG001 - 1 and True are equal, and not the same question
+def _question(leaf: Leaf, kinds: tuple[type, ...], t: DataType) -> KeyQuery | None:  # noqa: ARG001
+    # `kinds` is part of the cache key, as the literals 1 and True are equal but have different keys
     if leaf.op in ("is null", "is not null"):
         return KeyQuery("null" if leaf.op == "is null" else "not null")
     if leaf.op == "starts with":
         return None
-    found = [literal_keys(value, t) for value in leaf.literals]
-    if any(keys is None for keys in found):
+    keys_of_literals = [literal_keys(value, t) for value in leaf.literals]
+    if any(keys is None for keys in keys_of_literals):
         return None
-    keys = tuple(key for some in found if some is not None for key in some)
+    keys = tuple(key for keys_of_literal in keys_of_literals if keys_of_literal is not None for key in keys_of_literal)
     lossy = t.root in TIMESTAMPS and (6 if t.precision is None else t.precision) > 6
     if leaf.op in ("=", "in"):
         return KeyQuery("equal", keys)
     if leaf.op in ("!=", "not in"):
         return None if lossy else KeyQuery("unequal", keys)
-    low, high = min(keys), max(keys)  # two where 0.0 and -0.0 are one number
+    low, high = min(keys), max(keys)  # of two keys where 0.0 and -0.0 are equal
     match leaf.op:
         case "<":
             return KeyQuery("range", high=low, high_open=not lossy)
@@ -233,54 +242,63 @@ _RANGES = ("<", "<=", ">", ">=")
 
 
 def group_by_column(parts: tuple[Predicate, ...]) -> list[Predicate | tuple[Leaf, ...]]:
-    """Conditions that must all hold, those that bound one column as one: an index is asked for both bounds at once."""
-    found: dict[object, Predicate | tuple[Leaf, ...]] = {}
+    """Return conditions that must all hold, with the range conditions of each column as one group.
+
+    An index then answers both bounds at once.
+    """
+    grouped: dict[object, Predicate | tuple[Leaf, ...]] = {}
     for at, part in enumerate(parts):
         if isinstance(part, Leaf) and part.op in _RANGES:
-            before = found.get(part.column, ())
+            before = grouped.get(part.column, ())
             assert isinstance(before, tuple)
-            found[part.column] = (*before, part)
+            grouped[part.column] = (*before, part)
         else:
-            found[at] = part
-    return list(found.values())
+            grouped[at] = part
+    return list(grouped.values())
 
 
 def all_of(leaves: tuple[Leaf, ...], t: DataType) -> KeyQuery | None:
-    """What leaves ask of an index together: of one what `question` says, of several the range between their bounds. None: an index cannot tell."""
-    asked = [question(leaf, t) for leaf in leaves]
-    if len(asked) < 2 or None in asked:
-        return asked[0] if len(asked) == 1 else None
-    lows = [(one.low, one.low_open) for one in asked if one is not None and one.low is not None]
-    highs = [(one.high, not one.high_open) for one in asked if one is not None and one.high is not None]
+    """Return the query of leaves that must all hold; None if an index cannot tell.
+
+    One leaf has the query of `question`, several have the range between their bounds.
+    """
+    queries = [question(leaf, t) for leaf in leaves]
+    if len(queries) < 2 or None in queries:
+        return queries[0] if len(queries) == 1 else None
+    lows = [(query.low, query.low_open) for query in queries if query is not None and query.low is not None]
+    highs = [(query.high, not query.high_open) for query in queries if query is not None and query.high is not None]
     (low, low_open), (high, high_shut) = max(lows, default=(None, False)), min(highs, default=(None, True))
     return KeyQuery("range", low=low, high=high, low_open=low_open, high_open=not high_shut)
 
 
 def literal_keys(value: object, t: DataType) -> tuple[Key, ...] | None:
-    """The keys of the values of type `t` that equal a literal; None where they cannot be said: the caller keeps the file."""
-    found: Any = literal(value, t)
-    if found is None:
+    """Return the keys of the values of type `t` that equal a literal; None if they are not known.
+
+    Then the caller keeps the file.
+    """
+    converted: Any = literal(value, t)
+    if converted is None:
         return None
-    if isinstance(found, str):
+    if isinstance(converted, str):
         try:
-            return (found.encode(),)
+            return (converted.encode(),)
         except UnicodeEncodeError:
             return None
-    if isinstance(found, bytes):
-        return (found,)
-    if isinstance(found, Instant):
+    if isinstance(converted, bytes):
+        return (converted,)
+    if isinstance(converted, Instant):
         precision = 6 if t.precision is None else t.precision
         if precision <= 3:
-            return None if found.nanos else (found.millis,)
-        return None if found.nanos % 1000 and precision <= 6 else (found.millis * 1000 + found.nanos // 1000,)
-    if isinstance(found, Decimal):
+            return None if converted.nanos else (converted.millis,)
+        return None if converted.nanos % 1000 and precision <= 6 else (converted.millis * 1000 + converted.nanos // 1000,)
+    if isinstance(converted, Decimal):
         try:
-            return (to_unscaled(found, t.scale or 0),)
+            return (to_unscaled(converted, t.scale or 0),)
         except ValueOutOfRange:
             return None
-    if isinstance(found, float):
-        return _float_keys(found, t)
-    return (int(found),)
+    if isinstance(converted, float):
+        return _float_keys(converted, t)
+    return (int(converted),)
 
 
 def _float_keys(value: float, t: DataType) -> tuple[Key, ...] | None:
@@ -299,7 +317,7 @@ def _float_keys(value: float, t: DataType) -> tuple[Key, ...] | None:
 
 
 def bisect(values: Any, key: Key, *, right: bool) -> int:
-    """How many of ascending `values` are before `key` (with `right`: or equal to it)."""
+    """Return how many of ascending `values` are before `key` (with `right`: or equal to it)."""
     low, high = 0, len(values)
     while low < high:
         middle = (low + high) // 2
@@ -310,23 +328,23 @@ def bisect(values: Any, key: Key, *, right: bool) -> int:
     return low
 
 
-# ---- options and answers ------------------------------------------------------------------------------------------------------------------------
+# ---- options and answers ---------------------------------------------------------------------------------------------
 
 
 def size_option(options: Mapping[str, str], key: str, default: int, name: str) -> int:
-    """A memory size of an index's options, in bytes: `16kb`. Raises `InvalidOption`."""
+    """Return a memory size of an index's options (`16kb`) in bytes. Raises `InvalidOption`."""
     text = options.get(key)
     if text is None:
         return default
-    found = _SIZE.fullmatch(text.strip().lower())
-    if found is None:
+    match = _SIZE.fullmatch(text.strip().lower())
+    if match is None:
         msg = f"{name} takes {key} as a size such as 16kb, found {text!r}"
         raise InvalidOption(msg, key=f"file-index.{name}.{key}", value=text)
-    return int(found[1]) << _SHIFTS[found[2][:1]]
+    return int(match[1]) << _SHIFTS[match[2][:1]]
 
 
-def row_selection(found: BitMap, row_count: int) -> bool | BitMap:
-    """What a probe answers: False for no row, True for every row, else the rows."""
-    if not found:
+def row_selection(rows: BitMap, row_count: int) -> bool | BitMap:
+    """Return the answer of a probe: False for no row, True for every row, else the rows."""
+    if not rows:
         return False
-    return True if len(found) == row_count else found
+    return True if len(rows) == row_count else rows

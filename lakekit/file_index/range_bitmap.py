@@ -1,14 +1,16 @@
-"""Range bitmap of one column: the sorted distinct values get codes, and a bit-sliced index holds each row's code. Answers every comparison.
+"""Range bitmap of one column: a dictionary of sorted keys, and a bit-sliced index of each row's code.
 
     i32 head length | u8 1 | i32 rows | i32 distinct values | [min | max] | i32 dictionary length
     dictionary   i32 13 | u8 1 | i32 chunks | i32 offsets length | i32 heads length | i32 offset × chunks | heads | keys
-      head       u8 1 | first key | i32 its code | i32 offset of the other keys | i32 how many | i32 keys length | i32 key width
-                                                                  text:                          | i32 offsets length | i32 keys length
-      keys       the other keys as stored                         text: i32 offset × how many, then the keys
-    slices       i32 10 + 8 n | u8 1 | u8 n | i32 existence length | i32 8 n | n × (i32 offset, i32 length) | existence | slices
+      head       u8 1 | first key | i32 its code | i32 offset of the other keys | i32 how many
+                      | i32 keys length | i32 key width             text: | i32 offsets length | i32 keys length
+      keys       the other keys as stored                           text: i32 offset × how many, then the keys
+    slices       i32 10 + 8 n | u8 1 | u8 n | i32 existence length | i32 8 n | n × (i32 offset, i32 length)
+                      | existence | slices
 
-Big endian; bitmaps are roaring. A chunk is full when its other keys (or, for text, their offsets) would pass `chunk-size`. n is the bit length of the
-highest code, at least 1; an index of no values has 64 empty slices. Option `chunk-size` (16kb; one key a chunk for BOOLEAN, TINYINT and SMALLINT).
+It answers every comparison. Big endian; bitmaps are roaring. A chunk is full when its other keys (or, for text, their
+offsets) would exceed `chunk-size`. n is the bit length of the highest code, at least 1; an index of no values has 64
+empty slices. Option `chunk-size` (16kb; one key a chunk for BOOLEAN, TINYINT and SMALLINT).
 
     INT 5, 5    00000015 01 00000002 00000001 00000005 00000005 0000002e | 0000000d 01 00000001 … | 00000012 01 01 …
 
@@ -46,7 +48,10 @@ if TYPE_CHECKING:
 NAME = "range-bitmap"
 OPTIONS = ("chunk-size",)
 NEEDS_VALUES = True
-"""Of a column without values a file says that its index is known to be empty: asked for nulls, engine 1.4.2 finds two rows at most with a payload."""
+"""Whether the index of a column without values has no payload, but is marked as known to be empty.
+
+With a payload, engine 1.4.2 finds at most two rows when it looks for nulls.
+"""
 TYPES = frozenset(
     {
         *("CHAR", "VARCHAR", "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT"),
@@ -58,26 +63,33 @@ _MAX_PRECISION = {"DECIMAL": 18, "TIMESTAMP": 6, "TIMESTAMP_LTZ": 6}
 
 
 def takes(t: DataType) -> bool:
-    """Return whether the index takes a type of `TYPES`: no timestamps above 6 digits and no decimals above 18, as in the reference."""
+    """Return whether the index takes a type of `TYPES`.
+
+    As in the reference, it takes no timestamps above 6 digits and no decimals above 18.
+    """
     return (t.precision or 0) <= _MAX_PRECISION.get(t.root, 99)
 
 
-# ---- building -----------------------------------------------------------------------------------------------------------------------------------
+# ---- building --------------------------------------------------------------------------------------------------------
 
 
 def build(column: pa.Array | pa.ChunkedArray, t: DataType, options: Mapping[str, str]) -> bytes:
-    """The payload for a column. Raises `Unsupported` for timestamps above 6 digits and decimals above 18, as the reference does."""
+    """Return the payload for a column.
+
+    Raises:
+        Unsupported: the type is a timestamp above 6 digits or a decimal above 18, as in the reference.
+    """
     if not takes(t):
         msg = f"a range-bitmap index does not take {t}"
         raise Unsupported(msg, feature="file-index.range-bitmap")
-    found = index_keys.distinct_keys(column, t)
-    data, offsets = index_keys.encode_stored(found.keys, t)
+    distinct = index_keys.distinct_keys(column, t)
+    data, offsets = index_keys.encode_stored(distinct.keys, t)
     count = len(offsets) - 1
     size = index_keys.size_option(options, "chunk-size", 0 if t.root in _NO_CHUNKS else 16384, NAME)
     dictionary = _dictionary(data, offsets, size, WIDTHS.get(t.root))
     ends = data[: offsets[1]].tobytes() + data[offsets[count - 1] :].tobytes() if count else b""
-    head = b"\1" + _i32(len(found.codes), count) + ends + _i32(len(dictionary))
-    return _i32(len(head)) + head + dictionary + _slices(found.codes, count)
+    head = b"\1" + _i32(len(distinct.codes), count) + ends + _i32(len(dictionary))
+    return _i32(len(head)) + head + dictionary + _slices(distinct.codes, count)
 
 
 def _i32(*numbers: int) -> bytes:
@@ -115,7 +127,7 @@ def _slices(codes: NDArray[np.int64], count: int) -> bytes:
     return b"".join([_i32(10 + 8 * n), b"\1", bytes([n]), _i32(len(existence), 8 * n), bytes(places), existence, *slices])
 
 
-# ---- probing ------------------------------------------------------------------------------------------------------------------------------------
+# ---- probing ---------------------------------------------------------------------------------------------------------
 
 
 class _RangeBitmapHeader(NamedTuple):
@@ -128,34 +140,43 @@ class _RangeBitmapHeader(NamedTuple):
 
 
 def probe(payload: bytes | memoryview, t: DataType, leaf: Leaf, row_count: int) -> bool | BitMap:
-    """The rows that match, False for none, True where it cannot tell. Reads one chunk of the dictionary a bound. Raises `Corrupt`, `Unsupported`."""
-    asked = index_keys.question(leaf, t)
-    found = None if asked is None else rows(payload, t, asked, row_count)
-    return True if found is None else index_keys.row_selection(found, row_count)
+    """Return the rows that match, False for none, True if the index cannot tell.
+
+    It reads one chunk of the dictionary for each bound. Raises `Corrupt`, `Unsupported`.
+    """
+    query = index_keys.question(leaf, t)
+    matching = None if query is None else rows(payload, t, query, row_count)
+    return True if matching is None else index_keys.row_selection(matching, row_count)
 
 
-def rows(payload: bytes | memoryview, t: DataType, asked: KeyQuery, row_count: int) -> BitMap | None:
-    """The rows that a question is true of; None for a type whose keys say too little. Raises `Corrupt`, `Unsupported`."""
+def rows(payload: bytes | memoryview, t: DataType, query: KeyQuery, row_count: int) -> BitMap | None:
+    """Return the rows for which a query is true; None for a type that the index does not take.
+
+    Raises `Corrupt`, `Unsupported`.
+    """
     if not takes(t):
         return None
     head = _read_head(Cursor(payload), t, row_count)
     if head.distinct == 0:
-        return roaring.rows(row_count) if asked.kind == "null" else BitMap()
-    if asked.kind == "equal":
-        return _equal(payload, t, head, asked, row_count)
+        return roaring.rows(row_count) if query.kind == "null" else BitMap()
+    if query.kind == "equal":
+        return _equal(payload, t, head, query, row_count)
     slices = _BitSlices(payload, head.slices, row_count)
-    match asked.kind:
+    match query.kind:
         case "null":
             return roaring.rows(row_count) - slices.existence()
         case "not null":
             return slices.existence()
         case "range":
-            return _range(payload, t, head, asked, slices)
-    return slices.existence() - _equal(payload, t, head, asked, row_count)
+            return _range(payload, t, head, query, slices)
+    return slices.existence() - _equal(payload, t, head, query, row_count)
 
 
 def walk(cursor: Cursor, t: DataType | None) -> None:
-    """Reads all there is, for the marks; the head alone where nobody knows the column's type. Raises `Corrupt`, `Unsupported`."""
+    """Read the whole payload, to record its spans; only the head if the column's type is unknown.
+
+    Raises `Corrupt`, `Unsupported`.
+    """
     if t is None:
         cursor.i32be("head length")
         _check_version(cursor)
@@ -203,7 +224,7 @@ def _check_version(cursor: Cursor) -> None:
 
 
 class _BitSlices:
-    """The bit-sliced half of the index, read as far as a question needs it."""
+    """The bit-sliced half of the index, read as far as a query needs it."""
 
     def __init__(self, payload: bytes | memoryview, at: int, row_count: int, marks: SpanRecorder | None = None) -> None:
         cursor = Cursor(payload, at=min(at, len(payload)), marks=marks)
@@ -221,12 +242,12 @@ class _BitSlices:
         cursor = Cursor(self.payload, at=min(max(self.body + offset, 0), len(self.payload)), marks=self.marks)
         start = cursor.tell
         data = cursor.raw(length, field)
-        found = roaring.as_set(data) if is_sound else roaring.roaring(data)
+        bitmap = roaring.as_set(data) if is_sound else roaring.roaring(data)
         if self.marks is not None:
             roaring.read_layout(Cursor(self.payload, at=start, end=cursor.tell, marks=self.marks), field)
-        if found and found.max() >= self.row_count:
-            raise cursor.wrong(f"row {found.max()} of {self.row_count}", field)
-        return found
+        if bitmap and bitmap.max() >= self.row_count:
+            raise cursor.wrong(f"row {bitmap.max()} of {self.row_count}", field)
+        return bitmap
 
     def existence(self) -> BitMap:
         return self._bitmap(0, self.existence_length, "existence")
@@ -237,7 +258,10 @@ class _BitSlices:
         return self.kept
 
     def _are_sound(self) -> bool:
-        """Whether the slices lie one behind the other, as writers lay them, and all are sound: what is wrong with one that is not, `_one_by_one` says."""
+        """Return whether the slices lie one after another, as writers lay them, and all are sound.
+
+        If not, `_one_by_one` raises what is wrong.
+        """
         begin = self.body + self.existence_length
         ends = [begin + offset + length for offset, length in self.places]
         if (
@@ -252,11 +276,11 @@ class _BitSlices:
         return False
 
     def _one_by_one(self) -> list[BitMap]:
-        found = []
+        bitmaps = []
         for number in range(self.n):
             with nullcontext() if self.marks is None else self.marks.within(f"slice {number}"):
-                found.append(self.slice(number))
-        return found
+                bitmaps.append(self.slice(number))
+        return bitmaps
 
     def slice(self, number: int, *, is_sound: bool = False) -> BitMap:
         offset, length = self.places[number]
@@ -264,7 +288,7 @@ class _BitSlices:
 
 
 class _SliceGroup:
-    """Slices that were checked together; each is made when it is first asked for."""
+    """Slices that were checked together; each is decoded when first needed."""
 
     def __init__(self, slices: _BitSlices) -> None:
         self._slices = slices
@@ -274,32 +298,32 @@ class _SliceGroup:
         return len(self._made)
 
     def __getitem__(self, i: int) -> BitMap:
-        found = self._made[i]
-        if found is None:
-            found = self._made[i] = self._slices.slice(i, is_sound=True)
-        return found
+        bitmap = self._made[i]
+        if bitmap is None:
+            bitmap = self._made[i] = self._slices.slice(i, is_sound=True)
+        return bitmap
 
 
-def _equal(payload: bytes | memoryview, t: DataType, head: _RangeBitmapHeader, asked: KeyQuery, row_count: int) -> BitMap:
-    """Slices are read where there is something to be looked for in them."""
-    inside = (_find(payload, t, head, key, ranked=False) for key in asked.keys if head.low <= key <= head.high)
-    codes = [place for place, there in inside if there]
+def _equal(payload: bytes | memoryview, t: DataType, head: _RangeBitmapHeader, query: KeyQuery, row_count: int) -> BitMap:
+    """Return the rows with one of the keys; slices are read only if a key is in the dictionary."""
+    inside = (_find(payload, t, head, key, ranked=False) for key in query.keys if head.low <= key <= head.high)
+    codes = [code for code, is_present in inside if is_present]
     if not codes:
         return BitMap()
     slices = _BitSlices(payload, head.slices, row_count)
     existence = slices.existence()
-    return BitMap.union(*(bit_slices.equal(existence, slices.all(), code) for code in codes))
+    return BitMap.union(*(bit_slices.equal(existence, slices.all(), key_code) for key_code in codes))
 
 
-def _range(payload: bytes | memoryview, t: DataType, head: _RangeBitmapHeader, asked: KeyQuery, slices: _BitSlices) -> BitMap:
-    """Codes are ranks: a bound becomes the number of keys before it."""
+def _range(payload: bytes | memoryview, t: DataType, head: _RangeBitmapHeader, query: KeyQuery, slices: _BitSlices) -> BitMap:
+    """Return the rows in a range; codes are ranks, so that a bound becomes the number of keys before it."""
     low, high = 0, head.distinct - 1
-    if asked.low is not None and not asked.low < head.low:
-        place, there = _find(payload, t, head, asked.low)
-        low = place + (there and asked.low_open)
-    if asked.high is not None and not asked.high > head.high:
-        place, there = _find(payload, t, head, asked.high)
-        high = place - (not there or asked.high_open)
+    if query.low is not None and not query.low < head.low:
+        code, is_present = _find(payload, t, head, query.low)
+        low = code + (is_present and query.low_open)
+    if query.high is not None and not query.high > head.high:
+        code, is_present = _find(payload, t, head, query.high)
+        high = code - (not is_present or query.high_open)
     existence = slices.existence()
     if low == 0 and high == head.distinct - 1:
         return existence
@@ -315,38 +339,39 @@ class _DictionaryChunk(NamedTuple):
 
 
 def _find(payload: bytes | memoryview, t: DataType, head: _RangeBitmapHeader, key: Key, *, ranked: bool = True) -> tuple[int, bool]:
-    """How many keys are before `key`, and whether it is one of them: a search among the chunks, then in one.
+    """Return how many keys are before `key`, and whether `key` is one of them.
 
-    Unless it must be `ranked`, a text that is none of them may be seen to be none by the bytes of the chunk.
+    The chunks are searched, then one chunk. If not `ranked`, a text that is not in the bytes of its chunk has the
+    number 0.
     """
     cursor = Cursor(payload, at=min(head.dictionary, len(payload)), end=min(head.slices, len(payload)))
     chunks, heads, body = _read_dictionary(cursor, head)
     offsets = heads - 4 * chunks
     low, high = 0, chunks
-    found: _DictionaryChunk | None = None
+    candidate: _DictionaryChunk | None = None
     while low < high:
         middle = (low + high) // 2
         at = int.from_bytes(payload[offsets + 4 * middle : offsets + 4 * middle + 4], "big")
         chunk = _read_chunk(Cursor(payload, at=min(heads + at, len(payload))), t)
         if chunk.first <= key:
-            low, found = middle + 1, chunk
+            low, candidate = middle + 1, chunk
         else:
             high = middle
-    if found is None:
+    if candidate is None:
         return 0, False
-    if found.first == key:
-        return found.code, True
-    low, high, begin = 0, found.others, min(body + found.offset, len(payload))
-    if not ranked and t.root not in WIDTHS and not may_contain_text(memoryview(payload)[slice(*_texts(payload, found, begin))], key):
+    if candidate.first == key:
+        return candidate.code, True
+    low, high, begin = 0, candidate.others, min(body + candidate.offset, len(payload))
+    if not ranked and t.root not in WIDTHS and not may_contain_text(memoryview(payload)[slice(*_texts(payload, candidate, begin))], key):
         return 0, False
     while low < high:
         middle = (low + high) // 2
-        low, high = (middle + 1, high) if _read_other_key(payload, t, found, begin, middle) < key else (low, middle)
-    return found.code + 1 + low, low < found.others and _read_other_key(payload, t, found, begin, low) == key
+        low, high = (middle + 1, high) if _read_other_key(payload, t, candidate, begin, middle) < key else (low, middle)
+    return candidate.code + 1 + low, low < candidate.others and _read_other_key(payload, t, candidate, begin, low) == key
 
 
 def _read_other_key(payload: bytes | memoryview, t: DataType, chunk: _DictionaryChunk, begin: int, number: int) -> Key:
-    """One of the other keys of a chunk, which begin there."""
+    """Return key `number` of the other keys of a chunk, which begin at `begin`."""
     width = WIDTHS.get(t.root)
     if width is not None:
         return index_keys.read_key(Cursor(payload, at=min(begin + width * number, len(payload))), t, "key")
@@ -356,13 +381,13 @@ def _read_other_key(payload: bytes | memoryview, t: DataType, chunk: _Dictionary
 
 
 def _texts(payload: bytes | memoryview, chunk: _DictionaryChunk, begin: int) -> tuple[int, int]:
-    """Where the other texts of a chunk begin and end, their offsets before them."""
+    """Return where the other texts of a chunk begin and end; their offsets lie before them."""
     keys = min(begin + 4 * chunk.others, len(payload))
     return keys, min(keys + max(0, chunk.lengths[1]), len(payload))
 
 
 def _read_dictionary(cursor: Cursor, head: _RangeBitmapHeader) -> tuple[int, int, int]:
-    """How many chunks there are, where their heads begin, and where their keys do."""
+    """Return how many chunks there are, where their heads begin, and where their keys begin."""
     if cursor.i32be("dictionary head length") != 13:
         raise cursor.wrong("a head of 13 bytes wanted", "dictionary head length", at=head.dictionary)
     _check_version(cursor)
@@ -388,7 +413,7 @@ def _read_chunk(cursor: Cursor, t: DataType) -> _DictionaryChunk:
 
 
 def _keys(cursor: Cursor, t: DataType, chunk: _DictionaryChunk) -> list[Key]:
-    """The keys of a chunk besides its first."""
+    """Return the keys of a chunk besides its first."""
     width = WIDTHS.get(t.root)
     if width is not None:
         begin = cursor.tell
@@ -410,7 +435,7 @@ def _integers(data: bytes, width: int) -> list[Key]:
     return np.frombuffer(data, f">i{width}").tolist()
 
 
-# ---- many at a time -----------------------------------------------------------------------------------------------------------------------------
+# ---- many at a time --------------------------------------------------------------------------------------------------
 
 
 def absent(payloads: Payloads, t: DataType, leaf: Leaf, row_counts: NDArray[np.int64]) -> NDArray[np.bool_]:
