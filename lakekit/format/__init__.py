@@ -1,12 +1,16 @@
-"""Data files as Polars frames of their physical columns: `parquet`, `orc`, `avro`; `dtypes` between type systems, `casts` between types.
+"""File formats: data files as Polars frames of their physical columns.
 
-A format is a module here, named as `file.format` names it. It is found by that name, so that another distribution may add one.
+A format (`parquet`, `orc`, `avro`) is a module named as `file.format` names it. It is found by that name, so that
+another distribution may add one. `polars_types` converts between type systems, `casts` between types.
 """
 
 import warnings
 
 warnings.filterwarnings("ignore", message=".*is considered unstable", module=r"lakekit\.")
-"""Polars warns of features that it may change; whoever asked for that (`POLARS_WARN_UNSTABLE=1`) meant lines of their own."""
+"""Polars warns of features that it may change.
+
+`POLARS_WARN_UNSTABLE=1` is meant for the code of the user, not for this.
+"""
 NOT_PARTS = frozenset({
     "arrange", "avro_cells", "avro_held", "avro_writer", "calendar", "casts", "decimals", "encoder",
     "external_reader", "foreign_file", "held", "java_text", "orc_held", "orc_maps", "orc_times", "orc_write",

@@ -1,9 +1,9 @@
-"""Polars columns as Arrow arrays of exactly a Paimon type's shape, for the encoders that Arrow brings.
+"""Convert Polars columns to Arrow arrays of exactly a Paimon type's shape, for the encoders of Arrow.
 
     List(Struct{key, value})   map<key: not null, value>          Time (ns)   time32[ms]
-    large list, large text     list, text of 32 bit offsets       NOT NULL    fields that say so
+    large list, large text     list, text of 32 bit offsets       NOT NULL    fields that are not nullable
 
-No value is looked at one by one: offsets, validity and data are taken over, or cast whole. Source: FORMAT.md 7.4-7.6.
+No value is converted one by one: offsets, validity and data are reused, or cast as a whole. Source: FORMAT.md 7.4-7.6.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ _INT32_MAX = 2**31 - 1
 _BYTES = DataType(root="VARBINARY", nullable=False)
 _VARIANT = DataType(root="ROW", fields=(Field("value", _BYTES), Field("metadata", _BYTES)))
 FIRST_DAY_NS = -106_751 * 86_400 * 10**9
-"""Midnight of the first day all of which nanoseconds hold, 1677-09-22."""
+"""Midnight of the first day that nanoseconds hold completely, 1677-09-22."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrowTarget:
-    """What one encoder wants.
+    """The Arrow form that one encoder takes.
 
-    `pairs`: maps come as lists of entries, which may have null keys, but for those whose keys are texts, unless `null_texts`.
-    `count_times`, `count_timestamps`: TIME, and timestamps of up to 6 digits, come as the whole numbers that they are stored as.
+    `pairs`: maps are lists of entries, which may have null keys, but for those whose keys are texts, unless
+    `null_texts`. `count_times`, `count_timestamps`: TIME, and timestamps of up to 6 digits, are the integers that they
+    are stored as.
     """
 
     format_name: str
@@ -43,12 +44,12 @@ class ArrowTarget:
 
 
 def arrow_field(field: Field, form: ArrowTarget) -> pa.Field:
-    """The Arrow field that a column is arranged to."""
+    """Return the Arrow field that a column is converted to."""
     return pa.field(field.name, arrow_type(field.type, form), field.nullable)
 
 
 def arrow_type(t: DataType, form: ArrowTarget) -> pa.DataType:
-    """The Arrow type of a Paimon type with the nullability of its parts and the names that files give them."""
+    """Return the Arrow type of a Paimon type with the nullability of its parts and the names that files give them."""
     match t.root:
         case "TIME":
             return pa.int32() if form.count_times else pa.time32("ms")
@@ -68,7 +69,12 @@ def arrow_type(t: DataType, form: ArrowTarget) -> pa.DataType:
 
 
 def series_to_arrow(column: pl.Series, field: Field, form: ArrowTarget) -> pa.Array:
-    """A column's values as one Arrow array of `arrow_type`. Raises `ValueOutOfRange` for a null where the type has none, `LimitExceeded`."""
+    """Return a column's values as one Arrow array of `arrow_type`.
+
+    Raises:
+        ValueOutOfRange: a value is null where the type is NOT NULL, or cannot be stored.
+        LimitExceeded: lists have too many values together.
+    """
     array = column.to_arrow(compat_level=pl.CompatLevel.oldest())
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks != 1 else array.chunk(0)
@@ -96,7 +102,11 @@ def _convert_array(array: pa.Array, t: DataType, name: str, form: ArrowTarget) -
 
 
 def _refuse_first_day(times: pa.Array, t: DataType, name: str) -> None:
-    """Of the day in which nanoseconds begin INT96 has times, and nobody reads them back in nanoseconds: they count from its midnight, which is too early."""
+    """Raise `ValueOutOfRange` for a time on the partial first day of nanoseconds.
+
+    INT96 stores times of that day, but they cannot be read back in nanoseconds: they count from its midnight, which is
+    too early.
+    """
     first = pc.min(times.cast(pa.int64())).as_py()  # scalar: one of a column
     if first is not None and first < FIRST_DAY_NS:
         msg = f"column {name} ({t}) holds a time before 1677-09-22, which Parquet files give back in microseconds alone"
@@ -104,22 +114,22 @@ def _refuse_first_day(times: pa.Array, t: DataType, name: str) -> None:
 
 
 def validity(array: pa.Array) -> pa.Buffer | None:
-    """The validity of an array as bits from the first on; None where nothing is null."""
+    """Return the validity of an array as bits from the first on; None where nothing is null."""
     return bits(array.is_valid()) if array.null_count else None
 
 
 def bits(flags: pa.BooleanArray) -> pa.Buffer:
-    """Booleans as bits from the first on."""
+    """Return booleans as bits from the first on."""
     return (flags if not flags.offset else copy_array(flags)).buffers()[1]
 
 
 def copy_array(array: pa.Array) -> pa.Array:
-    """The same values in buffers of their own."""
+    """Return the same values in buffers of their own."""
     return pa.concat_arrays([array, array.slice(0, 0)])
 
 
 def _offsets(array: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """The 32 bit offsets of a list array from 0 on, and the values they mean; places of nulls are empty."""
+    """Return the 32 bit offsets of a list array from 0 on, and its values; lists that are null are empty."""
     if array.null_count:
         lengths = pc.fill_null(pc.list_value_length(array), 0).cast(_INT64)
         offsets = pa.concat_arrays([pa.array([0], _INT64), pc.cumulative_sum(lengths)])
@@ -147,19 +157,23 @@ def _map(array: pa.Array, t: DataType, name: str, form: ArrowTarget) -> pa.Array
     offsets, entries = _offsets(array)
     key, value = map_types(t)
     keys, values = entries.field(0), entries.field(1)
-    if keys.null_count and not (form.pairs and key.nullable and (form.null_texts or key.root not in STRINGS)):  # texts are keys of an Avro map, without null
+    # texts are keys of an Avro map, without null
+    if keys.null_count and not (form.pairs and key.nullable and (form.null_texts or key.root not in STRINGS)):
         raise refuse_null_key(name, form.format_name)
     if entries.null_count or (not value.nullable and values.null_count):
         raise refuse_null(name, t)
     wanted = arrow_type(t, form)
     inner = [_convert_array(keys, key, name, form), _convert_array(values, value, name, form)]
-    of_entry = list(wanted.value_type) if form.pairs else [wanted.key_field, wanted.item_field]
-    pairs = pa.StructArray.from_arrays(inner, fields=of_entry)
+    entry_fields = list(wanted.value_type) if form.pairs else [wanted.key_field, wanted.item_field]
+    pairs = pa.StructArray.from_arrays(inner, fields=entry_fields)
     return pa.Array.from_buffers(wanted, len(array), [validity(array), offsets.buffers()[1]], children=[pairs])
 
 
 def _drop_validity(array: pa.Array) -> pa.Array:
-    """The same values without a validity: a part that is NOT NULL has places below nulls too, which Arrow would take for nulls."""
+    """Return the same values without a validity.
+
+    A part that is NOT NULL is null below a null of its parent too, which Arrow would take for a null of the part.
+    """
     if not array.null_count:
         return array
     kind = array.type
@@ -173,12 +187,12 @@ def _drop_validity(array: pa.Array) -> pa.Array:
 
 
 def _struct(array: pa.Array, t: DataType, name: str, form: ArrowTarget) -> pa.Array:
-    parts, there = [], array.is_valid() if array.null_count else None
+    parts, is_present = [], array.is_valid() if array.null_count else None
     for i, field in enumerate(t.fields):
         inner = array.field(i)
-        if not field.nullable and inner.null_count and (there is None or pc.any(pc.and_(there, inner.is_null())).as_py()):  # scalar: one answer
+        if not field.nullable and inner.null_count and (is_present is None or pc.any(pc.and_(is_present, inner.is_null())).as_py()):  # scalar: one answer
             raise refuse_null(f"{name}.{field.name}", field.type)
-        made = _convert_array(inner, field.type, f"{name}.{field.name}", form)
-        parts.append(made if field.nullable else _drop_validity(made))
+        child = _convert_array(inner, field.type, f"{name}.{field.name}", form)
+        parts.append(child if field.nullable else _drop_validity(child))
     wanted = arrow_type(t, form)
     return pa.Array.from_buffers(wanted, len(array), [validity(array)], children=parts) if parts else array.cast(wanted)

@@ -1,13 +1,14 @@
-"""Avro data files: the container is ours, the rows are decoded by Polars.
+"""Read Avro data files: blocks are inflated here, the rows are decoded by Polars.
 
-A file's inflated blocks are handed to Polars in a container of its own under a plainer schema that the very same bytes fit:
+A file's inflated blocks are given to Polars in a new container, under a plainer schema that fits the very same bytes:
 
-    map<V>                                array<record{key: string, value: V}>      an Avro map is blocks of key and value
-    ["null", record] at the top           record{row: ["null", record]}             a record is its fields, one after the other
-    {"type": "long", "logicalType": …}    "long"                                    the column's Paimon type says what it means
+    map<V>                                array<record{key: string, value: V}>    an Avro map is blocks of key and value
+    ["null", record] at the top           record{row: ["null", record]}           a record is its fields in order
+    {"type": "long", "logicalType": …}    "long"                                  the Paimon type gives the meaning
 
-Paimon writes timestamps under each other's logical types (TIMESTAMP as `timestamp-millis`, which Avro means for instants; LTZ as `local-timestamp-…`), so
-only their unit is taken from there. Decimals are big-endian two's complement of any length.
+Paimon writes timestamps under each other's logical types (TIMESTAMP as `timestamp-millis`, which Avro means for
+instants; LTZ as `local-timestamp-…`), so only their unit is taken from there. Decimals are big-endian two's complement
+of any length.
 
 Source: FORMAT.md 7.6, `AvroSchemaConverter`, `FieldWriterFactory`; the Avro specification 1.11.
 """
@@ -50,7 +51,10 @@ def scan(
     counts: Mapping[str, int] | None = None,
     timestamp_unit: str | None = None,
 ) -> pl.LazyFrame:
-    """The columns `fields` of the files `paths`, in order; a column that a file lacks is null. `read` gives a file's bytes, `counts` are its rows."""
+    """Return the columns `fields` of the files `paths`, in order; a column that a file lacks is null.
+
+    `read` returns a file's bytes, `counts` are its rows.
+    """
 
     def open_file(path: str) -> external_reader.OpenFile:
         return _open(read(path), fields, path, timestamp_unit)
@@ -62,13 +66,13 @@ def _open(data: bytes, fields: Sequence[Field], path: str, timestamp_unit: str |
     packed = container.open_blocks(data, path=path)
     schema = packed.schema
     record = avro_schema.record_of(schema)
-    found = {f.name: (f, node) for f in fields if (node := record.part(f.name)) is not None}
-    casts = {name: _logical_expr(f, node, path, timestamp_unit) for name, (f, node) in found.items()}
+    columns_in_file = {f.name: (f, node) for f in fields if (node := record.part(f.name)) is not None}
+    expressions = {name: _logical_expr(f, node, path, timestamp_unit) for name, (f, node) in columns_in_file.items()}
     nulls = {f.name: pl.lit(None, polars_type(f.type, timestamp_unit=timestamp_unit)).alias(f.name) for f in fields}
     text = _schema_for_polars(schema, record)
 
     def batches(columns: Sequence[str]) -> Iterator[pl.DataFrame]:
-        inside = [name for name in columns if name in found]
+        inside = [name for name in columns if name in columns_in_file]
         for counts, bodies in _batches(packed):
             height = sum(counts)
             if not inside:
@@ -78,7 +82,7 @@ def _open(data: bytes, fields: Sequence[Field], path: str, timestamp_unit: str |
             frame = pl.read_avro(wrapped, columns=inside) if record is schema else pl.read_avro(wrapped)[_ROOT].struct.unnest()
             if frame.height != height:
                 raise Corrupt(f"{frame.height} rows decoded where the blocks say {height}", field="block count")
-            yield frame.select(casts.get(name, nulls[name]) for name in columns)
+            yield frame.select(expressions.get(name, nulls[name]) for name in columns)
 
     return external_reader.OpenFile(row_count=packed.count, batches=batches)
 
@@ -100,7 +104,7 @@ def _batches(packed: container.PackedBlocks) -> Iterator[tuple[list[int], list[b
 
 
 def _build_container(schema: bytes, bodies: Sequence[bytes], counts: Sequence[int]) -> bytes:
-    """A container without compression: header, then each block's count, size, bytes and sync marker."""
+    """Return a container without compression: header, then each block's count, size, bytes and sync marker."""
     out = bytearray(container.MAGIC)
     for part in (None, b"avro.codec", b"null", b"avro.schema", schema):
         container.put_long(out, 2 if part is None else len(part))
@@ -115,7 +119,7 @@ def _build_container(schema: bytes, bodies: Sequence[bytes], counts: Sequence[in
 
 
 def _schema_for_polars(schema: AvroNode, record: AvroNode) -> bytes:
-    """The schema text that Polars is given for the same bytes."""
+    """Return the schema text that Polars gets for the same bytes."""
     if record is not schema:
         return json.dumps({"type": "record", "name": "file", "fields": [{"name": _ROOT, "type": _type_for_polars(schema)}]}).encode()
     return json.dumps(_type_for_polars(schema)).encode()
@@ -138,7 +142,7 @@ def _type_for_polars(node: AvroNode) -> Any:
     raise Corrupt(f"avro.schema: data files of Paimon hold no {node.kind} {node.name}".rstrip(), field="avro.schema")
 
 
-# ---- what the plain values mean ------------------------------------------------------------------------------------------------------------
+# ---- what the plain values mean --------------------------------------------------------------------------------------
 
 _KINDS = {
     "BOOLEAN": ("boolean",), "TINYINT": ("int",), "SMALLINT": ("int",), "INT": ("int",), "BIGINT": ("long", "int"), "FLOAT": ("float",),
@@ -159,16 +163,19 @@ def _logical_expr(field: Field, node: AvroNode, path: str, timestamp_unit: str |
 
 
 def _check(t: DataType, node: AvroNode, where: str, path: str) -> dict[DataType, bool]:
-    """Refuses what the column's type cannot be read from; which timestamp types are held in microseconds."""
+    """Check that a column's type can be read from the file, and return which timestamp types have microseconds.
+
+    Raises `Corrupt` where it cannot.
+    """
     node = node.value
     if node.kind not in _KINDS[t.root]:
         raise Corrupt(f"{path}: column {where} is {t}, the file holds Avro {node.kind}", path=path, field=where)
     if t.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
         return {t: node.logical.endswith("-micros") if node.logical else (t.precision or 0) > 3}
-    found: dict[DataType, bool] = {}
+    micros: dict[DataType, bool] = {}
     for inner_type, inner, name in _children(t, node, where, path):
-        found |= _check(inner_type, inner, name, path)
-    return found
+        micros |= _check(inner_type, inner, name, path)
+    return micros
 
 
 def _children(t: DataType, node: AvroNode, where: str, path: str) -> Iterator[tuple[DataType, AvroNode, str]]:
@@ -202,8 +209,8 @@ def _leaf(column: pl.Expr, t: DataType, micros: dict[DataType, bool], timestamp_
             return (column.cast(pl.Int64) * 1_000_000).cast(pl.Time)
         case "TIMESTAMP" | "TIMESTAMP_LTZ":
             zone = "UTC" if t.root == "TIMESTAMP_LTZ" else None
-            held = column.cast(pl.Datetime("us" if micros.get(t, True) else "ms", zone))
-            return held.dt.cast_time_unit(unit_of(t, timestamp_unit))
+            timestamps = column.cast(pl.Datetime("us" if micros.get(t, True) else "ms", zone))
+            return timestamps.dt.cast_time_unit(unit_of(t, timestamp_unit))
         case "DECIMAL":
             dtype = polars_type(t)
             return column.map_batches(partial(_decimals, precision=t.precision or 10, scale=t.scale or 0), return_dtype=dtype, is_elementwise=True)
@@ -211,7 +218,7 @@ def _leaf(column: pl.Expr, t: DataType, micros: dict[DataType, bool], timestamp_
 
 
 def _decimals(column: pl.Series, *, precision: int, scale: int) -> pl.Series:
-    """Big-endian two's complement of any length to DECIMAL(precision, scale).
+    """Convert big-endian two's complement of any length to DECIMAL(precision, scale).
 
     A value of more digits, as sums may have, is null, as for the reference; one of more than 16 bytes is damage.
     """
@@ -219,8 +226,8 @@ def _decimals(column: pl.Series, *, precision: int, scale: int) -> pl.Series:
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     offsets = np.frombuffer(array.buffers()[1], np.int64, len(array) + 1, array.offset * 8)
-    held = array.buffers()[2]
-    data = np.frombuffer(held, np.uint8) if held is not None and held.size else np.zeros(1, np.uint8)
+    data_buffer = array.buffers()[2]
+    data = np.frombuffer(data_buffer, np.uint8) if data_buffer is not None and data_buffer.size else np.zeros(1, np.uint8)
     begin, end = offsets[:-1], offsets[1:]
     if ((end - begin) > 16).any():
         raise Corrupt(f"a DECIMAL({precision}, {scale}) of more than 16 bytes", field="decimal")
@@ -230,5 +237,5 @@ def _decimals(column: pl.Series, *, precision: int, scale: int) -> pl.Series:
         at = end - 1 - i
         little[:, i] = np.where(at >= begin, data[np.clip(at, 0, len(data) - 1)], fill)
     valid = array.is_valid()
-    made = pa.Array.from_buffers(pa.decimal128(38, scale), len(array), [valid.buffers()[1] if array.null_count else None, pa.py_buffer(little)])
-    return decimals.from_unscaled(pl.Series(column.name, made).to_physical(), precision=precision, scale=scale)
+    unscaled = pa.Array.from_buffers(pa.decimal128(38, scale), len(array), [valid.buffers()[1] if array.null_count else None, pa.py_buffer(little)])
+    return decimals.from_unscaled(pl.Series(column.name, unscaled).to_physical(), precision=precision, scale=scale)

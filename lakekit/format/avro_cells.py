@@ -1,12 +1,13 @@
-"""Avro's encoding a column at a time: Arrow arrays to one run of bytes a row, without a Python step per row.
+"""Avro's encoding a column at a time: Arrow arrays to the bytes of each row, without a Python step per row.
 
     int 1, -1, 300          02   01   d804                  zig-zag varints
     string "ab", null       02 04 6162   00                 union ["null", string]: branch, length, bytes
     array [1, null], []     04 02 02 00 00   00             count, items, 0
     record {x: 1, y: "a"}   02 0261                         its fields, one after the other
 
-Each part of a value is a binary array of as many cells as there are rows; Arrow joins the parts of a row. The items of a list lie side by side already, so
-that their bytes are a slice. Source: the Apache Avro specification 1.11, "Binary encoding"; FORMAT.md 7.6, `FieldWriterFactory`.
+Each part of a value is a binary array with one cell for each row; Arrow joins the cells of a row. The items of a list
+are contiguous already, so that their bytes are a slice. Source: the Apache Avro specification 1.11, "Binary encoding";
+FORMAT.md 7.6, `FieldWriterFactory`.
 """
 
 from __future__ import annotations
@@ -38,39 +39,42 @@ _ORDER = np.arange(10)
 
 
 def record(columns: Sequence[pa.Array], fields: Sequence[Field]) -> pa.Array:
-    """The bytes of each row of some columns, which are arranged (`arrange`). NOT NULL columns hold no nulls. Raises `Unsupported`."""
+    """Return the bytes of each row of some columns, which `arrange` has converted. Raises `Unsupported`.
+
+    NOT NULL columns hold no nulls.
+    """
     cells = [cell for column, field in zip(columns, fields, strict=True) for cell in _value(column, field.type)]
     return _join_cells(cells)
 
 
 def _join_cells(cells: Sequence[pa.Array]) -> pa.Array:
-    """Row by row, one cell after the other; a null cell is no bytes."""
+    """Concatenate the cells of each row; a null cell is no bytes."""
     if len(cells) == 1:
         return cells[0] if not cells[0].null_count else cells[0].fill_null(_NOTHING)
     return pc.binary_join_element_wise(*cells, _NOTHING, null_handling="replace", null_replacement=b"")
 
 
 def _value(array: pa.Array, t: DataType) -> list[pa.Array]:
-    """The cells of a value that may be null."""
+    """Return the cells of a value that may be null."""
     cells = _cells(array, t)
     if not t.nullable:
         return cells
-    there = ~nulls_of(array)
-    return [_fixed_cells(np.where(there, 2, 0).astype(np.uint8), 1), *(_mask_nulls(cell, array) for cell in cells)]
+    is_present = ~nulls_of(array)
+    return [_fixed_cells(np.where(is_present, 2, 0).astype(np.uint8), 1), *(_mask_nulls(cell, array) for cell in cells)]
 
 
 def _mask_nulls(cell: pa.Array, array: pa.Array) -> pa.Array:
-    """A cell where the value is, and nothing where it is null."""
+    """Return a cell that is null where the value is null."""
     if not array.null_count:
         return cell
-    there = array.is_valid()
+    is_present = array.is_valid()
     if cell.null_count:
-        there = pc.and_(there, cell.is_valid())
-    return pa.Array.from_buffers(_CELL, len(cell), [bits(there), *cell.buffers()[1:]])
+        is_present = pc.and_(is_present, cell.is_valid())
+    return pa.Array.from_buffers(_CELL, len(cell), [bits(is_present), *cell.buffers()[1:]])
 
 
 def _cells(array: pa.Array, t: DataType) -> list[pa.Array]:
-    """The cells of values that are there; what stands at the place of a null does not count."""
+    """Return the cells of the non-null values; those at nulls are arbitrary."""
     if t.root in _INTEGERS:
         return [varints(fixed_values(array, _INTEGERS[t.root]).astype(np.int64))]
     if t.root in _FLOATS:
@@ -96,7 +100,7 @@ def _cells(array: pa.Array, t: DataType) -> list[pa.Array]:
 
 
 def _texts(text: pa.Array) -> list[pa.Array]:
-    """Each text, or bytes, behind its length."""
+    """Return the cells of texts or bytes: length and content."""
     if text.offset:
         text = copy_array(text)
     lengths = pc.binary_length(text).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -114,28 +118,28 @@ def _map(array: pa.Array, t: DataType) -> list[pa.Array]:
 
 
 def _runs(array: pa.Array, items: pa.Array) -> list[pa.Array]:
-    """A list: its count, where there is something to count, its items, and the 0 that ends it."""
+    """Return the cells of a list: its count, unless it is empty, its items, and the 0 that ends it."""
     ends = offsets_of(items)
-    places = np.frombuffer(array.buffers()[1], np.int32, len(array) + 1, array.offset * 4).astype(np.int64)
-    counts = np.diff(places)
-    body = pa.Array.from_buffers(_CELL, len(array), [None, pa.py_buffer(ends[places]), items.buffers()[2] or pa.py_buffer(b"")])
+    item_offsets = np.frombuffer(array.buffers()[1], np.int32, len(array) + 1, array.offset * 4).astype(np.int64)
+    counts = np.diff(item_offsets)
+    body = pa.Array.from_buffers(_CELL, len(array), [None, pa.py_buffer(ends[item_offsets]), items.buffers()[2] or pa.py_buffer(b"")])
     zero = _fixed_cells(np.zeros(len(array), np.uint8), 1)
     return [varints(counts, empty=counts == 0), body, zero]
 
 
 def offsets_of(cells: pa.Array) -> NDArray[np.int64]:
-    """Where each cell begins in the data, and where the last one ends."""
+    """Return where each cell begins in the data, and where the last one ends."""
     return np.frombuffer(cells.buffers()[1], np.int64, len(cells) + 1, cells.offset * 8)
 
 
 def _fixed_cells(values: NDArray[np.uint8], width: int) -> pa.Array:
-    """Cells of one length."""
+    """Return cells of one length."""
     count = len(values) // width
     return pa.Array.from_buffers(_CELL, count, [None, pa.py_buffer(np.arange(count + 1, dtype=np.int64) * width), pa.py_buffer(values)])
 
 
 def _ragged_cells(table: NDArray[np.uint8], lengths: NDArray[np.int64]) -> pa.Array:
-    """The first `lengths[i]` bytes of each row of a table as cells."""
+    """Return the first `lengths[i]` bytes of each row of a table as cells."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     data = table[_ORDER[: table.shape[1]] < lengths[:, None]] if table.shape[1] <= len(_ORDER) else table[np.arange(table.shape[1]) < lengths[:, None]]
@@ -143,7 +147,7 @@ def _ragged_cells(table: NDArray[np.uint8], lengths: NDArray[np.int64]) -> pa.Ar
 
 
 def varints(numbers: NDArray[np.int64], *, empty: NDArray[np.bool_] | None = None) -> pa.Array:
-    """Zig-zag varints as cells; no bytes where `empty`."""
+    """Return zig-zag varints as cells; no bytes where `empty`."""
     zigzag = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
     most = int(zigzag.max()) if len(zigzag) else 0
     width = max(1, -(-most.bit_length() // 7))
@@ -151,20 +155,20 @@ def varints(numbers: NDArray[np.int64], *, empty: NDArray[np.bool_] | None = Non
         return _fixed_cells(zigzag.astype(np.uint8), 1)
     table = np.empty((len(zigzag), width), np.uint8)
     lengths = np.ones(len(zigzag), np.int64)
-    rest = zigzag
+    remaining = zigzag
     for i in range(width):
-        more = rest >> np.uint64(7)
-        table[:, i] = (rest & np.uint64(0x7F)).astype(np.uint8) | ((more > 0).astype(np.uint8) << 7)
+        next_remaining = remaining >> np.uint64(7)
+        table[:, i] = (remaining & np.uint64(0x7F)).astype(np.uint8) | ((next_remaining > 0).astype(np.uint8) << 7)
         if i:
-            lengths += rest > 0
-        rest = more
+            lengths += remaining > 0
+        remaining = next_remaining
     if empty is not None:
         lengths[empty] = 0
     return _ragged_cells(table, lengths)
 
 
 def _decimals(array: pa.Array) -> list[pa.Array]:
-    """The shortest big endian two's complement of each, behind its length."""
+    """Return the cells of decimals: length, and shortest big endian two's complement."""
     little: NDArray[Any] = fixed_values(array, "<u8", 2).view(np.uint8).reshape(-1, 16)
     big = little[:, ::-1]
     sign = np.where(big[:, :1] > 127, 255, 0)
@@ -175,7 +179,7 @@ def _decimals(array: pa.Array) -> list[pa.Array]:
 
 
 def micros(t: DataType) -> bool:
-    """Whether a timestamp type is held in microseconds; raises `Unsupported` for a finer one."""
+    """Return whether a timestamp type is stored in microseconds. Raises `Unsupported` for a finer one."""
     unit = timestamp_unit(t.precision)
     if unit == "ns":
         raise refuse_type(t, "avro")

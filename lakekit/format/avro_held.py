@@ -1,6 +1,6 @@
-"""What an Avro file of another writer holds, from its schema (see `read_foreign_schema`).
+"""Read the schema of an Avro file of another writer (see `read_foreign_schema`).
 
-    {"type": "long", "logicalType": "timestamp-micros"}         TIMESTAMP(6) WITH LOCAL TIME ZONE: an instant, as Avro means it
+    {"type": "long", "logicalType": "timestamp-micros"}         TIMESTAMP(6) WITH LOCAL TIME ZONE, an instant in Avro
     {"type": "long", "logicalType": "local-timestamp-millis"}   TIMESTAMP(3)
     ["null", X]                                                 X; engine 1.4.2 reads a union in no other order
 
@@ -29,16 +29,16 @@ _LONGS = {
 }
 _TIMES = ("time", "timestamp", "local-timestamp", "duration")
 _UNREAD_CODECS = frozenset({"xz"})
-"""Codecs that engine 1.4.2 reads only with a library that it has not."""
+"""Codecs that engine 1.4.2 reads only with a library that it does not ship."""
 
 
 def read_foreign_schema(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> ForeignFileSchema:
-    """See `foreign_file.held`."""
-    found = container.open_blocks(read(0, size_bytes), path=path)
-    if found.codec in _UNREAD_CODECS:
-        raise unsupported_encoding(path, f"it is compressed by {found.codec}, which engine 1.4.2 does not read", "file.compression")
-    record = avro_schema.record_of(found.schema)
-    return ForeignFileSchema(fields=_fields(record, "", path), row_count=found.count)
+    """Return the schema of a file; see `foreign_file.read_foreign_schema`."""
+    container_file = container.open_blocks(read(0, size_bytes), path=path)
+    if container_file.codec in _UNREAD_CODECS:
+        raise unsupported_encoding(path, f"it is compressed by {container_file.codec}, which engine 1.4.2 does not read", "file.compression")
+    record = avro_schema.record_of(container_file.schema)
+    return ForeignFileSchema(fields=_fields(record, "", path), row_count=container_file.count)
 
 
 def _fields(record: AvroNode, where: str, path: str) -> tuple[Field, ...]:

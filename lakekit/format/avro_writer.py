@@ -1,8 +1,8 @@
-"""Writing Avro data files: a container of blocks, whose rows are encoded a column at a time (`avro_cells`).
+"""Write Avro data files: a container of blocks, whose rows are encoded a column at a time (`avro_cells`).
 
     "Obj" 01 | metadata: avro.schema, avro.codec | sync marker | blocks: row count, length, bytes, sync marker
 
-The sync marker is drawn from the schema and the first block, so that equal rows make equal files.
+The sync marker is derived from the schema and the first block, so that equal rows make equal files.
 
 Source: FORMAT.md 7.6 and 7.8, `AvroFileFormat`, `AvroSchemaConverter`.
 """
@@ -46,33 +46,33 @@ _PLAIN_TYPES = {
 }  # fmt: skip
 
 
-def open_writer(sink: BinaryIO, fields: Sequence[Field], how: Encoding) -> AvroEncoder:
-    """A writer of one Avro file. Raises `Unsupported`."""
-    return AvroEncoder(sink, fields, how)
+def open_writer(sink: BinaryIO, fields: Sequence[Field], encoding: Encoding) -> AvroEncoder:
+    """Return a writer of one Avro file. Raises `Unsupported`."""
+    return AvroEncoder(sink, fields, encoding)
 
 
 def check_types(fields: Sequence[Field]) -> None:
-    """Raises `Unsupported` for a column that Avro files do not hold."""
+    """Raise `Unsupported` for a column that Avro files do not hold."""
     schema_text(fields)
 
 
 class AvroEncoder:
-    """One Avro file under way; see `writing.Encoder`."""
+    """One Avro file that is being written; see `encoder.Encoder`."""
 
     told = EMPTY
 
-    def __init__(self, sink: BinaryIO, fields: Sequence[Field], how: Encoding) -> None:
-        self._sink, self._fields, self._level = sink, tuple(fields), how.compression_level
-        self._codec = container.codec_named(how.compression)
+    def __init__(self, sink: BinaryIO, fields: Sequence[Field], encoding: Encoding) -> None:
+        self._sink, self._fields, self._level = sink, tuple(fields), encoding.compression_level
+        self._codec = container.codec_named(encoding.compression)
         self._schema = schema_text(fields)
-        self._block_bytes = min(how.block_bytes or BLOCK_BYTES, _MOST_BLOCK_BYTES)
+        self._block_bytes = min(encoding.block_bytes or BLOCK_BYTES, _MOST_BLOCK_BYTES)
         self._sync: bytes | None = None
         self._body = bytearray()
         self._rows = self._written = self._raw_bytes = 0
 
     @property
     def size_bytes(self) -> int:
-        """Bytes that went to the sink, and what the block under way will add if it compresses as those before it."""
+        """Bytes written to the sink, and what the open block will add if it compresses as those before it."""
         ratio = self._written / self._raw_bytes if self._raw_bytes else 0.5
         return self._written + int(len(self._body) * ratio)
 
@@ -81,20 +81,20 @@ class AvroEncoder:
         return True
 
     def write(self, frame: pl.DataFrame) -> None:
-        """Adds rows; whole blocks go to the sink at once."""
+        """Add rows; full blocks go to the sink at once."""
         parts = (frame.slice(start, ROWS_AT_ONCE) for start in range(0, frame.height, ROWS_AT_ONCE))
         for rows in map_prefetch(self._encoded, parts, core_count() if frame.height > ROWS_AT_ONCE else 1):
             self._add(rows)
 
     def flush(self) -> None:
-        """Ends the block: every row given so far goes to the sink."""
+        """End the block: every row added so far goes to the sink."""
         if self._rows:
             self._block(self._rows, bytes(self._body))
             self._raw_bytes += len(self._body)
             self._body, self._rows = bytearray(), 0
 
     def close(self) -> None:
-        """Writes the last block; a file without rows is its head."""
+        """Write the last block; a file without rows is its header."""
         self.flush()
         if self._sync is None:
             self._head(b"")
@@ -105,13 +105,13 @@ class AvroEncoder:
     def _add(self, rows: pa.Array) -> None:
         offsets = avro_cells.offsets_of(rows)
         data = memoryview(rows.buffers()[2]) if rows.buffers()[2] is not None else memoryview(b"")
-        done = 0
-        while done < len(rows):  # scalar: a block of many rows a step
-            limit = int(offsets[done]) + self._block_bytes - len(self._body)
-            end = min(len(rows), max(done + 1, int(np.searchsorted(offsets, limit, side="left"))))
-            self._body += data[int(offsets[done]) : int(offsets[end])]
-            self._rows += end - done
-            done = end
+        row = 0
+        while row < len(rows):  # scalar: a block of many rows a step
+            limit = int(offsets[row]) + self._block_bytes - len(self._body)
+            end = min(len(rows), max(row + 1, int(np.searchsorted(offsets, limit, side="left"))))
+            self._body += data[int(offsets[row]) : int(offsets[end])]
+            self._rows += end - row
+            row = end
             if len(self._body) >= self._block_bytes:
                 self.flush()
 
@@ -145,37 +145,44 @@ class AvroEncoder:
         self._written += len(data)
 
 
-# ---- the schema ---------------------------------------------------------------------------------------------------------------------------------
+# ---- the schema ------------------------------------------------------------------------------------------------------
 
 
 def schema_text(fields: Sequence[Field]) -> bytes:
-    """The schema of a file as its JSON text. Raises `Unsupported` for a type or a name that Avro files of Paimon do not hold."""
+    """Return the schema of a file as its JSON text.
+
+    Raises:
+        Unsupported: Avro files of Paimon do not hold the type or the name of a column.
+    """
     record = {"type": "record", "name": "record", "namespace": NAMESPACE, "fields": [_field(field.name, field.type, "record") for field in fields]}
     return json.dumps(record, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def bad_name(name: str) -> str | None:
-    """What is wrong with the name of a field: it has letters that are one unit of UTF-16, digits and _, no digit first (`Schema.validateName`)."""
+    """Return what is wrong with the name of a field; None for a valid name (`Schema.validateName`).
+
+    A name is letters that are one unit of UTF-16, digits and _, and does not begin with a digit.
+    """
     if not _is_letter(name[:1]):
         return f"Illegal initial character: {name}"
-    return None if all(_is_letter(one) or (one.isdecimal() and one <= _UNIT) for one in name) else f"Illegal character in: {name}"
+    return None if all(_is_letter(character) or (character.isdecimal() and character <= _UNIT) for character in name) else f"Illegal character in: {name}"
 
 
-def _is_letter(one: str) -> bool:
-    return one == "_" or (one.isalpha() and one <= _UNIT)
+def _is_letter(character: str) -> bool:
+    return character == "_" or (character.isalpha() and character <= _UNIT)
 
 
 def _field(name: str, t: DataType, parent: str) -> dict[str, Any]:
     if bad_name(name) is not None:
         raise refuse_name(name, "avro", "whose names are letters, digits and _, and begin with no digit")
-    found = {"name": name, "type": _type(t, f"{parent}_{name}")}
-    return found | {"default": None} if t.nullable else found
+    member = {"name": name, "type": _type(t, f"{parent}_{name}")}
+    return member | {"default": None} if t.nullable else member
 
 
 def _type(t: DataType, name: str) -> Any:
-    """The schema of a value; `name` is that of the record it may be."""
-    found = _non_null_type(t, name)
-    return ["null", found] if t.nullable else found
+    """Return the schema of a value; `name` is that of the record it may be."""
+    non_null = _non_null_type(t, name)
+    return ["null", non_null] if t.nullable else non_null
 
 
 def _non_null_type(t: DataType, name: str) -> Any:

@@ -1,12 +1,14 @@
-"""What a changed column type makes of old values: Java's casts, by column.
+"""Casts of old values to a changed column type: Java's casts, by column.
 
-    cast(pl.col("a"), INT, TINYINT, Target(column="a"))        383 -> 127
-    cast(pl.col("a"), DOUBLE, STRING, Target(column="a"))      1e10 -> "1.0E10"
+    cast(pl.col("a"), INT, TINYINT, CastTarget(column="a"))        383 -> 127
+    cast(pl.col("a"), DOUBLE, STRING, CastTarget(column="a"))      1e10 -> "1.0E10"
 
-Integers wrap, floats saturate, decimals round half up and become null where they do not fit, times lose digits toward zero, text is cut and padded. Text that
-says no number, date or time raises `ValueOutOfRange`, as does a result that Polars cannot hold. A pair of types without a cast is refused by name.
+Integers wrap, floats saturate, decimals round half up and become null where they do not fit, times lose digits toward
+zero, text is cut and padded. Text that is no number, date or time raises `ValueOutOfRange`, as does a result that
+Polars cannot hold. A pair of types without a cast is refused by name.
 
-Every pair was recorded from the reference (fixtures/formats/cast). Source: FORMAT.md 2.5, ENGINE_1.4.2 A.6, `CastExecutors` and its rules.
+Every pair was recorded from the reference (fixtures/formats/cast). Source: FORMAT.md 2.5, ENGINE_1.4.2 A.6,
+`CastExecutors` and its rules.
 """
 
 from __future__ import annotations
@@ -33,9 +35,10 @@ _FLOATS = ("FLOAT", "DOUBLE")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CastTarget:
-    """The column a cast is for: its name for errors, `lakekit.timestamp-unit`, and the zone of casts between TIMESTAMP and LTZ.
+    """The column a cast is for.
 
-    `told` makes of an error the one that is raised: it knows where the values lie.
+    Its name for errors, `lakekit.timestamp-unit`, and the zone of casts between TIMESTAMP and LTZ. `told` converts an
+    error to the one that is raised, which names the file.
     """
 
     column: str
@@ -44,85 +47,92 @@ class CastTarget:
     told: Callable[[ValueOutOfRange], ValueOutOfRange] | None = None
 
 
-def cast(column: pl.Expr, held: DataType, want: DataType, target: CastTarget) -> pl.Expr:
-    """`column`, whose values are of type `held`, as values of type `want`. Raises `Unsupported` for a pair that Paimon has no cast for."""
-    found = _polars_cast(column, held, want)
-    if found is None:
-        change = _change(held, want, target)
+def cast(column: pl.Expr, source: DataType, want: DataType, target: CastTarget) -> pl.Expr:
+    """Return `column`, of type `source`, as type `want`.
+
+    Raises:
+        Unsupported: Paimon has no cast between the two types.
+    """
+    expression = _polars_cast(column, source, want)
+    if expression is None:
+        change = _change(source, want, target)
         if change is None:
             raise Unsupported(
-                f"column {target.column} was changed from {held} to {want}, for which Paimon has no cast: select other columns, or change the type back",
+                f"column {target.column} was changed from {source} to {want}, for which Paimon has no cast: select other columns, or change the type back",
                 feature="schema.type-change",
             )
         dtype = polars_type(want, timestamp_unit=target.timestamp_unit)
-        found = column.map_batches(partial(_run, change, dtype, target.told), return_dtype=dtype, is_elementwise=True)
-    return found
+        expression = column.map_batches(partial(_run, change, dtype, target.told), return_dtype=dtype, is_elementwise=True)
+    return expression
 
 
 def _run(
-    change: Callable[[pl.Series], pl.Series], dtype: pl.DataType, told: Callable[[ValueOutOfRange], ValueOutOfRange] | None, column: pl.Series
+    change: Callable[[pl.Series], pl.Series], dtype: pl.DataType, convert_error: Callable[[ValueOutOfRange], ValueOutOfRange] | None, column: pl.Series
 ) -> pl.Series:
-    """The changed column, under its own name and of the type that was promised."""
+    """Return the converted column, under its own name and of the promised type."""
     try:
-        made = change(column)
-    except ValueOutOfRange as wrong:
-        if told is None:
+        converted = change(column)
+    except ValueOutOfRange as error:
+        if convert_error is None:
             raise
-        raise told(wrong) from wrong
-    return (made if made.dtype == dtype else made.cast(dtype)).alias(column.name)
+        raise convert_error(error) from error
+    return (converted if converted.dtype == dtype else converted.cast(dtype)).alias(column.name)
 
 
-def _polars_cast(column: pl.Expr, held: DataType, want: DataType) -> pl.Expr | None:
-    """Casts that are one of Polars' own."""
-    if held.root in INTEGERS and want.root in INTEGERS:
+def _polars_cast(column: pl.Expr, source: DataType, want: DataType) -> pl.Expr | None:
+    """Return the cast by one of Polars' own; None without one."""
+    if source.root in INTEGERS and want.root in INTEGERS:
         return column.cast(polars_type(want), wrap_numerical=True)
-    if held.root in (*INTEGERS, "BOOLEAN", *_FLOATS) and want.root in _FLOATS:
+    if source.root in (*INTEGERS, "BOOLEAN", *_FLOATS) and want.root in _FLOATS:
         return column.cast(polars_type(want), strict=False)
-    if held.root in INTEGERS and want.root == "BOOLEAN":
+    if source.root in INTEGERS and want.root == "BOOLEAN":
         return column != 0
-    if held.root == "BOOLEAN" and want.root in INTEGERS:
+    if source.root == "BOOLEAN" and want.root in INTEGERS:
         return column.cast(polars_type(want))
-    if held.root in STRINGS and want.root in STRINGS:
+    if source.root in STRINGS and want.root in STRINGS:
         return texts.fit(column, want)
     return None
 
 
-def _change(held: DataType, want: DataType, target: CastTarget) -> Callable[[pl.Series], pl.Series] | None:
+def _change(source: DataType, want: DataType, target: CastTarget) -> Callable[[pl.Series], pl.Series] | None:
     if want.root in STRINGS:
-        return _to_text(held, want, target)
-    if held.root in STRINGS:
+        return _to_text(source, want, target)
+    if source.root in STRINGS:
         return text_casts.parser(want, column=target.column, timestamp_unit=target.timestamp_unit, zone=target.zone)
-    if held.root in BINARIES and want.root in BINARIES:
+    if source.root in BINARIES and want.root in BINARIES:
         return partial(texts.fit_bytes, want=want)
     if want.root == "DECIMAL":
-        return _to_decimal(held, want, target)
-    if held.root == "DECIMAL":
-        return _from_decimal(held, want)
-    if held.root in _FLOATS and want.root in INTEGERS:
+        return _to_decimal(source, want, target)
+    if source.root == "DECIMAL":
+        return _from_decimal(source, want)
+    if source.root in _FLOATS and want.root in INTEGERS:
         return partial(_saturate, dtype=polars_type(want))
-    return _time_cast(held, want, target)
+    return _time_cast(source, want, target)
 
 
-# ---- text ------------------------------------------------------------------------------------------------------------------------------------
+# ---- text ------------------------------------------------------------------------------------------------------------
 
 
-def _to_text(held: DataType, want: DataType, target: CastTarget) -> Callable[[pl.Series], pl.Series] | None:
-    """Java prints dates and times only into STRING, and fits neither bytes nor what has parts to a length."""
-    if held.root in ("DATE", "TIME", *TIMESTAMPS) and want.length != texts.ANY_LENGTH:
+def _to_text(source: DataType, want: DataType, target: CastTarget) -> Callable[[pl.Series], pl.Series] | None:
+    """Return the cast to text; None without one.
+
+    Java prints dates and times only into STRING, and fits neither bytes nor nested values to a length.
+    """
+    if source.root in ("DATE", "TIME", *TIMESTAMPS) and want.length != texts.ANY_LENGTH:
         return None
-    if held.holds(("MULTISET", "VARIANT")):
+    if source.holds(("MULTISET", "VARIANT")):
         return None
-    fits = want if held.root not in (*BINARIES, "ARRAY", "MAP", "ROW") else None
-    return partial(_print_column, held=held, fits=fits, zone=target.zone)
+    fits = want if source.root not in (*BINARIES, "ARRAY", "MAP", "ROW") else None
+    return partial(_print_column, source=source, fits=fits, zone=target.zone)
 
 
-def _print_column(column: pl.Series, *, held: DataType, fits: DataType | None, zone: str) -> pl.Series:
-    text = to_java_text(col(column.name), held, zone)
+def _print_column(column: pl.Series, *, source: DataType, fits: DataType | None, zone: str) -> pl.Series:
+    text = to_java_text(col(column.name), source, zone)
     return column.to_frame().select(text if fits is None else texts.fit(text, fits)).to_series()
 
 
 def to_java_text(column: pl.Expr, t: DataType, zone: str = "UTC") -> pl.Expr:
-    """Values of type `t` as Java's text."""
+    """Return values of type `t` as Java's text."""
     match t.root:
         case "CHAR" | "VARCHAR":
             return column
@@ -159,30 +169,31 @@ def _print_parts(column: pl.Expr, t: DataType, zone: str) -> pl.Expr:
     return pl.concat_str(pl.lit("["), column.list.eval(inner(pl.element(), t.element)).list.join(", "), pl.lit("]"))
 
 
-# ---- numbers ---------------------------------------------------------------------------------------------------------------------------------
+# ---- numbers ---------------------------------------------------------------------------------------------------------
 
 
-def _to_decimal(held: DataType, want: DataType, target: CastTarget) -> Callable[[pl.Series], pl.Series] | None:
+def _to_decimal(source: DataType, want: DataType, target: CastTarget) -> Callable[[pl.Series], pl.Series] | None:
     precision, scale = want.precision or 10, want.scale or 0
-    if held.root == "DECIMAL":
+    if source.root == "DECIMAL":
         return partial(decimals.rescale, precision=precision, scale=scale)
-    if held.root in (*INTEGERS, "BOOLEAN"):
+    if source.root in (*INTEGERS, "BOOLEAN"):
         return lambda column: decimals.rescale(column.cast(pl.Int64).cast(pl.Decimal(38, 0)), precision=precision, scale=scale)
-    if held.root in _FLOATS:
+    if source.root in _FLOATS:
         return lambda column: text_casts.to_decimals(float_text(column.cast(pl.Float64)), want=want, name=target.column)
     return None
 
 
-def _from_decimal(held: DataType, want: DataType) -> Callable[[pl.Series], pl.Series] | None:
-    if want.root in _FLOATS:  # through text: the nearest float of the decimal, not of an integer divided by a power of ten
+def _from_decimal(source: DataType, want: DataType) -> Callable[[pl.Series], pl.Series] | None:
+    # through text: the nearest float of the decimal, not of an integer divided by a power of ten
+    if want.root in _FLOATS:
         return lambda column: column.cast(pl.String).cast(polars_type(want))
     if want.root in INTEGERS:
-        return lambda column: decimals.truncate(column, held.scale or 0).cast(pl.Int64, wrap_numerical=True).cast(polars_type(want), wrap_numerical=True)
+        return lambda column: decimals.truncate(column, source.scale or 0).cast(pl.Int64, wrap_numerical=True).cast(polars_type(want), wrap_numerical=True)
     return None
 
 
 def _saturate(column: pl.Series, *, dtype: pl.DataType) -> pl.Series:
-    """Java's (int) and (long) stop at the ends; smaller types are cut out of an int."""
+    """Convert floats as Java does: (int) and (long) saturate; smaller types are cut out of an int."""
     wide, top = (pl.Int64, 2.0**63) if dtype == pl.Int64 else (pl.Int32, 2.0**31)
     last = int(top) - 1
     value = col(column.name).cast(pl.Float64)
@@ -191,21 +202,24 @@ def _saturate(column: pl.Series, *, dtype: pl.DataType) -> pl.Series:
     return column.to_frame().select(pl.coalesce(inside, ends.cast(wide)).cast(dtype, wrap_numerical=True).alias(column.name)).to_series()
 
 
-# ---- dates and times -------------------------------------------------------------------------------------------------------------------------
+# ---- dates and times -------------------------------------------------------------------------------------------------
 
 
-def _time_cast(held: DataType, want: DataType, target: CastTarget) -> Callable[[pl.Series], pl.Series] | None:
-    """Casts between dates, times and seconds, all of which go through milliseconds of a wall clock or an instant."""
-    pair, name = (held.root, want.root), target.column
-    if held.root in TIMESTAMPS and want.root in TIMESTAMPS:
-        return partial(_cast_timestamp, held=held, want=want, target=target)
-    if held.root in ("INT", "BIGINT") and want.root in TIMESTAMPS:
+def _time_cast(source: DataType, want: DataType, target: CastTarget) -> Callable[[pl.Series], pl.Series] | None:
+    """Return the cast between dates, times and seconds; None without one.
+
+    All go through milliseconds of a wall clock or an instant.
+    """
+    pair, name = (source.root, want.root), target.column
+    if source.root in TIMESTAMPS and want.root in TIMESTAMPS:
+        return partial(_cast_timestamp, source=source, want=want, target=target)
+    if source.root in ("INT", "BIGINT") and want.root in TIMESTAMPS:
         return lambda column: _from_seconds(column, want, target)
-    if held.root in TIMESTAMPS and want.root in ("INT", "BIGINT"):
+    if source.root in TIMESTAMPS and want.root in ("INT", "BIGINT"):
         return lambda column: _divide_toward_zero(_millis(column), 1000).cast(polars_type(want), wrap_numerical=True)
-    if held.root == "TIME" and want.root in TIMESTAMPS:
+    if source.root == "TIME" and want.root in TIMESTAMPS:
         return lambda column: texts.from_millis(column.to_physical() // 1_000_000, _dtype(want, target), name)
-    if held.root == "DATE" and want.root in TIMESTAMPS:
+    if source.root == "DATE" and want.root in TIMESTAMPS:
         return lambda column: _from_wall_clock(texts.from_millis(column.to_physical().cast(pl.Int64) * _DAY_MS, _wall(want, target), name), want, target)
     match pair:
         case "TIMESTAMP", "DATE":
@@ -232,9 +246,12 @@ def _remainder(values: pl.Series, by: int) -> pl.Series:
 
 
 def _from_seconds(column: pl.Series, want: DataType, target: CastTarget) -> pl.Series:
-    """Seconds since 1970. Java then shows LTZ as the digits that a clock in its zone has at that instant, taken for UTC."""
-    made = texts.from_millis(column.cast(pl.Int64) * 1000, _dtype(want, target), target.column)
-    return texts.clock(made, target.zone).dt.replace_time_zone("UTC") if want.root == "TIMESTAMP_LTZ" else made
+    """Return timestamps of seconds since 1970.
+
+    Java's LTZ then has the digits that a clock in its zone shows at that instant, taken for UTC.
+    """
+    instants = texts.from_millis(column.cast(pl.Int64) * 1000, _dtype(want, target), target.column)
+    return texts.clock(instants, target.zone).dt.replace_time_zone("UTC") if want.root == "TIMESTAMP_LTZ" else instants
 
 
 def _dtype(want: DataType, target: CastTarget) -> pl.Datetime:
@@ -246,17 +263,20 @@ def _wall(want: DataType, target: CastTarget) -> pl.Datetime:
 
 
 def _from_wall_clock(wall: pl.Series, want: DataType, target: CastTarget) -> pl.Series:
-    """A wall clock as the type wants it: an instant is what that clock shows in the zone."""
+    """Return a wall clock as type `want`: an instant is what that clock shows in the zone."""
     return texts.instant(wall, target.zone) if want.root == "TIMESTAMP_LTZ" else wall
 
 
-def _cast_timestamp(column: pl.Series, *, held: DataType, want: DataType, target: CastTarget) -> pl.Series:
-    """Another precision, another kind: digits are cut off toward zero down to milliseconds, toward the past below."""
-    if held.root != want.root:
-        column = texts.clock(column, target.zone) if held.root == "TIMESTAMP_LTZ" else texts.instant(column, target.zone)
+def _cast_timestamp(column: pl.Series, *, source: DataType, want: DataType, target: CastTarget) -> pl.Series:
+    """Change precision and kind of timestamps.
+
+    Digits are cut off toward zero down to milliseconds, toward the past below.
+    """
+    if source.root != want.root:
+        column = texts.clock(column, target.zone) if source.root == "TIMESTAMP_LTZ" else texts.instant(column, target.zone)
     digits = 6 if want.precision is None else want.precision
     dtype = _dtype(want, target)
-    if digits < (6 if held.precision is None else held.precision):
+    if digits < (6 if source.precision is None else source.precision):
         if digits <= 3:
             step = 10 ** (3 - digits)
             return texts.from_millis(_divide_toward_zero(_millis(column), step) * step, dtype, target.column)

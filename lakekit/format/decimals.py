@@ -1,4 +1,4 @@
-"""Decimals by column: the unscaled integers, changed as Java's BigDecimal changes them."""
+"""Decimals by column: operations on the unscaled integers, as in Java's BigDecimal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_DIGITS = 38
 
 
 def rescale(column: pl.Series, *, precision: int, scale: int) -> pl.Series:
-    """Another precision and scale: digits that are cut off round half up (away from zero), what does not fit is null."""
+    """Change precision and scale: round half up (away from zero); what does not fit is null."""
     assert isinstance(column.dtype, pl.Decimal)
     unscaled, shift = column.to_physical(), scale - column.dtype.scale
     frame = unscaled.alias("v").to_frame()
@@ -30,23 +30,26 @@ def rescale(column: pl.Series, *, precision: int, scale: int) -> pl.Series:
 
 
 def from_unscaled(values: pl.Series, *, precision: int, scale: int) -> pl.Series:
-    """Unscaled Int128 values as DECIMAL(precision, scale); null where they have more digits."""
+    """Return unscaled Int128 values as DECIMAL(precision, scale); null where they have more digits."""
     fits = values.alias("v").to_frame().select(pl.when(pl.col("v").abs() < _integer(10**precision)).then(pl.col("v")))
     return fits.to_series().reinterpret(dtype=pl.Decimal(precision, scale)).alias(values.name)
 
 
 def null_overflows(frame: pl.DataFrame, fields: Sequence[Field]) -> pl.DataFrame:
-    """The frame with null where a DECIMAL column of `fields` holds more digits than its type, as sums may: what the reference finds in ORC and Avro files."""
-    made = []
+    """Replace values of DECIMAL columns of `fields` that have more digits than their type by null.
+
+    Sums may have more; the reference reads null for them in ORC and Avro files.
+    """
+    changed = []
     for field in fields:
         column, precision, scale = frame.get_column(field.name), field.type.precision or 10, field.type.scale or 0
         if (column.to_physical().abs() >= 10**precision).any():
-            made.append(from_unscaled(column.to_physical(), precision=precision, scale=scale))
-    return frame.with_columns(made) if made else frame
+            changed.append(from_unscaled(column.to_physical(), precision=precision, scale=scale))
+    return frame.with_columns(changed) if changed else frame
 
 
 def truncate(column: pl.Series, scale: int) -> pl.Series:
-    """The whole part, cut off toward zero, as Int128."""
+    """Return the integer part, cut off toward zero, as Int128."""
     frame = column.to_physical().alias("v").to_frame()
     return frame.select(pl.col("v").abs() // _integer(10**scale) * pl.col("v").sign()).to_series().alias(column.name)
 

@@ -1,4 +1,4 @@
-"""Writing a data file: frames go in, bytes of some format go to a sink.
+"""Write data files: frames go in, bytes of some format go to a sink.
 
     with storage.open_write(path) as sink:
         encoder = open_writer(sink, "parquet", fields, Encoding())
@@ -6,8 +6,8 @@
         encoder.size_bytes            how long the file would be about now
         encoder.close()               the sink stays open: its owner closes it
 
-A format is a module of this folder with `open_writer(sink, fields, how)` and `check_types(fields)`. Frames have exactly the columns of `fields`, in order,
-with the dtypes of `dtypes.polars_schema(fields)`.
+A format is a module of this folder with `open_writer(sink, fields, encoding)` and `check_types(fields)`. Frames have
+exactly the columns of `fields`, in order, with the dtypes of `polars_types.polars_schema(fields)`.
 
 Source: FORMAT.md 7.4-7.6 and 7.8, `FormatWriter`, `FileFormat`.
 """
@@ -38,11 +38,13 @@ BLOCK_BYTES = 128 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encoding:
-    """How a file is encoded, with options of the table as text for what only one format knows (`given`: `parquet.page.size`, `orc.stripe.size`).
+    """How a file is encoded.
 
-    `compression` is named as `file.compression` names it. `block_bytes` is the size of a row group, a stripe or an Avro block; `file_bytes` the size at which
-    the file will be ended, so that a format which knows its length only at a block's end has some ends before. `time_zone` is the zone of processes that
-    take instants in ORC for wall clocks (FORMAT 7.5): true instants are written, which such a process reads right in UTC alone.
+    `given` are options of the table as text, for what only one format knows (`parquet.page.size`, `orc.stripe.size`).
+    `compression` is named as `file.compression` names it. `block_bytes` is the size of a row group, a stripe or an Avro
+    block; `file_bytes` the size at which the file will be ended, so that a format which knows its length only at a
+    block's end has some ends before. `time_zone` is the zone of processes that take instants in ORC for wall clocks
+    (FORMAT 7.5): true instants are written, which such a process reads right in UTC alone.
     """
 
     compression: str = "zstd"
@@ -55,54 +57,65 @@ class Encoding:
 
 
 class Encoder(Protocol):
-    """A file under way. `told`: columns whose nulls and bounds it knows once it is closed; nobody else need count them."""
+    """A file that is being written.
+
+    `told`: columns whose null counts and bounds the encoder knows once it is closed, so that they need not be counted
+    elsewhere.
+    """
 
     told: Mapping[str, ColumnStats]
 
     @property
     def size_bytes(self) -> int:
-        """Bytes that went to the sink, and a fair estimate of what is buffered."""
+        """Bytes written to the sink, and an estimate of what is buffered."""
 
     def can_add(self, frame: pl.DataFrame) -> bool:
-        """Return whether the file may have these rows beside those that it has; another file may."""
+        """Return whether this file may hold these rows; another file may."""
 
     def write(self, frame: pl.DataFrame) -> None:
-        """Adds rows. Raises `ValueOutOfRange` for what the format cannot hold."""
+        """Add rows. Raises `ValueOutOfRange` for what the format cannot hold."""
 
     def flush(self) -> None:
-        """Sends to the sink what may be sent before the end; `size_bytes` is exact afterwards where the format allows."""
+        """Write to the sink what may be written before the end.
+
+        `size_bytes` is exact afterwards where the format allows.
+        """
 
     def close(self) -> None:
-        """Writes what is left and the end of the file. Nothing can be written afterwards."""
+        """Write what is buffered and the end of the file. Nothing can be written afterwards."""
 
 
-def open_writer(sink: BinaryIO, format_name: str, fields: Sequence[Field], how: Encoding) -> Encoder:
-    """A writer of one file. Raises `Unsupported` for a format lakekit does not write, or a type or compression that the format does not have."""
-    made: Encoder = _format(format_name).open_writer(sink, fields, how)
-    return made
+def open_writer(sink: BinaryIO, format_name: str, fields: Sequence[Field], encoding: Encoding) -> Encoder:
+    """Return a writer of one file.
+
+    Raises:
+        Unsupported: lakekit does not write the format, or the format does not have a type or the compression.
+    """
+    encoder: Encoder = _format(format_name).open_writer(sink, fields, encoding)
+    return encoder
 
 
 def check_types(format_name: str, fields: Sequence[Field]) -> None:
-    """Raises `Unsupported` for columns that files of a format do not hold."""
+    """Raise `Unsupported` for columns that files of a format do not hold."""
     _format(format_name).check_types(fields)
 
 
 def _format(name: str) -> Any:
-    known = plugins.names("format")
-    if name.lower() not in known:
-        raise refuse(f"file.format.{name.lower()}", "the option file.format", instead=f"Choose one of {', '.join(known)}")
+    format_names = plugins.names("format")
+    if name.lower() not in format_names:
+        raise refuse(f"file.format.{name.lower()}", "the option file.format", instead=f"Choose one of {', '.join(format_names)}")
     return plugins.load("format", name.lower())
 
 
 def refuse_type(t: DataType, format_name: str) -> Unsupported:
-    """The error for a type that a format does not have."""
+    """Return the error for a type that a format does not have."""
     return Unsupported(
         f"{format_name} files do not hold columns of type {t}; choose another file.format", feature=f"file-format.{format_name}.{t.root.lower()}"
     )
 
 
 def refuse_name(name: str, format_name: str, why: str) -> Unsupported:
-    """The error for a name that a format does not have, or that the reference does not find in its files."""
+    """Return the error for a name that a format does not have, or that the reference does not find in its files."""
     return Unsupported(
         f"{format_name} files do not hold a column or field called {name!r}, {why}; rename it, or choose another file.format",
         feature=f"file-format.{format_name}.name",
@@ -110,12 +123,15 @@ def refuse_name(name: str, format_name: str, why: str) -> Unsupported:
 
 
 def refuse_null(column: str, t: DataType) -> ValueOutOfRange:
-    """The error for a null where a column or a part of it is NOT NULL."""
+    """Return the error for a null where a column or a part of it is NOT NULL."""
     return ValueOutOfRange(f"column {column} is {t}, but holds null", column=column)
 
 
 def refuse_null_key(column: str, format_name: str) -> ValueOutOfRange:
-    """The error for a null key of a map. A file of a format table that began without one cannot take one."""
+    """Return the error for a null key of a map.
+
+    A file of a format table that began without one cannot take one.
+    """
     why = (
         "which an orc file can have where its first rows have one: sort the rows so, or leave the entry out"
         if format_name == "orc"
@@ -125,5 +141,5 @@ def refuse_null_key(column: str, format_name: str) -> ValueOutOfRange:
 
 
 def map_types(t: DataType) -> tuple[DataType, DataType]:
-    """The key and value types of a MAP; of a MULTISET its elements and their counts."""
+    """Return the key and value types of a MAP; of a MULTISET its elements and their counts."""
     return (part(t.element), _COUNT) if t.root == "MULTISET" else (part(t.key), part(t.value))

@@ -1,9 +1,11 @@
-"""Files that Polars cannot scan itself, as one lazy scan: a format says how a file's blocks become frames, Polars does the rest.
+"""Lazy scans of files that Polars cannot scan itself.
 
-    scan(paths, open_file, schema)        open_file(path) -> Opened(row_count, batches)
+    scan(paths, open_file, schema)        open_file(path) -> OpenFile(row_count, batches)
 
-Polars opens several files side by side, adds row numbers, filters and slices; the columns a query needs reach `batches`. Nothing is opened before the
-frame runs. Whatever a library raises over damaged bytes becomes `Corrupt` with the file's path; lakekit's own errors pass unchanged, as does an interrupt.
+A format converts a file's blocks to frames; Polars opens several files side by side, adds row numbers, filters and
+slices; the columns a query needs are passed to `batches`. Nothing is opened before the frame runs. Whatever a library
+raises over damaged bytes becomes `Corrupt` with the file's path; lakekit's own errors pass unchanged, as does an
+interrupt.
 """
 
 from __future__ import annotations
@@ -32,9 +34,10 @@ _FILE_MESSAGE = re.compile(r"parquet|thrift|zstd|snappy|gzip|lz4|brotli|avro|utf
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenFile:
-    """A file that is open: how many rows it has, and its rows, some columns of them, block by block.
+    """An open file: its row count, and some columns of its rows, block by block.
 
-    `batches` gets the names to read, in order; for no names it yields frames without columns that have the blocks' heights.
+    `batches` takes the names to read, in order; for no names it yields frames without columns that have the blocks'
+    heights.
     """
 
     row_count: int
@@ -42,7 +45,7 @@ class OpenFile:
 
 
 def scan(paths: Sequence[str], open_file: Callable[[str], OpenFile], schema: pl.Schema, *, name: str, counts: Mapping[str, int] | None = None) -> pl.LazyFrame:
-    """All rows of `paths`, in order, with the columns `schema`.
+    """Return all rows of `paths`, in order, with the columns `schema`.
 
     `name` is the format's, for plans that are printed. `counts` are the rows each file must have.
     """
@@ -56,25 +59,31 @@ def scan(paths: Sequence[str], open_file: Callable[[str], OpenFile], schema: pl.
     return pl.scan_external_reader(_Builder(open_checked, schema, name), sources=list(paths), schema=schema)
 
 
-def check_count(path: str, found: int, said: int) -> None:
-    """Raises `Corrupt` for a file that holds another number of rows than its manifest says."""
-    if found != said:
-        raise Corrupt(f"{path} holds {found} rows, the manifest says {said}", path=path, field="_ROW_COUNT")
+def check_count(path: str, row_count: int, expected: int) -> None:
+    """Raise `Corrupt` for a file with another number of rows than its manifest says."""
+    if row_count != expected:
+        raise Corrupt(f"{path} holds {row_count} rows, the manifest says {expected}", path=path, field="_ROW_COUNT")
 
 
 def pass_interrupt(wrong: BaseException) -> None:
-    """Raises `KeyboardInterrupt` where that is what Polars panicked over: one that falls into its own Python leaves it as a panic that says so."""
+    """Raise `KeyboardInterrupt` where that is what Polars panicked over.
+
+    An interrupt in Python code that Polars calls becomes a panic whose message names it.
+    """
     if isinstance(wrong, pl.exceptions.PanicException) and "KeyboardInterrupt" in str(wrong):
         raise KeyboardInterrupt from wrong
 
 
 def is_of_machine(wrong: BaseException) -> bool:
-    """Whether the machine refused something, such as a file handle or memory: that says nothing of the bytes of a file."""
+    """Return whether the machine refused something, such as a file handle or memory.
+
+    Such an error says nothing about the bytes of a file.
+    """
     return (isinstance(wrong, OSError) and wrong.errno is not None) or _MACHINE_MESSAGE.search(str(wrong)) is not None
 
 
 def may_be_of_file(wrong: BaseException) -> bool:
-    """Whether the bytes of a file may be why a query failed; else it is the query's own, or the machine's."""
+    """Return whether the bytes of a file may be why a query failed; else it is the query, or the machine."""
     if is_of_machine(wrong):
         return False
     if isinstance(wrong, pl.exceptions.SchemaError):
@@ -83,15 +92,19 @@ def may_be_of_file(wrong: BaseException) -> bool:
 
 
 def other_type(wrong: BaseException) -> tuple[str, str, str] | None:
-    """The column that a file stores as another type than its schema says, what the file holds, and what was wanted; None where the error is another."""
-    found = _OTHER_TYPE.search(str(wrong)) if isinstance(wrong, pl.exceptions.SchemaError) else None
-    return None if found is None else (found[1], found[2], found[3])
+    """Return (column, type in the file, wanted type) of an error over a column stored as another type.
+
+    None for any other error.
+    """
+    match = _OTHER_TYPE.search(str(wrong)) if isinstance(wrong, pl.exceptions.SchemaError) else None
+    return None if match is None else (match[1], match[2], match[3])
 
 
 def to_corrupt(path: str, wrong: BaseException, what: str) -> LakekitError:
-    """The error for what a library raised over the bytes of `path`: `Corrupt`, or `StorageFailed` where the machine refused something.
+    """Return the error for what a library raised over the bytes of `path`.
 
-    One of lakekit's own stays what it is, and names the path. An interrupt is raised.
+    It is `Corrupt`, or `StorageFailed` where the machine refused something. One of lakekit's own stays what it is, and
+    names the path. An interrupt is raised.
     """
     pass_interrupt(wrong)
     if isinstance(wrong, Corrupt):
@@ -146,7 +159,10 @@ class _Reader(FileReader):
             raise Corrupt(f"{self.path}: {seen} rows were decoded, its footer says {opened.row_count}", path=self.path, field="row count")
 
     def _check_types(self, batch: pl.DataFrame) -> None:
-        """Raises `Corrupt` where a file holds a column of another type than its schema says, such as a ROW of more parts."""
+        """Raise `Corrupt` where a file holds a column of another type than its schema says.
+
+        An example is a ROW of more parts.
+        """
         for name, dtype in batch.schema.items():
             if dtype != self.builder.frame_schema[name]:
                 wanted = self.builder.frame_schema[name]
@@ -160,11 +176,14 @@ class _Reader(FileReader):
         self.opened = None
 
 
-# ---- values inside values ----------------------------------------------------------------------------------------------------------------
+# ---- values inside values --------------------------------------------------------------------------------------------
 
 
 def map_leaves(column: pl.Expr, t: DataType, leaf: Callable[[pl.Expr, DataType], pl.Expr | None]) -> pl.Expr | None:
-    """`column` with every plain value in it, at any depth, changed by `leaf`; None where `leaf` changes none (it says so by None)."""
+    """Return `column` with every plain value in it, at any depth, changed by `leaf`.
+
+    `leaf` returns None for a type that it does not change; the result is None where it changes none.
+    """
     match t.root:
         case "ARRAY":
             inner = map_leaves(pl.element(), part(t.element), leaf)
@@ -179,9 +198,9 @@ def map_leaves(column: pl.Expr, t: DataType, leaf: Callable[[pl.Expr, DataType],
             return column.list.eval(pl.struct(keys.alias("key"), values.alias("value")))
         case "ROW":
             changed = [map_leaves(struct_field(column, f.name), f.type, leaf) for f in t.fields]
-            if all(one is None for one in changed):
+            if all(changed_part is None for changed_part in changed):
                 return None
-            parts = [struct_field(column, f.name) if one is None else one for f, one in zip(t.fields, changed, strict=True)]
-            made = pl.struct(one.alias(f.name) for one, f in zip(parts, t.fields, strict=True))
-            return pl.when(column.is_not_null()).then(made)
+            parts = [struct_field(column, f.name) if changed_part is None else changed_part for f, changed_part in zip(t.fields, changed, strict=True)]
+            changed_row = pl.struct(changed_part.alias(f.name) for changed_part, f in zip(parts, t.fields, strict=True))
+            return pl.when(column.is_not_null()).then(changed_row)
     return leaf(column, t)

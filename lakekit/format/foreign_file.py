@@ -1,11 +1,11 @@
-"""What a data file that somebody else wrote holds, as a table of Paimon would say it: columns, rows, and what its footer tells of them.
+"""The schema of a data file of another writer in Paimon's types: columns, row count, and statistics of its footer.
 
-    format_of(b"PAR1…")                 "parquet"          by the first bytes: files of Hive have names without an ending
-    held("parquet", path, read, size)   Held(fields=(k BIGINT, …), row_count=3, told={"k": …})
+    format_of(b"PAR1…")                                "parquet"     by the first bytes: Hive's files have no extension
+    read_foreign_schema("parquet", path, read, size)   ForeignFileSchema(fields=(k BIGINT, …), row_count=3, …)
 
-Columns are found by name, and are all nullable. A type that Paimon has not, or that a reader of either engine would not find where its column says, is refused
-by the names of file and column: nothing is written anew here. Source: `ParquetSchemaConverter`, `OrcTypeUtil`, `AvroSchemaConverter`, the other way round,
-and what engine 1.4.2 reads of such files.
+Columns are found by name, and are all nullable. A type that Paimon does not have, or that a reader of either engine
+would not find by its column's type, is refused with the names of file and column: nothing is rewritten here. Source:
+`ParquetSchemaConverter`, `OrcTypeUtil`, `AvroSchemaConverter`, reversed, and what engine 1.4.2 reads of such files.
 """
 
 from __future__ import annotations
@@ -22,25 +22,27 @@ if TYPE_CHECKING:
     from lakekit.format.held import ForeignFileSchema
 
 MAGICS = {b"PAR1": "parquet", b"PARE": "parquet", b"ORC": "orc", b"Obj\x01": "avro"}
-"""How files begin."""
+"""The first bytes of each format."""
 _READERS = {"parquet": parquet_held.read_foreign_schema, "orc": orc_held.read_foreign_schema, "avro": avro_held.read_foreign_schema}
 _FOOTER_FAILURES = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError)
-"""What comes of a footer whose numbers and lists are not what they should be."""
+"""What is raised over a footer whose numbers and lists are wrong."""
 
 
 def format_of(head: bytes) -> str | None:
-    """The format of a file that begins so; None where it is no Parquet, ORC or Avro."""
+    """Return the format of a file by its first bytes; None if it is no Parquet, ORC or Avro."""
     return next((name for magic, name in MAGICS.items() if head.startswith(magic)), None)
 
 
 def read_foreign_schema(format_name: str, path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> ForeignFileSchema:
-    """What a file holds; `read(offset, length)` gives its bytes.
+    """Return the schema of a file; `read(offset, length)` returns its bytes.
 
-    Raises `Corrupt` for a file that is damaged, `SchemaMismatch` for a column that no table can take as it lies, `Unsupported` for compression and encodings
-    that the released engine or Polars does not read.
+    Raises:
+        Corrupt: the file is damaged.
+        SchemaMismatch: no table can adopt a column as it is stored.
+        Unsupported: the released engine or Polars does not read its compression or an encoding.
     """
     try:
-        found = _READERS[format_name](path, read, size_bytes)
+        schema = _READERS[format_name](path, read, size_bytes)
     except Corrupt as wrong:
         raise wrong.at(path) from None
     except LakekitError:
@@ -49,6 +51,6 @@ def read_foreign_schema(format_name: str, path: str, read: Callable[[int, int | 
         raise external_reader.to_corrupt(path, wrong, format_name) from wrong
     except _FOOTER_FAILURES as wrong:
         raise Corrupt(f"{path}: its {format_name} footer makes no sense: {wrong}", path=path, field="footer") from wrong
-    if (twice := first_duplicate(field.name for field in found.fields)) is not None:
+    if (twice := first_duplicate(field.name for field in schema.fields)) is not None:
         raise SchemaMismatch(f"{path} has two columns {twice}; columns are found by name. Rewrite it with other names", column=twice)
-    return found
+    return schema

@@ -1,6 +1,6 @@
-"""The facts of a data file that somebody else wrote, and how one is refused (`foreign` finds them out).
+"""The schema of a data file of another writer, and the errors that refuse one (`foreign_file` reads it).
 
-Held(fields=(k BIGINT, …), row_count=3, told={"k": …}, timeless={"t"})
+ForeignFileSchema(fields=(k BIGINT, …), row_count=3, told={"k": …}, timeless={"t"})
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ _APPEND = "read the files with Polars and append the frame to a table of your ow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignFileSchema:
-    """A file's columns, without ids, and its rows.
+    """A file's columns, without ids, and its row count.
 
-    `told` are the columns of which the footer says null count and bounds for sure. `timeless` are those whose values are timestamps as any type of timestamp
-    reads them (Parquet's INT96), so that a table may call them by another one. `byte_decimals` are DECIMALs of at most 18 digits that Parquet holds as
-    bytes, not as numbers: the released engine reads them, and fails where it filters by them.
+    `told` are the columns whose null count and bounds the footer holds reliably. `timeless` are those whose values are
+    timestamps as any type of timestamp reads them (Parquet's INT96), so that a table may declare them as another one.
+    `byte_decimals` are DECIMALs of at most 18 digits that Parquet holds as bytes, not as numbers: the released engine
+    reads them, and fails where it filters by them.
     """
 
     fields: tuple[Field, ...]
@@ -39,10 +40,10 @@ class ForeignFileSchema:
 
 
 def refusal(path: str, column: str, what: str, *, do: str = _APPEND) -> SchemaMismatch:
-    """The error of a column that no table can take as it lies."""
+    """Return the error of a column that no table can adopt as it is stored."""
     return SchemaMismatch(f"{path}: column {column} {what}; {do}", column=column.partition(".")[0])
 
 
 def unsupported_encoding(path: str, what: str, feature: str) -> Unsupported:
-    """The error of a file whose bytes the released engine or Polars does not read."""
+    """Return the error of a file whose bytes the released engine or Polars does not read."""
     return Unsupported(f"{path}: {what}; {_APPEND}", feature=feature, path=path)

@@ -1,11 +1,12 @@
-"""ORC data files, read stripe by stripe with Arrow.
+"""Read ORC data files, stripe by stripe, with Arrow.
 
-Where a file's types are not Paimon's: CHAR(n) is padded with blanks, which are cut off; TIME is an int of milliseconds; a MAP is Arrow's map, and becomes a
-list of key and value.
+Where a file's types are not Paimon's: CHAR(n) is padded with blanks, which are cut off; TIME is an int of milliseconds;
+a MAP is Arrow's map, and becomes a list of key and value.
 
-TIMESTAMP(p) WITH LOCAL TIME ZONE and legacy writers: with `orc.timestamp-ltz.legacy.type=true` (the reference's default) a Java writer takes the digits of
-the instant in UTC, reads them as a wall clock in its own zone, and stores that instant. Such files read right only in the writer's zone: a writer in UTC
-stores true instants, a value 22:13:20Z written in Asia/Shanghai is stored as 14:13:20Z. `ltz_zone` names the zone of the writers and undoes it.
+TIMESTAMP(p) WITH LOCAL TIME ZONE and legacy writers: with `orc.timestamp-ltz.legacy.type=true` (the reference's
+default) a Java writer takes the digits of the instant in UTC, reads them as a wall clock in its own zone, and stores
+that instant. Such files read right only in the writer's zone: a writer in UTC stores true instants, a value 22:13:20Z
+written in Asia/Shanghai is stored as 14:13:20Z. `ltz_zone` names the zone of the writers and undoes it.
 
 Source: FORMAT.md 7.5, ENGINE_1.4.2 A.5, `OrcFileFormat`, `OrcTypeUtil`.
 """
@@ -36,10 +37,10 @@ if TYPE_CHECKING:
 open_writer, check_types = orc_write.open_writer, orc_write.check_types
 _WALL_CLOCKS = frozenset({"TIMESTAMP"})
 _TAIL_TYPES = _WALL_CLOCKS | MAPS
-"""Types for which the tail of a file is read before Arrow reads its rows."""
+"""Types for which the tail of a file is parsed before Arrow reads its rows."""
 _OUT_OF_RANGE = "out of range for nanosecond resolution"
 _LAST_SECOND = 9_223_372_036
-"""The last whole second that 64 bits of nanoseconds hold."""
+"""The last complete second that 64 bits of nanoseconds hold."""
 
 
 def scan(
@@ -51,10 +52,10 @@ def scan(
     timestamp_unit: str | None = None,
     ltz_zone: str | None = None,
 ) -> pl.LazyFrame:
-    """The columns `fields` of the files `paths`, in order; a column that a file lacks is null.
+    """Return the columns `fields` of the files `paths`, in order; a column that a file lacks is null.
 
-    `read` gives a file's bytes, or a local path that Arrow opens itself; `counts` are its rows. `ltz_zone` is the zone of legacy writers.
-    Running the frame raises `ValueOutOfRange` for a timestamp that its unit cannot hold.
+    `read` returns a file's bytes, or a local path that Arrow opens itself; `counts` are its rows. `ltz_zone` is the
+    zone of legacy writers. Running the frame raises `ValueOutOfRange` for a timestamp that its unit cannot hold.
     """
 
     def open_file(path: str) -> external_reader.OpenFile:
@@ -66,15 +67,15 @@ def scan(
 def _open(source: str | bytes, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None]) -> external_reader.OpenFile:
     orc_bounds.check(path, _bytes(source), {field.name for field in fields})
     file = orc.ORCFile(source if isinstance(source, str) else pa.BufferReader(source))
-    held = {f.name: f for f in fields if f.name in set(file.schema.names)}
-    missing = {f.name: pl.lit(None, polars_type(f.type, timestamp_unit=zones[0])).alias(f.name) for f in fields if f.name not in held}
+    columns_in_file = {f.name: f for f in fields if f.name in set(file.schema.names)}
+    missing = {f.name: pl.lit(None, polars_type(f.type, timestamp_unit=zones[0])).alias(f.name) for f in fields if f.name not in columns_in_file}
 
     def batches(columns: Sequence[str]) -> Iterator[pl.DataFrame]:
-        inside = [held[name] for name in columns if name in held]
-        if not inside:
+        requested = [columns_in_file[name] for name in columns if name in columns_in_file]
+        if not requested:
             yield pl.DataFrame(height=file.nrows).with_columns(missing[name] for name in columns)
             return
-        for frame in _stripes(file, source, inside, path, zones):
+        for frame in _stripes(file, source, requested, path, zones):
             yield frame.with_columns(missing[name] for name in columns if name in missing).select(cols(columns))
 
     return external_reader.OpenFile(row_count=int(file.nrows), batches=batches)
@@ -87,26 +88,30 @@ def _stripes(file: orc.ORCFile, source: str | bytes, fields: Sequence[Field], pa
         if any(f.type.holds(_WALL_CLOCKS) for f in fields) and not _is_of_utc(tail):
             yield from _by_parts(tail, fields, path, zones, 0)
             return
-        if any(f.type.holds(MAPS) for f in fields) and orc_tail.has_null_keys(tail):  # Arrow would end the process over them
+        # Arrow would end the process over them
+        if any(f.type.holds(MAPS) for f in fields) and orc_tail.has_null_keys(tail):
             file = orc.ORCFile(pa.BufferReader(orc_tail.rewrite_types(tail)))
-    done = 0
+    next_stripe = 0
     try:
         for number in range(file.nstripes):
             yield _frame(file.read_stripe(number, columns=names), fields, path, zones)
-            done = number + 1
+            next_stripe = number + 1
     except pa.ArrowInvalid as wrong:
         if _OUT_OF_RANGE not in str(wrong):
             raise
-        yield from _by_parts(orc_tail.parse(_bytes(source)), fields, path, zones, done)
+        yield from _by_parts(orc_tail.parse(_bytes(source)), fields, path, zones, next_stripe)
 
 
 def _is_of_utc(tail: orc_tail.Tail) -> bool:
-    """Return whether all writers of a file ran in UTC. Arrow reads the wall clocks of others by rules that are not Java's."""
+    """Return whether all writers of a file ran in UTC.
+
+    Arrow reads the wall clocks of others by rules that are not Java's.
+    """
     return all(orc_times.is_utc(orc_tail.writer_zone(tail, number)) for number in range(len(tail.stripes)))
 
 
 def _bytes(source: str | bytes) -> bytes | memoryview:
-    """Return the bytes of a file; those of a local one are mapped, and read where they are looked at."""
+    """Return the bytes of a file; those of a local one are mapped, and read when they are accessed."""
     if isinstance(source, bytes):
         return source
     with pa.memory_map(source) as file:
@@ -122,7 +127,7 @@ def _frame(batch: pa.RecordBatch, fields: Sequence[Field], path: str, zones: tup
 
 
 def _check_texts(name: str, column: pa.Array, path: str) -> None:
-    """Raises `Corrupt` where a text of a column is no UTF-8: Arrow takes any bytes for it, and Polars believes Arrow."""
+    """Raise `Corrupt` where a text of a column is no UTF-8: neither Arrow nor Polars checks it."""
     if pa.types.is_string(column.type):
         data = column.buffers()[2]
         if data is None or not data.size or int(np.frombuffer(data, np.uint8).max()) < 0x80:
@@ -136,7 +141,10 @@ def _check_texts(name: str, column: pa.Array, path: str) -> None:
 
 
 def _column(field: Field, arrow: pa.DataType, path: str, zones: tuple[str | None, str | None], writer_zone: str | None) -> pl.Expr:
-    """A physical column as its Paimon type says; with a `writer_zone`, timestamps come as seconds and nanoseconds."""
+    """Convert a physical column to its Paimon type.
+
+    With a `writer_zone`, its timestamps are STRUCTs of seconds and nanoseconds.
+    """
     unit, zone = zones
 
     def leaf(column: pl.Expr, t: DataType) -> pl.Expr | None:
@@ -153,7 +161,7 @@ def _column(field: Field, arrow: pa.DataType, path: str, zones: tuple[str | None
 
 
 def _polars_dtype(arrow: pa.DataType) -> pl.DataType:
-    """The Polars type of an Arrow type, maps as lists of key and value."""
+    """Return the Polars type of an Arrow type, maps as lists of key and value."""
     checks = pa.types
     if checks.is_map(arrow):
         return pl.List(pl.Struct({"key": _polars_dtype(arrow.key_type), "value": _polars_dtype(arrow.item_type)}))
@@ -208,19 +216,20 @@ def _leaf(column: pl.Expr, t: DataType, unit: str | None, zone: str | None) -> p
 
 
 def _instant(column: pl.Expr, zone: str | None) -> pl.Expr:
-    """What a legacy writer in `zone` meant by a stored instant: the digits of its wall clock there, in UTC."""
+    """Return the instant that a legacy writer in `zone` stored as another: the digits of its wall clock there, in UTC."""
     if zone is None or zone == "UTC":
         return column
     return column.dt.convert_time_zone(zone).dt.replace_time_zone(None).dt.replace_time_zone("UTC")
 
 
-# ---- timestamps as seconds and nanoseconds -----------------------------------------------------------------------------------------------
+# ---- timestamps as seconds and nanoseconds ---------------------------------------------------------------------------
 
 
 def _by_parts(tail: orc_tail.Tail, fields: Sequence[Field], path: str, zones: tuple[str | None, str | None], first: int) -> Iterator[pl.DataFrame]:
     """Yield the stripes from `first` on, their timestamps read as seconds and nanoseconds.
 
-    Arrow cannot join the two for times that 64 bits of nanoseconds do not hold, nor as Java does for writers outside of UTC.
+    Arrow cannot join the two for times that 64 bits of nanoseconds do not hold, nor as Java does for writers outside of
+    UTC.
     """
     file = orc.ORCFile(pa.BufferReader(orc_tail.rewrite_types(tail, timestamps=True)))
     for number in range(first, file.nstripes):
@@ -228,7 +237,10 @@ def _by_parts(tail: orc_tail.Tail, fields: Sequence[Field], path: str, zones: tu
 
 
 def _join_timestamp(column: pl.Expr, t: DataType, field: Field, path: str, zones: tuple[str | None, str], finest: str | None) -> pl.Expr:
-    """STRUCT<seconds, nanos> to a timestamp. `seconds` count from 2015-01-01 in the zone of the writer, instants from 2015-01-01 in UTC."""
+    """Convert STRUCT<seconds, nanos> to a timestamp.
+
+    `seconds` count from 2015-01-01 in the zone of the writer, those of instants from 2015-01-01 in UTC.
+    """
     ltz_zone, writer_zone = zones
     unit = unit_of(t, finest)
     nanos = column.struct.field("nanos").to_physical() - orc_times.EPOCH_2015 * 1_000_000_000

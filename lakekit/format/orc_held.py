@@ -1,4 +1,4 @@
-"""What an ORC file of another writer holds, from its tail (see `read_foreign_schema`).
+"""Read the schema of an ORC file of another writer from its tail (see `read_foreign_schema`).
 
     struct<k:bigint,c:char(3),t:timestamp>        k BIGINT, c CHAR(3), t TIMESTAMP(9): ORC keeps nanoseconds
 
@@ -28,7 +28,7 @@ _LIST, _MAP, _STRUCT, _DECIMAL, _VARCHAR, _CHAR = 10, 11, 12, 14, 16, 17
 
 
 def read_foreign_schema(path: str, read: Callable[[int, int | None], bytes], size_bytes: int) -> ForeignFileSchema:
-    """See `foreign_file.held`."""
+    """Return the schema of a file; see `foreign_file.read_foreign_schema`."""
     try:
         tail = orc_tail.parse(read(0, size_bytes))
     except Corrupt as wrong:

@@ -1,12 +1,12 @@
 """Wall clocks of ORC writers, by the rules of `java.util.TimeZone`.
 
-An ORC TIMESTAMP is a wall clock. Its file stores the instant at which a clock in the zone of the writer showed it, as whole
-seconds since 2015-01-01 in that zone, cut toward zero, and nanoseconds. A reader takes off the second that was cut by the sign
-of the *instant*, and then asks the zone for its offset:
+An ORC TIMESTAMP is a wall clock. Its file stores the instant at which a clock in the zone of the writer showed it, as
+whole seconds since 2015-01-01 in that zone, cut toward zero, and nanoseconds. A reader subtracts the second that was
+cut by the sign of the *instant*, and then looks up the offset of the zone:
 
-    stored (seconds s, nanos n)      s = s + base;  s = s - 1 where s < 0 and n > 999 999;  wall clock = s + offset(s), n
+    stored (seconds s, nanos n)     s = s + base;  s = s - 1 where s < 0 and n > 999 999;  wall clock = s + offset(s), n
 
-`java.util.TimeZone` knows no offset before 1900: it answers with today's standard time. Its names are those of the tz
+`java.util.TimeZone` has no offset before 1900: it returns today's standard time. Its names are those of the tz
 database, three letters for some of them, and `GMT+08:00`.
 
 Source: ORC's `TimestampTreeReader`, `SerializationUtils.convertBetweenTimezones`; `sun.util.calendar.ZoneInfo`.
@@ -34,7 +34,7 @@ _FIRST_SECOND = -2_208_988_800
 _RULE_SECOND = 4_102_444_800
 """2100-01-01T00:00Z: Polars' tz database has no transitions after it."""
 _RULE_YEARS = range(2072, 2100)
-"""Every kind of year (leap or not, by the weekday of its first day), under the last rules of each zone."""
+"""Years of every kind (leap or not, by the weekday of its first day), under the last rules of each zone."""
 _YEAR_2036 = (2_082_758_400, 2_114_380_800)
 _UTC = frozenset({"", "UTC", "GMT", "Z", "UCT", "Zulu", "Universal", "Greenwich", "GMT0", "Etc/UTC", "Etc/GMT", "Etc/UCT", "Etc/Zulu", "Etc/Universal"})
 _GMT_OFFSET = re.compile(r"GMT([+-])(\d{1,2})(?::?(\d{2}))?", re.ASCII)
@@ -46,12 +46,12 @@ _SHORT_IDS = {
     "NST": "Pacific/Auckland", "PLT": "Asia/Karachi", "PNT": "America/Phoenix", "PRT": "America/Puerto_Rico",
     "PST": "America/Los_Angeles", "SST": "Pacific/Guadalcanal", "VST": "Asia/Ho_Chi_Minh",
 }  # fmt: skip
-"""What `java.util.TimeZone` calls some zones."""
+"""Names that `java.util.TimeZone` has for some zones."""
 _FIXED_OFFSETS = {"EST": -18_000, "MST": -25_200, "HST": -36_000}
 
 
 def is_utc(zone: str) -> bool:
-    """Return whether wall clocks of a zone are instants; a file that names no zone counts as one of UTC."""
+    """Return whether wall clocks of a zone are instants; a file that names no zone counts as UTC."""
     return zone in _UTC or zone in {"Etc/GMT+0", "Etc/GMT-0", "Etc/GMT0", "Etc/Greenwich"}
 
 
@@ -69,8 +69,8 @@ def utc_offsets(seconds: Seconds, zone: str) -> Seconds:
     fixed, name = _resolve(zone)
     if name is None:
         return np.full(len(seconds), fixed, np.int64)
-    asked = _into_known_years(np.maximum(seconds, _FIRST_SECOND))
-    offsets = _offsets(asked, name)
+    known_seconds = _into_known_years(np.maximum(seconds, _FIRST_SECOND))
+    offsets = _offsets(known_seconds, name)
     return np.where(seconds < _FIRST_SECOND, _standard_offset(name), offsets)
 
 
@@ -102,29 +102,32 @@ def _offsets(seconds: Seconds, name: str) -> Seconds:
 
 @lru_cache(maxsize=64)
 def _standard_offset(name: str) -> int:
-    """Return the standard offset of a zone under its last rules: the least of a year, whatever the database calls summer."""
+    """Return the standard offset of a zone under its last rules.
+
+    It is the least offset of a year, whatever the database calls summer time.
+    """
     return int(_offsets(np.arange(*_YEAR_2036, 86_400, dtype=np.int64), name).min())
 
 
 def _into_known_years(seconds: Seconds) -> Seconds:
-    """Move instants after 2099 into years of the same calendar, which the rules of zones cannot tell from theirs."""
+    """Move instants after 2099 into years of the same calendar, for which zones have the same rules."""
     late = seconds >= _RULE_SECOND
     if not late.any():
         return seconds
     moved = seconds.copy()
     years = seconds[late].astype("datetime64[s]").astype("datetime64[Y]")
-    distinct, places = np.unique(years, return_inverse=True)
+    distinct, indexes = np.unique(years, return_inverse=True)
     shifts = np.array([_shift(int(year)) for year in distinct.astype(np.int64) + 1970], np.int64)
-    moved[late] -= shifts[places]
+    moved[late] -= shifts[indexes]
     return moved
 
 
 @lru_cache(maxsize=512)
 def _shift(year: int) -> int:
-    """Return the seconds from the first instant of the year of `_RULE_YEARS` that has the same calendar to that of `year`."""
+    """Return the seconds from the start of the year in `_RULE_YEARS` with the same calendar to the start of `year`."""
     first = _first_second(year)
     kind = _kind(year)
-    same = next(one for one in reversed(_RULE_YEARS) if _kind(one) == kind)
+    same = next(candidate for candidate in reversed(_RULE_YEARS) if _kind(candidate) == kind)
     return first - _first_second(same)
 
 
@@ -134,8 +137,8 @@ def _first_second(year: int) -> int:
 
 def _days_before(year: int) -> int:
     """Return the days from 1970-01-01 to the first day of a year."""
-    past = year - 1
-    return past * 365 + past // 4 - past // 100 + past // 400 - 719_162
+    years_before = year - 1
+    return years_before * 365 + years_before // 4 - years_before // 100 + years_before // 400 - 719_162
 
 
 def _kind(year: int) -> tuple[bool, int]:

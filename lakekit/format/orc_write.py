@@ -1,11 +1,12 @@
-"""Writing ORC data files by Arrow.
+"""Write ORC data files by Arrow.
 
-Every type carries the attribute `paimon.id`. TIME is an int of milliseconds; CHAR and VARCHAR are strings, unpadded, which every reader of ORC reads as
-either. Instants are true ones, in UTC: a Java reader with `orc.timestamp-ltz.legacy.type=true` takes them for wall clocks of its own zone, and has to run in
-UTC (FORMAT 7.5).
+Every type carries the attribute `paimon.id`. TIME is an int of milliseconds; CHAR and VARCHAR are strings, unpadded,
+which every reader of ORC reads as either. Instants are true ones, in UTC: a Java reader with
+`orc.timestamp-ltz.legacy.type=true` takes them for wall clocks of its own zone, and has to run in UTC (FORMAT 7.5).
 
-A map with a null key is more than Arrow's writer takes. A file whose first rows have one is written with lists of entries into memory, and goes to its sink as
-a file of maps (`orc_maps`); where a null key comes later, `can_add` says that it belongs into another file.
+Arrow's writer cannot write a map with a null key. A file whose first rows have one is written with lists of entries
+into memory, and goes to its sink as a file of maps (`orc_maps`); where a null key comes later, `can_add` says that it
+belongs into another file.
 
 Source: FORMAT.md 7.5 and 7.8, `OrcFileFormat`, `OrcTypeUtil`.
 """
@@ -38,12 +39,15 @@ if TYPE_CHECKING:
     from lakekit.types import DataType, Field
 
 CODECS = {"none": "uncompressed", "uncompressed": "uncompressed", "zlib": "zlib", "snappy": "snappy", "lz4": "lz4", "zstd": "zstd"}
-"""`file.compression` -> what Arrow calls it. Its zstd has one level."""
+"""`file.compression` -> its name in Arrow, whose zstd has one level."""
 STRIPE_BYTES = 16 << 20
-"""Encoded bytes of a stripe where no option says another number: less than the reference's 64 MiB, as only whole stripes tell how long a file is."""
+"""Encoded bytes of a stripe where no option says another number.
+
+Less than the reference's 64 MiB, as only complete stripes tell how long a file is.
+"""
 _LEAST_STRIPE_BYTES = 64 << 10
 FIRST_RATIO = 0.2
-"""What encoding leaves of the bytes in memory, before a stripe has told."""
+"""Estimated ratio of encoded bytes to bytes in memory, before the first stripe is written."""
 ROWS_AT_ONCE = 65536
 _FORM = ArrowTarget(format_name="orc", count_times=True)
 _ENTRIES = ArrowTarget(format_name="orc", count_times=True, pairs=True, null_texts=True)
@@ -52,13 +56,13 @@ _REFUSED_TYPES = frozenset({"VARIANT", "BLOB"})
 _INSTANTS = frozenset({"TIMESTAMP_LTZ"})
 
 
-def open_writer(sink: BinaryIO, fields: Sequence[Field], how: Encoding) -> OrcEncoder:
-    """A writer of one ORC file. Raises `Unsupported`, `InvalidOption`."""
-    return OrcEncoder(sink, fields, how)
+def open_writer(sink: BinaryIO, fields: Sequence[Field], encoding: Encoding) -> OrcEncoder:
+    """Return a writer of one ORC file. Raises `Unsupported`, `InvalidOption`."""
+    return OrcEncoder(sink, fields, encoding)
 
 
 def check_types(fields: Sequence[Field]) -> None:
-    """Raises `Unsupported` for a column that ORC files do not hold."""
+    """Raise `Unsupported` for a column that ORC files do not hold."""
     for field in fields:
         if field.type.holds(_REFUSED_TYPES):
             raise refuse_type(field.type, "orc")
@@ -66,7 +70,11 @@ def check_types(fields: Sequence[Field]) -> None:
 
 
 def _check_names(name: str, t: DataType) -> None:
-    """ORC quotes names by ticks, and the reference does not find what has one in its name: it reads nulls, or nothing."""
+    """Raise `Unsupported` for a name with a backquote.
+
+    ORC quotes names by backquotes; the reference does not find a column with one in its name: it reads nulls, or
+    nothing.
+    """
     if "`" in name:
         raise refuse_name(name, "orc", "in which a tick quotes names")
     for inner in t.fields:
@@ -77,7 +85,7 @@ def _check_names(name: str, t: DataType) -> None:
 
 
 class _CountingSink:
-    """A sink that counts, and that Arrow may close without closing the file below."""
+    """A sink that counts bytes, and that Arrow may close without closing the file below."""
 
     closed = False
 
@@ -93,32 +101,32 @@ class _CountingSink:
         return self.size
 
     def flush(self) -> None:
-        """Nothing: the owner of the file flushes it."""
+        """Do nothing: the owner of the file flushes it."""
 
     def close(self) -> None:
         self.closed = True
 
 
 class OrcEncoder:
-    """One ORC file under way; see `writing.Encoder`."""
+    """One ORC file that is being written; see `encoder.Encoder`."""
 
     told = EMPTY
 
-    def __init__(self, sink: BinaryIO, fields: Sequence[Field], how: Encoding) -> None:
-        codec = CODECS.get(how.compression.lower())
+    def __init__(self, sink: BinaryIO, fields: Sequence[Field], encoding: Encoding) -> None:
+        codec = CODECS.get(encoding.compression.lower())
         if codec is None:
-            raise Unsupported(f"ORC files cannot be compressed by {how.compression!r}; known are {', '.join(CODECS)}", feature="file.compression")
+            raise Unsupported(f"ORC files cannot be compressed by {encoding.compression!r}; known are {', '.join(CODECS)}", feature="file.compression")
         check_types(fields)
         zoned = next((field.name for field in fields if field.type.holds(_INSTANTS)), None)
-        if zoned is not None and how.time_zone != "UTC":
+        if zoned is not None and encoding.time_zone != "UTC":
             raise Unsupported(
-                f"column {zoned} holds instants, which lakekit writes to ORC files for readers in UTC, and lakekit.java-time-zone is {how.time_zone}. "
+                f"column {zoned} holds instants, which lakekit writes to ORC files for readers in UTC, and lakekit.java-time-zone is {encoding.time_zone}. "
                 "Choose another file.format, or have every process run in UTC",
                 feature="file.format.orc",
             )
         self._fields, self._sink = tuple(fields), _CountingSink(sink)
-        stripe = how.block_bytes or _stripe(how) or min(STRIPE_BYTES, max(_LEAST_STRIPE_BYTES, (how.file_bytes or STRIPE_BYTES * 8) // 8))
-        self._how: dict[str, Any] = {"compression": codec, "stripe_size": stripe, "batch_size": max(1024, how.batch_rows)}
+        stripe = encoding.block_bytes or _stripe(encoding) or min(STRIPE_BYTES, max(_LEAST_STRIPE_BYTES, (encoding.file_bytes or STRIPE_BYTES * 8) // 8))
+        self._how: dict[str, Any] = {"compression": codec, "stripe_size": stripe, "batch_size": max(1024, encoding.batch_rows)}
         self._maps = tuple(field for field in fields if field.type.holds(_MAPS))
         self._memory: _CountingSink | None = None
         self._begin(_FORM)
@@ -141,7 +149,7 @@ class OrcEncoder:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes that went to the sink, and what the stripe under way will add if it compresses as those before it."""
+        """Bytes written to the sink, and what the open stripe will add if it compresses as those before it."""
         ratio = self._told_size / self._told_bytes if self._told_bytes else FIRST_RATIO
         return self._written_bytes() + int((self._raw_bytes - self._told_bytes) * ratio)
 
@@ -149,17 +157,17 @@ class OrcEncoder:
         return self._sink.size if self._memory is None else self._memory.size
 
     def write(self, frame: pl.DataFrame) -> None:
-        """Adds rows; whole stripes go to the sink at once."""
+        """Add rows; full stripes go to the sink at once."""
         if self._maps and not self._raw_bytes and frame.height and self._has_null_keys(frame):
             self._begin(_ENTRIES)
         for start in range(0, frame.height, ROWS_AT_ONCE):
             self._add(frame.slice(start, ROWS_AT_ONCE))
 
     def flush(self) -> None:
-        """Nothing: Arrow ends a stripe when it is full."""
+        """Do nothing: Arrow ends a stripe when it is full."""
 
     def close(self) -> None:
-        """Writes the last stripe and the file's tail."""
+        """Write the last stripe and the file's tail."""
         if not self._raw_bytes:
             self._writer.write(self._schema.empty_table())
         self._writer.close()
@@ -171,12 +179,12 @@ class OrcEncoder:
     def _add(self, frame: pl.DataFrame) -> None:
         arrays = []
         for field, wanted in zip(self._fields, self._schema, strict=True):
-            found = series_to_arrow(frame.get_column(field.name), field, self._form)
+            array = series_to_arrow(frame.get_column(field.name), field, self._form)
             if field.type.holds(TIMESTAMPS):
-                _refuse_old_fractions(found, field.type, field.name)
+                _refuse_old_fractions(array, field.type, field.name)
             if field.type.is_nested:
-                found = copy_array(found)  # Arrow's writer takes no account of where a part of a struct begins
-            arrays.append(found.cast(wanted.type))
+                array = copy_array(array)  # Arrow's writer takes no account of where a part of a struct begins
+            arrays.append(array.cast(wanted.type))
         before = self._written_bytes()
         self._writer.write(pa.Table.from_arrays(arrays, schema=self._schema))
         if self._written_bytes() > before and self._raw_bytes:
@@ -185,7 +193,10 @@ class OrcEncoder:
 
 
 def _refuse_old_fractions(array: pa.Array, t: DataType, name: str) -> None:
-    """Times before 1970 are whole milliseconds: of finer ones Arrow writes what the reference cannot read (case types_timestamps_orc)."""
+    """Raise `ValueOutOfRange` for times before 1970 that are no whole milliseconds.
+
+    Arrow writes them so that the reference cannot read them (case types_timestamps_orc).
+    """
     if t.root in TIMESTAMPS:
         ticks = fixed_values(array, "<i8")
         per = {"ms": 1, "us": 1000, "ns": 1_000_000}[timestamp_unit(t.precision)]
@@ -207,7 +218,7 @@ def _refuse_old_fractions(array: pa.Array, t: DataType, name: str) -> None:
 
 
 def _has_null_keys(array: pa.Array, t: DataType) -> bool:
-    """Return whether a map in a value of type `t` has a null key; what lies below nulls counts too."""
+    """Return whether a map in a value of type `t` has a null key; values below nulls count too."""
     chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
     if t.root == "ROW":
         inner = [(chunk.field(i), field.type) for chunk in chunks for i, field in enumerate(t.fields)]
@@ -217,40 +228,43 @@ def _has_null_keys(array: pa.Array, t: DataType) -> bool:
         entries = [chunk.values for chunk in chunks]
         if any(entry.field(0).null_count for entry in entries):
             return True
-        inner = [(entry.field(i), of) for entry in entries for i, of in enumerate(map_types(t))]
+        inner = [(entry.field(i), inner_type) for entry in entries for i, inner_type in enumerate(map_types(t))]
     else:
         return False
-    return any(_has_null_keys(values, of) for values, of in inner if of.is_nested)
+    return any(_has_null_keys(values, inner_type) for values, inner_type in inner if inner_type.is_nested)
 
 
-# ---- ids ----------------------------------------------------------------------------------------------------------------------------------------
+# ---- ids -------------------------------------------------------------------------------------------------------------
 
 
 def _field_with_id(field: Field, form: ArrowTarget) -> pa.Field:
     return _with_id(field.name, field.type, field.id, (field.id, 1), form)
 
 
-def _with_id(name: str, t: DataType, field_id: int, place: tuple[int, int], form: ArrowTarget) -> pa.Field:
-    """The Arrow field of a type whose parts all say their ids: `place` are the id of the field it lies in and its depth below that."""
-    owner, depth = place
+def _with_id(name: str, t: DataType, field_id: int, parent: tuple[int, int], form: ArrowTarget) -> pa.Field:
+    """Return the Arrow field of a type whose parts all carry their ids.
+
+    `parent` is the id of the field that contains it, and its depth below that.
+    """
+    owner, depth = parent
     below = (owner, depth + 1)
     match t.root:
         case "ARRAY":
-            found = pa.list_(_with_id("element", part(t.element), nested_id(owner, depth), below, form))
+            arrow = pa.list_(_with_id("element", part(t.element), nested_id(owner, depth), below, form))
         case "MAP" | "MULTISET":
             key, value = map_types(t)
             ids = nested_id(owner, depth, key=True), nested_id(owner, depth)
             fields = _with_id("key", key if form.pairs else key.not_null(), ids[0], below, form), _with_id("value", value, ids[1], below, form)
-            found = pa.list_(pa.field("entries", pa.struct(fields), nullable=False, metadata={orc_maps.MARK: "1"})) if form.pairs else pa.map_(*fields)
+            arrow = pa.list_(pa.field("entries", pa.struct(fields), nullable=False, metadata={orc_maps.MARK: "1"})) if form.pairs else pa.map_(*fields)
         case "ROW":
-            found = pa.struct([_field_with_id(field, form) for field in t.fields])
+            arrow = pa.struct([_field_with_id(field, form) for field in t.fields])
         case _:
-            found = arrow_type(t, form)
-    return pa.field(name, found, t.nullable, {"paimon.id": str(field_id)})
+            arrow = arrow_type(t, form)
+    return pa.field(name, arrow, t.nullable, {"paimon.id": str(field_id)})
 
 
-def _stripe(how: Encoding) -> int | None:
-    text = how.given.get("orc.stripe.size")
+def _stripe(encoding: Encoding) -> int | None:
+    text = encoding.given.get("orc.stripe.size")
     if text is None:
         return None
     try:

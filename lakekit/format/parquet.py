@@ -1,13 +1,15 @@
-"""Parquet data files: one scan of Polars' own for many files, whose columns come as their schema says, whatever each file lacks.
+"""Read Parquet data files: one scan of Polars for many files, with columns by schema, whatever each file lacks.
 
-Polars finds columns by name, fills missing ones with nulls, reads MAP groups as lists of key and value, decimals of any physical type, and INT96
-timestamps in the unit asked for. Filters and projections on the frame reach the scan, and skip row groups. Nothing is opened before the frame runs.
+Polars finds columns by name, fills missing ones with nulls, reads MAP groups as lists of key and value, decimals of any
+physical type, and INT96 timestamps in the requested unit. Filters and projections on the frame reach the scan, and skip
+row groups. Nothing is opened before the frame runs.
 
-Fixed-length bytes in DELTA_BYTE_ARRAY pages, which Java writes for wide decimals where `parquet.writer.version` is PARQUET_2_0, and in BYTE_STREAM_SPLIT pages
-are beyond Polars: such columns are decoded by Arrow, and handed to Polars as plain pages.
+Polars cannot decode fixed-length bytes in DELTA_BYTE_ARRAY pages, which Java writes for wide decimals where
+`parquet.writer.version` is PARQUET_2_0, nor in BYTE_STREAM_SPLIT pages: such columns are decoded by Arrow, and given to
+Polars as plain pages.
 
-INT96 holds any day: a value of a day that nanoseconds cannot hold from its midnight on arrives from Polars as the greatest nanosecond there is, and is refused
-here by name. Read as microseconds it loses its last three digits, toward zero.
+INT96 holds any day: a value of a day that nanoseconds do not hold from its midnight on arrives from Polars as the
+greatest nanosecond, and is refused here by name. Read as microseconds it loses its last three digits, toward zero.
 
 Source: FORMAT.md 7.4, `ParquetSchemaConverter`.
 """
@@ -46,7 +48,7 @@ _CAST_OPTIONS = pl.ScanCastOptions(
     datetime_cast=["nanosecond-downcast", "microsecond-downcast", "millisecond-upcast", "convert-timezone"],
     categorical_to_string="allow",
 )
-"""What files of other writers may hold instead of what Paimon writes: only casts that keep every value of the column's own type."""
+"""Casts from what files of other writers may hold: only those that keep every value of the column's own type."""
 
 
 def scan(
@@ -59,15 +61,17 @@ def scan(
     file_column: str | None = None,
     opening: Mapping[str, Any] = EMPTY,
 ) -> pl.LazyFrame:
-    """The columns `fields` (their names and types as the files were written) of all `sources`, in order.
+    """Return the columns `fields` (names and types as the files were written) of all `sources`, in order.
 
-    `sources` are paths that Polars opens, or whole files; `paths` are their names for errors. `row_index` adds a first column that counts rows over all
-    files from a start. `file_column` adds the source's path, last. `opening` is what Polars must be told to open them (`Storage.polars_options`).
-    Running the frame raises `ValueOutOfRange` for a timestamp that its unit cannot hold.
+    `sources` are paths that Polars opens, or the bytes of files; `paths` are their names for errors. `row_index` adds a
+    first column that counts rows over all files from a start. `file_column` adds the source's path, last. `opening` are
+    the options with which Polars opens them (`Storage.polars_options`). Running the frame raises `ValueOutOfRange` for
+    a timestamp that its unit cannot hold.
     """
     name, start = row_index if row_index is not None else (None, 0)
     frame = pl.scan_parquet(
-        [BytesIO(source) if isinstance(source, bytes) else source for source in sources],  # type: ignore[arg-type] # all of one kind
+        # all of one kind
+        [BytesIO(source) if isinstance(source, bytes) else source for source in sources],  # type: ignore[arg-type]
         glob=False,
         hive_partitioning=False,
         schema=known_schema(tuple(fields), timestamp_unit),
@@ -93,7 +97,10 @@ def scan_bytes(
     counts: Mapping[str, int] | None = None,
     timestamp_unit: str | None = None,
 ) -> pl.LazyFrame:
-    """The same for files that Polars cannot open itself, or not decode: each is read whole when its turn comes, and decoded from memory."""
+    """Return the same for files that Polars cannot open or decode itself.
+
+    Each is read into memory when it is reached, and decoded from there.
+    """
 
     def open_file(path: str) -> external_reader.OpenFile:
         data = read(path)
@@ -110,9 +117,9 @@ def scan_bytes(
                 if name in refusals:
                     raise refusals[name]
             parts = [(data, [name for name in columns if name not in arrow])]
-            if apart := [name for name in columns if name in arrow]:
-                parts.append((_plain_pages(data, apart), apart))
-            frames = [scan([some], fields, paths=[path], timestamp_unit=timestamp_unit).select(cols(names)).collect() for some, names in parts if names]
+            if by_arrow := [name for name in columns if name in arrow]:
+                parts.append((_plain_pages(data, by_arrow), by_arrow))
+            frames = [scan([content], fields, paths=[path], timestamp_unit=timestamp_unit).select(cols(names)).collect() for content, names in parts if names]
             yield pl.concat(frames, how="horizontal").select(cols(columns))
 
         return external_reader.OpenFile(row_count=rows, batches=batches)
@@ -128,15 +135,16 @@ def _check_column(field: Field, sources: Sequence[str | bytes], paths: Sequence[
 def _refuse_unreachable(column: pl.Series, *, field: Field, sources: Sequence[str | bytes], paths: Sequence[str], opening: Mapping[str, Any]) -> pl.Series:
     if _reaches(column, _LAST_NS):
         for source, path in zip(sources, paths, strict=True):
-            found = scan([source], [field], paths=[path], timestamp_unit="us", opening=opening).collect()[field.name]
-            # cut off toward zero, the last microsecond before that midnight is the midnight: it is refused with those before it
-            if _reaches(found, _LAST_NS // 1000 + 1, above=True) or _reaches(found, _FIRST_US, below=True):
+            micros = scan([source], [field], paths=[path], timestamp_unit="us", opening=opening).collect()[field.name]
+            # cut off toward zero, the last microsecond before that midnight is the midnight: it is refused with those
+            # before it
+            if _reaches(micros, _LAST_NS // 1000 + 1, above=True) or _reaches(micros, _FIRST_US, below=True):
                 raise out_of_range(field, path)
     return column
 
 
 def out_of_range(field: Field, path: str) -> ValueOutOfRange:
-    """The error for a timestamp that nanoseconds cannot hold."""
+    """Return the error for a timestamp that nanoseconds cannot hold."""
     return ValueOutOfRange(
         f"{path}: column {field.name} ({field.type}) holds a time outside 1677-09-22 to 2262-04-11, which nanoseconds cannot hold. "
         "Read it in microseconds: with_options({'lakekit.timestamp-unit': 'us'})",
@@ -146,7 +154,7 @@ def out_of_range(field: Field, path: str) -> ValueOutOfRange:
 
 
 def _reaches(column: pl.Series, tick: int, *, above: bool = False, below: bool = False) -> bool:
-    """Whether a timestamp at any depth is `tick` (or more, or less)."""
+    """Return whether a timestamp at any depth is `tick` (or at least, or at most)."""
     dtype = column.dtype
     if isinstance(dtype, pl.Datetime):
         ticks = column.to_physical()
@@ -159,21 +167,24 @@ def _reaches(column: pl.Series, tick: int, *, above: bool = False, below: bool =
 
 
 def row_count(source: str | bytes, path: str) -> int:
-    """Row count of a file by its footer; raises `Corrupt` where that cannot be read."""
+    """Return the row count of a file by its footer. Raises `Corrupt` where that cannot be read."""
     return int(_footer(source, path).metadata.num_rows)
 
 
 def find_shredded(source: str | bytes, fields: Sequence[Field], path: str) -> dict[str, Unsupported]:
-    """The refusals of those columns that a file holds in columns of their own, by name: a VARIANT, or a MAP whose keys share columns. Raises `Corrupt`."""
+    """Return the errors of columns that a file stores as several columns of their own, by name.
+
+    These are a shredded VARIANT, or a MAP whose keys share columns. Raises `Corrupt`.
+    """
     schema = _footer(source, path).schema_arrow
-    found = {}
+    errors = {}
     for field in fields:
         at = schema.get_field_index(field.name)
         feature = None if at < 0 else _shredding(field.type, schema.field(at).type)
         if feature is not None:
-            what = f"column {field.name} holds {_SHREDDED_TEXTS[feature]}, which lakekit does not read"
-            found[field.name] = Unsupported(f"{path}: {what}. Select other columns, or rewrite the table without it", feature=feature, path=path)
-    return found
+            problem = f"column {field.name} holds {_SHREDDED_TEXTS[feature]}, which lakekit does not read"
+            errors[field.name] = Unsupported(f"{path}: {problem}. Select other columns, or rewrite the table without it", feature=feature, path=path)
+    return errors
 
 
 def _footer(source: str | bytes, path: str) -> pq.ParquetFile:
@@ -190,14 +201,18 @@ _SHREDDED_TEXTS = {
 
 
 def _shredding(t: DataType, arrow: pa.DataType) -> str | None:
-    """The feature by which a column of a type lies in columns of its own; None where it does not."""
+    """Return the feature by which a column is stored as several columns of its own; None without one."""
     if t.root == "MAP" and pa.types.is_struct(arrow) and arrow.get_field_index("__field_mapping") >= 0:
         return "type.map.shared-shredding"
     return "type.variant.shredded" if _is_shredded(t, arrow) else None
 
 
 def undecodable_columns(source: str | bytes, path: str) -> frozenset[str]:
-    """The columns of a file, by their paths, whose pages Polars cannot decode. Raises `Corrupt` for a footer that cannot be read."""
+    """Return the columns of a file, by their paths, whose pages Polars cannot decode.
+
+    Raises:
+        Corrupt: the footer cannot be read.
+    """
     try:
         with pa.BufferReader(source) if isinstance(source, bytes) else pa.OSFile(source) as file:
             return parquet_bounds.columns_with_encoding(path, lambda offset, length: bytes(file.read_at(length, offset)), file.size(), _BEYOND_FIXED)
@@ -206,28 +221,28 @@ def undecodable_columns(source: str | bytes, path: str) -> frozenset[str]:
 
 
 def bounds(source: str | bytes, column: str) -> tuple[int, int] | None:
-    """The least and the greatest number that a footer tells of a top-level column of whole numbers over all row groups; None where a group tells none.
+    """Return the minimum and maximum of a top-level integer column over all row groups by the footer's statistics.
 
-    Arrow is not asked: it ends the process where a column is stored as another type than the schema says. Raises `Corrupt`, or what Arrow raises for a file
-    that cannot be opened.
+    None where a row group has none. Arrow is not used: it ends the process where a column is stored as another type
+    than the schema says. Raises `Corrupt`, or what Arrow raises for a file that cannot be opened.
     """
     with pa.BufferReader(source) if isinstance(source, bytes) else pa.OSFile(source) as file:
         return parquet_bounds.number_bounds(lambda offset, length: bytes(file.read_at(length, offset)), file.size(), column)
 
 
 def _plain_pages(data: bytes, columns: Sequence[str]) -> bytes:
-    """Some columns of a file as a file of plain pages."""
-    made = BytesIO()
-    pq.write_table(pq.read_table(pa.BufferReader(data), columns=list(columns)), made, use_dictionary=False, compression="none")
-    return made.getvalue()
+    """Return some columns of a file as a file of plain pages."""
+    sink = BytesIO()
+    pq.write_table(pq.read_table(pa.BufferReader(data), columns=list(columns)), sink, use_dictionary=False, compression="none")
+    return sink.getvalue()
 
 
 def _is_shredded(t: DataType, arrow: pa.DataType) -> bool:
     if t.root == "VARIANT":
         return pa.types.is_struct(arrow) and arrow.get_field_index("typed_value") >= 0
     if t.root == "ROW" and pa.types.is_struct(arrow):
-        found = [(f.type, arrow.get_field_index(f.name)) for f in t.fields]
-        return any(at >= 0 and _is_shredded(u, arrow.field(at).type) for u, at in found)
+        parts = [(f.type, arrow.get_field_index(f.name)) for f in t.fields]
+        return any(at >= 0 and _is_shredded(u, arrow.field(at).type) for u, at in parts)
     if t.root == "ARRAY" and t.element is not None and pa.types.is_list(arrow):
         return _is_shredded(t.element, arrow.value_type)
     if t.root == "MAP" and t.value is not None and pa.types.is_map(arrow):

@@ -1,15 +1,17 @@
-"""Whether the footer and the page headers of a Parquet file are within bounds, before a library allocates by what they say.
+"""Check that the footer and the page headers of a Parquet file are within bounds before a library allocates by them.
 
     "PAR1" | page header, page … of every column chunk | … | footer | i32 LE length of the footer | "PAR1"
 
-    page header   1 type · 2 3 bytes of the page, as it was and as it is · 4 CRC-32 · 5 data page · 7 dictionary page · 8 data page of version 2
+    page header   1 type · 2 3 bytes of the page, uncompressed and compressed · 4 CRC-32 · 5 data page
+                  · 7 dictionary page · 8 data page of version 2
       5           1 values · 2 encoding · 3 4 encodings of its levels · 5 statistics
       7           1 values · 2 encoding · 3 sorted
       8           1 values · 2 nulls · 3 rows · 4 encoding · 5 6 bytes of its levels · 7 is compressed · 8 statistics
 
-Polars ends the process where a data page says that it has fewer than no values, and panics over other lengths and encodings. Arrow decodes the footer, in C++;
-headers are matched as bytes in the form in which every writer has them, and decoded member by member where one has another form.
-The levels and values inside pages are not looked at. Source: the Apache Parquet format, `parquet.thrift`.
+Polars ends the process where a data page has a negative number of values, and panics over other lengths and encodings.
+Arrow decodes the footer, in C++; headers are matched as bytes in the form in which every writer has them, and decoded
+member by member where one has another form. The levels and values inside pages are not checked. Source: the Apache
+Parquet format, `parquet.thrift`.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ _HEADER = re.compile(
 )
 _DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
 _PARTS = {_DATA: 5, _DICTIONARY: 7, _DATA_V2: 8}
-"""The member of a header that says more of a page of that type."""
+"""The member of a header that describes a page of that type."""
 _LAST_ENCODING, _LAST_CODEC = 9, 7
 _ENCODINGS, _LEVEL_ENCODINGS = frozenset(range(_LAST_ENCODING + 1)), (3, 4)
 _FIXED_LEN_BYTE_ARRAY = 7
@@ -58,41 +60,47 @@ _PHYSICAL = {
     "DOUBLE": frozenset({4, 5}), "CHAR": _BYTES, "VARCHAR": _BYTES, "BINARY": _BYTES, "VARBINARY": _BYTES, "DECIMAL": _BYTES | _INTS, "TIMESTAMP": _TIMES,
     "TIMESTAMP_LTZ": _TIMES,
 }  # fmt: skip
-"""How files may store the values of a type, where Polars makes them values of that type."""
+"""Physical types that files may use for a type, and that Polars converts to it."""
 _NESTED_TYPES = frozenset({"ARRAY", "MAP", "MULTISET", "ROW", "VARIANT"})
 
 
 Page: TypeAlias = tuple[int, int, int, int, int, int]
-"""What the header of a page says: type, bytes as they were, bytes as they are, values, bytes of the levels (version 2 alone), and how long the header is."""
+"""The header of a page.
+
+Type, uncompressed bytes, compressed bytes, values, bytes of the levels (version 2 alone), and the length of the header.
+"""
 
 
 def footer_of(path: str, read: Read, size_bytes: int) -> tuple[Struct, int]:
-    """The footer of a file from its row count on, of which `read(offset, length)` gives bytes, and where it begins.
+    """Return the footer of a file from its row count on, and where it begins; `read(offset, length)` returns bytes.
 
-    Arrow decodes it too: it misses what must be there. What it says of a column is not asked of Arrow, which ends the process where the column's sizes are
-    wrong. Raises `Corrupt`, `Unsupported` where the file is encrypted.
+    Arrow decodes it too, which finds missing members. What the footer says of a column is not read through Arrow, which
+    ends the process where the column's sizes are wrong. Raises `Corrupt`, `Unsupported` where the file is encrypted.
     """
     tail, length = _tail(path, read, size_bytes)
     try:
         schema = pq.read_metadata(pa.BufferReader(tail)).schema
-    except (pa.ArrowException, OSError, ValueError) as wrong:
-        raise Corrupt(f"{path}: its Parquet footer cannot be read: {wrong}", path=path, field="footer") from wrong
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise Corrupt(f"{path}: its Parquet footer cannot be read: {error}", path=path, field="footer") from error
     footer = tail[len(tail) - length : -END_BYTES]
-    rows, behind = rows_and_rest(footer)
-    found = thrift.decode(footer, behind, last=3)[0] | {3: (I64, rows)}
-    _check_columns(found, [schema.column(at) for at in range(len(schema))])
-    return found, size_bytes - length
+    rows, offset = rows_and_rest(footer)
+    footer_members = thrift.decode(footer, offset, last=3)[0] | {3: (I64, rows)}
+    _check_columns(footer_members, [schema.column(at) for at in range(len(schema))])
+    return footer_members, size_bytes - length
 
 
 def _check_columns(footer: Struct, leaves: Sequence[Any]) -> None:
-    """Raises `Corrupt` where a row group has other columns than the schema (`leaves`, Arrow's columns of it), or one stored as the format knows nothing."""
-    said = [(leaf.path.encode(), _NUMBERS[leaf.physical_type]) for leaf in leaves]
+    """Raise `Corrupt` where a row group has other columns than the schema, or one with unknown codec or encodings.
+
+    `leaves` are Arrow's columns of the schema.
+    """
+    expected = [(leaf.path.encode(), _NUMBERS[leaf.physical_type]) for leaf in leaves]
     for group in _structs(footer, 4):
         chunks = _structs(group, 1)
-        if len(chunks) != len(said):
-            raise Corrupt(f"a row group has {len(chunks)} columns, the schema {len(said)}", field="row_groups")
-        for whole, (path, kind) in zip(chunks, said, strict=True):
-            facts = _member(whole, 3, STRUCT)
+        if len(chunks) != len(expected):
+            raise Corrupt(f"a row group has {len(chunks)} columns, the schema {len(expected)}", field="row_groups")
+        for chunk, (path, kind) in zip(chunks, expected, strict=True):
+            facts = _member(chunk, 3, STRUCT)
             inner, parts = _member(facts, 3, LIST)
             if inner != BINARY or b".".join(parts) != path or _member(facts, 1) != kind:
                 stored = f"{'.'.join(_names(facts))} of {_NAMES.get(_member(facts, 1), 'no type')}"
@@ -105,7 +113,10 @@ def _check_columns(footer: Struct, leaves: Sequence[Any]) -> None:
 
 
 def _tail(path: str, read: Read, size_bytes: int) -> tuple[bytes, int]:
-    """The end of a file, and how many bytes of it are the footer with its length and the magic behind it. Raises `Corrupt`, `Unsupported`."""
+    """Return the end of a file, and how many bytes of it are the footer with its length and the magic behind it.
+
+    Raises `Corrupt`, `Unsupported`.
+    """
     first = max(0, size_bytes - _TAIL_BYTES)
     tail = read(first, size_bytes - first)
     if tail[-4:] == b"PARE":
@@ -117,43 +128,44 @@ def _tail(path: str, read: Read, size_bytes: int) -> tuple[bytes, int]:
 
 
 def number_bounds(read: Read, size_bytes: int, column: str) -> tuple[int, int] | None:
-    """The least and the greatest number that a footer tells of a top-level column of whole numbers; None where a row group tells none. Raises `Corrupt`.
+    """Return the minimum and maximum of a top-level integer column by the footer's statistics.
 
-    Other columns are passed over, those behind it in the last row group too.
+    None where a row group has none. Other columns are skipped, those behind it in the last row group too. Raises
+    `Corrupt`.
     """
     tail, length = _tail("the file", read, size_bytes)
     footer = tail[len(tail) - length : -END_BYTES]
-    told: list[tuple[int, int]] = []
+    all_bounds: list[tuple[int, int]] = []
     try:
         _, groups, at = thrift.list_head(footer, list_member(footer, rows_and_rest(footer)[1]))
         for number in range(groups):
             _, columns, at = thrift.list_head(footer, list_member(footer, at))
-            found = None
+            column_facts = None
             for _ in range(columns):
-                if found is None:
-                    whole, at = thrift.decode(footer, at)
-                    facts = _member(whole, 3, STRUCT)
-                    found = facts if _names(facts) == [column] else None
-                    if found is not None and number == groups - 1:
+                if column_facts is None:
+                    chunk, at = thrift.decode(footer, at)
+                    facts = _member(chunk, 3, STRUCT)
+                    column_facts = facts if _names(facts) == [column] else None
+                    if column_facts is not None and number == groups - 1:
                         break
                 else:
                     at = skip(footer, at, STRUCT, 0)
-            one = None if found is None else _read_number_bounds(found)
-            if one is None:
+            group_bounds = None if column_facts is None else _read_number_bounds(column_facts)
+            if group_bounds is None:
                 return None
-            told.append(one)
+            all_bounds.append(group_bounds)
             if number < groups - 1:
                 _, at = thrift.decode(footer, at, last=1)
     except IndexError:
         raise Corrupt("the Parquet footer ends within its row groups", field="footer") from None
-    return (min(low for low, _ in told), max(high for _, high in told)) if told else None
+    return (min(low for low, _ in all_bounds), max(high for _, high in all_bounds)) if all_bounds else None
 
 
 def _read_number_bounds(facts: Struct) -> tuple[int, int] | None:
-    """The bounds of a column of whole numbers without nulls in a row group, if they are told. Raises `Corrupt`."""
+    """Return the bounds of an integer column without nulls in a row group; None without them. Raises `Corrupt`."""
     size = _INT_BYTES.get(_member(facts, 1))
     statistics = _member(facts, 12, STRUCT) if 12 in facts else {}
-    low, high = (next((statistics[one][1] for one in members if one in statistics), None) for members in ((6, 2), (5, 1)))
+    low, high = (next((statistics[member][1] for member in members if member in statistics), None) for members in ((6, 2), (5, 1)))
     if size is None or statistics.get(3, (I64, 0))[1] or not isinstance(low, bytes) or not isinstance(high, bytes):
         return None
     if len(low) != size or len(high) != size:
@@ -162,56 +174,62 @@ def _read_number_bounds(facts: Struct) -> tuple[int, int] | None:
 
 
 def check(path: str, read: Read, size_bytes: int, columns: Mapping[str, DataType | None] | None = None) -> int:
-    """Looks at the footer of a file and at the header of every page of some of its columns (None: of all); gives how many rows it has.
+    """Check the footer of a file and the header of every page of some columns (None: all), and return its row count.
 
-    `read(offset, length)` gives bytes of the file. A column that has a type in `columns` must be stored as values of it are. Raises `Corrupt` naming path,
-    offset and field, `Unsupported` where the file is encrypted.
+    `read(offset, length)` returns bytes of the file. A column that has a type in `columns` must be stored as values of
+    it are.
+
+    Raises:
+        Corrupt: names path, offset and field.
+        Unsupported: the file is encrypted.
     """
     try:
         footer, end = footer_of(path, read, size_bytes)
         groups = [(_member(group, 3, I64), _structs(group, 1)) for group in _structs(footer, 4)]
         for number, (rows, chunks) in enumerate(groups):
-            for whole in chunks:
-                facts = _member(whole, 3, STRUCT)
+            for chunk in chunks:
+                facts = _member(chunk, 3, STRUCT)
                 names = _names(facts)
                 column, is_nested = names[0], len(names) > 1
                 if columns is None or column in columns:
                     _check_chunk(ColumnChunkMeta(".".join(names), facts), rows, read, end, is_nested=is_nested)
                     if columns and number == 0 and (t := columns[column]) is not None:
                         _check_type(_member(facts, 1, I32), column, t, is_nested=is_nested)
-        said, found = _member(footer, 3, I64), sum(rows for rows, _ in groups)
-    except Corrupt as wrong:
-        raise wrong.at(path) from None
-    if found != said or any(rows < 0 for rows, _ in groups):
-        raise Corrupt(f"{path}: its row groups have {found} rows, the footer says {said}", path=path, field="num_rows")
-    return int(said)
+        footer_rows, group_rows = _member(footer, 3, I64), sum(rows for rows, _ in groups)
+    except Corrupt as error:
+        raise error.at(path) from None
+    if group_rows != footer_rows or any(rows < 0 for rows, _ in groups):
+        raise Corrupt(f"{path}: its row groups have {group_rows} rows, the footer says {footer_rows}", path=path, field="num_rows")
+    return int(footer_rows)
 
 
 def columns_with_encoding(path: str, read: Read, size_bytes: int, encodings: frozenset[int]) -> frozenset[str]:
-    """The paths of the columns of fixed-length bytes that have pages in one of some encodings. Raises as `check`."""
+    """Return the paths of the columns of fixed-length bytes with pages in one of some encodings. Raises as `check`."""
     try:
         footer, _ = footer_of(path, read, size_bytes)
-        every = [_member(whole, 3, STRUCT) for group in _structs(footer, 4) for whole in _structs(group, 1)]
+        all_facts = [_member(chunk, 3, STRUCT) for group in _structs(footer, 4) for chunk in _structs(group, 1)]
         return frozenset(
-            ".".join(_names(one)) for one in every if _member(one, 1) == _FIXED_LEN_BYTE_ARRAY and not encodings.isdisjoint(_member(one, 2, LIST)[1])
+            ".".join(_names(facts))
+            for facts in all_facts
+            if _member(facts, 1) == _FIXED_LEN_BYTE_ARRAY and not encodings.isdisjoint(_member(facts, 2, LIST)[1])
         )
     except Corrupt as wrong:
         raise wrong.at(path) from None
 
 
 class ColumnChunkMeta(NamedTuple):
-    """A column of a row group: its path in the schema, and what the footer says of it."""
+    """A column of a row group: its path in the schema, and its metadata in the footer."""
 
     path: str
     facts: Struct
 
     def number(self, member: int) -> int:
-        """A member that is a number of 64 bits. Raises `Corrupt`."""
+        """Return a member that is a number of 64 bits. Raises `Corrupt`."""
         return int(_member(self.facts, member, I64))
 
 
 def _names(facts: Struct) -> list[str]:
-    """The name of a column, and of what it is a part of before it; each may have dots. Raises `Corrupt`."""
+    """Return the path of a column: the names of its parents and its own; each may have dots. Raises `Corrupt`."""
     parts = _member(facts, 3, LIST)[1]
     if not parts or not all(isinstance(part, bytes) for part in parts):
         raise Corrupt("a column without a path", field="path_in_schema")
@@ -219,21 +237,21 @@ def _names(facts: Struct) -> list[str]:
 
 
 def _structs(struct: Struct, number: int) -> list[Struct]:
-    kind, found = _member(struct, number, LIST)
-    if found and kind != STRUCT:
+    kind, elements = _member(struct, number, LIST)
+    if elements and kind != STRUCT:
         raise Corrupt(f"elements of kind {kind} in member {number}, where structs are expected", field="footer")
-    return list(found)
+    return list(elements)
 
 
 def _check_type(physical: int, column: str, t: DataType, *, is_nested: bool) -> None:
     allowed = _PHYSICAL.get(t.root)
     if (t.root in _NESTED_TYPES) != is_nested or (allowed is not None and physical not in allowed):
-        found = "a nested column" if is_nested else _NAMES.get(physical, f"physical type {physical}")
-        raise Corrupt(f"column {column} is {t}, the file holds {found}", field=column)
+        stored = "a nested column" if is_nested else _NAMES.get(physical, f"physical type {physical}")
+        raise Corrupt(f"column {column} is {t}, the file holds {stored}", field=column)
 
 
 def _check_chunk(chunk: ColumnChunkMeta, rows: int, read: Read, footer_at: int, *, is_nested: bool) -> None:
-    """Looks at a column of a row group and at its pages."""
+    """Check a column of a row group and the headers of its pages."""
     values, stored_bytes, data_at = chunk.number(5), chunk.number(7), chunk.number(9)
     begin = min(filter(None, (data_at, chunk.number(11) if 11 in chunk.facts else 0)), default=0)
     end = begin + stored_bytes
@@ -265,7 +283,7 @@ def _check_chunk(chunk: ColumnChunkMeta, rows: int, read: Read, footer_at: int, 
 
 
 def header_of(read: Read, at: int, end: int) -> Page:
-    """The header of the page that begins at byte `at` of a column that ends at byte `end`. Raises `Corrupt`."""
+    """Return the header of the page at byte `at` of a column that ends at byte `end`. Raises `Corrupt`."""
     data = read(at, min(_HEADER_BYTES, end - at))
     try:
         return _match_header(data) or _decode_header(data)
@@ -276,7 +294,7 @@ def header_of(read: Read, at: int, end: int) -> Page:
 
 
 def _decode_long_header(read: Read, at: int, end: int) -> Page:
-    """A header that is longer than others."""
+    """Return a header that is longer than `_HEADER_BYTES`."""
     try:
         return _decode_header(read(at, min(_MOST_HEADER_BYTES, end - at)))
     except (IndexError, Corrupt) as wrong:
@@ -284,16 +302,19 @@ def _decode_long_header(read: Read, at: int, end: int) -> Page:
 
 
 def _match_header(data: bytes) -> Page | None:
-    """A header in its usual form; None where it has another. Raises `Corrupt`, and `IndexError` where the data ends."""
-    found = _HEADER.match(data)
-    if found is None:
+    """Return a header in its usual form; None where it has another.
+
+    Raises `Corrupt`, and `IndexError` where the data ends.
+    """
+    match = _HEADER.match(data)
+    if match is None:
         return None
-    kind, size, stored, count = found.groups()
+    kind, size, stored, count = match.groups()
     page_type = kind[0] >> 1
-    part = data[found.start(4) - 2]
-    if part & 15 != STRUCT or part != _USUAL_HEADS[page_type][found.start(4) - 2 == found.end(3)]:
+    part = data[match.start(4) - 2]
+    if part & 15 != STRUCT or part != _USUAL_HEADS[page_type][match.start(4) - 2 == match.end(3)]:
         return None
-    at = found.end()
+    at = match.end()
     if page_type == _DICTIONARY:
         encoding, at = data[at], at + 1
         if data[at] in (0x11, 0x12):
@@ -315,11 +336,15 @@ def _match_header(data: bytes) -> Page | None:
 
 
 _USUAL_HEADS = {_DATA: (0x1C, 0x2C), _DICTIONARY: (0x3C, 0x4C), _DATA_V2: (0x4C, 0x5C)}
-"""The head of the member that says more of a page: behind a CRC-32, and without one."""
+"""The first byte of the member that describes a page: behind a CRC-32, and without one."""
 
 
 def _skip_statistics(data: bytes, at: int) -> int:
-    """The offset after a struct of statistics: bounds are bytes, counts numbers. Raises `IndexError` where the data ends."""
+    """Return the offset after a struct of statistics: bounds are bytes, counts numbers.
+
+    Raises:
+        IndexError: the data ends too early.
+    """
     while True:
         head = data[at]
         at += 1
@@ -341,7 +366,7 @@ def _skip_statistics(data: bytes, at: int) -> int:
 
 
 def _decode_header(data: bytes) -> Page:
-    """A header, decoded member by member."""
+    """Return a header, decoded member by member."""
     header, end = thrift.decode(data)
     kind, size, stored = (_member(header, number) for number in (1, 2, 3))
     if kind not in _PARTS:
@@ -351,38 +376,38 @@ def _decode_header(data: bytes) -> Page:
     part = header.get(_PARTS[kind])
     if part is None or part[0] != STRUCT:
         raise Corrupt(f"a page of type {kind} without member {_PARTS[kind]}", field="header")
-    said = part[1]
-    encoding = _member(said, 4 if kind == _DATA_V2 else 2)
+    details = part[1]
+    encoding = _member(details, 4 if kind == _DATA_V2 else 2)
     if not 0 <= encoding <= _LAST_ENCODING:
         raise Corrupt(f"encoding {encoding}", field="encoding")
-    count, levels = _member(said, 1), 0
-    if kind == _DATA and not {_member(said, 3), _member(said, 4)} <= set(_LEVEL_ENCODINGS):
+    count, levels = _member(details, 1), 0
+    if kind == _DATA and not {_member(details, 3), _member(details, 4)} <= set(_LEVEL_ENCODINGS):
         raise Corrupt("levels in an encoding that levels have not", field="encoding")
     if kind == _DATA_V2:
-        lengths = _member(said, 5), _member(said, 6)
+        lengths = _member(details, 5), _member(details, 6)
         if min(lengths) < 0:
             raise Corrupt(f"levels of {lengths} bytes", field="definition_levels_byte_length")
         levels = sum(lengths)
-        if not 0 <= _member(said, 2) <= max(count, 0) or not 0 <= _member(said, 3) <= max(count, 0):
-            raise Corrupt(f"{_member(said, 2)} nulls and {_member(said, 3)} rows in a page of {count} values", field="num_nulls")
+        if not 0 <= _member(details, 2) <= max(count, 0) or not 0 <= _member(details, 3) <= max(count, 0):
+            raise Corrupt(f"{_member(details, 2)} nulls and {_member(details, 3)} rows in a page of {count} values", field="num_nulls")
     return kind, size, stored, count, levels, end
 
 
 def _member(struct: Struct, number: int, kind: int = I32) -> Any:
-    """A member's value. Raises `Corrupt` where it is not there, or of another kind."""
-    found = struct.get(number)
-    if found is None or found[0] != kind:
+    """Return a member's value. Raises `Corrupt` where it is missing, or of another kind."""
+    member = struct.get(number)
+    if member is None or member[0] != kind:
         raise Corrupt(f"no member {number} of kind {kind} in a Thrift struct", field="footer")
-    return found[1]
+    return member[1]
 
 
 def _number(data: bytes) -> int:
-    """A zig-zag varint of at most five bytes, as 32 bits hold it."""
+    """Return a zig-zag varint of at most five bytes, as 32 bits hold it."""
     raw = data[0]
     if raw > 0x7F:
         raw, _ = read_varint(data, 0)
     return (raw >> 1) ^ -(raw & 1)
 
 
-def _corrupt_column(chunk: ColumnChunkMeta, found: str, offset: int, field: str) -> Corrupt:
-    return Corrupt(f"column {chunk.path}: {found}", offset=offset, field=field)
+def _corrupt_column(chunk: ColumnChunkMeta, problem: str, offset: int, field: str) -> Corrupt:
+    return Corrupt(f"column {chunk.path}: {problem}", offset=offset, field=field)

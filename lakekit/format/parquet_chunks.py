@@ -1,12 +1,13 @@
-"""The row groups of a file that an encoder has just made, as its footer tells of them: on their way into the footer of a bigger file.
+"""Row groups of an encoder's small file, as its footer describes them, to be put into the footer of a bigger file.
 
-    footer        1 version · 2 schema elements · 3 row count · 4 row groups · 5 …        walked over up to 4, and no further
+    footer        1 version · 2 schema elements · 3 row count · 4 row groups · 5 …   skipped up to 4, not read beyond
     row group     1 chunks, one a column · 2 bytes · 3 row count · …
-    chunk         2 its own place · 3 facts · 4 6 places of its page indexes · …
-    facts         1 physical type · 5 values · 7 compressed bytes · 9 10 11 places of its pages · 12 statistics · 14 place of its bloom filter · …
+    chunk         2 its own offset · 3 metadata · 4 6 offsets of its page indexes · …
+    metadata      1 physical type · 5 values · 7 compressed bytes · 9 10 11 offsets of its pages · 12 statistics
+                  · 14 offset of its bloom filter · …
 
-A chunk that stays in its place, and loses no bounds, is written as the bytes it came as: what most of them are. Source: the Apache Parquet format,
-`parquet.thrift`.
+A chunk that keeps its offset and its bounds, as most do, is written as the bytes it was read from. Source: the Apache
+Parquet format, `parquet.thrift`.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ FLOAT, DOUBLE = 4, 5
 
 
 class ColumnChunk:
-    """A column of a row group. `facts` is read only: what changes it goes through the methods."""
+    """A column of a row group. `facts` is its metadata, read only: changes go through the methods."""
 
     __slots__ = ("_whole", "bytes", "facts")
 
-    def __init__(self, whole: Struct, data: bytes) -> None:
-        self._whole, self.facts = whole, whole[3][1]
+    def __init__(self, chunk: Struct, data: bytes) -> None:
+        self._whole, self.facts = chunk, chunk[3][1]
         self.bytes: bytes | None = data
 
     @property
@@ -41,41 +42,45 @@ class ColumnChunk:
         return begin, begin + self.facts[7][1]
 
     def shift(self, by: int) -> None:
-        """Lets every place be so many bytes further on."""
+        """Move every offset by so many bytes."""
         if by:
             self.bytes = None
             _change(self._whole, (2, 4, 6), by.__add__)
             _change(self.facts, (9, 10, 11, 14), by.__add__)
 
-    def move(self, now: Callable[[int], int], growth: int) -> None:
-        """Lets places of pages be what `now` says of them, and the chunk be so many bytes bigger; its facts are nowhere but in the footer."""
+    def move(self, new_offset: Callable[[int], int], growth: int) -> None:
+        """Map offsets of pages by `new_offset`, and grow the chunk by `growth` bytes.
+
+        Its metadata is in the footer alone afterwards.
+        """
         self.bytes = None
         self._whole[2] = (I64, 0)
-        _change(self.facts, (9, 10, 11), now)
+        _change(self.facts, (9, 10, 11), new_offset)
         _change(self.facts, (6, 7), growth.__add__)
 
     def index(self, members: tuple[int, int]) -> tuple[int, int] | None:
-        """Where a page index is, and how long, as two members tell it; None where there is none."""
+        """Return offset and length of the page index in these two members; None without one."""
         return (self._whole[members[0]][1], self._whole[members[1]][1]) if members[0] in self._whole else None
 
-    def point(self, members: tuple[int, int], place: int, length: int) -> None:
-        """Lets a page index be so long, and elsewhere."""
+    def point(self, members: tuple[int, int], offset: int, length: int) -> None:
+        """Set offset and length of a page index."""
         self.bytes = None
-        self._whole[members[0]], self._whole[members[1]] = (I64, place), (I32, length)
+        self._whole[members[0]], self._whole[members[1]] = (I64, offset), (I32, length)
 
     def forget_reals(self) -> None:
-        """Takes bounds of real numbers away: both encoders leave NaN out of them."""
+        """Drop bounds of real numbers: both encoders leave NaN out of them."""
         if self.facts[1][1] not in (FLOAT, DOUBLE):
             return
         self.bytes = None
         self._whole.pop(6, None)  # where the bounds of pages are
         self._whole.pop(7, None)
         if 12 in self.facts:
-            self.facts[12] = (STRUCT, {number: found for number, found in self.facts[12][1].items() if number in (3, 4)})  # null and distinct counts
+            # null and distinct counts
+            self.facts[12] = (STRUCT, {number: member for number, member in self.facts[12][1].items() if number in (3, 4)})
 
     @property
     def encoded(self) -> bytes | Struct:
-        """What a footer takes."""
+        """The chunk as a footer takes it: its bytes, or its struct."""
         return self._whole if self.bytes is None else self.bytes
 
 
@@ -88,7 +93,7 @@ class RowGroup(NamedTuple):
 
 
 def read(footer: bytes, shift: int) -> list[RowGroup]:
-    """The row groups of a footer, moved on by so many bytes. Raises `Corrupt`."""
+    """Return the row groups of a footer, moved by `shift` bytes. Raises `Corrupt`."""
     groups = []
     try:
         _, count, at = thrift.list_head(footer, list_member(footer, rows_and_rest(footer)[1]))
@@ -97,11 +102,11 @@ def read(footer: bytes, shift: int) -> list[RowGroup]:
             chunks = []
             for _ in range(columns):
                 start = at
-                whole, at = thrift.decode(footer, at)
-                chunks.append(ColumnChunk(whole, footer[start:at]))
+                chunk, at = thrift.decode(footer, at)
+                chunks.append(ColumnChunk(chunk, footer[start:at]))
                 chunks[-1].shift(shift)
-            rest, at = thrift.decode(footer, at, last=1)
-            groups.append(RowGroup(chunks, rest[2][1], rest[3][1]))
+            group_members, at = thrift.decode(footer, at, last=1)
+            groups.append(RowGroup(chunks, group_members[2][1], group_members[3][1]))
     except IndexError:
         raise Corrupt("the Parquet footer ends within its row groups", field="footer") from None
     return groups

@@ -1,12 +1,14 @@
-"""How many rows a Parquet file says it has, without decoding the rest of its footer.
+"""Read the row count of a Parquet file without decoding the rest of its footer.
 
     … | footer | i32 LE length of the footer | "PAR1"
 
     footer (Thrift, compact)   1 version · 2 list of schema elements · 3 zig-zag row count · 4 row groups · …
     member                     byte: (number - last number) << 4 | type; a 0 byte ends a struct
-    types                      1 2 booleans · 3 byte · 4 5 6 zig-zag varints · 7 double · 8 varint length, bytes · 9 10 list: count << 4 | type · 12 struct
+    types                      1 2 booleans · 3 byte · 4 5 6 zig-zag varints · 7 double · 8 varint length, bytes
+                               · 9 10 list: count << 4 | type · 12 struct
 
-The row count comes right after the schema: only names and types of columns are skipped, which is several times faster than opening the file.
+The row count follows the schema: only names and types of columns are skipped, which is several times faster than
+opening the file.
 
 Source: the Apache Parquet format, `parquet.thrift`; the Thrift compact protocol.
 """
@@ -22,12 +24,12 @@ _LISTS = frozenset({9, 10})
 
 
 def row_count(footer: bytes) -> int:
-    """The row count of a footer, or of as much of its beginning as holds the schema. Raises `Corrupt`."""
+    """Return the row count of a footer, or of a beginning of it that holds the schema. Raises `Corrupt`."""
     return rows_and_rest(footer)[0]
 
 
 def rows_and_rest(footer: bytes) -> tuple[int, int]:
-    """The row count, and where the members after it begin. Raises `Corrupt`."""
+    """Return the row count, and where the members after it begin. Raises `Corrupt`."""
     try:
         at, number = 0, 0
         while True:
@@ -45,14 +47,17 @@ def rows_and_rest(footer: bytes) -> tuple[int, int]:
 
 
 def list_member(footer: bytes, at: int) -> int:
-    """The offset behind the head, which stands here, of a member that is a list and comes next. Raises `Corrupt`, `IndexError`."""
+    """Return the offset behind the head at `at` of a list that is the next member. Raises `Corrupt`, `IndexError`."""
     if footer[at] != 0x19:
         raise Corrupt(f"no list at byte {at} of the Parquet footer", field="footer")
     return at + 1
 
 
 def skip(data: bytes | memoryview, at: int, kind: int, depth: int) -> int:
-    """The offset after a value, of a struct from its first member on; one beyond the end is found out by the next read. Raises `Corrupt`, `IndexError`."""
+    """Return the offset after a value, of a struct from its first member on.
+
+    An offset beyond the end is found out by the next read. Raises `Corrupt`, `IndexError`.
+    """
     if depth > MAX_DEPTH:
         raise Corrupt(f"the Parquet footer is nested deeper than {MAX_DEPTH} levels", field="footer")
     if kind in _VARINTS:

@@ -1,10 +1,10 @@
-"""Whether the pages of a Parquet file are the bytes that were written: their headers may hold a CRC-32 of what follows them.
+"""Verify the checksums of the pages of a Parquet file: a header may hold a CRC-32 of the page after it.
 
-    page header   1 type · 2 3 bytes of the page, as it was and as it is · 4 CRC-32 · …
+    page header   1 type · 2 3 bytes of the page, uncompressed and compressed · 4 CRC-32 · …
     page          as many bytes as member 3 says, levels and values as they are compressed: the CRC is of these
 
-Java engines write one into every page, Polars into none, and decoders look at it only where they are told to: without that, a bit that turned over is a value.
-Source: the Apache Parquet format, `parquet.thrift` and "Checksumming".
+Java engines write one into every page, Polars into none, and decoders check it only on request: without that, a flipped
+bit is a value. Source: the Apache Parquet format, `parquet.thrift` and "Checksumming".
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ _FIRST_BYTE, _END_BYTES = 4, 8
 
 
 class DamagedPage(NamedTuple):
-    """A page whose bytes, which begin at `offset` of the file, have not the CRC-32 that is `stored` before them. `column`: names, with dots between."""
+    """A page whose bytes, from `offset` of the file on, do not have the CRC-32 `stored` in its header.
+
+    `column`: names, with dots between.
+    """
 
     column: str
     offset: int
@@ -40,7 +43,7 @@ class DamagedPage(NamedTuple):
 
 
 class _PageRange(NamedTuple):
-    """A column of a row group: its pages lie between two places of the file."""
+    """The range of the file that holds the pages of a column of a row group."""
 
     column: str
     begin: int
@@ -48,63 +51,65 @@ class _PageRange(NamedTuple):
 
 
 def find_damaged_pages(path: str, read: Read, size_bytes: int, unsummed: list[str] | None = None) -> Iterator[DamagedPage]:
-    """The damaged pages of a file, of which `read(offset, length)` gives bytes: a row group is held at a time. Raises `Corrupt`, `Unsupported`.
+    """Yield the damaged pages of a file, of which `read(offset, length)` returns bytes.
 
-    `unsummed` gets the column of each page that has no CRC-32.
+    One row group is in memory at a time. `unsummed` gets the column of each page that has no CRC-32. Raises `Corrupt`,
+    `Unsupported`.
     """
     try:
         for group in _list(footer_of(path, read, size_bytes), _GROUPS, STRUCT):
-            chunks = [_chunk(_member(one, _FACTS, STRUCT), size_bytes) for one in _list(group, _CHUNKS, STRUCT)]
-            first, end = min((one.begin for one in chunks), default=0), max((one.end for one in chunks), default=0)
-            held = read(first, end - first) if chunks else b""
-            for one in chunks:
-                yield from _pages(one, held, first, unsummed)
-    except Corrupt as wrong:
-        raise wrong.at(path) from None
+            chunks = [_chunk(_member(chunk, _FACTS, STRUCT), size_bytes) for chunk in _list(group, _CHUNKS, STRUCT)]
+            first, end = min((chunk.begin for chunk in chunks), default=0), max((chunk.end for chunk in chunks), default=0)
+            data = read(first, end - first) if chunks else b""
+            for chunk in chunks:
+                yield from _pages(chunk, data, first, unsummed)
+    except Corrupt as error:
+        raise error.at(path) from None
 
 
 def _chunk(facts: Struct, size_bytes: int) -> _PageRange:
     column = ".".join(part.decode("utf-8", "replace") for part in _list(facts, _PATH, BINARY))
     begin, length = _member(facts, _DATA_AT, I64), _member(facts, _SIZE_BYTES, I64)
     dictionary_at = _member(facts, _DICTIONARY_AT, I64) if _DICTIONARY_AT in facts else 0
-    begin = min(filter(None, (begin, dictionary_at)), default=_FIRST_BYTE)  # a column without values may have a dictionary, or nothing
+    # a column without values may have a dictionary, or nothing
+    begin = min(filter(None, (begin, dictionary_at)), default=_FIRST_BYTE)
     if not _FIRST_BYTE <= begin <= begin + length <= size_bytes - _END_BYTES:
         raise Corrupt(f"column {column} has {length} bytes from byte {begin} on, in a file of {size_bytes}", field="total_compressed_size")
     return _PageRange(column, begin, begin + length)
 
 
 def _pages(chunk: _PageRange, data: bytes, first: int, unsummed: list[str] | None) -> Iterator[DamagedPage]:
-    """The damaged pages of a column; `data` begins at byte `first` of the file."""
+    """Yield the damaged pages of a column; `data` begins at byte `first` of the file."""
     view, at, end = memoryview(data), chunk.begin - first, chunk.end - first
     while at < end:
         try:
-            header, behind = thrift.decode(data, at)
+            header, body = thrift.decode(data, at)
             length = _member(header, _PAGE_BYTES, I32)
             stored = _member(header, _CRC, I32) & 0xFFFFFFFF if _CRC in header else None
         except Corrupt as wrong:
             raise Corrupt(f"column {chunk.column}: no head of a page: {wrong.message}", offset=first + at, field="header") from None
-        if not 0 <= length <= end - behind:
-            msg = f"column {chunk.column}: a page of {length} bytes, and {end - behind} are left of the column"
+        if not 0 <= length <= end - body:
+            msg = f"column {chunk.column}: a page of {length} bytes, and {end - body} are left of the column"
             raise Corrupt(msg, offset=first + at, field="compressed_page_size")
-        computed = crc32(view[behind : behind + length])
+        computed = crc32(view[body : body + length])
         if stored is None and unsummed is not None:
             unsummed.append(chunk.column)
         if stored is not None and stored != computed:
-            yield DamagedPage(chunk.column, first + behind, stored, computed)
-        at = behind + length
+            yield DamagedPage(chunk.column, first + body, stored, computed)
+        at = body + length
 
 
 def _list(struct: Struct, number: int, kind: int) -> list[Any]:
-    """The elements of a member that is a list of that kind."""
-    found, elements = _member(struct, number, LIST)
-    if elements and found != kind:
-        raise Corrupt(f"elements of kind {found} in member {number}, where {kind} was expected", field="footer")
+    """Return the elements of a member that is a list of that kind. Raises `Corrupt`."""
+    element_kind, elements = _member(struct, number, LIST)
+    if elements and element_kind != kind:
+        raise Corrupt(f"elements of kind {element_kind} in member {number}, where {kind} was expected", field="footer")
     return list(elements)
 
 
 def _member(struct: Struct, number: int, kind: int) -> Any:
-    """A member's value, which must be there and of that kind."""
-    found = struct.get(number)
-    if found is None or found[0] != kind:
+    """Return a member's value. Raises `Corrupt` where it is missing, or of another kind."""
+    member = struct.get(number)
+    if member is None or member[0] != kind:
         raise Corrupt(f"no member {number} of kind {kind} in a Thrift struct", field="footer")
-    return found[1]
+    return member[1]

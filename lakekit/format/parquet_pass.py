@@ -1,15 +1,17 @@
-"""A small Parquet file on its way into a bigger one: its row groups pass to the sink while they are encoded, each page with a checksum, its two ends do not.
+"""Stream the row groups of an encoder's small file into a bigger file, with a checksum added to each page.
 
-    encoder writes    "PAR1" | head, page | head, page | … | facts of the column | … | page indexes             | footer | i32 LE length | "PAR1"
-    sink receives              head with CRC-32, page | …                        | … | page indexes, told anew
+    encoder writes    "PAR1" | header, page | header, page | … | column metadata | … | page indexes
+                      | footer | i32 LE length | "PAR1"
+    sink receives              header with CRC-32, page | …                      | … | page indexes, updated
 
-    head of a page    15 kind · 15 bytes as it was · 15 bytes as it is ·             2c what a data page is · 00       4c: a dictionary page
-    and with a CRC    15 kind · 15 bytes as it was · 15 bytes as it is · 15 CRC-32 · 1c what a data page is · 00       3c
+    page header       15 kind · 15 uncompressed size · 15 compressed size ·             2c data page · 00
+    and with a CRC    15 kind · 15 uncompressed size · 15 compressed size · 15 CRC-32 · 1c data page · 00
+                      of a dictionary page 4c and 3c
 
-Heads grow by a few bytes, so everything that tells where pages are is told anew. Facts of a column, which the footer has too, go; they begin otherwise than
-heads do (15 type · 19 a list of numbers), and so do indexes of pages, which come after all pages.
-Whoever encodes writes from threads of its own, and wraps what a sink raises: `failed` keeps it as it was. Source: the Apache Parquet format, `parquet.thrift`,
-"Checksumming".
+Headers grow by a few bytes, so every stored offset of a page is updated. Metadata of a column between the pages, which
+the footer has too, is dropped; it begins otherwise than headers do (15 type · 19 a list of numbers), and so do page
+indexes, which follow all pages. Encoders write from threads of their own, and wrap what a sink raises: `failed` keeps
+the original error. Source: the Apache Parquet format, `parquet.thrift`, "Checksumming".
 """
 
 from __future__ import annotations
@@ -32,16 +34,16 @@ if TYPE_CHECKING:
 
 MAGIC = b"PAR1"
 _MEMBER, _MEMBER_LIST = 0x15, 0x19
-"""The heads of members that are a number of 32 bits, or a list, and come right after the last."""
+"""The heads of members that are a number of 32 bits, or a list, and directly follow the last one."""
 _JOINED_BYTES = 1 << 16
-"""A page of no more bytes is put together with its head, which costs less than a second call."""
+"""A page of no more bytes is joined with its header, which costs less than a second call."""
 _TOLD_BY = 4
-"""So many bytes tell what they begin."""
+"""So many bytes show what begins with them."""
 _COLUMN_INDEX, _OFFSET_INDEX = (6, 7), (4, 5)
 
 
 class _PageHead(NamedTuple):
-    """The head of a page of so many bytes: a checksum goes in at `at`, and it ends at `end`."""
+    """The header of a page of `page_bytes` bytes: a checksum is inserted at `at`, and it ends at `end`."""
 
     data: bytes
     page_bytes: int
@@ -50,7 +52,10 @@ class _PageHead(NamedTuple):
 
 
 class RowGroupStream:
-    """The file object that an encoder is given: `put` takes what passes, which begins at byte `start` of the bigger file."""
+    """The file object that an encoder writes to.
+
+    `put` takes the bytes for the bigger file, from its byte `start` on.
+    """
 
     def __init__(self, put: Callable[[bytes | memoryview], object], start: int) -> None:
         self._put, self._start = put, start
@@ -68,11 +73,11 @@ class RowGroupStream:
         self.failed: BaseException | None = None
 
     def write(self, data: bytes | memoryview) -> int:
-        """Takes what comes next, which must not change any more."""
+        """Take the next bytes of the small file, which must not change any more."""
         view = memoryview(data)
-        passed_over = min(max(0, len(MAGIC) - self._seen), len(view))
-        self._seen += passed_over
-        view = view[passed_over:]
+        skipped = min(max(0, len(MAGIC) - self._seen), len(view))
+        self._seen += skipped
+        view = view[skipped:]
         try:
             while len(view):
                 view = self._take(view)
@@ -82,10 +87,10 @@ class RowGroupStream:
         return len(data)
 
     def flush(self) -> None:
-        """Nothing to do: the sink is not this file's to flush."""
+        """Do nothing: the sink is flushed by its owner."""
 
     def _take(self, view: memoryview) -> memoryview:
-        """Takes the beginning of some bytes, and gives what is left of them."""
+        """Process the beginning of some bytes, and return what is left of them."""
         if self._missing:
             self._body.append(view[: self._missing])
             taken = len(self._body[-1])
@@ -101,7 +106,7 @@ class RowGroupStream:
         return view[taken:]
 
     def _begin(self, view: memoryview) -> memoryview:
-        """Takes the head of a page, or the facts of a column, or finds out that all of them were taken."""
+        """Process the header of a page or the metadata of a column, or find that all pages were processed."""
         data = memoryview(self._held + bytes(view)) if self._held else view
         self._held = b""
         is_page, is_fact = _kinds(data)
@@ -128,12 +133,12 @@ class RowGroupStream:
         return data[end:]
 
     def _page(self) -> None:
-        """Lets a page pass whose bytes are all there."""
-        head, sum_ = self._head, 0
+        """Write a page that is complete to the sink."""
+        head, checksum = self._head, 0
         for part in self._body:
-            sum_ = crc32(part, sum_)
-        told = thrift.encode_members({4: (I32, sum_ - (sum_ >> 31 << 32))}, 3)
-        grown = b"".join([head.data[: head.at], told, bytes([head.data[head.at] - 0x10]), head.data[head.at + 1 : head.end]])
+            checksum = crc32(part, checksum)
+        checksum_member = thrift.encode_members({4: (I32, checksum - (checksum >> 31 << 32))}, 3)
+        grown = b"".join([head.data[: head.at], checksum_member, bytes([head.data[head.at] - 0x10]), head.data[head.at + 1 : head.end]])
         self._growth.append(len(grown) - head.end)
         if sum(map(len, self._body)) <= _JOINED_BYTES:
             self._put(b"".join([grown, *self._body]))
@@ -144,34 +149,37 @@ class RowGroupStream:
         self._body = []
 
     def groups(self) -> list[RowGroup]:
-        """What passed, once everything is written: page indexes go to the sink. Raises `Corrupt`."""
-        rest = b"".join(self._rest or [])
-        length = int.from_bytes(rest[-8:-4], "little") + 8
-        if rest[-4:] != MAGIC or length > len(rest):
+        """Write the page indexes to the sink, once everything else is written, and return the row groups.
+
+        Raises `Corrupt`.
+        """
+        ending = b"".join(self._rest or [])
+        length = int.from_bytes(ending[-8:-4], "little") + 8
+        if ending[-4:] != MAGIC or length > len(ending):
             raise Corrupt("an encoder's file that does not end as Parquet does", field="footer")
-        indexes, begin = rest[:-length], self._seen - len(rest)
-        found, places = parquet_chunks.read(rest[-length:-8], 0), _Offsets(self._pages, self._growth, self._start - len(MAGIC))
-        chunks = [chunk for group in found for chunk in group.chunks]
-        put, told_anew = self._start - len(MAGIC) + begin + sum(self._growth), []
-        for members, told in ((_COLUMN_INDEX, places.unchanged), (_OFFSET_INDEX, places.offsets)):
+        indexes, begin = ending[:-length], self._seen - len(ending)
+        row_groups, offsets = parquet_chunks.read(ending[-length:-8], 0), _Offsets(self._pages, self._growth, self._start - len(MAGIC))
+        chunks = [chunk for group in row_groups for chunk in group.chunks]
+        new_offset, new_indexes = self._start - len(MAGIC) + begin + sum(self._growth), []
+        for members, update in ((_COLUMN_INDEX, offsets.unchanged), (_OFFSET_INDEX, offsets.offsets)):
             for chunk in chunks:
                 if (index := chunk.index(members)) is not None:
-                    told_anew.append(told(indexes[index[0] - begin : index[0] - begin + index[1]]))
-                    chunk.point(members, put, len(told_anew[-1]))
-                    put += len(told_anew[-1])
-        self._put(b"".join(told_anew))
-        return [group._replace(size_bytes=group.size_bytes + sum([places.move(chunk) for chunk in group.chunks])) for group in found]
+                    new_indexes.append(update(indexes[index[0] - begin : index[0] - begin + index[1]]))
+                    chunk.point(members, new_offset, len(new_indexes[-1]))
+                    new_offset += len(new_indexes[-1])
+        self._put(b"".join(new_indexes))
+        return [group._replace(size_bytes=group.size_bytes + sum([offsets.move(chunk) for chunk in group.chunks])) for group in row_groups]
 
 
 def _kinds(data: memoryview) -> tuple[bool, bool]:
-    """Whether a head of a page begins here, and whether facts of a column do."""
+    """Return whether a page header begins here, and whether metadata of a column does."""
     if len(data) < _TOLD_BY or data[0] != _MEMBER:
         return False, False
     return data[2] == _MEMBER, data[2] == _MEMBER_LIST and data[3] & 15 == I32
 
 
 def _head_of(data: memoryview) -> _PageHead:
-    """The head that begins here. Raises `IndexError` where it ends too early."""
+    """Return the page header that begins here. Raises `IndexError` where it ends too early."""
     at = number = 0
     for _ in range(3):
         number, at = read_varint(data, at + 1)
@@ -180,18 +188,18 @@ def _head_of(data: memoryview) -> _PageHead:
 
 
 class _Offsets:
-    """Where things are that an encoder told the places of: heads of pages before them have grown, and the file begins elsewhere."""
+    """Offsets in the bigger file of what an encoder wrote: headers have grown, and the file begins elsewhere."""
 
     def __init__(self, pages: list[int], growth: list[int], shift: int) -> None:
         self._pages, self._growth = pages, growth
         self._shifts = [shift, *accumulate(growth, initial=shift)][1:]
 
-    def now(self, place: int) -> int:
-        """A place in the bigger file."""
-        return place + self._shifts[bisect_left(self._pages, place)]
+    def now(self, offset: int) -> int:
+        """Return the offset in the bigger file."""
+        return offset + self._shifts[bisect_left(self._pages, offset)]
 
     def move(self, chunk: ColumnChunk) -> int:
-        """Tells a chunk where it is now, and gives by how many bytes it has grown."""
+        """Update the offsets of a chunk, and return by how many bytes it has grown."""
         begin, end = chunk.place
         growth = self.now(end) - self.now(begin) - (end - begin)
         chunk.move(self.now, growth)
@@ -199,20 +207,23 @@ class _Offsets:
 
     @staticmethod
     def unchanged(data: bytes) -> bytes:
-        """An index that tells no places."""
+        """Return an index without offsets as it is."""
         return data
 
     def offsets(self, data: bytes) -> bytes:
-        """An index of pages: 1 a list of structs, which say 1 where a page is · 2 its bytes, with its head · 3 its first row."""
+        """Return an offset index with updated offsets.
+
+        It is 1 a list of structs of 1 the offset of a page · 2 its bytes, with its header · 3 its first row.
+        """
         _, count, at = thrift.list_head(data, 1)
-        told = [data[:at]]
+        encoded = [data[:at]]
         for _ in range(count):
             members = []
             for _ in range(3):
                 number, at = read_varint(data, at + 1)
                 members.append(number >> 1)
             at += 1
-            place, size_bytes, first_row = members
-            size_bytes += self._growth[bisect_left(self._pages, place)]
-            told.append(thrift.encode({1: (I64, self.now(place)), 2: (I32, size_bytes), 3: (I64, first_row)}))
-        return b"".join([*told, data[at:]])
+            offset, size_bytes, first_row = members
+            size_bytes += self._growth[bisect_left(self._pages, offset)]
+            encoded.append(thrift.encode({1: (I64, self.now(offset)), 2: (I32, size_bytes), 3: (I64, first_row)}))
+        return b"".join([*encoded, data[at:]])

@@ -1,7 +1,9 @@
 """The schema elements of a Parquet file as Paimon writes them: names, ids, physical and logical types.
 
-    optional group field_id=1 tags (List) { repeated group list { optional binary field_id=536871936 element (String) } }
-    optional group field_id=2 attrs (Map) { repeated group key_value (Map) { required binary field_id=536868862 key (String); … } }
+    optional group field_id=1 tags (List) {
+        repeated group list { optional binary field_id=536871936 element (String) } }
+    optional group field_id=2 attrs (Map) {
+        repeated group key_value (Map) { required binary field_id=536868862 key (String); … } }
 
 Source: FORMAT.md 7.4, `ParquetSchemaConverter`, `SpecialFields`; the Apache Parquet format, `parquet.thrift`.
 """
@@ -31,28 +33,34 @@ _PHYSICAL_TYPES = {"BOOLEAN": 0, "INT": INT32, "BIGINT": INT64, "FLOAT": 4, "DOU
 
 
 def elements(fields: Sequence[Field]) -> list[Struct]:
-    """The elements of a whole schema, the root first, depth first. Raises `Unsupported`."""
-    found: list[Struct] = [{3: (I32, REQUIRED), 4: (BINARY, ROOT), 5: (I32, len(fields))}]
+    """Return the elements of a complete schema, the root first, depth first. Raises `Unsupported`."""
+    schema: list[Struct] = [{3: (I32, REQUIRED), 4: (BINARY, ROOT), 5: (I32, len(fields))}]
     for field in fields:
-        found += _elements(field.name, field.type, field.id, (field.id, 1))
-    return found
+        schema += _elements(field.name, field.type, field.id, (field.id, 1))
+    return schema
 
 
 def leaf_count(schema: Sequence[Struct]) -> int:
-    """How many column chunks a row group of that schema has."""
+    """Return how many column chunks a row group of that schema has."""
     return sum(5 not in element for element in schema)
 
 
 def nested_id(field_id: int, depth: int, *, key: bool = False) -> int:
-    """The id of an array's element, a map's value or (`key`) a map's key, `depth` levels below the column or ROW field of that id."""
+    """Return the id of an array's element, a map's value or (`key`) a map's key.
+
+    It is `depth` levels below the column or ROW field of id `field_id`.
+    """
     offset = _NESTED_ID_STEP * field_id + depth
     return _NESTED_ID_BASE - offset if key else _NESTED_ID_BASE + offset
 
 
-def _elements(name: str, t: DataType, field_id: int, place: tuple[int, int]) -> Iterator[Struct]:
-    """The elements of one type: `place` are the id of the field it lies in and its depth below that."""
+def _elements(name: str, t: DataType, field_id: int, parent: tuple[int, int]) -> Iterator[Struct]:
+    """Yield the elements of one type.
+
+    `parent` is the id of the field that contains it, and its depth below that.
+    """
     own: Struct = {3: (I32, OPTIONAL if t.nullable else REQUIRED), 4: (BINARY, name.encode()), 5: (I32, 1), 9: (I32, field_id)}
-    owner, depth = place
+    owner, depth = parent
     match t.root:
         case "ARRAY":
             yield _sort_members(own | {6: (I32, _LIST), 10: _annotation(3)})
@@ -110,7 +118,7 @@ def _leaf(t: DataType) -> Struct:
 
 
 def decimal_width(precision: int) -> int:
-    """Bytes of the shortest two's complement that holds every number of so many digits."""
+    """Return the bytes of the shortest two's complement that holds every number of so many digits."""
     return (10**precision).bit_length() // 8 + 1
 
 

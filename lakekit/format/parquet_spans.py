@@ -1,9 +1,11 @@
-"""Where everything stands in a Parquet file: pages by their headers, indexes, and the footer member by member.
+"""Record the spans of a Parquet file: pages by their headers, indexes, and the footer member by member.
 
-    "PAR1" | page header, page … of every column chunk | column and offset indexes | footer | i32 LE length of the footer | "PAR1"
+    "PAR1" | page header, page … of every column chunk | column and offset indexes
+           | footer | i32 LE length of the footer | "PAR1"
 
-Polars and Arrow decode these files, in Rust and C++, and tell no places; this walker reads the same headers a second time for who wants to look at them.
-Tests hold its values equal to Arrow's metadata. `parquet_footer` draws the encoding. Source: the Apache Parquet format, `parquet.thrift`.
+Polars and Arrow decode these files, in Rust and C++, without reporting offsets; this module reads the same headers a
+second time for hex views. Tests compare its values with Arrow's metadata. `parquet_footer` draws the encoding. Source:
+the Apache Parquet format, `parquet.thrift`.
 """
 
 from __future__ import annotations
@@ -40,7 +42,10 @@ _LISTS = frozenset({9, 10})
 
 
 def walk(data: bytes, marks: SpanRecorder, *, path: str | None = None) -> dict[str, Any]:
-    """The footer's members as nested dicts, everything in the file marked. Raises `Corrupt`, and `Unsupported` for an encrypted footer."""
+    """Return the footer's members as nested dicts, and record the spans of the file.
+
+    Raises `Corrupt`, and `Unsupported` for an encrypted footer.
+    """
     cursor = Cursor(data, path=path, marks=marks)
     if cursor.raw(4, "magic") != MAGIC:
         cursor.at = 0
@@ -64,18 +69,18 @@ def walk(data: bytes, marks: SpanRecorder, *, path: str | None = None) -> dict[s
     return footer
 
 
-def _list(found: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    value = found.get(name)
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+def _list(members: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    value = members.get(name)
+    return [element for element in value if isinstance(element, dict)] if isinstance(value, list) else []
 
 
-def _integer_member(found: dict[str, Any], name: str) -> int:
-    value = found.get(name)
+def _integer_member(members: dict[str, Any], name: str) -> int:
+    value = members.get(name)
     return value if isinstance(value, int) else 0
 
 
 def _chunk(data: bytes, column: dict[str, Any], marks: SpanRecorder, path: str | None) -> None:
-    """The pages of one column in one row group, and its indexes."""
+    """Record the pages of one column in one row group, and its indexes."""
     facts = column.get("meta_data")
     if not isinstance(facts, dict):
         raise Corrupt("a column chunk without metadata", path=path, field="meta_data")
@@ -104,7 +109,7 @@ def _clamp(at: int, data: bytes) -> int:
     return min(max(at, 0), len(data))
 
 
-# ---- Thrift's compact protocol ----------------------------------------------------------------------------------------------------------------
+# ---- Thrift's compact protocol ---------------------------------------------------------------------------------------
 
 
 def _varint(cursor: Cursor, field: str) -> int:
@@ -120,7 +125,7 @@ def _varint(cursor: Cursor, field: str) -> int:
 
 
 def _take(cursor: Cursor, length: int, field: str) -> bytes:
-    """The next bytes, without a mark of their own."""
+    """Return the next bytes, without recording a span."""
     if not 0 <= length <= cursor.left:
         raise cursor.wrong(f"{length} bytes wanted, {cursor.left} left", field)
     start = cursor.at
@@ -134,28 +139,28 @@ def _mark(cursor: Cursor, start: int, field: str, value: object) -> None:
 
 
 def _struct(cursor: Cursor, shape: str, depth: int) -> dict[str, Any]:
-    """A struct's members by name, or by number where the format's page has none."""
+    """Return a struct's members by name, or by number where `_NAMES` has none."""
     if depth > MAX_DEPTH:
         raise cursor.wrong(f"nested deeper than {MAX_DEPTH} levels", shape)
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     names, number = _NAMES.get(shape, ()), 0
     while True:
         start = cursor.at
         head = _take(cursor, 1, shape)[0]
         if head == 0:
             _mark(cursor, start, "end", None)
-            return found
+            return members
         if head >> 4:
             number += head >> 4
         else:
             raw = _varint(cursor, shape)
             number = (raw >> 1) ^ -(raw & 1)
         name = names[number - 1] if 0 < number <= len(names) else f"member {number}"
-        found[name] = _value(cursor, head & 15, name, start, depth)
+        members[name] = _value(cursor, head & 15, name, start, depth)
 
 
 def _value(cursor: Cursor, kind: int, name: str, start: int, depth: int) -> Any:
-    """A value; its mark begins at `start`, where its head is."""
+    """Return a value and record its span from `start` on, where its head is."""
     value: Any
     if kind in _VARINTS:
         raw = _varint(cursor, name)
@@ -191,16 +196,16 @@ def _items(cursor: Cursor, name: str, start: int, depth: int) -> list[Any]:
     if count > cursor.left:
         raise cursor.wrong(f"a list of {count} elements, {cursor.left} bytes left", name, at=start)
     _mark(cursor, start, f"{name} count", count)
-    found: list[Any] = []
+    items: list[Any] = []
     for number in range(count):
         begin = cursor.at
         if head & 15 == 12:
             with cursor.within(f"{name}[{number}]"):
-                found.append(_struct(cursor, name, depth + 1))
+                items.append(_struct(cursor, name, depth + 1))
         elif head & 15 in (1, 2):
             value = _take(cursor, 1, name)[0] == 1
             _mark(cursor, begin, f"{name}[{number}]", value)
-            found.append(value)
+            items.append(value)
         else:
-            found.append(_value(cursor, head & 15, f"{name}[{number}]", begin, depth + 1))
-    return found
+            items.append(_value(cursor, head & 15, f"{name}[{number}]", begin, depth + 1))
+    return items

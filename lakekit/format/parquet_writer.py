@@ -1,13 +1,15 @@
-"""Writing Parquet: row groups by two encoders, put together under one footer that says what Paimon's own files say.
+"""Write Parquet: row groups of two encoders, put together under one footer with the contents of Paimon's own files.
 
     "PAR1" | row group | row group | … | footer | i32 LE length | "PAR1"
 
-Polars encodes a row group's columns side by side, and fastest. What it cannot say is encoded by Arrow: maps (an entry is no list element there), INT96 (how
-Paimon stores timestamps finer than microseconds), columns without dictionaries. Each encoder makes a small Parquet file of its columns in memory; the chunks
-of both are laid one after the other, and their places in the footer moved along. Definition and repetition levels do not depend on who wrote them. Every page
-has a checksum, as those of Java have: Arrow computes its own, others come by on the way (`parquet_pass`).
+Polars encodes a row group's columns side by side, and fastest. What it cannot write is encoded by Arrow: maps (in
+Polars an entry is a list element), INT96 (how Paimon stores timestamps finer than microseconds), columns without
+dictionaries. Each encoder makes a small Parquet file of its columns in memory; the chunks of both are written one after
+the other, and their offsets in the footer shifted. Definition and repetition levels do not depend on the encoder. Every
+page has a checksum, as in Java's files: Arrow computes its own, others are added in passing (`parquet_pass`).
 
-Statistics of chunks are the encoders' own: readers skip row groups by them, and `told` gathers them for manifests (`data_file.file_metadata`).
+Statistics of chunks are the encoders' own: readers skip row groups by them, and `told` collects them for manifests
+(`data_file.file_metadata`).
 
 Source: FORMAT.md 7.4, `ParquetSchemaConverter`, `RowDataParquetBuilder`; the Apache Parquet format.
 """
@@ -53,37 +55,40 @@ CODECS = {
     "brotli": "brotli",
     "zstd": "zstd",
 }
-"""`file.compression` -> what both encoders call it; LZ4 is LZ4_RAW, which every reader of LZ4 reads."""
+"""`file.compression` -> its name in both encoders; LZ4 is LZ4_RAW, which every reader of LZ4 reads."""
 GROUP_BYTES = 64 << 20
-"""Bytes in memory that are encoded at once where no option says more: as encoded, a third of it as a rule."""
+"""Bytes in memory that are encoded at once where no option says more; encoded they take a third as a rule."""
 GROUP_ROWS = 1 << 17
-"""Rows of a row group where no option says how big it is: what is small enough for the caches of processors is encoded faster."""
+"""Rows of a row group where no option gives its size; groups that fit the caches of processors are encoded faster."""
 PASSED_BYTES = 256 << 20
-"""Bytes in memory that are given to an encoder which cuts row groups by itself, where rows come in frames so big: the more it has at once, the less often it
-waits for its last row group."""
+"""Bytes in memory given at once to an encoder that cuts row groups by itself.
+
+The more it has, the less often it waits for its last row group.
+"""
 FIRST_RATIO = 0.35
-"""What encoding leaves of the bytes in memory, before a row group of the file has told."""
+"""Estimated ratio of encoded bytes to bytes in memory, before the first row group is written."""
 _FORM = ArrowTarget(format_name="parquet")
 _INT96_FORM = ArrowTarget(format_name="parquet", count_timestamps=True)
-"""Arrow writes every timestamp of a file as INT96 or none: the others come as the numbers they are stored as."""
+"""Arrow writes all timestamps of a file as INT96 or none: the others are the integers they are stored as."""
 _ARROWS = frozenset({"MAP", "MULTISET", "VARIANT"})
 _TIMES = frozenset({"TIME"})
 
 
-def open_writer(sink: BinaryIO, fields: Sequence[Field], how: Encoding) -> ParquetEncoder:
-    """A writer of one Parquet file. Raises `Unsupported`, `InvalidOption`."""
-    return ParquetEncoder(sink, fields, how)
+def open_writer(sink: BinaryIO, fields: Sequence[Field], encoding: Encoding) -> ParquetEncoder:
+    """Return a writer of one Parquet file. Raises `Unsupported`, `InvalidOption`."""
+    return ParquetEncoder(sink, fields, encoding)
 
 
 def check_types(fields: Sequence[Field]) -> None:
-    """Raises `Unsupported` for a column that Parquet files do not hold."""
+    """Raise `Unsupported` for a column that Parquet files do not hold."""
     elements(fields)
 
 
 class _EncodingPlan(NamedTuple):
-    """Who encodes which columns, by their numbers: Polars (as which schema, and of which it is asked what it counted), Arrow, and Arrow with INT96.
+    """Which encoder writes which columns, by their indexes.
 
-    `leaves`: into how many chunks each goes. `reals`: which hold real numbers, `times`: which hold times.
+    `polars` (as `polars_schema`; its statistics are used for `telling`), `arrow`, and `int96` (Arrow with INT96).
+    `leaves`: how many chunks each column has. `reals`: which hold real numbers, `times`: whether some hold times.
     """
 
     polars: tuple[int, ...]
@@ -97,22 +102,22 @@ class _EncodingPlan(NamedTuple):
 
 
 class ParquetEncoder:
-    """One Parquet file under way; see `writing.Encoder`."""
+    """One Parquet file that is being written; see `encoder.Encoder`."""
 
-    def __init__(self, sink: BinaryIO, fields: Sequence[Field], how: Encoding) -> None:
-        codec = CODECS.get(how.compression.lower())
+    def __init__(self, sink: BinaryIO, fields: Sequence[Field], encoding: Encoding) -> None:
+        codec = CODECS.get(encoding.compression.lower())
         if codec is None:
-            raise Unsupported(f"Parquet files cannot be compressed by {how.compression!r}; known are {', '.join(CODECS)}", feature="file.compression")
+            raise Unsupported(f"Parquet files cannot be compressed by {encoding.compression!r}; known are {', '.join(CODECS)}", feature="file.compression")
         self._sink, self._fields, self._codec = sink, tuple(fields), codec
-        self._level = how.compression_level if codec == "zstd" else None
-        asked = how.block_bytes or _size(how, "parquet.block.size")
-        self._group_bytes = max(1, min(asked or GROUP_BYTES, BLOCK_BYTES * 4))
-        self._group_rows = None if asked else GROUP_ROWS
-        self._page_bytes = _size(how, "parquet.page.size")
-        self._dictionary = _dictionary(how)
+        self._level = encoding.compression_level if codec == "zstd" else None
+        block_bytes = encoding.block_bytes or _size(encoding, "parquet.block.size")
+        self._group_bytes = max(1, min(block_bytes or GROUP_BYTES, BLOCK_BYTES * 4))
+        self._group_rows = None if block_bytes else GROUP_ROWS
+        self._page_bytes = _size(encoding, "parquet.page.size")
+        self._dictionary = _dictionary(encoding)
         self._ends, self._plan = _plan_encoding(self._fields, self._dictionary)
         self._alone = not self._plan.arrow and not self._plan.int96
-        self._frame_bytes = self._group_bytes if asked or not self._alone else PASSED_BYTES
+        self._frame_bytes = self._group_bytes if block_bytes or not self._alone else PASSED_BYTES
         self._waiting: list[pl.DataFrame] = []
         self._waiting_bytes = 0
         self._written = 0
@@ -124,7 +129,7 @@ class ParquetEncoder:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes that went to the sink, and what the waiting rows will add if they compress as those before them."""
+        """Bytes written to the sink, and what the waiting rows will add if they compress as those before them."""
         ratio = self._written / self._raw_bytes if self._raw_bytes else FIRST_RATIO
         return self._written + int(self._waiting_bytes * ratio)
 
@@ -133,7 +138,7 @@ class ParquetEncoder:
         return True
 
     def write(self, frame: pl.DataFrame) -> None:
-        """Adds rows; whole row groups go to the sink at once."""
+        """Add rows; full row groups go to the sink at once."""
         size = max(1, int(frame.estimated_size()))
         while frame.height:
             room = self._frame_bytes - self._waiting_bytes
@@ -146,7 +151,7 @@ class ParquetEncoder:
                 self.flush()
 
     def flush(self) -> None:
-        """Ends a row group: every row given so far goes to the sink."""
+        """End a row group: every row added so far goes to the sink."""
         if not self._waiting:
             return
         frame = self._waiting[0] if len(self._waiting) == 1 else pl.concat(self._waiting)
@@ -155,10 +160,10 @@ class ParquetEncoder:
         self._encode(frame)
 
     def close(self) -> None:
-        """Writes the footer."""
+        """Write the footer."""
         self.flush()
-        first, rest = self._ends
-        data = first + thrift.encode_members({3: (I64, self._rows), 4: (LIST, (STRUCT, self._groups))}, 2) + rest
+        first, last = self._ends
+        data = first + thrift.encode_members({3: (I64, self._rows), 4: (LIST, (STRUCT, self._groups))}, 2) + last
         self._put(data + len(data).to_bytes(4, "little") + MAGIC)
 
     def _put(self, data: bytes | memoryview) -> None:
@@ -168,31 +173,31 @@ class ParquetEncoder:
     # ---- row groups
 
     def _encode(self, frame: pl.DataFrame) -> None:
-        """Rows as one row group; as several where one encoder makes them all."""
+        """Write rows as one row group; as several where one encoder writes them all."""
         if self._alone:
-            laid = [(self._plan.polars, self._passed(frame))]
+            encoded = [(self._plan.polars, self._passed(frame))]
         else:
-            laid = [(columns, self._laid(made, summed=columns is not self._plan.polars)) for columns, made in self._encoded(frame)]
+            encoded = [(columns, self._laid(small_file, summed=columns is not self._plan.polars)) for columns, small_file in self._encoded(frame)]
         first = 0
-        for parts in zip(*(groups for _, groups in laid), strict=True):  # scalar: one a row group
+        for parts in zip(*(groups for _, groups in encoded), strict=True):  # scalar: one a row group
             height = parts[0].row_count
-            self._group(frame.slice(first, height), [(columns, group) for (columns, _), group in zip(laid, parts, strict=True)])
+            self._group(frame.slice(first, height), [(columns, group) for (columns, _), group in zip(encoded, parts, strict=True)])
             first += height
         self._rows += frame.height
 
     def _group(self, rows: pl.DataFrame, parts: Sequence[tuple[tuple[int, ...], RowGroup]]) -> None:
-        """A row group of the footer, from what was made of its columns."""
+        """Add a row group to the footer, from the encoded parts of its columns."""
         chunks: dict[int, list[ColumnChunk]] = {}
         for columns, group in parts:
-            mine = iter(group.chunks)
+            group_chunks = iter(group.chunks)
             for i in columns:
-                chunks[i] = [next(mine) for _ in range(self._plan.leaves[i])]
+                chunks[i] = [next(group_chunks) for _ in range(self._plan.leaves[i])]
                 self._tell(i, chunks[i], rows)
-        every = [chunk for i in range(len(self._fields)) for chunk in chunks[i]]
-        facts = [chunk.facts for chunk in every]
+        all_chunks = [chunk for i in range(len(self._fields)) for chunk in chunks[i]]
+        facts = [chunk.facts for chunk in all_chunks]
         self._groups.append(
             {
-                1: (LIST, (STRUCT, [chunk.encoded for chunk in every])),
+                1: (LIST, (STRUCT, [chunk.encoded for chunk in all_chunks])),
                 2: (I64, sum(group.size_bytes for _, group in parts)),
                 3: (I64, rows.height),
                 5: (I64, min(fact[number][1] for fact in facts for number in (9, 11) if number in fact and fact[number][1])),
@@ -202,54 +207,58 @@ class ParquetEncoder:
         )
 
     def _tell(self, i: int, chunks: Sequence[ColumnChunk], rows: pl.DataFrame) -> None:
-        """Takes over what the encoder counted, and takes bounds of real numbers away where there may be a NaN: a reader would miss it."""
-        field, told = self._fields[i], self.told.get(self._fields[i].name)
+        """Add the encoder's statistics to those of a column.
+
+        Bounds of real numbers are dropped where there may be a NaN, which a reader would miss.
+        """
+        field, stats = self._fields[i], self.told.get(self._fields[i].name)
         unordered = i in self._plan.reals and (field.type.root not in REALS or has_nan(rows.get_column(field.name)))
         if unordered:
             for chunk in chunks:
                 chunk.forget_reals()
-        if told is None:
+        if stats is None:
             return
         if unordered:
-            told.forget(rows.get_column(field.name).null_count())
-        elif not told.take(chunks[0].facts, field.type):
-            told.add(rows.get_column(field.name), field.type)
+            stats.forget(rows.get_column(field.name).null_count())
+        elif not stats.take(chunks[0].facts, field.type):
+            stats.add(rows.get_column(field.name), field.type)
 
     def _encoded(self, frame: pl.DataFrame) -> list[tuple[tuple[int, ...], memoryview]]:
-        """Small files of some columns each, all of the same rows."""
-        found = []
+        """Return small files of some columns each, all of the same rows."""
+        small_files = []
         if self._plan.polars:
-            made = BytesIO()
-            self._by_polars(frame, made, None)
-            found.append((self._plan.polars, made.getbuffer()))
+            buffer = BytesIO()
+            self._by_polars(frame, buffer, None)
+            small_files.append((self._plan.polars, buffer.getbuffer()))
         for columns, int96 in ((self._plan.arrow, False), (self._plan.int96, True)):
             if columns:
-                found.append((columns, self._by_arrow(frame, columns, int96=int96)))
-        return found
+                small_files.append((columns, self._by_arrow(frame, columns, int96=int96)))
+        return small_files
 
     def _passed(self, frame: pl.DataFrame) -> list[RowGroup]:
-        """Row groups that go to the sink while they are encoded, and their descriptions."""
-        passing = RowGroupStream(self._put, self._written)
+        """Write row groups to the sink while they are encoded, and return their descriptions."""
+        stream = RowGroupStream(self._put, self._written)
         try:
-            self._by_polars(frame, passing, self._group_rows)  # type: ignore[arg-type] # it writes, and nothing more is asked of it
+            # of a file object Polars needs `write` alone
+            self._by_polars(frame, stream, self._group_rows)  # type: ignore[arg-type]
         except BaseException:
-            if passing.failed is not None:
-                raise passing.failed from None
+            if stream.failed is not None:
+                raise stream.failed from None
             raise
-        return passing.groups()
+        return stream.groups()
 
     def _by_polars(self, frame: pl.DataFrame, sink: BinaryIO, group_rows: int | None) -> None:
         fields = [self._fields[i] for i in self._plan.polars]
         changed = {field.name: plain for field in fields if (plain := _encoded_expr(field)) is not None} if self._plan.times else {}
-        some = (
+        selected = (
             frame.select(col(field.name) for field in fields).with_columns(**changed) if changed else pl.DataFrame([frame.get_column(f.name) for f in fields])
         )
-        _refuse_nulls(some, fields)
-        some.write_parquet(
+        _refuse_nulls(selected, fields)
+        selected.write_parquet(
             sink,
             compression=self._codec,  # type: ignore[arg-type] # checked against CODECS
             compression_level=self._level,
-            row_group_size=max(1, min(some.height, group_rows or some.height)),
+            row_group_size=max(1, min(selected.height, group_rows or selected.height)),
             data_page_size=self._page_bytes,
             arrow_schema=self._plan.polars_schema,
         )
@@ -259,10 +268,10 @@ class ParquetEncoder:
         form = _INT96_FORM if int96 else _FORM
         arrays = [series_to_arrow(frame.get_column(field.name), field, form) for field in fields]
         table = pa.Table.from_arrays(arrays, schema=pa.schema([arrow_field(field, form) for field in fields]))
-        made = pa.BufferOutputStream()
+        buffer = pa.BufferOutputStream()
         options: dict[str, Any] = {} if self._page_bytes is None else {"data_page_size": self._page_bytes}
         with pq.ParquetWriter(
-            made,
+            buffer,
             table.schema,
             compression="none" if self._codec == "uncompressed" else self._codec,
             compression_level=self._level,
@@ -274,26 +283,32 @@ class ParquetEncoder:
             **options,
         ) as writer:
             writer.write_table(table, row_group_size=max(1, table.num_rows))
-        return memoryview(made.getvalue())
+        return memoryview(buffer.getvalue())
 
-    def _laid(self, made: memoryview, *, summed: bool) -> list[RowGroup]:
-        """Puts a small file's row groups into the sink, and gives their descriptions; Arrow puts checksums into pages itself."""
+    def _laid(self, small_file: memoryview, *, summed: bool) -> list[RowGroup]:
+        """Write a small file's row groups to the sink, and return their descriptions.
+
+        Arrow puts checksums into pages itself (`summed`).
+        """
         if not summed:
-            passing = RowGroupStream(self._put, self._written)
-            passing.write(made)
-            return passing.groups()
-        length = int.from_bytes(made[-8:-4], "little")
+            stream = RowGroupStream(self._put, self._written)
+            stream.write(small_file)
+            return stream.groups()
+        length = int.from_bytes(small_file[-8:-4], "little")
         shift = self._written - len(MAGIC)
-        self._put(made[len(MAGIC) : -8 - length])
-        return parquet_chunks.read(bytes(made[-8 - length : -8]), shift)
+        self._put(small_file[len(MAGIC) : -8 - length])
+        return parquet_chunks.read(bytes(small_file[-8 - length : -8]), shift)
 
 
-# ---- who encodes what ---------------------------------------------------------------------------------------------------------------------------
+# ---- who encodes what ------------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=256)
 def _plan_encoding(fields: tuple[Field, ...], dictionary: bool) -> tuple[tuple[bytes, bytes], _EncodingPlan]:
-    """The footer's beginning (version, schema) and its end (who wrote it, orders), which are the same for many files; and who encodes them."""
+    """Return the footer's beginning (version, schema) and its end (writer, orders), and the plan of encoders.
+
+    The footer's parts are the same for many files.
+    """
     polars, arrow, int96 = [], [], []
     for i, field in enumerate(fields):
         if _has_int96(field.type):
@@ -302,9 +317,9 @@ def _plan_encoding(fields: tuple[Field, ...], dictionary: bool) -> tuple[tuple[b
             arrow.append(i)
         else:
             polars.append(i)
-    every = elements(fields)
-    first = thrift.encode_members({1: (I32, 1), 2: (LIST, (STRUCT, every))}, 0)
-    rest = thrift.encode_members({6: (BINARY, CREATED_BY), 7: (LIST, (STRUCT, [{1: (STRUCT, {})}] * leaf_count(every)))}, 4) + b"\0"
+    schema = elements(fields)
+    first = thrift.encode_members({1: (I32, 1), 2: (LIST, (STRUCT, schema))}, 0)
+    last = thrift.encode_members({6: (BINARY, CREATED_BY), 7: (LIST, (STRUCT, [{1: (STRUCT, {})}] * leaf_count(schema)))}, 4) + b"\0"
     plan = _EncodingPlan(
         polars=tuple(polars),
         polars_schema=_polars_schema([fields[i] for i in polars]),
@@ -315,7 +330,7 @@ def _plan_encoding(fields: tuple[Field, ...], dictionary: bool) -> tuple[tuple[b
         reals=frozenset(i for i, field in enumerate(fields) if field.type.holds(REALS)),
         times=any(fields[i].type.holds(_TIMES) for i in polars),
     )
-    return (first, rest), plan
+    return (first, last), plan
 
 
 def _is_int96(t: DataType) -> bool:
@@ -327,7 +342,7 @@ def _has_int96(t: DataType) -> bool:
 
 
 def _has_required_part(t: DataType) -> bool:
-    """Whether a part of a nested type is NOT NULL: below a null, Polars would count its place as a null."""
+    """Return whether a part of a nested type is NOT NULL: below a null, Polars would count it as a null."""
     return any(not u.nullable or _has_required_part(u) for u in t.parts)
 
 
@@ -338,15 +353,15 @@ def _leaves(t: DataType) -> int:
 
 
 def _encoded_expr(field: Field) -> pl.Expr | None:
-    """What Polars encodes of a column, where that is another: TIME as its milliseconds."""
+    """Return the expression that Polars encodes in place of a column: TIME as its milliseconds; None without one."""
     return external_reader.map_leaves(col(field.name), field.type, _millis) if field.type.holds(_TIMES) else None
 
 
 def _polars_schema(fields: Sequence[Field]) -> pa.Schema:
-    """What Polars is to write: its own types, and which columns are NOT NULL."""
+    """Return the schema that Polars writes: its own types, and which columns are NOT NULL."""
     changed = {field.name: plain for field in fields if (plain := _encoded_expr(field)) is not None}
     empty = pl.DataFrame(schema=polars_schema(fields)).with_columns(**changed).to_arrow()
-    return pa.schema([found.with_nullable(field.nullable) for found, field in zip(empty.schema, fields, strict=True)])
+    return pa.schema([arrow_field.with_nullable(field.nullable) for arrow_field, field in zip(empty.schema, fields, strict=True)])
 
 
 def _millis(column: pl.Expr, t: DataType) -> pl.Expr | None:
@@ -359,11 +374,11 @@ def _refuse_nulls(frame: pl.DataFrame, fields: Sequence[Field]) -> None:
             raise refuse_null(field.name, field.type)
 
 
-# ---- options ------------------------------------------------------------------------------------------------------------------------------------
+# ---- options ---------------------------------------------------------------------------------------------------------
 
 
-def _size(how: Encoding, key: str) -> int | None:
-    text = how.given.get(key)
+def _size(encoding: Encoding, key: str) -> int | None:
+    text = encoding.given.get(key)
     if text is None:
         return None
     try:
@@ -372,11 +387,11 @@ def _size(how: Encoding, key: str) -> int | None:
         raise InvalidOption(f"option {key!r} is {text!r}; allowed: a number of bytes", key=key, value=text) from None
 
 
-def _dictionary(how: Encoding) -> bool:
+def _dictionary(encoding: Encoding) -> bool:
     for key in ("parquet.enable.dictionary", "parquet.enable-dictionary"):
-        if key in how.given:
+        if key in encoding.given:
             try:
-                return read_boolean(how.given[key])
+                return read_boolean(encoding.given[key])
             except ValueError:
-                raise InvalidOption(f"option {key!r} is {how.given[key]!r}; allowed: true, false", key=key, value=how.given[key]) from None
+                raise InvalidOption(f"option {key!r} is {encoding.given[key]!r}; allowed: true, false", key=key, value=encoding.given[key]) from None
     return True

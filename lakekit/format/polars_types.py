@@ -1,11 +1,13 @@
-"""Paimon's types as Polars holds them.
+"""The Polars types of Paimon's types.
 
-    BOOLEAN Boolean · TINYINT…BIGINT Int8…Int64 · FLOAT, DOUBLE Float32, Float64 · DECIMAL(p,s) Decimal(p,s) · CHAR, VARCHAR String ·
-    BINARY, VARBINARY Binary · DATE Date · TIME Time · TIMESTAMP(p) Datetime in ms (p ≤ 3), us (p ≤ 6), ns (p ≤ 9), LTZ the same in UTC ·
-    ARRAY List · MAP List(Struct{key, value}) · MULTISET List(Struct{key, value: Int32}) · ROW Struct · VARIANT Struct{value, metadata: Binary}
+    BOOLEAN Boolean · TINYINT…BIGINT Int8…Int64 · FLOAT, DOUBLE Float32, Float64 · DECIMAL(p,s) Decimal(p,s) ·
+    CHAR, VARCHAR String · BINARY, VARBINARY Binary · DATE Date · TIME Time ·
+    TIMESTAMP(p) Datetime in ms (p ≤ 3), us (p ≤ 6), ns (p ≤ 9), LTZ the same in UTC ·
+    ARRAY List · MAP List(Struct{key, value}) · MULTISET List(Struct{key, value: Int32}) · ROW Struct ·
+    VARIANT Struct{value, metadata: Binary}
 
-With the option `lakekit.timestamp-unit=us` timestamps of precision 7 to 9 are held in microseconds, which reach from year -290307 to 294246; nanoseconds
-reach from 1677-09-21 to 2262-04-11.
+With the option `lakekit.timestamp-unit=us` timestamps of precision 7 to 9 are held in microseconds, which reach from
+year -290307 to 294246; nanoseconds reach from 1677-09-21 to 2262-04-11.
 """
 
 from __future__ import annotations
@@ -45,7 +47,10 @@ _PLAIN_TYPES: dict[str, pl.DataType] = {
 
 
 def unit_of(t: DataType, finest: str | None = None) -> Unit:
-    """The unit that timestamps of type `t` are held in; never finer than `finest`, the option `lakekit.timestamp-unit`."""
+    """Return the unit of timestamps of type `t`.
+
+    It is never finer than `finest`, the option `lakekit.timestamp-unit`.
+    """
     match timestamp_unit(t.precision):
         case "ms":
             return "ms"
@@ -55,7 +60,11 @@ def unit_of(t: DataType, finest: str | None = None) -> Unit:
 
 
 def polars_type(t: DataType, *, timestamp_unit: str | None = None) -> pl.DataType:
-    """The Polars type of a column of type `t`; `timestamp_unit` "us" keeps nanoseconds out. Raises `Unsupported` for a type that lakekit refuses."""
+    """Return the Polars type of a column of type `t`; `timestamp_unit` "us" avoids nanoseconds.
+
+    Raises:
+        Unsupported: lakekit refuses the type.
+    """
     if t.root in _PLAIN_TYPES:
         return _PLAIN_TYPES[t.root]
     match t.root:
@@ -78,12 +87,12 @@ def polars_type(t: DataType, *, timestamp_unit: str | None = None) -> pl.DataTyp
 
 
 def entries_type(key: pl.DataType, value: pl.DataType) -> pl.DataType:
-    """How the entries of a MAP or MULTISET are held."""
+    """Return the Polars type of the entries of a MAP or MULTISET."""
     return pl.List(pl.Struct({"key": key, "value": value}))
 
 
 def polars_schema(fields: Iterable[Field], *, timestamp_unit: str | None = None) -> pl.Schema:
-    """Names and Polars types of columns, in order."""
+    """Return names and Polars types of columns, in order."""
     schema = pl.Schema({f.name: polars_type(f.type, timestamp_unit=timestamp_unit) for f in fields})
     prepare_series(schema)
     return schema
@@ -91,19 +100,19 @@ def polars_schema(fields: Iterable[Field], *, timestamp_unit: str | None = None)
 
 @lru_cache(maxsize=256)
 def known_schema(fields: tuple[Field, ...], timestamp_unit: str | None = None) -> pl.Schema:
-    """`polars_schema`, made once for everybody: nobody changes it."""
+    """Return `polars_schema` from a cache. The caller must not change it."""
     return polars_schema(fields, timestamp_unit=timestamp_unit)
 
 
 def has_nanoseconds(t: DataType) -> bool:
-    """Whether values of `t` hold, at any depth, timestamps finer than microseconds."""
+    """Return whether values of `t` hold, at any depth, timestamps finer than microseconds."""
     if t.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
         return timestamp_unit(t.precision) == "ns"
     inner = [u for u in (t.element, t.key, t.value) if u is not None]
     return any(has_nanoseconds(u) for u in (*inner, *(f.type for f in t.fields)))
 
 
-# ---- from Polars ---------------------------------------------------------------------------------------------------------------------------
+# ---- from Polars -----------------------------------------------------------------------------------------------------
 
 _FROM_PLAIN: dict[type[pl.DataType], str] = {
     pl.Boolean: "BOOLEAN",
@@ -122,15 +131,18 @@ _UNIT_DIGITS = {"ms": 3, "us": 6, "ns": 9}
 
 
 def paimon_type(dtype: pl.DataType | pl.datatypes.DataTypeClass, column: str = "") -> DataType:
-    """The Paimon type that holds the values of a Polars type; times of day to milliseconds, which is all that Paimon keeps of them.
+    """Return the Paimon type that holds the values of a Polars type.
 
-    A List of Structs is an ARRAY of ROW. Raises `SchemaMismatch` for a type that none holds.
+    Times of day keep milliseconds, which is all that Paimon stores of them. A List of Structs is an ARRAY of ROW.
+
+    Raises:
+        SchemaMismatch: no Paimon type holds the values.
     """
     base = dtype if isinstance(dtype, type) else type(dtype)
-    given = dtype() if isinstance(dtype, type) else dtype
+    instance = dtype() if isinstance(dtype, type) else dtype
     if base in _FROM_PLAIN:
         return DataType(root=_FROM_PLAIN[base])
-    match given:
+    match instance:
         case pl.String() | pl.Categorical() | pl.Enum():
             return DataType(root="VARCHAR", length=MAX_LENGTH)
         case pl.Binary():
@@ -140,16 +152,16 @@ def paimon_type(dtype: pl.DataType | pl.datatypes.DataTypeClass, column: str = "
         case pl.Int128() | pl.UInt128():
             return DataType(root="DECIMAL", precision=38, scale=0)
         case pl.Decimal():
-            return DataType(root="DECIMAL", precision=given.precision or 38, scale=given.scale or 0)
+            return DataType(root="DECIMAL", precision=instance.precision or 38, scale=instance.scale or 0)
         case pl.Time():
             return DataType(root="TIME", precision=3)
         case pl.Datetime():
-            return DataType(root="TIMESTAMP" if given.time_zone is None else "TIMESTAMP_LTZ", precision=_UNIT_DIGITS[given.time_unit])
+            return DataType(root="TIMESTAMP" if instance.time_zone is None else "TIMESTAMP_LTZ", precision=_UNIT_DIGITS[instance.time_unit])
         case pl.List() | pl.Array():
-            return DataType(root="ARRAY", element=paimon_type(given.inner, column))
+            return DataType(root="ARRAY", element=paimon_type(instance.inner, column))
         case pl.Map():
-            return DataType(root="MAP", key=paimon_type(given.key, column), value=paimon_type(given.value, column))
+            return DataType(root="MAP", key=paimon_type(instance.key, column), value=paimon_type(instance.value, column))
         case pl.Struct():
-            return DataType(root="ROW", fields=tuple(Field(one.name, paimon_type(one.dtype, column)) for one in given.fields))
-    of = f"column {column} of" if column else "a column of"
-    raise SchemaMismatch(f"no Paimon type holds {of} Polars type {given}; cast it, or name a Paimon type for it", column=column or None)
+            return DataType(root="ROW", fields=tuple(Field(field.name, paimon_type(field.dtype, column)) for field in instance.fields))
+    subject = f"column {column} of" if column else "a column of"
+    raise SchemaMismatch(f"no Paimon type holds {subject} Polars type {instance}; cast it, or name a Paimon type for it", column=column or None)

@@ -1,9 +1,11 @@
-"""Text as numbers, truth values, bytes, dates and times, as Java reads it, by column.
+"""Parse text as numbers, booleans, bytes, dates and times, as Java does, by column.
 
-    "1.9" -> INT 1     " 12 " -> DOUBLE 12.0     "1e3" -> DECIMAL 1000     "yes" -> BOOLEAN true     "2024-2-9" -> DATE     "7" -> DATE 1970-01-08
+    "1.9" -> INT 1     " 12 " -> DOUBLE 12.0     "1e3" -> DECIMAL 1000     "yes" -> BOOLEAN true
+    "2024-2-9" -> DATE     "7" -> DATE 1970-01-08
 
-Text that says nothing of the kind raises `ValueOutOfRange` with the column and the first such text. Not read, though Java does: hexadecimal floats, and a
-time of day with a zone. Source: `BinaryStringUtils`, `DateTimeUtils`; fixtures/formats/cast/string.
+Text that is no such value raises `ValueOutOfRange` with the column and the first such text. Not read, though Java does:
+hexadecimal floats, and a time of day with a zone. Source: `BinaryStringUtils`, `DateTimeUtils`;
+fixtures/formats/cast/string.
 """
 
 from __future__ import annotations
@@ -24,12 +26,12 @@ if TYPE_CHECKING:
 _TRUE, _FALSE = ("t", "true", "y", "yes", "1"), ("f", "false", "n", "no", "0")
 _NUMBER = r"^([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,10}))?$"
 _BLANK = "".join(map(chr, range(33)))
-"""What Java's trim takes away."""
+"""The characters that Java's trim removes."""
 _BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 
 
 def parser(want: DataType, *, column: str, timestamp_unit: str | None = None, zone: str = "UTC") -> Callable[[pl.Series], pl.Series] | None:
-    """A function from text to values of type `want`; None for a type that text is not cast to."""
+    """Return a function from text to values of type `want`; None for a type that text is not cast to."""
     if want.root in BINARIES:
         return lambda text: texts.fit_bytes(text.cast(pl.Binary), want=want)
     if want.root in TIMESTAMPS:
@@ -51,7 +53,7 @@ def parser(want: DataType, *, column: str, timestamp_unit: str | None = None, zo
 
 
 def tolerant_parser(want: DataType, *, column: str, timestamp_unit: str | None = None, zone: str = "UTC") -> Callable[[pl.Series], pl.Series]:
-    """As `parser`, of DATE, TIME, TIMESTAMP and DECIMAL; text that says nothing of the kind becomes null."""
+    """Return a parser of DATE, TIME, TIMESTAMP or DECIMAL that makes null of text that is no such value."""
     match want.root:
         case "DECIMAL":
             return partial(to_decimals, want=want, name=column, strict=False)
@@ -63,21 +65,21 @@ def tolerant_parser(want: DataType, *, column: str, timestamp_unit: str | None =
 
 
 def is_decimal(text: pl.Series) -> pl.Series:
-    """Which texts say a number, whether or not it fits."""
+    """Return which texts are numbers, whether or not they fit a type."""
     return text.str.contains(_NUMBER) & text.str.contains(r"^[+-]?\.?[0-9]")
 
 
-def _check_all_read(text: pl.Series, made: pl.Series, want: DataType, column: str) -> pl.Series:
-    bad = made.is_null() & text.is_not_null()
+def _check_all_read(text: pl.Series, values: pl.Series, want: DataType, column: str) -> pl.Series:
+    bad = values.is_null() & text.is_not_null()
     if bad.any():
         raise unreadable_text(text.filter(bad)[0], want, column)
-    return made
+    return values
 
 
 def unreadable_text(text: str, want: DataType, column: str) -> ValueOutOfRange:
-    """The error for text that cannot be cast."""
-    shown = text if len(text) <= 60 else text[:60] + "…"
-    return ValueOutOfRange(f"column {column} became {want}, but an old file holds the text {shown!r}, which says no {want.root}", column=column)
+    """Return the error for text that cannot be cast."""
+    excerpt = text if len(text) <= 60 else text[:60] + "…"
+    return ValueOutOfRange(f"column {column} became {want}, but an old file holds the text {excerpt!r}, which says no {want.root}", column=column)
 
 
 def _select(text: pl.Series, expr: pl.Expr) -> pl.Series:
@@ -90,16 +92,16 @@ def _booleans(text: pl.Series) -> pl.Series:
 
 
 def _integers(text: pl.Series, *, want: DataType) -> pl.Series:
-    """A sign, digits, and digits behind a point, which are ignored; no blanks, no exponent."""
-    whole = pl.col("text").str.extract(r"^([+-]?\d*)(?:\.\d*)?$", 1)
-    at_least = pl.when(whole.is_in(["", "+", "-"]) & pl.col("text").str.contains(".", literal=True)).then(pl.lit("0"))
-    value = pl.coalesce(at_least, whole).str.strip_prefix("+").cast(pl.Int64, strict=False)
+    """Parse a sign, digits, and digits behind a point, which are ignored; no blanks, no exponent."""
+    integer_part = pl.col("text").str.extract(r"^([+-]?\d*)(?:\.\d*)?$", 1)
+    at_least = pl.when(integer_part.is_in(["", "+", "-"]) & pl.col("text").str.contains(".", literal=True)).then(pl.lit("0"))
+    value = pl.coalesce(at_least, integer_part).str.strip_prefix("+").cast(pl.Int64, strict=False)
     limit = 1 << (_BITS[want.root] - 1)
     return _select(text, pl.when((value >= -limit) & (value <= limit - 1)).then(value).cast(polars_type(want)))
 
 
 def floats(text: pl.Series, *, want: DataType) -> pl.Series:
-    """Numbers as Java's parseFloat takes them, blanks around them and all; null for what is none."""
+    """Parse numbers as Java's parseFloat does, with blanks around them; null for other text."""
     trimmed = pl.col("text").str.strip_chars(_BLANK)
     number = trimmed.str.extract(r"^([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFdD]?$", 1)
     named = trimmed.str.extract(r"^([+-]?(?:NaN|Infinity))$", 1).str.replace("^[+-]NaN$", "NaN")
@@ -107,7 +109,10 @@ def floats(text: pl.Series, *, want: DataType) -> pl.Series:
 
 
 def to_decimals(text: pl.Series, *, want: DataType, name: str, strict: bool = True) -> pl.Series:
-    """BigDecimal's own form, rounded half up to the scale; null where it does not fit, and, unless `strict`, where it says no number."""
+    """Parse BigDecimal's text form and round half up to the scale; null where it does not fit.
+
+    Text that is no number is null too, or an error if `strict`.
+    """
     precision, scale = want.precision or 10, want.scale or 0
     parts = text.str.extract_groups(_NUMBER).struct.unnest()
     parts.columns = ["sign", "whole", "fraction", "exponent"]
@@ -118,13 +123,13 @@ def to_decimals(text: pl.Series, *, want: DataType, name: str, strict: bool = Tr
         if strict:
             raise unreadable_text(text.filter(bad)[0], want, name)
         frame = frame.with_columns(pl.when(pl.Series(~bad)).then(pl.col("digits")).alias("digits"))
-    kept = (pl.col("point") + scale).clip(-1, 1000)
-    head = pl.when(kept >= 0).then(pl.col("digits").str.slice(0, kept.clip(0))).otherwise(pl.lit("")).str.strip_chars_start("0")
-    missing = (kept - pl.col("digits").str.len_bytes().cast(pl.Int64)).clip(0)
+    digit_count = (pl.col("point") + scale).clip(-1, 1000)
+    head = pl.when(digit_count >= 0).then(pl.col("digits").str.slice(0, digit_count.clip(0))).otherwise(pl.lit("")).str.strip_chars_start("0")
+    missing = (digit_count - pl.col("digits").str.len_bytes().cast(pl.Int64)).clip(0)
     significant = head.str.len_bytes().cast(pl.Int64)
     fits = (significant == 0) | (significant + missing <= decimals.MOST_DIGITS)
     padded = pl.when(fits).then(pl.when(significant == 0).then(pl.lit("0")).otherwise(head.str.pad_end((significant + missing).clip(0, 38), "0")))
-    next_digit = pl.when(kept >= 0).then(pl.col("digits").str.slice(kept.clip(0), 1)).otherwise(pl.lit(""))
+    next_digit = pl.when(digit_count >= 0).then(pl.col("digits").str.slice(digit_count.clip(0), 1)).otherwise(pl.lit(""))
     unscaled = padded.cast(pl.Int128) + next_digit.is_in(list("56789")).cast(pl.Int128)
     signed = unscaled * pl.when(pl.col("sign") == "-").then(pl.lit(-1, pl.Int128)).otherwise(pl.lit(1, pl.Int128))
     values = frame.select(pl.when(pl.col("digits").is_not_null()).then(signed)).to_series()
@@ -132,7 +137,7 @@ def to_decimals(text: pl.Series, *, want: DataType, name: str, strict: bool = Tr
 
 
 def _days(year: pl.Expr, month: pl.Expr, day: pl.Expr) -> pl.Expr:
-    """The date; null for one that does not exist."""
+    """Return dates; null for one that does not exist."""
     shifted = pl.datetime(year.clip(0, 9999), month.clip(1, 12), 1).dt.date()
     days = shifted.dt.month_end().dt.day()
     exists = year.is_between(0, 9999) & month.is_between(1, 12) & (day >= 1) & (day <= days)
@@ -144,7 +149,10 @@ def _to_int(text: pl.Expr) -> pl.Expr:
 
 
 def _dates(text: pl.Series) -> pl.Series:
-    """A whole number is days since 1970; else year, year-month or year-month-day, and whatever stands behind a blank."""
+    """Parse dates: an integer is days since 1970; else year, year-month or year-month-day.
+
+    What follows a blank is ignored.
+    """
     number = pl.col("text").str.extract(r"^(-?\d+)$", 1)
     cut = pl.col("text").str.extract(r"^([^ ]+) ", 1).fill_null(pl.col("text"))
     pattern = r"^\s*(\d+)\s*(?:-\s*(\d+)\s*(?:-\s*(\d+)\s*)?)?$"
@@ -154,18 +162,24 @@ def _dates(text: pl.Series) -> pl.Series:
 
 
 def _times(text: pl.Series, *, name: str, strict: bool = True) -> pl.Series:
-    """A whole number is milliseconds of the day; else hour, hour:minute or hour:minute:second, and digits behind a point."""
+    """Parse times of day: an integer is milliseconds of the day; else hour, hour:minute or hour:minute:second.
+
+    Digits may follow a point.
+    """
     number = pl.col("text").str.extract(r"^(-?\d+)$", 1)
     pattern = r"^\s*(\d+)\s*(?::\s*(\d+)\s*(?::\s*(\d+)\s*(?:\.(\d+))?\s*)?)?$"
     hour, minute, second = (_to_int(pl.col("text").str.extract(pattern, i)).cast(pl.Int64) for i in (1, 2, 3))
     millis = pl.col("text").str.extract(pattern, 4).fill_null("0").str.pad_end(3, "0").str.slice(0, 3).cast(pl.Int64)
     clock = ((hour * 60 + minute.fill_null(0)) * 60 + second.fill_null(0)) * 1000 + millis
-    made = _select(text, pl.when(number.is_not_null()).then(number.cast(pl.Int64, strict=False)).otherwise(clock))
-    return texts.from_time_millis(_check_all_read(text, made, DataType(root="TIME"), name) if strict else made, name)
+    millis_of_day = _select(text, pl.when(number.is_not_null()).then(number.cast(pl.Int64, strict=False)).otherwise(clock))
+    return texts.from_time_millis(_check_all_read(text, millis_of_day, DataType(root="TIME"), name) if strict else millis_of_day, name)
 
 
 def _timestamps(text: pl.Series, *, want: DataType, name: str, unit: str | None, zone: str, strict: bool = True) -> pl.Series:
-    """yyyy-M-d, or with H:m:s and up to nine digits. TIMESTAMP also takes whole numbers: seconds, milli-, micro- or nanoseconds, by its precision."""
+    """Parse yyyy-M-d, or with H:m:s and up to nine digits.
+
+    TIMESTAMP also takes integers: seconds, milli-, micro- or nanoseconds, by its precision.
+    """
     digits = 6 if want.precision is None else want.precision
     dtype = pl.Datetime(unit_of(want, unit))
     number = pl.col("text").str.extract(r"^(-?\d+)$" if want.root == "TIMESTAMP" else r"^()$", 1).cast(pl.Int64, strict=False)
@@ -177,14 +191,15 @@ def _timestamps(text: pl.Series, *, want: DataType, name: str, unit: str | None,
     exists &= hour.fill_null(0).is_between(0, 23) | midnight
     exists &= minute.fill_null(0).is_between(0, 59) & second.fill_null(0).is_between(0, 59)
     last = first.dt.month_end().dt.day().cast(pl.Int32)
-    days = pl.when(exists).then(first.to_physical() + pl.min_horizontal(day, last) - 1)  # 30 February is its last day, as Java resolves it
+    # 30 February is its last day, as Java resolves it
+    days = pl.when(exists).then(first.to_physical() + pl.min_horizontal(day, last) - 1)
     seconds = days.cast(pl.Int64) * 86400 + (hour.fill_null(0) * 60 + minute.fill_null(0)).cast(pl.Int64) * 60 + second.fill_null(0)
-    ticks, kept = texts.TICKS[dtype.time_unit], {"ms": 3, "us": 6, "ns": 9}[dtype.time_unit]
-    fraction = pl.col("text").str.extract(pattern, 7).fill_null("").str.slice(0, min(digits, kept)).str.pad_end(kept, "0").cast(pl.Int64)
+    ticks, unit_digits = texts.TICKS[dtype.time_unit], {"ms": 3, "us": 6, "ns": 9}[dtype.time_unit]
+    fraction = pl.col("text").str.extract(pattern, 7).fill_null("").str.slice(0, min(digits, unit_digits)).str.pad_end(unit_digits, "0").cast(pl.Int64)
     counted = number * 1000 if digits == 0 else number // 1000 if digits > 6 and dtype.time_unit == "us" else number
     read = text.alias("text").to_frame().select(counted=counted, seconds=seconds, fraction=fraction)
     if strict:
         _check_all_read(text, read.select(pl.coalesce("counted", "seconds")).to_series(), want, name)
     texts.check_seconds(read["seconds"], dtype, name)
-    made = read.select(pl.coalesce("counted", pl.col("seconds") * ticks + pl.col("fraction"))).to_series().cast(dtype).alias(text.name)
-    return texts.instant(made, zone) if want.root == "TIMESTAMP_LTZ" else made
+    timestamps = read.select(pl.coalesce("counted", pl.col("seconds") * ticks + pl.col("fraction"))).to_series().cast(dtype).alias(text.name)
+    return texts.instant(timestamps, zone) if want.root == "TIMESTAMP_LTZ" else timestamps

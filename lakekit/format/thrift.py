@@ -1,10 +1,11 @@
-"""Thrift's compact protocol, as much as Parquet footers need, both ways, as plain values.
+"""Thrift's compact protocol as far as Parquet footers need it, decoded to and encoded from plain values.
 
     struct   {member number: (kind, value), …}      members ascending; a 0 byte ends it
-    kinds    1 2 true, false · 3 byte · 4 5 6 zig-zag varints · 7 double (8 bytes) · 8 bytes · 9 list (element kind, [values]) · 12 struct
+    kinds    1 2 true, false · 3 byte · 4 5 6 zig-zag varints · 7 double (8 bytes) · 8 bytes
+             9 list (element kind, [values]) · 12 struct
 
-Booleans are members of kind 1 with the value True or False. A struct to be encoded may be given as the bytes it has.
-Source: the Thrift compact protocol; `parquet_footer` draws it.
+Booleans are members of kind 1 with the value True or False. A struct to be encoded may be given as its bytes. Source:
+the Thrift compact protocol; `parquet_footer` draws it.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ _BYTES = [bytes([byte]) for byte in range(0x80)]
 
 
 def decode(data: bytes | memoryview, at: int = 0, depth: int = 0, *, last: int = 0) -> tuple[Struct, int]:
-    """The struct that begins at an offset, or its members behind number `last`, and the offset after it. Raises `Corrupt`."""
+    """Return the struct at an offset, or its members behind number `last`, and the offset after it. Raises `Corrupt`."""
     if depth > MAX_DEPTH:
         raise Corrupt(f"a Thrift struct nested deeper than {MAX_DEPTH} levels", field="footer")
-    found: Struct = {}
+    members: Struct = {}
     number = last
     try:
         while True:
             head = data[at]
             at += 1
             if head == 0:
-                return found, at
+                return members, at
             if head > 15:
                 number += head >> 4
             else:
@@ -45,21 +46,24 @@ def decode(data: bytes | memoryview, at: int = 0, depth: int = 0, *, last: int =
                     at += 1
                 else:
                     raw, at = read_varint(data, at)
-                found[number] = (kind, (raw >> 1) ^ -(raw & 1))
+                members[number] = (kind, (raw >> 1) ^ -(raw & 1))
             elif kind == STRUCT:
                 value, at = decode(data, at, depth + 1)
-                found[number] = (kind, value)
+                members[number] = (kind, value)
             elif kind in (1, 2):
-                found[number] = (BOOL, kind == 1)
+                members[number] = (BOOL, kind == 1)
             else:
                 value, at = _value(data, at, kind, depth)
-                found[number] = (kind, value)
+                members[number] = (kind, value)
     except IndexError:
         raise Corrupt("a Thrift struct ends too early", field="footer") from None
 
 
 def list_head(data: bytes | memoryview, at: int) -> tuple[int, int, int]:
-    """The kind of a list's elements, how many there are, and the offset of the first. Raises `Corrupt`, and `IndexError` where the data ends."""
+    """Return the kind of a list's elements, their count, and the offset of the first.
+
+    Raises `Corrupt`, and `IndexError` where the data ends.
+    """
     head = data[at]
     at += 1
     count = head >> 4
@@ -101,7 +105,10 @@ def _value(data: bytes | memoryview, at: int, kind: int, depth: int) -> tuple[An
 
 @lru_cache(maxsize=4096)
 def number(value: int) -> bytes:
-    """The bytes of a whole number, as members of kinds 4, 5 and 6 hold it; small files, one like the other, ask for the same again and again."""
+    """Return the bytes of an integer, as members of kinds 4, 5 and 6 store it.
+
+    Cached, because small similar files encode the same numbers.
+    """
     raw = value << 1 if value >= 0 else (-value << 1) - 1
     if raw < 0x80:
         return _BYTES[raw]
@@ -111,19 +118,19 @@ def number(value: int) -> bytes:
 
 
 def encode(struct: Struct) -> bytes:
-    """The bytes of a struct."""
+    """Return the bytes of a struct."""
     return encode_members(struct, 0) + b"\0"
 
 
 def encode_members(struct: Struct, last: int) -> bytes:
-    """The bytes of some members of a struct that come behind number `last`, without its end."""
+    """Return the bytes of members of a struct that follow number `last`, without its end."""
     out = bytearray()
     _put_members(out, struct, last)
     return bytes(out)
 
 
 def put_struct(out: bytearray, struct: Struct) -> None:
-    """Appends a struct's bytes."""
+    """Append a struct's bytes."""
     _put_members(out, struct, 0)
     out.append(0)
 
