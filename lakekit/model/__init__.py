@@ -1,1 +1,1 @@
-"""Facts about a table, as frozen values, and their encodings. Pure: nothing here opens a file."""
+"""Records of a table as frozen values, and their encodings. Nothing here opens a file."""

@@ -1,10 +1,10 @@
-"""Small ORC and Parquet files as one Arrow table: the manifests of tables whose `manifest.format` is not Avro.
+"""Read and write small ORC and Parquet files: manifests of tables whose `manifest.format` is not Avro.
 
     "ORC" …            ORC      footer at the end
     "PAR1" … "PAR1"    Parquet  footer at the end
 
-Bytes are Arrow's to decode, and pages of Parquet files to hold against the CRC-32 that Java writes before each; this module bounds what they may ask for and
-turns Arrow's complaints into `Corrupt`. Source: FORMAT 4.1, ENGINE_1.4.2.
+Arrow decodes the bytes, and checks pages of Parquet files against the CRC-32 that Java writes before each; this module
+limits what a file may allocate and turns Arrow's errors into `Corrupt`. Source: FORMAT 4.1, ENGINE_1.4.2.
 """
 
 from __future__ import annotations
@@ -26,48 +26,54 @@ _MAX_SHOWN = 200
 
 
 def read_table(data: bytes, *, limits: Limits, path: str | None = None) -> pa.Table:
-    """The rows of an ORC or Parquet file. Raises `Corrupt`, or `LimitExceeded` for more rows or bytes than `limits` grants a file of that size."""
-    where = "" if path is None else f"{path}: "
+    """Return the rows of an ORC or Parquet file.
+
+    Raises `Corrupt`, or `LimitExceeded` for more rows or bytes than `limits` allows a file of that size.
+    """
+    prefix = "" if path is None else f"{path}: "
     try:
         if data.startswith(ORC_MAGIC):
-            return _read_orc(data, limits, where, path)
-        return _read_parquet(data, limits, where, path)
+            return _read_orc(data, limits, prefix, path)
+        return _read_parquet(data, limits, prefix, path)
     except Corrupt:
         raise
     except (pa.ArrowException, OSError, ValueError, MemoryError, OverflowError) as error:
         kind = "ORC" if data.startswith(ORC_MAGIC) else "Parquet"
-        raise Corrupt(f"{where}not a readable {kind} file of {len(data)} bytes: {str(error)[:_MAX_SHOWN]}", path=path, offset=0, field="footer") from None
+        raise Corrupt(f"{prefix}not a readable {kind} file of {len(data)} bytes: {str(error)[:_MAX_SHOWN]}", path=path, offset=0, field="footer") from None
 
 
-def _read_orc(data: bytes, limits: Limits, where: str, path: str | None) -> pa.Table:
+def _read_orc(data: bytes, limits: Limits, prefix: str, path: str | None) -> pa.Table:
     orc_bounds.check(path or "an ORC file", data)  # Arrow allocates by what its streams say
     file = orc.ORCFile(pa.BufferReader(data))
-    _allow(file.nrows, 0, len(data), limits, where, path)
+    _allow(file.nrows, 0, len(data), limits, prefix, path)
     return _validate(file.read())
 
 
-def _read_parquet(data: bytes, limits: Limits, where: str, path: str | None) -> pa.Table:
+def _read_parquet(data: bytes, limits: Limits, prefix: str, path: str | None) -> pa.Table:
     file = parquet.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
     groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
-    _allow(file.metadata.num_rows, sum(group.total_byte_size for group in groups), len(data), limits, where, path)
+    _allow(file.metadata.num_rows, sum(group.total_byte_size for group in groups), len(data), limits, prefix, path)
     return _validate(file.read(use_threads=False))
 
 
 def _validate(table: pa.Table) -> pa.Table:
-    """The table, if its offsets and texts hold together: readers of both formats take any bytes for UTF-8."""
+    """Return the table after a check of offsets and texts: both readers take any bytes for UTF-8."""
     table.validate(full=True)
     return table
 
 
-def _allow(rows: int, inflated: int, size: int, limits: Limits, where: str, path: str | None) -> None:
+def _allow(rows: int, inflated: int, size: int, limits: Limits, prefix: str, path: str | None) -> None:
     if rows > limits.values(size) or inflated > limits.inflated_bytes(size):
         raise LimitExceeded(
-            f"{where}{rows} rows in {inflated} bytes from a file of {size} bytes, more than lakekit reads from one so small", path=path, field="footer"
+            f"{prefix}{rows} rows in {inflated} bytes from a file of {size} bytes, more than lakekit reads from one so small", path=path, field="footer"
         )
 
 
 def write_table(table: pa.Table, kind: str, compression: str = "zstd") -> bytes:
-    """A table as the bytes of an `orc` or `parquet` file. Raises `Unsupported` for a compression that the format does not know."""
+    """Return a table as the bytes of an `orc` or `parquet` file.
+
+    Raises `Unsupported` for a compression that the format lacks.
+    """
     sink = pa.BufferOutputStream()
     try:
         if kind == "orc":

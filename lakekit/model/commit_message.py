@@ -1,16 +1,19 @@
-"""A commit message: what one writer did to one bucket, for a commit to make visible. It holds no secret.
+"""A commit message: the changes of one writer to one bucket, for a commit to publish.
+
+It holds no secret.
 
 message        i32 4 + size | i32 arity | partition row | i32 bucket
-               u8 has total buckets | [i32]                                      from version 7 on
-               new, deleted, changelog files | new, deleted index files          index files: from version 10 on
+               u8 has total buckets | [i32]                          from version 7 on
+               new, deleted, changelog files | new, deleted index files     index files: from version 10 on
                compacted before, after, changelog files | new, deleted index files
-               new | deleted index files                                         up to version 9; no deleted ones before version 3
+               new | deleted index files                             up to version 9; no deleted ones before version 3
 to_bytes       "LKCM" | u8 1 | i32 message version | i32 length | message | u8 has base | [i32 count | J-UTF names]
                | u8 has keys known at | [i64] | u32 CRC-32 of all before
 
-Every list begins with its count; items as `model.message_rows` draws them; big endian. The version of a message travels beside its bytes; engine 1.4 writes
-version 11. Index files of versions up to 9 belong to the compaction where there is one.
-Sources: FORMAT.md 12; `CommitMessageImpl`, `CommitMessageSerializer`, `DataIncrement`, `CompactIncrement`. `to_bytes` is lakekit's own.
+Every list begins with its count; items as in `model.message_rows`; big endian. The version of a message travels beside
+its bytes; engine 1.4 writes version 11. Index files of versions up to 9 belong to the compaction, if there is one.
+Sources: FORMAT.md 12; `CommitMessageImpl`, `CommitMessageSerializer`, `DataIncrement`, `CompactIncrement`. `to_bytes`
+is lakekit's own.
 """
 
 from __future__ import annotations
@@ -49,16 +52,20 @@ _SHAPES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitMessage:
-    """New, changed and compacted files of one bucket. `partition` is a serialized row; `total_buckets` None: the table's own number.
+    """New, deleted and compacted files of one bucket.
 
-    Dynamic buckets: `hash_index_base` names the hash index files of the whole partition that the writer knew when it chose buckets, its own earlier
-    messages' included; a commit refuses the message where another writer has changed one of them since, or every key could come to lie in two buckets. A
-    writer that knew of none says so by an empty tuple. None: buckets do not depend on an index, and nothing is checked.
+    `partition` is a serialized row; `total_buckets` None: the table's own number.
 
-    Keys that may move between partitions: `keys_known_at` is the newest snapshot whose keys the writer knew, 0 where there was none; a commit refuses the
-    message where another user has written since. None: nothing is checked.
+    Dynamic buckets: `hash_index_base` lists the hash index files of the whole partition that the writer knew when it
+    chose buckets, those of its own earlier messages too; a commit refuses the message if another writer has changed one
+    of them since, as a key could be in two buckets. Empty: the writer knew of none. None: buckets do not depend on an
+    index, and nothing is checked.
 
-    Deletion vectors of buckets: a new index file names the one that it replaces in `deleted_index_files` or `compact_deleted_index_files`.
+    Keys that may move between partitions: `keys_known_at` is the newest snapshot whose keys the writer knew, 0 if there
+    was none; a commit refuses the message if another user has written since. None: nothing is checked.
+
+    Deletion vectors of buckets: a new index file replaces the one listed in `deleted_index_files` or
+    `compact_deleted_index_files`.
     """
 
     partition: bytes
@@ -85,7 +92,7 @@ class CommitMessage:
             "changelog": (*self.changelog_files, *self.compact_changelog),
             "index": indexes,
         }
-        return f"CommitMessage(bucket {self.bucket}{''.join(f', {len(files)} {what}' for what, files in parts.items() if files)})"
+        return f"CommitMessage(bucket {self.bucket}{''.join(f', {len(files)} {label}' for label, files in parts.items() if files)})"
 
     @property
     def is_empty(self) -> bool:
@@ -104,16 +111,16 @@ class CommitMessage:
         return bool(self.compact_before or after)
 
     def to_bytes(self) -> bytes:
-        """The message as bytes, with a checksum, for another process or machine."""
+        """Return the message as bytes, with a checksum, for another process or machine."""
         body = encode_message(self)
-        known = b"\0" if self.hash_index_base is None else b"\1" + write_list(self.hash_index_base, jutf)
-        known += b"\0" if self.keys_known_at is None else b"\1" + self.keys_known_at.to_bytes(8, "big", signed=True)
-        data = _MAGIC + bytes([_OWN_VERSION]) + _i32(MESSAGE_VERSION) + _i32(len(body)) + body + known
+        known_state = b"\0" if self.hash_index_base is None else b"\1" + write_list(self.hash_index_base, jutf)
+        known_state += b"\0" if self.keys_known_at is None else b"\1" + self.keys_known_at.to_bytes(8, "big", signed=True)
+        data = _MAGIC + bytes([_OWN_VERSION]) + _i32(MESSAGE_VERSION) + _i32(len(body)) + body + known_state
         return data + crc32(data).to_bytes(4, "big")
 
     @staticmethod
     def from_bytes(data: bytes) -> CommitMessage:
-        """The message of `to_bytes`. Raises `Corrupt`, or `Unsupported` for what a newer lakekit wrote."""
+        """Decode the bytes of `to_bytes`. Raises `Corrupt`, or `Unsupported` for those of a newer lakekit."""
         cursor = Cursor(data)
         if cursor.raw(len(_MAGIC), "magic") != _MAGIC:
             raise cursor.wrong("these bytes are no commit message of lakekit", "magic", at=0)
@@ -133,11 +140,11 @@ class CommitMessage:
         return replace(message, hash_index_base=base, keys_known_at=known_at)
 
 
-# ---- as engines write them ------------------------------------------------------------------------------------------------------------------------
+# ---- as engines write them -------------------------------------------------------------------------------------------
 
 
 def encode_message(message: CommitMessage) -> bytes:
-    """The bytes of a message, version 11."""
+    """Return the bytes of a message, version 11."""
     total = b"\0" if message.total_buckets is None else b"\1" + _i32(message.total_buckets)
     out = [write_partition(message.partition), _i32(message.bucket), total]
     out += [write_list(files, write_file) for files in (message.new_files, message.deleted_files, message.changelog_files)]
@@ -152,15 +159,15 @@ def _i32(number: int) -> bytes:
 
 
 def decode_message(data: bytes, version: int = MESSAGE_VERSION, *, path: str | None = None, marks: SpanRecorder | None = None) -> CommitMessage:
-    """The message of some bytes, of versions 1 to 11. Raises `Corrupt`, `Unsupported`."""
+    """Decode a message of version 1 to 11. Raises `Corrupt`, `Unsupported`."""
     cursor = Cursor(data, path=path, marks=marks)
-    found = read_message(cursor, version)
+    message = read_message(cursor, version)
     cursor.finish("commit message")
-    return found
+    return message
 
 
 def read_message(cursor: Cursor, version: int) -> CommitMessage:
-    """The message at the cursor. Raises `Corrupt`, `Unsupported`."""
+    """Read the message at the cursor. Raises `Corrupt`, `Unsupported`."""
     shape = _SHAPES.get(version)
     if shape is None:
         msg = f"a commit message of version {version}: lakekit reads versions 1 to {MESSAGE_VERSION}"

@@ -1,12 +1,13 @@
-"""What a committer receives, as bytes: it travels between the processes of a job and waits in its savepoints.
+"""A committable as bytes: passed between the processes of a job, and stored in its savepoints.
 
 committable    i64 identifier | u8 no watermark | [i64 watermark]
-               i32 count | count × (i32, i64)                                    offsets of a log system, up to version 4
-               i32 count | count × (J-UTF key | J-UTF value)                     from version 4 on
+               i32 count | count × (i32, i64)                    offsets of a log system, up to version 4
+               i32 count | count × (J-UTF key | J-UTF value)     from version 4 on
                i32 message version | i32 count | messages
 
-Every list begins with its count; messages as `model.commit_message` draws them; big endian. The version of a committable travels beside its bytes. Engine 1.4
-writes committables of version 5. Sources: FORMAT.md 12; `ManifestCommittableSerializer`.
+Every list begins with its count; messages as in `model.commit_message`; big endian. The version of a committable
+travels beside its bytes. Engine 1.4 writes committables of version 5. Sources: FORMAT.md 12;
+`ManifestCommittableSerializer`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ COMMITTABLE_VERSION = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committable:
-    """Everything one commit publishes: the messages of all writers, under an identifier that makes a second attempt harmless."""
+    """Everything one commit publishes: the messages of all writers, with an identifier for safe retries."""
 
     identifier: int
     watermark: int | None = None
@@ -47,14 +48,14 @@ def _i64(number: int) -> bytes:
 
 
 def encode(committable: Committable) -> bytes:
-    """The bytes of a committable, version 5."""
+    """Return the bytes of a committable, version 5."""
     out = [_i64(committable.identifier), b"\1" if committable.watermark is None else b"\0" + _i64(committable.watermark)]
     out.append(write_list(list(committable.properties.items()), lambda item: jutf(item[0]) + jutf(item[1])))
     return b"".join([*out, _i32(MESSAGE_VERSION), write_list(committable.messages, encode_message)])
 
 
 def decode(data: bytes, version: int = COMMITTABLE_VERSION, *, path: str | None = None, marks: SpanRecorder | None = None) -> Committable:
-    """The committable of some bytes, of versions 1 to 5. Raises `Corrupt`, `Unsupported`."""
+    """Decode a committable of version 1 to 5. Raises `Corrupt`, `Unsupported`."""
     if not 1 <= version <= COMMITTABLE_VERSION:
         msg = f"a committable of version {version}: lakekit reads versions 1 to {COMMITTABLE_VERSION}"
         raise Unsupported(msg, feature="file.commit-message", path=path)

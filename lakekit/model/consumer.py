@@ -1,4 +1,4 @@
-"""The consumer file `consumer/consumer-<id>`: which snapshot a streaming reader wants next.
+"""The consumer file `consumer/consumer-<id>`: the snapshot that a streaming reader reads next.
 
     { "nextSnapshot" : 5 }
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consumer:
-    """How far a named reader has come; snapshots from `next_snapshot` on are kept for it."""
+    """The progress of a named reader; snapshots from `next_snapshot` on are kept for it."""
 
     next_snapshot: int = member("nextSnapshot", count)
     extra: Mapping[str, Any] = json_codec.extra_member()
 
     @staticmethod
     def from_json(data: bytes, path: str | None = None) -> Consumer:
-        """What a consumer file says; raises `Corrupt`."""
+        """Decode a consumer file. Raises `Corrupt`."""
         return json_codec.decode(Consumer, json_codec.loads(data, path), path)
 
     def to_json(self) -> bytes:
-        """The file's bytes, as the reference prints them."""
+        """Return the file's bytes, as the reference prints them."""
         return json_codec.dumps(json_codec.encode(self))

@@ -1,6 +1,6 @@
-"""One data file as a manifest describes it: made for files that are read, written or shown; plans keep whole columns of them (`model.manifest_entries`).
+"""Metadata of one data file, for files that are read, written or shown.
 
-Source: FORMAT.md 4.3 and 7.2, `DataFileMeta`.
+Plans keep whole columns of them (`model.manifest_entries`). Source: FORMAT.md 4.3 and 7.2, `DataFileMeta`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EMPTY_ROW = bytes(12)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stats:
-    """Smallest and greatest values and null counts of some columns, the values as serialized rows (FORMAT 5.6)."""
+    """Smallest and greatest values, as serialized rows (FORMAT 5.6), and null counts of some columns."""
 
     min_values: bytes = EMPTY_ROW
     max_values: bytes = EMPTY_ROW
@@ -36,8 +36,9 @@ NO_STATS = Stats()
 class DataFileMeta:
     """One data file: its name, size, rows, key range, level and statistics.
 
-    `min_key` and `max_key` are serialized rows of the trimmed primary key. `value_stats_cols` names the columns that `value_stats` covers; None means
-    all columns of schema `schema_id`. `source` is 0 for a flush and 1 for a compaction. `external_path` is the whole path of a file outside the table.
+    `min_key` and `max_key` are serialized rows of the trimmed primary key. `value_stats_cols` names the columns that
+    `value_stats` covers; None means all columns of schema `schema_id`. `source` is 0 for a flush and 1 for a
+    compaction. `external_path` is the whole path of a file outside the table.
     """
 
     name: str
@@ -78,8 +79,8 @@ def index_file_of(extra_files: Sequence[str]) -> str | None:
 
 
 def format_of(name: str) -> str:
-    """The format a data file's name says: what follows the last dot, or the part before it where that is a compression."""
-    rest, _, last = name.rpartition(".")
-    if last in COMPRESSION_EXTENSIONS and "." in rest:
-        last = rest.rpartition(".")[2]
-    return last.lower() if rest else ""
+    """Return the format in a data file's name: its extension, or the one before a compression's extension."""
+    stem, _, extension = name.rpartition(".")
+    if extension in COMPRESSION_EXTENSIONS and "." in stem:
+        extension = stem.rpartition(".")[2]
+    return extension.lower() if stem else ""

@@ -1,6 +1,7 @@
-"""Manifests: files of entries, to columns and back. Many files are decoded at once (`codec.avro_columns`).
+"""Decode manifests to columns of entries, many files at once (`codec.avro_columns`), and encode them.
 
-    04 00 18 00…00 00 02 | 20 646174612d…  d00f 04 …       one Avro record: version 2, ADD, partition row of 12 bytes, bucket 0 of 1 | _FILE: name, size, rows …
+    04 00 18 00…00 00 02 | 20 646174612d…  d00f 04 …
+    one Avro record: version 2, ADD, partition row of 12 bytes, bucket 0 of 1 | _FILE: name, size, rows …
 
 Source: FORMAT.md 4.1, 4.3 and its worked example in 4.7; `ManifestEntrySerializer`, `DataFileMetaSerializer`.
 """
@@ -71,49 +72,53 @@ class ManifestBytes(NamedTuple):
 
 
 def decode(manifests: Sequence[ManifestBytes]) -> tuple[ManifestEntries, list[int]]:
-    """The entries of some manifests in order, and how many each holds.
+    """Return the entries of manifests in order, and how many each holds.
 
     Raises `Corrupt` (with path, offset and field), `LimitExceeded`, or `Unsupported` for an entry of another version.
     """
-    found: list[tuple[list[int], ManifestEntries]] = []  # places of the manifests that were decoded together, their entries
+    # places of the manifests that were decoded together, their entries
+    decoded: list[tuple[list[int], ManifestEntries]] = []
     groups: dict[int, list[tuple[int, Container]]] = {}
     counts = [0] * len(manifests)
-    columnar = [place for place, manifest in enumerate(manifests) if metadata_records.is_columnar(manifest.data)]
-    for place in columnar:
-        part = _decode_columnar(manifests[place])
-        counts[place] = len(part)
-        found.append(([place], part))
+    columnar = [index for index, manifest in enumerate(manifests) if metadata_records.is_columnar(manifest.data)]
+    for index in columnar:
+        part = _decode_columnar(manifests[index])
+        counts[index] = len(part)
+        decoded.append(([index], part))
     others = sorted({*range(len(manifests))}.difference(columnar)) if columnar else range(len(manifests))
-    for place in others:
-        container = avro_container.open_container(manifests[place].data, path=manifests[place].path)
-        counts[place] = container.count
+    for index in others:
+        container = avro_container.open_container(manifests[index].data, path=manifests[index].path)
+        counts[index] = container.count
         if container.blocks:
-            groups.setdefault(id(container.schema), []).append((place, container))
-    found += [([place for place, _ in group], _decode_batches([container for _, container in group])) for group in groups.values()]
-    if len(found) < 2:
-        return (found[0][1] if found else manifest_entries.empty()), counts
-    ordered = manifest_entries.concat([part for _, part in found])
-    places = np.repeat([place for group, _ in found for place in group], [counts[place] for group, _ in found for place in group])
-    return ordered.take(np.argsort(places, kind="stable")), counts
+            groups.setdefault(id(container.schema), []).append((index, container))
+    decoded += [([index for index, _ in group], _decode_batches([container for _, container in group])) for group in groups.values()]
+    if len(decoded) < 2:
+        return (decoded[0][1] if decoded else manifest_entries.empty()), counts
+    ordered = manifest_entries.concat([part for _, part in decoded])
+    indices = np.repeat([index for group, _ in decoded for index in group], [counts[index] for group, _ in decoded for index in group])
+    return ordered.take(np.argsort(indices, kind="stable")), counts
 
 
 def decode_where(manifests: Sequence[ManifestBytes], keep: Keep) -> ManifestEntries:
-    """The entries of some manifests whose serialized partitions the mask keeps; others cost little. Raises as `decode` does."""
-    found = None
+    """Return the entries of manifests whose serialized partitions the mask `keep` selects.
+
+    Others cost little. Raises as `decode` does.
+    """
+    entries = None
     if not any(metadata_records.is_columnar(manifest.data) for manifest in manifests):
         containers = [avro_container.open_container(manifest.data, path=manifest.path) for manifest in manifests]
         containers = [container for container in containers if container.blocks]
         if len({id(container.schema) for container in containers}) == 1:
             with suppress(Corrupt):  # what is wrong, and where, is for the whole to say
-                found = _decode_batches(containers, keep)
-    if found is None:
-        found, _ = decode(manifests)
-    return found.filter(keep(found.column("partition"))) if len(found) else found
+                entries = _decode_batches(containers, keep)
+    if entries is None:
+        entries, _ = decode(manifests)
+    return entries.filter(keep(entries.column("partition"))) if len(entries) else entries
 
 
 def _decode_batches(containers: list[Container], keep: Keep | None = None) -> ManifestEntries:
     """Avro manifests of one schema, a bounded number of bytes at a time."""
-    return manifest_entries.concat([_decode_avro(some, keep) for some in avro_columns.batches(containers)])
+    return manifest_entries.concat([_decode_avro(batch, keep) for batch in avro_columns.batches(containers)])
 
 
 def _decode_avro(containers: list[Container], keep: Keep | None) -> ManifestEntries:
@@ -121,35 +126,37 @@ def _decode_avro(containers: list[Container], keep: Keep | None) -> ManifestEntr
     record = record_of(schema)
     as_usual = record.names[:3] == ("_VERSION", "_KIND", "_PARTITION")
     branch = None if record is schema else schema.parts.index(record)  # some writers wrap records in a union with null
-    found = avro_columns.decode(containers, guess=partial(_guess, branch=branch) if as_usual else None, where=None if keep is None else ("_PARTITION", keep))
+    columns = avro_columns.decode(containers, guess=partial(_guess, branch=branch) if as_usual else None, where=None if keep is None else ("_PARTITION", keep))
     file = record.part("_FILE")
-    return _table(found, None if file is None else file.value, _EntryOrigin(containers))
+    return _table(columns, None if file is None else file.value, _EntryOrigin(containers))
 
 
 def _decode_columnar(manifest: ManifestBytes) -> ManifestEntries:
     table = metadata_records.table(manifest.data, manifest.path).combine_chunks()
-    found = {name: manifest_entries.one_piece(table.column(name)) for name in table.column_names}
-    return _table(found, None, _EntryOrigin([], manifest.path))
+    columns = {name: manifest_entries.one_piece(table.column(name)) for name in table.column_names}
+    return _table(columns, None, _EntryOrigin([], manifest.path))
 
 
 def _guess(lanes: VectorReader, branch: int | None = None) -> NDArray[np.int64]:
-    """Where entries seem to start: their `branch` of a union, if they are in one, version 2, a known kind, then a partition row.
+    """Return offsets at which entries probably begin.
 
-    A row is padded to 8 bytes behind its arity, so its length is 4 more than a multiple of 8 and at least 12; its arity is below 256, its row kind 0.
+    There is the `branch` of a union, if entries are in one, version 2, a known kind, then a partition row. A row is
+    padded to 8 bytes behind its arity, so its length is 4 more than a multiple of 8 and at least 12; its arity is below
+    256, its row kind 0.
     """
     data = lanes.bytes
-    places = np.flatnonzero(data[: lanes.size] == 2 * VERSION)
-    places = places[data[places + 1] <= 2 * manifest_entries.DELETE]
-    length = data[places + 2]
+    offsets = np.flatnonzero(data[: lanes.size] == 2 * VERSION)
+    offsets = offsets[data[offsets + 1] <= 2 * manifest_entries.DELETE]
+    length = data[offsets + 2]
     fits = (length >= 24) & (length & 15 == 8)
-    row = places[fits] + 3 + (length[fits] > 127)
+    row = offsets[fits] + 3 + (length[fits] > 127)
     arity_and_kind = lanes.words[np.minimum(row, lanes.last_word)] & np.uint64(0xFF_00_FF_FF_FF)
-    places = places[fits][arity_and_kind == 0]
-    return places if branch is None else places[data[places - 1] == 2 * branch] - 1
+    offsets = offsets[fits][arity_and_kind == 0]
+    return offsets if branch is None else offsets[data[offsets - 1] == 2 * branch] - 1
 
 
 class _EntryOrigin:
-    """Which file and block an entry came from, for errors."""
+    """The file and block of each entry, for errors."""
 
     def __init__(self, containers: list[Container], path: str | None = None) -> None:
         self.containers = containers
@@ -164,22 +171,22 @@ class _EntryOrigin:
         return invalid_field(why, field, self.path)
 
 
-def _table(found: Mapping[str, pa.Array], file_type: AvroNode | None, where: _EntryOrigin) -> ManifestEntries:
-    """Columns under the names of the format to columns under ours, checked."""
-    file = found.get("_FILE")
+def _table(source_columns: Mapping[str, pa.Array], file_type: AvroNode | None, origin: _EntryOrigin) -> ManifestEntries:
+    """Convert columns under the format's names to checked columns under lakekit's names."""
+    file = source_columns.get("_FILE")
     if file is None or not pa.types.is_struct(file.type) or file.null_count:
-        raise where.wrong("_FILE is not a record", "_FILE")
+        raise origin.wrong("_FILE is not a record", "_FILE")
     inner = {f.name: part for f, part in zip(file.type, file.flatten(), strict=True)}
     size = len(file)
-    columns = {ours: _column(found.get(name), name, ours, size, where) for name, ours in _HEAD.items()}
-    columns |= {ours: _column(inner.get(name), name, ours, size, where) for name, ours in _FILE.items()}
+    columns = {ours: _column(source_columns.get(name), name, ours, size, origin) for name, ours in _HEAD.items()}
+    columns |= {ours: _column(inner.get(name), name, ours, size, origin) for name, ours in _FILE.items()}
     for name, ours in (("_KEY_STATS", "key"), ("_VALUE_STATS", "value")):
         stats = inner.get(name)
         if stats is None or not pa.types.is_struct(stats.type) or stats.null_count:
-            raise where.wrong(f"{name} is not a record", name)
+            raise origin.wrong(f"{name} is not a record", name)
         parts = {f.name: part for f, part in zip(stats.type, stats.flatten(), strict=True)}
-        columns |= {f"{ours}_{end}": _column(parts.get(part), f"{name}.{part}", f"{ours}_{end}", size, where) for part, end in _STATS.items()}
-    _check(found.get("_VERSION"), columns, where)
+        columns |= {f"{ours}_{end}": _column(parts.get(part), f"{name}.{part}", f"{ours}_{end}", size, origin) for part, end in _STATS.items()}
+    _check(source_columns.get("_VERSION"), columns, origin)
     fields, arrays = list(SCHEMA), [columns[name] for name in SCHEMA.names]
     for name, part in zip(file_type.names, file_type.parts, strict=True) if file_type is not None else ():
         if name not in _KNOWN_FIELDS and metadata_records.may_be_kept(part) and inner[name].null_count < size:
@@ -188,26 +195,29 @@ def _table(found: Mapping[str, pa.Array], file_type: AvroNode | None, where: _En
     return ManifestEntries(pa.Table.from_arrays(arrays, schema=pa.schema(fields)))
 
 
-def _column(found: pa.Array | None, name: str, ours: str, size: int, where: _EntryOrigin) -> pa.Array:
+def _column(column: pa.Array | None, name: str, ours: str, size: int, origin: _EntryOrigin) -> pa.Array:
     field = SCHEMA.field(ours)
-    if found is None:
+    if column is None:
         if not field.nullable:
-            raise where.wrong(f"{name} is not there", name)
+            raise origin.wrong(f"{name} is not there", name)
         return pa.nulls(size, field.type)
-    if found.null_count and not field.nullable:
-        raise where.wrong(f"{name} is null", name, int(np.flatnonzero(found.is_null().to_numpy(zero_copy_only=False))[0]))
-    if found.type == field.type:
-        return found
-    if _type_family(found.type) != _type_family(field.type) and not pa.types.is_null(found.type):
-        raise where.wrong(f"{name} is {found.type}, {field.type} wanted", name)
+    if column.null_count and not field.nullable:
+        raise origin.wrong(f"{name} is null", name, int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0]))
+    if column.type == field.type:
+        return column
+    if _type_family(column.type) != _type_family(field.type) and not pa.types.is_null(column.type):
+        raise origin.wrong(f"{name} is {column.type}, {field.type} wanted", name)
     try:
-        return found.cast(field.type)
+        return column.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise where.wrong(f"{name} is {found.type}, {field.type} wanted: {str(error)[:120]}", name) from None
+        raise origin.wrong(f"{name} is {column.type}, {field.type} wanted: {str(error)[:120]}", name) from None
 
 
 def _type_family(t: pa.DataType) -> str:
-    """Types whose values may stand for each other: numbers of another width, times by their milliseconds. Text is never read as a number."""
+    """Return the family of types that may be cast: numbers of any width, times by their milliseconds.
+
+    Text is never read as a number.
+    """
     if pa.types.is_integer(t) or pa.types.is_timestamp(t):
         return "number"
     if pa.types.is_list(t):
@@ -215,36 +225,39 @@ def _type_family(t: pa.DataType) -> str:
     return str(t)
 
 
-def _check(version: pa.Array | None, columns: Mapping[str, pa.Array], where: _EntryOrigin) -> None:
+def _check(version: pa.Array | None, columns: Mapping[str, pa.Array], origin: _EntryOrigin) -> None:
     if version is None or version.null_count or not pa.types.is_integer(version.type):
-        raise where.wrong("_VERSION is not a number", "_VERSION")
+        raise origin.wrong("_VERSION is not a number", "_VERSION")
     versions = version.to_numpy()
     if (versions != VERSION).any():
-        path = where.containers[0].path if where.containers else where.path
+        path = origin.containers[0].path if origin.containers else origin.path
         metadata_records.check_version([int(versions[versions != VERSION][0])], VERSION, "manifest entry", path)
     for name, ours in (("_KIND", "kind"), ("_FILE_SIZE", "file_size"), ("_ROW_COUNT", "row_count"), ("_LEVEL", "level")):
         values = columns[ours].to_numpy()
         broken = (values < 0) | (values > manifest_entries.DELETE) if ours == "kind" else values < 0
         if broken.any():
             row = int(np.flatnonzero(broken)[0])
-            raise where.wrong(f"{name} is {values[row]}", name, row)
+            raise origin.wrong(f"{name} is {values[row]}", name, row)
 
 
-# ---- writing -----------------------------------------------------------------------------------------------------------------------------------------------
+# ---- writing ---------------------------------------------------------------------------------------------------------
 
 
-def encode(found: ManifestEntries, **how: Any) -> bytes:
-    """Entries as one manifest by the reference's schema; columns of newer writers follow its own, as far as they are set. `how`: see `metadata_file.write`."""
-    table = found.table
-    added = [f for f in table.schema if f.name not in SCHEMA.names and table.column(f.name).null_count < len(found)]
+def encode(entries: ManifestEntries, **write_options: Any) -> bytes:
+    """Encode entries as one manifest of the reference's schema.
+
+    `write_options`: see `metadata_records.write`. Columns of newer writers follow its own, if they have values.
+    """
+    table = entries.table
+    added = [f for f in table.schema if f.name not in SCHEMA.names and table.column(f.name).null_count < len(entries)]
     fields = record_schemas.entry(tuple((f.name, json.loads(f.metadata[_AVRO])) for f in added))
-    return metadata_records.write(fields, records(found, [f.name for f in added]), **how)
+    return metadata_records.write(fields, records(entries, [f.name for f in added]), **write_options)
 
 
-def records(found: ManifestEntries, added: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
-    """Entries as the records of a manifest; `added` names columns of newer writers to put into `_FILE`."""
-    made = found.table.schema.get_field_index("creation_time")
-    table = found.table.set_column(made, "creation_time", found.table.column("creation_time").cast(pa.int64()))
+def records(entries: ManifestEntries, added: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+    """Yield entries as records of a manifest; `added` names columns of newer writers to put into `_FILE`."""
+    time_index = entries.table.schema.get_field_index("creation_time")
+    table = entries.table.set_column(time_index, "creation_time", entries.table.column("creation_time").cast(pa.int64()))
     for batch in table.to_batches(max_chunksize=10_000):
         columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
         for i in range(batch.num_rows):
@@ -254,9 +267,9 @@ def records(found: ManifestEntries, added: Sequence[str] = ()) -> Iterator[dict[
             yield {"_VERSION": VERSION, "_FILE": file} | {name: columns[ours][i] for name, ours in _HEAD.items()}
 
 
-def encode_rows(rows: Sequence[Row], **how: Any) -> bytes:
-    """A few entries, given as facts, as one manifest. `how`: see `metadata_file.write`."""
-    return metadata_records.write(_ENTRY, map(_record_of_row, rows), **how)
+def encode_rows(rows: Sequence[Row], **write_options: Any) -> bytes:
+    """Encode a few entries, given as rows, as one manifest. `write_options`: see `metadata_records.write`."""
+    return metadata_records.write(_ENTRY, map(_record_of_row, rows), **write_options)
 
 
 _ENTRY = record_schemas.entry()

@@ -1,8 +1,8 @@
-"""A hint file, `LATEST` or `EARLIEST`: a snapshot's number in ASCII digits, nothing before, nothing after.
+"""A hint file, `LATEST` or `EARLIEST`: a snapshot id in ASCII digits, and nothing else.
 
     33 31                 "31"
 
-Both are advice: whoever believes one asks for proof (`metadata.snapshots`). Source: FORMAT.md 1.6, `HintFileUtils`.
+Both are advice that needs proof (`metadata.snapshots`). Source: FORMAT.md 1.6, `HintFileUtils`.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ _DIGITS = len(str(MAX_ID))
 
 
 def decode(data: bytes) -> int | None:
-    """The number a hint says; None where it makes no sense, as every reader then lists the directory."""
+    """Return the id in a hint; None if it is invalid, as every reader then lists the directory."""
     if not 0 < len(data) <= _DIGITS or not data.isdigit():
         return None
-    found = int(data)
-    return found if found <= MAX_ID else None
+    snapshot_id = int(data)
+    return snapshot_id if snapshot_id <= MAX_ID else None
 
 
 def encode(snapshot_id: int) -> bytes:
-    """The hint's bytes."""
+    """Return the bytes of a hint."""
     return str(snapshot_id).encode()

@@ -1,4 +1,4 @@
-"""Index files of buckets (hash indexes, deletion vectors) as messages and index manifests describe them.
+"""Index files of buckets (hash indexes, deletion vectors), as in messages and index manifests.
 
 Source: FORMAT.md 4.4 and 8.2, `IndexFileMeta`, `IndexManifestEntry`.
 """
@@ -19,10 +19,10 @@ DELETE = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionRange:
-    """Where in an index file the deletion vector of one data file lies.
+    """The location of one data file's deletion vector in an index file.
 
-    `file_name` is the data file; `offset` in bytes points at the vector's length field, `length` counts what follows that field up to the checksum;
-    `cardinality` is how many rows are deleted, None where an old writer did not say.
+    `file_name` is the data file; `offset` in bytes points at the vector's length field, `length` counts what follows
+    that field up to the checksum; `cardinality` is the number of deleted rows, None if an old writer left it out.
     """
 
     file_name: str
@@ -33,7 +33,7 @@ class DeletionRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GlobalIndex:
-    """What an index over row ids covers: lakekit carries it along and never reads such indexes."""
+    """The coverage of an index over row ids; lakekit carries it along and never reads such indexes."""
 
     row_range_start: int
     row_range_end: int
@@ -45,7 +45,10 @@ class GlobalIndex:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexFileMeta:
-    """One index file. `row_count` is the number of hashes, or of deletion vectors; `ranges` is empty for indexes without deletion vectors."""
+    """One index file.
+
+    `row_count` is the number of hashes, or of deletion vectors; `ranges` is empty for indexes without deletion vectors.
+    """
 
     index_type: str
     file_name: str
@@ -58,9 +61,9 @@ class IndexFileMeta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexManifestEntry(IndexFileMeta):
-    """An index file and the bucket it belongs to: one row of an index manifest. `partition` is a serialized row.
+    """An index file and the bucket it belongs to: one row of an index manifest.
 
-    `extra` are fields of newer writers, kept for the next index manifest.
+    `partition` is a serialized row. `extra` are fields of newer writers, kept for the next index manifest.
     """
 
     partition: bytes

@@ -1,7 +1,8 @@
 """Index manifests: the complete list of live index files of a snapshot (FORMAT 4.4).
 
     02 02 18 00…00 00 20 44454c45… 12 696e6465… 3e 02 | 02 02 02 20 646174612d… 02 2c 02 02 00 | 00 00
-    version 1, kind, partition, bucket, DELETION_VECTORS, index-a-0, size, rows | its ranges: data-a-0.parquet at 1, 22 bytes, 1 deleted | path, global index
+    version 1, kind, partition, bucket, DELETION_VECTORS, index-a-0, size, rows
+        | its ranges: data-a-0.parquet at 1, 22 bytes, 1 deleted | path, global index
 
 Source: FORMAT.md 4.4 and 4.7, `IndexManifestEntry`, `IndexManifestEntrySerializer`, `GlobalIndexMeta`.
 """
@@ -25,9 +26,12 @@ _KNOWN_FIELDS = frozenset(name for name, _ in record_schemas.index_entry())
 
 
 def decode(data: bytes, *, path: str | None = None) -> list[IndexManifestEntry]:
-    """The index files that an index manifest lists, in order. Raises `Corrupt`, `LimitExceeded`, or `Unsupported` for another version."""
-    found = metadata_records.records(data, path)
-    metadata_records.check_version(found.facts(lambda row: value(row, "_VERSION", int, path)), VERSION, "index manifest", path)
+    """Return the index files that an index manifest lists, in order.
+
+    Raises `Corrupt`, `LimitExceeded`, or `Unsupported` for another version.
+    """
+    file_records = metadata_records.records(data, path)
+    metadata_records.check_version(file_records.facts(lambda row: value(row, "_VERSION", int, path)), VERSION, "index manifest", path)
 
     def fact(row: dict[str, Any]) -> IndexManifestEntry:
         return IndexManifestEntry(
@@ -41,17 +45,17 @@ def decode(data: bytes, *, path: str | None = None) -> list[IndexManifestEntry]:
             ranges=tuple(_range(part, path) for part in value(row, "_DELETIONS_VECTORS_RANGES", list, path, default=()) if part is not None),
             external_path=value(row, "_EXTERNAL_PATH", str, path, default=None),
             global_index=_global_index(value(row, "_GLOBAL_INDEX", dict, path, default=None), path),
-            extra=found.others(row, _KNOWN_FIELDS),
+            extra=file_records.others(row, _KNOWN_FIELDS),
         )
 
-    return found.facts(fact)
+    return file_records.facts(fact)
 
 
 def _kind(row: dict[str, Any], path: str | None) -> int:
-    found: int = value(row, "_KIND", int, path)
-    if found not in {ADD, DELETE}:
-        raise invalid_field(f"_KIND is {found}", "_KIND", path)
-    return found
+    kind: int = value(row, "_KIND", int, path)
+    if kind not in {ADD, DELETE}:
+        raise invalid_field(f"_KIND is {kind}", "_KIND", path)
+    return kind
 
 
 def _range(row: object, path: str | None) -> DeletionRange:
@@ -81,17 +85,24 @@ def _global_index(row: dict[str, Any] | None, path: str | None) -> GlobalIndex |
     )
 
 
-def encode(entries: Sequence[IndexManifestEntry], **how: Any) -> bytes:
-    """Index entries as one file by the reference's schema; what engine 2.0 and newer ones add follows, where it is set. `how`: see `metadata_file.write`."""
+def encode(entries: Sequence[IndexManifestEntry], **write_options: Any) -> bytes:
+    """Encode index entries as one file of the reference's schema.
+
+    `write_options`: see `metadata_records.write`. Fields that engine 2.0 and newer ones add follow, if they have
+    values.
+    """
     added = extra_fields(entry.extra for entry in entries)
     source_meta = any(entry.global_index is not None and entry.global_index.source_meta is not None for entry in entries)
     extra = tuple((name, json.loads(declared)) for name, declared in added.items())
     rows = (dict.fromkeys(added) | record(entry) | {e.name: e.value for e in entry.extra if e.declared == added[e.name]} for entry in entries)
-    return metadata_records.write(record_schemas.index_entry(extra, source_meta=source_meta), rows, **how)
+    return metadata_records.write(record_schemas.index_entry(extra, source_meta=source_meta), rows, **write_options)
 
 
 def record(entry: IndexManifestEntry) -> dict[str, Any]:
-    """The members of an entry, but those of newer writers. Ranges belong to deletion vectors: null for every other type, a list, maybe empty, for them."""
+    """Return the members of an entry, without those of newer writers.
+
+    Ranges belong to deletion vectors: a list, maybe empty, for them, and null for every other type.
+    """
     ranges = [{"f0": r.file_name, "f1": r.offset, "f2": r.length, "_CARDINALITY": r.cardinality} for r in entry.ranges]
     covers = entry.global_index
     return {

@@ -1,12 +1,13 @@
-"""Facts as JSON: strict reading of untrusted text, and the pretty text that the reference writes.
+"""Records as JSON: strict reading of untrusted text, and the formatted text that the reference writes.
 
     {"nextSnapshot" : 5}   <->   Consumer(next_snapshot=5)
 
-A fact is a frozen dataclass whose fields say with `member(...)` which JSON member they are. Members that nobody knows are kept in `extra`, members that
-were written as `null` are remembered in `nulls`, so that a file that is read and written back says what it said.
+A record is a frozen dataclass whose fields declare with `member(...)` which JSON member they are. Unknown members are
+kept in `extra`, members written as `null` are listed in `nulls`, so a file that is read and written back keeps its
+contents.
 
-Reading takes what the format allows and nothing else: duplicate members, NaN, lone surrogates, other types, numbers outside their range and nesting
-deeper than 200 levels raise `Corrupt` or `LimitExceeded` with the path and the member.
+Reading accepts what the format allows and nothing else: duplicate members, NaN, lone surrogates, other types, numbers
+outside their range and nesting deeper than 200 levels raise `Corrupt` or `LimitExceeded` with the path and the member.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ T = TypeVar("T")
 MAX_BYTES = 64 << 20
 """A metadata file in JSON larger than this is damaged or hostile."""
 MAX_VALUES = 1 << 20
-"""A metadata file with more values than this, by its commas and brackets, is too: a schema of 100,000 columns has half as many."""
+"""A metadata file with more values than this, by its commas and brackets, is too: a schema of 100,000 columns has half
+as many.
+"""
 MAX_DEPTH = 200
 SYNTAX = "json"
 """The `field` of errors about text that is not JSON at all, as a half-written file's is not."""
@@ -36,20 +39,23 @@ _LONG = 2**63
 _ESCAPES = {code: f"\\u{code:04X}" for code in range(32)} | {8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r", 34: '\\"', 92: "\\\\"}
 
 
-# ---- bytes -> values -----------------------------------------------------------------------------------------------------------------------
+# ---- bytes -> values -------------------------------------------------------------------------------------------------
 
 
 def loads(data: bytes, path: str | None = None) -> dict[str, Any]:
-    """The members of one JSON object; fractions come as `Decimal`. Raises `Corrupt` with `field` = `SYNTAX` where the text is no JSON."""
+    """Return the members of one JSON object; fractions are `Decimal`.
+
+    Raises `Corrupt` with `field` = `SYNTAX` if the text is not JSON.
+    """
     if len(data) > MAX_BYTES:
         raise LimitExceeded(_at(path, f"{len(data)} bytes of JSON, at most {MAX_BYTES} are read"), path=path, field=SYNTAX)
     if (values := sum(map(data.count, (b",", b"[", b"{")))) > MAX_VALUES:
         raise LimitExceeded(_at(path, f"{values} values of JSON, at most {MAX_VALUES} are read"), path=path, field=SYNTAX)
     try:
         text = data.decode()
-        found = _DECODER.decode(text)
+        members = _DECODER.decode(text)
         if "\\u" in text:
-            json.dumps(found, ensure_ascii=False, default=str).encode()
+            json.dumps(members, ensure_ascii=False, default=str).encode()
     except Corrupt as wrong:
         raise (wrong.at(path) if path else wrong) from None
     except UnicodeDecodeError as wrong:
@@ -57,24 +63,24 @@ def loads(data: bytes, path: str | None = None) -> dict[str, Any]:
     except UnicodeEncodeError:
         raise Corrupt(_at(path, "text holds half of a surrogate pair"), path=path, field=SYNTAX) from None
     except json.JSONDecodeError as wrong:
-        at = len(wrong.doc[: wrong.pos].encode())
-        raise Corrupt(_at(path, f"not JSON at byte {at} of {len(data)}: {wrong.msg}"), path=path, offset=at, field=SYNTAX) from None
+        offset = len(wrong.doc[: wrong.pos].encode())
+        raise Corrupt(_at(path, f"not JSON at byte {offset} of {len(data)}: {wrong.msg}"), path=path, offset=offset, field=SYNTAX) from None
     except RecursionError:
         raise LimitExceeded(_at(path, f"JSON nested deeper than {MAX_DEPTH} levels"), path=path, field=SYNTAX) from None
     except ValueError:
         raise LimitExceeded(_at(path, "a number with thousands of digits"), path=path, field=SYNTAX) from None
-    if not isinstance(found, dict):
-        raise Corrupt(_at(path, f"a JSON object wanted, {kind(found)} found"), path=path, field=SYNTAX)
-    _check_depth(found, path)
-    return found
+    if not isinstance(members, dict):
+        raise Corrupt(_at(path, f"a JSON object wanted, {kind(members)} found"), path=path, field=SYNTAX)
+    _check_depth(members, path)
+    return members
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        twice = first_duplicate(name for name, _ in pairs)
-        raise Corrupt(f"member {twice!r} occurs twice", field=twice)
-    return found
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        repeated = first_duplicate(name for name, _ in pairs)
+        raise Corrupt(f"member {repeated!r} occurs twice", field=repeated)
+    return members
 
 
 def _constant(word: str) -> NoReturn:
@@ -92,7 +98,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant, 
 
 
 def _check_depth(value: Any, path: str | None) -> None:
-    """Bounds the nesting, so that whoever walks the value later cannot run out of stack."""
+    """Limit the nesting, so that a later walk over the value cannot overflow the stack."""
     layer, depth = [value], 0
     while layer:
         depth += 1
@@ -102,7 +108,7 @@ def _check_depth(value: Any, path: str | None) -> None:
 
 
 def kind(value: object) -> str:
-    """What a JSON value is, in a word, for messages."""
+    """Return the kind of a JSON value in a word or two, for messages."""
     match value:
         case None:
             return "null"
@@ -117,20 +123,20 @@ def kind(value: object) -> str:
     return "an object"
 
 
-def _at(path: str | None, what: str) -> str:
-    return what if path is None else f"{path}: {what}"
+def _at(path: str | None, message: str) -> str:
+    return message if path is None else f"{path}: {message}"
 
 
-# ---- what a member may hold ----------------------------------------------------------------------------------------------------------------
+# ---- what a member may hold ------------------------------------------------------------------------------------------
 
 
-def invalid_member(name: str, wanted: str, value: object) -> Corrupt:
-    """The error of a member that holds something else."""
-    return Corrupt(f"member {name!r} wants {wanted}, found {kind(value)}", field=name)
+def invalid_member(name: str, expected: str, value: object) -> Corrupt:
+    """Return the error for a member with a value of another kind."""
+    return Corrupt(f"member {name!r} wants {expected}, found {kind(value)}", field=name)
 
 
 def integer(name: str, value: Any, *, low: int = -_LONG, high: int = _LONG - 1) -> int:
-    """A whole number of 64 bits, or within the bounds given."""
+    """Return an integer of 64 bits, or within the given bounds. Raises `Corrupt`."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise invalid_member(name, "a whole number", value)
     if not low <= value <= high:
@@ -139,31 +145,31 @@ def integer(name: str, value: Any, *, low: int = -_LONG, high: int = _LONG - 1) 
 
 
 def count(name: str, value: Any) -> int:
-    """A whole number of 64 bits that is not negative."""
+    """Return a non-negative integer of 64 bits. Raises `Corrupt`."""
     return integer(name, value, low=0)
 
 
 def int32(name: str, value: Any) -> int:
-    """A whole number of 32 bits."""
+    """Return an integer of 32 bits. Raises `Corrupt`."""
     return integer(name, value, low=-(2**31), high=2**31 - 1)
 
 
 def text(name: str, value: Any) -> str:
-    """A text."""
+    """Return a text. Raises `Corrupt`."""
     if not isinstance(value, str):
         raise invalid_member(name, "a text", value)
     return value
 
 
 def texts(name: str, value: Any) -> tuple[str, ...]:
-    """A list of texts."""
+    """Return a list of texts. Raises `Corrupt`."""
     if not isinstance(value, list):
         raise invalid_member(name, "a list of texts", value)
     return tuple(text(name, part) for part in value)
 
 
 def text_map(name: str, value: Any) -> FrozenDict[str, str]:
-    """An object of texts."""
+    """Return an object of texts. Raises `Corrupt`."""
     if not isinstance(value, dict):
         raise invalid_member(name, "an object of texts", value)
     return FrozenDict({key: text(f"{name}.{key}", part) for key, part in value.items()})
@@ -174,26 +180,27 @@ def any_value(name: str, value: Any) -> Any:  # noqa: ARG001 - same signature as
     return freeze(value)
 
 
-# ---- facts -----------------------------------------------------------------------------------------------------------------------------------
+# ---- facts -----------------------------------------------------------------------------------------------------------
 
 
 def member(name: str, take: Callable[[str, Any], Any], *, default: Any = MISSING, put: Callable[[Any], Any] | None = None) -> Any:
-    """A dataclass field that is the JSON member `name`.
+    """Declare a dataclass field that is the JSON member `name`.
 
-    `take(name, value)` checks and converts what was read, `put(value)` makes JSON of it again. A member with a default may be absent or null; without
-    one it must be there. A value of None is left out when written, unless the file it came from had written `null`.
+    `take(name, value)` checks and converts what was read, `put(value)` converts it back to JSON. A member with a
+    default may be absent or null; without one it is required. A value of None is left out when written, unless the file
+    it came from had written `null`.
     """
     metadata = {"member": name, "take": take, "put": put}
     return field(default=default, metadata=metadata) if default is not MISSING else field(metadata=metadata)
 
 
 def extra_member() -> Any:
-    """The field that keeps members nobody knows."""
+    """Declare the field that keeps unknown members."""
     return field(default=EMPTY)
 
 
 def nulls_member() -> Any:
-    """The field that remembers which members were written as `null`; two facts that differ only there are equal."""
+    """Declare the field that lists members written as `null`; it is ignored by equality."""
     return field(default=(), compare=False, repr=False)
 
 
@@ -202,29 +209,29 @@ _SLOTS: dict[type, frozenset[str]] = {}
 
 
 def _members(cls: type) -> tuple[Field[Any], ...]:
-    """The fields of a fact that stand in its file; looked up once a class."""
-    found = _MEMBERS.get(cls)
-    if found is None:
-        found = _MEMBERS[cls] = tuple(part for part in fields(cls) if "member" in part.metadata)
+    """Return the fields of a record that are members of its file; cached by class."""
+    member_fields = _MEMBERS.get(cls)
+    if member_fields is None:
+        member_fields = _MEMBERS[cls] = tuple(part for part in fields(cls) if "member" in part.metadata)
         _SLOTS[cls] = frozenset(part.name for part in fields(cls))
-    return found
+    return member_fields
 
 
 def decode(cls: type[T], members: Mapping[str, Any], path: str | None = None) -> T:
-    """The fact that the members of a JSON object say."""
-    known = _takes(cls)
+    """Return the record of class `cls` from the members of a JSON object."""
+    decoders = _takes(cls)
     values: dict[str, Any] = {}
     try:
-        for name, own, take, is_required in known:
+        for name, field_name, take, is_required in decoders:
             value = members.get(name)
             if value is not None:
-                values[own] = take(name, value)
+                values[field_name] = take(name, value)
             elif is_required:
                 raise Corrupt(f"member {name!r} is missing" if name not in members else f"member {name!r} is null", field=name)  # noqa: TRY301 - the path joins below
     except Corrupt as damaged:
         raise (damaged.at(path) if path else damaged) from None
     if len(members) > len(values):  # some are null, or nobody knows them
-        names = {name for name, *_ in known}
+        names = {name for name, *_ in decoders}
         slots = _SLOTS[cls]
         if "extra" in slots:
             values["extra"] = freeze({name: value for name, value in members.items() if name not in names})
@@ -237,32 +244,38 @@ _TAKES: dict[type, tuple[tuple[str, str, Callable[[str, Any], Any], bool], ...]]
 
 
 def _takes(cls: type) -> tuple[tuple[str, str, Callable[[str, Any], Any], bool], ...]:
-    """Of each member of a fact: its name, its field, what takes it, and whether it must be there; looked up once a class."""
-    found = _TAKES.get(cls)
-    if found is None:
-        found = _TAKES[cls] = tuple((part.metadata["member"], part.name, part.metadata["take"], part.default is MISSING) for part in _members(cls))
-    return found
+    """Return for each member its name, its field, its converter and whether it is required.
+
+    Cached by class.
+    """
+    decoders = _TAKES.get(cls)
+    if decoders is None:
+        decoders = _TAKES[cls] = tuple((part.metadata["member"], part.name, part.metadata["take"], part.default is MISSING) for part in _members(cls))
+    return decoders
 
 
 def encode(fact: Any) -> dict[str, Any]:
-    """The JSON members of a fact, in the order of its fields, unknown ones last."""
+    """Return the JSON members of a record, in the order of its fields, unknown ones last."""
     nulls = getattr(fact, "nulls", ())
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     for part in _members(type(fact)):
         name, value = part.metadata["member"], getattr(fact, part.name)
         if value is not None:
             put = part.metadata["put"]
-            found[name] = value if put is None else put(value)
+            members[name] = value if put is None else put(value)
         elif name in nulls:
-            found[name] = None
-    return found | dict(getattr(fact, "extra", ()))
+            members[name] = None
+    return members | dict(getattr(fact, "extra", ()))
 
 
-# ---- values -> bytes -------------------------------------------------------------------------------------------------------------------------
+# ---- values -> bytes -------------------------------------------------------------------------------------------------
 
 
 def dumps(value: Mapping[str, Any]) -> bytes:
-    """JSON as the reference prints it: two spaces a level, ` : ` after a name, lists on one line as far as their parts allow."""
+    """Return JSON as the reference prints it.
+
+    Two spaces a level, ` : ` after a name, lists on one line as far as their items allow.
+    """
     parts: list[str] = []
     _print(value, "", parts)
     return "".join(parts).encode()
@@ -302,5 +315,5 @@ def scalar(value: Any) -> str:
 
 
 def quote_text(value: str) -> str:
-    """A JSON text."""
+    """Return a text as a JSON string."""
     return '"' + value.translate(_ESCAPES) + '"'

@@ -1,9 +1,10 @@
-"""Where each member of a JSON file stands.
+"""Find the byte span of each member of a JSON file.
 
-    { "version" : 3 }        punctuation `{ `, name of version `"version"`, punctuation ` : `, version `3`, punctuation ` }`
+    { "version" : 3 }        punctuation `{ `, name of version `"version"`, punctuation ` : `, version `3`,
+                             punctuation ` }`
 
-`json_facts` reads with Python's own parser, which is written in C and tells no places; this walker reads the same text a second time for who wants to look
-at it. Tests hold its values equal to those of `json_facts.loads`.
+`json_codec` reads with Python's own parser, which is written in C and reports no positions; this walker reads the same
+text a second time, for displays. Tests compare its values with those of `json_codec.loads`.
 """
 
 from __future__ import annotations
@@ -25,53 +26,56 @@ _BLANK = re.compile(rb"[ \t\r\n]*")
 
 
 def walk(data: bytes, marks: SpanRecorder) -> Any:
-    """The value of a JSON text, each member marked. Raises `Corrupt` at the offset where it is none."""
+    """Return the value of a JSON text and record the span of each member.
+
+    Raises `Corrupt` at the offset of a syntax error.
+    """
     walker = _JsonWalk(data, marks)
-    found = walker.value(walker.token(), "", 0)
+    value = walker.value(walker.token(), "", 0)
     end = walker.blank()
     if end != len(data):
         raise walker.wrong("more after the end")
     walker.dead(len(data))
-    return found
+    return value
 
 
 class _JsonWalk:
-    """`at` is the next byte, `told` the end of what was marked."""
+    """A walk over JSON text. `at` is the next byte, `marked_end` the end of the recorded spans."""
 
     def __init__(self, data: bytes, marks: SpanRecorder) -> None:
-        self.data, self.marks, self.at, self.told = data, marks, 0, 0
+        self.data, self.marks, self.at, self.marked_end = data, marks, 0, 0
 
     def wrong(self, why: str) -> Corrupt:
         return Corrupt(f"not JSON at byte {self.at} of {len(self.data)}: {why}", offset=self.at, field=SYNTAX)
 
     def blank(self) -> int:
-        """Goes past blanks."""
-        found = _BLANK.match(self.data, self.at)
-        self.at = self.at if found is None else found.end()
+        """Skip blanks; return the new offset."""
+        matched = _BLANK.match(self.data, self.at)
+        self.at = self.at if matched is None else matched.end()
         return self.at
 
-    def token(self, wanted: bytes = b"") -> bytes:
-        """The next token, which must be one of `wanted` if that is given."""
-        found = _TOKEN.match(self.data, self.blank())
-        if found is None or (wanted and found.group() not in wanted):
+    def token(self, expected: bytes = b"") -> bytes:
+        """Return the next token, which must be one of `expected` if that is given."""
+        matched = _TOKEN.match(self.data, self.blank())
+        if matched is None or (expected and matched.group() not in expected):
             raise self.wrong("another sign wanted")
-        self.at = found.end()
-        return found.group()
+        self.at = matched.end()
+        return matched.group()
 
     def dead(self, end: int) -> None:
-        """Calls what was not marked before `end` punctuation."""
-        if end > self.told:
-            self.marks.add(self.told, end - self.told, PUNCTUATION, None)
-        self.told = max(self.told, end)
+        """Record everything unrecorded before `end` as punctuation."""
+        if end > self.marked_end:
+            self.marks.add(self.marked_end, end - self.marked_end, PUNCTUATION, None)
+        self.marked_end = max(self.marked_end, end)
 
     def mark(self, token: bytes, field: str, value: object) -> None:
-        """Marks the token that ends here."""
+        """Record the span of the token that ends here."""
         self.dead(self.at - len(token))
         self.marks.add(self.at - len(token), len(token), field, value)
-        self.told = self.at
+        self.marked_end = self.at
 
     def value(self, token: bytes, path: str, depth: int) -> Any:
-        """The value that begins with a token."""
+        """Return the value that begins with a token."""
         if depth > MAX_DEPTH:
             raise LimitExceeded(f"JSON nested deeper than {MAX_DEPTH} levels", offset=self.at, field=SYNTAX)
         if token == b"{":
@@ -81,23 +85,23 @@ class _JsonWalk:
         if token in b"}],:":
             self.at -= 1
             raise self.wrong("a value wanted")
-        found = self.one(token)
-        self.mark(token, path or "value", found)
-        return found
+        scalar = self.one(token)
+        self.mark(token, path or "value", scalar)
+        return scalar
 
     def one(self, token: bytes) -> Any:
-        """What a text, number or word means."""
+        """Return the value of a text, number or keyword."""
         try:
-            found = json.loads(token.decode(), parse_float=Decimal)
-            if isinstance(found, str):
-                found.encode()  # half of a surrogate pair is no text
+            scalar = json.loads(token.decode(), parse_float=Decimal)
+            if isinstance(scalar, str):
+                scalar.encode()  # half of a surrogate pair is no text
         except (ValueError, ArithmeticError) as error:
             self.at -= len(token)
             raise self.wrong(str(error)) from None
-        return found
+        return scalar
 
     def members(self, path: str, depth: int) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         token = self.token()
         while token != b"}":
             if not token.startswith(b'"'):
@@ -106,12 +110,12 @@ class _JsonWalk:
             inner = f"{path}.{name}" if path else name
             self.mark(token, f"name of {inner}", None)
             self.token(b":")
-            found[name] = self.value(self.token(), inner, depth + 1)
+            values[name] = self.value(self.token(), inner, depth + 1)
             token = self.after(b"}")
-        return found
+        return values
 
     def after(self, end: bytes) -> bytes:
-        """The token that begins the next member or item, or the end."""
+        """Return the token that begins the next member or item, or the end token."""
         token = self.token(b"," + end)
         if token == b",":
             token = self.token()
@@ -120,9 +124,9 @@ class _JsonWalk:
         return token
 
     def items(self, path: str, depth: int) -> list[Any]:
-        found: list[Any] = []
+        values: list[Any] = []
         token = self.token()
         while token != b"]":
-            found.append(self.value(token, f"{path}[{len(found)}]", depth + 1))
+            values.append(self.value(token, f"{path}[{len(values)}]", depth + 1))
             token = self.after(b"]")
-        return found
+        return values

@@ -1,13 +1,15 @@
-"""Which places outside its folder a table may use: the one policy that every reader, writer, cleaner and reporter asks.
+"""Decide which locations outside its folder a table may use.
 
-A table's own bytes (schema, manifests, messages) are untrusted: they say where a place is, never that it may be touched. A place is allowed when it lies
+Every reader, writer, cleaner and reporter asks here. A table's own bytes (schema, manifests, messages) are untrusted:
+they can name a location, not allow it. A location is allowed if it is
 
     below the table's own folder
-    at or below a location that the caller names      a location option in `options=`, or `lakekit.allowed-locations` there
-    at or below one that the catalog is configured with   `lakekit.allowed-locations`, `table-default.<location option>`
+    at or below a location that the caller names      a location option in `options=`, or `lakekit.allowed-locations`
+    at or below one of the catalog's configuration    `lakekit.allowed-locations`, `table-default.<location option>`
     below the catalog's warehouse, outside the folder of any database (`*.db`): those belong to tables
 
-Locations are compared part by part after `normalize_location`, so that `/lake-old` is not below `/lake` and no `..` leads out. Start from `Locations.check`.
+Locations are compared part by part after `normalize_location`, so `/lake-old` is not below `/lake` and no `..` leads
+out. Start from `Locations.check`.
 """
 
 from __future__ import annotations
@@ -42,10 +44,10 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f\\\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Locations:
-    """The places that are allowed to one table, beside its own folder.
+    """The locations that one table is allowed to use beside its own folder.
 
-    `configured` and `named` are normalized locations: of the catalog's configuration or the call that made the table, and of the caller's dynamic options.
-    `warehouse` is the catalog's folder, None without one.
+    `configured` and `named` are normalized locations: of the catalog's configuration or the call that created the
+    table, and of the caller's dynamic options. `warehouse` is the catalog's folder, None without one.
     """
 
     configured: tuple[str, ...] = ()
@@ -53,12 +55,18 @@ class Locations:
     warehouse: str | None = None
 
     def with_named(self, dynamic: Mapping[str, Any]) -> Locations:
-        """Return the same locations with those that a caller's dynamic options name. Raises `InvalidOption` for an allow list that names no location."""
+        """Return the same locations with those that a caller's dynamic options name.
+
+        Raises `InvalidOption` for an allow list with an invalid location.
+        """
         named = named_locations(dynamic)
         return self if named == self.named else replace(self, named=named)
 
     def with_configured(self, options: Mapping[str, Any] | None) -> Locations:
-        """Return the same locations with those that options of a catalog, or of the call that makes a table, name. Raises `InvalidOption`."""
+        """Return the same locations with those of options of a catalog, or of the call that creates a table.
+
+        Raises `InvalidOption`.
+        """
         return replace(self, configured=tuple(dict.fromkeys((*self.configured, *named_locations(options or {})))))
 
     @property
@@ -68,14 +76,15 @@ class Locations:
         return (*self.configured, *self.named, *(() if above is None else (LinkFreeRoot(above),)))
 
     def is_allowed(self, location: str | None, root: str) -> bool:
-        """Whether a normalized location may be used by the table whose folder is `root`; None, no location at all, may not."""
+        """Return whether the table with folder `root` may use a normalized location; never for None."""
         return location is not None and self.base_of(location, root) is not None
 
     def base_of(self, location: str, root: str) -> str | None:
         """Return the trusted place at or below which a normalized location lies; None where it is not allowed.
 
-        Links below that place lead to nothing outside of it, and below the warehouse to nothing at all, since a link could lead to
-        another table; the place itself, which the caller, the catalog or the table's own folder names, may be one.
+        Links below that place lead to nothing outside of it, and below the warehouse to nothing at all, since a link
+        could lead to another table; the place itself, which the caller, the catalog or the table's own folder names,
+        may be one.
         """
         bases = (base for base in (_base(root), *self.configured, *self.named) if base is not None and is_at_or_below(location, base))
         return max(bases, key=len, default=None) or self._warehouse_of(location)
@@ -91,7 +100,8 @@ class Locations:
     def check(self, location: str, *, root: str, table: str, option: str, path: str | None = None) -> None:
         """Raise `LocationNotAllowed` for a location that the table names by `option` and that is not allowed.
 
-        `path`: the path that is opened for it, where that is not the location as it is written (`file:` URLs are decoded for format and object tables).
+        `path`: the path that is opened for it, if that is not the location as it is written (`file:` URLs are decoded
+        for format and object tables).
         """
         if not self.is_allowed(normalize_location(location if path is None else path), root):
             raise not_allowed(location, table=table, option=option)
@@ -99,13 +109,14 @@ class Locations:
 
 def not_allowed(location: str, *, table: str, option: str) -> LocationNotAllowed:
     """Return the error about a location that a table names and neither the caller nor the catalog allows."""
-    shown = _without_query(location)[:200]
-    given = shown if shown.isprintable() and normalize_location(shown) is not None else "…"
+    location_text = _without_query(location)[:200]
+    trusted_text = location_text if location_text.isprintable() and normalize_location(location_text) is not None else "…"
     return LocationNotAllowed(
-        f"table {table} names the location {shown!a} by its option {option}, and a table's own word is not enough, "
-        "also where lk.create or ALTER TABLE wrote it: nothing there is read, written, listed, deleted or called. "
-        f"To trust the table with it, pass options={{{ALLOWED_LOCATIONS!r}: {given!r}}} to lk.open, or to lk.connect for all tables",
-        location=shown,
+        f"table {table} names the location {location_text!a} by its option {option}, and a table's own word is not "
+        "enough, also where lk.create or ALTER TABLE wrote it: nothing there is read, written, listed, deleted or "
+        f"called. To trust the table with it, pass options={{{ALLOWED_LOCATIONS!r}: {trusted_text!r}}} to lk.open, or "
+        "to lk.connect for all tables",
+        location=location_text,
         option=option,
     )
 
@@ -113,25 +124,26 @@ def not_allowed(location: str, *, table: str, option: str) -> LocationNotAllowed
 def named_locations(options: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the normalized locations that options of a caller or a catalog name.
 
-    Those of the allow list raise `InvalidOption` where they are none; what other options name wrongly is left out, and so allowed to nobody.
+    An invalid location in the allow list raises `InvalidOption`; an invalid one in other options is left out, and so
+    not allowed.
     """
-    found: list[str] = []
+    locations: list[str] = []
     for text in _split(options.get(ALLOWED_LOCATIONS)):
         location = _normalize_named(text)
         if not location:
             raise InvalidOption(
-                f"{ALLOWED_LOCATIONS} holds {_without_query(text)[:200]!a}, which is no location: give folders or URLs such as "
-                "/data/in, s3://bucket/in or https://host/path, with commas between them",
+                f"{ALLOWED_LOCATIONS} holds {_without_query(text)[:200]!a}, which is no location: give folders or "
+                "URLs such as /data/in, s3://bucket/in or https://host/path, with commas between them",
                 key=ALLOWED_LOCATIONS,
                 value=None,
             )
-        found += location
+        locations += location
     for key in LOCATION_OPTIONS:
         value = options.get(key)
         texts = _split(value) if key == EXTERNAL_PATHS else [value.strip()] if isinstance(value, str) and value.strip() else []
         for text in texts:
-            found += _normalize_named(text)
-    return tuple(dict.fromkeys(found))
+            locations += _normalize_named(text)
+    return tuple(dict.fromkeys(locations))
 
 
 def options_of(allowed: Iterable[str]) -> dict[str, str] | None:
@@ -145,15 +157,15 @@ def _split(value: object) -> list[str]:
 
 
 def _normalize_named(text: str) -> list[str]:
-    """Return every reading of a location that a trusted side names: a `file:` URL with percent signs as it is written, and decoded."""
-    found = [] if _is_relative(text) else [normalize_location(text)]
+    """Return every reading of a location named by a trusted side: a `file:` URL as written, and decoded."""
+    readings = [] if _is_relative(text) else [normalize_location(text)]
     scheme = _SCHEME.match(text)
     if scheme is None or scheme.group(1).lower() == "file":
         try:
-            found.append(normalize_location(storages.open(text)[1]))
+            readings.append(normalize_location(storages.open(text)[1]))
         except LakekitError:
-            found.append(None)
-    return [one for one in found if one is not None]
+            readings.append(None)
+    return [reading for reading in readings if reading is not None]
 
 
 def _is_relative(text: str) -> bool:
@@ -161,9 +173,10 @@ def _is_relative(text: str) -> bool:
 
 
 def normalize_location(location: str) -> str | None:
-    """Return a location as one text, without a slash at its end; None for what is no absolute one, or holds `.`, `..` or a control character.
+    """Return a location as one text without a trailing slash; None if it is not absolute.
 
-    `file:///a/b/` -> `/a/b`, `/a//b` -> None, `S3A://bucket/a` -> `s3://bucket/a`, `HTTP://Host/x?q=1` -> `http://host:80/x`.
+    Also None if it holds `.`, `..` or a control character. `file:///a/b/` -> `/a/b`, `/a//b` -> None, `S3A://bucket/a`
+    -> `s3://bucket/a`, `HTTP://Host/x?q=1` -> `http://host:80/x`.
     """
     if _CONTROL.search(location):
         return None
@@ -171,12 +184,12 @@ def normalize_location(location: str) -> str | None:
     if scheme is None:
         return _normalize_path(location)
     kind = scheme.group(1).lower()
-    rest = location[scheme.end() :]
+    after_scheme = location[scheme.end() :]
     if kind == "file":
-        return _normalize_path("/" + rest.lstrip("/"))
+        return _normalize_path("/" + after_scheme.lstrip("/"))
     if kind in _PORTS:
         return _normalize_web(location)
-    authority, _, path = rest.lstrip("/").partition("/")
+    authority, _, path = after_scheme.lstrip("/").partition("/")
     parts = _plain_parts(path)
     return None if not authority or parts is None else "/".join([f"{SCHEME_ALIASES.get(kind, kind)}://{authority}", *parts])
 
@@ -191,16 +204,17 @@ def _normalize_path(path: str) -> str | None:
 
 def _normalize_web(url: str) -> str | None:
     try:
-        found = urlsplit(url)
-        port = found.port or _PORTS[found.scheme]
+        parsed = urlsplit(url)
+        port = parsed.port or _PORTS[parsed.scheme]
     except ValueError:
         return None
-    parts = None if found.path.startswith("//") else _plain_parts(found.path)
-    if not found.hostname or found.username is not None or parts is None:
+    parts = None if parsed.path.startswith("//") else _plain_parts(parsed.path)
+    if not parsed.hostname or parsed.username is not None or parts is None:
         return None
-    if _plain_parts(unquote(found.path)) != [unquote(part) for part in parts]:  # servers decode: `%2e%2e` leads up, `%2f` divides
+    # servers decode: `%2e%2e` leads up, `%2f` divides
+    if _plain_parts(unquote(parsed.path)) != [unquote(part) for part in parts]:
         return None
-    return "/".join([f"{found.scheme}://{found.hostname}:{port}", *parts])
+    return "/".join([f"{parsed.scheme}://{parsed.hostname}:{port}", *parts])
 
 
 def _plain_parts(path: str) -> list[str] | None:
@@ -215,13 +229,16 @@ def is_at_or_below(location: str, base: str) -> bool:
     return location == base or location.startswith(base.rstrip("/") + "/")
 
 
-def check_not_in_hint(keys: Iterable[str], where: str) -> None:
-    """Raise `InvalidOption` for options of a hint in a query that name places: a stored query must not widen what its reader may touch."""
+def check_not_in_hint(keys: Iterable[str], source: str) -> None:
+    """Raise `InvalidOption` if options of a query hint name locations.
+
+    A stored query must not widen what its reader may access.
+    """
     lowered = {key.lower() for key in (*LOCATION_OPTIONS, ALLOWED_LOCATIONS)}
     for key in keys:
         if key.strip().lower() in lowered:
             raise InvalidOption(
-                f"{where} sets {key}, which names a place: a query may not, since others may have written it. "
+                f"{source} sets {key}, which names a place: a query may not, since others may have written it. "
                 "Give it to lk.connect(options=), lk.open(options=) or cat.table(options=)",
                 key=key,
                 value=None,

@@ -1,12 +1,14 @@
-"""Manifest entries as columns: one row says that a data file was added to a bucket, or deleted from it.
+"""Manifest entries as columns: each row adds a data file to a bucket, or deletes one.
 
-    kind | partition | bucket | total_buckets | file_name | file_size | row_count | min_key | … | level | extra_files | … | write_cols
-       0 | 00000000… |      0 |             2 | data-….pq |      1000 |         2 | …       |   |     0 | []          |   | null
+    kind | partition | bucket | total_buckets | file_name | file_size | row_count | … | level | extra_files | …
+       0 | 00000000… |      0 |             2 | data-….pq |      1000 |         2 |   |     0 | []          |
 
-Statistics and keys stay serialized rows (FORMAT 5.6) until something compares them (`model.stats`). `file(i)` makes the fact of one file; planning never needs
-more than a column. Columns that are not in `SCHEMA` are fields of newer writers, kept under their Avro names for the next manifest.
+Statistics and keys stay serialized rows (FORMAT 5.6) until they are compared (`model.stats`). `file(i)` returns the
+metadata of one file; planning never needs more than columns. Columns that are not in `SCHEMA` are fields of newer
+writers, kept under their Avro names for the next manifest.
 
-`live_entries` answers which files are live (FORMAT 4.5). Source: FORMAT.md 4.3-4.5, `ManifestEntry`, `FileEntry`, `AbstractFileStoreScan`.
+`live_entries` computes which files are live (FORMAT 4.5). Source: FORMAT.md 4.3-4.5, `ManifestEntry`, `FileEntry`,
+`AbstractFileStoreScan`.
 """
 
 from __future__ import annotations
@@ -72,7 +74,7 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class ManifestEntries:
-    """Some manifest entries, in order: one Arrow table with the columns of `SCHEMA`, each in one piece."""
+    """Manifest entries in order: one Arrow table with the columns of `SCHEMA`, each in one chunk."""
 
     table: pa.Table
 
@@ -80,45 +82,45 @@ class ManifestEntries:
         return int(self.table.num_rows)
 
     def column(self, name: str) -> pa.Array:
-        """A column as one Arrow array."""
+        """Return a column as one Arrow array."""
         return one_piece(self.table.column(name))
 
     def numbers(self, name: str) -> NDArray[Any]:
-        """A column of whole numbers without nulls as numpy."""
-        found: NDArray[Any] = self.column(name).to_numpy()
-        return found
+        """Return an integer column without nulls as a numpy array."""
+        values: NDArray[Any] = self.column(name).to_numpy()
+        return values
 
     def filter(self, mask: Mask) -> ManifestEntries:
-        """The entries where the mask is true; of neighbours nothing is copied."""
-        places = np.flatnonzero(mask)
-        if not len(places) or places[-1] - places[0] + 1 == len(places):
-            return self.slice(int(places[0]), int(places[-1]) + 1) if len(places) else ManifestEntries(self.table.slice(0, 0))
-        return self.take(places)
+        """Return the entries where the mask is true; adjacent entries are not copied."""
+        indices = np.flatnonzero(mask)
+        if not len(indices) or indices[-1] - indices[0] + 1 == len(indices):
+            return self.slice(int(indices[0]), int(indices[-1]) + 1) if len(indices) else ManifestEntries(self.table.slice(0, 0))
+        return self.take(indices)
 
     def take(self, indices: Ints | Sequence[int]) -> ManifestEntries:
-        """The entries at those places, in that order."""
+        """Return the entries at the indices, in that order."""
         return ManifestEntries(self.table.take(pa.array(indices, pa.int64())))
 
     def slice(self, start: int, end: int) -> ManifestEntries:
-        """The entries from `start` to `end`, which is left out; nothing is copied."""
+        """Return the entries from `start` up to `end`, without copying."""
         return self if end - start == len(self) else ManifestEntries(self.table.slice(start, end - start))
 
     def as_kind(self, kind: int) -> ManifestEntries:
-        """The same files, all added or all deleted."""
+        """Return the same files, all added or all deleted."""
         return self._with("kind", np.full(len(self), kind, np.int8))
 
     def without_value_stats(self) -> ManifestEntries:
-        """The same entries, saying nothing of values (FORMAT 4.3)."""
+        """Return the same entries without value statistics (FORMAT 4.3)."""
         rows: list[Any] = [EMPTY_ROW] * len(self)
-        nothing: list[Any] = [[]] * len(self)
-        columns = {"value_min": rows, "value_max": rows, "value_null_counts": nothing, "value_stats_cols": nothing}
-        found = self
+        empty_lists: list[Any] = [[]] * len(self)
+        columns = {"value_min": rows, "value_max": rows, "value_null_counts": empty_lists, "value_stats_cols": empty_lists}
+        entries = self
         for name, values in columns.items():
-            found = found._with(name, values)
-        return found
+            entries = entries._with(name, values)
+        return entries
 
     def without_external_paths(self) -> ManifestEntries:
-        """The same files, each in the folder of its bucket."""
+        """Return the same files, each in the folder of its bucket."""
         return self._with("external_path", pa.nulls(len(self), pa.string()))
 
     def _with(self, name: str, values: Any) -> ManifestEntries:
@@ -127,18 +129,21 @@ class ManifestEntries:
         return ManifestEntries(self.table.set_column(at, field, pa.array(values, field.type)))
 
     def select(self, columns: Iterable[str]) -> ManifestEntries:
-        """The same entries with only some columns; not for `file` or `live_entries`."""
+        """Return the same entries with some columns only; not for `file` or `live_entries`."""
         return ManifestEntries(self.table.select(list(columns)))
 
     def file(self, i: int) -> DataFileMeta:
-        """The fact of the `i`-th file."""
+        """Return the metadata of the `i`-th file."""
         return self.files([i])[0]
 
     def files_to_read(self, *, counted: bool = False) -> list[DataFileMeta]:
-        """The facts that reading rows needs, of all files: nothing of keys, bounds and indexes, which planning has looked at. `counted`: null counts too."""
+        """Return the metadata that reading rows needs, of all files.
+
+        Keys, bounds and indexes, which planning has evaluated, are left out. `counted`: with null counts.
+        """
         columns = [_to_list(self.column(name)) for name in _READ_COLUMNS]
-        nothing = [None] * len(self)
-        counts, covered = [self.column(name).to_pylist() for name in _NULL_COUNT_COLUMNS] if counted else (nothing, nothing)  # scalar: one a file
+        nulls_column = [None] * len(self)
+        counts, covered = [self.column(name).to_pylist() for name in _NULL_COUNT_COLUMNS] if counted else (nulls_column, nulls_column)  # scalar: one a file
         return [
             DataFileMeta(
                 name=name,
@@ -157,12 +162,12 @@ class ManifestEntries:
         ]
 
     def files(self, indices: Ints | Sequence[int] | None = None) -> list[DataFileMeta]:
-        """The facts of many files, or of all."""
+        """Return the metadata of files by index, or of all."""
         table = self.table.select(_FILE_COLUMNS)
         if indices is not None:
             table = table.take(pa.array(indices, pa.int64()))
-        made = table.column("creation_time").cast(pa.int64()).to_pylist()
-        return [_file(row, ms) for row, ms in zip(table.drop_columns("creation_time").to_pylist(), made, strict=True)]
+        creation_times = table.column("creation_time").cast(pa.int64()).to_pylist()
+        return [_file(row, ms) for row, ms in zip(table.drop_columns("creation_time").to_pylist(), creation_times, strict=True)]
 
 
 _FILE_COLUMNS = [name for name in SCHEMA.names if name not in {"kind", "partition", "bucket", "total_buckets"}]
@@ -181,7 +186,7 @@ _NULL_COUNT_COLUMNS = ("value_null_counts", "value_stats_cols")
 
 
 def _to_list(column: pa.Array) -> list[Any]:
-    """The values of a column, one a file: numpy makes a list of numbers in a tenth of Arrow's time."""
+    """Return the values of a column; numpy lists numbers in a tenth of Arrow's time."""
     if column.null_count == len(column):
         return [None] * len(column)
     return column.to_pylist() if column.null_count or column.type == pa.string() else column.to_numpy().tolist()  # scalar: one a file
@@ -203,13 +208,13 @@ def concat(parts: Sequence[ManifestEntries]) -> ManifestEntries:
 
 
 def one_piece(column: pa.ChunkedArray) -> pa.Array:
-    """A chunked column as one array."""
+    """Return a chunked column as one array."""
     if column.num_chunks == 1:
         return column.chunk(0)
     return column.combine_chunks() if column.num_chunks else pa.array([], column.type)
 
 
-# ---- facts <-> rows ----------------------------------------------------------------------------------------------------------------------------------
+# ---- facts <-> rows --------------------------------------------------------------------------------------------------
 
 
 def _file(row: dict[str, Any], creation_time_ms: int | None) -> DataFileMeta:
@@ -241,8 +246,8 @@ def _stats(low: bytes, high: bytes, nulls: list[int | None] | None) -> Stats:
     return Stats(min_values=low, max_values=high, null_counts=None if nulls is None else tuple(nulls))
 
 
-def _names(found: list[str] | None) -> tuple[str, ...] | None:
-    return None if found is None else tuple(found)
+def _names(names: list[str] | None) -> tuple[str, ...] | None:
+    return None if names is None else tuple(names)
 
 
 def of_files(files: Sequence[DataFileMeta], *, kind: int = ADD, partition: bytes, bucket: int, total_buckets: int) -> ManifestEntries:
@@ -286,21 +291,23 @@ def of_rows(rows: Sequence[Row]) -> ManifestEntries:
     return ManifestEntries(pa.Table.from_arrays([pa.array(columns[f.name], f.type) for f in SCHEMA], schema=SCHEMA))
 
 
-# ---- which files are live ------------------------------------------------------------------------------------------------------------------------------
+# ---- which files are live --------------------------------------------------------------------------------------------
 
 
 def live_entries(parts: Sequence[ManifestEntries]) -> ManifestEntries:
-    """The files that are live after all entries, part after part: every ADD whose identity no DELETE names, in order.
+    """Return the files that are live after all entries, part after part, in order.
 
-    Identity is partition, bucket, level, file name, extra files, embedded index and external path: a file that moves to another level is deleted at the
-    old one and added at the new one. A DELETE without its ADD (which pruning may have left out) is dropped. Raises `Corrupt` where a file is added twice.
+    Live is every ADD whose identity no DELETE has. Identity is partition, bucket, level, file name, extra files,
+    embedded index and external path: a file that moves to another level is deleted at the old one and added at the new
+    one. A DELETE without its ADD (which pruning may have left out) is dropped. Raises `Corrupt` if a file is added
+    twice.
     """
     entries = concat(parts)
     return entries.filter(live_mask(entries))
 
 
 def live_mask(entries: ManifestEntries) -> Mask:
-    """Which entries `live_entries` keeps. Raises `Corrupt` where a file is added twice."""
+    """Return a mask of the entries that `live_entries` keeps. Raises `Corrupt` if a file is added twice."""
     kinds = entries.numbers("kind")
     group = identities(entries)
     size = int(group.max()) + 1 if len(group) else 0
@@ -308,14 +315,15 @@ def live_mask(entries: ManifestEntries) -> Mask:
     if (added > 1).any():
         raise _duplicate_file(entries, group, int(np.flatnonzero(added > 1)[0]))
     deleted = np.bincount(group[kinds == DELETE], minlength=size) > 0
-    found: Mask = (kinds == ADD) & ~deleted[group]
-    return found
+    mask: Mask = (kinds == ADD) & ~deleted[group]
+    return mask
 
 
 def merge(parts: Sequence[ManifestEntries], group: Ints | None = None) -> ManifestEntries:
-    """What is left of some manifests when they are rewritten as one: a DELETE cancels the ADD before it, a DELETE without one stays.
+    """Return the entries of manifests rewritten as one: a DELETE cancels the ADD before it.
 
-    `group`: the `identities` of all of them, where they are known. Raises `Corrupt` where a file is added twice, as the reference does at every commit.
+    A DELETE without an ADD stays. `group`: the `identities` of all entries, if known. Raises `Corrupt` if a file is
+    added twice, as the reference does at every commit.
     """
     entries = concat(parts)
     kinds = entries.numbers("kind")
@@ -326,12 +334,12 @@ def merge(parts: Sequence[ManifestEntries], group: Ints | None = None) -> Manife
     starts = np.flatnonzero(first)
     sizes = np.diff(np.append(starts, len(order)))
     rank = np.arange(len(order)) - np.repeat(starts, sizes)
-    again = (rank % 2 == 1) & (kinds[order] == ADD)
-    if again.any():
-        raise _duplicate_file(entries, group, int(group[order[again]].min()))
-    kept = np.zeros(len(order), bool)
-    kept[order[(starts + sizes - 1)[sizes % 2 == 1]]] = True
-    return entries.filter(kept)
+    added_twice = (rank % 2 == 1) & (kinds[order] == ADD)
+    if added_twice.any():
+        raise _duplicate_file(entries, group, int(group[order[added_twice]].min()))
+    mask = np.zeros(len(order), bool)
+    mask[order[(starts + sizes - 1)[sizes % 2 == 1]]] = True
+    return entries.filter(mask)
 
 
 _IDENTITY = ("partition", "bucket", "level", "embedded_index", "external_path")
@@ -341,24 +349,24 @@ LIVENESS_COLUMNS = ("kind", "file_name", "extra_files", *_IDENTITY)
 
 
 def identities(entries: ManifestEntries) -> Ints:
-    """A number for each entry, equal where all members of the identity are."""
-    found = _codes(entries.column("file_name"))
-    shared = np.bincount(found)[found] > 1 if len(found) else np.zeros(0, bool)
+    """Return a number for each entry, equal where all members of the identity are equal."""
+    codes = _codes(entries.column("file_name"))
+    shared = np.bincount(codes)[codes] > 1 if len(codes) else np.zeros(0, bool)
     if not shared.any():
-        return found
+        return codes
     rows = np.flatnonzero(shared)
-    at = pa.array(rows, pa.int64())
+    indices = pa.array(rows, pa.int64())
     members = []
     for name in _IDENTITY:
         column = entries.column(name)
         if column.null_count < len(column):  # what every entry lacks tells nothing apart
-            some = column.take(at)
-            members.append(some.to_numpy().astype(np.int64) if pa.types.is_integer(column.type) else _codes(some))
+            shared_values = column.take(indices)
+            members.append(shared_values.to_numpy().astype(np.int64) if pa.types.is_integer(column.type) else _codes(shared_values))
     extra = entries.column("extra_files")
     if len(extra.flatten()):
-        extra = extra.take(at)
+        extra = extra.take(indices)
         members += [_codes(extra.value_lengths()), _codes(pc.binary_join(extra, "\0"))]
-    code, span = found[rows], int(found.max()) + 1
+    code, span = codes[rows], int(codes.max()) + 1
     for member in members:
         low, width = int(member.min()), int(member.max()) - int(member.min()) + 1
         if width == 1:
@@ -367,8 +375,8 @@ def identities(entries: ManifestEntries) -> Ints:
             code = np.unique(code, return_inverse=True)[1]
             span = len(code)
         code, span = code * width + (member - low), span * width
-    found[rows] = np.unique(code, return_inverse=True)[1] + int(found.max()) + 1
-    return found
+    codes[rows] = np.unique(code, return_inverse=True)[1] + int(codes.max()) + 1
+    return codes
 
 
 _MOST_CODES = 2**62
@@ -376,10 +384,10 @@ _MOST_CODES = 2**62
 
 
 def _codes(column: pa.Array) -> Ints:
-    """A number for each value, equal where the values are; nulls are equal to each other."""
+    """Return a number for each value, equal where the values are; nulls are equal to each other."""
     encoded = column.dictionary_encode(null_encoding="encode")
-    found: Ints = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    return found
+    codes: Ints = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return codes
 
 
 def _duplicate_file(entries: ManifestEntries, group: Ints, number: int) -> Corrupt:

@@ -1,7 +1,8 @@
-"""Manifest lists: which manifests make up a snapshot.
+"""Manifest lists: the manifests that make up a snapshot.
 
     snapshot ── base list ──┬─ manifest ── entries (ADD or DELETE of a data file)
-             └─ delta list ─┘      ManifestFile says of each: name, size, how many entries, the range of partitions, buckets, levels, row ids
+             └─ delta list ─┘      ManifestFileMeta: name, size, number of entries,
+                                   range of partitions, buckets, levels, row ids
 
 Source: FORMAT.md 4.2, `ManifestFileMeta`, `ManifestFileMetaSerializer`.
 """
@@ -43,10 +44,11 @@ _CURRENT_SCHEMA = avro_schema.parse(record_schemas.text(record_schemas.LIST))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestFileMeta:
-    """One manifest as a manifest list describes it.
+    """Metadata of one manifest, as its list holds it.
 
-    `partition_stats` covers the partition columns of all its entries, exactly. The bounds of buckets, levels and row ids are None where the list does not
-    say; `max_row_id` is the last id itself. `extra` are fields of newer writers, kept for the next list.
+    `partition_stats` covers the partition columns of all its entries, exactly. The bounds of buckets, levels and row
+    ids are None if the list lacks them; `max_row_id` is the last id itself. `extra` are fields of newer writers, kept
+    for the next list.
     """
 
     name: str
@@ -65,23 +67,32 @@ class ManifestFileMeta:
 
     @property
     def extra_files(self) -> tuple[str, ...]:
-        """The names of the files beside the manifest that go with it, such as its sidecar. Raises `Corrupt` for what is no plain name."""
-        names = next((one.value for one in self.extra if one.name == "_EXTRA_FILES"), None)
+        """Return the names of the files that belong to the manifest, such as its sidecar.
+
+        Raises `Corrupt` for a name that is not plain.
+        """
+        names = next((extra_field.value for extra_field in self.extra if extra_field.name == "_EXTRA_FILES"), None)
         return tuple(checked_name(name, field="_EXTRA_FILES") for name in names or () if isinstance(name, str))
 
 
 def decode_list(data: bytes, *, path: str | None = None) -> list[ManifestFileMeta]:
-    """The manifests that a list names, in order. Raises `Corrupt`, `LimitExceeded`, or `Unsupported` for another version."""
-    found = metadata_records.records(data, path, max_records=_max_records(len(data)))
-    metadata_records.check_version(found.facts(lambda row: value(row, "_VERSION", int, path)), VERSION, "manifest list", path)
-    files = found.facts(lambda row: _fact(row, found.others(row, _KNOWN_FIELDS), path))
-    if (twice := first_duplicate(file.name for file in files)) is not None:
-        raise invalid_field(f"_FILE_NAME {twice} occurs twice: its entries would count twice", "_FILE_NAME", path)
+    """Return the manifests of a list, in order.
+
+    Raises `Corrupt`, `LimitExceeded`, or `Unsupported` for another version.
+    """
+    file_records = metadata_records.records(data, path, max_records=_max_records(len(data)))
+    metadata_records.check_version(file_records.facts(lambda row: value(row, "_VERSION", int, path)), VERSION, "manifest list", path)
+    files = file_records.facts(lambda row: _fact(row, file_records.others(row, _KNOWN_FIELDS), path))
+    if (repeated := first_duplicate(file.name for file in files)) is not None:
+        raise invalid_field(f"_FILE_NAME {repeated} occurs twice: its entries would count twice", "_FILE_NAME", path)
     return files
 
 
 def _max_records(size_bytes: int) -> int:
-    """Return how many manifests a list of that size names at most: each has a random name, which no codec packs into 8 bytes."""
+    """Return how many manifests a list of that size holds at most.
+
+    Each has a random name, which no codec packs into 8 bytes.
+    """
     return _FREE_RECORDS + size_bytes // _LEAST_RECORD_BYTES
 
 
@@ -104,35 +115,37 @@ def _fact(row: dict[str, Any], extra: tuple[ExtraField, ...], path: str | None) 
 
 
 def decode_lists(lists: Sequence[tuple[str | None, bytes]]) -> list[list[ManifestFileMeta]]:
-    """`decode_list` of many lists, each given as its path and its bytes. A manifest that several of them name is one fact, made once.
+    """Decode many lists, each given as its path and its bytes, as `decode_list` does.
 
-    A list mostly begins as one before it and ends as another: what several have in common is decoded once, and all that is left as columns side by side.
+    A manifest that several of them hold is one object, decoded once. A list mostly begins as one before it and ends as
+    another: shared runs are decoded once, and the rest as columns side by side.
     """
-    found: list[list[ManifestFileMeta] | None] = [None] * len(lists)
+    decoded: list[list[ManifestFileMeta] | None] = [None] * len(lists)
     groups: dict[int, list[tuple[int, Container]]] = {}
-    for place, (path, data) in enumerate(lists):
+    for index, (path, data) in enumerate(lists):
         if metadata_records.is_columnar(data):
             continue
         container = avro_container.open_container(data, path=path)
         metadata_records.check_count(container.count, _max_records(len(data)), path)
         if container.blocks and _KNOWN_FIELDS.issuperset(record_of(container.schema).names):
-            groups.setdefault(id(container.schema), []).append((place, container))
+            groups.setdefault(id(container.schema), []).append((index, container))
     for group in groups.values():
         runs = _Runs()
-        parts = [(place, [part for block in container.blocks for part in runs.of(block)]) for place, container in group]
+        parts = [(index, [part for block in container.blocks for part in runs.of(block)]) for index, container in group]
         facts = _decode_runs(group[0][1], runs.blocks)
         if facts is not None:
-            for place, numbers in parts:
+            for index, numbers in parts:
                 files = list(chain.from_iterable([facts[number] for number in numbers]))
                 if first_duplicate(file.name for file in files) is None:
-                    found[place] = files
-    return [decode_list(data, path=path) if one is None else one for one, (path, data) in zip(found, lists, strict=True)]
+                    decoded[index] = files
+    return [decode_list(data, path=path) if files_of_list is None else files_of_list for files_of_list, (path, data) in zip(decoded, lists, strict=True)]
 
 
 class _Runs:
-    """Runs of records that blocks are made of, each different one once. A block that begins with all of an earlier one is that one's runs and the rest.
+    """Runs of records that blocks are made of, each distinct one once.
 
-    Base and delta lists come by turns, so a few earlier blocks are tried, the one that was of use last first.
+    A block that begins with all of an earlier one consists of that one's runs and a rest. Base and delta lists
+    alternate, so a few earlier blocks are tried, the last useful one first.
     """
 
     def __init__(self) -> None:
@@ -141,44 +154,47 @@ class _Runs:
         self._earlier: list[tuple[Block, list[int]]] = []
 
     def of(self, block: Block) -> list[int]:
-        """The numbers of a block's runs among `blocks`."""
-        for at, (first, runs) in enumerate(self._earlier):
+        """Return the indices of a block's runs among `blocks`."""
+        for index, (first, runs) in enumerate(self._earlier):
             left = block.count - first.count
             if left > 0 and block.data.startswith(first.data):
-                found = [*runs, self._number(block.data[len(first.data) :], left, block.offset)]
-                self._earlier.pop(at)
+                run_numbers = [*runs, self._number(block.data[len(first.data) :], left, block.offset)]
+                self._earlier.pop(index)
                 break
         else:
-            found = [self._number(block.data, block.count, block.offset)]
-        self._earlier = [(block, found), *self._earlier[: _MAX_EARLIER - 1]]
-        return found
+            run_numbers = [self._number(block.data, block.count, block.offset)]
+        self._earlier = [(block, run_numbers), *self._earlier[: _MAX_EARLIER - 1]]
+        return run_numbers
 
     def _number(self, data: bytes, count: int, offset: int) -> int:
-        known = self._numbers.get(data)
-        if known is None or self.blocks[known].count != count:
-            known = self._numbers[data] = len(self.blocks)
+        number = self._numbers.get(data)
+        if number is None or self.blocks[number].count != count:
+            number = self._numbers[data] = len(self.blocks)
             self.blocks.append(Block(data=data, count=count, offset=offset))
-        return known
+        return number
 
 
 _MAX_EARLIER = 4
 
 
-def _decode_runs(of: Container, blocks: Sequence[Block]) -> list[list[ManifestFileMeta]] | None:
-    """The facts of some runs of records that are of a container's kind; None where anything is not as it should be: what, is for each list to say alone."""
-    found: list[list[ManifestFileMeta]] = []
+def _decode_runs(sample: Container, blocks: Sequence[Block]) -> list[list[ManifestFileMeta]] | None:
+    """Decode runs of records that have the schema of container `sample`.
+
+    None if anything is wrong; decoding each list alone reports what.
+    """
+    decoded: list[list[ManifestFileMeta]] = []
     with suppress(Corrupt, Unsupported, KeyError, pa.ArrowException):
-        for some in avro_columns.batches(replace(of, blocks=(block,)) for block in blocks):
-            ends = np.cumsum([container.count for container in some])
-            table = pa.table(avro_columns.decode(some))
+        for batch in avro_columns.batches(replace(sample, blocks=(block,)) for block in blocks):
+            ends = np.cumsum([container.count for container in batch])
+            table = pa.table(avro_columns.decode(batch))
             codes = table.column("_FILE_NAME").combine_chunks().dictionary_encode().indices.to_numpy()
             _, first = np.unique(codes, return_index=True)
             distinct = table.take(pa.array(first))
             if not distinct.take(pa.array(codes)).equals(table):  # those of one name do not say the same
                 return None
             facts = _facts(distinct)
-            found += [[facts[code] for code in codes[start:end]] for start, end in zip((0, *ends[:-1]), ends, strict=True)]
-        return found
+            decoded += [[facts[code] for code in codes[start:end]] for start, end in zip((0, *ends[:-1]), ends, strict=True)]
+        return decoded
     return None
 
 
@@ -188,7 +204,7 @@ _BOUNDS = {name: name.lower().removeprefix("_") for name in ("_MIN_BUCKET", "_MA
 
 
 def _facts(table: pa.Table) -> list[ManifestFileMeta]:
-    """What many records say; those of today's schema a column at a time. Raises `Corrupt`, `Unsupported`."""
+    """Convert many records; those of today's schema a column at a time. Raises `Corrupt`, `Unsupported`."""
     if [(part.name, part.type) for part in table.schema] != _USUAL_COLUMNS:
         rows = table.to_pylist()
         metadata_records.check_version([value(row, "_VERSION", int, None) for row in rows], VERSION, "manifest list", None)
@@ -209,16 +225,16 @@ def _facts(table: pa.Table) -> list[ManifestFileMeta]:
             size_bytes=size_bytes,
             num_added_files=added,
             num_deleted_files=deleted,
-            partition_stats=ranges[at],
+            partition_stats=ranges[index],
             schema_id=schema_id,
-            **{field: columns[own][at] for own, field in _BOUNDS.items()},
+            **{field: columns[own][index] for own, field in _BOUNDS.items()},
         )
-        for at, (name, (size_bytes, added, deleted, schema_id)) in enumerate(zip(columns["_FILE_NAME"], counts_, strict=True))
+        for index, (name, (size_bytes, added, deleted, schema_id)) in enumerate(zip(columns["_FILE_NAME"], counts_, strict=True))
     ]
 
 
 def stats(row: dict[str, Any], field: str, path: str | None) -> Stats:
-    """The SimpleStats record in a field."""
+    """Return the SimpleStats record in a field."""
     nulls = value(row, "_NULL_COUNTS", list, path, default=None)
     if nulls is not None and not all(number is None or isinstance(number, int) for number in nulls):
         raise invalid_field(f"{field}._NULL_COUNTS holds something else than numbers", field, path)
@@ -229,35 +245,38 @@ def stats(row: dict[str, Any], field: str, path: str | None) -> Stats:
     )
 
 
-def stats_record(found: Stats) -> dict[str, Any]:
-    """A SimpleStats record, to be written."""
+def stats_record(simple_stats: Stats) -> dict[str, Any]:
+    """Return statistics as a SimpleStats record."""
     return {
-        "_MIN_VALUES": found.min_values,
-        "_MAX_VALUES": found.max_values,
-        "_NULL_COUNTS": None if found.null_counts is None else list(found.null_counts),
+        "_MIN_VALUES": simple_stats.min_values,
+        "_MAX_VALUES": simple_stats.max_values,
+        "_NULL_COUNTS": None if simple_stats.null_counts is None else list(simple_stats.null_counts),
     }
 
 
-def encode_list(files: Sequence[ManifestFileMeta], **how: Any) -> bytes:
-    """A manifest list by the reference's schema; fields of `extra` follow its own. `how` is what `metadata_file.write` takes."""
+def encode_list(files: Sequence[ManifestFileMeta], **write_options: Any) -> bytes:
+    """Encode a manifest list of the reference's schema. `write_options`: see `metadata_records.write`.
+
+    Fields of `extra` follow its own.
+    """
     added = extra_fields(file.extra for file in files)
-    if not added and how.get("kind", "avro") == "avro" and "sync" not in how:
+    if not added and write_options.get("kind", "avro") == "avro" and "sync" not in write_options:
         return metadata_records.write_encoded(
-            record_schemas.LIST, map(_encode_file, files), codec=how.get("codec", "zstandard"), level=how.get("level", ZSTD_LEVEL)
+            record_schemas.LIST, map(_encode_file, files), codec=write_options.get("codec", "zstandard"), level=write_options.get("level", ZSTD_LEVEL)
         )
     fields = (*record_schemas.LIST, *((name, json.loads(declared)) for name, declared in added.items()))
     rows = (dict.fromkeys(added) | record(file) | {e.name: e.value for e in file.extra if e.declared == added[e.name]} for file in files)
-    return metadata_records.write(fields, rows, **how)
+    return metadata_records.write(fields, rows, **write_options)
 
 
 @lru_cache(maxsize=4096)
 def _encode_file(file: ManifestFileMeta) -> bytes:
-    """The record of a manifest: every list of a table repeats most of those in the one before."""
+    """Encode the record of a manifest; cached, as each list repeats most of the list before."""
     return metadata_records.encode_record(record_schemas.LIST, record(file))
 
 
 def record(file: ManifestFileMeta) -> dict[str, Any]:
-    """The members of a manifest in a list, but those of newer writers."""
+    """Return the members of a manifest in a list, without those of newer writers."""
     return {
         "_VERSION": VERSION,
         "_FILE_NAME": file.name,
@@ -275,10 +294,10 @@ def record(file: ManifestFileMeta) -> dict[str, Any]:
     }
 
 
-def extra_fields(found: Iterable[Iterable[ExtraField]]) -> dict[str, str]:
-    """Names and declarations of all extra fields; the first declaration of a name counts."""
+def extra_fields(extras_of_files: Iterable[Iterable[ExtraField]]) -> dict[str, str]:
+    """Return names and declarations of all extra fields; the first declaration of a name counts."""
     added: dict[str, str] = {}
-    for extras in found:
+    for extras in extras_of_files:
         for extra in extras:
             added.setdefault(extra.name, extra.declared)
     return added

@@ -1,11 +1,14 @@
-"""Data files and index files as binary rows: how splits and commit messages carry them between processes.
+"""Data files and index files as binary rows, as splits and commit messages carry them.
 
     file    i32 BE length | binary row of the fields of `_FILE` (FORMAT 4.3), in their order
-    index   i32 BE length | binary row of _INDEX_TYPE, _FILE_NAME, _FILE_SIZE, _ROW_COUNT, ranges ARRAY<ROW>, _EXTERNAL_PATH, _GLOBAL_INDEX ROW
+    index   i32 BE length | binary row of _INDEX_TYPE, _FILE_NAME, _FILE_SIZE, _ROW_COUNT, ranges ARRAY<ROW>,
+                            _EXTERNAL_PATH, _GLOBAL_INDEX ROW
     list    i32 BE count | items
 
-An engine writes the fields it knows: each version of a message says how many. Keys and statistics are rows with arity within a field of type BYTES.
-Sources: FORMAT.md 12; `DataFileMetaSerializer`, `DataFileMeta08Serializer` and its successors, `IndexFileMetaSerializer`, `IndexFileMetaV1Deserializer`.
+An engine writes the fields it knows: each version of a message fixes how many. Keys and statistics are rows with arity
+within a field of type BYTES.
+Sources: FORMAT.md 12; `DataFileMetaSerializer`, `DataFileMeta08Serializer` and its successors,
+`IndexFileMetaSerializer`, `IndexFileMetaV1Deserializer`.
 """
 
 from __future__ import annotations
@@ -46,21 +49,23 @@ INDEX_TYPES = {
     3: tuple(parse(text) for text in (*_INDEX_HEAD, f"ARRAY<{_RANGE_4}>", "STRING")),
     4: tuple(parse(text) for text in (*_INDEX_HEAD, f"ARRAY<{_RANGE_4}>", "STRING", _GLOBAL)),
 }
-"""The fields of an index file by its own version: 2 counts deleted rows, 3 has paths outside the table, 4 global indexes."""
+"""The fields of an index file by its own version: 2 counts deleted rows, 3 has paths outside the table, 4 global
+indexes.
+"""
 
 
 class MessageVersion(NamedTuple):
-    """What a version of a message holds: so many fields of a data file, index files of that version."""
+    """The layout of a message version: number of fields of a data file, version of index files."""
 
     file_fields: int
     index_version: int = 4
 
 
-# ---- data files ---------------------------------------------------------------------------------------------------------------------------------
+# ---- data files ------------------------------------------------------------------------------------------------------
 
 
 def write_file(file: DataFileMeta) -> bytes:
-    """A data file in its newest form."""
+    """Encode a data file in the newest version."""
     values: list[Any] = [file.name, file.size_bytes, file.row_count, file.min_key, file.max_key, _stats_row(file.key_stats), _stats_row(file.value_stats)]
     values += [file.min_sequence_number, file.max_sequence_number, file.schema_id, file.level, file.extra_files]
     values += [None if file.creation_time_ms is None else Instant(file.creation_time_ms, 0), file.delete_row_count, file.embedded_index, file.source]
@@ -69,35 +74,35 @@ def write_file(file: DataFileMeta) -> bytes:
 
 
 def read_file(cursor: Cursor, shape: MessageVersion) -> DataFileMeta:
-    """The data file at the cursor. Raises `Corrupt`."""
-    at = cursor.tell + 4
+    """Read the data file at the cursor. Raises `Corrupt`."""
+    offset = cursor.tell + 4
     row = cursor.raw(cursor.i32be("file length"), "file")
-    found = [*_decode_row(cursor, at, row, FILE_TYPES[: shape.file_fields], FILE_NAMES), *[None] * 8]
-    needed = [found[i] for i in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)]
-    if any(value is None for value in needed) or None in found[11] or None in (found[16] or []) or None in (found[19] or []):
-        raise cursor.wrong("a required field is null", "file", at=at)
-    created: Instant | None = found[12]
+    values = [*_decode_row(cursor, offset, row, FILE_TYPES[: shape.file_fields], FILE_NAMES), *[None] * 8]
+    needed = [values[i] for i in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)]
+    if any(value is None for value in needed) or None in values[11] or None in (values[16] or []) or None in (values[19] or []):
+        raise cursor.wrong("a required field is null", "file", at=offset)
+    created: Instant | None = values[12]
     return DataFileMeta(
-        name=found[0],
-        size_bytes=found[1],
-        row_count=found[2],
-        min_key=found[3],
-        max_key=found[4],
-        key_stats=_stats(cursor, at, found[5]),
-        value_stats=_stats(cursor, at, found[6]),
-        min_sequence_number=found[7],
-        max_sequence_number=found[8],
-        schema_id=found[9],
-        level=found[10],
-        extra_files=tuple(found[11]),
+        name=values[0],
+        size_bytes=values[1],
+        row_count=values[2],
+        min_key=values[3],
+        max_key=values[4],
+        key_stats=_stats(cursor, offset, values[5]),
+        value_stats=_stats(cursor, offset, values[6]),
+        min_sequence_number=values[7],
+        max_sequence_number=values[8],
+        schema_id=values[9],
+        level=values[10],
+        extra_files=tuple(values[11]),
         creation_time_ms=None if created is None else created.millis,
-        delete_row_count=found[13],
-        embedded_index=found[14],
-        source=found[15],
-        value_stats_cols=_texts(found[16]),
-        external_path=found[17],
-        first_row_id=found[18],
-        write_cols=_texts(found[19]),
+        delete_row_count=values[13],
+        embedded_index=values[14],
+        source=values[15],
+        value_stats_cols=_texts(values[16]),
+        external_path=values[17],
+        first_row_id=values[18],
+        write_cols=_texts(values[19]),
     )
 
 
@@ -111,26 +116,26 @@ def _decode_row(cursor: Cursor, at: int, row: bytes, types: Sequence[Any], names
         raise cursor.wrong(str(error), "row", at=at) from None
 
 
-def _texts(found: list[str] | None) -> tuple[str, ...] | None:
-    return None if found is None else tuple(found)
+def _texts(texts: list[str] | None) -> tuple[str, ...] | None:
+    return None if texts is None else tuple(texts)
 
 
 def _stats_row(stats: Stats) -> tuple[Any, ...]:
     return stats.min_values, stats.max_values, None if stats.null_counts is None else list(stats.null_counts)
 
 
-def _stats(cursor: Cursor, at: int, found: tuple[Any, ...]) -> Stats:
-    low, high, nulls = found
+def _stats(cursor: Cursor, offset: int, values: tuple[Any, ...]) -> Stats:
+    low, high, nulls = values
     if low is None or high is None:
-        raise cursor.wrong("statistics without a row", "file", at=at)
+        raise cursor.wrong("statistics without a row", "file", at=offset)
     return Stats(min_values=low, max_values=high, null_counts=None if nulls is None else tuple(nulls))
 
 
-# ---- index files --------------------------------------------------------------------------------------------------------------------------------
+# ---- index files -----------------------------------------------------------------------------------------------------
 
 
 def write_index(index: IndexFileMeta) -> bytes:
-    """An index file in its newest form."""
+    """Encode an index file in the newest version."""
     ranges = [(r.file_name, r.offset, r.length, r.cardinality) for r in index.ranges]
     covers = index.global_index
     rows: Any = None
@@ -143,32 +148,32 @@ def write_index(index: IndexFileMeta) -> bytes:
 
 
 def read_index(cursor: Cursor, shape: MessageVersion) -> IndexFileMeta:
-    """The index file at the cursor. Raises `Corrupt`."""
-    at = cursor.tell + 4
+    """Read the index file at the cursor. Raises `Corrupt`."""
+    offset = cursor.tell + 4
     row = cursor.raw(cursor.i32be("index length"), "index")
-    found = [*_decode_row(cursor, at, row, INDEX_TYPES[shape.index_version], INDEX_NAMES), None, None]
-    covers = found[6]
-    ranges = [(*item, None)[:4] if item is not None else (None,) for item in found[4] or []]
-    required = [*found[:4], *(value for item in ranges for value in item[:3]), *(covers[:3] if covers is not None else ())]
+    values = [*_decode_row(cursor, offset, row, INDEX_TYPES[shape.index_version], INDEX_NAMES), None, None]
+    covers = values[6]
+    ranges = [(*item, None)[:4] if item is not None else (None,) for item in values[4] or []]
+    required = [*values[:4], *(value for item in ranges for value in item[:3]), *(covers[:3] if covers is not None else ())]
     if any(value is None for value in required) or (covers is not None and None in (covers[3] or [])):
-        raise cursor.wrong("a required field is null", "index", at=at)
+        raise cursor.wrong("a required field is null", "index", at=offset)
     return IndexFileMeta(
-        index_type=found[0],
-        file_name=found[1],
-        file_size_bytes=found[2],
-        row_count=found[3],
+        index_type=values[0],
+        file_name=values[1],
+        file_size_bytes=values[2],
+        row_count=values[3],
         ranges=tuple(DeletionRange(file_name=r[0], offset=r[1], length=r[2], cardinality=r[3]) for r in ranges),
-        external_path=found[5],
+        external_path=values[5],
         global_index=None if covers is None else _global_index(covers),
     )
 
 
-def _global_index(found: tuple[Any, ...]) -> GlobalIndex:
-    start, end, field, extra, meta = found
+def _global_index(values: tuple[Any, ...]) -> GlobalIndex:
+    start, end, field, extra, meta = values
     return GlobalIndex(row_range_start=start, row_range_end=end, index_field_id=field, extra_field_ids=None if extra is None else tuple(extra), index_meta=meta)
 
 
-# ---- lists and partitions -----------------------------------------------------------------------------------------------------------------------
+# ---- lists and partitions --------------------------------------------------------------------------------------------
 
 
 def _with_length(row: bytes) -> bytes:
@@ -176,30 +181,30 @@ def _with_length(row: bytes) -> bytes:
 
 
 def write_list(items: Sequence[T], write: Callable[[T], bytes]) -> bytes:
-    """A count and its items."""
+    """Encode a count and its items."""
     return b"".join([len(items).to_bytes(4, "big"), *map(write, items)])
 
 
 def read_list(cursor: Cursor, read: Callable[[Cursor, MessageVersion], T], shape: MessageVersion) -> tuple[T, ...]:
-    """The list at the cursor. Raises `Corrupt`."""
-    found: list[T] = []
+    """Read the list at the cursor. Raises `Corrupt`."""
+    items: list[T] = []
     for _ in range(cursor.count("count", each=12)):
-        with cursor.within(f"[{len(found)}]"):
-            found.append(read(cursor, shape))
-    return tuple(found)
+        with cursor.within(f"[{len(items)}]"):
+            items.append(read(cursor, shape))
+    return tuple(items)
 
 
 def write_partition(partition: bytes) -> bytes:
-    """A serialized row (with arity) in a stream: its length in front."""
+    """Encode a serialized row (with arity), preceded by its length."""
     return _with_length(partition)
 
 
 def read_partition(cursor: Cursor) -> bytes:
-    """The serialized row at the cursor. Raises `Corrupt`."""
-    at = cursor.tell + 4
-    found = cursor.raw(cursor.i32be("partition length"), "partition")
+    """Read the serialized row at the cursor. Raises `Corrupt`."""
+    offset = cursor.tell + 4
+    partition = cursor.raw(cursor.i32be("partition length"), "partition")
     try:
-        binary_row.strip_arity(found)
+        binary_row.strip_arity(partition)
     except ValueError as error:
-        raise cursor.wrong(str(error), "partition", at=at) from None
-    return found
+        raise cursor.wrong(str(error), "partition", at=offset) from None
+    return partition

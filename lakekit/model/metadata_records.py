@@ -1,11 +1,13 @@
-"""Records of manifest lists, manifests and index manifests, whatever holds them: Avro, ORC or Parquet, told apart by their first bytes.
+"""Records of manifest lists, manifests and index manifests, in Avro, ORC or Parquet.
+
+The first bytes of a file identify its format.
 
     4f 62 6a 01   Avro      every table by default
     4f 52 43      ORC       tables of engines up to 1.4 with `manifest.format` = `orc`
     50 41 52 31   Parquet   the same with `parquet`
 
-Fields are found by name. A field that is not there reads as null: files of older engines lack the last ones. Fields that nobody knows are left to the
-caller by `others`. Source: FORMAT 4.1, ENGINE_1.4.2.
+Fields are looked up by name. A missing field reads as null: files of older engines lack the last ones. Unknown fields
+are returned by `others`. Source: FORMAT 4.1, ENGINE_1.4.2.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ _NO_DEFAULT = object()
 
 @dataclass(frozen=True, slots=True)
 class ExtraField:
-    """A field that lakekit does not know: its name, its Avro type as JSON, and its value, to be written back."""
+    """A field that lakekit does not know: its name, Avro type as JSON, and value, to be written back."""
 
     name: str
     declared: str
@@ -45,35 +47,38 @@ class ExtraField:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """The records of one file as dicts, the declarations of their fields (None where the file is not Avro), and where they begin in it."""
+    """The records of one file as dicts, their schema (None if not Avro), and the offset of the first."""
 
     rows: list[dict[str, Any]]
     schema: AvroNode | None
     offset: int
 
     def facts(self, fact: Callable[[dict[str, Any]], T]) -> list[T]:
-        """What each record says; an error about one says where the records begin."""
-        found = []
+        """Convert each record by `fact`; errors get the index of the record and the offset of the records."""
+        decoded = []
         for i, row in enumerate(self.rows):
             try:
-                found.append(fact(row))
+                decoded.append(fact(row))
             except Corrupt as error:
                 raise type(error)(f"{error.message}, in record {i}", path=error.path, offset=self.offset, field=error.field) from None
-        return found
+        return decoded
 
-    def others(self, row: dict[str, Any], known: Collection[str]) -> tuple[ExtraField, ...]:
-        """The fields of a record that are not in `known`, as far as they are set and `may_be_kept`."""
+    def others(self, row: dict[str, Any], known_fields: Collection[str]) -> tuple[ExtraField, ...]:
+        """Return the fields of a record that are not in `known_fields`, are set and `may_be_kept`."""
         if self.schema is None:
             return ()
         return tuple(
             ExtraField(name, json.dumps(part.declared), row[name])
             for name, part in zip(self.schema.names, self.schema.parts, strict=True)
-            if name not in known and row[name] is not None and may_be_kept(part)
+            if name not in known_fields and row[name] is not None and may_be_kept(part)
         )
 
 
 def may_be_kept(node: AvroNode) -> bool:
-    """Whether an unknown field can be written again: it is null or one other type, declared in one piece, and so may be missing from other records."""
+    """Return whether an unknown field can be written again.
+
+    It must be nullable, so that other records may lack it, and declared in one piece.
+    """
     if not node.nullable or node.value is node:
         return False
     try:
@@ -88,12 +93,15 @@ def is_columnar(data: bytes) -> bool:
 
 
 def table(data: bytes, path: str | None) -> pa.Table:
-    """An ORC or Parquet metadata file as an Arrow table."""
+    """Return an ORC or Parquet metadata file as an Arrow table."""
     return columnar_file.read_table(data, limits=avro_container.METADATA, path=path)
 
 
 def records(data: bytes, path: str | None = None, *, max_records: int | None = None) -> Records:
-    """Every record of a metadata file. Raises `Corrupt`, `LimitExceeded` (of more than `max_records` too), `Unsupported`."""
+    """Return every record of a metadata file.
+
+    Raises `Corrupt`, `LimitExceeded` (for more than `max_records` too), `Unsupported`.
+    """
     if is_columnar(data):
         columns = table(data, path)
         check_count(columns.num_rows, max_records, path)
@@ -107,10 +115,10 @@ def records(data: bytes, path: str | None = None, *, max_records: int | None = N
 def check_count(record_count: int, max_records: int | None, path: str | None) -> None:
     """Raise `LimitExceeded` for a file of more records than its size can hold by any writer."""
     if max_records is not None and record_count > max_records:
-        where = "" if path is None else f"{path}: "
+        prefix = "" if path is None else f"{path}: "
         raise LimitExceeded(
-            f"{where}{record_count} records, and a file of this size holds {max_records} at most. It was not written by a Paimon engine; "
-            "put it back from a copy, or roll back to a snapshot that does not name it",
+            f"{prefix}{record_count} records, and a file of this size holds {max_records} at most. It was not written "
+            "by a Paimon engine; put it back from a copy, or roll back to a snapshot that does not name it",
             path=path,
             field="record count",
         )
@@ -129,7 +137,10 @@ def write(
     level: int = avro_container.ZSTD_LEVEL,
     sync: bytes | None = None,
 ) -> bytes:
-    """Records as a file of some kind: `avro`, `orc` or `parquet`. `codec` is Avro's name of a compression, `sync` an Avro file's marker."""
+    """Encode records as a file of kind `avro`, `orc` or `parquet`.
+
+    `codec` is Avro's name of a compression, `sync` an Avro file's sync marker.
+    """
     if kind != "avro":
         compression = _COMPRESSIONS.get(codec, (codec, codec))[kind == "parquet"]
         return columnar_file.write_table(pa.Table.from_pylist(list(rows), record_schemas.arrow(fields)), kind, compression)
@@ -143,12 +154,12 @@ def encode_record(fields: Fields, row: dict[str, Any]) -> bytes:
 
 
 def write_encoded(fields: Fields, rows: Iterable[bytes], *, codec: str, level: int) -> bytes:
-    """Encoded records as an Avro file."""
+    """Return encoded records as an Avro file."""
     return avro_container.write(_writer(fields)[0], rows, codec=codec, level=level)
 
 
 def _writer(fields: Fields) -> tuple[bytes, Write]:
-    """The text of a schema, and what encodes a record of it; kept for the schemas that are always the same."""
+    """Return the text and the encoder of a schema; cached unless newer writers' fields make it unhashable."""
     try:
         return _cached_writer(fields)
     except TypeError:  # declarations of newer writers are dicts
@@ -167,42 +178,42 @@ def _encode_row(put: Write, row: dict[str, Any]) -> bytes:
     return bytes(out)
 
 
-# ---- one field of one record -----------------------------------------------------------------------------------------------------------------------------
+# ---- one field of one record -----------------------------------------------------------------------------------------
 
 
 def value(row: dict[str, Any], name: str, kind: type, path: str | None, *, default: Any = _NO_DEFAULT) -> Any:
-    """A field's value, of that type; `default`, if given, where it is null or not there."""
-    found = row.get(name)
-    if found is None:
+    """Return a field's value, of the given type; `default`, if given, if it is null or missing."""
+    field_value = row.get(name)
+    if field_value is None:
         if default is _NO_DEFAULT:
             raise invalid_field(f"{name} is {'null' if name in row else 'not there'}", name, path)
         return default
-    if not isinstance(found, kind) or (isinstance(found, bool) and kind is int):
-        raise invalid_field(f"{name} is of type {type(found).__name__}, {kind.__name__} wanted", name, path)
-    return found
+    if not isinstance(field_value, kind) or (isinstance(field_value, bool) and kind is int):
+        raise invalid_field(f"{name} is of type {type(field_value).__name__}, {kind.__name__} wanted", name, path)
+    return field_value
 
 
 def count(row: dict[str, Any], name: str, path: str | None) -> int:
-    """A number that cannot be negative."""
-    found: int = value(row, name, int, path)
-    if found < 0:
-        raise invalid_field(f"{name} is {found}", name, path)
-    return found
+    """Return a non-negative number. Raises `Corrupt`."""
+    number: int = value(row, name, int, path)
+    if number < 0:
+        raise invalid_field(f"{name} is {number}", name, path)
+    return number
 
 
-def invalid_field(why: str, field: str, path: str | None) -> Corrupt:
-    """The error for what a field says."""
-    found = Corrupt(why, field=field)
-    return found if path is None else found.at(path)
+def invalid_field(reason: str, field: str, path: str | None) -> Corrupt:
+    """Return the error for an invalid field."""
+    error = Corrupt(reason, field=field)
+    return error if path is None else error.at(path)
 
 
-def check_version(versions: Sequence[int], known: int, what: str, path: str | None) -> None:
-    """Refuses records of another `_VERSION`."""
+def check_version(versions: Sequence[int], expected: int, subject: str, path: str | None) -> None:
+    """Raise `Unsupported` for records of another `_VERSION`."""
     for version in versions:
-        if version != known:
-            where = "" if path is None else f"{path}: "
+        if version != expected:
+            prefix = "" if path is None else f"{path}: "
             raise Unsupported(
-                f"{where}{what} of version {version}; lakekit knows {known}. {'A newer' if version > known else 'An older'} engine wrote it",
-                feature=f"{what.replace(' ', '-')}.version-{version}",
+                f"{prefix}{subject} of version {version}; lakekit knows {expected}. {'A newer' if version > expected else 'An older'} engine wrote it",
+                feature=f"{subject.replace(' ', '-')}.version-{version}",
                 path=path,
             )

@@ -1,9 +1,10 @@
-"""Partition values as directory names, both ways (FORMAT 1.4).
+"""Convert partition values to directory names and back (FORMAT 1.4).
 
-    values (20240101 as DATE, None)   ->   texts ("19723", "__DEFAULT_PARTITION__")   ->   "dt=19723/hr=__DEFAULT_PARTITION__/"
+    values (20240101 as DATE, None)   ->   texts ("19723", "__DEFAULT_PARTITION__")
+                                      ->   "dt=19723/hr=__DEFAULT_PARTITION__/"
 
-The directory cannot tell a null from a blank text; where a manifest is at hand its row is the truth. Two spellings exist: the legacy one (the option
-`partition.legacy-name`, true by default) prints internal values, the other one SQL text.
+A directory does not distinguish a null from a blank text; a manifest's row does. Two spellings exist: the legacy one
+(the option `partition.legacy-name`, true by default) prints internal values, the other one SQL text.
 Source: `PartitionPathUtils`, `InternalRowPartitionComputer`, `DateTimeUtils`, `Float.toString`.
 """
 
@@ -37,17 +38,17 @@ _WIDE_CONTEXT = Context(prec=200)
 _RANGES = {"TINYINT": 7, "SMALLINT": 15, "INT": 31, "BIGINT": 63}
 
 
-# ---- names and paths -----------------------------------------------------------------------------------------------------------------------
+# ---- names and paths -------------------------------------------------------------------------------------------------
 
 
 def escape(text: str) -> str:
-    """A text as part of a directory name."""
+    """Escape a text for a directory name."""
     return text.translate(_ESCAPES)
 
 
 def unescape(text: str) -> str:
-    """The text a directory name stands for; a `%` that two hex digits do not follow is itself."""
-    return _HEX.sub(lambda found: chr(int(found.group(1), 16)), text)
+    """Return the text of a directory name; a `%` without two hex digits after it stays."""
+    return _HEX.sub(lambda matched: chr(int(matched.group(1), 16)), text)
 
 
 def path(names: Iterable[str], texts: Iterable[str]) -> str:
@@ -56,14 +57,17 @@ def path(names: Iterable[str], texts: Iterable[str]) -> str:
 
 
 def spec(directory: str) -> tuple[tuple[str, str], ...]:
-    """The names and texts of a partition path such as `dt=1/hr=2/`. Raises `Corrupt` for a part without `=`."""
-    found = []
+    """Return the names and texts of a partition path such as `dt=1/hr=2/`.
+
+    Raises `Corrupt` for a part without `=`.
+    """
+    pairs = []
     for part in directory.strip("/").split("/") if directory.strip("/") else ():
         name, equals, value = part.partition("=")
         if not equals:
             raise Corrupt(f"{part[:80]!r} in the partition path {directory[:200]!r} is not of the form name=value", field="partition path")
-        found.append((unescape(name), unescape(value)))
-    return tuple(found)
+        pairs.append((unescape(name), unescape(value)))
+    return tuple(pairs)
 
 
 def is_blank(text: str) -> bool:
@@ -71,16 +75,16 @@ def is_blank(text: str) -> bool:
     return all(c in _BLANK for c in text)
 
 
-# ---- values -> texts -----------------------------------------------------------------------------------------------------------------------
+# ---- values -> texts -------------------------------------------------------------------------------------------------
 
 
 def text(values: Sequence[Any], types: Sequence[DataType], *, default_name: str = DEFAULT_NAME, legacy: bool = True) -> tuple[str, ...]:
-    """Internal values (FORMAT 0.2) as the texts of their directories; null and blank become `default_name`."""
-    found = []
+    """Return internal values (FORMAT 0.2) as directory texts; null and blank become `default_name`."""
+    texts = []
     for value, t in zip(values, types, strict=True):
         printed = None if value is None else print_value(value, t, legacy=legacy)
-        found.append(default_name if printed is None or is_blank(printed) else printed)
-    return tuple(found)
+        texts.append(default_name if printed is None or is_blank(printed) else printed)
+    return tuple(texts)
 
 
 def print_value(value: Any, t: DataType, *, legacy: bool = True) -> str:
@@ -108,8 +112,8 @@ def print_value(value: Any, t: DataType, *, legacy: bool = True) -> str:
             return bytes(value).decode("utf-8", "replace")
         case root if root in BINARIES:
             raise Unsupported(
-                f"a partition column of type {t} has directory names that cannot be known: engines print an object's identity. "
-                "Such tables need partition.legacy-name=false",
+                f"a partition column of type {t} has directory names that cannot be known: engines print an object's "
+                "identity. Such tables need partition.legacy-name=false",
                 feature="partition.legacy-binary",
             )
     raise Unsupported(f"a partition column of type {t} has no text", feature=f"partition.{t.root.lower()}")
@@ -120,7 +124,7 @@ def _digits(t: DataType) -> int:
 
 
 def iso_date(day: int) -> str:
-    """A day since 1970 as `2024-01-01`; years beyond 9999 have a sign."""
+    """Format a day since 1970 as `2024-01-01`; years beyond 9999 have a sign."""
     year, month, of_month = civil(day)
     return f"{_year(year)}-{month:02d}-{of_month:02d}"
 
@@ -143,7 +147,7 @@ def civil(day: int) -> tuple[int, int, int]:
 
 
 def epoch_day(year: int, month: int, day: int) -> int:
-    """The inverse of `civil`."""
+    """Return the days since 1970 of a date; the inverse of `civil`."""
     year -= month <= 2
     era, year_of_era = divmod(year, 400)
     of_year = (153 * (month - 3 if month > 2 else month + 9) + 2) // 5 + day - 1
@@ -151,58 +155,64 @@ def epoch_day(year: int, month: int, day: int) -> int:
 
 
 def iso_timestamp(value: Instant) -> str:
-    """As Java's LocalDateTime prints: seconds only where something follows minutes, 0, 3, 6 or 9 digits after the point."""
+    """Format a time as Java's LocalDateTime does.
+
+    Seconds only if they or a fraction are not zero; 0, 3, 6 or 9 digits after the point.
+    """
     day, of_day = divmod(value.millis, _DAY_MS)
     seconds, millis = divmod(of_day, 1000)
     nanos = millis * 1_000_000 + value.nanos
-    found = f"{iso_date(day)}T{seconds // 3600:02d}:{seconds // 60 % 60:02d}"
+    printed = f"{iso_date(day)}T{seconds // 3600:02d}:{seconds // 60 % 60:02d}"
     if seconds % 60 or nanos:
-        found += f":{seconds % 60:02d}"
+        printed += f":{seconds % 60:02d}"
     if nanos:
         digits = 3 if nanos % 1_000_000 == 0 else 6 if nanos % 1000 == 0 else 9
-        found += f".{nanos // 10 ** (9 - digits):0{digits}d}"
-    return found
+        printed += f".{nanos // 10 ** (9 - digits):0{digits}d}"
+    return printed
 
 
 def sql_timestamp(value: Instant, precision: int) -> str:
-    """`2023-11-14 22:13:20.123` with exactly `precision` digits after the point."""
+    """Format a time as `2023-11-14 22:13:20.123`, with exactly `precision` digits after the point."""
     day, of_day = divmod(value.millis, _DAY_MS)
     seconds, millis = divmod(of_day, 1000)
-    found = f"{iso_date(day)} {seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    printed = f"{iso_date(day)} {seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
     if precision:
-        found += f".{(millis * 1_000_000 + value.nanos) // 10 ** (9 - precision):0{precision}d}"
-    return found
+        printed += f".{(millis * 1_000_000 + value.nanos) // 10 ** (9 - precision):0{precision}d}"
+    return printed
 
 
 def sql_time(millis: int, precision: int) -> str:
-    """`01:02:03.004`: as many digits as the value needs, one at least and `precision` at most; none for precision 0."""
-    seconds, rest = divmod(millis, 1000)
-    found = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    """Format a time of day as `01:02:03.004`.
+
+    As many digits as the value needs, one at least and `precision` at most; none for precision 0.
+    """
+    seconds, milliseconds = divmod(millis, 1000)
+    printed = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
     if precision:
-        found += "." + (f"{rest:03d}".rstrip("0")[:precision] or "0")
-    return found
+        printed += "." + (f"{milliseconds:03d}".rstrip("0")[:precision] or "0")
+    return printed
 
 
 def _to_local_clock(value: Instant) -> Instant:
-    """An instant as the wall clock of this process, as the reference prints it."""
+    """Return an instant as local wall clock time of this process, as the reference prints it."""
     try:
-        here = (_EPOCH + timedelta(milliseconds=value.millis)).astimezone()
+        local_time = (_EPOCH + timedelta(milliseconds=value.millis)).astimezone()
     except (OverflowError, ValueError, OSError):
         return value
-    offset = here.utcoffset()
+    offset = local_time.utcoffset()
     return value if offset is None else Instant(value.millis + int(offset.total_seconds() * 1000), value.nanos)
 
 
-# ---- Java's floating point text ------------------------------------------------------------------------------------------------------------
+# ---- Java's floating point text --------------------------------------------------------------------------------------
 
 
 def java_double(value: float) -> str:
-    """A DOUBLE as Java prints it: `100.0`, `1.0E10`, `NaN`."""
+    """Format a DOUBLE as Java does: `100.0`, `1.0E10`, `NaN`."""
     return _java(value, repr(value))
 
 
 def java_float(value: float) -> str:
-    """A FLOAT as Java prints it."""
+    """Format a FLOAT as Java does."""
     short = np.float32(value)
     return _java(float(short), np.format_float_scientific(short, unique=True, trim="0"))
 
@@ -213,37 +223,40 @@ def _java(value: float, shortest: str) -> str:
     sign = "-" if math.copysign(1.0, value) < 0 else ""
     if value == 0:
         return sign + "0.0"
-    shown = Decimal(shortest).normalize().as_tuple()
-    digits = "".join(map(str, shown.digits))
+    decimal = Decimal(shortest).normalize().as_tuple()
+    digits = "".join(map(str, decimal.digits))
     if len(digits) == 1:  # Java wants two, and of those the ones next to the true value: 4.9E-324
-        shown = Decimal(f"{abs(value):.1e}").as_tuple()
-        digits = "".join(map(str, shown.digits))
-    point = len(digits) + int(shown.exponent)
+        decimal = Decimal(f"{abs(value):.1e}").as_tuple()
+        digits = "".join(map(str, decimal.digits))
+    point = len(digits) + int(decimal.exponent)
     if 1e-3 <= abs(value) < 1e7:
         if point <= 0:
             return f"{sign}0.{'0' * -point}{digits.rstrip('0')}"
-        whole = digits.ljust(point, "0")
-        return f"{sign}{whole[:point]}.{whole[point:].rstrip('0') or '0'}"
+        padded_digits = digits.ljust(point, "0")
+        return f"{sign}{padded_digits[:point]}.{padded_digits[point:].rstrip('0') or '0'}"
     return f"{sign}{digits[0]}.{digits[1:].rstrip('0') or '0'}E{point - 1}"
 
 
-# ---- texts -> values -----------------------------------------------------------------------------------------------------------------------
+# ---- texts -> values -------------------------------------------------------------------------------------------------
 
 
 def parse(texts: Sequence[str], types: Sequence[DataType], *, default_name: str = DEFAULT_NAME) -> tuple[Any, ...]:
-    """The internal values of partition texts in either spelling; `default_name` is null. Raises `Corrupt` for a text that is no value of its type."""
+    """Return the internal values of partition texts in either spelling; `default_name` is null.
+
+    Raises `Corrupt` for a text that is not a value of its type.
+    """
     return tuple(None if text == default_name else parse_value(text, t) for text, t in zip(texts, types, strict=True))
 
 
 def parse_value(text: str, t: DataType) -> Any:
-    """One text as internal value: what `print_value` printed, legacy or not."""
+    """Return the internal value of one text that `print_value` printed, legacy or not."""
     try:
-        found = _parsers(t)(text)
+        value = _parsers(t)(text)
     except (ValueError, InvalidOperation, OverflowError, struct.error):
-        found = None
-    if found is None:
+        value = None
+    if value is None:
         raise Corrupt(f"{text[:80]!r} is no {t}", field="partition value")
-    return found
+    return value
 
 
 def _parsers(t: DataType) -> Any:
@@ -280,8 +293,8 @@ _REAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,5}
 def _integer(text: str, bits: int) -> int | None:
     if not _INTEGER.fullmatch(text):
         return None
-    found = int(text)
-    return found if -(1 << bits) <= found < 1 << bits else None
+    number = int(text)
+    return number if -(1 << bits) <= number < 1 << bits else None
 
 
 def _real(text: str) -> float | None:
@@ -295,15 +308,15 @@ def _decimal(text: str, precision: int, scale: int) -> Decimal | None:
     number = Decimal(text)
     if number.adjusted() > 40 or number.adjusted() < -80:
         return Decimal(0).scaleb(-scale) if not number else None
-    found = Decimal(format(number, "f")).quantize(Decimal(1).scaleb(-scale), context=_WIDE_CONTEXT)
-    return found if len(found.as_tuple().digits) <= precision and found == number else None
+    quantized = Decimal(format(number, "f")).quantize(Decimal(1).scaleb(-scale), context=_WIDE_CONTEXT)
+    return quantized if len(quantized.as_tuple().digits) <= precision and quantized == number else None
 
 
 def _date(text: str) -> int | None:
-    found = _DATE.fullmatch(text)
-    if found is None:
+    matched = _DATE.fullmatch(text)
+    if matched is None:
         return None
-    year, month, day = (int(part) for part in found.groups())
+    year, month, day = (int(part) for part in matched.groups())
     if not 1 <= month <= 12 or not 1 <= day <= 31:
         return None
     number = epoch_day(year, month, day)
@@ -311,15 +324,15 @@ def _date(text: str) -> int | None:
 
 
 def _time(text: str) -> tuple[int, int]:
-    found = _TIME.fullmatch(text)
-    if found is None:
+    matched = _TIME.fullmatch(text)
+    if matched is None:
         msg = "no time"
         raise ValueError(msg)
-    hour, minute, second = (int(part or 0) for part in found.groups()[:3])
+    hour, minute, second = (int(part or 0) for part in matched.groups()[:3])
     if hour > 23 or minute > 59 or second > 59:
         msg = "no time"
         raise ValueError(msg)
-    nanos = int((found.group(4) or "").ljust(9, "0"))
+    nanos = int((matched.group(4) or "").ljust(9, "0"))
     return ((hour * 60 + minute) * 60 + second) * 1000 + nanos // 1_000_000, nanos % 1_000_000
 
 

@@ -1,11 +1,12 @@
-"""The time that a partition's values say, as `partition.timestamp-pattern` and `partition.timestamp-formatter` read them.
+"""The time of a partition, from `partition.timestamp-pattern` and `partition.timestamp-formatter`.
 
-    dt=2024-02-29/hr=7    pattern "$dt $hr:00:00"    ->   "2024-02-29 7:00:00"    ->   1709190000000, in milliseconds of a wall clock
+    dt=2024-02-29/hr=7    pattern "$dt $hr:00:00"    ->   "2024-02-29 7:00:00"    ->   1709190000000 (local ms)
     dt=20240229           formatter "yyyyMMdd"       ->   1709164800000
 
-Without a pattern the first column is the text; without a formatter it is year-month-day, or that with hour:minute:second and a fraction, numbers beyond
-their range carried over (2024-13-01 is 2025-01-01). A formatter takes the letters y u M d H m s S, text between quotes, parts between brackets that may be
-missing, and itself anything else that is no letter; where a letter comes again it must say the same.
+Without a pattern the first column is the text; without a formatter it is year-month-day, or that with
+hour:minute:second and a fraction, numbers beyond their range carried over (2024-13-01 is 2025-01-01). A formatter has
+the letters y u M d H m s S, text between quotes, optional parts in brackets, and other characters that are not letters;
+a repeated letter must have the same value again.
 Source: `PartitionTimeExtractor`, `DateTimeFormatter`.
 """
 
@@ -22,26 +23,35 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _DAY_MS = 86_400_000
-_DEFAULT = re.compile(r"(?P<y>-?\d{1,10})-(?P<M>\d{1,2})-(?P<d>\d{1,2})(?: (?P<H>\d{1,2}):(?P<m>\d{1,2}):(?P<s>\d{1,2})(?:\.(?P<S>\d{1,9}))?)?", re.ASCII)
+_DEFAULT = re.compile(
+    (
+        r"(?P<y>-?\d{1,10})-(?P<M>\d{1,2})-(?P<d>\d{1,2})(?: "
+        r"(?P<H>\d{1,2}):(?P<m>\d{1,2}):(?P<s>\d{1,2})(?:\.(?P<S>\d{1,9}))?)?"
+    ),
+    re.ASCII,
+)
 _PARTS = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z'{}#]")
 _MAX_OPTIONAL_PARTS = 16
 _RANGES = {"M": (1, 12), "d": (1, 31), "H": (0, 23), "m": (0, 59), "s": (0, 59)}
 
 
 def time_ms(names: Sequence[str], texts: Sequence[str], *, pattern: str | None, formatter: str | None) -> int | None:
-    """Milliseconds of a wall clock since 1970; None where the values say no time. Raises `InvalidOption` for a formatter that lakekit cannot read."""
+    """Return wall clock milliseconds since 1970; None if the values have no time.
+
+    Raises `InvalidOption` for a formatter that lakekit cannot read.
+    """
     text = texts[0] if pattern is None else pattern
     if pattern is not None:
         for name, value in zip(names, texts, strict=True):
             text = text.replace(f"${name}", value)
-    found = (_DEFAULT if formatter is None else _expression(formatter)).fullmatch(text)
-    if found is None:
+    matched = (_DEFAULT if formatter is None else _expression(formatter)).fullmatch(text)
+    if matched is None:
         return None
     parts: dict[str, int] = {}
-    for name, said in found.groupdict().items():
+    for name, digits in matched.groupdict().items():
         letter = name.partition("_")[0]
-        if said is not None and letter != "part":
-            number = int(said.ljust(9, "0") if letter == "S" else said)
+        if digits is not None and letter != "part":
+            number = int(digits.ljust(9, "0") if letter == "S" else digits)
             if parts.setdefault(letter, number) != number:
                 return None
     if "yy" in parts:
@@ -61,7 +71,8 @@ def _to_millis(parts: dict[str, int], millis: int, *, lenient: bool) -> int | No
         year, month = year + (month - 1) // 12, (month - 1) % 12 + 1
         number = epoch_day(year, month, 1) + day - 1
     else:
-        midnight = parts.get("H") == 24 and not parts.get("m") and not parts.get("s") and not millis  # the end of the day
+        # the end of the day
+        midnight = parts.get("H") == 24 and not parts.get("m") and not parts.get("s") and not millis
         if any(not low <= parts.get(letter, low) <= high and not (letter == "H" and midnight) for letter, (low, high) in _RANGES.items()):
             return None
         number = epoch_day(year, month, day)
@@ -72,7 +83,7 @@ def _to_millis(parts: dict[str, int], millis: int, *, lenient: bool) -> int | No
 
 @lru_cache(maxsize=64)
 def _expression(formatter: str) -> re.Pattern[str]:
-    """What a formatter matches."""
+    """Compile a formatter to a regular expression."""
     if formatter.count("[") > _MAX_OPTIONAL_PARTS:
         raise InvalidOption(
             f"partition.timestamp-formatter has {formatter.count('[')} optional parts, at most {_MAX_OPTIONAL_PARTS} are read",
@@ -80,45 +91,50 @@ def _expression(formatter: str) -> re.Pattern[str]:
             value=formatter,
         )
     pieces, open_parts, end, has_year = list[str](), list[str](), 0, False
-    for found in _PARTS.finditer(formatter):
-        if found.start() != end:
+    for token in _PARTS.finditer(formatter):
+        if token.start() != end:
             raise _unsupported_formatter(formatter, formatter[end])
-        end = found.end()
-        if has_year and found.group(2) is None:  # a year takes all digits that there are, but for those of the letters right behind it
+        end = token.end()
+        # a year takes all digits that there are, but for those of the letters right behind it
+        if has_year and token.group(2) is None:
             pieces.append("(?!\\d)")
             has_year = False
-        if found.group() == "[":
+        if token.group() == "[":
             open_parts.append(f"part_{len(pieces)}")
             pieces.append(f"(?=(?P<{open_parts[-1]}>(?:")
             continue
-        if found.group() == "]":
+        if token.group() == "]":
             if not open_parts:
                 raise _unsupported_formatter(formatter, "]")
             pieces.append(_close_group(open_parts.pop()))
             continue
-        letter = found.group(2)
+        letter = token.group(2)
         if letter is None:
-            quoted = found.group(1)
-            pieces.append(re.escape(found.group() if quoted is None else quoted.replace("''", "'") or "'"))
+            quoted = token.group(1)
+            pieces.append(re.escape(token.group() if quoted is None else quoted.replace("''", "'") or "'"))
             continue
-        count = len(found.group())
+        count = len(token.group())
         name = "yy" if count == 2 and letter in "yu" else letter
         if letter not in "yuMdHmsS" or (name == "M" and count > 2):
-            raise _unsupported_formatter(formatter, found.group())
+            raise _unsupported_formatter(formatter, token.group())
         has_year = has_year or name in ("y", "u")
         pieces.append(f"(?P<{name}_{len(pieces)}>{_digits(name, count)})")
     if end != len(formatter):
         raise _unsupported_formatter(formatter, formatter[end])
-    return re.compile("".join([*pieces, *map(_close_group, reversed(open_parts))]), re.ASCII)  # a part that is not closed ends with the formatter
+    # a part that is not closed ends with the formatter
+    return re.compile("".join([*pieces, *map(_close_group, reversed(open_parts))]), re.ASCII)
 
 
 def _close_group(part: str) -> str:
-    """The end of a part that may be missing: what it took, looking ahead, is not taken back for what follows."""
+    """Return the end of an optional part: its lookahead match is not undone by backtracking."""
     return f")?))(?P={part})"  # the quantifier `?+` means the same, and does something else in Python 3.11.2
 
 
 def _digits(name: str, count: int) -> str:
-    """What a letter that is there so many times matches: years before the year 0 have a sign, and so have those with more digits than letters."""
+    """Return the pattern of a letter repeated `count` times.
+
+    Years before the year 0 have a sign, and so have those with more digits than letters.
+    """
     if name not in ("y", "u"):
         return f"\\d{{{count}}}" if name in ("S", "yy") or count > 1 else "\\d{1,2}"
     sign = "-?" if name == "u" else ""
@@ -126,9 +142,12 @@ def _digits(name: str, count: int) -> str:
     return f"{longer}{sign}\\d{{{count}}}" if count > 1 else f"{sign}\\d{{1,10}}"
 
 
-def _unsupported_formatter(formatter: str, what: str) -> InvalidOption:
+def _unsupported_formatter(formatter: str, letters: str) -> InvalidOption:
     return InvalidOption(
-        f"lakekit does not read {what!r} in the option partition.timestamp-formatter={formatter!r}; it reads y u M d H m s S, quoted text and [optional parts]",
+        (
+            f"lakekit does not read {letters!r} in the option partition.timestamp-formatter={formatter!r}; it reads y "
+            "u M d H m s S, quoted text and [optional parts]"
+        ),
         key="partition.timestamp-formatter",
         value=formatter,
     )

@@ -1,8 +1,9 @@
-"""The Avro schemas of manifest lists, manifests and index manifests, as the reference writes them (FORMAT 4.1).
+"""Avro schemas of manifest lists, manifests and index manifests, as in the reference (FORMAT 4.1).
 
-The root record is `record` in `org.apache.paimon.avro.generated`; a record within is named after its parent and its field, `record__FILE__KEY_STATS`.
-What may be null is `["null", X]` in this order with default null. `text(LIST)` gives the bytes that stand in a file's header. Tables of engines up to 1.4
-may hold the same records as ORC or Parquet (`manifest.format`): `arrow(LIST)` gives their columns.
+The root record is `record` in `org.apache.paimon.avro.generated`; a nested record is named after its parent and its
+field, `record__FILE__KEY_STATS`. A nullable field is `["null", X]` in this order with default null. `text(LIST)`
+returns the bytes in a file's header. Tables of engines up to 1.4 may hold the same records as ORC or Parquet
+(`manifest.format`): `arrow(LIST)` returns their columns.
 
 Fields that a newer writer added are kept: their declarations follow the last field that the reference knows.
 """
@@ -20,7 +21,9 @@ from lakekit.options.frozendict import FrozenDict
 
 NAMESPACE = "org.apache.paimon.avro.generated"
 Fields = tuple[tuple[str, Any], ...]
-"""Names and types. A type is an Avro primitive's name, ("null", X), ("array", X), fields of a record, or an object given as it is."""
+"""Names and types. A type is an Avro primitive's name, ("null", X), ("array", X), fields of a record, or an object
+given as it is.
+"""
 
 TIME = FrozenDict({"type": "long", "logicalType": "timestamp-millis"})
 STATS: Fields = (
@@ -80,12 +83,12 @@ SOURCE_META: Fields = (("_SOURCE_META", ("null", "bytes")),)
 
 
 def entry(extra: Fields = ()) -> Fields:
-    """A manifest's record; `extra` are declarations behind the last field of `_FILE`."""
+    """Return the fields of a manifest's record; `extra` are declarations after the last field of `_FILE`."""
     return (*ENTRY_HEAD, ("_FILE", FILE + extra))
 
 
 def index_entry(extra: Fields = (), *, source_meta: bool = False) -> Fields:
-    """An index manifest's record."""
+    """Return the fields of an index manifest's record."""
     return (
         ("_VERSION", "int"),
         ("_KIND", "int"),
@@ -103,13 +106,13 @@ def index_entry(extra: Fields = (), *, source_meta: bool = False) -> Fields:
 
 
 def text(fields: Fields) -> bytes:
-    """The schema text of a record of those fields."""
+    """Return the schema text of a record with those fields."""
     root = {"type": "record", "name": "record", "namespace": NAMESPACE, "fields": _fields(fields, "record")}
     return json.dumps(root, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def arrow(fields: Fields) -> pa.Schema:
-    """The same record as columns of an ORC or Parquet file."""
+    """Return the same record as columns of an ORC or Parquet file."""
     return pa.schema([_arrow_field(name, t) for name, t in fields])
 
 
@@ -138,12 +141,12 @@ def _arrow(t: Any) -> pa.DataType:
 
 
 def _fields(fields: Fields, parent: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+    declared: list[dict[str, Any]] = []
     for name, t in fields:
         resolved = _type(t, f"{parent}_{name}")
         optional = isinstance(resolved, list) and resolved[0] == "null"
-        found.append({"name": name, "type": resolved} | ({"default": None} if optional else {}))
-    return found
+        declared.append({"name": name, "type": resolved} | ({"default": None} if optional else {}))
+    return declared
 
 
 def _type(t: Any, name: str) -> Any:

@@ -1,4 +1,7 @@
-"""The four kinds a row can have. Three planes, three spellings: a byte `_VALUE_KIND` in files, `_row_kind` in frames, `rowkind` in system tables."""
+"""The four kinds of a row.
+
+They are a byte `_VALUE_KIND` in files, `_row_kind` in frames, `rowkind` in system tables.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from enum import IntEnum
 
 
 class RowKind(IntEnum):
-    """What a row does to the state: the value is its byte in files, `short` its text everywhere else."""
+    """The effect of a row on the state; the value is its byte in files, `short` its text elsewhere."""
 
     INSERT = 0
     UPDATE_BEFORE = 1

@@ -1,4 +1,6 @@
-"""The snapshot file `snapshot/snapshot-<id>`: one committed state of the table; also the file of a long-lived changelog.
+"""The snapshot file `snapshot/snapshot-<id>`: one committed state of the table.
+
+Also the file of a long-lived changelog.
 
     {
       "version" : 3,
@@ -13,7 +15,8 @@
       "totalRecordCount" : 4, "deltaRecordCount" : 4, …
     }
 
-Members that are not set are left out by today's writers and were `null` in old ones; both are read, and written back as they were.
+Members that are not set are left out by today's writers and were `null` in old ones; both are read, and written back as
+they were.
 Source: FORMAT.md 3.1, ENGINE_1.4.2.md B, `Snapshot`, `Changelog`.
 """
 
@@ -41,7 +44,7 @@ NO_WATERMARK = -(2**63)
 
 
 def file_name(name: str, value: Any) -> str:
-    """A file name inside the directory that the member implies."""
+    """Return a plain file name in the directory that the member implies. Raises `Corrupt`."""
     return checked_name(text(name, value), field=name)
 
 
@@ -79,11 +82,14 @@ class Snapshot:
 
     @staticmethod
     def from_json(data: bytes, path: str | None = None) -> Snapshot:
-        """The snapshot a file holds. Raises `Corrupt`, or `Unsupported` for a version or commit kind lakekit does not know."""
+        """Decode a snapshot file.
+
+        Raises `Corrupt`, or `Unsupported` for a version or commit kind that lakekit does not know.
+        """
         return _from_json_cached(data, path) if len(data) <= _KEPT_BYTES else _from_json(data, path)
 
     def to_json(self) -> bytes:
-        """The file's bytes, as the reference prints them."""
+        """Return the file's bytes, as the reference prints them."""
         return json_codec.dumps(json_codec.encode(self))
 
     @property
@@ -92,7 +98,7 @@ class Snapshot:
         return None if self.watermark == NO_WATERMARK else self.watermark
 
     def without_extra(self) -> Snapshot:
-        """The same snapshot without members that lakekit does not know: what a new file carries."""
+        """Return the same snapshot without unknown members, as a new file holds it."""
         return replace(self, extra=EMPTY, nulls=())
 
 
@@ -108,16 +114,16 @@ _from_json_cached = lru_cache(32)(_from_json)
 
 
 def from_members(members: Mapping[str, Any], path: str | None = None) -> Snapshot:
-    """The snapshot that the members of a JSON object say; a tag's file goes through here too."""
-    found = json_codec.decode(Snapshot, members, path)
-    where = path or "the snapshot"
-    if not 1 <= found.version <= CURRENT_VERSION:
+    """Return the snapshot from the members of a JSON object; also used for a tag's file."""
+    snapshot = json_codec.decode(Snapshot, members, path)
+    subject = path or "the snapshot"
+    if not 1 <= snapshot.version <= CURRENT_VERSION:
         raise Unsupported(
-            f"{where} has version {found.version}; lakekit knows 1 to {CURRENT_VERSION}. A newer engine wrote it",
-            feature=f"snapshot.version-{found.version}",
+            f"{subject} has version {snapshot.version}; lakekit knows 1 to {CURRENT_VERSION}. A newer engine wrote it",
+            feature=f"snapshot.version-{snapshot.version}",
             path=path,
         )
-    if found.commit_kind not in COMMIT_KINDS:
-        kind = found.commit_kind[:40]
-        raise Unsupported(f"{where} is of commit kind {kind!r}; lakekit knows {', '.join(COMMIT_KINDS)}", feature=f"commit-kind.{kind}", path=path)
-    return found
+    if snapshot.commit_kind not in COMMIT_KINDS:
+        kind = snapshot.commit_kind[:40]
+        raise Unsupported(f"{subject} is of commit kind {kind!r}; lakekit knows {', '.join(COMMIT_KINDS)}", feature=f"commit-kind.{kind}", path=path)
+    return snapshot

@@ -1,4 +1,6 @@
-"""A split: files of one bucket that are read together, as one task. It knows no table and holds no secret.
+"""A split: files of one bucket that one task reads together.
+
+It refers to no table and holds no secret.
 
 Source: ENGINE.md 6.5, FORMAT.md 12, `DataSplit`, `DeletionFile`.
 """
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionFile:
-    """Where the deletion vector of a data file lies: which index file, from where on, how long, how many rows."""
+    """The location of a data file's deletion vector: index file, offset, length, number of rows."""
 
     path: str
     offset: int
@@ -28,7 +30,7 @@ class DeletionFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """Files of one bucket to read together. `raw`: no key occurs twice in them, so that rows need no merging.
+    """Files of one bucket to read together. `raw`: no key occurs twice in them, so rows need no merging.
 
     `partition` is a serialized row; `deletions` maps a data file's name to its deletion vector.
     """
@@ -55,7 +57,10 @@ class Split:
 
     @property
     def merged_row_count(self) -> int | None:
-        """How many rows reading it gives; None where that takes reading: rows to merge, or a deletion vector that does not say its size."""
+        """Return the number of rows that reading returns; None if only reading can tell.
+
+        That is so if rows are merged, or a deletion vector lacks its cardinality.
+        """
         if not self.raw or any(deletion.cardinality is None for deletion in self.deletions.values()):
             return None
         return self.row_count - sum(deletion.cardinality or 0 for deletion in self.deletions.values())

@@ -1,14 +1,16 @@
-"""Splits as bytes: what the engines of a cluster hand to each other, never stored in a table.
+"""Splits as bytes, as the engines of a cluster exchange them; never stored in a table.
 
     dec3d2302c19ec66 | i32 version       from version 2 on (engine 0.9); version 1 begins with the snapshot
     i64 snapshot | i32 4 + size | i32 arity | partition row | i32 bucket | J-UTF path of the bucket
     u8 has total buckets | [i32]         from version 6 on
     i32 0 | u8 0                         files before the change, of engines that had them
-    i32 count | files                    as `model.message_rows` draws them
-    u8 has deletions | [i32 count | count × (u8 has | [J-UTF path | i64 offset | i64 length | i64 cardinality, -1: unknown])]
+    i32 count | files                    as in `model.message_rows`
+    u8 has deletions | [i32 count
+        | count × (u8 has | [J-UTF path | i64 offset | i64 length | i64 cardinality, -1: unknown])]
     u8 streaming | u8 raw
 
-Big endian; no cardinality before version 4. Engine 1.4 writes version 8. Sources: FORMAT.md 12; `DataSplit`, `DeletionFile`.
+Big endian; no cardinality before version 4. Engine 1.4 writes version 8. Sources: FORMAT.md 12; `DataSplit`,
+`DeletionFile`.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ _SHAPES = {
 
 
 def encode(split: Split) -> bytes:
-    """The bytes of a split, version 8."""
+    """Return the bytes of a split, version 8."""
     total = b"\0" if split.total_buckets is None else b"\1" + _i32(split.total_buckets)
     out = [_i64(MAGIC), _i32(VERSION), _i64(split.snapshot_id), write_partition(split.partition), _i32(split.bucket), jutf(split.bucket_path), total]
     out += [_i32(0), b"\0", write_list(split.files, write_file)]
@@ -67,7 +69,10 @@ def _write_deletion(deletion: DeletionFile | None) -> bytes:
 
 
 def decode(data: bytes, *, path: str | None = None, marks: SpanRecorder | None = None) -> Split:
-    """The split of some bytes, of versions 1 to 8. Raises `Corrupt`; `Unsupported` for a later version and for changes as pairs of splits."""
+    """Decode a split of version 1 to 8.
+
+    Raises `Corrupt`; `Unsupported` for a later version and for changes as pairs of splits.
+    """
     cursor = Cursor(data, path=path, marks=marks)
     first = cursor.i64be("magic or snapshot")
     version = cursor.i32be("version") if first == MAGIC else 1
@@ -100,14 +105,14 @@ def decode(data: bytes, *, path: str | None = None, marks: SpanRecorder | None =
 
 
 def _read_deletions(cursor: Cursor, files: tuple[DataFileMeta, ...], version: int) -> dict[str, DeletionFile]:
-    at = cursor.tell
+    offset_of_count = cursor.tell
     count = cursor.count("deletions", each=1)
     if count != len(files):
-        raise cursor.wrong(f"{count} deletion vectors for {len(files)} files", "deletions", at=at)
-    found = {}
+        raise cursor.wrong(f"{count} deletion vectors for {len(files)} files", "deletions", at=offset_of_count)
+    deletions = {}
     for file in files:
         if cursor.flag("has deletion"):
-            where, offset, length = cursor.jutf("path"), cursor.i64be("offset"), cursor.i64be("length")
+            path, offset, length = cursor.jutf("path"), cursor.i64be("offset"), cursor.i64be("length")
             cardinality = cursor.i64be("cardinality") if version >= 4 else -1
-            found[file.name] = DeletionFile(path=where, offset=offset, length=length, cardinality=None if cardinality == -1 else cardinality)
-    return found
+            deletions[file.name] = DeletionFile(path=path, offset=offset, length=length, cardinality=None if cardinality == -1 else cardinality)
+    return deletions

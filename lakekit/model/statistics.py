@@ -1,7 +1,8 @@
 """The statistics file `statistics/stat-<uuid>-<n>` that ANALYZE writes.
 
     { "snapshotId" : 1, "schemaId" : 0, "mergedRecordCount" : 1, "mergedRecordSize" : 100,
-      "colStats" : { "dec" : { "colId" : 4, "distinctCount" : 1, "min" : "1.50", "max" : "1.50", "nullCount" : 0, "avgLen" : 8, "maxLen" : 8 } } }
+      "colStats" : { "dec" : { "colId" : 4, "distinctCount" : 1, "min" : "1.50", "max" : "1.50",
+                               "nullCount" : 0, "avgLen" : 8, "maxLen" : 8 } } }
 
 `min` and `max` are texts (FORMAT 3.6). Source: FORMAT.md 3.6, `Statistics`, `ColStats`.
 """
@@ -46,7 +47,7 @@ def fixed_length_bytes(t: DataType) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnStatistics:
-    """What ANALYZE found in one column; lengths are in bytes."""
+    """Statistics of one column; lengths are in bytes."""
 
     column_id: int = member("colId", int32)
     distinct_count: int | None = member("distinctCount", integer, default=None)
@@ -62,21 +63,21 @@ class ColumnStatistics:
 def _columns(name: str, value: Any) -> FrozenDict[str, ColumnStatistics]:
     if not isinstance(value, dict):
         raise json_codec.invalid_member(name, "an object of columns", value)
-    found = {}
+    columns = {}
     for column, members in value.items():
         if not isinstance(members, dict):
             raise json_codec.invalid_member(f"{name}.{column}", "an object", members)
-        found[column] = json_codec.decode(ColumnStatistics, members)
-    return FrozenDict(found)
+        columns[column] = json_codec.decode(ColumnStatistics, members)
+    return FrozenDict(columns)
 
 
 def _columns_to_json(columns: Mapping[str, ColumnStatistics]) -> dict[str, Any]:
-    return {name: json_codec.encode(found) for name, found in columns.items()}
+    return {name: json_codec.encode(statistics) for name, statistics in columns.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics:
-    """What ANALYZE found of a snapshot; sizes are in bytes."""
+    """Statistics of a snapshot; sizes are in bytes."""
 
     snapshot_id: int = member("snapshotId", integer)
     schema_id: int = member("schemaId", integer)
@@ -88,9 +89,9 @@ class Statistics:
 
     @staticmethod
     def from_json(data: bytes, path: str | None = None) -> Statistics:
-        """What a statistics file says; raises `Corrupt`."""
+        """Decode a statistics file. Raises `Corrupt`."""
         return json_codec.decode(Statistics, json_codec.loads(data, path), path)
 
     def to_json(self) -> bytes:
-        """The file's bytes, as the reference prints them."""
+        """Return the file's bytes, as the reference prints them."""
         return json_codec.dumps(json_codec.encode(self))

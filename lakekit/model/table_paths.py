@@ -1,11 +1,11 @@
-"""Where every file of a table lives, as strings (FORMAT 1.2).
+"""The path of every file of a table, as strings (FORMAT 1.2).
 
     <root>/schema/schema-0                                 metadata of branch main
     <root>/branch/branch-dev/schema/schema-0               metadata of branch dev
     <root>/manifest/…  index/…  statistics/…               shared by all branches
     <root>/[<directory>/]dt=2024-01-01/bucket-0/data-….parquet
 
-Names that come from metadata files are untrusted: `checked_name` lets through only a plain file name, so that no path leaves its directory.
+Names from metadata files are untrusted: `checked_name` accepts only a plain file name, so no path leaves its directory.
 """
 
 from __future__ import annotations
@@ -25,12 +25,15 @@ _MAX_SHOWN = 80
 
 
 def checked_name(name: str, *, path: str | None = None, field: str = "file name") -> str:
-    """The name itself when it is one plain file name; else `Corrupt`: it is empty, too long, `.`, `..`, or holds a separator or a control character."""
+    """Return the name if it is one plain file name, else raise `Corrupt`.
+
+    Not plain is a name that is empty, too long, `.`, `..`, or holds a separator or a control character.
+    """
     if is_plain(name):
         return name
-    shown = ascii(name if len(name) <= _MAX_SHOWN else name[:_MAX_SHOWN] + "…")
-    where = "" if path is None else f"{path}: "
-    raise Corrupt(f"{where}{field} {shown} is not a plain file name: nothing outside its directory is opened", path=path, field=field)
+    name_text = ascii(name if len(name) <= _MAX_SHOWN else name[:_MAX_SHOWN] + "…")
+    prefix = "" if path is None else f"{path}: "
+    raise Corrupt(f"{prefix}{field} {name_text} is not a plain file name: nothing outside its directory is opened", path=path, field=field)
 
 
 @lru_cache(maxsize=8192)
@@ -59,19 +62,22 @@ def flaw(name: str, prefix: str) -> str | None:
 
 @lru_cache(maxsize=1024)
 def join(*parts: str) -> str:
-    """Path parts with one slash between them, empty ones left out."""
-    first, *rest = (part for part in parts if part)
-    return "/".join([first.rstrip("/") or "", *(part.strip("/") for part in rest)])
+    """Join path parts with one slash between them, without empty ones."""
+    first, *others = (part for part in parts if part)
+    return "/".join([first.rstrip("/") or "", *(part.strip("/") for part in others)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TablePaths:
     """The paths of one table and branch.
 
-    `directory` is the option `data-file.path-directory`, `index_beside_data` the option `index-file-in-data-file-dir`, `external_roots` the option
-    `data-file.external-paths`: where the table says that data files lie outside it. `locations` says which places count. The schemas of
-    `hidden` tables have names that no engine takes for those of a table, or for data, `_schema/_schema-0`: they are of a kind that the
-    reference's catalogs do not keep in folders.
+    Attributes:
+        directory: the option `data-file.path-directory`.
+        index_beside_data: the option `index-file-in-data-file-dir`.
+        external_roots: the option `data-file.external-paths`: locations of data files outside the table.
+        hidden: whether schemas have names that no engine takes for a table's, or for data, `_schema/_schema-0`: the
+            table is of a kind that the reference's catalogs do not keep in folders.
+        locations: decides which locations may be used.
     """
 
     root: str
@@ -115,11 +121,11 @@ class TablePaths:
         return join(self.branch_root, "consumer")
 
     def schema(self, schema_id: int) -> str:
-        """The schema file of that number."""
+        """Return the path of a schema file."""
         return f"{self.schema_dir}/{self.schema_prefix}{schema_id}"
 
     def snapshot(self, snapshot_id: int) -> str:
-        """The snapshot file of that number."""
+        """Return the path of a snapshot file."""
         return f"{self.snapshot_dir}/snapshot-{snapshot_id}"
 
     @property
@@ -133,7 +139,7 @@ class TablePaths:
         return f"{self.snapshot_dir}/EARLIEST"
 
     def changelog(self, snapshot_id: int) -> str:
-        """The long-lived changelog of an expired snapshot."""
+        """Return the path of the long-lived changelog of an expired snapshot."""
         return f"{self.changelog_dir}/changelog-{snapshot_id}"
 
     @property
@@ -145,11 +151,11 @@ class TablePaths:
         return f"{self.changelog_dir}/EARLIEST"
 
     def tag(self, name: str) -> str:
-        """The file of a tag."""
+        """Return the path of a tag's file."""
         return f"{self.tag_dir}/tag-{checked_name(name, field='tag name')}"
 
     def consumer(self, consumer_id: str) -> str:
-        """The file of a consumer."""
+        """Return the path of a consumer's file."""
         return f"{self.consumer_dir}/consumer-{checked_name(consumer_id, field='consumer id')}"
 
     # ---- shared by all branches
@@ -159,11 +165,11 @@ class TablePaths:
         return join(self.root, "branch")
 
     def branch_dir(self, name: str) -> str:
-        """The directory of a branch's metadata."""
+        """Return the directory of a branch's metadata."""
         return f"{self.branches_dir}/branch-{checked_name(name, field='branch name')}"
 
     def on_branch(self, name: str) -> TablePaths:
-        """The same table seen from another branch."""
+        """Return the paths of the same table on another branch."""
         return replace(self, branch=name or MAIN)
 
     @property
@@ -171,7 +177,7 @@ class TablePaths:
         return join(self.root, "manifest")
 
     def manifest(self, name: str) -> str:
-        """A manifest, manifest list or index manifest."""
+        """Return the path of a manifest, manifest list or index manifest."""
         return f"{self.manifest_dir}/{checked_name(name, field='manifest name')}"
 
     @property
@@ -179,7 +185,7 @@ class TablePaths:
         return join(self.root, "statistics")
 
     def statistics(self, name: str) -> str:
-        """A statistics file."""
+        """Return the path of a statistics file."""
         return f"{self.statistics_dir}/{checked_name(name, field='statistics')}"
 
     @property
@@ -187,39 +193,45 @@ class TablePaths:
         return join(self.root, "index")
 
     def index(self, name: str, *, partition_path: str = "", bucket: int = 0, external_path: str | None = None) -> str:
-        """An index file (hash index, deletion vectors): in `index/`, or in its bucket's directory where the table says so."""
+        """Return the path of an index file (hash index, deletion vectors).
+
+        It is in `index/`, or with `index_beside_data` in its bucket's directory.
+        """
         checked_name(name, field="index file name")
         if external_path is not None:
             return self._external(external_path, name)
         return f"{self.bucket_dir(partition_path, bucket)}/{name}" if self.index_beside_data else f"{self.index_dir}/{name}"
 
     def bucket_dir(self, partition_path: str, bucket: int, *, directory: str | None = None) -> str:
-        """The directory of a bucket's files; `partition_path` is "dt=…/hr=…/" or empty."""
+        """Return the directory of a bucket's files; `partition_path` is "dt=…/hr=…/" or empty."""
         word = "bucket-postpone" if bucket == POSTPONE_BUCKET else f"bucket-{bucket}"
         above = (self.root, self.directory if directory is None else directory, partition_path)
         return f"{join(*above)}/{word}" if any(above) else word
 
     def data_file(self, partition_path: str, bucket: int, name: str, external_path: str | None = None) -> str:
-        """A data or changelog file; an external path, without `file:`, is taken when `locations` allow it."""
+        """Return the path of a data or changelog file.
+
+        An external path, without `file:`, is used if `locations` allow it.
+        """
         checked_name(name, field="_FILE_NAME")
         if external_path is not None:
             return self._external(external_path, name)
         return f"{self.bucket_dir(partition_path, bucket)}/{name}"
 
     def extra_file(self, data_file_path: str, name: str) -> str:
-        """A file that lies beside a data file, as its file index does."""
+        """Return the path of a file beside a data file, such as its file index."""
         return f"{data_file_path.rpartition('/')[0]}/{checked_name(name, field='_EXTRA_FILES')}"
 
     def _is_metadata(self, location: str) -> bool:
-        """Return whether a normalized location lies in a folder of the table that holds metadata of some branch."""
+        """Return whether a normalized location is in a metadata folder of any branch of the table."""
         root = (normalize_location(self.root) or self.root).rstrip("/")
         return location.startswith(f"{root}/") and location[len(root) + 1 :].partition("/")[0] in _METADATA
 
     def _external(self, path: str, name: str) -> str:
-        """Return the path of a file that a manifest or a message names as a whole. Raises `Corrupt`, `LocationNotAllowed`.
+        """Return the full path of a file given in a manifest or message.
 
-        It ends in the file's own name: what is needed and what may be deleted is told apart by names. It lies below the place that
-        allows it, and is no metadata of the table.
+        Raises `Corrupt`, `LocationNotAllowed`. It ends in the file's own name, since names decide which files are
+        needed and which may be deleted. It lies below the location that allows it, and is no metadata of the table.
         """
         location = normalize_location(path)
         if location is not None and location != normalize_location(self.root):
@@ -238,8 +250,8 @@ class TablePaths:
 
 
 def without_scheme(path: str) -> str:
-    """A local path without `file:` and its slashes; other locations as they are."""
+    """Return a local path without `file:` and its slashes; other locations unchanged."""
     if not path.startswith("file:"):
         return path
-    rest = path.removeprefix("file:")
-    return "/" + rest.lstrip("/")
+    local_path = path.removeprefix("file:")
+    return "/" + local_path.lstrip("/")

@@ -1,4 +1,4 @@
-"""The schema file `schema/schema-<id>`: columns, keys and options of a table under one number.
+"""The schema file `schema/schema-<id>`: columns, keys and options of a table.
 
     {
       "version" : 3,
@@ -49,7 +49,10 @@ def _fields_to_json(fields: tuple[Field, ...]) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSchema:
-    """Columns, keys and options of a table, as one schema file says them; `options` already follow the rules for old versions."""
+    """Columns, keys and options of one schema file.
+
+    `options` already include the defaults of old versions.
+    """
 
     version: int = member("version", int32, default=1)
     id: int = member("id", count)
@@ -64,11 +67,14 @@ class TableSchema:
 
     @staticmethod
     def from_json(data: bytes, path: str | None = None) -> TableSchema:
-        """The schema a file holds. Raises `Corrupt`, `LimitExceeded`, or `Unsupported` for a version or a type lakekit does not know."""
+        """Decode a schema file.
+
+        Raises `Corrupt`, `LimitExceeded`, or `Unsupported` for a version or a type that lakekit does not know.
+        """
         return _decode_schema(bytes(data), path)
 
     def to_json(self) -> bytes:
-        """The file's bytes, as the reference prints them."""
+        """Return the file's bytes, as the reference prints them."""
         return json_codec.dumps(json_codec.encode(self))
 
     @property
@@ -82,7 +88,7 @@ class TableSchema:
         return {part.name: part.type for part in self.fields}
 
     def field(self, name: str) -> Field:
-        """The column of that name; raises `ColumnNotFound`."""
+        """Return the column of a name. Raises `ColumnNotFound`."""
         for part in self.fields:
             if part.name == name:
                 return part
@@ -93,7 +99,7 @@ class TableSchema:
         return any(part.name == name for part in self.fields)
 
     def fields_of(self, names: Iterable[str]) -> tuple[Field, ...]:
-        """The columns of those names, in the order asked for; raises `ColumnNotFound`."""
+        """Return the columns of the names, in that order. Raises `ColumnNotFound`."""
         by_name = {part.name: part for part in self.fields}
         return tuple(by_name.get(name) or self.field(name) for name in names)
 
@@ -104,7 +110,10 @@ class TableSchema:
 
     @property
     def bucket_keys(self) -> tuple[str, ...]:
-        """The columns whose values choose a row's bucket: option `bucket-key` (split on commas, blanks kept), else the trimmed primary key."""
+        """Return the bucket key columns.
+
+        Option `bucket-key` (split on commas, blanks kept), else the trimmed primary key.
+        """
         named = self.options.get("bucket-key")
         return tuple(named.split(",")) if named else self.trimmed_primary_keys
 
@@ -127,24 +136,24 @@ class TableSchema:
 @lru_cache(maxsize=1024)
 def _decode_schema(data: bytes, path: str | None) -> TableSchema:
     members = json_codec.loads(data, path)
-    found = json_codec.decode(TableSchema, members, path)
-    if found.version > CURRENT_VERSION:
+    schema = json_codec.decode(TableSchema, members, path)
+    if schema.version > CURRENT_VERSION:
         raise Unsupported(
-            f"{path or 'the schema'} has version {found.version}; lakekit knows 1 to {CURRENT_VERSION}. A newer engine wrote it",
-            feature=f"schema.version-{found.version}",
+            f"{path or 'the schema'} has version {schema.version}; lakekit knows 1 to {CURRENT_VERSION}. A newer engine wrote it",
+            feature=f"schema.version-{schema.version}",
             path=path,
         )
-    if (own := find_internal(found.fields)) is not None:
+    if (own := find_internal(schema.fields)) is not None:
         raise refuse("column-name.u001f", f"column {own!r} of {path or 'the schema'}", instead="Rename it with the engine that made the table", path=path)
     try:
-        _check(found)
+        _check(schema)
     except Corrupt as damaged:
         raise (damaged.at(path) if path else damaged) from None
-    return replace(found, options=_add_old_defaults(found.version, found.options))
+    return replace(schema, options=_add_old_defaults(schema.version, schema.options))
 
 
 def _add_old_defaults(version: int, options: Mapping[str, str]) -> Mapping[str, str]:
-    """What was the default when old schemas were written and is not any more (FORMAT 2.1)."""
+    """Return options with the defaults of old schema versions that have changed since (FORMAT 2.1)."""
     added = {}
     if version <= 1 and "bucket" not in options:
         added["bucket"] = "1"
@@ -171,17 +180,20 @@ def _check(schema: TableSchema) -> None:
         raise Corrupt("two columns have the same id", field="fields")
 
 
-# ---- field ids -------------------------------------------------------------------------------------------------------------------------------
+# ---- field ids -------------------------------------------------------------------------------------------------------
 
 
 def assign_ids(fields: Iterable[Field], highest: int = -1) -> tuple[tuple[Field, ...], int]:
-    """The same columns with ids after `highest`, and the new highest: a column before its parts, a ROW's parts before the part that holds them."""
-    found = []
+    """Return the columns with ids after `highest`, and the new highest.
+
+    A column comes before its parts, and a ROW's parts before the part that holds them.
+    """
+    numbered = []
     for part in fields:
         number = highest + 1
         t, highest = _assign(part.type, number)
-        found.append(replace(part, id=number, type=t))
-    return tuple(found), highest
+        numbered.append(replace(part, id=number, type=t))
+    return tuple(numbered), highest
 
 
 def _assign(t: DataType, highest: int) -> tuple[DataType, int]:
@@ -201,10 +213,10 @@ def _assign(t: DataType, highest: int) -> tuple[DataType, int]:
 
 
 def highest_id(fields: Iterable[Field]) -> int:
-    """The greatest id anywhere in the columns, system ids left out; -1 when there is none."""
-    found = -1
+    """Return the greatest id anywhere in the columns, without system ids; -1 if there is none."""
+    highest = -1
     for part in fields:
         own = part.id if part.id < SYSTEM_FIELD_ID_START else -1
         inner = [p for t in (part.type.element, part.type.key, part.type.value) if t is not None for p in (Field("", t),)]
-        found = max(found, own, highest_id([*part.type.fields, *inner]))
-    return found
+        highest = max(highest, own, highest_id([*part.type.fields, *inner]))
+    return highest

@@ -1,7 +1,8 @@
-"""The tag file `tag/tag-<name>`: the JSON of the tagged snapshot, and how long the tag lives.
+"""The tag file `tag/tag-<name>`: the JSON of the tagged snapshot, and the tag's lifetime.
 
     { …every member of the snapshot…,
-      "tagCreateTime" : [ 2026, 11, 21, 9, 25, 49, 880283283 ],     wall clock; trailing zero seconds and nanoseconds are left out; ISO text is read too
+      "tagCreateTime" : [ 2026, 11, 21, 9, 25, 49, 880283283 ],     local time; trailing zero seconds and nanoseconds
+                                                                    are left out; ISO text is read too
       "tagTimeRetained" : 129600.000000000                          seconds; ISO text such as PT36H is read too
     }
 
@@ -35,7 +36,7 @@ _ISO_TIME = re.compile(r"([+-]?\d{4,9})-(\d\d)-(\d\d)T(\d\d):(\d\d)(?::(\d\d)(?:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tag:
-    """A snapshot under a name. `create_time` is a wall clock without zone; `time_retained_ns` None: for ever."""
+    """A named snapshot. `create_time` is local time without zone; `time_retained_ns` None: without limit."""
 
     name: str
     snapshot: Snapshot
@@ -45,7 +46,7 @@ class Tag:
 
     @staticmethod
     def from_json(data: bytes, name: str, path: str | None = None) -> Tag:
-        """The tag that a file holds; raises `Corrupt` or `Unsupported`."""
+        """Decode a tag file. Raises `Corrupt` or `Unsupported`."""
         members = json_codec.loads(data, path)
         nulls = tuple(member for member in (CREATE_TIME, TIME_RETAINED) if member in members and members[member] is None)
         try:
@@ -56,7 +57,7 @@ class Tag:
         return Tag(name=name, snapshot=from_members(members, path), create_time=created, time_retained_ns=retained, nulls=nulls)
 
     def to_json(self) -> bytes:
-        """The file's bytes, as the reference prints them."""
+        """Return the file's bytes, as the reference prints them."""
         members = json_codec.encode(self.snapshot)
         if self.create_time is not None:
             members[CREATE_TIME] = _time_parts(self.create_time)
@@ -72,10 +73,10 @@ def _take(members: dict[str, Any], name: str, read: Callable[[str, Any], Any]) -
 
 def _time(name: str, value: Any) -> Instant:
     if isinstance(value, str):
-        found = _ISO_TIME.fullmatch(value)
-        if found is None:
+        matched = _ISO_TIME.fullmatch(value)
+        if matched is None:
             raise Corrupt(f"member {name!r} is {value[:60]!r}, which is no ISO date and time", field=name)
-        parts = [int(part or 0) for part in found.groups()[:6]] + [int((found.group(7) or "").ljust(9, "0"))]
+        parts = [int(part or 0) for part in matched.groups()[:6]] + [int((matched.group(7) or "").ljust(9, "0"))]
     elif isinstance(value, list) and 5 <= len(value) <= 7:
         parts = [json_codec.integer(name, part, low=-999_999_999, high=999_999_999) for part in value]
         parts += [0] * (7 - len(parts))
@@ -99,25 +100,25 @@ def _time_parts(value: Instant) -> list[int]:
 
 
 def _seconds(duration_ns: int) -> str:
-    """Nine decimals, but one for zero, as the reference prints durations."""
+    """Format a duration with nine decimals, but one for zero, as the reference does."""
     if duration_ns == 0:
         return "0.0"
-    whole, part = divmod(abs(duration_ns), _SECOND_NS)
-    return f"{'-' if duration_ns < 0 else ''}{whole}.{part:09d}"
+    seconds, nanoseconds = divmod(abs(duration_ns), _SECOND_NS)
+    return f"{'-' if duration_ns < 0 else ''}{seconds}.{nanoseconds:09d}"
 
 
 def _duration_ns(name: str, value: Any) -> int:
     if isinstance(value, str):
         try:
-            found = read_iso_duration_ns(value)
+            duration_ns = read_iso_duration_ns(value)
         except ValueError:
             raise Corrupt(f"member {name!r} is {value[:60]!r}, which is no ISO duration", field=name) from None
     elif isinstance(value, (int, Decimal)) and not isinstance(value, bool):
         if isinstance(value, Decimal) and not -20 <= value.adjusted() <= 20 and value:
             raise Corrupt(f"member {name!r} is beyond 64 bits", field=name)
-        found = int(value * _SECOND_NS)
+        duration_ns = int(value * _SECOND_NS)
     else:
         raise invalid_member(name, "seconds or an ISO duration", value)
-    if not -(2**63) <= found // _SECOND_NS < 2**63:
+    if not -(2**63) <= duration_ns // _SECOND_NS < 2**63:
         raise Corrupt(f"member {name!r} is beyond 64 bits", field=name)
-    return found
+    return duration_ns
