@@ -15,6 +15,7 @@ from lakekit.bucket.deletion_vector_writer import BucketDeletionVectors
 from lakekit.commit import abort
 from lakekit.data_file.file_names import file_names
 from lakekit.model.commit_message import CommitMessage
+from lakekit.model.table_paths import UNAWARE_BUCKET
 from lakekit.progress import work
 
 if TYPE_CHECKING:
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from lakekit.bucket.restore import RestoredBucket, SnapshotBuckets
     from lakekit.metadata.table_context import TableContext
     from lakekit.model.data_file import DataFileMeta
-
-BUCKET = 0
-"""Where files without a bucket lie."""
 
 
 def pack(
@@ -42,7 +40,9 @@ def pack(
     messages: list[CommitMessage] = []
     try:
         for partition in sorted(partitions):
-            messages += _rewrite_partition(ctx, snapshot_buckets, partition, groups(ctx, snapshot_buckets.bucket(partition, BUCKET), full=full)[number::count])
+            messages += _rewrite_partition(
+                ctx, snapshot_buckets, partition, groups(ctx, snapshot_buckets.bucket(partition, UNAWARE_BUCKET), full=full)[number::count]
+            )
     except BaseException:
         abort.abort(ctx, messages)
         raise
@@ -72,10 +72,12 @@ def part_count(ctx: TableContext, restored: RestoredBucket, *, full: bool) -> in
 def _rewrite_partition(
     ctx: TableContext, snapshot_buckets: SnapshotBuckets, partition: bytes, groups: Sequence[Sequence[DataFileMeta]]
 ) -> Iterator[CommitMessage]:
-    restored = snapshot_buckets.bucket(partition, BUCKET)
+    restored = snapshot_buckets.bucket(partition, UNAWARE_BUCKET)
     removed = {file.name for group in groups for file in group}
     vectors = vectors_of(ctx, partition, restored, removed)
-    target = RewriteTarget(ctx=ctx, partition=partition, bucket=BUCKET, names=file_names(ctx), deletions=vectors.positions, snapshot_id=restored.snapshot_id)
+    target = RewriteTarget(
+        ctx=ctx, partition=partition, bucket=UNAWARE_BUCKET, names=file_names(ctx), deletions=vectors.positions, snapshot_id=restored.snapshot_id
+    )
     with work(ctx.world, "compacting", "files", len(removed)) as under_way:
         for group in groups:
             yield message(ctx, partition, append_compaction.rewrite(target, group))
@@ -86,12 +88,12 @@ def _rewrite_partition(
 def vectors_of(ctx: TableContext, partition: bytes, restored: RestoredBucket, removed: Collection[str]) -> BucketDeletionVectors:
     """Return the deletion vectors of all index files that hold one of the removed data files."""
     touched = [entry for entry in restored.vectors if any(part.file_name in removed for part in entry.ranges)]
-    return BucketDeletionVectors.restored(ctx, partition, BUCKET, touched)
+    return BucketDeletionVectors.restored(ctx, partition, UNAWARE_BUCKET, touched)
 
 
 def message(ctx: TableContext, partition: bytes, result: CompactResult) -> CommitMessage:
     """Return the commit message of a compaction."""
-    return CommitMessage(partition=partition, bucket=BUCKET, total_buckets=ctx.options.bucket, compact_before=result.before, compact_after=result.after)
+    return CommitMessage(partition=partition, bucket=UNAWARE_BUCKET, total_buckets=ctx.options.bucket, compact_before=result.before, compact_after=result.after)
 
 
 def remove_vectors(vectors: BucketDeletionVectors, removed: Iterable[str]) -> Iterator[CommitMessage]:
@@ -104,7 +106,7 @@ def remove_vectors(vectors: BucketDeletionVectors, removed: Iterable[str]) -> It
         new, old = vectors.write_rolled()
         yield CommitMessage(
             partition=vectors.partition,
-            bucket=BUCKET,
+            bucket=UNAWARE_BUCKET,
             total_buckets=vectors.ctx.options.bucket,
             compact_new_index_files=new,
             compact_deleted_index_files=old,

@@ -16,7 +16,7 @@ from lakekit.bucket.append_compaction import RewriteTarget
 from lakekit.commit import abort
 from lakekit.data_file.file_names import file_names
 from lakekit.maintenance import append_files
-from lakekit.maintenance.append_files import BUCKET
+from lakekit.model.table_paths import UNAWARE_BUCKET
 from lakekit.progress import work
 from lakekit.world import wall_clock_ms
 
@@ -39,10 +39,10 @@ def cluster(ctx: TableContext, snapshot_buckets: SnapshotBuckets, partitions: Co
     is left.
     """
     order = _ordering(ctx)
-    units = {partition: clustered.pick_unit(ctx, snapshot_buckets.bucket(partition, BUCKET).files, full=full) for partition in sorted(partitions)}
+    units = {partition: clustered.pick_unit(ctx, snapshot_buckets.bucket(partition, UNAWARE_BUCKET).files, full=full) for partition in sorted(partitions)}
     if is_chosen:
         units |= {
-            partition: clustered.pick_unit(ctx, snapshot_buckets.bucket(partition, BUCKET).files, full=True)
+            partition: clustered.pick_unit(ctx, snapshot_buckets.bucket(partition, UNAWARE_BUCKET).files, full=True)
             for partition in _idle_partitions(ctx, snapshot_buckets, partitions)
         }
     todo = {partition: unit for partition, unit in units.items() if unit is not None}
@@ -69,10 +69,12 @@ def _ordering(ctx: TableContext) -> SortOrder:
 
 
 def _cluster_unit(ctx: TableContext, snapshot_buckets: SnapshotBuckets, partition: bytes, unit: CompactionUnit, order: SortOrder) -> Iterator[CommitMessage]:
-    restored = snapshot_buckets.bucket(partition, BUCKET)
+    restored = snapshot_buckets.bucket(partition, UNAWARE_BUCKET)
     removed = {file.name for file in unit.files}
     vectors = append_files.vectors_of(ctx, partition, restored, removed)
-    target = RewriteTarget(ctx=ctx, partition=partition, bucket=BUCKET, names=file_names(ctx), deletions=vectors.positions, snapshot_id=restored.snapshot_id)
+    target = RewriteTarget(
+        ctx=ctx, partition=partition, bucket=UNAWARE_BUCKET, names=file_names(ctx), deletions=vectors.positions, snapshot_id=restored.snapshot_id
+    )
     as_one = ctx.options.clustering_incremental_mode != clustered.LOCAL_SORT
     yield append_files.message(ctx, partition, clustered.rewrite(target, unit, order, as_one=as_one))
     yield from append_files.remove_vectors(vectors, removed)
@@ -88,7 +90,7 @@ def _idle_partitions(ctx: TableContext, snapshot_buckets: SnapshotBuckets, selec
     last = options.level_count - 1
     ages: list[tuple[int, bytes]] = []
     for partition in {bucket_id[0] for bucket_id in snapshot_buckets.places()} - set(selected):
-        times = [file.creation_time_ms or 0 for file in snapshot_buckets.bucket(partition, BUCKET).files if file.level < last]
+        times = [file.creation_time_ms or 0 for file in snapshot_buckets.bucket(partition, UNAWARE_BUCKET).files if file.level < last]
         if times and max(times) < before:
             ages.append((max(times), partition))
     return [partition for _, partition in sorted(ages)[: options.clustering_history_partition_limit]]

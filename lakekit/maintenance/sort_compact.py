@@ -36,11 +36,11 @@ from lakekit.data_file.reader import scan_files
 from lakekit.data_file.rolling_writer import WriteTarget, write_run
 from lakekit.errors import InvalidOption, Unsupported
 from lakekit.maintenance import chosen
-from lakekit.maintenance.append_files import BUCKET
 from lakekit.maintenance.rewrite import STRICT_MODE
 from lakekit.metadata import snapshots
 from lakekit.model.commit_message import CommitMessage
 from lakekit.model.data_file import APPEND_SOURCE
+from lakekit.model.table_paths import UNAWARE_BUCKET
 from lakekit.progress import work
 from lakekit.read import lazy, table_scan
 from lakekit.read.planner import partition_frame
@@ -97,7 +97,7 @@ def sort(ctx: TableContext, snapshot_buckets: SnapshotBuckets, order: SortOrder,
     Raises what reading and writing raise; then no new file is left.
     """
     ctx, messages = with_strict_reads(ctx), []
-    buckets = [(partition, snapshot_buckets.bucket(partition, BUCKET)) for partition in sorted(partitions)]
+    buckets = [(partition, snapshot_buckets.bucket(partition, UNAWARE_BUCKET)) for partition in sorted(partitions)]
     try:
         with work(ctx.world, "sorting", "files", sum(len(bucket.files) for _, bucket in buckets)) as under_way:
             for partition, bucket in buckets:
@@ -110,8 +110,8 @@ def sort(ctx: TableContext, snapshot_buckets: SnapshotBuckets, order: SortOrder,
 
 
 def _sort_bucket(ctx: TableContext, partition: bytes, bucket: RestoredBucket, order: SortOrder) -> CommitMessage:
-    vectors = BucketDeletionVectors.restored(ctx, partition, BUCKET, bucket.vectors)
-    paths = [data_file_path(ctx, partition, BUCKET, file) for file in bucket.files]
+    vectors = BucketDeletionVectors.restored(ctx, partition, UNAWARE_BUCKET, bucket.vectors)
+    paths = [data_file_path(ctx, partition, UNAWARE_BUCKET, file) for file in bucket.files]
     rows = SortInput(
         ctx=ctx,
         order=order,
@@ -123,7 +123,7 @@ def _sort_bucket(ctx: TableContext, partition: bytes, bucket: RestoredBucket, or
     target = WriteTarget(
         ctx=ctx,
         partition=partition,
-        bucket=BUCKET,
+        bucket=UNAWARE_BUCKET,
         level=0,
         source=APPEND_SOURCE,
         names=file_names(ctx),
@@ -132,7 +132,7 @@ def _sort_bucket(ctx: TableContext, partition: bytes, bucket: RestoredBucket, or
     )
     return CommitMessage(
         partition=partition,
-        bucket=BUCKET,
+        bucket=UNAWARE_BUCKET,
         total_buckets=NO_BUCKETS,
         new_files=tuple(write_run(target, rows.in_order())),
         deleted_files=bucket.files,

@@ -18,6 +18,8 @@ from lakekit.model.locations import EXTERNAL_PATHS, Locations, is_at_or_below, n
 
 MAIN = "main"
 POSTPONE_BUCKET = -2
+UNAWARE_BUCKET = 0
+"""The directory of the files of a table without fixed buckets (Paimon: `BucketMode.UNAWARE_BUCKET`)."""
 MAX_NAME_BYTES = 255
 _METADATA = frozenset({"schema", "_schema", "snapshot", "changelog", "tag", "branch", "consumer", "manifest", "statistics"})
 """Folders of a table that hold neither data nor indexes."""
