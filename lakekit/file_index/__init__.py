@@ -4,10 +4,8 @@ Every module in this folder is one index, found by its name: NAME, OPTIONS (that
 build(column, type, options) -> payload, and probe(payload, type, leaf, row_count) -> False (no row), True (cannot tell) or a BitMap (only these row
 positions may match). `evaluate` asks them all. A payload is bytes or a view of them, for whoever asks copies none of it.
 Those that know rows have rows(payload, type, question, row_count) -> BitMap too: `exact` asks them for what is certain. Those of which many are looked at
-as fast as one have absent(payloads, type, leaf, row_counts) -> mask: the files where = or IN finds no row. `together` asks them first. Those that can tell
-no more than that have asked(…) -> (mask, mask of the sound ones where it may find some) too: they are not asked again. Those that store values have
-listed(payloads, type, row_counts) -> `values.Values` or None too: what is kept for who asks again. One that does not take all
+as fast as one have absent(payloads, type, leaf) -> mask: the files where = or IN finds no row. `together` asks them first. One that does not take all
 types of a root has takes(type) -> whether it does.
 """
 
-NOT_PARTS = frozenset({"bitmaps", "container", "evaluator", "exact", "index_keys", "range_bitmaps", "together", "values"})
+NOT_PARTS = frozenset({"container", "evaluator", "exact", "index_keys", "together"})

@@ -33,9 +33,7 @@ from lakekit.codec import roaring
 from lakekit.codec.cursor import Cursor
 from lakekit.errors import InvalidOption, Unsupported
 from lakekit.file_index import index_keys
-from lakekit.file_index.bitmaps import MAX_SEARCHED_KEYS, absent, listed
-from lakekit.file_index.index_keys import WIDTHS, Key
-from lakekit.file_index.values import STORED_DTYPES, may_contain_text, wire
+from lakekit.file_index.index_keys import WIDTHS, Key, may_contain_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,7 +45,6 @@ if TYPE_CHECKING:
     from lakekit.predicate import Leaf
     from lakekit.types import DataType
 
-__all__ = ["NAME", "TYPES", "absent", "build", "listed", "probe", "rows", "walk"]
 NAME = "bitmap"
 OPTIONS = ("version", "index-block-size")
 TYPES = frozenset(
@@ -56,6 +53,10 @@ TYPES = frozenset(
         *("FLOAT", "DOUBLE", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"),
     }
 )
+_MAX_SEARCHED_KEYS = 4
+"""As many values are searched one by one."""
+_STORED_DTYPES = {width: np.dtype(f"<u{width}") for width in (1, 2, 4, 8)}
+"""Values as their bytes stand: read the wrong way round, equal where the right ones are."""
 
 
 # ---- building --------------------------------------------------------------------------------------------------------
@@ -256,7 +257,7 @@ def _take(cursor: Cursor, t: DataType, count: int, numbers: int, wanted: set[Key
         return pairs
     begin = cursor.tell
     data = cursor.view(count * (width + 4 * numbers), "entries")
-    if cursor.marks is None and (len(wanted) <= MAX_SEARCHED_KEYS if wanted is not None else count <= _MAX_UNPACKED_ENTRIES):
+    if cursor.marks is None and (len(wanted) <= _MAX_SEARCHED_KEYS if wanted is not None else count <= _MAX_UNPACKED_ENTRIES):
         form = _form(width, numbers)
         return [(index_keys.to_stored_bits(row[0], t), row[1:]) for row in form.iter_unpack(data)] if wanted is None else _search_numbers(data, form, t, wanted)
     table = np.frombuffer(data, [("value", f">i{width}"), ("numbers", ">i4", (numbers,))])
@@ -287,12 +288,21 @@ def _search_numbers(data: memoryview, form: Struct, t: DataType, wanted: set[Key
 
     Each is compared with all values as they are stored, and only equal entries are decoded.
     """
-    values = np.ndarray((len(data) // form.size,), STORED_DTYPES[WIDTHS[t.root]], data, 0, (form.size,))
+    values = np.ndarray((len(data) // form.size,), _STORED_DTYPES[WIDTHS[t.root]], data, 0, (form.size,))
     pairs: list[tuple[Key, tuple[int, ...]]] = []
     for key in wanted:
-        if isinstance(key, int) and (stored := wire(key, t)) is not None:
+        if isinstance(key, int) and (stored := _stored_number(key, t)) is not None:
             pairs += [(key, form.unpack_from(data, at * form.size)[1:]) for at in (values == stored).nonzero()[0].tolist()]
     return pairs
+
+
+def _stored_number(key: int, t: DataType) -> int | None:
+    """Return what a number is where its stored bytes are read the wrong way round; None for one that the type does not hold."""
+    width = WIDTHS[t.root]
+    bound = 1 << 8 * width - 1
+    if not -bound <= key < bound:
+        return None
+    return int.from_bytes(index_keys.to_stored_bits(key, t).to_bytes(width, "big", signed=True), "little")
 
 
 def _find_1(cursor: Cursor, t: DataType, values: int, wanted: set[Key]) -> tuple[list[_Entry], int]:

@@ -26,16 +26,13 @@ from lakekit.errors import InvalidOption
 from lakekit.file_index import index_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
     from lakekit.file_index.container import Payloads
     from lakekit.predicate import Leaf
     from lakekit.types import DataType
-
-    Mask = NDArray[np.bool_]
-    Shapes = tuple[tuple[int, int, NDArray[np.int64]], ...]
 
 NAME = "bloom-filter"
 OPTIONS = ("items", "fpp")
@@ -117,51 +114,32 @@ def probe(payload: bytes | memoryview, t: DataType, leaf: Leaf, row_count: int) 
     return bool((np.frombuffer(payload, np.uint8)[places] & masks == masks).all(axis=1).any())
 
 
-def peek(read: Callable[[int, int], bytes], length: int, t: DataType, leaf: Leaf) -> bool:
-    """As `probe`, of a payload of so many bytes of which `read(at, length)` gives some: none after a bit that is not set. False: no row can match."""
-    head = read(0, 4)
-    k, bits = int.from_bytes(head, "big"), 8 * (length - len(head))
-    found = _probe_bytes(leaf, tuple(map(type, leaf.literals)), t, k, bits) if len(head) == 4 and _is_sound(k, bits) else None
-    if found is None:
-        return True
-    every = zip(*(one.tolist() for one in found), strict=True)  # scalar: few values are asked for
-    return any(all(_is_set(read(at, 1), mask) for at, mask in zip(places, masks, strict=True)) for places, masks in every)
-
-
-def _is_set(byte: bytes, mask: int) -> bool:
-    """Whether the bits are; where there is no such byte, nobody knows."""
-    return not byte or byte[0] & mask == mask
-
-
-def absent(payloads: Payloads, t: DataType, leaf: Leaf, row_counts: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Of which of many payloads `probe` says False; damaged ones say nothing."""
-    return asked(payloads, t, leaf, row_counts, shapes(payloads))[0]
-
-
-def asked(payloads: Payloads, t: DataType, leaf: Leaf, row_counts: NDArray[np.int64], known: Shapes) -> tuple[Mask, Mask]:  # noqa: ARG001 - see `probe`
-    """Of which of many payloads of `known` shapes `probe` says False, and of which it says True: of damaged ones neither."""
+def absent(payloads: Payloads, t: DataType, leaf: Leaf) -> NDArray[np.bool_]:
+    """Return of which of many payloads `probe` says False; damaged ones say nothing."""
     data, begins, _ = payloads
-    found, heard = np.zeros((2, len(begins)), bool)
-    for k, bits, rows in known:
-        looked_for = _probe_bytes(leaf, tuple(map(type, leaf.literals)), t, k, bits) if _is_sound(k, bits) else None
-        if looked_for is None:
+    found = np.zeros(len(begins), bool)
+    for k, bits, rows in _shapes(payloads):
+        probed = _probe_bytes(leaf, tuple(map(type, leaf.literals)), t, k, bits) if _is_sound(k, bits) else None
+        if probed is None:
             continue
-        places, masks = looked_for
+        places, masks = probed
         step = max(1, _MAX_BATCH_BITS // max(1, places.size))
         for first in range(0, len(rows), step):
             some = rows[first : first + step]
             found[some] = ~(data[begins[some, None, None] + places] & masks == masks).all(axis=2).any(axis=1)
-        heard[rows] = ~found[rows]
-    return found, heard
+    return found
 
 
-def shapes(payloads: Payloads) -> Shapes:
-    """Hash functions and bits of payloads, and which have them: filters of one column are mostly of one size. What is too short for a filter has none."""
+def _shapes(payloads: Payloads) -> list[tuple[int, int, NDArray[np.int64]]]:
+    """Return the hash functions and bits of payloads, and which payloads have them; those too short for a filter are left out.
+
+    Filters of one column are mostly of one size.
+    """
     lengths = payloads.ends - payloads.begins
     there = np.flatnonzero(lengths > 4)
     every = integers_at(payloads.data, payloads.begins[there], 4) << 32 | lengths[there]
     # scalar: few sizes
-    return tuple((one >> 32, 8 * ((one & 0xFFFFFFFF) - 4), there[every == one]) for one in np.unique(every).tolist())
+    return [(one >> 32, 8 * ((one & 0xFFFFFFFF) - 4), there[every == one]) for one in np.unique(every).tolist()]
 
 
 @lru_cache(256)

@@ -140,7 +140,10 @@ def _probe(file: IndexedFile, name: str, payload_range: PayloadRange | None, t: 
         if not hasattr(index, "rows"):
             answers = [index.probe(payload, t, leaf, file.row_count) for leaf in leaves]
             return reduce(combine_and, answers), False
-        query = index_keys.all_of(tuple(leaf for leaf in leaves if index_keys.question(leaf, t) is not None), t)
+        if len(leaves) == 1:
+            query = index_keys.question(leaves[0], t)
+        else:
+            query = index_keys.all_of(tuple(leaf for leaf in leaves if index_keys.question(leaf, t) is not None), t)
         rows = None if query is None else index.rows(payload, t, query, file.row_count)
         return (True, False) if rows is None else (index_keys.row_selection(rows, file.row_count), True)
     except Unsupported:  # an index of a later version only costs time: the rows are read

@@ -348,3 +348,8 @@ def row_selection(rows: BitMap, row_count: int) -> bool | BitMap:
     if not rows:
         return False
     return True if len(rows) == row_count else rows
+
+
+def may_contain_text(data: memoryview, text: bytes) -> bool:
+    """Return whether a text stands in some bytes, its length before it; other bytes may look the same by chance."""
+    return len(text).to_bytes(4, "big") + text in bytes(data)

@@ -19,7 +19,10 @@ Sources: FORMAT.md 9.7; `RangeBitmap`, `ChunkedDictionary`, `BitSliceIndexBitmap
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from contextlib import nullcontext, suppress
+from functools import partial
+from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -28,20 +31,17 @@ from pyroaring import BitMap
 from lakekit.codec import bit_slices, roaring
 from lakekit.codec.cursor import Cursor
 from lakekit.errors import Corrupt, Unsupported
-from lakekit.file_index import index_keys, range_bitmaps
-from lakekit.file_index.index_keys import WIDTHS, Key
-from lakekit.file_index.values import few_keys, may_contain_text
+from lakekit.file_index import index_keys
+from lakekit.file_index.index_keys import WIDTHS, Key, may_contain_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     import pyarrow as pa
     from numpy.typing import NDArray
 
     from lakekit.codec.marks import SpanRecorder
-    from lakekit.file_index.container import Payloads
     from lakekit.file_index.index_keys import KeyQuery
-    from lakekit.file_index.values import IndexValues
     from lakekit.predicate import Leaf
     from lakekit.types import DataType
 
@@ -361,13 +361,26 @@ def _find(payload: bytes | memoryview, t: DataType, head: _RangeBitmapHeader, ke
         return 0, False
     if candidate.first == key:
         return candidate.code, True
-    low, high, begin = 0, candidate.others, min(body + candidate.offset, len(payload))
+    begin = min(body + candidate.offset, len(payload))
     if not ranked and t.root not in WIDTHS and not may_contain_text(memoryview(payload)[slice(*_texts(payload, candidate, begin))], key):
         return 0, False
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (middle + 1, high) if _read_other_key(payload, t, candidate, begin, middle) < key else (low, middle)
-    return candidate.code + 1 + low, low < candidate.others and _read_other_key(payload, t, candidate, begin, low) == key
+    read = _number_reader(payload, t, begin, candidate.others) or partial(_read_other_key, payload, t, candidate, begin)
+    place = bisect_left(range(candidate.others), key, key=read)
+    return candidate.code + 1 + place, place < candidate.others and read(place) == key
+
+
+_NUMBERS = {width: Struct(f">{letter}") for width, letter in ((1, "b"), (2, "h"), (4, "i"), (8, "q"))}
+
+
+def _number_reader(payload: bytes | memoryview, t: DataType, begin: int, count: int) -> Callable[[int], Key] | None:
+    """Return what reads one of `count` stored numbers that begin there; None for texts, and where the payload ends before the last."""
+    width = WIDTHS.get(t.root)
+    if width is None or begin + width * count > len(payload):
+        return None
+    unpack = _NUMBERS[width].unpack_from
+    if _is_real(t):
+        return lambda number: index_keys.order_one_float(unpack(payload, begin + width * number)[0], width)
+    return lambda number: unpack(payload, begin + width * number)[0]
 
 
 def _read_other_key(payload: bytes | memoryview, t: DataType, chunk: _DictionaryChunk, begin: int, number: int) -> Key:
@@ -433,17 +446,3 @@ def _is_real(t: DataType) -> bool:
 
 def _integers(data: bytes, width: int) -> list[Key]:
     return np.frombuffer(data, f">i{width}").tolist()
-
-
-# ---- many at a time --------------------------------------------------------------------------------------------------
-
-
-def absent(payloads: Payloads, t: DataType, leaf: Leaf, row_counts: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Of which of many payloads `probe` says False; damaged ones say nothing."""
-    dead, keys = np.zeros(len(payloads), bool), few_keys(leaf, t)
-    return dead if keys is None or not takes(t) else range_bitmaps.lack(payloads, t, keys, row_counts)
-
-
-def listed(payloads: Payloads, t: DataType, row_counts: NDArray[np.int64]) -> IndexValues | None:
-    """The values of many payloads, for who asks more than once; None where nobody knows, or they are more than are worth it."""
-    return range_bitmaps.listed(payloads, t, row_counts) if takes(t) else None

@@ -1,6 +1,6 @@
 """What the indexes of many files rule out, looked at together: of most files nothing more need be asked.
 
-    ruled_out(containers, And((Leaf("a", "=", (7,)), Leaf("b", ">", (1,)))), types)     True of each file of which an index says that no row has a = 7
+    rule_out_files(containers, And((Leaf("a", "=", (7,)), Leaf("b", ">", (1,)))), types)     True of each file of which an index says that no row has a = 7
 
 Only conditions that every row must satisfy are looked at, and only indexes that can be asked many at a time: those with a function `absent`. A container
 that is damaged, or of a version nobody knows, rules nothing out: `evaluate` says what is wrong with it.
@@ -9,8 +9,7 @@ that is damaged, or of a version nobody knows, rules nothing out: `evaluate` say
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,23 +18,19 @@ from lakekit.errors import Corrupt, Unsupported
 from lakekit.file_index import container
 from lakekit.file_index.container import Payloads
 from lakekit.file_index.evaluator import MAX_ROWS, load_index
-from lakekit.file_index.values import match_values
 from lakekit.predicate import Leaf, conjuncts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
     from lakekit.file_index.container import PayloadRange
-    from lakekit.file_index.values import IndexValues
     from lakekit.predicate import Predicate
     from lakekit.types import DataType
 
     Mask = NDArray[np.bool_]
     Contents = Mapping[str, Mapping[str, PayloadRange | None]]
-
-T = TypeVar("T")
 
 _MOST_HEAD = 1024
 """A longer head is not compared with those of others."""
@@ -50,113 +45,36 @@ class Containers(NamedTuple):
     row_counts: NDArray[np.int64]
 
 
-class BatchCache(Protocol):
-    """What was made of the same containers before, or is made now to be kept; None where nothing is: then it is made for this once, or done without."""
+def rule_out_files(many: Containers, predicate: Predicate, types: Mapping[str, DataType]) -> Mask:
+    """Return which files have an index that says that no row satisfies the condition.
 
-    def __call__(self, what: Hashable, make: Callable[[], T], /) -> T | None: ...
-
-
-def no_cache(what: Hashable, make: Callable[[], T], /) -> T | None:  # noqa: ARG001 - it keeps nothing
-    """The memory of who looks at containers once."""
-    return None
-
-
-class BatchResult(NamedTuple):
-    """The files of which an index says that no row satisfies a condition, and those of which one names rows, so that no other knows better.
-
-    Of those that are `mute` no index says anything, and whoever asks again hears no more.
+    `types` are the columns of the files' schema.
     """
-
-    dead: Mask
-    sure: Mask
-    mute: Mask
-
-
-def rule_out_files(many: Containers, predicate: Predicate, types: Mapping[str, DataType], memory: BatchCache = no_cache) -> Mask:
-    """The files of which an index says that no row satisfies the condition; `types` are the columns of their schema."""
-    return evaluate_batch(many, predicate, types, memory).dead
-
-
-def evaluate_batch(many: Containers, predicate: Predicate, types: Mapping[str, DataType], memory: BatchCache = no_cache) -> BatchResult:
-    """The same, and the files that have a value that is asked for: of a condition of one comparison, where all values of indexes are remembered."""
-    dead, sure, mute = np.zeros((3, len(many.begins)), bool)
-    leaves = [leaf for leaf in conjuncts(predicate) if isinstance(leaf, Leaf) and leaf.op in ("=", "in") and leaf.column in types]
-    for leaf in leaves:
-        t = types[leaf.column]
-        for one in _indexes_of_column(many, leaf.column, t, memory):
-            at, index, payloads, counts = one.at, one.index, one.payloads, many.row_counts[one.at]
-            if one.values is not None:
-                absent, there = match_values(one.values, t, leaf)
-                dead[at] |= absent
-                sure[at] |= there & (leaf is predicate)
-            elif hasattr(index, "asked"):
-                absent, heard = index.asked(payloads, t, leaf, counts, _shapes(one, leaf.column, memory))
-                dead[at] |= absent
-                mute[at] |= heard & (leaf is predicate and one.is_only)
-            else:
-                dead[at] |= index.absent(payloads, t, leaf, counts)
-    asked = many.row_counts <= MAX_ROWS
-    return BatchResult(dead & asked, sure & ~dead & asked, mute & asked)
-
-
-def find_listed_key(many: Containers, column: str, t: DataType, memory: BatchCache) -> Hashable | None:
-    """What the values of a column are remembered as, where an index lists them all in every container, in their order; None where none does."""
-    if not (many.row_counts <= MAX_ROWS).all():
-        return None
-    for one in _indexes_of_column(many, column, t, memory):
-        if one.values is not None and one.values.known.all() and np.array_equal(one.at, np.arange(len(many.begins))):
-            return _values_of(column, one.name, t)
-    return None
-
-
-def filters(many: Containers, column: str, t: DataType, memory: BatchCache) -> tuple[Any, Payloads, Any] | None:
-    """The index that every container has of a column and no other, where it can be asked many at a time and lists nothing; its payloads, their shapes."""
-    if not (many.row_counts <= MAX_ROWS).all():
-        return None
-    for one in _indexes_of_column(many, column, t, memory):
-        if one.is_only and one.values is None and hasattr(one.index, "asked") and len(one.at) == len(many.begins):
-            return one.index, one.payloads, _shapes(one, column, memory)
-    return None
-
-
-def _shapes(one: _Index, column: str, memory: BatchCache) -> Any:
-    find = partial(one.index.shapes, one.payloads)
-    return memory((column, one.name, "shapes"), find) or find()
-
-
-def _values_of(column: str, name: str, t: DataType) -> Hashable:
-    return column, name, t
-
-
-class _Index(NamedTuple):
-    """An index of a column in the containers `at`; `values` are all that they hold, where those are remembered. `is_only`: the column has no other."""
-
-    name: str
-    index: Any
-    at: NDArray[np.int64]
-    payloads: Payloads
-    values: IndexValues | None
-    is_only: bool
-
-
-def _indexes_of_column(many: Containers, column: str, t: DataType, memory: BatchCache) -> Iterator[_Index]:
-    """The indexes of a column that can be asked many at a time."""
-    find = partial(_indexes, many, column)
-    named = memory(column, find) or find()
-    for name, at, begins, ends in named:
-        index = load_index(name)
-        if index is None or not hasattr(index, "absent") or t.root not in index.TYPES:
+    ruled_out = np.zeros(len(many.begins), bool)
+    for leaf in conjuncts(predicate):
+        if not isinstance(leaf, Leaf) or leaf.op not in ("=", "in") or leaf.column not in types:
             continue
-        payloads = Payloads(many.data, begins, ends)
-        values = memory(_values_of(column, name, t), partial(index.listed, payloads, t, many.row_counts[at])) if hasattr(index, "listed") else None
-        yield _Index(name, index, at, payloads, values, len(named) == 1)
+        for index, at, payloads in _batch_indexes(many, leaf.column, types[leaf.column]):
+            ruled_out[at] |= index.absent(payloads, types[leaf.column], leaf)
+    return ruled_out & (many.row_counts <= MAX_ROWS)
 
 
-def _indexes(many: Containers, column: str) -> list[tuple[str, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
-    """The indexes of a column by name: whose they are, and where their payloads begin and end."""
-    contents = _contents(many)
-    names = sorted({name for _, found in contents for name in found.get(column, ())})
-    return [(name, at, payloads.begins, payloads.ends) for name in names for at, payloads in (_payloads(many, contents, column, name),)]
+def _batch_indexes(many: Containers, column: str, t: DataType) -> Iterator[tuple[Any, NDArray[np.int64], Payloads]]:
+    """Yield the indexes of a column that can be asked many at a time: the containers that have one, and its payloads."""
+    contents = _contents(many) if _has_batch_index(many, column) else []
+    for name in sorted({name for _, found in contents for name in found.get(column, ())}):
+        index = load_index(name)
+        if index is not None and hasattr(index, "absent") and t.root in index.TYPES:
+            yield (index, *_payloads(many, contents, column, name))
+
+
+def _has_batch_index(many: Containers, column: str) -> bool:
+    """Return whether the first container has an index of the column that can be asked many at a time: the others are mostly like it."""
+    view = many.data.data
+    with suppress(Corrupt, Unsupported):
+        first = container.contents(view[many.begins[0] : many.ends[0]]) if len(many.begins) else {}
+        return any(hasattr(load_index(name), "absent") for name in first.get(column, ()))
+    return True
 
 
 def _contents(many: Containers) -> list[tuple[NDArray[np.int64], Contents]]:

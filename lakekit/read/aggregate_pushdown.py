@@ -218,7 +218,7 @@ def _remove_answered_files(plan: Plan, wanted: Mapping[str, bool], certain: Pred
     if plan.rule is not None:
         alone = alone[~row_kinds.may_retract(plan.ctx, entries, alone, reads_remote=True)]
     is_asked = bool(wanted) or certain != TRUE
-    able = file_index_pruning.select_indexed(plan.ctx.world, entries, alone) if is_asked else alone
+    able = file_index_pruning.select_indexed(entries, alone) if is_asked else alone
     able = able if certain == TRUE else _select_worth_probing(plan, able)
     if not len(able):
         return plan

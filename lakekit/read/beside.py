@@ -1,31 +1,28 @@
 """File indexes that lie beside data files, in files of their own, held in memory: a lookup asks hundreds of them, and none can change.
 
-    lots = held(handle, entries, places)        the indexes of those files, in stretches of bytes that are looked at together
+    batches = load_batches(ctx, entries, places)        the indexes of those files, in arrays of bytes that are looked at together
 
     stretch 0 | index of file 3 | index of file 0 | …        read by one question
     stretch 1 | index of file 7 |                            read after a commit added file 7
 
-What was read lies on the shelf `world.indexes` under the paths of the files, so that after a commit only new ones are read. A stretch is forgotten when
-nobody asked for it for longest. Where the indexes of a table are more than fit, the rest is left to whoever reads them one by one.
+What was read lies in the cache `world.indexes` under the paths of the files, so that after a commit only new ones are read. The array that was asked for
+least recently is forgotten first. Where the indexes of a table are more than fit, the rest is left to whoever reads them one by one.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from itertools import count
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
-from weakref import ref
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from lakekit import world
 from lakekit.data_file.paths import data_file_paths
 from lakekit.model.data_file import index_file_of
-from lakekit.read.derived import get_or_compute
 from lakekit.storage.protocol import FileMissing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -33,64 +30,23 @@ if TYPE_CHECKING:
     from lakekit.metadata.table_context import TableContext
     from lakekit.model.manifest_entries import ManifestEntries
 
-T = TypeVar("T")
-
 _READ_BATCH_SIZE = 64
 """So many files are read before it is asked whether more would fit."""
 _MOST_STRETCHES = 8
 """More of them are joined: each costs a look of its own."""
 _FACT_BYTES = 300
-_NUMBERS = count()
-
-
-EMBEDDED_BATCH = -1
-"""The number of the lot that lies in the entries."""
-
-
-class IndexBuffer:
-    """The bytes of many index files, one behind the other."""
-
-    __slots__ = ("__weakref__", "data")
-
-    def __init__(self, data: NDArray[np.uint8]) -> None:
-        self.data = data
 
 
 class IndexBatch(NamedTuple):
-    """Indexes that lie in one stretch of bytes: that of the file at `places[i]` among the entries is `data[begins[i]:ends[i]]`. Places ascend.
+    """Indexes that lie in one array of bytes: that of the file at `places[i]` among the entries is `data[begins[i]:ends[i]]`.
 
-    A lot of the same `number` is the same one; that of the entries themselves is `EMBEDDED_BATCH`.
+    Places ascend.
     """
 
-    number: int
     places: NDArray[np.int64]
     data: NDArray[np.uint8]
     begins: NDArray[np.int64]
     ends: NDArray[np.int64]
-
-
-def batch_cache_key(lot_number: int, schema_id: int, what: Hashable) -> Hashable:
-    """How it is remembered what was made of all indexes of a lot that are of files of a schema."""
-    return "indexes", lot_number, schema_id, what
-
-
-def get_or_compute_for_batch(ctx: TableContext, entries: ManifestEntries, lot: IndexBatch, schema_id: int, what: Hashable, make: Callable[[], T]) -> T | None:
-    """What was made of all indexes of a lot that are of files of a schema, or is made now to be kept (`derived.kept`)."""
-    return get_or_compute(ctx.world, entries, batch_cache_key(lot.number, schema_id, what), make)
-
-
-class _CachedBatch(NamedTuple):
-    """A lot without its bytes: those are the shelf's to keep or to forget."""
-
-    number: int
-    places: NDArray[np.int64]
-    stretch: ref[IndexBuffer]
-    begins: NDArray[np.int64]
-    ends: NDArray[np.int64]
-
-    def lot(self) -> IndexBatch | None:
-        found = self.stretch()
-        return None if found is None else IndexBatch(self.number, self.places, found.data, self.begins, self.ends)
 
 
 ADVICE = "Rows are safe: t.rewrite_file_index(anew=True) makes the indexes anew, and with the option file-index.read.enabled=false reads do without them"
@@ -115,53 +71,30 @@ def add_advice(damaged: Corrupt) -> Corrupt:
     return type(damaged)(f"{damaged.message}. {ADVICE}", path=damaged.path, offset=damaged.offset, field=damaged.field)
 
 
-Span = tuple[IndexBuffer, int, int]
-"""Where an index lies."""
+Span = tuple["NDArray[np.uint8]", int, int]
+"""Where an index lies: the array that holds it, its begin and its end."""
 
 
-def load_batches(ctx: TableContext, entries: ManifestEntries, places: NDArray[np.int64], *, every: bool) -> list[IndexBatch]:
-    """The indexes of the files at those places, as far as they fit in memory; of files that have none beside them there is none.
+def load_batches(ctx: TableContext, entries: ManifestEntries, places: NDArray[np.int64]) -> list[IndexBatch]:
+    """Return the indexes of the files at those places, as far as they fit in memory; files without one beside them have none.
 
-    `every`: they are all that the entries have, and are asked for again. Raises `FileMissing`.
+    What is read stays in the index cache as far as it fits. Raises `FileMissing`.
     """
-    if not every:
-        return [lot for one in _build_cached_batches(ctx, entries, places) if (lot := one.lot()) is not None]
-    make = partial(_build_cached_batches, ctx, entries, places)
-    lots = [one.lot() for one in get_or_compute(ctx.world, entries, "beside", make, at_once=True)]
-    if None in lots:  # forgotten meanwhile
-        lots = [one.lot() for one in make()]
-    return [lot for lot in lots if lot is not None]
-
-
-def _build_cached_batches(ctx: TableContext, entries: ManifestEntries, places: NDArray[np.int64]) -> tuple[_CachedBatch, ...]:
-    """The lots of some places, which the shelf remembers from here on as far as they fit."""
-    at, paths = index_paths(ctx, entries, places)
+    at, paths = _index_paths(ctx, entries, places)
     spans = _spans(ctx, paths)
-    by_stretch: dict[int, list[int]] = {}
+    by_array: dict[int, list[int]] = {}
     for i, span in enumerate(spans):
         if span is not None:
-            by_stretch.setdefault(id(span[0]), []).append(i)
-    found = []
-    for mine in by_stretch.values():
-        some = [span for i in mine if (span := spans[i]) is not None]
+            by_array.setdefault(id(span[0]), []).append(i)
+    batches = []
+    for members in by_array.values():
+        some = [span for i in members if (span := spans[i]) is not None]
         begins, ends = np.array([span[1:] for span in some], np.int64).T
-        found.append(_CachedBatch(next(_NUMBERS), at[mine], ref(some[0][0]), begins, ends))
-    return tuple(found)
+        batches.append(IndexBatch(at[members], some[0][0], begins, ends))
+    return batches
 
 
-def is_first_time(ctx: TableContext, entries: ManifestEntries, places: NDArray[np.int64]) -> bool:
-    """Whether nobody asked for the index of the first of those places before; mostly it is so with the others then."""
-    first = index_paths(ctx, entries, places[:1])[1]
-    if not first:
-        return False
-    shelf, mark = ctx.world.indexes, ("asked for", ctx.storage, first[0])
-    if shelf.get((ctx.storage, first[0])) is not None or shelf.get(mark):
-        return False
-    shelf.put({mark: True}, _FACT_BYTES)
-    return True
-
-
-def index_paths(ctx: TableContext, entries: ManifestEntries, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[str]]:
+def _index_paths(ctx: TableContext, entries: ManifestEntries, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[str]]:
     """Which of the places have an index beside them, and its path."""
     some = entries.take(places) if len(places) < len(entries) else entries
     extra = some.column("extra_files").to_pylist()  # scalar: one a file
@@ -181,7 +114,7 @@ def _spans(ctx: TableContext, paths: Sequence[str]) -> list[Span | None]:
         found |= _read(ctx, missing, room)
     known = [span for span in found.values() if span is not None]
     if len({id(span[0]) for span in known}) > _MOST_STRETCHES:
-        data = [stretch.data[begin:end] for stretch, begin, end in known]
+        data = [array[begin:end] for array, begin, end in known]
         found |= _cache_concatenated(ctx, [path for path, span in found.items() if span is not None], data)
     return [found[path] for path in paths]
 
@@ -234,7 +167,8 @@ def _cache_concatenated(ctx: TableContext, paths: Sequence[str], data: Sequence[
 def _cache_buffer(ctx: TableContext, paths: Sequence[str], data: NDArray[np.uint8], begins: NDArray[np.int64], lengths: Sequence[int]) -> dict[str, Span]:
     if not len(paths):
         return {}
-    stretch = IndexBuffer(data)
-    found = {path: (stretch, begin, begin + length) for path, begin, length in zip(paths, begins.tolist(), lengths, strict=True)}  # scalar: one a file
+    found: dict[str, Span] = {
+        path: (data, begin, begin + length) for path, begin, length in zip(paths, begins.tolist(), lengths, strict=True)
+    }  # scalar: one a file
     ctx.world.indexes.put({(ctx.storage, path): span for path, span in found.items()}, len(data) + _FACT_BYTES * len(found))
     return found

@@ -1,17 +1,15 @@
 """What was made of manifest entries before: a plan asks the same of the same files as the plan before it.
 
-    kept(world, entries, ("bounds", "v"), lambda: …)     1st time None: the caller makes it for itself; 2nd time made and kept; then found
-    kept(…, at_once=True)                                made and kept the 1st time: what is dear to make
+    get_or_compute(world, entries, ("bounds", "v"), make)     1st time None: the caller makes it for itself; 2nd time made and kept; then found
 
 The entries of a snapshot are one object from read to read (`metadata.manifest_reader`). Those that a filter made are asked once, so that nothing of
-them is kept. What
-is kept lies on the shelf of decoded metadata, within its budget, and keeps no entries alive.
+them is kept. What is kept lies in the cache of decoded metadata, within its budget, and keeps no entries alive.
 """
 
 from __future__ import annotations
 
 from sys import getsizeof
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import ref
 
 if TYPE_CHECKING:
@@ -23,42 +21,28 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MARK_BYTES = 400
-"""About what one takes beside what it holds."""
+"""About what an item takes beside what it holds."""
 
 
-@overload
-def get_or_compute(world: Runtime, entries: ManifestEntries, what: Hashable, make: Callable[[], T], *, at_once: Literal[True]) -> T: ...
-@overload
-def get_or_compute(world: Runtime, entries: ManifestEntries, what: Hashable, make: Callable[[], T], *, at_once: bool = False) -> T | None: ...
-def get_or_compute(world: Runtime, entries: ManifestEntries, what: Hashable, make: Callable[[], T], *, at_once: bool = False) -> T | None:
-    """What `make` made of those entries, or makes now; None the first time. It must be the same every time, and hold no buffer of the entries."""
+def get_or_compute(world: Runtime, entries: ManifestEntries, what: Hashable, make: Callable[[], T]) -> T | None:
+    """Return what `make` made of those entries, or makes now; None the first time.
+
+    What it makes must be the same every time, and hold no buffer of the entries.
+    """
     key = (get_or_compute, id(entries.table), what)
     known = world.decoded.get(key)
-    if known is not None and known[0]() is not entries.table:
-        known = None  # of entries that are gone, and whose number is that of others now
-    if known is None and not at_once:
+    if known is None or known[0]() is not entries.table:  # or of entries that are gone, and whose number is that of others now
         world.decoded.put({key: (ref(entries.table), ())}, _MARK_BYTES)
         return None
-    if known is not None and known[1]:
-        found: T = known[1][0]
-    else:
-        put_computed(world, entries, what, found := make())
+    if not known[1]:
+        known = (known[0], (make(),))
+        world.decoded.put({key: known}, _MARK_BYTES + _weight(known[1]))
+    found: T = known[1][0]
     return found
 
 
-def put_computed(world: Runtime, entries: ManifestEntries, what: Hashable, found: object) -> None:
-    """Keeps what was made of those entries, in the place of what was kept so."""
-    world.decoded.put({(get_or_compute, id(entries.table), what): (ref(entries.table), (found,))}, _MARK_BYTES + _weight(found))
-
-
-def get_computed(world: Runtime, entries: ManifestEntries, what: Hashable) -> Any:
-    """What is kept of those entries; None where nothing is, or is no more."""
-    known = world.decoded.get((get_or_compute, id(entries.table), what))
-    return known[1][0] if known is not None and known[1] and known[0]() is entries.table else None
-
-
 def _weight(found: Any) -> int:
-    """About how many bytes it is."""
+    """Return about how many bytes something takes."""
     if isinstance(found, (tuple, list)):
         return _MARK_BYTES + sum(map(_weight, found))
     if isinstance(found, dict):

@@ -7,8 +7,7 @@ a file beside it named `….index`.
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow.compute as pc
@@ -20,20 +19,18 @@ from lakekit.data_file.paths import bucket_id_at, data_file_path
 from lakekit.errors import Corrupt, LakekitError
 from lakekit.file_index import container
 from lakekit.file_index.evaluator import IndexedFile, evaluate as ask
-from lakekit.file_index.together import BatchResult, Containers, evaluate_batch, no_cache
+from lakekit.file_index.together import Containers, rule_out_files
 from lakekit.metadata import schemas
 from lakekit.model.data_file import format_of
 from lakekit.predicate import TRUE, Leaf, columns, literal, restrict
 from lakekit.progress import work
-from lakekit.read import beside, lookup, peek
-from lakekit.read.beside import EMBEDDED_BATCH, IndexBatch, get_or_compute_for_batch
-from lakekit.read.derived import get_or_compute
-from lakekit.read.peek import HEAD_BYTES
+from lakekit.read import beside
+from lakekit.read.beside import IndexBatch
 from lakekit.read.pruning import list_padded
 from lakekit.types import TIMESTAMPS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -43,101 +40,61 @@ if TYPE_CHECKING:
     from lakekit.model.table_schema import TableSchema
     from lakekit.predicate import Predicate
     from lakekit.types import DataType
-    from lakekit.world import Runtime
 
     Hit = bool | BitMap
 
-T = TypeVar("T")
-
 
 class FileIndexResult(NamedTuple):
-    """What indexes say, by place among the entries: files without a row that matches, and positions of rows that may. Who knows nothing is left out.
+    """What indexes say, by place among the entries: files without a row that matches, and positions of rows that may.
 
-    `later` tells those positions of files that have rows for sure: most are read without asking which.
+    Files whose indexes say nothing are in neither.
     """
 
     gone: NDArray[np.int64]
     hits: Mapping[int, BitMap]
-    later: Callable[[], Mapping[int, BitMap]]
 
     @property
     def says_something(self) -> bool:
         """Whether any file is gone, or any of its rows named."""
-        return bool(len(self.gone) or self.hits or self.later is not dict)
-
-    def positions(self) -> Mapping[int, BitMap]:
-        """Positions of rows that may match, of every file of which an index names some. Raises `Corrupt`, `FileMissing`."""
-        return {**self.hits, **self.later()}
+        return bool(len(self.gone) or self.hits)
 
 
-_MAJORITY_FACTOR = 2
-"""Where so many times as many files have indexes as are asked for, what all of them hold is not worth being kept."""
+HEAD_BYTES = 4096
+"""So many bytes of an index file hold its head, but where very many columns have indexes."""
 _MOST_BLANKS = 16
 """So many blanks at the end of a CHAR are looked for in an index; where there may be more, it is not asked."""
 _REFORM_END_MS = -12_218_428_800_000
 """1582-10-25: ORC gives times from before the reform of the calendar back as others, which are before this one."""
-_EMPTY_RESULT = FileIndexResult(np.zeros(0, np.int64), {}, dict)
+_NO_PLACES = np.zeros(0, np.int64)
+_EMPTY_RESULT = FileIndexResult(_NO_PLACES, {})
 
 
 def evaluate(ctx: TableContext, entries: ManifestEntries, alone: NDArray[np.int64], predicate: Predicate) -> FileIndexResult:
-    """What the indexes of the files `alone` say of a condition. Raises `Corrupt`, `FileMissing`."""
+    """Return what the indexes of the files `alone` say of a condition: first many at a time, then those left one by one.
+
+    Raises `Corrupt`, `FileMissing`.
+    """
     if predicate == TRUE or not ctx.options.file_index_read_enabled or not len(alone):
         return _EMPTY_RESULT
-    indexes = _indexes(ctx.world, entries)
+    indexes = _locate_indexes(entries)
     inside, outside = _select_members(indexes.inside, alone, len(entries)), _select_members(indexes.outside, alone, len(entries))
     written = _predicates_by_schema(ctx, entries, indexes.schemas, predicate)
     if not written or not len(inside) + len(outside):
         return _EMPTY_RESULT
-    of_all = _is_majority(indexes, len(inside) + len(outside))
-    peeked = _rule_out_by_peek(ctx, entries, indexes, outside, written)
-    if len(peeked):
-        outside, of_all = np.setdiff1d(outside, peeked, assume_unique=True), False
-    asking = _IndexQuery(ctx, entries, indexes, written, of_all)
+    query = _IndexQuery(ctx, entries, indexes, written)
+    gone: list[NDArray[np.int64]] = [_NO_PLACES]
+    hits: dict[int, Hit] = {}
     with work(ctx.world, "planning", "file indexes", len(inside) + len(outside)) as under_way:
-        lots = _load_index_batches(ctx, entries, indexes, (inside, outside), of_all=of_all)
-        told_by = [(lot, at, _evaluate_batch(asking, lot, at)) for lot in lots for at in (_select_members(lot.places, alone, len(entries)),)]
-        open_yet = [(lot, at[~(one.dead | one.sure | one.mute)]) for lot, at, one in told_by]
-        under_way.advance(sum(len(at) for _, at, _ in told_by) - sum(len(at) for _, at in open_yet))
-        found = _evaluate_each(asking, open_yet, under_way.advance)
-        found |= _evaluate_one_by_one(asking, _find_unbatched(asking, outside, lots), under_way.advance)
-    also = [at for at, hit in found.items() if hit is False]
-    gone = [at[one.dead] for _, at, one in told_by] + ([np.array(also, np.int64)] if also else []) + ([peeked] if len(peeked) else [])
-    sure = [(lot, at[one.sure]) for lot, at, one in told_by if one.sure.any()]
-    if of_all and isinstance(predicate, Leaf) and predicate.op in ("=", "in"):
-        _remember(asking, lots, predicate)
-    return FileIndexResult(
-        np.concatenate([_EMPTY_RESULT.gone, *gone]) if len(gone) != 1 else gone[0],
-        _positions(found),
-        partial(_evaluate_deferred, asking, sure) if sure else dict,
-    )
-
-
-def _rule_out_by_peek(
-    ctx: TableContext, entries: ManifestEntries, indexes: _Indexes, outside: NDArray[np.int64], written: Mapping[int, SchemaPredicate]
-) -> NDArray[np.int64]:
-    """Those whose indexes beside them rule them out by a few bytes, where nobody asked them before."""
-    if not len(outside) or not beside.is_first_time(ctx, entries, outside):
-        return _EMPTY_RESULT.gone
-    at, paths = beside.index_paths(ctx, entries, outside)
-    said = {number: (condition, one.types) for number, (one, condition) in written.items()}
-    gone = peek.rule_out_files(ctx, paths, [said.get(number) for number in indexes.schema_ids[at].tolist()])  # scalar: one a file
-    return at[np.array(gone, bool)]
-
-
-def _find_unbatched(asking: _IndexQuery, outside: NDArray[np.int64], lots: Sequence[IndexBatch]) -> NDArray[np.int64]:
-    """The indexes beside files that no lot holds."""
-    held = [lot.places for lot in lots if lot.number != EMBEDDED_BATCH]
-    if sum(map(len, held)) == len(asking.indexes.outside if asking.of_all else outside):  # mostly there is room for all
-        return _EMPTY_RESULT.gone
-    return np.setdiff1d(outside, np.concatenate([_EMPTY_RESULT.gone, *held]), assume_unique=True)
-
-
-def _positions(found: Mapping[int, Hit]) -> dict[int, BitMap]:
-    return {at: hit for at, hit in found.items() if not isinstance(hit, bool)}
-
-
-def _evaluate_deferred(asking: _IndexQuery, sure: list[tuple[IndexBatch, NDArray[np.int64]]]) -> dict[int, BitMap]:
-    return _positions(_evaluate_each(asking, sure, lambda: None))
+        beside_files = beside.load_batches(ctx, entries, outside) if len(outside) else []
+        for batch in ([_embedded_batch(entries, indexes, inside)] if len(inside) else []) + beside_files:
+            ruled_out = _rule_out_batch(query, batch)
+            gone.append(batch.places[ruled_out])
+            under_way.advance(int(np.count_nonzero(ruled_out)))
+            hits |= _evaluate_each(query, batch, batch.places[~ruled_out], under_way.advance)
+        unread = np.setdiff1d(outside, np.concatenate([_NO_PLACES, *(batch.places for batch in beside_files)]), assume_unique=True)
+        hits |= _evaluate_one_by_one(query, unread, under_way.advance)
+    gone.append(np.array([at for at, hit in hits.items() if hit is False], np.int64))
+    return FileIndexResult(np.concatenate(gone), {at: hit for at, hit in hits.items() if not isinstance(hit, bool)})
 
 
 SchemaPredicate = tuple["TableSchema", "Predicate"]
@@ -145,13 +102,12 @@ SchemaPredicate = tuple["TableSchema", "Predicate"]
 
 
 class _IndexQuery(NamedTuple):
-    """A question of the files of some entries, in the names of every schema they were written with. `of_all`: of most that have indexes."""
+    """A question of the files of some entries, in the names of every schema they were written with."""
 
     ctx: TableContext
     entries: ManifestEntries
     indexes: _Indexes
     written: Mapping[int, SchemaPredicate]
-    of_all: bool
 
 
 def _predicates_by_schema(ctx: TableContext, entries: ManifestEntries, schema_ids: Iterable[int], predicate: Predicate) -> dict[int, SchemaPredicate]:
@@ -179,40 +135,29 @@ class _Indexes(NamedTuple):
     row_counts: NDArray[np.int64]
 
 
-def _indexes(known: Runtime, entries: ManifestEntries) -> _Indexes:
-    return get_or_compute(known, entries, "indexes", partial(_locate_indexes, entries)) or _locate_indexes(entries)
-
-
 def _locate_indexes(entries: ManifestEntries) -> _Indexes:
     embedded = entries.column("embedded_index")  # of all entries: taking some of them copies their indexes
     is_inside = ~nulls_of(embedded)
     extra = pc.fill_null(pc.greater(pc.list_value_length(entries.column("extra_files")), 0), False).to_numpy(zero_copy_only=False)
     inside, outside = np.flatnonzero(is_inside), np.flatnonzero(extra & ~is_inside)
     starts, lengths, _ = binary_buffers(embedded)
-    ids, counts = entries.numbers("schema_id").copy(), entries.numbers("row_count").copy()  # no buffer of the entries: they may be kept longer than those
+    ids, counts = entries.numbers("schema_id"), entries.numbers("row_count")
     written = tuple(np.unique(ids[is_inside | extra]).tolist())  # scalar: few schemas
     return _Indexes(inside, outside, starts[inside], (starts + lengths)[inside], written, ids, counts)
 
 
 def load_index_batches(ctx: TableContext, entries: ManifestEntries, places: NDArray[np.int64]) -> list[IndexBatch]:
-    """The indexes of the files at some places, as far as they are in memory, or fit into it: what is asked again is read once. Raises `FileMissing`."""
-    indexes = _indexes(ctx.world, entries)
+    """Return the indexes of the files at some places, as far as they are in memory, or fit into it. Raises `FileMissing`."""
+    indexes = _locate_indexes(entries)
     inside, outside = _select_members(indexes.inside, places, len(entries)), _select_members(indexes.outside, places, len(entries))
-    return _load_index_batches(ctx, entries, indexes, (inside, outside), of_all=_is_majority(indexes, len(inside) + len(outside)))
+    embedded = [_embedded_batch(entries, indexes, inside)] if len(inside) else []
+    return embedded + (beside.load_batches(ctx, entries, outside) if len(outside) else [])
 
 
-def _is_majority(indexes: _Indexes, count: int) -> bool:
-    """Whether so many are most of those that there are."""
-    return _MAJORITY_FACTOR * count >= len(indexes.inside) + len(indexes.outside)
-
-
-def _load_index_batches(
-    ctx: TableContext, entries: ManifestEntries, indexes: _Indexes, asked: tuple[NDArray[np.int64], NDArray[np.int64]], *, of_all: bool
-) -> list[IndexBatch]:
-    """The indexes that are asked for, and where most of all are, the others too: what lies in entries is copied by none of it."""
-    inside, outside = asked
-    lots = [IndexBatch(EMBEDDED_BATCH, indexes.inside, binary_data(entries.column("embedded_index")), indexes.begins, indexes.ends)] if len(inside) else []
-    return lots + (beside.load_batches(ctx, entries, indexes.outside if of_all else outside, every=of_all) if len(outside) else [])
+def _embedded_batch(entries: ManifestEntries, indexes: _Indexes, inside: NDArray[np.int64]) -> IndexBatch:
+    """Return the indexes in the entries at those places; none of their bytes is copied."""
+    at = slice(None) if len(inside) == len(indexes.inside) else np.searchsorted(indexes.inside, inside)
+    return IndexBatch(inside, binary_data(entries.column("embedded_index")), indexes.begins[at], indexes.ends[at])
 
 
 def _select_members(places: NDArray[np.int64], alone: NDArray[np.int64], count: int) -> NDArray[np.int64]:
@@ -224,56 +169,39 @@ def _select_members(places: NDArray[np.int64], alone: NDArray[np.int64], count: 
     return places[mask[places]]
 
 
-def _evaluate_batch(asking: _IndexQuery, lot: IndexBatch, wanted: NDArray[np.int64]) -> BatchResult:
-    """What indexes say that are looked at together: which of the wanted places have no row, which have some for sure, and of which no more is known."""
-    asked = lot.places if asking.of_all else wanted
-    parts = [(mine, _evaluate_schema_batch(asking, lot, number, some)) for number, mine, some in _by_schema(asking, lot, asked)]
-    every = _merge_batch_results(parts, len(asked))
-    if len(wanted) == len(asked):
-        return every
-    at = np.searchsorted(asked, wanted)
-    return BatchResult(every.dead[at], every.sure[at], every.mute[at])
+def _rule_out_batch(query: _IndexQuery, batch: IndexBatch) -> NDArray[np.bool_]:
+    """Return which files of a batch have no row that matches, by the indexes that are asked many at a time."""
+    ruled_out = np.zeros(len(batch.places), bool)
+    for schema_id, members, containers in _by_schema(query, batch, batch.places):
+        schema, condition = query.written[schema_id]
+        ruled_out[members] = rule_out_files(containers, condition, schema.types)
+    return ruled_out
 
 
-def _evaluate_schema_batch(asking: _IndexQuery, lot: IndexBatch, schema_id: int, some: Containers) -> BatchResult:
-    schema, condition = asking.written[schema_id]
-    memory = partial(get_or_compute_for_batch, asking.ctx, asking.entries, lot, schema_id) if asking.of_all else no_cache
-    return evaluate_batch(some, condition, schema.types, memory)
+def _by_schema(query: _IndexQuery, batch: IndexBatch, places: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64], Containers]]:
+    """Yield the indexes of the files of each schema: its id, whose they are among `places`, and where they lie; none is copied."""
+    at = slice(None) if len(places) == len(batch.places) else np.searchsorted(batch.places, places)
+    begins, ends, counts = batch.begins[at], batch.ends[at], query.indexes.row_counts[places]
+    schema_ids = query.indexes.schema_ids[places]
+    for schema_id in query.written:  # scalar: few schemas
+        members = np.flatnonzero(schema_ids == schema_id)
+        if len(members) == len(places):
+            yield schema_id, members, Containers(batch.data, begins, ends, counts)
+        elif len(members):
+            yield schema_id, members, Containers(batch.data, begins[members], ends[members], counts[members])
 
 
-def _merge_batch_results(parts: Sequence[tuple[NDArray[np.int64], BatchResult]], count: int) -> BatchResult:
-    """What was told of each part of `count` files, as one."""
-    if len(parts) == 1 and len(parts[0][0]) == count:  # mostly all are of one schema
-        return parts[0][1]
-    every = BatchResult(*np.zeros((3, count), bool))
-    for mine, found in parts:
-        every.dead[mine], every.sure[mine], every.mute[mine] = found
-    return every
-
-
-def _by_schema(asking: _IndexQuery, lot: IndexBatch, asked: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64], Containers]]:
-    """Indexes of the files of each schema: its number, whose they are among `asked`, and where they lie: none is copied."""
-    at = slice(None) if len(asked) == len(lot.places) else np.searchsorted(lot.places, asked)
-    begins, ends, counts = lot.begins[at], lot.ends[at], asking.indexes.row_counts[asked]
-    numbers = asking.indexes.schema_ids[asked]
-    for number in asking.written:  # scalar: few schemas
-        mine = np.flatnonzero(numbers == number)
-        if len(mine) == len(asked):
-            yield number, mine, Containers(lot.data, begins, ends, counts)
-        elif len(mine):
-            yield number, mine, Containers(lot.data, begins[mine], ends[mine], counts[mine])
-
-
-def _evaluate_each(asking: _IndexQuery, wanted: Iterable[tuple[IndexBatch, NDArray[np.int64]]], after: Callable[[], object]) -> dict[int, Hit]:
-    """What the indexes at some places of lots say, asked one by one. Raises `Corrupt`, `FileMissing`."""
+def _evaluate_each(query: _IndexQuery, batch: IndexBatch, places: NDArray[np.int64], after: Callable[[], object]) -> dict[int, Hit]:
+    """Return what the indexes at some places of a batch say, asked one by one. Raises `Corrupt`, `FileMissing`."""
     found: dict[int, Hit] = {}
-    for lot, places in wanted:
-        for number, mine, some in _by_schema(asking, lot, places) if len(places) else ():
-            schema, condition = asking.written[number]
-            heard = _evaluate_in_memory(some, places[mine], condition, schema.types)
-            found |= heard | _evaluate_one_by_one(asking, np.setdiff1d(places[mine], list(heard)), after)
-            for _ in heard:
-                after()
+    for schema_id, members, containers in _by_schema(query, batch, places) if len(places) else ():
+        schema, condition = query.written[schema_id]
+        answers = _evaluate_in_memory(containers, places[members], condition, schema.types)
+        found |= answers
+        if len(answers) < len(members):  # the damaged ones
+            found |= _evaluate_one_by_one(query, np.setdiff1d(places[members], list(answers)), after)
+        for _ in answers:
+            after()
     return found
 
 
@@ -292,13 +220,6 @@ def _evaluate_one_by_one(asking: _IndexQuery, places: NDArray[np.int64], after: 
     return dict(zip(left, world.map_io(one, left, is_remote=ctx.storage.is_remote, after=lambda _: after()), strict=True))
 
 
-def _remember(asking: _IndexQuery, lots: Sequence[IndexBatch], leaf: Leaf) -> None:
-    """What tells of a lookup of a column, where all files are of today's schema and bring their indexes in a few lots."""
-    ctx, entries = asking.ctx, asking.entries
-    if sum(len(lot.places) for lot in lots) == len(entries) and asking.indexes.schemas == (ctx.schema.id,):
-        lookup.remember(ctx, entries, leaf.column, lots, asking.indexes.row_counts)
-
-
 def _evaluate_in_memory(many: Containers, names: NDArray[np.int64], condition: Predicate, types: Mapping[str, DataType]) -> dict[int, Hit]:
     """What indexes say, each under its name; of damaged ones nothing, so that they are asked again by whoever knows their paths."""
     view = many.data.data  # they are looked at in a few places: none is copied
@@ -314,9 +235,9 @@ def _normalize_hit(found: Hit) -> Hit:
     return False if isinstance(found, BitMap) and not found else found
 
 
-def select_indexed(known: Runtime, entries: ManifestEntries, alone: NDArray[np.int64]) -> NDArray[np.int64]:
+def select_indexed(entries: ManifestEntries, alone: NDArray[np.int64]) -> NDArray[np.int64]:
     """Those files that bring an index."""
-    indexes = _indexes(known, entries)
+    indexes = _locate_indexes(entries)
     return _select_members(np.union1d(indexes.inside, indexes.outside), alone, len(entries))
 
 

@@ -13,13 +13,12 @@ import polars as pl
 from lakekit.bucket import merge_read as buckets
 from lakekit.columns import FILE, LEVEL, col, cols
 from lakekit.data_file import deletion_vector_reader, row_kinds, unheld
-from lakekit.data_file.paths import data_file_path, data_file_paths
+from lakekit.data_file.paths import data_file_paths
 from lakekit.data_file.reader import scan_files
 from lakekit.errors import SchemaMismatch
 from lakekit.format.polars_types import polars_schema
 from lakekit.model.row_kind import KIND_TEXTS
 from lakekit.read import snapshot_diff as differences
-from lakekit.read.derived import get_or_compute
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
     from lakekit.metadata.table_context import TableContext
     from lakekit.model.data_file import DataFileMeta
-    from lakekit.model.manifest_entries import ManifestEntries
     from lakekit.model.table_schema import TableSchema
     from lakekit.read.planner import Plan
     from lakekit.types import Field
@@ -37,8 +35,6 @@ KIND: Final = "_VALUE_KIND"
 SEQUENCE: Final = "_SEQUENCE_NUMBER"
 KINDS = (KIND,)
 KIND_AND_SEQUENCE = (KIND, SEQUENCE)
-FEW_OF, MOST_KEPT = 8, 1 << 14
-"""Facts are kept of a state of no more files, of which it is asked for an eighth at most."""
 _NAMES = dict(enumerate(KIND_TEXTS))
 
 
@@ -202,27 +198,11 @@ def _scan(
 ) -> pl.LazyFrame:
     number = None if plan.snapshot is None else plan.snapshot.id
     # what files may lack, their null counts tell
-    files, paths = _resolve_files(plan, rows, counted=bool(unheld.select_possibly_missing(plan.ctx, fields)))
+    entries = plan.entries.take(rows) if len(rows) < len(plan.entries) else plan.entries
+    files = entries.files_to_read(counted=bool(unheld.select_possibly_missing(plan.ctx, fields)))
+    paths = data_file_paths(plan.ctx, entries)
     masks = {} if not vectors and all(_is_filtered(plan, file) for file in files) else plan.hits
     return scan_files(plan.ctx, files, paths, fields, system=system, deletions=vectors, row_masks=masks, snapshot_id=number)
-
-
-def _resolve_files(plan: Plan, rows: NDArray[np.int64], *, counted: bool) -> tuple[Sequence[DataFileMeta], list[str]]:
-    """The facts of files, and where they lie. Those of a state that is asked for few of its files, and for others the next time, are kept."""
-    ctx, entries = plan.ctx, plan.entries
-    if entries is plan.every and FEW_OF * len(rows) <= len(entries) <= MOST_KEPT:
-        known = get_or_compute(ctx.world, entries, ("to read", counted), partial(_list_file_locations, entries, counted=counted))
-        if known is not None:
-            chosen = [known[at] for at in rows.tolist()]  # scalar: one a file
-            return [file for file, _, _ in chosen], [data_file_path(ctx, partition, bucket, file) for file, partition, bucket in chosen]
-    some = entries.take(rows) if len(rows) < len(entries) else entries
-    return some.files_to_read(counted=counted), data_file_paths(ctx, some)
-
-
-def _list_file_locations(entries: ManifestEntries, *, counted: bool) -> list[tuple[DataFileMeta, bytes, int]]:
-    """The fact of each file, its partition and bucket."""
-    places = entries.column("partition").to_pylist(), entries.column("bucket").to_pylist()  # scalar: one a file
-    return list(zip(entries.files_to_read(counted=counted), *places, strict=True))  # scalar: one a file
 
 
 def _is_filtered(plan: Plan, file: DataFileMeta) -> bool:

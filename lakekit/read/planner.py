@@ -21,7 +21,7 @@ from lakekit.format.polars_types import polars_schema
 from lakekit.lsm import rule as rules
 from lakekit.metadata import manifest_reader
 from lakekit.predicate import TRUE, columns, conjunction, conjuncts
-from lakekit.read import bounds, file_index_pruning, lookup, sections, select
+from lakekit.read import bounds, file_index_pruning, sections, select
 from lakekit.read.condition import ScanFilter
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Step:
 class Plan:
     """What a read has to do. `raw` are indices into `entries` of files that need no merge, `merged` the buckets that do.
 
-    `asked` asks file indexes which row positions they leave, by file name; `vectors` says which index file holds a file's deletion vector.
+    `hits` says by file name which row positions file indexes leave; `vectors` which index file holds a file's deletion vector.
     """
 
     ctx: TableContext
@@ -72,7 +72,7 @@ class Plan:
     merged: tuple[MergedBucket, ...] = ()
     rule: MergeSpec | None = None
     condition: ScanFilter = NO_FILTER
-    asked: Callable[[], Mapping[str, BitMap]] = dict
+    hits: Mapping[str, BitMap] = field(default_factory=dict)
     vectors: Mapping[str, IndexManifestEntry] = field(default_factory=dict)
     steps: tuple[Step, ...] = ()
     files_total: int = 0
@@ -82,11 +82,6 @@ class Plan:
     def bytes_total(self) -> int | None:
         """Bytes of all files of the state, `every` one of them; None where manifests were never opened."""
         return None if self.every is None else int(self.every.numbers("file_size").sum())
-
-    @cached_property
-    def hits(self) -> Mapping[str, BitMap]:
-        """For a file name, which row positions its file index leaves. Raises `Corrupt`, `FileMissing`."""
-        return self.asked()
 
     @cached_property
     def chosen(self) -> NDArray[np.int64]:
@@ -134,12 +129,10 @@ def plan_read(
     levels: range | None = None,
     last_level: int | None = None,
     hides_level_zero: bool = True,
-    counted: bool = False,
 ) -> Plan:
     """The plan of a batch read of a position, `without` some partitions, or of some `levels` only; a stream does not hide level 0.
 
-    `last_level`: of each bucket only its last level, which is this one, or a higher one where it has files there (`lsm.levels`). `counted`: every step is
-    gone, to be shown, where the files of a lookup are known without.
+    `last_level`: of each bucket only its last level, which is this one, or a higher one where it has files there (`lsm.levels`).
 
     Reads metadata only. Raises `Unsupported` for a table that cannot be read.
     """
@@ -167,7 +160,7 @@ def plan_read(
         funnel.step("partitions of the other branch", ~_in_partitions(funnel.entries, without))
     if position.created_since_ms is not None:
         funnel.step("creation time", _mask_created_since(funnel.entries, position.created_since_ms))
-    plan = plan_entries(ctx, snapshot, funnel, rule, condition, limit, counted=counted)
+    plan = plan_entries(ctx, snapshot, funnel, rule, condition, limit)
     return replace(plan, files_total=_file_count(listed), every=every)
 
 
@@ -178,25 +171,17 @@ def plan_entries(
     rule: MergeSpec | None,
     condition: ScanFilter,
     limit: int | None = None,
-    *,
-    counted: bool = False,
 ) -> Plan:
     """The plan over given live entries: pruning, sections, file indexes."""
     index = manifest_reader.index_entries(ctx, snapshot)
     vectors = {r.file_name: entry for entry in index if entry.index_type == "DELETION_VECTORS" for r in entry.ranges or ()}
-    owned = None if counted or rule is not None else lookup.files_containing(ctx, funnel.entries, condition)
-    if owned is None:
-        _prune_places(ctx, funnel, index, condition)
-        if rule is not None:
-            _prune_keys(ctx, funnel, rule, condition)
-            funnel.groups = sections.groups(ctx, funnel.entries)
-        asked = _prune_values(ctx, funnel, rule, condition)
-        groups = funnel.groups
-        raw = np.arange(len(funnel.entries)) if groups is None else np.flatnonzero(groups.number < 0)
-    else:
-        groups, raw = None, np.flatnonzero(owned)  # of the entries of the state, of which more is remembered, none are left out
-        asked = partial(_positions, ctx, funnel.entries, raw, condition.predicate)
-        funnel.steps.append(Step("files", len(owned), len(raw), "file index"))
+    _prune_places(ctx, funnel, index, condition)
+    if rule is not None:
+        _prune_keys(ctx, funnel, rule, condition)
+        funnel.groups = sections.groups(ctx, funnel.entries)
+    hits = _prune_values(ctx, funnel, rule, condition)
+    groups = funnel.groups
+    raw = np.arange(len(funnel.entries)) if groups is None else np.flatnonzero(groups.number < 0)
     if limit is not None and rule is None and not vectors:
         raw = _limit_files(funnel.entries, raw, limit)
     return Plan(
@@ -207,7 +192,7 @@ def plan_entries(
         merged=() if groups is None else sections.buckets(funnel.entries, groups),
         rule=rule,
         condition=condition,
-        asked=asked,
+        hits=hits,
         vectors=vectors,
         steps=tuple(funnel.steps),
     )
@@ -430,10 +415,13 @@ def _prune_keys(ctx: TableContext, funnel: PruningFunnel, rule: MergeSpec, condi
         funnel.step(f"keys {_format_columns(on_key)}", bounds.may_match_files(ctx, funnel.entries, on_key, "key"))
 
 
-def _prune_values(ctx: TableContext, funnel: PruningFunnel, rule: MergeSpec | None, condition: ScanFilter) -> Callable[[], Mapping[str, BitMap]]:
-    """By value statistics and file indexes, where no other version of a key could come back; who tells what the indexes leave of files that stay."""
+def _prune_values(ctx: TableContext, funnel: PruningFunnel, rule: MergeSpec | None, condition: ScanFilter) -> Mapping[str, BitMap]:
+    """Prune by value statistics and file indexes, where no other version of a key could come back.
+
+    Returns the row positions that the indexes leave of files that stay, by file name.
+    """
     if condition.predicate == TRUE or not len(funnel.entries):
-        return dict
+        return {}
     decided = set(ctx.schema.partition_keys) | (set(rule.key) if rule is not None else set())
     on_value, entries = _drop_conjuncts(condition.predicate, decided), funnel.entries
     told: list[tuple[str, Mask | None]] = []
@@ -451,15 +439,10 @@ def _prune_values(ctx: TableContext, funnel: PruningFunnel, rule: MergeSpec | No
         there[found.gone] = False
         told.append(("file index", there))
     funnel.together(told)
-    return partial(_by_name, entries, found)
+    return _hits_by_name(entries, found.hits)
 
 
-def _positions(ctx: TableContext, entries: ManifestEntries, raw: NDArray[np.int64], predicate: Predicate) -> Mapping[str, BitMap]:
-    return _by_name(entries, file_index_pruning.evaluate(ctx, entries, raw, predicate))
-
-
-def _by_name(entries: ManifestEntries, found: file_index_pruning.FileIndexResult) -> Mapping[str, BitMap]:
-    hits = found.positions()
+def _hits_by_name(entries: ManifestEntries, hits: Mapping[int, BitMap]) -> Mapping[str, BitMap]:
     names = entries.column("file_name").take(pa.array(list(hits), pa.int64())).to_pylist()  # scalar: one a file
     return dict(zip(names, hits.values(), strict=True))
 

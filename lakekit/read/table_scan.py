@@ -85,19 +85,19 @@ class TableScan:
         position = time_travel.locate(self.ctx, self.at)
         ctx = self._handle(position, self._schema_id(position))
         with add_manifest_path(ctx, lambda: position.snapshot):
-            return self._plans(ctx, position, condition, None, counted=True)
+            return self._plans(ctx, position, condition, None)
 
-    def _plans(self, ctx: TableContext, position: Position, condition: ScanFilter, limit: int | None, *, counted: bool = False) -> list[Plan]:
+    def _plans(self, ctx: TableContext, position: Position, condition: ScanFilter, limit: int | None) -> list[Plan]:
         """The plan, and that of the fallback branch for the partitions this branch lacks; with a primary branch the other way round."""
         fallback = fallback_position(ctx, position, self.at)
         if fallback is None:
-            return [planner.plan_read(ctx, position, condition, limit=limit, levels=self.levels, counted=counted)]
+            return [planner.plan_read(ctx, position, condition, limit=limit, levels=self.levels)]
         sides = [(ctx, position), fallback]
         first, second = reversed(sides) if ctx.fallback_first else sides
         taken = planner.partitions_of(*first, levels=self.levels)
         return [
-            planner.plan_read(*first, condition, limit=limit, levels=self.levels, counted=counted),
-            planner.plan_read(*second, condition, without=taken, levels=self.levels, counted=counted),
+            planner.plan_read(*first, condition, limit=limit, levels=self.levels),
+            planner.plan_read(*second, condition, without=taken, levels=self.levels),
         ]
 
     def _schema_id(self, position: Position) -> int:

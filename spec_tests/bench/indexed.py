@@ -98,7 +98,7 @@ def _lookup(kind: str, table: lk.Table, files: int, many: int, asked: list[pl.Ex
         assert _found(table, one).height == _found(plain, one).height > 0
     times = [(spent(lambda: _found(table, one)), spent(lambda: _found(plain, one))) for one in asked]  # noqa: B023 - called at once
     name = f"lookup by {kind} over {files} files of {many:,} rows, {opened} opened"
-    return line(name, "the same without index", 0.1, [own for own, _ in times], [other for _, other in times])
+    return line(name, "the same without index", 0.25, [own for own, _ in times], [other for _, other in times])
 
 
 def _found(table: lk.Table, asked: pl.Expr) -> pl.DataFrame:

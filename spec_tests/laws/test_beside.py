@@ -84,7 +84,7 @@ def test_many_small_reads_are_joined(tmp_path: Path, indexes_read: list[str]) ->
         table.append(rows(file))
         assert found(table, 700 + file) == [f"{file}-{700 + file}"] * 2
         entries = live(table.handle())
-        lots = beside.load_batches(table.handle(), entries, np.arange(len(entries)), every=True)
+        lots = beside.load_batches(table.handle(), entries, np.arange(len(entries)))
         assert len(lots) <= 9
         assert sorted(np.concatenate([lot.places for lot in lots]).tolist()) == list(range(len(entries)))
     assert len(indexes_read) == FILES + 12
@@ -102,7 +102,7 @@ def test_what_does_not_fit_is_asked_one_by_one(tmp_path: Path, indexes_read: lis
         for number in (707, 303, 720):
             said = file_index_pruning.evaluate(small, entries, np.arange(len(entries)), Leaf("k", "=", (number,)))
             assert len(said.gone) == FILES - (number != 720)
-            assert all(list(hit) == [number // 100 + 1, number // 100 + 23] for hit in said.positions().values())
+            assert all(list(hit) == [number // 100 + 1, number // 100 + 23] for hit in said.hits.values())
         assert world.indexes.size_bytes <= budget
     assert len(indexes_read) > FILES
 

@@ -1,4 +1,4 @@
-"""A lookup whose files are told from memory reads the files that every step leaves, whatever the index, the type, and where indexes lie."""
+"""A lookup reads no file that bounds and indexes rule out, and every row that is there, whatever the index, the type, and where indexes lie."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 import lakekit as lk
 from lakekit import plugins
-from lakekit.model.manifest_entries import ManifestEntries
-from lakekit.read import lazy, lazy_frames, lookup, peek, planner, table_scan, time_travel
-from lakekit.storage.local import LocalStorage
+from lakekit.read import lazy, planner, table_scan, time_travel
 from lakekit.storage.protocol import FileMissing
 from lakekit.types import parse
 
@@ -41,25 +39,17 @@ KINDS = {
     "bloom-filter": {"file-index.bloom-filter.v.items": "4", "file-index.bloom-filter.v.fpp": "0.3"},
     "bsi": {},
 }
-ROUNDS = 4
-"""Memory is made by the second question or the third."""
+ROUNDS = 2
+"""The first question reads indexes, and later ones find them in memory."""
 
 
-def named(table: lk.Table, asked: pl.Expr, *, counted: bool) -> list[str]:
+def named(table: lk.Table, asked: pl.Expr) -> list[str]:
     """The files that a plan reads."""
     handle = table.handle()
     source = table_scan.scan(handle)
     condition, _ = lazy.condition_of(lazy.filters_of(asked, source.schema()), handle.schema)
-    found = planner.plan_read(handle, time_travel.locate(handle), condition, counted=counted)
+    found = planner.plan_read(handle, time_travel.locate(handle), condition)
     return found.entries.take(found.chosen).column("file_name").to_pylist()
-
-
-def remembered(table: lk.Table, asked: pl.Expr) -> bool:
-    handle = table.handle()
-    condition, _ = lazy.condition_of(lazy.filters_of(asked, table_scan.scan(handle).schema()), handle.schema)
-    snapshot = time_travel.locate(handle).snapshot
-    assert snapshot is not None
-    return lookup.files_containing(handle, planner.load_live_entries(handle, snapshot), condition) is not None
 
 
 def made(folder: str, kind: str, t: str, files: Sequence[Sequence[Any]], *, beside: bool, file_format: str = "parquet") -> lk.Table:
@@ -82,54 +72,17 @@ def cases(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @settings(max_examples=40)
-@given(case=cases(), many=st.booleans(), peeks=st.booleans(), keeps=st.booleans())
-def test_a_lookup_reads_the_files_that_every_step_leaves(case: dict[str, Any], many: bool, peeks: bool, keeps: bool) -> None:
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
-        if peeks:
-            patched.setattr(peek, "LEAST_BYTES", 0)
-        if keeps:
-            patched.setattr(lazy_frames, "FEW_OF", 0)
+@given(case=cases(), many=st.booleans())
+def test_a_lookup_reads_the_files_that_explain_counts(case: dict[str, Any], many: bool) -> None:
+    with tempfile.TemporaryDirectory() as folder:
         table = made(f"{folder}/t", **case)
         plain = table.with_options({"file-index.read.enabled": "false"})
         column, (dtype, literals) = pl.col("v"), VALUES[case["t"]]
         asked = [column.is_in([one, literals[0]]) if many else column == pl.lit(one, dtype) for one in literals]
         for _ in range(ROUNDS):
             for one in asked:
-                assert named(table, one, counted=False) == named(table, one, counted=True)
+                assert len(named(table, one)) == table.explain(one).files_read <= plain.explain(one).files_read
                 assert table.scan().filter(one).collect().sort("n").equals(plain.scan().filter(one).collect().sort("n"))
-
-
-@pytest.mark.parametrize("beside", [False, True], ids=["in the entries", "beside"])
-@pytest.mark.parametrize("kind", ["bitmap", "bitmap of version 1", "range-bitmap", "bloom-filter"])
-def test_what_tells_of_a_lookup_is_remembered_and_forgotten(tmp_path: Path, kind: str, beside: bool) -> None:
-    files = [[-1, at, 500] for at in range(0, 60, 10)]
-    table = made(str(tmp_path / "t"), kind, "INT", files, beside=beside)
-    asked = [pl.col("v") == number for number in (30, 10, 40, -1, 7)]
-    every = [len([one for one in files if number in one]) for number in (30, 10, 40, -1, 7)]
-    assert not remembered(table, asked[0])
-    for _ in range(ROUNDS):
-        assert [table.scan().filter(one).collect().height for one in asked] == every
-    assert remembered(table, asked[0])
-    assert not remembered(table, pl.col("n") == 7)
-    assert not remembered(table, pl.col("v") > 7)
-    assert not remembered(table.with_options({"file-index.read.enabled": "false"}), asked[0])
-    shelf = table.handle().world.indexes
-    shelf.put({"what": "else"}, shelf.budget_bytes)  # bytes of indexes beside files are forgotten for it; values that are listed are kept elsewhere
-    assert remembered(table, asked[0]) is not (beside and kind == "bloom-filter")
-    shelf.put({"what": "else"}, 1)
-    for _ in range(ROUNDS):
-        assert [table.scan().filter(one).collect().height for one in asked] == every
-    assert remembered(table, asked[0])
-    table.append(pl.DataFrame({"v": [10], "n": [1000]}, schema={"v": pl.Int32, "n": pl.Int64}))
-    assert not remembered(table, asked[0])
-    every[1] += 1
-    for _ in range(ROUNDS):
-        assert [table.scan().filter(one).collect().height for one in asked] == every
-    assert remembered(table, asked[0]), "indexes beside files lie in two stretches of bytes now"
-    table.alter(lk.rename_column("v", "w"))
-    for _ in range(ROUNDS):
-        assert table.scan().filter(pl.col("w") == 10).collect().height == 2
-    assert not remembered(table, pl.col("w") == 10), "files of another schema call it otherwise"
 
 
 @pytest.mark.parametrize(("kind", "says"), [("bitmap", None), ("range-bitmap", lk.Corrupt)])
@@ -148,7 +101,6 @@ def test_a_file_whose_values_nobody_knows_is_not_one_without_them(tmp_path: Path
             else:
                 with pytest.raises(says, match=damaged.name):
                     asked.collect()
-    assert not remembered(table, pl.col("v") == 20)
     assert table.with_options({"file-index.read.enabled": "false"}).scan().filter(pl.col("v") == -1).collect().height == 6
 
 
@@ -161,73 +113,18 @@ def filtered(folder: Path, **options: str) -> lk.Table:
     return table
 
 
-def test_the_first_question_reads_a_few_bytes_of_big_filters_and_the_second_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = filtered(tmp_path / "t", **{"file-index.bloom-filter.s.items": "100"})
-    sizes, read = [path.stat().st_size for path in (tmp_path / "t").rglob("*.index")], LocalStorage.read
-    assert min(sizes) > peek.LEAST_BYTES
-    counted: list[int] = []
-
-    def counting(self: LocalStorage, path: str, offset: int = 0, length: int | None = None) -> bytes:
-        found = read(self, path, offset, length)
-        if path.endswith(".index"):
-            counted.append(len(found))
-        return found
-
-    monkeypatch.setattr(LocalStorage, "read", counting)
-
-    def bytes_read(asked: pl.Expr) -> tuple[int, list[int]]:
-        counted.clear()
-        return table.scan().filter(asked).collect().height, [*counted]
-
-    height, first = bytes_read(pl.col("k") == 7)
-    assert height == 1
-    assert sum(first) < 12 * (peek.HEAD_BYTES + 20) + max(sizes), "eleven are ruled out by a bit, the one that is left is read"
-    height, second = bytes_read(pl.col("k").is_in([3, 4]))
-    assert (height, len(second)) == (2, 11), "the one that was left is in memory"
-    assert sum(second) == sum(sizes) - max(sizes)
-    assert bytes_read((pl.col("k") == 9) & (pl.col("s") == "s9")) == (1, [])
-    table.append(pl.DataFrame({"k": [7], "s": ["s7"]}, schema={"k": pl.Int32, "s": pl.String}))
-    height, third = bytes_read(pl.col("k") == 7)
-    assert (height, len(third)) == (2, 1), "of the old files everything is known"
-
-
-def test_what_tells_of_a_lookup_is_remembered_of_indexes_in_several_places(tmp_path: Path) -> None:
-    """One filter is read by the question that a few bytes of the others answered, those by the second, and one more comes with each commit."""
-    table = filtered(tmp_path / "t")
-    for count in range(2, 6):
-        for _ in range(ROUNDS):
-            found = [table.scan().filter(pl.col("k") == number).collect().height for number in (7, 3, 800, -1)]
-            assert found == [count - 1, 1, 0, 10 + count]
-        assert remembered(table, pl.col("k") == 7)
-        table.append(pl.DataFrame({"k": [-1, 7], "s": ["", "s7"]}, schema={"k": pl.Int32, "s": pl.String}))
-    inside = table.with_options({"file-index.in-manifest-threshold": "1 mb"})
-    inside.append(pl.DataFrame({"k": [-1, 801], "s": ["", "s7"]}, schema={"k": pl.Int32, "s": pl.String}))
-    for _ in range(ROUNDS):
-        assert [table.scan().filter(pl.col("k") == number).collect().height for number in (7, 801, 800, -1)] == [5, 1, 0, 17]
-        for number in (7, 801, 800):
-            assert named(table, pl.col("k") == number, counted=False) == named(table, pl.col("k") == number, counted=True)
-    assert remembered(table, pl.col("k") == 7)
-
-
-def test_facts_of_files_are_kept_of_lookups_in_partitions_with_rows_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where files lie is spelled for those alone that are read; what was deleted since is gone."""
+def test_lookups_in_partitions_with_rows_deleted(tmp_path: Path) -> None:
+    """What was deleted since is gone, and a file that is lost is named."""
     options = {"bucket": "-1", "write-only": "true", "file-index.bitmap.columns": "k", "deletion-vectors.enabled": "true"}
     table = lk.create(tmp_path / "t", {"p": pl.String(), "k": pl.Int32(), "n": pl.Int32()}, partition_keys=["p"], options=options)
     for at in range(24):
         table.append(
             pl.DataFrame({"p": [None, "a=b", "c/d"][at % 3], "k": [-1, at, at], "n": [at, at, 100]}, schema={"p": pl.String, "k": pl.Int32, "n": pl.Int32})
         )
-    calls: list[int] = []
-    monkeypatch.setattr(
-        ManifestEntries, "files_to_read", lambda self, *, counted, read=ManifestEntries.files_to_read: calls.append(len(self)) or read(self, counted=counted)
-    )
     for _ in range(ROUNDS):
         for at in (3, 4, 5, 50):
             assert table.scan().filter(pl.col("k") == at).collect().rows() == [([None, "a=b", "c/d"][at % 3], at, n) for n in (at, 100) if at < 24]
-    assert remembered(table, pl.col("k") == 4)
-    assert calls[-1] == 24, "all at once, by the question that asks for the second time"
     table.delete(pl.col("n") == 4)
-    assert remembered(table, pl.col("k") == 4), "a vector came, and no file"
     for _ in range(ROUNDS):
         for at in (3, 4, 5):
             assert table.scan().filter(pl.col("k") == at).collect()["n"].to_list() == [n for n in (at, 100) if n != 4]
@@ -237,20 +134,8 @@ def test_facts_of_files_are_kept_of_lookups_in_partitions_with_rows_deleted(tmp_
         table.scan().filter(pl.col("k") == 5).collect()
 
 
-def test_filters_of_a_partition_are_read_whole_by_who_asks_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    options = {"bucket": "-1", "write-only": "true", "file-index.bloom-filter.columns": "k", "file-index.bloom-filter.k.items": "200000"}
-    table = lk.create(tmp_path / "t", {"p": pl.Int32(), "k": pl.Int32()}, partition_keys=["p"], options=options)
-    for at in range(16):
-        table.append(pl.DataFrame({"p": [at % 2] * 3, "k": [-1, at, 500]}, schema={"p": pl.Int32, "k": pl.Int32}))
-    calls: list[int] = []
-    monkeypatch.setattr(peek, "rule_out_files", lambda *given, told=peek.rule_out_files: calls.append(1) or told(*given))
-    for _ in range(3):
-        assert table.scan().filter((pl.col("p") == 1) & (pl.col("k") == 7)).collect().height == 1
-    assert len(calls) == 1
-
-
-def test_a_lookup_that_is_remembered_reads_the_bucket_of_its_value_alone(tmp_path: Path) -> None:
-    """What tells of all buckets is remembered after a question that names all of them; filters of other buckets seem to have the value by chance."""
+def test_a_lookup_reads_the_bucket_of_its_value_alone(tmp_path: Path) -> None:
+    """Filters of other buckets seem to have the value by chance."""
     filters = {"file-index.bloom-filter.columns": "k", "file-index.bloom-filter.k.items": "4", "file-index.bloom-filter.k.fpp": "0.5"}
     table = lk.create(
         tmp_path / "t", {"k": pl.Int32()}, options={"bucket": "8", "bucket-key": "k", "write-only": "true", "metadata.stats-mode": "none"} | filters
@@ -259,18 +144,14 @@ def test_a_lookup_that_is_remembered_reads_the_bucket_of_its_value_alone(tmp_pat
         table.append(pl.DataFrame({"k": range(40 * at, 40 * at + 40)}, schema={"k": pl.Int32}))
     for _ in range(ROUNDS):
         assert table.scan().filter(pl.col("k").is_in([*range(1000, 1030)])).collect().is_empty()
-    assert remembered(table, pl.col("k") == 7)
     plain = table.with_options({"file-index.read.enabled": "false"})
     for number in range(0, 100, 7):
         for asked in (pl.col("k") == number, pl.col("k").is_in([number, 3])):
-            read = named(table, asked, counted=False)
-            assert read == named(table, asked, counted=True)
-            assert set(read) <= set(named(plain, asked, counted=False))
+            assert set(named(table, asked)) <= set(named(plain, asked))
 
 
 @pytest.mark.parametrize("asked", [pl.col("k") == 7, pl.col("s") == "s7", (pl.col("s") == "s7") & (pl.col("k") > 3), pl.col("k").is_in([7, 700])])
-def test_what_a_few_bytes_tell_of_damaged_filters(tmp_path: Path, asked: pl.Expr) -> None:
-    """What is lost or damaged tells nothing, and whoever reads it whole says so."""
+def test_damaged_filters_are_named(tmp_path: Path, asked: pl.Expr) -> None:
     table = filtered(tmp_path / "t")
     plain = table.with_options({"file-index.read.enabled": "false"})
     paths = sorted((tmp_path / "t").rglob("*.index"))
