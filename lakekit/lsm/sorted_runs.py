@@ -232,8 +232,8 @@ def _interpolate_cuts(low: Array, high: Array, rows: Array, pieces: int) -> Arra
 
 def _text_cuts(low: pl.Series, high: pl.Series, rows: Array, pieces: int) -> pl.Series:
     """Return values that split texts, by the bytes after their common prefix, read as a number."""
-    # scalar: two a file
-    texts = [value if isinstance(value, bytes) else value.encode() for value in (*low.to_list(), *high.to_list())]
+    bounds = (*low.to_list(), *high.to_list())  # scalar: two a file
+    texts = [value if isinstance(value, bytes) else value.encode() for value in bounds]
     first, last = min(texts), max(texts)
     shared = next((at for at, (first_byte, last_byte) in enumerate(zip(first, last, strict=False)) if first_byte != last_byte), min(len(first), len(last)))
     numbers = np.array([float(int.from_bytes(text[shared : shared + WINDOW].ljust(WINDOW, b"\0"), "big")) for text in texts])
