@@ -187,7 +187,7 @@ def _screen() -> Screen | None:
 
 
 def _has_kernel() -> bool:
-    """Whether this is the process of a notebook; nothing is imported to find out."""
+    """Return whether this is the process of a notebook; nothing is imported to find out."""
     ask: Any = getattr(sys.modules.get("IPython"), "get_ipython", None)
     return ask is not None and getattr(ask(), "kernel", None) is not None
 

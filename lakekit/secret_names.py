@@ -17,5 +17,5 @@ _SECRET = re.compile(NAME_PATTERN, re.IGNORECASE)
 
 
 def is_secret(key: str) -> bool:
-    """Whether an option of that name holds what nobody should see."""
+    """Return whether an option of that name holds what nobody should see."""
     return _SECRET.search(key) is not None

@@ -198,7 +198,7 @@ _POOL_THREAD = threading.local()
 
 
 def in_pool() -> bool:
-    """Whether this thread is one of the pool's."""
+    """Return whether this thread is one of the pool's."""
     return getattr(_POOL_THREAD, "busy", False)
 
 

@@ -53,7 +53,7 @@ def commit_changes(
 ) -> Commit:
     """Commit the messages of all writers of a job.
 
-    `identifier`: never below the user's last one; 2^63-1 for a user who commits once. `check_append`: check added files
+    `identifier`: never below the user's last one; 2^63-1 for a user with one commit. `check_append`: check added files
     against the newest snapshot, and that they exist, as after a recovery. `check_files`: check only that they exist.
     `check_new`: check that no commit since they were written has added them. `ignore_empty`: make no snapshot without
     changes; None: as the option `snapshot.ignore-empty-commit` says, else only for the batch identifier. `is_new_user`:

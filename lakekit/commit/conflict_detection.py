@@ -184,7 +184,10 @@ def _runs(entries: ManifestEntries) -> np.ndarray[tuple[int], np.dtype[np.int64]
 def check_vectors(
     base: ManifestEntries, delta: ManifestEntries, live: Iterable[IndexManifestEntry], changes: Sequence[IndexManifestEntry], parties: ConflictParties
 ) -> None:
-    """Check 4. `live` are the index files of the newest snapshot, `changes` those that the commit adds and deletes."""
+    """Check 4: deletion vectors. `live` are the index files of the newest snapshot.
+
+    `changes` are those that the commit adds and deletes.
+    """
     live_vectors = {(entry.partition, range_.file_name): entry.file_name for entry in live if entry.index_type == DELETION_VECTORS for range_ in entry.ranges}
     replaced_vectors: dict[tuple[bytes, str], str] = {}
     marked: set[tuple[bytes, str]] = set()

@@ -406,7 +406,7 @@ def _claim_alone(request: CommitRequest, draft: UncommittedFiles, snapshot: Snap
     """Create the snapshot file; act on a failure only where its outcome is certain (D2)."""
     draft.in_doubt = True
     try:
-        is_created = create_exclusive(request.ctx.storage, request.ctx.layout.snapshot(snapshot.id), snapshot.to_json(), held=check_lock)
+        is_created = create_exclusive(request.ctx.storage, request.ctx.layout.snapshot(snapshot.id), snapshot.to_json(), check_lock=check_lock)
     except CommitStateUnknown as failed:
         raise _make_state_unknown(request, snapshot, failed) from failed
     except LakekitError:

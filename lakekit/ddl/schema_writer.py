@@ -107,7 +107,7 @@ def put_first(location: TableLocation, schema: TableSchema) -> None:
     """
     with keeper.catalog_lock(location) as claim:
         claim.check()
-        if not create_exclusive(location.storage, location.layout.schema(schema.id), _bytes(schema), held=keeper.lock_check(claim)):
+        if not create_exclusive(location.storage, location.layout.schema(schema.id), _bytes(schema), check_lock=keeper.lock_check(claim)):
             raise table_already_exists(location)
 
 
@@ -150,7 +150,7 @@ def _write_next_schema(location: TableLocation, changes: Sequence[TableChange], 
     for _ in range(MOST_RACES):
         schema = plan_next_schema(location, changes)
         claim.check()
-        if create_exclusive(location.storage, location.layout.schema(schema.id), _bytes(schema), held=keeper.lock_check(claim)):
+        if create_exclusive(location.storage, location.layout.schema(schema.id), _bytes(schema), check_lock=keeper.lock_check(claim)):
             return schema
     raise RetriesExhausted(f"{location.name}: {MOST_RACES} times another writer made the next schema first; nothing was changed, try again")
 

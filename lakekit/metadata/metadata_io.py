@@ -33,7 +33,7 @@ class MetadataLocation(Protocol):
 
     @property
     def name(self) -> str:
-        """What messages call the table."""
+        """The table's name in messages."""
         ...
 
     @property

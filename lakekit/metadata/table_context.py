@@ -63,7 +63,7 @@ class TableContext:
 
     @property
     def ground(self) -> TableLocation:
-        """Where the table is, without what is known of it."""
+        """The location of the table."""
         return TableLocation(name=self.name, storage=self.storage, layout=self.layout, world=self.world, keeper=self.keeper)
 
     @property
@@ -78,12 +78,12 @@ class TableContext:
 
     @property
     def all_options(self) -> Mapping[str, str]:
-        """Every given option as text, the caller's put over the table's."""
+        """Every given option as text, the caller's over the table's."""
         return self.options.given
 
     @property
     def kind(self) -> Literal["key", "append"]:
-        """Whether the table has a primary key."""
+        """Return whether the table has a primary key."""
         return self.options.kind
 
     @property
@@ -106,7 +106,7 @@ class TableContext:
 
     @property
     def fallback_first(self) -> bool:
-        """Whether that branch is the primary one: this one then stands in for the partitions that it lacks."""
+        """Return whether the fallback branch is the primary one, whose missing partitions this branch fills."""
         return not self.options.scan_fallback_branch and bool(self.options.scan_primary_branch)
 
     def check_location(self, location: str, option: str, *, path: str | None = None) -> None:

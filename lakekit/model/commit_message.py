@@ -96,17 +96,17 @@ class CommitMessage:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it changes nothing."""
+        """Return whether it changes nothing."""
         return not (self.has_new or self.has_compaction)
 
     @property
     def has_new(self) -> bool:
-        """Whether rows were written, deleted, or indexed."""
+        """Return whether rows were written, deleted, or indexed."""
         return bool(self.new_files or self.deleted_files or self.changelog_files or self.new_index_files or self.deleted_index_files)
 
     @property
     def has_compaction(self) -> bool:
-        """Whether files were compacted."""
+        """Return whether files were compacted."""
         after = self.compact_after or self.compact_changelog or self.compact_new_index_files or self.compact_deleted_index_files
         return bool(self.compact_before or after)
 

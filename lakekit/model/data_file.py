@@ -74,7 +74,7 @@ class DataFileMeta:
 
 
 def index_file_of(extra_files: Sequence[str]) -> str | None:
-    """Which of the files that lie beside a data file is its file index."""
+    """Return which of the files beside a data file is its file index; None if none is."""
     return next((name for name in extra_files if name.endswith(INDEX_SUFFIX)), None)
 
 

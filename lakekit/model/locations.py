@@ -71,7 +71,7 @@ class Locations:
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """The places as they are named, below which some are allowed."""
+        """The folders that contain allowed locations: configured, named, and the (link-free) warehouse."""
         above = None if self.warehouse is None else _base(self.warehouse)
         return (*self.configured, *self.named, *(() if above is None else (LinkFreeRoot(above),)))
 
@@ -225,7 +225,7 @@ def _plain_parts(path: str) -> list[str] | None:
 
 
 def is_at_or_below(location: str, base: str) -> bool:
-    """Whether a normalized location is another one or lies below it."""
+    """Return whether a normalized location is another one or lies below it."""
     return location == base or location.startswith(base.rstrip("/") + "/")
 
 

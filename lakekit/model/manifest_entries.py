@@ -198,7 +198,7 @@ def empty() -> ManifestEntries:
 
 
 def concat(parts: Sequence[ManifestEntries]) -> ManifestEntries:
-    """All entries, part after part."""
+    """Concatenate entries, part after part."""
     full = [part for part in parts if len(part)]
     if not full:
         return parts[0] if parts else empty()

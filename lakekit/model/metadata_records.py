@@ -88,7 +88,7 @@ def may_be_kept(node: AvroNode) -> bool:
 
 
 def is_columnar(data: bytes) -> bool:
-    """Whether a metadata file is ORC or Parquet."""
+    """Return whether a metadata file is ORC or Parquet."""
     return data.startswith((columnar_file.ORC_MAGIC, columnar_file.PARQUET_MAGIC))
 
 

@@ -71,7 +71,7 @@ def spec(directory: str) -> tuple[tuple[str, str], ...]:
 
 
 def is_blank(text: str) -> bool:
-    """Whether Java calls the text empty or white space only: no-break spaces are not."""
+    """Return whether Java calls the text empty or white space only: no-break spaces are not."""
     return all(c in _BLANK for c in text)
 
 

@@ -23,7 +23,7 @@ class RowKind(IntEnum):
 
     @property
     def retracts(self) -> bool:
-        """Whether it takes a row away."""
+        """Return whether it takes a row away."""
         return self in (RowKind.UPDATE_BEFORE, RowKind.DELETE)
 
 

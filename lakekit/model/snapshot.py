@@ -94,7 +94,7 @@ class Snapshot:
 
     @property
     def watermark_or_none(self) -> int | None:
-        """The watermark; None also where an old writer meant none by the smallest number."""
+        """The watermark; None also if an old writer wrote the smallest number for none."""
         return None if self.watermark == NO_WATERMARK else self.watermark
 
     def without_extra(self) -> Snapshot:

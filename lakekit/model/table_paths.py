@@ -40,7 +40,7 @@ def checked_name(name: str, *, path: str | None = None, field: str = "file name"
 
 @lru_cache(maxsize=8192)
 def is_plain(name: str) -> bool:
-    """Whether a text names one file in one directory and nothing else."""
+    """Return whether a text names one file in one directory and nothing else."""
     if not name or name in {".", ".."} or "/" in name or "\\" in name:
         return False
     if name.isascii():
@@ -53,7 +53,7 @@ def is_plain(name: str) -> bool:
 
 
 def flaw(name: str, prefix: str) -> str | None:
-    """Why a name cannot be part of a file's after a prefix, in words; None: it can."""
+    """Return why a name cannot be part of a file name after a prefix; None if it can."""
     if is_plain(name) and is_plain(f"{prefix}{name}"):
         return None
     length = len(f"{prefix}{name}".encode("utf-8", "surrogatepass"))
@@ -94,7 +94,7 @@ class TablePaths:
 
     @property
     def branch_root(self) -> str:
-        """Where this branch's metadata lives: the table itself for branch main."""
+        """The directory of this branch's metadata: the table itself for branch main."""
         return self.root if self.branch == MAIN else self.branch_dir(self.branch)
 
     @property
@@ -103,7 +103,7 @@ class TablePaths:
 
     @property
     def schema_prefix(self) -> str:
-        """What stands before the number in the name of a schema file."""
+        """The prefix of a schema file's name, before its id."""
         return "_schema-" if self.hidden else "schema-"
 
     @property
@@ -132,12 +132,12 @@ class TablePaths:
 
     @property
     def latest_hint(self) -> str:
-        """The file that says which snapshot was the newest at some time."""
+        """The hint file with the id of a recent newest snapshot."""
         return f"{self.snapshot_dir}/LATEST"
 
     @property
     def earliest_hint(self) -> str:
-        """The file that says which snapshot was the oldest at some time."""
+        """The hint file with the id of a recent oldest snapshot."""
         return f"{self.snapshot_dir}/EARLIEST"
 
     def changelog(self, snapshot_id: int) -> str:

@@ -95,7 +95,7 @@ class TableSchema:
         raise ColumnNotFound(f"no column {name!r}: the columns are {', '.join(self.names)}", name=name)
 
     def has(self, name: str) -> bool:
-        """Whether there is a column of that name."""
+        """Return whether there is a column of that name."""
         return any(part.name == name for part in self.fields)
 
     def fields_of(self, names: Iterable[str]) -> tuple[Field, ...]:
@@ -119,7 +119,7 @@ class TableSchema:
 
     @property
     def cross_partition(self) -> bool:
-        """Whether a key may move between partitions: some partition column is not in the primary key."""
+        """Return whether a key may move between partitions: some partition column is not in the primary key."""
         return bool(self.primary_keys) and not set(self.partition_keys) <= set(self.primary_keys)
 
     @property

@@ -158,7 +158,7 @@ class TableOptions(DeclaredOptions):
 
     @property
     def changelog_outlives_snapshots(self) -> bool:
-        """Whether changelogs have a life of their own: expiring a snapshot then keeps its changelog."""
+        """Return whether changelogs have a life of their own: expiring a snapshot then keeps its changelog."""
         fewest, most, age = self.changelog_retained
         return fewest > self.snapshot_num_retained_min or most > self.snapshot_num_retained_max or age > self.snapshot_time_retained_ms
 
@@ -169,7 +169,10 @@ class TableOptions(DeclaredOptions):
 
     @property
     def needs_lookup(self) -> bool:
-        """Whether level 0 is merged by looking up older versions: then a reader takes, of the levels above 0, only the lowest row of a key (ENGINE 2.7)."""
+        """Return whether level 0 is merged by looking up older versions.
+
+        A reader then takes, of the levels above 0, only the lowest row of a key (ENGINE 2.7).
+        """
         return self.merge_engine == "first-row" or self.changelog_producer == "lookup" or self.deletion_vectors_enabled or self.force_lookup
 
 
@@ -241,7 +244,7 @@ def spell(key: str, value: object) -> str:
 
 
 def is_known(key: str) -> bool:
-    """Whether lakekit or the reference has an option of that key."""
+    """Return whether lakekit or the reference has an option of that key."""
     return key in BY_KEY or key in OLDER_KEYS or key in IGNORED_KEYS or _column_key(key) is not None or (key.startswith("file-index.") and key.count(".") >= 2)
 
 

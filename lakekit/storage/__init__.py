@@ -1,4 +1,4 @@
-"""Where files live: one protocol, and the storage that a location asks for."""
+"""Storages behind one protocol, and the storage of a location."""
 
 from __future__ import annotations
 
@@ -35,11 +35,14 @@ NOT_PARTS = frozenset(
 
 
 def open(location: str | PathLike, storage_options: Mapping[str, Any] | None = None) -> tuple[Storage, str]:  # noqa: A001 - as lk.open
-    """The storage a location asks for, and the location as that storage's path.
+    """Return the storage of a location, and the location as that storage's path.
 
-    Plain paths, `pathlib.Path` and `file:` URLs (percent-decoded) are local, and their storage is confined to them (`confine`); `s3:`, `gs:`, `az:`, `abfss:`
-    and their like are object stores, opened with `storage_options` (`store_options` has their names). Raises `Unsupported` for other schemes and without the
-    extra lakekit[cloud], `InvalidOption` for a broken URL or options.
+    Plain paths, `pathlib.Path` and `file:` URLs (percent-decoded) are local, and their storage is confined to them
+    (`confine`); `s3:`, `gs:`, `az:`, `abfss:` and similar ones are object stores, opened with `storage_options`
+    (`object_store_options` has their names).
+
+    Raises `Unsupported` for other schemes and without the extra lakekit[cloud], `InvalidOption` for a broken URL or
+    options.
     """
     text: object = location.__fspath__() if hasattr(location, "__fspath__") else location
     if not isinstance(text, str):
@@ -47,14 +50,14 @@ def open(location: str | PathLike, storage_options: Mapping[str, Any] | None = N
         raise TypeError(msg)
     if not text.strip():
         raise InvalidOption("the location is empty; give a table's folder", key="path", value=text)
-    found = _SCHEME.match(text)
-    scheme = "file" if found is None else found.group(1).lower()
+    scheme_match = _SCHEME.match(text)
+    scheme = "file" if scheme_match is None else scheme_match.group(1).lower()
     if scheme == "file":
-        path = absolute_path(text if found is None else _path_of_url(text))
+        path = absolute_path(text if scheme_match is None else _path_of_url(text))
         return LocalStorage().confined([path]), path
     if scheme in SCHEMES:
-        found_storage: tuple[Storage, str] = plugins.load("storage", "object-store").open(text, storage_options)
-        return found_storage
+        opened: tuple[Storage, str] = plugins.load("storage", "object-store").open(text, storage_options)
+        return opened
     raise Unsupported(
         f"no storage is called {scheme!r}; lakekit reads local paths, file:// URLs and object stores: {', '.join(SCHEMES)}",
         feature=f"storage.{scheme}",
@@ -62,25 +65,32 @@ def open(location: str | PathLike, storage_options: Mapping[str, Any] | None = N
 
 
 def confine(storage: Storage, *roots: str) -> Storage:
-    """Return the storage for what lies below these roots alone, where it is one of folders that links could lead out of; others stay as they are.
+    """Return the storage confined to these roots, if it has folders that links could lead out of.
 
-    A root itself may be a link: the caller or the catalog names it. `add_roots` adds roots.
+    Other storages are returned unchanged. A root itself may be a link: the caller or the catalog names it. `add_roots`
+    adds roots.
     """
     return storage.confined(roots) if isinstance(storage, SupportsConfinement) else storage
 
 
 def add_roots(storage: Storage, roots: Iterable[str]) -> Storage:
-    """Return the storage for what lies below these roots too, such as the external roots of a table that the caller or the catalog allows."""
+    """Return the storage for files below these roots too.
+
+    For example the external roots of a table that the caller or the catalog allows.
+    """
     return storage.confined_too(roots) if roots and isinstance(storage, SupportsConfinement) else storage
 
 
 def for_one_look(storage: Storage) -> Storage:
-    """Return the storage for one operation that reads many files: on a disk it looks at each of their directories once."""
+    """Return the storage for one operation that reads many files; a local one checks each directory once."""
     return storage.for_one_look() if type(storage) is LocalStorage else storage
 
 
 def polars_paths(storage: Storage, paths: Sequence[str]) -> list[str]:
-    """Return what Polars opens for some files that were looked at just now: on a disk only their directories are looked at again."""
+    """Return what Polars opens for files that were just checked.
+
+    On a local disk only directories are checked again.
+    """
     if isinstance(storage, LocalStorage) and type(storage).polars is LocalStorage.polars:
         for path in {path.rpartition("/")[0]: path for path in paths}.values():
             storage.polars(path)

@@ -1,9 +1,11 @@
-"""A file claimed, with a look where the storage fails: only what is sure is told (RELIABILITY D2).
+"""Create a file exclusively, and look it up if the storage fails (RELIABILITY D2).
 
-put_once(storage, "…/snapshot-7", data)   True: it is there with this content      False: somebody else's is
-                                          StorageFailed: nothing is there          CommitStateUnknown: nobody can tell
+Only certain outcomes are reported.
 
-On a store that creates nothing exclusively, a lock that is held does instead: looked at, asked whether it is still ours, and written.
+create_exclusive(storage, "…/snapshot-7", data)   True: it exists with this content     False: another one exists
+                                                  StorageFailed: nothing exists         CommitStateUnknown: unknown
+
+On a store without conditional PUT a held lock replaces it: look the file up, check that the lock is still ours, write.
 """
 
 from __future__ import annotations
@@ -19,18 +21,19 @@ if TYPE_CHECKING:
     from lakekit.storage.protocol import Storage
 
 
-def create_exclusive(storage: Storage, path: str, data: bytes, *, held: Callable[[], None] | None = None) -> bool:
-    """`storage.put_if_absent`, but that an answer which was lost is looked up. `held` raises when the lock is no longer ours; None: there is no lock.
+def create_exclusive(storage: Storage, path: str, data: bytes, *, check_lock: Callable[[], None] | None = None) -> bool:
+    """Create a file as `storage.put_if_absent` does, and look it up if the answer was lost.
 
-    Raises `CommitStateUnknown`, and what the storage said where nothing is there; `Unsupported` for a store without conditional PUT and no lock.
+    `check_lock` raises if the lock is no longer ours; None: there is no lock. Raises `CommitStateUnknown`; the
+    storage's error if nothing exists; `Unsupported` for a store without conditional PUT and no lock.
     """
     try:
         return storage.put_if_absent(path, data)
     except (ClaimRefused, OutsideRoot):
         raise
     except LakekitError as failed:
-        if held is not None and isinstance(failed, Unsupported) and failed.feature == "storage.conditional-put":
-            return _put_under_lock(storage, path, data, held)
+        if check_lock is not None and isinstance(failed, Unsupported) and failed.feature == "storage.conditional-put":
+            return _put_under_lock(storage, path, data, check_lock)
         try:
             return storage.read(path) == data
         except FileMissing:
@@ -39,12 +42,12 @@ def create_exclusive(storage: Storage, path: str, data: bytes, *, held: Callable
             raise _unknown_outcome(path, failed, unreadable) from failed
 
 
-def _put_under_lock(storage: Storage, path: str, data: bytes, held: Callable[[], None]) -> bool:
-    """Whether the file is ours, where nobody else writes it as long as the lock is held."""
+def _put_under_lock(storage: Storage, path: str, data: bytes, check_lock: Callable[[], None]) -> bool:
+    """Write the file under the lock; return whether its content is ours."""
     try:
         return storage.read(path) == data
     except FileMissing:
-        held()
+        check_lock()
     failed: LakekitError | None = None
     try:
         storage.put(path, data)

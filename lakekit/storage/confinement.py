@@ -1,12 +1,13 @@
-"""Confine paths of the local disk to root folders: what lies below a root is reached without leaving it through a link.
+"""Confine paths of the local disk to root folders: no link below a root leads out of it.
 
-    check_path(roots, path)                     for reads: a link may stand on the way if it leads to a place below the same root
-    with ParentDirectory(roots, path) as it:    for writes and deletes: no link may stand on the way
-        os.unlink(it.name, dir_fd=it.handle)
+    check_path(roots, path)                            for reads: links may lead to a path below the same root
+    with ParentDirectory(roots, path) as directory:    for writes and deletes: no links on the way
+        os.unlink(directory.name, dir_fd=directory.handle)
 
-A root itself, and everything above it, may be a link: the caller or the catalog named it. Where the platform has `openat` (Linux, macOS) writes and deletes
-open each directory from the root down without following links and act relative to it, so that a directory that is replaced by a link meanwhile changes
-nothing. Elsewhere real paths are compared before the call. Without roots (`()`) nothing is checked.
+A root itself, and everything above it, may be a link: the caller or the catalog named it. Where the platform has
+`openat` (Linux, macOS) writes and deletes open each directory from the root down without following links and act
+relative to it, so a directory that is replaced by a link meanwhile changes nothing. Elsewhere real paths are compared
+before the call. Without roots (`()`) nothing is checked.
 """
 
 from __future__ import annotations
@@ -38,75 +39,87 @@ _NO_DIRECTORY = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EMLINK})
 
 
 class LinkFreeRoot(str):
-    """A root below which no link is followed, not for reads either: what lies there may be read, and a link could lead to what lies there and may not."""
+    """A root below which no link is followed, not even for reads.
+
+    A link could lead to files below the root that may not be read.
+    """
 
     __slots__ = ()
 
 
 def split(roots: tuple[str, ...], path: str) -> tuple[str, list[str]]:
-    """Return the innermost root above a path and the names between both; no names for the root itself. Raises `OutsideRoot`."""
-    chosen = None
+    """Return the innermost root above a path and the names between them; no names for the root itself.
+
+    Raises `OutsideRoot`.
+    """
+    innermost = None
     for root in roots:
-        if (chosen is None or len(root) > len(chosen)) and path.startswith(root) and (path[len(root) : len(root) + 1] in {"/", ""} or root[-1] == "/"):
-            chosen = root
-    if chosen is None:
+        if (innermost is None or len(root) > len(innermost)) and path.startswith(root) and (path[len(root) : len(root) + 1] in {"/", ""} or root[-1] == "/"):
+            innermost = root
+    if innermost is None:
         raise OutsideRoot(f'"{path}" is refused: it lies outside of {_list(roots)}', path=path)
-    names = path[len(chosen) :].lstrip("/").split("/")
+    names = path[len(innermost) :].lstrip("/").split("/")
     if "" in names or "." in names:
         names = [name for name in names if name and name != "."]
     if ".." in names:
-        raise OutsideRoot(f'"{path}" is refused: ".." leads out of "{chosen}"', path=path)
-    return chosen, names
+        raise OutsideRoot(f'"{path}" is refused: ".." leads out of "{innermost}"', path=path)
+    return innermost, names
 
 
-def check_path(roots: tuple[str, ...], path: str, seen: set[str] | None = None) -> os.stat_result | None:
-    """Return what the system says of a file or directory that may be read; None where it must be asked with links followed.
+def check_path(roots: tuple[str, ...], path: str, checked_dirs: set[str] | None = None) -> os.stat_result | None:
+    """Return the stat of a path that may be read; None if it must be read again with links followed.
 
-    `seen` are directories that were looked at; they are not again, and more are added. Raises `OutsideRoot` for a path that leaves the roots by a link,
-    `FileNotFoundError` and other `OSError`s.
+    `checked_dirs` are directories that need no check; more are added. Raises `OutsideRoot` for a path that leaves the
+    roots by a link, `FileNotFoundError` and other `OSError`s.
     """
     if not roots:
         return None
-    if seen is not None and path.rpartition("/")[0] in seen:
-        found = os.lstat(path)
-        if not modes.S_ISLNK(found.st_mode):
-            return found
+    if checked_dirs is not None and path.rpartition("/")[0] in checked_dirs:
+        stat = os.lstat(path)
+        if not modes.S_ISLNK(stat.st_mode):
+            return stat
     root, names = split(roots, path)
-    at, told = root.rstrip("/"), None
+    current, last_stat = root.rstrip("/"), None
     for name in names:
-        at = f"{at}/{name}"
-        told = os.lstat(at)
-        if modes.S_ISLNK(told.st_mode):
+        current = f"{current}/{name}"
+        last_stat = os.lstat(current)
+        if modes.S_ISLNK(last_stat.st_mode):
             if not is_inside(roots, path):
-                raise leaves(path, at, root, "read")
+                raise leaves(path, current, root, "read")
             return None
-    if seen is not None and names:
-        seen.add(path.rpartition("/")[0])
-    return told
+    if checked_dirs is not None and names:
+        checked_dirs.add(path.rpartition("/")[0])
+    return last_stat
 
 
-def check_file(roots: tuple[str, ...], path: str, seen: set[str] | None = None) -> None:
-    """Check as `check_path` before another library opens a file by its path; what does not exist is left to it."""
+def check_file(roots: tuple[str, ...], path: str, checked_dirs: set[str] | None = None) -> None:
+    """Check a path as `check_path` does before another library opens it.
+
+    Missing files are left to that library.
+    """
     with suppress(FileNotFoundError, NotADirectoryError):
-        check_path(roots, path, seen)
+        check_path(roots, path, checked_dirs)
 
 
 def is_inside(roots: tuple[str, ...], path: str) -> bool:
-    """Return whether what a link leads to lies below the same root, which lets links be followed; without roots everything does."""
+    """Return whether the target of a link is below the same root, and the root allows links.
+
+    Without roots everything is.
+    """
     if not roots:
         return True
     root = split(roots, path)[0]
     return not isinstance(root, LinkFreeRoot) and _is_below(os.path.realpath(path), os.path.realpath(root))
 
 
-def leaves(path: str, link: str, root: str, done: str) -> OutsideRoot:
-    """Return the error for a path that goes through a link. `done`: what is not done through it."""
-    shown = f'"{path}" is refused: ' + ("it is a link" if link == path else f'"{link}" is a link')
+def leaves(path: str, link: str, root: str, action: str) -> OutsideRoot:
+    """Return the error for a path that goes through a link. `action`: what is refused, such as "read"."""
+    refusal = f'"{path}" is refused: ' + ("it is a link" if link == path else f'"{link}" is a link')
     if isinstance(root, LinkFreeRoot):
         remedy = "Put the files themselves in its place, or name the place in lakekit.allowed-locations"
-        return OutsideRoot(f'{shown}, and below "{root}" a table is led nowhere by one, since it may lead to another table. {remedy}', path=path)
+        return OutsideRoot(f'{refusal}, and below "{root}" a table is led nowhere by one, since it may lead to another table. {remedy}', path=path)
     remedy = "Put the files themselves in its place, or remove the link"
-    return OutsideRoot(f'{shown}, and nothing outside of "{root}" is {done} through one. {remedy}', path=path)
+    return OutsideRoot(f'{refusal}, and nothing outside of "{root}" is {action} through one. {remedy}', path=path)
 
 
 def _list(roots: tuple[str, ...]) -> str:
@@ -118,9 +131,10 @@ def _is_below(real: str, root: str) -> bool:
 
 
 class ParentDirectory:
-    """The directory of a path, opened for one call or a few. `handle` and `name` are what those calls take, `handle` None: the whole path is the name.
+    """The directory of a path, opened for one call or a few.
 
-    `is_made`: directories that are missing are made, each safe from power loss. Raises `OutsideRoot`, `OSError`.
+    `handle` and `name` are the arguments of those calls; `handle` None: `name` is the whole path. `is_made`: missing
+    directories are created and synced. Raises `OutsideRoot`, `OSError`.
     """
 
     __slots__ = ("_is_made", "_roots", "handle", "name", "path")
@@ -150,16 +164,16 @@ class ParentDirectory:
 
     def close(self) -> None:
         """Close the directory."""
-        ctx, self.handle = self.handle, None
-        if ctx is not None:
-            os.close(ctx)
+        descriptor, self.handle = self.handle, None
+        if descriptor is not None:
+            os.close(descriptor)
 
     def __del__(self) -> None:
         self.close()
 
     @property
     def opener(self) -> Opener | None:
-        """What `open` is told to make a file here."""
+        """The `opener` argument of `open` to create a file here."""
         return None if self.handle is None else partial(os.open, dir_fd=self.handle, mode=0o666)
 
     def beside(self, path: str) -> str:
@@ -180,28 +194,28 @@ class ParentDirectory:
     def _open(self, root: str, names: list[str]) -> int:
         if self._is_made:
             try:
-                ctx = os.open(root, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+                descriptor = os.open(root, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
             except FileNotFoundError:
                 make_directory(root)
-                ctx = os.open(root, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+                descriptor = os.open(root, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
         else:
-            ctx = os.open(root, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+            descriptor = os.open(root, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
         at = root.rstrip("/")
         try:
             for name in names:
                 at = f"{at}/{name}"
-                inner = self._step(ctx, name, at, root)
-                os.close(ctx)
-                ctx = inner
+                inner = self._step(descriptor, name, at, root)
+                os.close(descriptor)
+                descriptor = inner
         except BaseException:
-            os.close(ctx)
+            os.close(descriptor)
             raise
-        return ctx
+        return descriptor
 
     def _step(self, above: int, name: str, at: str, root: str) -> int:
-        how = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY | os.O_NOFOLLOW
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY | os.O_NOFOLLOW
         try:
-            return os.open(name, how, dir_fd=above)
+            return os.open(name, flags, dir_fd=above)
         except FileNotFoundError:
             if not self._is_made:
                 raise
@@ -212,7 +226,7 @@ class ParentDirectory:
         with suppress(FileExistsError):
             os.mkdir(name, dir_fd=above)
         os.fsync(above)
-        return os.open(name, how, dir_fd=above)
+        return os.open(name, flags, dir_fd=above)
 
     def _compare(self, root: str, names: list[str]) -> None:
         """Compare real paths, where directories have no handles."""

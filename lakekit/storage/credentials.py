@@ -1,7 +1,9 @@
-"""Credentials that a function gives, and gives anew before they expire: `storage_options={"credential_provider": function}`, as Polars takes it.
+"""Credentials from a function that renews them before they expire.
+
+`storage_options={"credential_provider": function}`, as in Polars:
 
 pl.CredentialProviderAWS(profile_name="lake")                                  asks boto3
-lambda: ({"aws_access_key_id": …, "aws_secret_access_key": …}, 1735689600)     options, and when they expire (seconds since 1970) or None
+lambda: ({"aws_access_key_id": …, "aws_secret_access_key": …}, 1735689600)     options; expiry in s since 1970, or None
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ _EARLY_SECONDS, _KEPT_SECONDS = 60, 60
 
 @dataclass(slots=True)
 class _CachedCredentials:
-    """The last answer of a function, and until when it counts, in seconds since 1970."""
+    """The last result of a function, valid `until` (seconds since 1970)."""
 
     options: dict[str, str] | None = None
     until: float = 0.0
@@ -32,26 +34,29 @@ class _CachedCredentials:
 
 @dataclass(frozen=True, slots=True)
 class CredentialSource:
-    """A function that gives credentials; equal to one of the same function. Its answer is kept until shortly before it expires."""
+    """A function that returns credentials; equal if the function is.
+
+    Its result is cached until shortly before it expires.
+    """
 
     function: Callable[[], Any] = field(repr=False)
     _kept: _CachedCredentials = field(default_factory=_CachedCredentials, compare=False, repr=False)
 
     def read(self) -> dict[str, str]:
-        """The options that the function gives now.
+        """Return the current options of the function.
 
         Raises:
-            InvalidOption: its answer is no mapping of texts with a time.
-            StorageFailed: it raises.
+            InvalidOption: the result is not a mapping of texts with a time.
+            StorageFailed: the function raises.
         """
-        kept = self._kept
-        with kept.guard:
-            now = now_ms() / 1000
-            if kept.options is None or now >= kept.until:
+        cached = self._kept
+        with cached.guard:
+            now_s = now_ms() / 1000
+            if cached.options is None or now_s >= cached.until:
                 options, expiry = self._ask()
-                kept.options = options
-                kept.until = now + _KEPT_SECONDS if expiry is None else max(expiry - _EARLY_SECONDS, now + 1)
-            return kept.options
+                cached.options = options
+                cached.until = now_s + _KEPT_SECONDS if expiry is None else max(expiry - _EARLY_SECONDS, now_s + 1)
+            return cached.options
 
     def _ask(self) -> tuple[dict[str, str], float | None]:
         failure: str | None = None
@@ -76,7 +81,7 @@ class CredentialSource:
 
 @lru_cache(maxsize=64)
 def source_of(function: Callable[[], Any]) -> CredentialSource:
-    """The source of a function, one for all stores that it is given for."""
+    """Return the source of a function, one for all stores that use it."""
     return CredentialSource(function)
 
 

@@ -1,11 +1,15 @@
-"""Options of object stores that come from the environment: variables and AWS profiles, by the names that `store_options` has.
+"""Options of object stores from environment variables and AWS profiles.
+
+Their names are those of `object_store_options`.
 
     AWS_ENDPOINT_URL_S3=http://h:9000      ->   aws_endpoint_url
-    AWS_PROFILE=lake                       ->   what [lake] of ~/.aws/credentials and [profile lake] of ~/.aws/config say
+    AWS_PROFILE=lake                       ->   [lake] of ~/.aws/credentials and [profile lake] of ~/.aws/config
 
-obstore and Polars read the environment too, each in its own way, once, when a store is made. Here it is read for both, at each request, so that both get one
-set of options and a credential that was renewed is taken. Variables without an entry here reach both libraries by themselves; they are part of what stores
-are told apart by. Source: `AmazonS3Builder::from_env`, `GoogleCloudStorageBuilder::from_env`, `MicrosoftAzureBuilder::from_env`; AWS SDKs and Tools guide.
+obstore and Polars read the environment too, each in its own way, once, when a store is made. Here it is read for both,
+at each request, so both get one set of options and renewed credentials are used. Variables without an entry here reach
+both libraries by themselves; they are part of a store's identity.
+Source: `AmazonS3Builder::from_env`, `GoogleCloudStorageBuilder::from_env`, `MicrosoftAzureBuilder::from_env`; AWS SDKs
+and Tools guide.
 """
 
 from __future__ import annotations
@@ -81,7 +85,10 @@ _RENEWED_SECONDS = 540
 
 @dataclass(frozen=True, slots=True)
 class FileVersion:
-    """A file as it is now: another version is another credential. `modified_ns` is None where it is missing."""
+    """A file's current version: another version is another credential.
+
+    `modified_ns` is None if it is missing.
+    """
 
     path: str
     modified_ns: int | None
@@ -89,82 +96,85 @@ class FileVersion:
 
 
 def read_variables(kind: str) -> dict[str, str]:
-    """The variables that a store of that kind depends on, by their names; empty ones left out."""
+    """Return the variables that a store of that kind depends on, without empty ones."""
     prefixes = _PREFIXES[kind]
     return {name: text for name, text in os.environ.items() if text and (name.startswith(prefixes) or name.upper() in _CONNECTION_VARIABLES)}
 
 
 def read_file_versions(kind: str, variables: Mapping[str, str]) -> tuple[FileVersion, ...]:
-    """The files of credentials that `variables` name, or that stores of that kind look for, as they are now."""
+    """Return the current versions of the credential files that `variables` name or that the store reads."""
     if kind == "gs":
         return tuple(_file_version(variables[name]) for name in _FILES if name in variables)
     return profile_files(variables) if kind == "s3" else ()
 
 
 def named_options(kind: str, variables: Mapping[str, str]) -> dict[str, str]:
-    """The options that variables are, by the names that `store_options` has."""
-    found: dict[str, str] = {}
+    """Return the options given by variables, under the names of `object_store_options`."""
+    options: dict[str, str] = {}
     for variable, name in _NAMES[kind].items():
         text = variables.get(variable)
         if text is not None:
-            found.setdefault(name, text)
-    return found
+            options.setdefault(name, text)
+    return options
 
 
 def other_variables(kind: str, variables: Mapping[str, str]) -> dict[str, str]:
-    """The variables that are no option here, and that the libraries read themselves."""
+    """Return the variables that are not options here, and that the libraries read themselves."""
     return {name: text for name, text in variables.items() if name not in _NAMES[kind]}
 
 
-# ---- profiles of AWS ----------------------------------------------------------------------------------------------------
+# ---- profiles of AWS -------------------------------------------------------------------------------------------------
 
 
 def profile_files(variables: Mapping[str, str]) -> tuple[FileVersion, ...]:
-    """The two files that hold profiles: of settings, of credentials."""
+    """Return the versions of the two AWS profile files: settings, credentials."""
     settings = variables.get("AWS_CONFIG_FILE") or "~/.aws/config"
     credentials = variables.get("AWS_SHARED_CREDENTIALS_FILE") or "~/.aws/credentials"
     return _file_version(settings), _file_version(credentials)
 
 
 def profile_options(name: str | None, files: tuple[FileVersion, ...]) -> tuple[dict[str, str], CredentialSource | None]:
-    """The options that a profile has, keys among them; and what fetches its credentials, where they are not in the files.
+    """Return the options of an AWS profile, and its credential source if the files hold no credentials.
 
-    None is the profile "default", which nobody asked for and which may be missing.
+    `name` None: the profile "default", which may be missing.
 
     Raises:
         InvalidOption: no file has that profile, or a file cannot be read.
         Unsupported: boto3 must fetch its credentials, and is not installed.
     """
     profiles = _read_profiles(files)
-    shown = " and ".join(file.path for file in files)
+    paths_text = " and ".join(file.path for file in files)
     if isinstance(profiles, str):
         if name is None:
             return {}, None
-        raise InvalidOption(f"the AWS profile {name!a} cannot be looked up in {shown}: {profiles}", key="aws_profile", value=name)
+        raise InvalidOption(f"the AWS profile {name!a} cannot be looked up in {paths_text}: {profiles}", key="aws_profile", value=name)
     settings = profiles.get(name or "default")
     if settings is None:
         if name is None:
             return {}, None
-        known = ", ".join(sorted(profiles)) or "none"
-        raise InvalidOption(f"no AWS profile {name!a} in {shown}; there are {known}", key="aws_profile", value=name)
+        profile_names = ", ".join(sorted(profiles)) or "none"
+        raise InvalidOption(f"no AWS profile {name!a} in {paths_text}; there are {profile_names}", key="aws_profile", value=name)
     options = {option: settings[key] for key, option in _PROFILE_OPTIONS.items() if settings.get(key)}
     needs = next((key for key in _NEEDS_SDK if settings.get(key)), None)
     if needs is None and all(settings.get(key) for key in _KEYS):
         token = settings.get("aws_session_token") or settings.get("aws_security_token")
-        found = {**options, **{key: settings[key] for key in _KEYS}}
-        return (found | {"aws_session_token": token} if token else found), None
+        credentials = {**options, **{key: settings[key] for key in _KEYS}}
+        return (credentials | {"aws_session_token": token} if token else credentials), None
     if needs is None and name is None:
         return options, None
     if importlib.util.find_spec("boto3") is None:
         if name is None:
             return options, None
-        why = f"the credentials of the AWS profile {name!a} come by {needs or 'the default chain of AWS'}"
-        raise Unsupported(f"{why}, which boto3 fetches: pip install boto3", feature="storage.object")
+        reason = f"the credentials of the AWS profile {name!a} come by {needs or 'the default chain of AWS'}"
+        raise Unsupported(f"{reason}, which boto3 fetches: pip install boto3", feature="storage.object")
     return options, _profile_source(name, files)
 
 
 def container_source(variables: Mapping[str, str], files: tuple[FileVersion, ...]) -> CredentialSource | None:
-    """Return what fetches the credentials of a container whose address only boto3 takes; None for any other, or without boto3."""
+    """Return the source of a container's credentials if only boto3 accepts their address.
+
+    Else None, as without boto3.
+    """
     if _CONTAINER not in variables or _CONTAINER_TOKEN in variables or importlib.util.find_spec("boto3") is None:
         return None
     return _profile_source(None, files)
@@ -177,21 +187,24 @@ def _profile_source(name: str | None, files: tuple[FileVersion, ...]) -> Credent
 
 
 def _ask_sdk(session: Any, name: str | None) -> tuple[dict[str, str], int | None]:
-    """The credentials of a session of boto3, which renews them itself at least ten minutes before they expire."""
+    """Return the credentials of a boto3 session, which renews them ten minutes or more before expiry."""
     credentials = session.get_credentials()
     if credentials is None:
         raise StorageFailed(f"boto3 finds no credentials for the AWS profile {name!a}", path=None)
     frozen = credentials.get_frozen_credentials()
-    found = {"aws_access_key_id": frozen.access_key, "aws_secret_access_key": frozen.secret_key}
+    options = {"aws_access_key_id": frozen.access_key, "aws_secret_access_key": frozen.secret_key}
     if frozen.token is None:
-        return found, None
-    return found | {"aws_session_token": frozen.token}, now_ms() // 1000 + _RENEWED_SECONDS
+        return options, None
+    return options | {"aws_session_token": frozen.token}, now_ms() // 1000 + _RENEWED_SECONDS
 
 
 @lru_cache(maxsize=16)
 def _read_profiles(files: tuple[FileVersion, ...]) -> dict[str, dict[str, str]] | str:
-    """Profiles by name, each with the settings of both files, the second winning; a text where a file cannot be read."""
-    found: dict[str, dict[str, str]] = {}
+    """Return profiles by name, with the settings of both files, the second winning.
+
+    A text if a file cannot be read.
+    """
+    profiles: dict[str, dict[str, str]] = {}
     for number, file in enumerate(files):
         if file.modified_ns is None:
             continue
@@ -208,14 +221,14 @@ def _read_profiles(files: tuple[FileVersion, ...]) -> dict[str, dict[str, str]] 
                 continue
             else:
                 section_name = section
-            found.setdefault(section_name, {}).update({key: text.strip() for key, text in parser.items(section) if text})
-    return found
+            profiles.setdefault(section_name, {}).update({key: text.strip() for key, text in parser.items(section) if text})
+    return profiles
 
 
 def _file_version(path: str) -> FileVersion:
-    place = os.path.expanduser(path)  # noqa: PTH111 - a file of the user, no place of a table
+    expanded = os.path.expanduser(path)  # noqa: PTH111 - a file of the user, no place of a table
     try:
-        facts = os.stat(place)  # noqa: PTH116 - as above
+        stat = os.stat(expanded)  # noqa: PTH116 - as above
     except OSError:
-        return FileVersion(place, None, 0)
-    return FileVersion(place, facts.st_mtime_ns, facts.st_size)
+        return FileVersion(expanded, None, 0)
+    return FileVersion(expanded, stat.st_mtime_ns, stat.st_size)

@@ -1,8 +1,7 @@
-"""Whole folders: made, moved and removed. Only catalogs do that; tables never do.
+"""Create, move and remove whole folders; used by catalogs, never by tables.
 
-A storage that has real folders is a `SupportsDirectories`. Elsewhere a folder is the beginning of names: one that should be there though nothing
-lies in it gets a
-marker, and none is moved, since that would be a copy that others see half done.
+A storage with real folders is a `SupportsDirectories`. Elsewhere a folder is a prefix of names: an empty folder gets a
+marker file, and none is moved, since that would be a copy visible half done.
 """
 
 from __future__ import annotations
@@ -21,22 +20,25 @@ MARKER = ".folder"
 
 @runtime_checkable
 class SupportsDirectories(Protocol):
-    """A storage with folders that exist by themselves."""
+    """A storage with folders that exist without files."""
 
     def make_directory(self, path: str) -> None:
-        """Makes a folder and those above it, safe from power loss; one that is there is left alone."""
+        """Create a folder and its parents, synced; an existing one is left alone."""
         ...
 
     def move_directory(self, source: str, target: str) -> None:
-        """Moves a folder to a place where nothing is, in one step; a link to one stays a link."""
+        """Move a folder to a free path, in one step; a link to a folder stays a link."""
         ...
 
     def links(self, directory: str) -> Sequence[tuple[str, bool]]:
-        """The names of the links in a folder, which `Storage.list` passes over, and whether each leads to a folder."""
+        """Return the names of the links in a folder, and whether each leads to a folder.
+
+        `Storage.list` skips them.
+        """
         ...
 
     def entry_kind(self, path: str) -> Literal["folder", "link", "file"] | None:
-        """What has that name; None: nothing, or a link stands on the way."""
+        """Return the kind of the entry at a path; None: nothing is there, or a link is on the way."""
         ...
 
     def link_target(self, path: str) -> str | None:
@@ -45,7 +47,7 @@ class SupportsDirectories(Protocol):
 
 
 def make(storage: Storage, path: str) -> None:
-    """Makes a folder."""
+    """Create a folder."""
     if isinstance(storage, SupportsDirectories):
         storage.make_directory(path)
     else:
@@ -53,7 +55,7 @@ def make(storage: Storage, path: str) -> None:
 
 
 def move(storage: Storage, source: str, target: str) -> None:
-    """Moves a folder to a place where nothing is. Raises `Unsupported` where folders are only the beginnings of names."""
+    """Move a folder to a free path. Raises `Unsupported` if folders are only prefixes of names."""
     if not isinstance(storage, SupportsDirectories):
         raise Unsupported(
             f'"{source}" cannot be renamed: its storage has no folders, and a copy would be seen half done', feature="storage.rename", path=source
@@ -62,9 +64,10 @@ def move(storage: Storage, source: str, target: str) -> None:
 
 
 def remove(storage: Storage, path: str, *, first: Sequence[str] = (), last: Sequence[str] = ()) -> None:
-    """Deletes a folder with everything in it; folders `first` within it before all others, `last` after them, in their order.
+    """Delete a folder with its contents.
 
-    Links go, and what they lead to stays; the folder itself may be one.
+    Folders `first` inside it before all others, `last` after them, in order. Links are deleted, their targets stay; the
+    folder itself may be a link.
     """
     if link_target(storage, path) is not None:
         storage.delete([path])
@@ -74,7 +77,7 @@ def remove(storage: Storage, path: str, *, first: Sequence[str] = (), last: Sequ
         if part and not is_folder(storage, part):
             continue
         for folder, inside in _deepest_first(storage, top, () if part else last):
-            storage.delete([*(one.path for one in inside if not one.is_dir), *(f"{folder}/{name}" for name, _ in _links(storage, folder))])
+            storage.delete([*(entry.path for entry in inside if not entry.is_dir), *(f"{folder}/{name}" for name, _ in _links(storage, folder))])
             storage.remove_directories([folder])
     storage.remove_directories([path])
 
@@ -84,17 +87,20 @@ def is_folder(storage: Storage, path: str) -> bool:
     if isinstance(storage, SupportsDirectories):
         return storage.entry_kind(path) == "folder"
     above, _, name = path.rpartition("/")
-    return any(one.is_dir and one.name == name for one in storage.list(above))
+    return any(entry.is_dir and entry.name == name for entry in storage.list(above))
 
 
 def list_folders(storage: Storage, directory: str) -> Sequence[str]:
-    """Return the names of the folders in a folder, and of the links to folders, which may be roots of their own; by name."""
-    return sorted([*(one.name for one in storage.list(directory) if one.is_dir), *(name for name, is_dir in _links(storage, directory) if is_dir)])
+    """Return the names of the folders in a folder, and of links to folders, sorted.
+
+    Such links may be roots of their own.
+    """
+    return sorted([*(entry.name for entry in storage.list(directory) if entry.is_dir), *(name for name, is_dir in _links(storage, directory) if is_dir)])
 
 
 def link_names(storage: Storage, folder: str) -> Sequence[str]:
-    """Return the names of the links in a folder that `Storage.list` passes over: to folders, and to nothing."""
-    listed = {one.name for one in storage.list(folder)}
+    """Return the names of the links in a folder that `Storage.list` skips: to folders, and broken ones."""
+    listed = {entry.name for entry in storage.list(folder)}
     return [name for name, _ in _links(storage, folder) if name not in listed]
 
 
@@ -104,7 +110,7 @@ def is_there(storage: Storage, path: str) -> bool:
 
 
 def link_target(storage: Storage, path: str) -> str | None:
-    """Return where a link leads to, as it says; None for what is no link."""
+    """Return the target of a link, as written; None: it is no link, or another link is on the way."""
     return storage.link_target(path) if isinstance(storage, SupportsDirectories) else None
 
 
@@ -114,7 +120,7 @@ def _links(storage: Storage, folder: str) -> Sequence[tuple[str, bool]]:
 
 def _deepest_first(storage: Storage, folder: str, without: Sequence[str]) -> Iterator[tuple[str, list[Stat]]]:
     inside = storage.list(folder)
-    for one in inside:
-        if one.is_dir and one.path not in without:
-            yield from _deepest_first(storage, one.path, without)
+    for entry in inside:
+        if entry.is_dir and entry.path not in without:
+            yield from _deepest_first(storage, entry.path, without)
     yield folder, inside

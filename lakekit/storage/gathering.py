@@ -1,4 +1,4 @@
-"""The local disk for the commits of one writer: small files wait for the disk side by side."""
+"""The local disk for one writer's commits: small files are synced together."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _SYNCED_AT_ONCE = 64
 
 
 class DeferredSync(LocalStorage):
-    """The local disk for the commits of one writer: their small files are synced side by side when a commit is claimed, not each in turn.
+    """The local disk for one writer's commits: small files are synced together when a commit is created.
 
-    A file stands under its name at once. It is safe from power loss when `put_if_absent` has claimed a file, or `settle` returned: both sync all that was
-    gathered and its directories first. Until then nothing that lasts may refer to it. What could not be synced is never taken for safe again: whoever
-    wrote it deletes it.
+    A file appears under its name at once. It is durable when `put_if_absent` has created a file, or `settle` returned:
+    both sync all pending files and their directories first. Until then nothing durable may refer to it. A file that
+    could not be synced is never taken for durable again: its writer deletes it.
     """
 
     __slots__ = ("_lost", "_waiting")
@@ -55,7 +55,7 @@ class DeferredSync(LocalStorage):
         return other
 
     def settle(self) -> None:
-        """Returns when every file written so far is safe from power loss. Raises `StorageFailed`."""
+        """Return when every file written so far is durable. Raises `StorageFailed`."""
         self._settle(None)
 
     def write_together(self, files: Sequence[tuple[str, bytes]]) -> None:
@@ -70,9 +70,9 @@ class DeferredSync(LocalStorage):
                 raise storage_failure(path, wrong) from wrong
 
     def delete(self, paths: Iterable[str]) -> None:
-        gone = list(paths)
-        LocalStorage.delete(self, gone)
-        for path in gone:
+        deleted = list(paths)
+        LocalStorage.delete(self, deleted)
+        for path in deleted:
             self._waiting.pop(path, None)
             self._lost.discard(path)
 
@@ -94,7 +94,7 @@ class DeferredSync(LocalStorage):
             self._waiting.pop(path, None)
 
     def _sync(self, paths: Sequence[str], claimed: Sequence[io.FileIO]) -> None:
-        """Waits until the bytes of these files are safe."""
+        """Wait until the bytes of these files are durable."""
         with ExitStack() as stack:
             try:
                 files = [*(stack.enter_context(io.FileIO(path)) for path in paths), *claimed]

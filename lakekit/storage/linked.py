@@ -1,7 +1,8 @@
-"""A second name for a file, where a storage can give one without reading it: `hard_link(storage, path, target)`.
+"""Give a file a second name without reading it: `hard_link(storage, path, to, target)`.
 
-The file then lies at both places, and a change of its bytes is seen at both: for who takes the first name away soon. A storage that can has a method
-`link(path, to, target)`: True: it stands there, safe from power loss; False: it has to be copied, as on another disk.
+The file then exists at both paths, and a change of its bytes is seen at both; for callers that delete the first name
+soon. A storage that supports it has a method `link(path, to, target)`: True: the link exists, durably; False: the file
+has to be copied, as to another disk.
 """
 
 from __future__ import annotations
@@ -17,10 +18,16 @@ class SupportsHardLinks(Protocol):
     """A storage whose files may have several names."""
 
     def link(self, path: str, to: Any, target: str) -> bool:
-        """Gives a file another name in a storage of the same kind, where nothing is. Raises `FileMissing`, `StorageFailed`."""
+        """Give a file another name, at a free path in a storage of the same kind.
+
+        Raises `FileMissing`, `StorageFailed`.
+        """
         ...
 
 
 def hard_link(storage: Storage, path: str, to: Storage, target: str) -> bool:
-    """Whether a file now stands at the other place too; False: nothing was done. Raises `FileMissing`, `StorageFailed`."""
+    """Link a file to another path; return False if nothing was done.
+
+    Raises `FileMissing`, `StorageFailed`.
+    """
     return isinstance(storage, SupportsHardLinks) and type(storage) is type(to) and storage.link(path, to, target)

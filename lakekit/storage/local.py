@@ -1,7 +1,8 @@
-"""Files on the local disk, by the system's own calls, below the folders that a storage is confined to (`lakekit.storage.confinement`).
+"""Files on the local disk, by system calls, confined to root folders (`storage.confinement`).
 
-A file is claimed by `link(2)` from a synced temporary file beside it: the one call that is atomic, refuses to overwrite, and survives power loss once the
-directory is synced. Temporary files are called `.<name>.<uuid>.tmp`, which no reader takes for anything.
+A file is created exclusively by `link(2)` from a synced temporary file beside it: the one call that is atomic, refuses
+to overwrite, and survives power loss once the directory is synced. Temporary files are named `.<name>.<uuid>.tmp`,
+which every reader ignores.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _NOT_EMPTY = frozenset({errno.ENOTEMPTY, errno.EEXIST})
 
 
 def absolute_path(path: str) -> str:
-    """The same place whatever the working directory becomes; `~` is the home directory."""
+    """Return a path independent of the working directory; `~` is the home directory."""
     try:
         return os.path.abspath(os.path.expanduser(path))  # noqa: PTH100, PTH111 - text in, text out
     except (OSError, ValueError) as wrong:
@@ -45,9 +46,10 @@ def absolute_path(path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LocalStorage:
-    """The local disk below some `roots`, as absolute paths; () is all of it. Two with the same roots are the same.
+    """The local disk below some `roots`, as absolute paths; () is all of it. Equal if the roots are.
 
-    What lies below a root is written and deleted through no link, and read through one only if it leads below the same root. A root itself may be a link.
+    Writes and deletes below a root go through no link, reads through one only if it leads below the same root. A root
+    itself may be a link.
     """
 
     roots: tuple[str, ...] = ()
@@ -55,7 +57,7 @@ class LocalStorage:
     """Directories that were looked at, for an operation that looks at each once: `for_one_look`."""
 
     def for_one_look(self) -> LocalStorage:
-        """The same storage for an operation that reads many files at once: at each directory it looks once."""
+        """Return the same storage for an operation that reads many files; it checks each directory once."""
         return LocalStorage(self.roots, set())
 
     def confined(self, roots: Iterable[str]) -> LocalStorage:
@@ -76,65 +78,70 @@ class LocalStorage:
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
         try:
-            found = check_path(self.roots, path, self._seen) or os.stat(path)  # noqa: PTH116
-            if not modes.S_ISREG(found.st_mode):  # a pipe would keep who opens it waiting
+            stat = check_path(self.roots, path, self._seen) or os.stat(path)  # noqa: PTH116
+            if not modes.S_ISREG(stat.st_mode):  # a pipe would keep who opens it waiting
                 raise StorageFailed(f"{path} is no file", path=path)
-            with io.FileIO(path) as file:  # an object: an interrupt that falls between a number and the `try` that closes it leaves it open
+            # an object: an interrupt that falls between a number and the `try` that closes it leaves it open
+            with io.FileIO(path) as file:
                 size_bytes = os.fstat(file.fileno()).st_size
-                wanted = max(0, size_bytes - offset) if length is None else max(0, min(length, size_bytes - offset))
-                return read_all(file.fileno(), offset, wanted)
+                byte_count = max(0, size_bytes - offset) if length is None else max(0, min(length, size_bytes - offset))
+                return read_all(file.fileno(), offset, byte_count)
         except (OSError, ValueError) as wrong:
             raise storage_failure(path, wrong) from wrong
 
     def stat(self, path: str) -> Stat | None:
         try:
-            found = check_path(self.roots, path) or os.stat(path)  # noqa: PTH116
+            os_stat = check_path(self.roots, path) or os.stat(path)  # noqa: PTH116
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError) as wrong:
             raise storage_failure(path, wrong) from wrong
-        return stat_of(path, found)
+        return stat_of(path, os_stat)
 
     def size(self, path: str) -> int:
-        found = self.stat(path)
-        if found is None or found.is_dir:
+        stat = self.stat(path)
+        if stat is None or stat.is_dir:
             raise FileMissing(f"{path} does not exist", path=path)
-        return found.size_bytes
+        return stat.size_bytes
 
     def exists(self, path: str) -> bool:
         return self.stat(path) is not None
 
     def list(self, directory: str) -> list[Stat]:
-        found = []
+        entries_found = []
         try:
             check_path(self.roots, directory)
             with os.scandir(directory) as entries:
                 for entry in entries:
                     with suppress(FileNotFoundError):  # gone since the listing began, or a link to nothing
-                        seen = entry.stat() if not entry.is_symlink() else self._linked_file(entry)
-                        if seen is not None:
-                            found.append(stat_of(f"{directory.rstrip('/')}/{entry.name}", seen))
+                        os_stat = entry.stat() if not entry.is_symlink() else self._linked_file(entry)
+                        if os_stat is not None:
+                            entries_found.append(stat_of(f"{directory.rstrip('/')}/{entry.name}", os_stat))
         except (FileNotFoundError, NotADirectoryError):
             return []
         except (OSError, ValueError) as wrong:
             raise storage_failure(directory, wrong) from wrong
-        return sorted(found, key=lambda one: one.path)
+        return sorted(entries_found, key=lambda stat: stat.path)
 
     def _linked_file(self, entry: os.DirEntry[str]) -> os.stat_result | None:
-        """What a listing says of a link: None of one to a directory, which is not part of this one, or in a circle; of one that leads out, itself."""
+        """Return the stat that a listing shows for a link.
+
+        None for a link to a directory, which is not part of this one, or in a circle; the link's own stat if it leads
+        out.
+        """
         try:
-            seen = entry.stat()
+            os_stat = entry.stat()
         except OSError as wrong:
             if wrong.errno == errno.ELOOP:
                 return None
             raise
-        if modes.S_ISDIR(seen.st_mode):
+        if modes.S_ISDIR(os_stat.st_mode):
             return None
-        return seen if is_inside(self.roots, entry.path) else entry.stat(follow_symlinks=False)
+        return os_stat if is_inside(self.roots, entry.path) else entry.stat(follow_symlinks=False)
 
     def file_names(self, directory: str) -> Sequence[str]:
-        """The names of the files that `list` finds, in any order: a directory knows them, and no file is looked at."""
-        found = []
+        """Return the names of the files that `list` finds, in any order, without a stat of each file."""
+        names = []
         try:
             check_path(self.roots, directory)
             with os.scandir(directory) as entries:
@@ -142,17 +149,20 @@ class LocalStorage:
                     if entry.is_symlink():
                         with suppress(FileNotFoundError):
                             if self._linked_file(entry) is not None:
-                                found.append(entry.name)
+                                names.append(entry.name)
                     elif not entry.is_dir():
-                        found.append(entry.name)
+                        names.append(entry.name)
         except (FileNotFoundError, NotADirectoryError):
             return []
         except (OSError, ValueError) as wrong:
             raise storage_failure(directory, wrong) from wrong
-        return found
+        return names
 
     def links(self, directory: str) -> Sequence[tuple[str, bool]]:
-        """The names of all links in a directory that is none itself, and whether each leads to a directory."""
+        """Return the names of all links in a directory, and whether each leads to a directory.
+
+        Empty if the directory is a link itself.
+        """
         try:
             with self._parent(f"{directory.rstrip('/')}/-") as opened, os.scandir(directory if opened.handle is None else opened.handle) as entries:
                 return sorted((entry.name, os.path.isdir(f"{directory}/{entry.name}")) for entry in entries if entry.is_symlink())  # noqa: PTH112
@@ -162,7 +172,7 @@ class LocalStorage:
             raise storage_failure(directory, wrong) from wrong
 
     def entry_kind(self, path: str) -> Literal["folder", "link", "file"] | None:
-        """What has that name; None: nothing, or a link stands on the way."""
+        """Return the kind of the entry at a path; None: nothing is there, or a link is on the way."""
         try:
             with self._parent(path) as directory:
                 mode = directory.stat().st_mode
@@ -173,7 +183,7 @@ class LocalStorage:
         return "link" if modes.S_ISLNK(mode) else "folder" if modes.S_ISDIR(mode) else "file"
 
     def link_target(self, path: str) -> str | None:
-        """Where a link leads to, as it says; None: that is none, or another link stands on the way."""
+        """Return the target of a link, as written; None: it is no link, or another link is on the way."""
         if self.entry_kind(path) != "link":
             return None
         try:
@@ -203,7 +213,7 @@ class LocalStorage:
         return True
 
     def _whose(self, path: str, data: bytes, why: OSError) -> bool:
-        """Whose file is there after `link` refused: ours (a repeated attempt), or somebody else's."""
+        """Return whether the file that exists after `link` refused is ours, from a repeated attempt."""
         if why.errno in _NO_LINKS:
             raise Unsupported(
                 f"the file system of {path} has no hard links ({why.strerror}); nothing else creates a file safely there", feature="storage.hard-links"
@@ -221,9 +231,9 @@ class LocalStorage:
     def open_write(self, path: str) -> Iterator[BinaryIO]:
         temporary, number, is_done = "", -1, False
         try:
-            directory, temporary, made = self._new(path, early_file)
+            directory, temporary, temporary_file = self._new(path, early_file)
             directory.close()  # a writer of many files would keep as many directories open
-            with io.BufferedWriter(made) as file:
+            with io.BufferedWriter(temporary_file) as file:
                 yield file
                 file.flush()
                 waits = self._gathers(file.tell())
@@ -241,7 +251,10 @@ class LocalStorage:
                 self._withdraw(path, temporary, number)
 
     def _withdraw(self, path: str, temporary: str, number: int) -> None:
-        """Takes away what `open_write` made: the temporary file, and the file itself if it has that number: it stands there, and is not safe."""
+        """Delete what `open_write` made: the temporary file, and the file itself if it has that inode number.
+
+        The file is there then, and not durable.
+        """
         with suppress(OSError, ValueError, OutsideRoot), self._parent(path) as directory:
             with suppress(OSError):
                 if number >= 0 and directory.stat().st_ino == number:
@@ -249,31 +262,31 @@ class LocalStorage:
             os.unlink(temporary, dir_fd=directory.handle)
 
     def write_together(self, files: Sequence[tuple[str, bytes]]) -> None:
-        """Several whole files, all synced before the first gets its name: see `lakekit.storage.together`."""
+        """Write several whole files, all synced before the first gets its name: see `storage.together`."""
         with ExitStack() as stack:
             written = [stack.enter_context(self._temporary(path, data, stays_open=True)) for path, data in files]
             try:
                 sync.files([temporary.file for temporary in written])
                 for temporary in written:
                     temporary.take()
-                for temporary in {one.path.rpartition("/")[0]: one for one in written}.values():
+                for temporary in {written_file.path.rpartition("/")[0]: written_file for written_file in written}.values():
                     temporary.directory.sync()
             except OSError as wrong:
                 raise storage_failure(files[0][0], wrong) from wrong
 
     def delete(self, paths: Iterable[str]) -> None:
         for _, group in groupby(paths, key=lambda path: path.rpartition("/")[0]):
-            some = list(group)
-            at = some[0]
+            siblings = list(group)
+            current = siblings[0]
             try:
-                with self._parent(at) as directory:
-                    for at in some:
+                with self._parent(current) as directory:
+                    for current in siblings:
                         with suppress(FileNotFoundError, NotADirectoryError):
-                            os.unlink(directory.beside(at), dir_fd=directory.handle)
+                            os.unlink(directory.beside(current), dir_fd=directory.handle)
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except (OSError, ValueError) as wrong:
-                raise storage_failure(at, wrong) from wrong
+                raise storage_failure(current, wrong) from wrong
 
     def make_directory(self, path: str) -> None:
         try:
@@ -293,7 +306,7 @@ class LocalStorage:
             raise storage_failure(source, wrong) from wrong
 
     def link(self, path: str, to: LocalStorage, target: str) -> bool:
-        """A second name for a file: see `lakekit.storage.linked`."""
+        """Give a file a second name: see `storage.linked`."""
         try:
             with self._parent(path) as old:
                 if modes.S_ISLNK(old.stat().st_mode):  # what it leads to is not this place's to give away
@@ -313,7 +326,8 @@ class LocalStorage:
         for path in paths:
             try:
                 with self._parent(path) as directory:
-                    os.rmdir(directory.name, dir_fd=directory.handle)  # which refuses a link to a directory, and one that holds anything
+                    # which refuses a link to a directory, and one that holds anything
+                    os.rmdir(directory.name, dir_fd=directory.handle)
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except (OSError, ValueError) as wrong:
@@ -321,7 +335,7 @@ class LocalStorage:
                     raise storage_failure(path, wrong) from wrong
 
     def polars(self, path: str) -> str | None:
-        """The path itself, once it is sure that it does not leave the roots. Raises `OutsideRoot`."""
+        """Return the path itself, after a check that it stays below the roots. Raises `OutsideRoot`."""
         try:
             check_file(self.roots, path, self._seen)
         except (OSError, ValueError) as wrong:
@@ -330,13 +344,16 @@ class LocalStorage:
 
     @contextmanager
     def turn(self, directory: str, patience_ms: float) -> Iterator[bool]:
-        """A lock on the directory (`flock`), which the system takes back from a process that ends. See `lakekit.storage.turns`."""
-        ctx = turn_of(self.roots, directory, time.monotonic() + patience_ms / 1000)
+        """Hold a lock on the directory (`flock`), which the system releases when a process ends.
+
+        See `storage.turns`.
+        """
+        descriptor = turn_of(self.roots, directory, time.monotonic() + patience_ms / 1000)
         try:
-            yield ctx is not None
+            yield descriptor is not None
         finally:
-            if ctx is not None:
-                os.close(ctx)
+            if descriptor is not None:
+                os.close(descriptor)
 
     def polars_options(self) -> dict[str, Any]:
         return {}
@@ -346,39 +363,43 @@ class LocalStorage:
         return False
 
     def _gathers(self, size_bytes: int) -> bool:  # noqa: ARG002 - for `Gathering`
-        """Whether a file of that size is synced later."""
+        """Return whether a file of that size is synced later."""
         return False
 
     def _gathered(self, path: str) -> None:
-        """Takes a file that stands and is to be synced later."""
+        """Register a file to be synced later."""
 
     def _settle(self, claimed: Temporary | None) -> None:
-        """Waits until a file that is about to be claimed is safe from power loss, and with it all that was gathered."""
+        """Wait until the file about to be created is durable, with all pending files."""
         if claimed is not None:
             sync.files([claimed.file])
 
     @contextmanager
     def _temporary(self, path: str, data: bytes, *, stays_open: bool = False) -> Iterator[Temporary]:
-        """A file beside `path` with that content; if nobody takes it, it is gone when the block ends."""
+        """Yield a file beside `path` with that content; it is deleted at the end unless it was taken."""
         try:
             directory, name, file = self._new(path, create_file)
             with closing(directory):
-                made = Temporary(name, path, file, directory)
+                temporary = Temporary(name, path, file, directory)
                 try:
                     with file:
                         write_all(file, data)
                         if stays_open:
-                            yield made
+                            yield temporary
                     if not stays_open:
-                        yield made
+                        yield temporary
                 finally:
-                    if not made.is_taken:
-                        made.drop()
+                    if not temporary.is_taken:
+                        temporary.drop()
         except (OSError, ValueError) as wrong:
             raise storage_failure(path, wrong) from wrong
 
     def _new(self, path: str, make: Callable[[str, Opener | None], F], *, is_temporary: bool = True) -> tuple[ParentDirectory, str, F]:
-        """A new file beside `path`, or there, its name in its directory, and the directory, which is open; one that goes meanwhile is made again."""
+        """Create a file beside `path`, or there.
+
+        Return the open directory, the file's name in it, and the file. A directory that is deleted meanwhile is created
+        again.
+        """
         for is_last in (False, True):
             directory = self._parent(path, is_made=True).__enter__()
             name = temporary_name(directory.name) if is_temporary else directory.name
@@ -395,7 +416,7 @@ class LocalStorage:
 
 
 def create_file(name: str, opener: Opener | None) -> io.FileIO:
-    """A new file."""
+    """Open a new file for writing."""
     return open(name, "xb", 0, opener=opener)
 
 

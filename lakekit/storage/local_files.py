@@ -1,4 +1,4 @@
-"""Parts of `lakekit.storage.local`: files that have not got their name yet, what the system says of files, locks of directories, errors."""
+"""Parts of `storage.local`: temporary files, stat results, locks of directories, errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LOOK_AGAIN_S = 0.002
 
 @dataclass(slots=True, eq=False)
 class Temporary:
-    """A whole file that has not got its name yet, in its directory, which is open; `name` is what it has meanwhile."""
+    """A complete file without its final name, in its open directory; `name` is its temporary name."""
 
     name: str
     path: str
@@ -41,31 +41,31 @@ class Temporary:
     is_taken: bool = False
 
     def take(self) -> None:
-        """Gives it its name, in place of what has it."""
-        ctx = self.directory.handle
-        os.replace(self.name, self.directory.name, src_dir_fd=ctx, dst_dir_fd=ctx)
+        """Give the file its final name, replacing an existing file."""
+        descriptor = self.directory.handle
+        os.replace(self.name, self.directory.name, src_dir_fd=descriptor, dst_dir_fd=descriptor)
         self.is_taken = True
 
     def link(self) -> None:
-        """Gives it its name too, where nothing has it."""
-        ctx = self.directory.handle
-        os.link(self.name, self.directory.name, src_dir_fd=ctx, dst_dir_fd=ctx)
+        """Give the file its final name too, if that is free."""
+        descriptor = self.directory.handle
+        os.link(self.name, self.directory.name, src_dir_fd=descriptor, dst_dir_fd=descriptor)
 
     def drop(self) -> None:
-        """Takes the temporary name away, if that can be done."""
+        """Delete the temporary name, if possible."""
         with suppress(OSError, ValueError):
             os.unlink(self.name, dir_fd=self.directory.handle)
             self.is_taken = True
 
 
 class EarlyFile(io.FileIO):
-    """A file whose bytes are on their way to the disk while more are made: the sync at its end has less to wait for."""
+    """A file whose bytes are written out while more are produced, so the sync at its end waits less."""
 
     _started = 0
     _written = 0
 
     def write(self, data: Any, /) -> int:
-        """Writes, and starts what has gathered."""
+        """Write bytes, and start writing out what has accumulated."""
         count = super().write(data)
         self._written += count
         if self._written - self._started >= _EARLY_BYTES:
@@ -75,83 +75,86 @@ class EarlyFile(io.FileIO):
 
 
 def write_all(file: io.FileIO, data: bytes) -> None:
-    """Writes all of some bytes."""
-    rest = memoryview(data)
-    while rest:
-        rest = rest[file.write(rest) :]
+    """Write all of the bytes."""
+    remaining = memoryview(data)
+    while remaining:
+        remaining = remaining[file.write(remaining) :]
 
 
-def read_all(ctx: int, offset: int, wanted: int) -> bytes:
-    """The bytes of an open file from `offset` on, fewer where it ends."""
-    first = os.pread(ctx, min(wanted, _CHUNK), offset)
-    if len(first) == wanted or not first:
+def read_all(descriptor: int, offset: int, byte_count: int) -> bytes:
+    """Return `byte_count` bytes of an open file from `offset` on, fewer at its end."""
+    first = os.pread(descriptor, min(byte_count, _CHUNK), offset)
+    if len(first) == byte_count or not first:
         return first
-    parts, have = [first], len(first)
-    while have < wanted:
-        part = os.pread(ctx, min(wanted - have, _CHUNK), offset + have)
+    parts, read_count = [first], len(first)
+    while read_count < byte_count:
+        part = os.pread(descriptor, min(byte_count - read_count, _CHUNK), offset + read_count)
         if not part:
             break
         parts.append(part)
-        have += len(part)
+        read_count += len(part)
     return b"".join(parts)
 
 
-def stat_of(path: str, found: os.stat_result) -> Stat:
-    """What is told of a file or directory of which the system says that."""
-    directory = modes.S_ISDIR(found.st_mode)
+def stat_of(path: str, os_stat: os.stat_result) -> Stat:
+    """Return the `Stat` of a path from the system's stat."""
+    directory = modes.S_ISDIR(os_stat.st_mode)
     return Stat(
         path=path,
-        size_bytes=0 if directory else found.st_size,
-        modified_ms=found.st_mtime_ns // 1_000_000,
+        size_bytes=0 if directory else os_stat.st_size,
+        modified_ms=os_stat.st_mtime_ns // 1_000_000,
         is_dir=directory,
-        tag=f"{found.st_ino}-{found.st_mtime_ns}-{found.st_size}",
+        tag=f"{os_stat.st_ino}-{os_stat.st_mtime_ns}-{os_stat.st_size}",
     )
 
 
 def early_file(name: str, opener: Opener | None) -> EarlyFile:
-    """A new file of many bytes."""
+    """Open a new file of many bytes."""
     return EarlyFile(name, "xb", opener=opener)
 
 
 def temporary_name(path: str) -> str:
-    """What a file is called, beside its place, until it is whole."""
+    """Return the temporary name of a file, in the same directory."""
     above, slash, name = path.rpartition("/")
     return f"{above}{slash}.{name}.{new_id()}.tmp"
 
 
 def turn_of(roots: tuple[str, ...], directory: str, deadline: float) -> int | None:
-    """A handle that holds the lock; None where it cannot be had in time, or at all."""
+    """Return a file descriptor that holds the directory's lock.
+
+    None if it cannot be had in time, or at all.
+    """
     try:
         check_path(roots, directory)
-        ctx = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
     except (OSError, ValueError):
         return None
     try:
-        while not _try_lock(ctx):
+        while not _try_lock(descriptor):
             if time.monotonic() >= deadline:
-                os.close(ctx)
+                os.close(descriptor)
                 return None
             time.sleep(_LOOK_AGAIN_S)
     except BaseException as interrupt:
-        os.close(ctx)
+        os.close(descriptor)
         if isinstance(interrupt, OSError):  # this file system has no locks
             return None
         raise
-    return ctx
+    return descriptor
 
 
-def _try_lock(ctx: int) -> bool:
+def _try_lock(descriptor: int) -> bool:
     if fcntl is None:
         raise OSError(errno.ENOTSUP, "no locks")
     try:
-        fcntl.flock(ctx, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
 
 
 def storage_failure(path: str, wrong: OSError | ValueError) -> StorageFailed:
-    """The error of what a call to the system said; one of ours stays as it is."""
+    """Return the error for a failed system call; a `StorageFailed` is returned unchanged."""
     if isinstance(wrong, StorageFailed):
         return wrong
     if isinstance(wrong, (FileNotFoundError, NotADirectoryError)):

@@ -1,4 +1,4 @@
-"""Files in memory: for tests, and as the plainest storage there is. Every call is kept in `trace`, so that a test can count them."""
+"""Files in memory, for tests. Every call is recorded in `trace`, so that a test can count them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class MemoryStorage:
-    """A storage whose files are `files`: path to (content, number of the write that made it). Each is equal to itself only."""
+    """A storage in memory. `files`: path to (content, number of the write that made it).
+
+    Equal only to itself.
+    """
 
     files: dict[str, tuple[bytes, int]] = field(default_factory=dict)
     trace: list[tuple[str, str]] = field(default_factory=list)
@@ -44,12 +47,12 @@ class MemoryStorage:
     def list(self, directory: str) -> list[Stat]:
         self.trace.append(("list", directory))
         inside = directory.rstrip("/") + "/"
-        found: dict[str, Stat] = {}
+        stats: dict[str, Stat] = {}
         for path in tuple(self.files):
             if path.startswith(inside):
                 name, deeper, _ = path.removeprefix(inside).partition("/")
-                found[name] = Stat(path=inside + name, size_bytes=0, modified_ms=0, is_dir=True) if deeper else self._stat(path)
-        return [found[name] for name in sorted(found)]
+                stats[name] = Stat(path=inside + name, size_bytes=0, modified_ms=0, is_dir=True) if deeper else self._stat(path)
+        return [stats[name] for name in sorted(stats)]
 
     def put(self, path: str, data: bytes) -> None:
         self.trace.append(("put", path))
@@ -85,7 +88,7 @@ class MemoryStorage:
         return False
 
     def count(self, operation: str) -> int:
-        """How often an operation was asked for."""
+        """Return how often an operation was called."""
         return sum(name == operation for name, _ in self.trace)
 
     def _get(self, path: str) -> tuple[bytes, int]:

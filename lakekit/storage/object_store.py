@@ -1,15 +1,21 @@
-"""Files in object stores: S3 and what speaks its protocol, Google Cloud Storage, Azure. Made with obstore, the extra `cloud`.
+"""Files in object stores: S3 and compatible ones, Google Cloud Storage, Azure.
 
-    s3://bucket/warehouse/shop.db/orders      a path is a whole URL, so that it can be opened again; the key is what follows the bucket, taken as it is
+Needs obstore, the extra `cloud`.
+
+    s3://bucket/warehouse/shop.db/orders      a path is a whole URL, so that it can be opened again; the key is what
+                                              follows the bucket, unchanged
     s3a:// s3n://                             the same as s3://
     oss://bucket/…                            its S3-compatible endpoint
     gs://bucket/…   az://container/…   abfss://container@account.dfs.core.windows.net/…
 
-There are no directories: one is there as long as a key begins with its name. Stores are consistent: what was put is read and listed at once. A file is claimed
-by a conditional PUT (`If-None-Match: *`), after the store has shown that it honours it (`probe`). Requests that fail for a passing reason are repeated by
-obstore, or here (`retry`): a claim too, with the same bytes. So it may meet its own file, and one that is not plainly acknowledged is settled by reading.
+There are no directories: one exists as long as a key begins with its name. Stores are consistent: what was put is read
+and listed at once. A file is created exclusively by a conditional PUT (`If-None-Match: *`), after the store has shown
+that it honours it (`probe`). Requests that fail temporarily are repeated by obstore, or here (`retry`): exclusive
+creation too, with the same bytes. So it may meet its own file, and an attempt that is not clearly acknowledged is
+settled by reading.
 
-Options and credentials are looked up for each request (`store_options.read`): where the store is, is settled when it is opened; who asks may be renewed.
+Options and credentials are looked up for each request (`object_store_options.read`): the store's address is fixed when
+it is opened; credentials may be renewed.
 
 Polars opens Parquet files itself, with the same options. Source: CATALOGS_AND_STORAGE 2, RELIABILITY D1, D2.
 """
@@ -51,29 +57,32 @@ _PARTS_AT_ONCE = 4
 _FOREIGN_FAILURES = (refusals.BaseError, OSError, ValueError)
 _EXISTS = (refusals.AlreadyExistsError, refusals.PreconditionError)
 READ_TIMEOUT = "30s"
-"""How long Polars waits for the next bytes of an answer, where no option says it; obstore waits as long for the whole of one."""
+"""How long Polars waits for the next bytes of an answer, where no option says it; obstore waits as long for the whole
+of one.
+"""
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://|/)([^/]*)(.*)", re.DOTALL)
 
 
 def open(location: str, options: Mapping[str, Any] | None = None) -> tuple[ObjectStorage, str]:  # noqa: A001 - as storage.open
-    """The storage of a URL, and the URL as that storage spells it. Nothing is asked of the store.
+    """Return the storage of a URL, and the normalized URL. No request is sent.
 
-    Raises `InvalidOption` for a broken URL, unknown or contradictory options, and what obstore says of their values.
+    Raises `InvalidOption` for a broken URL, unknown or contradictory options, and values that obstore refuses.
     """
     scheme, authority, key = _parts(location)
-    given = FrozenDict({key: object_store_options.hold(key, value) for key, value in (options or {}).items() if value is not None})
-    parsed = object_store_options.read(scheme, given)
-    spelled = SCHEME_ALIASES.get(scheme, scheme)
-    root = f"{spelled}://{authority}"
+    user_options = FrozenDict({key: object_store_options.hold(key, value) for key, value in (options or {}).items() if value is not None})
+    parsed = object_store_options.read(scheme, user_options)
+    scheme_name = SCHEME_ALIASES.get(scheme, scheme)
+    root = f"{scheme_name}://{authority}"
     _connect(root, parsed)
-    return ObjectStorage(root, parsed, scheme, given), f"{root}/{key}".rstrip("/")
+    return ObjectStorage(root, parsed, scheme, user_options), f"{root}/{key}".rstrip("/")
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectStorage:
-    """A bucket (or container) and the options it is opened with; equal ones share connections. Paths of other buckets of the same kind are found too.
+    """A bucket (or container) with its options; equal ones share connections.
 
-    `options` are those of the moment when it was opened, `given` the part that the user gave, `scheme` the one that it was opened by.
+    Accepts paths of other buckets of the same kind. `options` are those at the time of opening, `given` the part that
+    the user gave, `scheme` the one of the URL.
     """
 
     root: str
@@ -82,7 +91,8 @@ class ObjectStorage:
     given: FrozenDict[str, Any] = field(repr=False, compare=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (self.root, self.scheme, self.given)  # what the environment said stays here: another process has its own
+        # what the environment said stays here: another process has its own
+        return _reopen, (self.root, self.scheme, self.given)
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
         store, key = self._at(path)
@@ -94,13 +104,13 @@ class ObjectStorage:
             return self._in_parts(path, offset, offset + length)
 
         def get() -> bytes:
-            found = obstore.get(
+            result = obstore.get(
                 store, key, options={"range": (offset, offset + length)} if length is not None else {"range": {"offset": offset}} if offset else {}
             )
-            size = found.meta["size"]
+            size = result.meta["size"]
             if length is None and size - offset > _WHOLE_BYTES:
                 return self._in_parts(path, offset, size)
-            return found.bytes().to_bytes()
+            return result.bytes().to_bytes()
 
         try:
             return self._ask_again(path, get)
@@ -112,28 +122,30 @@ class ObjectStorage:
 
     def stat(self, path: str) -> Stat | None:
         store, key = self._at(path)
-        found = self._head(path) if key else None
-        if found is None and self._ask_again(path, lambda: next(iter(obstore.list(store, key or None)), None)):
+        head = self._head(path) if key else None
+        if head is None and self._ask_again(path, lambda: next(iter(obstore.list(store, key or None)), None)):
             return Stat(path=path, size_bytes=0, modified_ms=0, is_dir=True)
-        return found
+        return head
 
     def size(self, path: str) -> int:
-        found = self._head(path)
-        if found is None:
+        stat = self._head(path)
+        if stat is None:
             raise FileMissing(f"{path} does not exist", path=path)
-        return found.size_bytes
+        return stat.size_bytes
 
     def exists(self, path: str) -> bool:
         return self.stat(path) is not None
 
     def list(self, directory: str) -> list[Stat]:
         store, key = self._at(directory)
-        found = self._ask_again(directory, lambda: obstore.list_with_delimiter(store, key or None))
-        inside, here = (f"{key}/" if key else ""), directory.rstrip("/")
+        listed = self._ask_again(directory, lambda: obstore.list_with_delimiter(store, key or None))
+        inside, base = (f"{key}/" if key else ""), directory.rstrip("/")
         # a marker of the directory itself is spelled as the directory
-        files = [_stat(f"{here}/{one['path'].removeprefix(inside)}", one) for one in found["objects"] if one["path"].startswith(inside) and one["path"] != key]
-        below = [one.removeprefix(inside) for one in found["common_prefixes"]]
-        return sorted([*files, *(Stat(path=f"{here}/{name}", size_bytes=0, modified_ms=0, is_dir=True) for name in below)], key=lambda one: one.path)
+        files = [
+            _stat(f"{base}/{item['path'].removeprefix(inside)}", item) for item in listed["objects"] if item["path"].startswith(inside) and item["path"] != key
+        ]
+        below = [item.removeprefix(inside) for item in listed["common_prefixes"]]
+        return sorted([*files, *(Stat(path=f"{base}/{name}", size_bytes=0, modified_ms=0, is_dir=True) for name in below)], key=lambda item: item.path)
 
     def put(self, path: str, data: bytes) -> None:
         store, key = self._at(path)
@@ -145,10 +157,11 @@ class ObjectStorage:
         return is_acknowledged or self._settle(path, data, lost)
 
     def _claim(self, path: str, data: bytes) -> tuple[bool, StorageFailed | None]:
-        """Whether the store acknowledges that it created a file, and the failure of a try whose outcome nobody knows.
+        """Create a file exclusively.
 
-        A request that is lost is made again with the same bytes, as often as any other request, unless something is there by now. Raises `ClaimRefused`
-        for an answer that says that nothing was done.
+        Return whether the store acknowledged it, and the error of an attempt with unknown outcome. A lost request is
+        repeated with the same bytes, as often as any other request, unless the file exists by now. Raises
+        `ClaimRefused` if the store says that nothing was done.
         """
         budget, lost = self._budget(), None
         while True:
@@ -177,7 +190,10 @@ class ObjectStorage:
             return False
 
     def _settle(self, path: str, data: bytes, lost: StorageFailed | None) -> bool:
-        """Whether the file that is there after a claim that was not acknowledged is ours. Raises `CommitStateUnknown` where nobody can tell."""
+        """Return whether the file that exists after an unacknowledged creation is ours.
+
+        Raises `CommitStateUnknown` if it cannot be determined.
+        """
         unreadable: StorageFailed | None = None
         try:
             return self.read(path) == data
@@ -187,11 +203,14 @@ class ObjectStorage:
             if isinstance(unreadable, FileMissing):  # somebody else's, and gone by now
                 return False
             raise unreadable
-        found = "nothing is there, and the request may still arrive" if isinstance(unreadable, FileMissing) else "it cannot be read either"
-        raise CommitStateUnknown(f"{lost.message}; {found}. Look before trying again")
+        outcome = "nothing is there, and the request may still arrive" if isinstance(unreadable, FileMissing) else "it cannot be read either"
+        raise CommitStateUnknown(f"{lost.message}; {outcome}. Look before trying again")
 
     def _create(self, path: str, data: bytes) -> bool | None:
-        """What the store says of a claim, taken at its word; None where a try was lost, so that its answer may be about its own file."""
+        """Return the store's answer to an exclusive creation; None if an attempt was lost.
+
+        Its answer may be about its own file then.
+        """
         is_acknowledged, lost = self._claim(path, data)
         return True if is_acknowledged else None if lost is not None else False
 
@@ -211,8 +230,8 @@ class ObjectStorage:
         by_store: dict[str, list[str]] = {}
         for path in paths:
             by_store.setdefault(self._root_of(path), []).append(path)
-        for some in by_store.values():
-            self._ask_again(some[0], partial(_delete, self._at(some[0])[0], [_key(path) for path in some]), writes=True)
+        for siblings in by_store.values():
+            self._ask_again(siblings[0], partial(_delete, self._at(siblings[0])[0], [_key(path) for path in siblings]), writes=True)
 
     def remove_directories(self, paths: Iterable[str]) -> None:
         """Nothing to do: a directory without files is none."""
@@ -224,36 +243,36 @@ class ObjectStorage:
         return f"{_client_url(root)}/{_key(path)}"
 
     def polars_options(self) -> dict[str, Any]:
-        now = self._now()
-        config, client = now.for_store(self.root.partition("://")[2])
+        current = self._now()
+        config, client = current.for_store(self.root.partition("://")[2])
         endpoint = config.get("aws_endpoint_url")
         # the variable AWS_ENDPOINT_URL_S3 would win over aws_endpoint_url alone
-        told = {**config, **client} if endpoint is None else {**config, **client, "aws_endpoint_url_s3": endpoint}
+        options = {**config, **client} if endpoint is None else {**config, **client, "aws_endpoint_url_s3": endpoint}
         if not {"timeout", "read_timeout"} & {*client}:
-            told["read_timeout"] = READ_TIMEOUT
-        provider = now.polars_provider()
+            options["read_timeout"] = READ_TIMEOUT
+        provider = current.polars_provider()
         if provider is not None:
-            told = {name: text for name, text in told.items() if name not in object_store_options.credential_names(now.kind)}
-        return {"storage_options": {**told, "max_retries": now.max_retries}, "credential_provider": provider}
+            options = {name: text for name, text in options.items() if name not in object_store_options.credential_names(current.kind)}
+        return {"storage_options": {**options, "max_retries": current.max_retries}, "credential_provider": provider}
 
     @property
     def is_remote(self) -> bool:
         return True
 
-    # ---- parts ----------------------------------------------------------------------------------------------------------------------------
+    # ---- parts -------------------------------------------------------------------------------------------------------
 
     def _root_of(self, path: str) -> str:
-        scheme, _, rest = path.partition("://")
+        scheme, _, after_scheme = path.partition("://")
         if SCHEMES.get(scheme) != self.options.kind:
             raise StorageFailed(f"{path[:200]!a} is no place in {self.root}", path=path)
-        return f"{SCHEME_ALIASES.get(scheme, scheme)}://{rest.partition('/')[0]}"
+        return f"{SCHEME_ALIASES.get(scheme, scheme)}://{after_scheme.partition('/')[0]}"
 
     def _at(self, path: str) -> tuple[ObjectStore, str]:
-        """The store of a path, and its key there."""
+        """Return the store of a path, and its key there."""
         return _connect(self._root_of(path), self._now()), _key(path)
 
     def _now(self) -> StoreOptions:
-        """The options, with the credentials of this moment."""
+        """Return the options with current credentials."""
         return object_store_options.with_credentials(self.options, object_store_options.read(self.scheme, self.given))
 
     def _budget(self) -> retry.Budget:
@@ -284,22 +303,25 @@ class ObjectStorage:
         raise failed  # outside of the block, so that what obstore said does not hang on the error
 
     def _ask_again(self, path: str, request: Callable[[], T], *, writes: bool = False) -> T:
-        """The same for a request that may be made twice: one that is lost is made again."""
+        """Send a request that may be repeated; it is repeated if it is lost."""
         return self._ask(path, lambda: retry.repeat(request, self._budget(), _FOREIGN_FAILURES), writes=writes)
 
     def _failed(self, path: str, wrong: BaseException, *, writes: bool = False) -> StorageFailed:
-        """What is told of a refusal: the status, the store's own code, what to do; no URL's query, no header, no secret."""
+        """Return the error for a refusal: the status, the store's own code, what to do.
+
+        No URL query, header or secret.
+        """
         if isinstance(wrong, StorageFailed):
             return wrong
         text = str(wrong)
         if isinstance(wrong, FileNotFoundError) and not writes and "NoSuchBucket" not in text:
             return FileMissing(f"{path} does not exist", path=path)
-        shown = path if path.isprintable() else ascii(path)
-        return StorageFailed(self.options.without_secrets(f"{shown}: {refusal.describe(text, self.options.kind)}"), path=path)
+        path_text = path if path.isprintable() else ascii(path)
+        return StorageFailed(self.options.without_secrets(f"{path_text}: {refusal.describe(text, self.options.kind)}"), path=path)
 
 
 class _Sink(io.RawIOBase):
-    """What writers of formats write to; it knows how much that was."""
+    """A stream for writers of formats that counts its bytes."""
 
     def __init__(self, send: Callable[[bytes], object]) -> None:
         self._send, self._size = send, 0
@@ -318,17 +340,17 @@ class _Sink(io.RawIOBase):
 
 
 def _may_be_range(failed: StorageFailed) -> bool:
-    """Whether a store may have refused the range of a request, and not the request."""
+    """Return whether a store may have refused the range of a request, and not the request."""
     is_answer = "the store answers " in failed.message or "gives no answer" in failed.message
     return not isinstance(failed, FileMissing) and (not is_answer or "the store answers 416" in failed.message)
 
 
-def _reopen(root: str, scheme: str, given: FrozenDict[str, Any]) -> ObjectStorage:
-    return ObjectStorage(root, object_store_options.read(scheme, given), scheme, given)
+def _reopen(root: str, scheme: str, user_options: FrozenDict[str, Any]) -> ObjectStorage:
+    return ObjectStorage(root, object_store_options.read(scheme, user_options), scheme, user_options)
 
 
 def _check_foreign(wrong: BaseException) -> BaseException:
-    """What obstore raised, a panic of Rust among it. Raises anything else."""
+    """Return an error of obstore, or a panic of Rust; raise anything else."""
     if isinstance(wrong, _FOREIGN_FAILURES) or type(wrong).__name__ == "PanicException":
         return wrong
     raise wrong
@@ -336,40 +358,41 @@ def _check_foreign(wrong: BaseException) -> BaseException:
 
 @lru_cache(maxsize=64)
 def _connect(root: str, options: StoreOptions) -> ObjectStore:
-    """The store of a bucket, one for equal options."""
+    """Return the store of a bucket, one for equal options."""
     bucket = root.partition("://")[2]
     config, client = options.for_store(bucket)
     retries = {"max_retries": options.max_retries, "backoff": {"init_backoff": FIRST_WAIT, "max_backoff": LONGEST_WAIT}, "retry_timeout": RETRY_TIMEOUT}
-    told: dict[str, Any] = {"client_options": client or None, "retry_config": retries}
+    arguments: dict[str, Any] = {"client_options": client or None, "retry_config": retries}
     if options.stands_alone:
-        told["credential_provider"] = options.s3_provider()
+        arguments["credential_provider"] = options.s3_provider()
     try:
-        if "AWS_ENDPOINT_URL_S3" in options.shadowed and "aws_endpoint_url" in config:  # which would win over the endpoint
+        # which would win over the endpoint
+        if "AWS_ENDPOINT_URL_S3" in options.shadowed and "aws_endpoint_url" in config:
             config["aws_endpoint_url_s3"] = config.pop("aws_endpoint_url")
-            return S3Store(bucket, config=cast("Any", config), **told)
-        return from_url(_client_url(root), config=cast("Any", config), **told)
+            return S3Store(bucket, config=cast("Any", config), **arguments)
+        return from_url(_client_url(root), config=cast("Any", config), **arguments)
     except BaseException as wrong:  # noqa: BLE001 - a panic of a foreign library is no Exception
         text = options.without_secrets(str(_check_foreign(wrong)).partition("\n")[0][:300])
     raise InvalidOption(f"{root}: these storage options open no store: {text}", key="storage_options", value=None)
 
 
 def _parts(location: str) -> tuple[str, str, str]:
-    """Scheme, bucket and key of a URL, the key without doubled slashes. Raises `InvalidOption`."""
+    """Return scheme, bucket and key of a URL, the key without doubled slashes. Raises `InvalidOption`."""
     matched = _URL.fullmatch(location)
     assert matched is not None
-    scheme, authority, rest = matched.group(1).lower(), matched.group(2), matched.group(3)
-    pieces = [piece for piece in rest.split("/") if piece]
-    if ("@" in authority and SCHEMES[scheme] != "azure") or ("?" in rest and SCHEMES[scheme] == "azure"):
+    scheme, authority, path = matched.group(1).lower(), matched.group(2), matched.group(3)
+    pieces = [piece for piece in path.split("/") if piece]
+    if ("@" in authority and SCHEMES[scheme] != "azure") or ("?" in path and SCHEMES[scheme] == "azure"):
         raise InvalidOption(f"a {scheme}:// URL holds no credentials; give them as storage_options", key="path", value=None)
     if not authority or not authority.isprintable():
         raise InvalidOption(f"{location[:200]!a} names no bucket: {scheme}://bucket/path", key="path", value=location)
-    if any(piece in {".", ".."} for piece in pieces) or not rest.isprintable():
+    if any(piece in {".", ".."} for piece in pieces) or not path.isprintable():
         raise InvalidOption(f"{location[:200]!a} holds '.', '..' or a control character, which no place in a store has", key="path", value=location)
     return scheme, authority, "/".join(pieces)
 
 
 def _client_url(root: str) -> str:
-    """A bucket as obstore and Polars call it."""
+    """Return a bucket's URL as obstore and Polars write it."""
     return "s3" + root.removeprefix("oss") if root.startswith("oss://") else root
 
 
@@ -378,7 +401,7 @@ def _key(path: str) -> str:
 
 
 def _delete(store: ObjectStore, keys: list[str]) -> None:
-    """Some stores refuse to delete what is not there, and may have stopped at it."""
+    """Delete keys. Some stores refuse to delete missing ones, and may have stopped there."""
     try:
         obstore.delete(store, keys)
     except FileNotFoundError:
@@ -387,7 +410,7 @@ def _delete(store: ObjectStore, keys: list[str]) -> None:
                 obstore.delete(store, key)
 
 
-def _stat(path: str, found: Mapping[str, Any]) -> Stat:
-    modified_ms = int(found["last_modified"].timestamp() * 1000)
-    tag = found.get("e_tag") or found.get("version") or f"{modified_ms}-{found['size']}"
-    return Stat(path=path, size_bytes=found["size"], modified_ms=modified_ms, tag=tag)
+def _stat(path: str, metadata: Mapping[str, Any]) -> Stat:
+    modified_ms = int(metadata["last_modified"].timestamp() * 1000)
+    tag = metadata.get("e_tag") or metadata.get("version") or f"{modified_ms}-{metadata['size']}"
+    return Stat(path=path, size_bytes=metadata["size"], modified_ms=modified_ms, tag=tag)

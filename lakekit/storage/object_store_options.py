@@ -1,14 +1,19 @@
-"""Options of object stores: the spellings that users know, brought to one.
+"""Options of object stores: the spellings that users know, converted to one.
 
-    {"s3.endpoint": "http://h:9000", "s3.access-key": "A", "s3.secret-key": "S", "s3.path.style.access": "true"}      the Java engine's, also s3a., fs.s3a.
-    {"fs.s3.endpoint": "h:9000", "fs.s3.accessKeyId": "A", "fs.s3.accessKeySecret": "S"}                            the Python engine's
-    {"aws_endpoint_url": "http://h:9000", "aws_access_key_id": "A", "aws_secret_access_key": "S"}                   obstore's and Polars', kept inside
+    the Java engine's, also s3a., fs.s3a.
+        {"s3.endpoint": "http://h:9000", "s3.access-key": "A", "s3.secret-key": "S", "s3.path.style.access": "true"}
+    the Python engine's
+        {"fs.s3.endpoint": "h:9000", "fs.s3.accessKeyId": "A", "fs.s3.accessKeySecret": "S"}
+    obstore's and Polars', used inside
+        {"aws_endpoint_url": "http://h:9000", "aws_access_key_id": "A", "aws_secret_access_key": "S"}
 
-Two spellings of one option must agree. Names that no store knows are refused when the store is made. Secrets are held so that nothing shows them.
-What is not given comes from the environment (`environment`): one set of options for obstore and for Polars. Given credentials stand alone: neither keys nor
-a token of the environment are put beside them.
+Two spellings of one option must agree. Names that no store knows are refused when the store is made. Secrets are stored
+so that no output shows them. Options that are not given come from the environment (`environment`): one set of options
+for obstore and for Polars. Given credentials stand alone: neither keys nor a token of the environment are combined with
+them.
 
-Source: CATALOGS_AND_STORAGE 2.5; `S3FileIO`, `OSSFileIO`, obstore's `S3Config`, `GCSConfig`, `AzureConfig`, `ClientConfig`.
+Source: CATALOGS_AND_STORAGE 2.5; `S3FileIO`, `OSSFileIO`, obstore's `S3Config`, `GCSConfig`, `AzureConfig`,
+`ClientConfig`.
 """
 
 from __future__ import annotations
@@ -46,7 +51,8 @@ SCHEMES = {
 SCHEME_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 """Schemes that are another name of one."""
 MAX_RETRIES = 8
-"""How often a request is tried again after 5xx, 429, a timeout or a broken connection, each time after a longer wait."""
+"""How often a request is tried again after 5xx, 429, a timeout or a broken connection, each time after a longer wait.
+"""
 
 _JAVA = re.compile(r"(?:s3|s3a|fs\.s3a)[.](.+)")
 _S3 = {
@@ -120,7 +126,7 @@ _TRUE, _FALSE = frozenset({"true", "1", "yes", "on"}), frozenset({"false", "0", 
 
 
 class Secret:
-    """A text that shows itself as three stars, wherever it is printed; equal to one of the same text."""
+    """A text that prints as three stars; equal to one of the same text."""
 
     __slots__ = ("_text",)
 
@@ -128,7 +134,7 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """The text."""
+        """Return the text."""
         return self._text
 
     def __eq__(self, other: object) -> bool:
@@ -146,10 +152,11 @@ class Secret:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreOptions:
-    """What a store is opened with: `config` is the store's own, `client` the connection's. Values are text; those that may be secret are `Secret`.
+    """The options of a store: `config` is the store's own, `client` the connection's.
 
-    `source` gives credentials where they are no options; `variables` are those of the environment that the libraries read themselves, `files` the
-    files of credentials as they were: stores that differ in them are not the same.
+    Values are text; those that may be secret are `Secret`. `source` returns credentials if they are not options;
+    `variables` are the environment variables that the libraries read themselves, `files` the versions of the credential
+    files: stores that differ in them are not the same.
     """
 
     kind: str
@@ -178,94 +185,99 @@ class StoreOptions:
         return config, client
 
     def s3_provider(self) -> Callable[[], dict[str, Any]]:
-        """The keys as a function that obstore asks, so that it takes nothing of the environment with them."""
-        found = {name.removeprefix("aws_"): _reveal(value) for name, value in self.config.items() if name in _CREDENTIALS["s3"]}
-        return lambda: {"access_key_id": "", "secret_access_key": "", "token": found.pop("session_token", None), **found, "expires_at": None}
+        """Return the keys as a function for obstore, so that it adds nothing of the environment."""
+        credentials = {name.removeprefix("aws_"): _reveal(value) for name, value in self.config.items() if name in _CREDENTIALS["s3"]}
+        return lambda: {"access_key_id": "", "secret_access_key": "", "token": credentials.pop("session_token", None), **credentials, "expires_at": None}
 
     def polars_provider(self) -> Callable[[], tuple[dict[str, str], int | None]] | None:
-        """The function that Polars asks for credentials; None where options and environment say all."""
+        """Return the credential function for Polars; None if options and environment are enough."""
         if self.source is not None:
             function: Callable[[], tuple[dict[str, str], int | None]] = self.source.function
             return function
         if not self.stands_alone:
             return None
-        found = {name: _reveal(value) for name, value in self.config.items() if name in _CREDENTIALS["s3"]}
-        return lambda: (found, None)
+        credentials = {name: _reveal(value) for name, value in self.config.items() if name in _CREDENTIALS["s3"]}
+        return lambda: (credentials, None)
 
     @property
     def by_host(self) -> bool:
-        """Whether the bucket's name is part of the endpoint, so that what opens one bucket opens no other."""
+        """Return whether the bucket's name is part of the endpoint, which then serves no other bucket."""
         return "aws_endpoint_url" in self.config and self.path_style is False
 
     @property
     def signs_urls(self) -> bool:
-        """Whether a secret is part of each request's URL, which errors of others would show."""
+        """Return whether a secret is part of each request's URL, which errors of others would show."""
         return any("sas" in key for key in self.config)
 
     def without_secrets(self, text: str) -> str:
-        """A text in which no secret of these options stands."""
+        """Return a text with the secrets of these options replaced by stars."""
         for value in (*self.config.values(), *self.client.values()):
             if isinstance(value, Secret) and len(value.reveal()) > 3:
                 text = text.replace(value.reveal(), "***")
         return text
 
 
-def read(scheme: str, given: Mapping[str, Any]) -> StoreOptions:
-    """The options of a store of that scheme as they are now: what was given, and what the environment says of the rest. Raises as `parse`."""
+def read(scheme: str, user_options: Mapping[str, Any]) -> StoreOptions:
+    """Return the current options of a store of that scheme: the user's, completed from the environment.
+
+    Raises as `parse` does.
+    """
     kind = SCHEMES[scheme]
     variables = environment.read_variables(kind)
     files = environment.read_file_versions(kind, variables)
     try:
-        return _parse_again(scheme, FrozenDict(given), tuple(variables.items()), files)
+        return _parse_again(scheme, FrozenDict(user_options), tuple(variables.items()), files)
     except TypeError:  # a value that is no key of a cache: no option either
-        return parse(scheme, given, variables, files)
+        return parse(scheme, user_options, variables, files)
 
 
 @lru_cache(maxsize=256)
 def _parse_again(
     scheme: str,
-    given: FrozenDict[str, Any],
+    user_options: FrozenDict[str, Any],
     variables: tuple[tuple[str, str], ...],
     files: tuple[environment.FileVersion, ...],
 ) -> StoreOptions:
-    """`parse`, kept by all that its answer depends on."""
-    return parse(scheme, given, dict(variables), files)
+    """Call `parse`, cached by all that its result depends on."""
+    return parse(scheme, user_options, dict(variables), files)
 
 
 def parse(
     scheme: str,
-    given: Mapping[str, Any],
+    user_options: Mapping[str, Any],
     variables: Mapping[str, str] = EMPTY,
     files: tuple[environment.FileVersion, ...] = (),
 ) -> StoreOptions:
-    """The options of a store of that scheme.
+    """Return the options of a store of that scheme.
 
-    `variables` are those of the environment, `files` the files of credentials (`environment.read_file_versions`).
+    `variables` are those of the environment, `files` the versions of the credential files
+    (`environment.read_file_versions`).
 
     Raises:
-        InvalidOption: a value is no text, number or boolean, two contradict each other, or an AWS profile is not there.
-        Unsupported: something that is not installed must fetch the credentials of an AWS profile.
+        InvalidOption: a value is no text, number or boolean, two contradict each other, or an AWS profile does not
+            exist.
+        Unsupported: fetching the credentials of an AWS profile needs a package that is not installed.
     """
     kind = SCHEMES[scheme]
-    found, spelled = _given_options(kind, given)
-    function, profile = given.get("credential_provider"), found.pop("aws_profile", None)
+    options, given_keys = _given_options(kind, user_options)
+    function, profile = user_options.get("credential_provider"), options.pop("aws_profile", None)
     source = None if function in (None, "auto") else _source(function)
-    own = [name for name in _CREDENTIALS[kind] if name in found]
+    own = [name for name in _CREDENTIALS[kind] if name in options]
     if own and (profile is not None or source is not None):
         other = "aws_profile" if profile is not None else "credential_provider"
-        raise InvalidOption(f"storage options {spelled[own[0]]} and {other} both say who asks; give one", key=other, value=None)
+        raise InvalidOption(f"storage options {given_keys[own[0]]} and {other} both say who asks; give one", key=other, value=None)
     named = environment.named_options(kind, variables)
-    stands_alone = "aws_session_token" in named and "aws_access_key_id" in found and "aws_session_token" not in found
-    asked = profile if profile is not None else named.pop("aws_profile", None)
+    stands_alone = "aws_session_token" in named and "aws_access_key_id" in options and "aws_session_token" not in options
+    profile_name = profile if profile is not None else named.pop("aws_profile", None)
     if own or source is not None or profile is not None:
         named = {name: text for name, text in named.items() if name not in _CREDENTIALS[kind] or _completes(name, own)}
     if kind == "s3" and source is None:
-        source = _add_profile(asked, found, named, files, variables, is_given=profile is not None)
+        source = _add_profile(profile_name, options, named, files, variables, is_given=profile is not None)
     for name, text in named.items():
-        found.setdefault(name, text)
-        spelled.setdefault(name, f"{name} of the environment")
+        options.setdefault(name, text)
+        given_keys.setdefault(name, f"{name} of the environment")
     return replace(
-        _resolve(scheme, found, spelled),
+        _resolve(scheme, options, given_keys),
         source=source,
         variables=FrozenDict({name: Secret(text) for name, text in environment.other_variables(kind, variables).items()}),
         files=files,
@@ -275,43 +287,55 @@ def parse(
 
 
 def credential_names(kind: str) -> tuple[str, ...]:
-    """The options of a kind of store that say who asks."""
+    """Return the names of the credential options of a kind of store."""
     return _CREDENTIALS[kind]
 
 
-def with_credentials(options: StoreOptions, now: StoreOptions) -> StoreOptions:
-    """The same store, asked by who `now` says: credentials may be renewed while a table is open, the place that it lies at is settled."""
-    if now is options and now.source is None:
+def with_credentials(options: StoreOptions, current: StoreOptions) -> StoreOptions:
+    """Return the same store with the credentials of `current`.
+
+    Credentials may be renewed while a table is open; the store's address is fixed.
+    """
+    if current is options and current.source is None:
         return options
     names = _CREDENTIALS[options.kind]
     config = {name: value for name, value in options.config.items() if name not in names}
-    config |= {name: value for name, value in now.config.items() if name in names}
-    found = replace(
-        options, config=FrozenDict(config), source=now.source, variables=now.variables, files=now.files, stands_alone=now.stands_alone, shadowed=now.shadowed
+    config |= {name: value for name, value in current.config.items() if name in names}
+    renewed = replace(
+        options,
+        config=FrozenDict(config),
+        source=current.source,
+        variables=current.variables,
+        files=current.files,
+        stands_alone=current.stands_alone,
+        shadowed=current.shadowed,
     )
-    if now.source is None:
-        return found
-    told = {_name(options.kind, key): text for key, text in now.source.read().items()}
-    place = {name for name in ("aws_endpoint_url", "aws_region") if name in config}
-    return replace(found, config=FrozenDict(config | {name: _wrap_secret(name, text) for name, text in told.items() if name not in place}))
+    if current.source is None:
+        return renewed
+    credentials = {_name(options.kind, key): text for key, text in current.source.read().items()}
+    location_options = {name for name in ("aws_endpoint_url", "aws_region") if name in config}
+    return replace(renewed, config=FrozenDict(config | {name: _wrap_secret(name, text) for name, text in credentials.items() if name not in location_options}))
 
 
 def _completes(name: str, own: list[str]) -> bool:
-    """Whether an option of the environment completes credentials of which a part was given."""
+    """Return whether an option of the environment completes credentials of which a part was given."""
     return name in ("aws_access_key_id", "aws_secret_access_key") and bool(own) and not set(own) >= {"aws_access_key_id", "aws_secret_access_key"}
 
 
 def _add_profile(
     name: str | None,
-    found: Mapping[str, str],
+    given_options: Mapping[str, str],
     named: dict[str, str],
     files: tuple[environment.FileVersion, ...],
     variables: Mapping[str, str],
     *,
     is_given: bool,
 ) -> CredentialSource | None:
-    """Puts what an AWS profile says into `named`, and returns what fetches its credentials; keys of the environment win over a profile of it."""
-    has_keys = any("aws_access_key_id" in some for some in (found, named))
+    """Add the options of an AWS profile to `named`, and return the source of its credentials.
+
+    Keys of the environment win over a profile named in the environment.
+    """
+    has_keys = any("aws_access_key_id" in names for names in (given_options, named))
     if (has_keys and not is_given) or not files:
         return None
     if name is None and "AWS_WEB_IDENTITY_TOKEN_FILE" in variables:
@@ -326,59 +350,59 @@ def _add_profile(
 
 def _source(function: Any) -> CredentialSource:
     if not callable(function):
-        told = "a function without arguments, as pl.CredentialProviderAWS(…)"
-        raise InvalidOption(f"storage option credential_provider is {told}; found {type(function).__name__}", key="credential_provider", value=None)
+        expected = "a function without arguments, as pl.CredentialProviderAWS(…)"
+        raise InvalidOption(f"storage option credential_provider is {expected}; found {type(function).__name__}", key="credential_provider", value=None)
     try:
         return source_of(function)
     except TypeError:  # no key of a cache
         return CredentialSource(function)
 
 
-def _given_options(kind: str, given: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
-    """The options by their own names, and how each was spelled."""
-    found: dict[str, str] = {}
-    spelled: dict[str, str] = {}
-    for key, value in given.items():
+def _given_options(kind: str, user_options: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the options under their own names, and the key that each was given by."""
+    options: dict[str, str] = {}
+    given_keys: dict[str, str] = {}
+    for key, value in user_options.items():
         if value is None or key == "credential_provider":
             continue
         name, text = _name(kind, key), _text(key, value)
         if name == "path_style":
             text = "true" if _boolean(key, text) else "false"
         text = _endpoint(key, text) if name == _ENDPOINTS[kind] else text
-        if found.setdefault(name, text) != text:
-            raise InvalidOption(f"storage options {spelled[name]} and {key} are the same option, with different values; give one", key=key, value=None)
-        spelled[name] = key
-    return found, spelled
+        if options.setdefault(name, text) != text:
+            raise InvalidOption(f"storage options {given_keys[name]} and {key} are the same option, with different values; give one", key=key, value=None)
+        given_keys[name] = key
+    return options, given_keys
 
 
-def _resolve(scheme: str, found: dict[str, str], spelled: Mapping[str, str]) -> StoreOptions:
-    """The options of a store, whose defaults depend on each other."""
+def _resolve(scheme: str, options: dict[str, str], given_keys: Mapping[str, str]) -> StoreOptions:
+    """Return the options of a store with defaults that depend on other options."""
     kind = SCHEMES[scheme]
-    endpoint = found.get(_ENDPOINTS[kind])
+    endpoint = options.get(_ENDPOINTS[kind])
     if endpoint is not None:
-        endpoint = found[_ENDPOINTS[kind]] = _endpoint(spelled.get(_ENDPOINTS[kind], "endpoint"), endpoint)
-    path_style = _boolean(spelled.get("path_style", ""), found.pop("path_style", None))
+        endpoint = options[_ENDPOINTS[kind]] = _endpoint(given_keys.get(_ENDPOINTS[kind], "endpoint"), endpoint)
+    path_style = _boolean(given_keys.get("path_style", ""), options.pop("path_style", None))
     is_address = endpoint is not None and _is_address(endpoint)
     if path_style is None and scheme == "oss" and endpoint is not None:
         path_style = is_address  # OSS refuses the other way; before an IP address no name of a bucket can stand
     if path_style is False and is_address:
         raise InvalidOption(
-            f"storage option {spelled.get('path_style', 'path_style')} asks for the bucket's name before {endpoint}, an IP address; give path style",
+            f"storage option {given_keys.get('path_style', 'path_style')} asks for the bucket's name before {endpoint}, an IP address; give path style",
             key="path_style",
             value="false",
         )
-    retries = found.pop("max_retries", str(MAX_RETRIES))
+    retries = options.pop("max_retries", str(MAX_RETRIES))
     if not (retries.isascii() and retries.isdecimal() and len(retries) < 4):
         raise InvalidOption(f"storage option max_retries is a number from 0 to 999, found {retries[:40]!r}", key="max_retries", value=retries)
     if (endpoint or "").startswith("http://"):
-        found.setdefault("allow_http", "true")
-    client = {key: _wrap_secret(key, value) for key, value in found.items() if key in _CLIENT}
-    config = {key: _wrap_secret(key, value) for key, value in found.items() if key not in _CLIENT}
+        options.setdefault("allow_http", "true")
+    client = {key: _wrap_secret(key, value) for key, value in options.items() if key in _CLIENT}
+    config = {key: _wrap_secret(key, value) for key, value in options.items() if key not in _CLIENT}
     return StoreOptions(kind=kind, config=FrozenDict(config), client=FrozenDict(client), path_style=path_style, max_retries=int(retries))
 
 
 def _name(kind: str, key: str) -> str:
-    """What an option is called inside."""
+    """Return the internal name of an option."""
     low = key.lower()
     if low in _CLIENT or low == "max_retries":
         return low
@@ -398,8 +422,8 @@ def _name(kind: str, key: str) -> str:
     return _OPTION_ALIASES.get(low, low)
 
 
-def _raise_unknown(key: str, known: str) -> str:
-    raise InvalidOption(f"no storage option is called {key[:100]!a}; there are {known}", key=key, value=None)
+def _raise_unknown(key: str, valid_names: str) -> str:
+    raise InvalidOption(f"no storage option is called {key[:100]!a}; there are {valid_names}", key=key, value=None)
 
 
 def _text(key: str, value: Any) -> str:
@@ -413,7 +437,10 @@ def _text(key: str, value: Any) -> str:
 
 
 def _endpoint(key: str, text: str) -> str:
-    """An endpoint with its scheme: one without is spoken to in TLS. Raises `InvalidOption` for a text that is no URL of a host."""
+    """Return an endpoint with its scheme, https by default.
+
+    Raises `InvalidOption` if it is no URL of a host.
+    """
     url = (text if "://" in text else f"https://{text}").rstrip("/")
     try:
         parts = urlsplit(url)
@@ -428,7 +455,7 @@ def _endpoint(key: str, text: str) -> str:
 
 
 def _is_address(endpoint: str) -> bool:
-    """Whether the host of an endpoint is an IP address, before which nothing can stand."""
+    """Return whether the host of an endpoint is an IP address, before which nothing can stand."""
     try:
         ipaddress.ip_address(urlsplit(endpoint).hostname or "")
     except ValueError:
@@ -443,7 +470,7 @@ def _boolean(key: str, text: str | None) -> bool | None:
 
 
 def hold(key: str, value: Any) -> Any:
-    """A value as a user gave it, a secret one so that nothing shows it."""
+    """Return a user's value, wrapped in `Secret` if it may be secret."""
     return Secret(value) if isinstance(value, str) and is_secret(key) else value
 
 

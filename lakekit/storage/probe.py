@@ -1,10 +1,11 @@
-"""Whether a store keeps its word that a file is created only where there is none: asked once per store and process, before the first commit.
+"""Check once per store and process, before the first commit, that a store creates files exclusively.
 
     one name, twice                 the second must be refused and change nothing
-    eight names, eight at a time    of all who create a name at once one may be told that it did, and the file must be its own
+    eight names, eight at a time    at most one of the concurrent creators may succeed, and the file must be its own
 
-A store that ignores the condition fails the first; one that looks first and writes later fails the second. Either would lose commits in silence, so it is
-refused for commits. What the probe writes, it removes. Source: CATALOGS_AND_STORAGE 2.4, decision S5.
+A store that ignores the condition fails the first; one that looks first and writes later fails the second. Either would
+lose commits silently, so it is refused for commits. The probe deletes the files it writes. Source: CATALOGS_AND_STORAGE
+2.4, decision S5.
 """
 
 from __future__ import annotations
@@ -26,35 +27,36 @@ _guard = lock()
 
 def check_conditional_put(
     store: Hashable,
-    where: str,
+    directory: str,
     *,
     create: Callable[[str, bytes], bool | None],
     read: Callable[[str], bytes],
     delete: Callable[[Iterable[str]], None],
 ) -> None:
-    """Raises `Unsupported` for a store that does not create exclusively.
+    """Raise `Unsupported` for a store that does not create files exclusively.
 
-    `create` says True for created, False for refused, None for an answer that tells neither. `where` is a directory that may be written to. What `read` and
-    `create` raise passes, and the next call asks again.
+    `create` returns True for created, False for refused, None for an unclear answer. `directory` may be written to.
+    Errors of `read` and `create` are raised, and the next call checks again.
     """
-    found = _verdicts.get(store)
-    if found is None:
+    verdict = _verdicts.get(store)
+    if verdict is None:
         with _guard:
-            found = _verdicts.get(store)
-            if found is None:
-                found = _verdicts[store] = _probe_store(where, create, read, delete)
-    if found:
+            verdict = _verdicts.get(store)
+            if verdict is None:
+                verdict = _verdicts[store] = _probe_store(directory, create, read, delete)
+    if verdict:
         raise Unsupported(
-            f"{where}: this store {found}, so that two writers would overwrite each other's commits. Nothing was committed. Write through an endpoint with "
-            "conditional PUT (If-None-Match), or through a catalog with a lock (lk.connect(metastore='jdbc', …)); reading works",
+            f"{directory}: this store {verdict}, so that two writers would overwrite each other's commits. Nothing "
+            "was committed. Write through an endpoint with conditional PUT (If-None-Match), or through a catalog "
+            "with a lock (lk.connect(metastore='jdbc', …)); reading works",
             feature="storage.conditional-put",
-            path=where,
+            path=directory,
         )
 
 
-def _probe_store(where: str, create: Callable[[str, bytes], bool | None], read: Callable[[str], bytes], delete: Callable[[Iterable[str]], None]) -> str:
-    mark = new_id()
-    names = [f"{where}/.lakekit-probe-{mark}-{number}" for number in range(1 + _WRITER_COUNT)]
+def _probe_store(directory: str, create: Callable[[str, bytes], bool | None], read: Callable[[str], bytes], delete: Callable[[Iterable[str]], None]) -> str:
+    probe_id = new_id()
+    names = [f"{directory}/.lakekit-probe-{probe_id}-{number}" for number in range(1 + _WRITER_COUNT)]
     try:
         return _check_overwrite(names[0], create, read) or _check_race(names[1:], create, read)
     finally:
@@ -70,12 +72,12 @@ def _check_overwrite(name: str, create: Callable[[str, bytes], bool | None], rea
 
 
 def _check_race(names: list[str], create: Callable[[str, bytes], bool | None], read: Callable[[str], bytes]) -> str:
-    def one(writer: int) -> list[bool | None]:
+    def create_all(writer: int) -> list[bool | None]:
         return [create(name, b"%d" % writer) for name in names]
 
-    told = run_concurrently(one, range(_WRITER_COUNT))
-    for at, name in enumerate(names):
-        winners = [writer for writer in range(_WRITER_COUNT) if told[writer][at]]
+    answers = run_concurrently(create_all, range(_WRITER_COUNT))
+    for position, name in enumerate(names):
+        winners = [writer for writer in range(_WRITER_COUNT) if answers[writer][position]]
         if len(winners) > 1 or (winners and read(name) != b"%d" % winners[0]):
             return f"told {len(winners)} of {_WRITER_COUNT} writers at once that they created the same file"
     return ""

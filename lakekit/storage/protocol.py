@@ -1,7 +1,7 @@
-"""What a storage can do. Paths are whole paths or keys as text, with `/` between their parts.
+"""The storage protocol. Paths are whole paths or keys as text, with `/` between their parts.
 
-A storage says no with `StorageFailed`, and with `FileMissing` where there is no such file. There is no rename and nothing that invites looking before
-leaping: a file is claimed by `put_if_absent`.
+A storage fails with `StorageFailed`, and with `FileMissing` if a file does not exist. There is no rename and no
+check-then-act call: a file is created exclusively by `put_if_absent`.
 """
 
 from __future__ import annotations
@@ -21,16 +21,22 @@ class FileMissing(StorageFailed, FileNotFoundError):
 
 
 class ClaimRefused(StorageFailed):
-    """A store answered that it did not create a file, and no earlier try of that was lost: nothing is there that is ours."""
+    """A store did not create a file, and no earlier attempt was lost: no file of ours exists."""
 
 
 class OutsideRoot(StorageFailed):
-    """`path` leads out of the folders that its storage is confined to, by a link, by ".." or from the start; nothing was done there."""
+    """`path` leads out of the folders that its storage is confined to; nothing was done there.
+
+    It does so by a link, by ".." or from the start.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stat:
-    """What a listing says of one file or directory; `tag` changes whenever its content may have changed, None where the storage cannot tell."""
+    """A file or directory in a listing.
+
+    `tag` changes whenever its content may have changed, None if the storage cannot tell.
+    """
 
     path: str
     size_bytes: int
@@ -46,14 +52,14 @@ class Stat:
 
 @runtime_checkable
 class SupportsConfinement(Protocol):
-    """A storage that can be confined to folders: `lakekit.storage.confine`."""
+    """A storage that can be confined to folders: see `storage.confine`."""
 
     def confined(self, roots: Iterable[str]) -> Storage:
-        """Return the same storage for what lies below these roots alone, in place of those that it is confined to."""
+        """Return the same storage confined to these roots, instead of its present ones."""
         ...
 
     def confined_too(self, roots: Iterable[str]) -> Storage:
-        """Return the same storage for what lies below these roots too; one that is not confined stays as it is."""
+        """Return the same storage for files below these roots too; an unconfined one is returned unchanged."""
         ...
 
 
@@ -62,57 +68,70 @@ class Storage(Protocol):
     """Reads and writes files by path."""
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
-        """The bytes of a file from `offset` on, `length` at most; fewer where the file ends. Raises `FileMissing`."""
+        """Return the bytes of a file from `offset` on, at most `length`, fewer at its end.
+
+        Raises `FileMissing`.
+        """
         ...
 
     def stat(self, path: str) -> Stat | None:
-        """What the storage knows of a file or directory; None: there is none."""
+        """Return the stat of a file or directory; None if there is none."""
         ...
 
     def size(self, path: str) -> int:
-        """The size of a file in bytes. Raises `FileMissing`."""
+        """Return the size of a file in bytes. Raises `FileMissing`."""
         ...
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or directory. Says nothing about the next moment."""
+        """Return whether there is a file or directory. Says nothing about the next moment."""
         ...
 
     def list(self, directory: str) -> list[Stat]:
-        """What lies directly in a directory, by name; empty when there is none."""
+        """Return the entries directly in a directory, by name; empty if there is none."""
         ...
 
     def put(self, path: str, data: bytes) -> None:
-        """Writes a whole file, replacing what was there, in one step."""
+        """Write a whole file in one step, replacing an existing one."""
         ...
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Writes a whole file only if there is none, in one step and safe from power loss.
+        """Write a whole file in one step only if none exists, durably.
 
-        True: it is there with this content. False: somebody else's is. Raises `CommitStateUnknown` when nobody can tell.
+        True: it exists with this content. False: another one exists. Raises `CommitStateUnknown` if it cannot be
+        determined.
         """
         ...
 
     def open_write(self, path: str) -> AbstractContextManager[BinaryIO]:
-        """A file to write to; it appears, whole, when the block is left, and never after an exception."""
+        """Open a file for writing; it appears, complete, when the block ends, and never after an exception."""
         ...
 
     def delete(self, paths: Iterable[str]) -> None:
-        """Removes files; one that is not there is none to remove."""
+        """Delete files; missing ones are ignored."""
         ...
 
     def remove_directories(self, paths: Iterable[str]) -> None:
-        """Removes those directories that are empty, in this order; the others stay. Where directories are but parts of names there is nothing to do."""
+        """Delete those directories that are empty, in this order; the others stay.
+
+        Does nothing if directories are only parts of names.
+        """
         ...
 
     def polars(self, path: str) -> str | None:
-        """What Polars may open itself to read the file; None: it must go through this storage."""
+        """Return the path by which Polars may open the file itself.
+
+        None: it must be read through this storage.
+        """
         ...
 
     def polars_options(self) -> dict[str, Any]:
-        """What Polars must be told to open it: `storage_options` and `credential_provider` of its scans; nothing where a path is enough."""
+        """Return the arguments of Polars' scans: `storage_options` and `credential_provider`.
+
+        None if a path is enough.
+        """
         ...
 
     @property
     def is_remote(self) -> bool:
-        """Whether each call is a request over a network, so that few and many at once are better than many in turn."""
+        """Return whether each call is a network request, so that few and concurrent calls are best."""
         ...

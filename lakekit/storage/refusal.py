@@ -1,9 +1,12 @@
-"""What a store's refusal says to people: its status, its own code, what to do; no URL's query, no header, no secret.
+"""Messages for a store's refusals: its status, its own code, what to do.
 
-    describe("… status code: 403 Forbidden: <Error><Code>AccessDenied</Code>…")   ->   "the store answers 403 Forbidden (AccessDenied). Look at …"
-    with typed_refusals(): frame.collect()      what Polars says of a store that it reads itself is raised as `StorageFailed`
+No URL query, header or secret.
 
-obstore and Polars speak to stores by the same client, so their errors are worded alike.
+    describe("… status code: 403 Forbidden: <Error><Code>AccessDenied</Code>…")
+        ->   "the store answers 403 Forbidden (AccessDenied). Look at …"
+    with typed_refusals(): frame.collect()      raises Polars' errors about a store as `StorageFailed`
+
+obstore and Polars use the same client for stores, so their errors have the same texts.
 """
 
 from __future__ import annotations
@@ -43,27 +46,29 @@ _POLARS_MESSAGE = re.compile(r"object-store error: .*\(path: ([^\n]+?)\)", re.DO
 
 
 def describe(text: str, kind: str) -> str:
-    """What an error of a store's client says, of a store of that kind: one sentence and what to do."""
+    """Describe an error of the client of a store of that kind: one sentence and what to do."""
     if _MACHINE.search(text):
         return f"no credentials were given or found; {_CREDENTIALS[kind]}"
     status, code, message, tried = (pattern.search(text) for pattern in (_STATUS, _CODE, _MESSAGE, _RETRY_COUNT))
     if status is not None:
-        details = ": ".join(one.group(1) for one in (code, message) if one is not None)
-        said = f"the store answers {status.group(1).strip()}" + (f" ({details})" if details else "")
+        details = ": ".join(match.group(1) for match in (code, message) if match is not None)
+        sentence = f"the store answers {status.group(1).strip()}" + (f" ({details})" if details else "")
     else:
-        sent, place = _SEND_FAILURE.search(text), _ADDRESS.search(text)
-        where = f" at {place.group(1)}" if place is not None else ""
-        said = f"the store{where} gives no answer ({sent.group(1).strip()})" if sent is not None else _QUERY.sub(r"\1", text.partition("\n")[0])[:300]
-    said += f", after {tried.group(1)} retries" if tried is not None and int(tried.group(1)) else ""
-    return said + next((f". {told}" for mark, told in _HINTS if mark in text), "")
+        sent, address = _SEND_FAILURE.search(text), _ADDRESS.search(text)
+        address_text = f" at {address.group(1)}" if address is not None else ""
+        sentence = (
+            f"the store{address_text} gives no answer ({sent.group(1).strip()})" if sent is not None else _QUERY.sub(r"\1", text.partition("\n")[0])[:300]
+        )
+    sentence += f", after {tried.group(1)} retries" if tried is not None and int(tried.group(1)) else ""
+    return sentence + next((f". {advice}" for mark, advice in _HINTS if mark in text), "")
 
 
 def failure_from_polars(wrong: OSError) -> StorageFailed | None:
-    """What Polars raised about an object in a store, as lakekit's own; None for anything else."""
-    found = _POLARS_MESSAGE.match(str(wrong))
-    if found is None:
+    """Convert an error of Polars about an object in a store to lakekit's own; None for any other error."""
+    matched = _POLARS_MESSAGE.match(str(wrong))
+    if matched is None:
         return None
-    path = found.group(1)
+    path = matched.group(1)
     scheme = path.partition("://")[0]
     if isinstance(wrong, FileNotFoundError) and "NoSuchBucket" not in str(wrong):
         return FileMissing(f"{path} does not exist", path=path)
@@ -73,7 +78,7 @@ def failure_from_polars(wrong: OSError) -> StorageFailed | None:
 
 @contextmanager
 def typed_refusals() -> Iterator[None]:
-    """Around a frame that is started here: what Polars raises over a store is `FileMissing` or `StorageFailed`."""
+    """Raise Polars' errors about a store, while a frame is collected, as `FileMissing` or `StorageFailed`."""
     failed: StorageFailed | None = None
     try:
         yield

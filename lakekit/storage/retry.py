@@ -1,7 +1,8 @@
-"""Requests that are made again: those that the store's client gives up on, as often and as long as it repeats others.
+"""Repeat requests on which the store's client gives up, as often and as long as it repeats others.
 
-obstore repeats a request that may be made twice after 5xx, 429 and broken connections. It gives up at once where an answer's body breaks off in a listing, and
-where a request is no plain repeat: a conditional PUT, a POST that deletes. What is asked here may be asked twice, so it is.
+obstore repeats a request that may be repeated after 5xx, 429 and broken connections. It gives up at once if the body of
+a listing's answer breaks off, and if a request is not plainly repeatable: a conditional PUT, a POST that deletes.
+Requests sent from here are repeatable, so they are repeated.
 """
 
 from __future__ import annotations
@@ -22,33 +23,34 @@ _STATUS, _RETRIES = re.compile(r"status code: (\d{3})"), re.compile(r"after (\d+
 _PASSING_STATUS = frozenset({408, 409, 425, 429})
 """Answers of 4xx that another try may change."""
 _LOST_CONNECTION = re.compile(
-    r"HTTP error|error sending request|error decoding response body|Error getting list response body|connection|timed out|timeout|broken pipe",
+    r"HTTP error|error sending request|error decoding response body|Error getting list response body|"
+    r"connection|timed out|timeout|broken pipe",
     re.IGNORECASE,
 )
 """What a client says where a request or its answer got lost on the way."""
 
 
 def status_of(wrong: BaseException) -> int | None:
-    """The status that a store answered with; None where no answer came."""
-    found = _STATUS.search(str(wrong))
-    return int(found.group(1)) if found is not None else None
+    """Return the status that a store answered with; None if no answer came."""
+    matched = _STATUS.search(str(wrong))
+    return int(matched.group(1)) if matched is not None else None
 
 
 def retry_count(wrong: BaseException) -> int:
-    """How often the client repeated a request before it gave up."""
-    found = _RETRIES.search(str(wrong))
-    return int(found.group(1)) if found is not None else 0
+    """Return how often the client repeated a request before it gave up."""
+    matched = _RETRIES.search(str(wrong))
+    return int(matched.group(1)) if matched is not None else 0
 
 
 def is_passing(wrong: BaseException) -> bool:
-    """Whether another try may go well: the answer was lost, or says so itself."""
+    """Return whether another try may go well: the answer was lost, or says so itself."""
     status = status_of(wrong)
     return (status >= 500 or status in _PASSING_STATUS) if status is not None else _LOST_CONNECTION.search(str(wrong)) is not None
 
 
 @dataclass(slots=True)
 class Budget:
-    """The tries that one request still has: `left` of them, within `patience` of the first."""
+    """The attempts that one request still has: `left` of them, within `patience` of the first."""
 
     left: int
     first_wait: timedelta
@@ -58,7 +60,7 @@ class Budget:
     _started_ms: float = field(default_factory=REAL_RUNTIME.elapsed_ms)
 
     def spend(self, wrong: BaseException) -> bool:
-        """Takes what a failure has cost, and waits. False where no try is left, or none would help."""
+        """Deduct a failure and wait; return False if no attempt is left, or none would help."""
         self.left -= 1 + retry_count(wrong)
         waited_ms = REAL_RUNTIME.elapsed_ms() - self._started_ms
         wait_ms = min(self.first_wait.total_seconds() * 1000 * 2**self._turn, self.longest_wait.total_seconds() * 1000)
@@ -70,7 +72,7 @@ class Budget:
 
 
 def repeat(request: Callable[[], T], budget: Budget, foreign: tuple[type[BaseException], ...]) -> T:
-    """What a request answers that may be made twice, made again while `budget` lasts. Raises what the last try raised."""
+    """Return the result of a request, repeated while `budget` lasts. Raises the last error."""
     while True:
         try:
             return request()

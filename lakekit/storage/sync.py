@@ -1,4 +1,4 @@
-"""Waiting until what was written is safe from power loss, on the local disk."""
+"""Make files on the local disk durable."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LONG_S = 0.001
 
 
 def start(file: io.FileIO, offset: int = 0, length: int = 0) -> None:
-    """Has the system write to the disk what it holds of a file, from `offset` on (`length` 0: all of it), and waits for nothing."""
+    """Start writing out a file from `offset` on (`length` 0: all of it), without waiting."""
     if hasattr(os, "posix_fadvise"):
         with suppress(OSError):  # a file system need not take advice
             # Linux starts to write pages that are not on the disk yet, and drops only those that are: none of these
@@ -25,16 +25,17 @@ def start(file: io.FileIO, offset: int = 0, length: int = 0) -> None:
 
 
 def file_of(path: str) -> None:
-    """Waits until the bytes of a file that somebody wrote are safe. Raises `OSError`."""
+    """Wait until the bytes of an already written file are durable. Raises `OSError`."""
     with io.FileIO(path) as file:
         os.fsync(file.fileno())
 
 
 def files(opened: Sequence[io.FileIO]) -> None:
-    """Waits until the bytes of all these files are safe. Raises `OSError` with the name of one that could not be synced.
+    """Wait until the bytes of all these files are durable. Raises `OSError` with the name of a failed one.
 
-    All of them are started first. The first sync waits for what the file system writes of them all (of ext4 and XFS, one turn of the journal) and the
-    others find little to do, with no thread woken. Where each takes its time, those that are left are waited for side by side.
+    All of them are started first. The first sync waits for what the file system writes of them all (on ext4 and XFS,
+    one journal commit) and the others find little to do, without waking a thread. If each takes long, the remaining
+    ones are synced in parallel.
     """
     if len(opened) > 1:
         for file in opened:
@@ -48,12 +49,12 @@ def files(opened: Sequence[io.FileIO]) -> None:
 
 
 def directory_of(path: str) -> None:
-    """Waits until the names in the directory of a file are safe. Raises `OSError`."""
-    ctx = os.open(path.rpartition("/")[0] or "/", os.O_RDONLY | os.O_CLOEXEC)
+    """Wait until the names in the directory of a file are durable. Raises `OSError`."""
+    descriptor = os.open(path.rpartition("/")[0] or "/", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        os.fsync(ctx)
+        os.fsync(descriptor)
     finally:
-        os.close(ctx)
+        os.close(descriptor)
 
 
 def _sync(file: io.FileIO) -> None:

@@ -1,12 +1,13 @@
-"""Several small files that are needed together, or not at all: written side by side, and all safe from power loss when this returns.
+"""Write several small files that are needed together, in parallel; all are durable when this returns.
 
     write_together(storage, [(".../manifest-1", data), (".../manifest-list-1", data)])
 
-On a disk they wait for it once, and their directory is synced once: a commit's metadata files cost about as much as one. Whatever fails, files may be left that
-nothing refers to: whoever wrote deletes them.
+On a disk they are synced together, and their directory once: a commit's metadata files cost about as much as one. On
+failure unreferenced files may be left: their writer deletes them.
 
-    storage = gathering(storage)        for one writer: small files, its data files too, wait for the disk when a snapshot is claimed, and all at once
-    settle(storage)                     now all are safe from power loss
+    storage = defer_sync(storage)       for one writer: small files, its data files too, are synced when a snapshot is
+                                        created, and all at once
+    sync_all(storage)                   now all are durable
 """
 
 from __future__ import annotations
@@ -24,21 +25,24 @@ if TYPE_CHECKING:
 
 
 def defer_sync(storage: Storage) -> Storage:
-    """The same files, synced when one is claimed (`put_if_absent`) or with `sync_all`; a storage where that saves nothing is answered as it is."""
+    """Return the storage with syncs deferred until `put_if_absent` creates a file, or until `sync_all`.
+
+    A storage where that saves nothing is returned unchanged.
+    """
     return DeferredSync(storage.roots) if type(storage) is LocalStorage else storage
 
 
 def sync_all(storage: Storage) -> None:
-    """Returns when what was written through `defer_sync` is safe from power loss. Raises `StorageFailed`."""
+    """Return when everything written through `defer_sync` is durable. Raises `StorageFailed`."""
     if isinstance(storage, DeferredSync):
         storage.settle()
 
 
 def write_together(storage: Storage, files: Sequence[tuple[str, bytes]]) -> None:
-    """Writes whole files; through `defer_sync` they are safe when all else is. Raises `StorageFailed`."""
+    """Write whole files; through `defer_sync` they become durable later. Raises `StorageFailed`."""
 
-    def write(one: tuple[str, bytes]) -> None:
-        path, data = one
+    def write(path_and_data: tuple[str, bytes]) -> None:
+        path, data = path_and_data
         with storage.open_write(path) as file:
             file.write(data)
 

@@ -1,7 +1,8 @@
-"""Turns: of those who lost a race for a file, one at a time tries again, as far as the storage can tell them apart.
+"""Commit queue: of the commits that lost a race for a file, one at a time retries.
 
-A turn is advice, and no commit relies on it: it only keeps many processes on one machine from getting in each other's way until one of them gives up.
-Storages that know turns have a method `commit_queue(directory, patience_ms)`: a context manager that answers whether this one has the turn, until it leaves.
+A turn is advice, and no commit relies on it: it only keeps many processes on one machine from disturbing each other
+until one of them gives up. Storages with a queue have a method `turn(directory, patience_ms)`: a context manager that
+yields whether the turn was granted, until it ends.
 """
 
 from __future__ import annotations
@@ -18,14 +19,15 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class SupportsCommitQueue(Protocol):
-    """A storage that knows turns."""
+    """A storage with a commit queue."""
 
     def turn(self, directory: str, patience_ms: float) -> AbstractContextManager[bool]:
-        """Waits for a turn, no longer than that; whether it came. Never fails."""
+        """Wait for a turn, at most that long; yield whether it was granted. Never fails."""
         ...
 
 
 def commit_queue(storage: Storage, directory: str, patience_ms: float) -> AbstractContextManager[bool]:
-    """A turn among those who write to a directory; False at once where the storage knows none."""
-    taken: Callable[[str, float], AbstractContextManager[bool]] | None = getattr(storage, "turn", None)  # every commit asks, and `isinstance` is slow to tell
+    """Wait for a turn among the writers of a directory; yield False at once without a queue."""
+    # every commit asks, and `isinstance` is slow to tell
+    taken: Callable[[str, float], AbstractContextManager[bool]] | None = getattr(storage, "turn", None)
     return nullcontext(enter_result=False) if taken is None else taken(directory, patience_ms)

@@ -71,7 +71,7 @@ class OneBucket:
     bucket: int = 0
 
     def place(self, frame: pl.DataFrame) -> RoutedRows:
-        """Every row in that bucket."""
+        """Put every row into that bucket."""
         return RoutedRows(frame, partitions.encode_partitions(frame, self.ctx), np.full(frame.height, self.bucket, np.int32))
 
 

@@ -33,7 +33,7 @@ _DIGITS = 38
 
 
 def names(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Every key of any row, in the order they first come."""
+    """Return every key of any row, in order of first appearance."""
     return list(dict.fromkeys(chain.from_iterable(rows)))
 
 

@@ -377,7 +377,7 @@ def read(ctx: TableContext, entry: IndexManifestEntry) -> Ints:
 
 
 def path(ctx: TableContext, partition: bytes, bucket: int, name: str) -> str:
-    """Where the index file of a bucket lies."""
+    """Return the path of a bucket's index file."""
     return ctx.layout.index(name, partition_path=partition_path(ctx, partition), bucket=bucket)
 
 

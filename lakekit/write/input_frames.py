@@ -245,7 +245,7 @@ def _is_text(t: pa.DataType) -> bool:
 
 @lru_cache(maxsize=1024)
 def _is_checked(t: pa.DataType) -> bool:
-    """Whether times of a day, or texts, are among the parts of a type that `_child_arrays` opens."""
+    """Return whether times of a day, or texts, are among the parts of a type that `_child_arrays` opens."""
     if pa.types.is_struct(t) or pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t) or pa.types.is_map(t):
         parts = [t.field(at).type for at in range(t.num_fields)]
         return any(pa.types.is_time(part) or _is_text(part) or _is_checked(part) for part in parts)

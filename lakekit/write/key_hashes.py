@@ -64,7 +64,7 @@ class KeyHashes:
 
     @property
     def memory_bytes(self) -> int:
-        """What the arrays take."""
+        """The memory of the arrays, in bytes."""
         return sum(array.nbytes for piece in (*self._pieces, self._recent) for array in piece)
 
     @staticmethod

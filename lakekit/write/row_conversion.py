@@ -63,7 +63,7 @@ class ConversionContext:
 
     @property
     def is_keyed(self) -> bool:
-        """Whether the rows go into a key table."""
+        """Return whether the rows go into a key table."""
         return self.ctx.kind == "key"
 
 
@@ -93,7 +93,7 @@ def batches(
 
 
 def _buffered_rows(frame: pl.DataFrame, ctx: TableContext) -> int:
-    """How many rows of a frame take half of the write buffer."""
+    """Return how many rows of a frame take half of the write buffer."""
     half = ctx.options.write_buffer_size_bytes // 2
     return max(BATCH_ROWS, frame.height * half // max(1, int(frame.estimated_size())))
 

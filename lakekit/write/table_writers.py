@@ -106,12 +106,12 @@ class BucketWriters:
 
     @property
     def memory_bytes(self) -> int:
-        """What rows that are not in files take of memory."""
+        """The memory of rows that are not in files yet."""
         return sum(writer.memory_bytes for writer in self._open.values()) + self._local_bytes
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing waits to be prepared."""
+        """Return whether nothing waits to be prepared."""
         return not self._local and all(writer.is_idle for writer in self._open.values())
 
     @property
@@ -121,7 +121,7 @@ class BucketWriters:
 
     @property
     def open_places(self) -> list[BucketId]:
-        """The buckets this has writers of."""
+        """The buckets with open writers."""
         return list(self._open)
 
     # ---- rows

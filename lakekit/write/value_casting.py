@@ -174,7 +174,7 @@ def _struct(values: pl.Series, target: DataType, location: ValueLocation, *, cas
 
 
 def _ends(values: pl.Series) -> Ends:
-    """Where the parts of each list end among the parts of all; a null has none."""
+    """Return where the elements of each list end among all elements; a null list has none."""
     return np.cumsum(values.list.len().fill_null(0).to_numpy().astype(np.int64))
 
 

@@ -323,25 +323,25 @@ def test_a_lock_stands_in_for_a_store_that_breaks_its_word(server: S3Server) -> 
     with pytest.raises(Unsupported):
         create_exclusive(storage, path, b"mine")
     asked: list[int] = []
-    assert create_exclusive(storage, path, b"mine", held=lambda: asked.append(1))
-    assert not create_exclusive(storage, path, b"theirs", held=lambda: asked.append(1))
-    assert create_exclusive(storage, path, b"mine", held=lambda: asked.append(1)), "a repeated claim of the winner is true"
+    assert create_exclusive(storage, path, b"mine", check_lock=lambda: asked.append(1))
+    assert not create_exclusive(storage, path, b"theirs", check_lock=lambda: asked.append(1))
+    assert create_exclusive(storage, path, b"mine", check_lock=lambda: asked.append(1)), "a repeated claim of the winner is true"
     assert (server.data("t/snapshot/snapshot-1"), len(asked)) == (b"mine", 1)
 
     def lost() -> None:
         raise LockLost("somebody else has it")
 
     with pytest.raises(LockLost):
-        create_exclusive(storage, server.url("t/snapshot/snapshot-2"), b"mine", held=lost)
+        create_exclusive(storage, server.url("t/snapshot/snapshot-2"), b"mine", check_lock=lost)
     assert server.keys("t/") == ["t/snapshot/snapshot-1"]
     for fault, found in (("lose", True), ("drop", None)):
         path = server.url(f"t/snapshot/{fault}")
         server.fault = lambda asked, name=fault: name if asked.method == "PUT" and asked.key.endswith(name) else None
         if found:
-            assert create_exclusive(storage, path, b"mine", held=lambda: None)
+            assert create_exclusive(storage, path, b"mine", check_lock=lambda: None)
         else:
             with pytest.raises(CommitStateUnknown):
-                create_exclusive(storage, path, b"mine", held=lambda: None)
+                create_exclusive(storage, path, b"mine", check_lock=lambda: None)
 
 
 def test_a_store_is_probed_once(server: S3Server) -> None:
