@@ -35,6 +35,7 @@ from lakekit.inspection.timeline import at_of, format_open_call, snapshot_of
 from lakekit.metadata import manifest_reader
 from lakekit.model import partition
 from lakekit.model.manifest_entries import ADD
+from lakekit.model.table_paths import POSTPONE_BUCKET
 from lakekit.read import lazy, lazy_frames, planner, sections, table_scan, time_travel
 from lakekit.system_tables import frames
 from lakekit.types import BINARIES, INTEGERS, STRINGS
@@ -182,7 +183,7 @@ def notes(table: Table, bucket: BucketLocation, state: BucketState) -> tuple[str
     ctx = table.handle()
     if not ctx.schema.primary_keys:
         return ("append table: files in the order of writing",)
-    if bucket.bucket == planner.POSTPONE_BUCKET:
+    if bucket.bucket == POSTPONE_BUCKET:
         return ("postponed: these files are not read before a compaction gives them buckets",)
     if sections.hides_level_zero(ctx) and any(file.level == 0 for file in state.files):
         return ("level 0 is not read before it is compacted",)

@@ -20,6 +20,7 @@ from lakekit.codec import binary_row
 from lakekit.format.polars_types import polars_schema
 from lakekit.lsm import rule as rules
 from lakekit.metadata import manifest_reader
+from lakekit.model.table_paths import POSTPONE_BUCKET
 from lakekit.predicate import TRUE, columns, conjunction, conjuncts
 from lakekit.read import bounds, file_index_pruning, sections, select
 from lakekit.read.condition import ScanFilter
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
     Mask = NDArray[np.bool_]
 
-POSTPONE_BUCKET = -2
 ROW_SELECTING_ENGINES = ("deduplicate", "first-row")
 """Engines that choose a row as it is; the others build rows from many."""
 NO_FILTER = ScanFilter()

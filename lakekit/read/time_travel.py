@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from lakekit.errors import InvalidOption, SnapshotNotFound
 from lakekit.metadata import schemas, snapshots, tags
+from lakekit.model.snapshot import BATCH_IDENTIFIER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from lakekit.metadata.table_context import TableContext
     from lakekit.model.snapshot import Snapshot
 
-BATCH_IDENTIFIER = 2**63 - 1
 _MOST_DIGITS = 19
 _WATERMARK = "watermark-"
 POSITIONS = ("scan.snapshot-id", "scan.tag-name", "scan.watermark", "scan.timestamp", "scan.timestamp-millis")

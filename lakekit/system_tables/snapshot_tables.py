@@ -25,6 +25,7 @@ from lakekit.metadata import manifest_reader as manifest_files, schemas as schem
 from lakekit.model import partition as partitions_of
 from lakekit.model.index_file import DELETION_VECTORS, DeletionRange
 from lakekit.model.manifest_entries import ADD, concat
+from lakekit.model.table_paths import POSTPONE_BUCKET
 from lakekit.read import planner, sections, table_scan, time_travel
 from lakekit.system_tables.frames import live_entries
 from lakekit.system_tables.metadata import frame
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     At = int | str | datetime | None
 
 TIME = pl.Datetime("ms")
-POSTPONE_BUCKET = -2
 _SOURCES = {0: "APPEND", 1: "COMPACT"}
 _TRACKING_FIELDS = tuple(Field(id=-n, name=name, type=DataType(root="BIGINT")) for n, name in enumerate(("_ROW_ID", "_SEQUENCE_NUMBER"), 1))
 _FILES: dict[str, Any] = {
