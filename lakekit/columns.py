@@ -40,10 +40,12 @@ __all__ = [
     "GROUP",
     "HASH",
     "KEY",
+    "KIND",
     "LEVEL",
     "PATH",
     "PLACE",
     "ROW",
+    "SEQUENCE",
     "VALUE",
     "cast_columns",
     "col",
@@ -58,6 +60,13 @@ __all__ = [
 ]
 
 Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
+
+# ---- columns of files of key tables -----------------------------------------------------------------------------------------------------------
+
+KIND: Final = "_VALUE_KIND"
+"""The kind of a row as its number: 0 +I, 1 -U, 2 +U, 3 -D."""
+SEQUENCE: Final = "_SEQUENCE_NUMBER"
+"""The sequence number of a row."""
 
 # ---- columns that lakekit adds ---------------------------------------------------------------------------------------------------------------
 

@@ -23,11 +23,10 @@ import polars as pl
 from lakekit.bucket import flush as flushing, sort_order
 from lakekit.bucket.appended import AppendBucket
 from lakekit.bucket.clustered import ClusteredBucket, clusters_buckets
-from lakekit.bucket.merge_read import KIND, SEQUENCE
 from lakekit.bucket.restore import check_buckets
 from lakekit.bucket.tree import MergeTree
 from lakekit.bucket.write_buffer import SpillFile, WriteBuffer
-from lakekit.columns import cols
+from lakekit.columns import KIND, SEQUENCE, cols
 from lakekit.data_file.paths import every_path
 from lakekit.data_file.rolling_writer import WriteTarget, write_run
 from lakekit.lsm import rule as rules

@@ -26,8 +26,8 @@ from lakekit.bucket import changelog as changelogs, held_keys, slices
 from lakekit.bucket.changelog import no_previous_rows
 from lakekit.bucket.expired import expiry
 from lakekit.bucket.flush import by_key
-from lakekit.bucket.merge_read import KIND, SEQUENCE, MergeTask, add_file_path, check_kinds, select_winners
-from lakekit.columns import LEVEL
+from lakekit.bucket.merge_read import MergeTask, add_file_path, check_kinds, select_winners
+from lakekit.columns import KIND, LEVEL, SEQUENCE
 from lakekit.data_file import row_kinds
 from lakekit.data_file.paths import data_file_path, every_path
 from lakekit.data_file.reader import scan_files, translate_polars_errors

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from lakekit.bucket.merge_read import KIND
-from lakekit.columns import cols
+from lakekit.columns import KIND, cols
 from lakekit.lsm import age, key_codes as keyed, merge
 from lakekit.lsm.numpy_columns import is_whole, values
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -20,7 +20,7 @@ from polars.io.plugins import register_io_source
 
 from lakekit import world
 from lakekit.bucket import slices
-from lakekit.columns import LEVEL, ROW, cols, drop_columns
+from lakekit.columns import KIND, LEVEL, ROW, SEQUENCE, cols, drop_columns
 from lakekit.data_file.reader import scan_files, translate_polars_errors
 from lakekit.data_file.row_kinds import is_counted
 from lakekit.errors import Corrupt, ValueOutOfRange
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from lakekit.model.data_file import DataFileMeta
     from lakekit.types import Field
 
-KIND: Final = "_VALUE_KIND"
-SEQUENCE: Final = "_SEQUENCE_NUMBER"
 SELECTIVE_RATIO = 0.1
 """If fewer than this share of all versions satisfy a condition, only their keys are compared."""
 SYSTEM: dict[str, pl.DataType] = {KIND: pl.Int8(), SEQUENCE: pl.Int64()}

@@ -20,8 +20,7 @@ from lakekit.bucket.compaction import CompactionJob, compact
 from lakekit.bucket.deletion_vector_writer import BucketDeletionVectors
 from lakekit.bucket.expired import expiry
 from lakekit.bucket.lookup import LookupLevels, lookup
-from lakekit.bucket.merge_read import KIND, SEQUENCE
-from lakekit.columns import LEVEL
+from lakekit.columns import KIND, LEVEL, SEQUENCE
 from lakekit.lsm import compaction_picker
 from lakekit.lsm.levels import LsmLevels
 from lakekit.world import wall_clock_ms

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Literal
 import polars as pl
 
 from lakekit.codec import binary_row
+from lakekit.columns import KIND, SEQUENCE
 from lakekit.data_file import shape as shapes
 from lakekit.data_file.file_metadata import StatsCollector
 from lakekit.data_file.indexing import IndexBuilder
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from lakekit.model.data_file import Stats
     from lakekit.types import Field
 
-SEQUENCE, KIND = "_SEQUENCE_NUMBER", "_VALUE_KIND"
 LEAST_ROWS = 1000
 """The least rows between two checks of a file's size, as in the reference."""
 _SIZE_MARGIN = 1.02

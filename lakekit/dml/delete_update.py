@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from lakekit.bucket.merge_read import KIND
+from lakekit.columns import KIND
 from lakekit.commit.overwrite import Overwrite
 from lakekit.dml.matching_rows import TargetRows
 from lakekit.dml.rewriting import delete_rows

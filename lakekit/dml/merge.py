@@ -18,8 +18,7 @@ import numpy as np
 import polars as pl
 from pyroaring import BitMap
 
-from lakekit.bucket.merge_read import KIND
-from lakekit.columns import ROW, cols, internal
+from lakekit.columns import KIND, ROW, cols, internal
 from lakekit.dml.delete_update import as_deletes, check_deletes, takes_deletes
 from lakekit.dml.matching_rows import TargetRows
 from lakekit.dml.merge_plan import SOURCE_ROW, merge_plan

@@ -16,8 +16,7 @@ import numpy as np
 import polars as pl
 from pyroaring import BitMap
 
-from lakekit.bucket.merge_read import KIND
-from lakekit.columns import ROW, cols
+from lakekit.columns import KIND, ROW, cols
 from lakekit.dml.assignments import assignments
 from lakekit.dml.matching_rows import TargetRows
 from lakekit.dml.rewriting import drop, mark

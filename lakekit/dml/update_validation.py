@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from lakekit.bucket.merge_read import KIND, SEQUENCE
-from lakekit.columns import col, cols, internal
+from lakekit.columns import KIND, SEQUENCE, col, cols, internal
 from lakekit.errors import InvalidOption
 from lakekit.lsm import merge, rule as rules
 from lakekit.model.row_kind import RowKind

@@ -8,7 +8,7 @@ Source: ENGINE.md 0.1, 1.3 and 6.6; `UserDefinedSeqComparator`, `SortMergeReader
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,10 +18,8 @@ if TYPE_CHECKING:
     from lakekit.lsm.numpy_columns import Bools, Ints
     from lakekit.lsm.rule import MergeSpec
 
+from lakekit.columns import KIND, SEQUENCE
 from lakekit.lsm.numpy_columns import RETRACT_BIT, to_comparable
-
-SEQUENCE: Final = "_SEQUENCE_NUMBER"
-KIND: Final = "_VALUE_KIND"
 
 
 def ranks(section: pl.DataFrame, rule: MergeSpec) -> list[Ints]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from lakekit.columns import struct_field
+from lakekit.columns import KIND, struct_field
 from lakekit.lsm import age
 from lakekit.model.row_kind import RowKind
 from lakekit.types import MAPS, part
@@ -59,7 +59,7 @@ def _assign_kinds(rows: pl.DataFrame, parts: Sequence[tuple[Ints, RowKind]]) -> 
     places = np.concatenate([places for places, _ in parts])
     kinds = np.concatenate([np.full(len(places), kind, np.int8) for places, kind in parts])
     order = np.argsort(places, kind="stable")
-    return rows[places[order]].with_columns(pl.Series(age.KIND, kinds[order]))
+    return rows[places[order]].with_columns(pl.Series(KIND, kinds[order]))
 
 
 def select_compared_fields(fields: Sequence[Field], *, deduplicated: bool, ignored: Sequence[str]) -> tuple[Field, ...] | None:

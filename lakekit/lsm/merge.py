@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from lakekit import plugins
-from lakekit.columns import LEVEL
+from lakekit.columns import KIND, LEVEL
 from lakekit.lsm import age, aggregates
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def merge(section: pl.DataFrame, rule: MergeSpec, *, keep_deletes: bool = False)
         aggregates.check(rule, section.columns)
         merged = plugins.load("lsm/engines", rule.engine).fold(section, rule)
         if not keep_deletes:
-            merged = merged.filter(pl.col(age.KIND) & 1 == 0)
+            merged = merged.filter(pl.col(KIND) & 1 == 0)
     return merged.drop(LEVEL, strict=False)
 
 

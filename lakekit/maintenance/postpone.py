@@ -15,7 +15,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakekit.bucket.merge_read import KIND
+from lakekit.columns import KIND
 from lakekit.commit import abort
 from lakekit.data_file import paths as places
 from lakekit.data_file.reader import scan_files, translate_polars_errors

@@ -23,10 +23,9 @@ import pyarrow as pa
 from lakekit.bucket import sort_order
 from lakekit.bucket.compaction import with_strict_reads
 from lakekit.bucket.deletion_vector_writer import BucketDeletionVectors
-from lakekit.bucket.merge_read import KIND
 from lakekit.bucket.restore import SnapshotBuckets
 from lakekit.bucket.sort_order import SortInput, SortOrder
-from lakekit.columns import col
+from lakekit.columns import KIND, col
 from lakekit.commit import abort
 from lakekit.commit.committer import commit_changes_once
 from lakekit.commit.overwrite import Overwrite

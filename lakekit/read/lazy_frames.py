@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from lakekit.bucket import merge_read as buckets
-from lakekit.columns import FILE, LEVEL, col, cols
+from lakekit.columns import FILE, KIND, LEVEL, SEQUENCE, col, cols
 from lakekit.data_file import deletion_vector_reader, row_kinds, unheld
 from lakekit.data_file.paths import data_file_paths
 from lakekit.data_file.reader import scan_files
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from lakekit.read.planner import Plan
     from lakekit.types import Field
 
-KIND: Final = "_VALUE_KIND"
-SEQUENCE: Final = "_SEQUENCE_NUMBER"
 KINDS = (KIND,)
 KIND_AND_SEQUENCE = (KIND, SEQUENCE)
 _NAMES = dict(enumerate(KIND_TEXTS))

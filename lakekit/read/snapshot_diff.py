@@ -23,7 +23,7 @@ import numpy as np
 import polars as pl
 
 from lakekit.codec import hashing
-from lakekit.columns import AFTER, BEFORE, GROUP, PLACE, ROW, col, cols, internal
+from lakekit.columns import AFTER, BEFORE, GROUP, KIND, PLACE, ROW, SEQUENCE, col, cols, internal
 from lakekit.lsm import age
 from lakekit.lsm.changelog import sort_map_entries
 
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
     Mask = NDArray[np.bool_]
 
-KIND: Final = "_VALUE_KIND"
-SEQUENCE: Final = "_SEQUENCE_NUMBER"
 SYSTEM = (KIND, SEQUENCE)
 BUCKET: Final = GROUP
 _DELETE = 3

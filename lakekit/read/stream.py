@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from lakekit.columns import KIND
 from lakekit.data_file.entry_damage import add_manifest_path
 from lakekit.draw import cards, html
 from lakekit.draw.timeline import moment
@@ -156,7 +157,7 @@ class SnapshotState(TableStream):
 
     def _rows(self, condition: ScanFilter) -> pl.LazyFrame:
         merged, lying = self.plans(condition)
-        rows = lazy_frames.scan_merged([merged], self.fields).with_columns(pl.lit(0, pl.Int8).alias(lazy_frames.KIND))
+        rows = lazy_frames.scan_merged([merged], self.fields).with_columns(pl.lit(0, pl.Int8).alias(KIND))
         if lying is not None:
             rows = pl.concat([rows, lazy_frames.scan_raw_rows(lying, self.fields)])
         return lazy_frames.kinds_first(rows, KIND_COLUMN, self.fields)
@@ -213,8 +214,8 @@ class StreamBatch(TableStream):
 
 def _invert_kinds(frame: pl.LazyFrame) -> pl.LazyFrame:
     """What stood is taken away, and what took away stands again."""
-    kind = pl.col(lazy_frames.KIND)
-    return frame.with_columns(pl.when(kind & 1 == 0).then(pl.lit(3, pl.Int8)).otherwise(pl.lit(0, pl.Int8)).alias(lazy_frames.KIND))
+    kind = pl.col(KIND)
+    return frame.with_columns(pl.when(kind & 1 == 0).then(pl.lit(3, pl.Int8)).otherwise(pl.lit(0, pl.Int8)).alias(KIND))
 
 
 def _initial_levels(ctx: TableContext) -> tuple[range | None, int | None]:

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakekit.catalog.system_table import SystemTable
-from lakekit.columns import col
+from lakekit.columns import SEQUENCE, col
 from lakekit.errors import Unsupported
 from lakekit.format.polars_types import paimon_type
 from lakekit.read import estimate, incremental as changing, lazy_frames, table_scan as scans, time_travel, user_expressions as rows_said
@@ -159,7 +159,7 @@ def works_of_changes(
 
 def with_kind(kind_column: str | None, out: Sequence[Field], *, numbered: bool) -> tuple[Field, ...]:
     """Return the columns of the output frame: the kind of each row first, where there is one."""
-    before = [] if kind_column is None else [Field(kind_column, "STRING"), *([Field(lazy_frames.SEQUENCE, "BIGINT")] if numbered else [])]
+    before = [] if kind_column is None else [Field(kind_column, "STRING"), *([Field(SEQUENCE, "BIGINT")] if numbered else [])]
     return read_fields([*before, *out])
 
 

@@ -11,7 +11,7 @@ import polars as pl
 import polars.selectors as cs
 import pyarrow as pa
 
-from lakekit.columns import col, cols
+from lakekit.columns import SEQUENCE, col, cols
 from lakekit.read import incremental, lazy, table_scan, time_travel
 from lakekit.read.stream import KIND_COLUMN
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from lakekit.read.table_scan import TableScan
 
 KIND: Final = "rowkind"
-SEQUENCE = "_SEQUENCE_NUMBER"
 UPDATE_BEFORE = "-U"
 
 

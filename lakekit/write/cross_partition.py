@@ -28,9 +28,9 @@ import pyarrow as pa
 
 from lakekit import world
 from lakekit.bucket import merge_read as bucket_rows
-from lakekit.bucket.merge_read import KIND, MergeTask
+from lakekit.bucket.merge_read import MergeTask
 from lakekit.codec import binary_row
-from lakekit.columns import KEY, PLACE, cols
+from lakekit.columns import KEY, KIND, PLACE, cols
 from lakekit.data_file import deletion_vector_reader
 from lakekit.data_file.paths import bucket_id_at, data_file_paths
 from lakekit.errors import ValueOutOfRange

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from lakekit.bucket.merge_read import KIND
+from lakekit.columns import KIND
 from lakekit.errors import InvalidOption, ValueOutOfRange
 from lakekit.model.row_kind import KIND_TEXTS
 from lakekit.model.table_paths import POSTPONE_BUCKET

@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import polars as pl
 
-from lakekit.bucket.merge_read import KIND
-from lakekit.columns import col, prepare_series
+from lakekit.columns import KIND, col, prepare_series
 from lakekit.errors import InvalidOption, SchemaMismatch, ValueOutOfRange
 from lakekit.format import casts
 from lakekit.format.polars_types import polars_schema, polars_type

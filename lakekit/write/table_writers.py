@@ -20,9 +20,8 @@ import polars as pl
 from lakekit.bucket import flush as flushing
 from lakekit.bucket.bucket_writer import BucketWriter, spill_of
 from lakekit.bucket.expired import expiry
-from lakekit.bucket.merge_read import KIND, SEQUENCE
 from lakekit.bucket.restore import EMPTY_BUCKET, SnapshotBuckets
-from lakekit.columns import cols
+from lakekit.columns import KIND, SEQUENCE, cols
 from lakekit.data_file.file_names import FileNames, file_names
 from lakekit.data_file.paths import partition_spec, partition_values
 from lakekit.errors import Unsupported

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from hypothesis import given, strategies as st
 
-from lakekit.bucket.merge_read import KIND, SEQUENCE
+from lakekit.columns import KIND, SEQUENCE
 from lakekit.format.polars_types import polars_type
 from lakekit.lsm import changelog
 from lakekit.types import Field, parse

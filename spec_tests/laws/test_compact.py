@@ -15,9 +15,10 @@ import pytest
 from lakekit.bucket import merge_read as reading, slices
 from lakekit.bucket.compaction import CompactionJob, CompactResult, compact
 from lakekit.bucket.deletion_vector_writer import BucketDeletionVectors
-from lakekit.bucket.merge_read import KIND, SEQUENCE, MergeTask
+from lakekit.bucket.merge_read import MergeTask
 from lakekit.bucket.restore import EMPTY_BUCKET, SnapshotBuckets
 from lakekit.bucket.tree import MergeTree, RecordingLookup
+from lakekit.columns import KIND, SEQUENCE
 from lakekit.data_file.file_names import file_names
 from lakekit.data_file.paths import data_file_path
 from lakekit.data_file.reader import scan_files

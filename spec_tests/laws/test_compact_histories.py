@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from lakekit.bucket.deletion_vector_writer import BucketDeletionVectors
-from lakekit.bucket.merge_read import KIND, SEQUENCE
+from lakekit.columns import KIND, SEQUENCE
 from lakekit.data_file.file_names import file_names
 from lakekit.data_file.paths import data_file_path
 from lakekit.data_file.reader import scan_files

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from lakekit.bucket import compaction as compacting
-from lakekit.bucket.merge_read import KIND, SEQUENCE
+from lakekit.columns import KIND, SEQUENCE
 from lakekit.data_file.file_names import file_names
 from lakekit.data_file.rolling_writer import WriteTarget, write_run
 from lakekit.errors import InvalidOption, StorageFailed

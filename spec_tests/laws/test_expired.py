@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from lakekit.bucket.expired import expiry
-from lakekit.bucket.merge_read import KIND, SEQUENCE
+from lakekit.columns import KIND, SEQUENCE
 from lakekit.data_file.file_names import file_names
 from lakekit.data_file.rolling_writer import WriteTarget, write_run
 from lakekit.format.polars_types import polars_type

@@ -11,9 +11,8 @@ import pytest
 from lakekit.bucket import restore
 from lakekit.bucket.deletion_vector_writer import BucketDeletionVectors, merge_positions
 from lakekit.bucket.lookup import MOST_ROWS, LookupLevels, _select_overlapping, lookup
-from lakekit.bucket.merge_read import KIND, SEQUENCE
 from lakekit.bucket.restore import EMPTY_BUCKET, RestoredBucket, SnapshotBuckets, check_buckets
-from lakekit.columns import LEVEL, ROW
+from lakekit.columns import KIND, LEVEL, ROW, SEQUENCE
 from lakekit.data_file import deletion_vector_reader
 from lakekit.data_file.reader import scan_files
 from lakekit.errors import InvalidOption, StorageFailed

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import assume, given, settings, strategies as st
 
 import lakekit as lk
-from lakekit.columns import LEVEL
+from lakekit.columns import KIND, LEVEL
 from lakekit.errors import InvalidOption
-from lakekit.lsm import age
 from lakekit.model.row_kind import KIND_TEXTS
 from lakekit.testing import oracle
 from lakekit.testing.strategies import ENGINES, merges
@@ -43,7 +42,7 @@ def test_what_no_merge_takes_is_refused_and_nothing_else(engine, data, tmp_path_
     assume(rows)
     table = lk.create(tmp_path_factory.mktemp("t") / "t", list(case.fields), primary_keys=list(case.key), options={"bucket": "1", **case.options})
     frame = case.frame()
-    kinds = frame[age.KIND].to_numpy()
+    kinds = frame[KIND].to_numpy()
     removes = any(group.removes for group in case.rule.groups)
     for at, row in enumerate(case.rows()):  # scalar: one a row of a case
         if row["_VALUE_KIND"] not in (1, 3):

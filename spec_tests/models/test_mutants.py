@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from lakekit.bucket import flush
-from lakekit.bucket.merge_read import KIND
+from lakekit.columns import KIND
 from spec_tests.models.machine import SOME, played
 
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from lakekit.lsm import age, aggregates
+from lakekit.columns import KIND
+from lakekit.lsm import aggregates
 from lakekit.lsm.engines.shared import assemble_rows, check_not_null
 from lakekit.lsm.numpy_columns import take
 from lakekit.lsm.row_versions import ADD, RETRACT, SET, split
@@ -38,7 +39,7 @@ def fold(section: pl.DataFrame, rule: MergeSpec) -> pl.DataFrame:
     columns = {}
     for name in section.columns:
         column = section[name]
-        if name == age.KIND:
+        if name == KIND:
             columns[name] = pl.Series(name, np.where(removed, RowKind.DELETE, RowKind.INSERT).astype(np.int8))
         elif name in rule.functions and name not in rule.key:
             columns[name] = aggregates.fold(rule.functions[name], rule, versions, column, ops)
@@ -49,7 +50,7 @@ def fold(section: pl.DataFrame, rule: MergeSpec) -> pl.DataFrame:
 
 def _ops(section: pl.DataFrame, rule: MergeSpec, versions: Versions) -> tuple[Array | None, Bools]:
     """Return the operation of each version (None: all add), and which keys end as deleted."""
-    kinds = section[age.KIND].to_numpy()[versions.rows]
+    kinds = section[KIND].to_numpy()[versions.rows]
     takes = (kinds & 1).astype(bool)
     removed = np.zeros(versions.count, bool)
     if not takes.any():

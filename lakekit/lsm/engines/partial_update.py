@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from lakekit.columns import KIND, SEQUENCE
 from lakekit.errors import InvalidOption
-from lakekit.lsm import age, aggregates
+from lakekit.lsm import aggregates
 from lakekit.lsm.aggregates.contract import FieldFunction
 from lakekit.lsm.aggregates.select_value import last_non_null_value, last_rows
 from lakekit.lsm.engines.shared import assemble_rows, check_not_null
@@ -78,7 +79,7 @@ def fold(section: pl.DataFrame, rule: MergeSpec) -> pl.DataFrame:
     lone, versions = split(section, rule)
     if versions.count == 0:
         return section
-    kinds = section[age.KIND].to_numpy()[versions.rows]
+    kinds = section[KIND].to_numpy()[versions.rows]
     plan = _plan_grouped(section, rule, versions, kinds) if rule.groups else _plan_ungrouped(section, rule, versions, kinds)
     return assemble_rows(section, lone, _columns(section, rule, versions, plan))
 
@@ -90,9 +91,9 @@ def _columns(section: pl.DataFrame, rule: MergeSpec, versions: Versions, plan: U
     for name in section.columns:
         column = section[name]
         walk = next((walk for walk in plan.walks if name in (*walk.group.columns, *walk.group.protected)), None)
-        if name == age.KIND:
+        if name == KIND:
             columns[name] = pl.Series(name, np.where(plan.deleted, RowKind.DELETE, RowKind.INSERT).astype(np.int8))
-        elif name == age.SEQUENCE:
+        elif name == SEQUENCE:
             columns[name] = _accepted_sequence(column, versions, plan)
         elif name in rule.key or name in rule.primary_key or not any(part.name == name for part in rule.fields):
             columns[name] = take(column, last)
