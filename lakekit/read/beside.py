@@ -167,8 +167,7 @@ def _cache_concatenated(ctx: TableContext, paths: Sequence[str], data: Sequence[
 def _cache_buffer(ctx: TableContext, paths: Sequence[str], data: NDArray[np.uint8], begins: NDArray[np.int64], lengths: Sequence[int]) -> dict[str, Span]:
     if not len(paths):
         return {}
-    found: dict[str, Span] = {
-        path: (data, begin, begin + length) for path, begin, length in zip(paths, begins.tolist(), lengths, strict=True)
-    }  # scalar: one a file
+    places = zip(paths, begins.tolist(), lengths, strict=True)  # scalar: one a file
+    found: dict[str, Span] = {path: (data, begin, begin + length) for path, begin, length in places}
     ctx.world.indexes.put({(ctx.storage, path): span for path, span in found.items()}, len(data) + _FACT_BYTES * len(found))
     return found
