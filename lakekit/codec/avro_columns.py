@@ -59,7 +59,7 @@ _PRIMITIVE_TYPES |= {"bytes": pa.binary(), "string": pa.string(), "enum": pa.str
 def decode(
     containers: Sequence[Container], *, columns: Collection[str] | None = None, guess: Guess | None = None, where: Where | None = None
 ) -> dict[str, pa.Array]:
-    """Return the record fields (`columns`, or all) of every record of containers of one schema, in their order.
+    """Return the record fields (`columns`, or all) of all records of containers of one schema, in order.
 
     `guess(vectors)` may return, ascending, all offsets where a record seems to start. `where`, a field's name and a
     mask over its values, selects records: others are left out where that saves work. Then the proof is that of the
@@ -100,7 +100,7 @@ def decode(
 
 
 def batches(containers: Iterable[Container]) -> Iterator[list[Container]]:
-    """Yield containers in order, grouped into batches of at most `BATCH_BYTES` inflated bytes or one container."""
+    """Yield containers in order, in batches of at most `BATCH_BYTES` inflated bytes or one container."""
     batch: list[Container] = []
     size = 0
     for container in containers:

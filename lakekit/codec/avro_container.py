@@ -96,7 +96,7 @@ DATA = Limits(floor_bytes=8 << 20, burst_bytes=16 << 20, ratio=4096, floor_value
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """One inflated block: its bytes, how many values they hold, and where the compressed bytes start in the file."""
+    """One inflated block: its bytes, its number of values, and the file offset of its compressed bytes."""
 
     data: bytes
     count: int
@@ -129,7 +129,7 @@ class Container:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """The position of a block in a file: its first byte, its compressed bytes, and the number of its values."""
+    """The position of a block: its first byte, its compressed bytes, and the number of its values."""
 
     offset: int
     start: int
@@ -271,7 +271,10 @@ def _read_bytes(data: bytes, at: int, field: str, marks: SpanRecorder | None) ->
 
 
 def read_header(data: bytes, marks: SpanRecorder | None = None) -> tuple[dict[str, bytes], int]:
-    """Return the metadata of a container, and the offset after its sync marker. Raises `Corrupt`, `LimitExceeded`."""
+    """Return the metadata of a container, and the offset after its sync marker.
+
+    Raises `Corrupt`, `LimitExceeded`.
+    """
     if data[:4] != MAGIC:
         raise Corrupt(f"not an Avro file: it begins with {data[:4].hex(' ') or 'nothing'}", offset=0, field="magic")
     metadata: dict[str, bytes] = {}
@@ -304,7 +307,10 @@ def read_header(data: bytes, marks: SpanRecorder | None = None) -> tuple[dict[st
 
 
 def schema_of(metadata: Mapping[str, bytes]) -> AvroNode:
-    """Return the type of the values by a container's metadata. Raises `Corrupt`, `LimitExceeded`, `Unsupported`."""
+    """Return the type of the values by a container's metadata.
+
+    Raises `Corrupt`, `LimitExceeded`, `Unsupported`.
+    """
     text = metadata.get("avro.schema")
     if text is None:
         raise Corrupt("the header has no avro.schema", offset=4, field="avro.schema")
@@ -317,7 +323,10 @@ def schema_of(metadata: Mapping[str, bytes]) -> AvroNode:
 
 
 def _frames(data: bytes, at: int, limits: Limits, marks: SpanRecorder | None, codec: str) -> Iterator[Frame]:
-    """Yield the place of each block behind the header; nothing is inflated. `codec` is the name that marks show."""
+    """Yield the place of each block behind the header; nothing is inflated.
+
+    `codec` is the name that marks show.
+    """
     sync = data[at - SYNC_BYTES : at]
     values = limits.values(len(data))
     while at < len(data):
@@ -343,7 +352,7 @@ def _frames(data: bytes, at: int, limits: Limits, marks: SpanRecorder | None, co
 
 
 def _inflate(data: bytes, frames: Iterable[Frame], codec: str, schema: AvroNode, budget: int) -> Iterator[tuple[Frame, Block]]:
-    """Yield the blocks that hold values, inflated one at a time; together they take at most `budget` bytes."""
+    """Yield the blocks that hold values, inflated one at a time, `budget` bytes together at most."""
     inflate = _CODECS.get(codec)
     if inflate is None:
         raise Unsupported(f"Avro codec {codec[:_MAX_SHOWN]!r}; known are {', '.join(_CODECS)}", feature=f"avro.codec.{codec[:_MAX_SHOWN]}")
@@ -470,7 +479,7 @@ _CODECS: dict[str, Callable[[bytes, int], bytes]] = {
 
 
 def codec_named(compression: str) -> str:
-    """Return the Avro codec of a compression option's value: `zstd` is `zstandard`, others are Avro's own names.
+    """Return the Avro codec of a compression option: `zstd` is `zstandard`, others are Avro's own names.
 
     Raises:
         Unsupported: Avro has no such codec.

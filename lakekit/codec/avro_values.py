@@ -76,7 +76,7 @@ def _leaf_reader(node: AvroNode, field: str) -> Read:
 
 
 def _marking_reader(read: Read, field: str, marks: SpanRecorder, *, prefixed: bool) -> Read:
-    """Return the same reader, recording the span of its value, and of the length before it, if there is one."""
+    """Return the same reader, recording the span of its value, and of the length before it, if any."""
 
     def read_marked(data: bytes, at: int) -> tuple[Any, int]:
         value, after = read(data, at)
@@ -177,7 +177,8 @@ def has_tiny_blocks(block_count: int, item_count: int) -> bool:
 
 def _check_blocks(block_count: int, item_count: int, at: int, field: str) -> None:
     if has_tiny_blocks(block_count, item_count):
-        problem = f"{item_count} items in {block_count} blocks; beyond {FREE_BLOCKS} blocks each holds at least {_LEAST_BLOCK_ITEMS}"
+        rule = f"beyond {FREE_BLOCKS} blocks each holds at least {_LEAST_BLOCK_ITEMS}"
+        problem = f"{item_count} items in {block_count} blocks; {rule}"
         raise LimitExceeded(f"{field} at offset {at}: {problem}", offset=at, field=field)
 
 

@@ -69,7 +69,10 @@ class VectorColumn:
 
 
 class VectorReader:
-    """A buffer to read from: the parts, one after the other, `size` bytes in all. Bytes behind them read as zeros."""
+    """A buffer to read from: the parts, one after the other, `size` bytes in all.
+
+    Bytes behind them read as zeros.
+    """
 
     __slots__ = ("_skippers", "bytes", "data", "last_word", "size", "words")
 
@@ -111,7 +114,7 @@ class VectorReader:
     # ---- one value of every lane
 
     def walk(self, node: AvroNode, pos: Ints, end: Ints, keep: bool = True) -> tuple[VectorColumn | None, Ints]:
-        """Read one value of type `node` at every position, and return it if `keep`, with the positions after it.
+        """Read one value of type `node` at every position; return it if `keep`, and the positions after it.
 
         Positions after a broken value are far behind every end.
         """

@@ -145,7 +145,7 @@ class _Rows:
 def decode_columns(
     rows: pa.BinaryArray, types: Sequence[DataType], *, only: Sequence[int] | None = None, arity_exact: bool = False, path: str | None = None
 ) -> list[pa.Array]:
-    """Decode rows *with* their arity to one array of `to_arrow(type)` for each field, or each index in `only`.
+    """Decode rows *with* their arity to an array of `to_arrow(type)` for each field, or index in `only`.
 
     A null row is null in every field, a field beyond a row's arity is null (with `arity_exact` such rows are
     `Corrupt`), a timestamp outside the int64 of its unit is null. Raises `Corrupt`.
@@ -346,7 +346,10 @@ def _copy(words: NDArray[np.uint64], begins: NDArray[np.int64], part: _VariableP
 
 
 def encode_columns(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType]) -> pa.BinaryArray:
-    """Return row bytes *without* arity, one a row, byte for byte those of `binary_row.encode`. Errors as `pack`."""
+    """Return row bytes *without* arity, one a row, byte for byte those of `binary_row.encode`.
+
+    Errors as `pack`.
+    """
     packed = pack(columns, types)
     offsets = pa.py_buffer(packed.offsets.astype(np.int32))
     return pa.Array.from_buffers(pa.binary(), len(packed.offsets) - 1, [None, offsets, pa.py_buffer(packed.words)])

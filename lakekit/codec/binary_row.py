@@ -1,4 +1,4 @@
-"""BinaryRow: a row as bytes that can be compared and hashed (partitions, keys, statistics, bucket keys).
+"""BinaryRow: a row as comparable and hashable bytes (partitions, keys, statistics, bucket keys).
 
     [0]       row kind: 0 +I, 1 -U, 2 +U, 3 -D; always 0 in files
     [1 …      null bits: field i is bit i + 8 of the row, least significant first
@@ -71,7 +71,10 @@ def strip_arity(data: bytes, *, path: str | None = None, marks: SpanRecorder | N
 
 
 def mark_untyped(row: bytes, arity: int, marks: SpanRecorder) -> None:
-    """Record the spans of a row whose types are unknown: row kind, null bits, slots as numbers, the rest as bytes."""
+    """Record the spans of a row of unknown types.
+
+    Row kind, null bits, slots as numbers, the rest as bytes.
+    """
     width, nulls = binary_value.header_width(arity), (arity + 7) // 8
     marks.add(0, 1, "row kind", row[0], section=binary_value.ROWS)
     marks.add(1, nulls, "null bits", [i for i in range(arity) if row[(i + 8) >> 3] >> ((i + 8) & 7) & 1], section=binary_value.ROWS)

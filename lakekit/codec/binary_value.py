@@ -98,7 +98,7 @@ def encode_row(values: Sequence[Any], types: Sequence[DataType], kind: int = 0) 
 
 
 def put(out: bytearray, at: int, value: Any, t: DataType) -> None:
-    """Write a value that is not null into the slot at `at`, and its part, if it has one, at the end of `out`."""
+    """Write a non-null value into the slot at `at`, and its part, if it has one, at the end of `out`."""
     try:
         _put(out, at, value, t)
     except (struct.error, TypeError, AttributeError, OverflowError, UnicodeEncodeError) as error:
@@ -167,7 +167,10 @@ def encode_part(value: Any, t: DataType) -> bytes:
 
 
 def encode_array(values: Sequence[Any], element: DataType) -> bytes:
-    """Return a BinaryArray; FLOAT and DOUBLE elements get the canonical NaN, null elements reserve nothing."""
+    """Return a BinaryArray.
+
+    FLOAT and DOUBLE elements get the canonical NaN, null elements reserve nothing.
+    """
     width, nulls = element_width(element), 4
     start = 4 + (len(values) + 31) // 32 * 4
     out = bytearray(pad8(start + width * len(values)))

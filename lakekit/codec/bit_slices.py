@@ -1,4 +1,6 @@
-"""Bit-sliced integers: bitmap i holds the rows whose value has bit i. Two file indexes are built on it.
+"""Bit-sliced integers: bitmap i holds the rows whose value has bit i.
+
+Two file indexes are built on it.
 
     values 2, 0, 1, -, 0     existence {0, 1, 2, 4}    slice 0 {2}    slice 1 {0}
 

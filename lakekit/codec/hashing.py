@@ -155,13 +155,14 @@ def hash_columns(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[
 
 
 def buckets(function: str, columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType], n: int) -> NDArray[np.int32]:
-    """Return the bucket of each row by `bucket-function.type` (default, mod, hive) over the bucket key columns."""
+    """Return the bucket of each row by `bucket-function.type` (default, mod, hive) and the bucket key."""
     match function:
         case "default":
             return default_bucket(hash_columns(columns, types), n)
         case "mod":
             if len(columns) != 1 or types[0].root not in ("INT", "BIGINT"):
-                msg = f"bucket-function.type=mod takes one bucket key of type INT or BIGINT, found {', '.join(map(str, types))}"
+                names = ", ".join(map(str, types))
+                msg = f"bucket-function.type=mod takes one bucket key of type INT or BIGINT, found {names}"
                 raise InvalidOption(msg, key="bucket-function.type", value="mod")
             return mod_bucket(to_contiguous(columns[0], types[0]), n)
         case "hive":

@@ -117,7 +117,10 @@ def read_entry(cursor: Cursor, *, limit: int | None = None) -> NDArray[np.uint32
 
 
 def decode_entry(data: bytes, *, limit: int | None = None, path: str | None = None) -> NDArray[np.uint32] | NDArray[np.uint64]:
-    """Return the positions of an entry `length | data | crc`; bytes after it are ignored. Raises `Corrupt`."""
+    """Return the positions of an entry `length | data | crc`; bytes after it are ignored.
+
+    Raises `Corrupt`.
+    """
     return read_entry(Cursor(data, path=path), limit=limit)
 
 
@@ -169,7 +172,7 @@ def read_file(data: bytes, *, path: str | None = None, marks: SpanRecorder | Non
 
 
 def write_file(vectors: Sequence[NDArray[np.unsignedinteger]], bits: int = 32) -> tuple[bytes, list[DeletionVectorRange]]:
-    """Return the bytes of an index file and the range of each vector, as `_DELETIONS_VECTORS_RANGES` lists it.
+    """Return an index file and the range of each vector, as `_DELETIONS_VECTORS_RANGES` lists it.
 
     The length in a range differs between 32 and 64 bit.
     """

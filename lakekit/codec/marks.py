@@ -25,7 +25,7 @@ UNREAD_LABEL = "not read"
 
 
 class FieldSpan(NamedTuple):
-    """One value that was read: its bytes, its name, its value, and the section of the format that describes it."""
+    """One value that was read: its bytes, its name, its value, and the section that describes it."""
 
     offset: int
     length: int
@@ -77,7 +77,7 @@ class SpanRecorder:
             self.name, self.section, self.shift = before
 
     def rename(self, since: int, old: str, new: str) -> None:
-        """Replace `old` by `new` in the names of all spans from index `since` on: items of a list get their indexes."""
+        """Replace `old` by `new` in the names of spans from index `since` on: list items get their indexes."""
         for i in range(since, len(self.found)):
             self.found[i] = self.found[i]._replace(field=self.found[i].field.replace(old, new, 1))
 

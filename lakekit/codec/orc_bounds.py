@@ -1,4 +1,4 @@
-"""Check that the stripes, streams and lengths of an ORC file are within bounds before Arrow reads by them.
+"""Check that stripes, streams and lengths of an ORC file are within bounds before Arrow uses them.
 
     footer            rows are those of the stripes · decimals have 1 to 38 digits
                       · parts of types are as many as their kind has
@@ -128,7 +128,10 @@ def _check_stripe(tail: Tail, stripe: Stripe, wanted: dict[int, Column]) -> None
 
 
 def _check_scales(tail: Tail, stream: _Stream, *, second: bool) -> None:
-    """Raise `Corrupt` where a decimal has a scale out of range: Arrow would multiply by ten as often, without end."""
+    """Raise `Corrupt` where a decimal has a scale out of range.
+
+    Arrow would multiply by ten as often, without end.
+    """
     data = orc_tail.inflate(bytes(tail.data[stream.begin : stream.begin + stream.length]), tail.codec, tail.block_bytes)[:_MOST_INFLATED_BYTES]
     scale_range = orc_runs.signed_range(data, second=second)
     if scale_range is not None and not 0 <= scale_range[0] <= scale_range[1] <= _MOST_DIGITS:
@@ -136,7 +139,7 @@ def _check_scales(tail: Tail, stream: _Stream, *, second: bool) -> None:
 
 
 def _check_values(tail: Tail, column: Column, streams: Sequence[_Stream], total: int) -> None:
-    """Raise `Corrupt` where lists or maps of a column have more values together than their columns can hold.
+    """Raise `Corrupt` where lists or maps have more values together than their columns can hold.
 
     Arrow would read beyond its buffers.
     """

@@ -1,4 +1,4 @@
-"""Aggregates of the runs of an ORC stream: the sum of lengths, and the range of the scales of decimals.
+"""Aggregates of the runs of an ORC stream: the sum of lengths, and the range of decimal scales.
 
     first version    00 05 02    count - 3 · delta, signed · base, varint   |  ff 07     256 - count · values, varints
     00 repeat        2 bits kind · 3 bits bytes - 1 · 3 bits count - 3 | value, big-endian
@@ -56,7 +56,10 @@ def signed_range(data: bytes, *, second: bool) -> tuple[int, int] | None:
 
 
 def _read_runs(data: bytes, read: Callable[[bytes, int], tuple[T, int]]) -> Iterator[T]:
-    """Yield the result of `read` for each complete run; it takes an offset and returns the offset after the run."""
+    """Yield the result of `read` for each complete run.
+
+    `read` takes an offset and returns the offset after the run, too.
+    """
     at = 0
     try:
         while at < len(data):

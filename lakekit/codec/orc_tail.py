@@ -1,4 +1,4 @@
-"""The end of an ORC file: its types and stripes, and a rewrite of it that presents the same data under other types.
+"""The end of an ORC file: types and stripes, and a rewrite that presents the data under other types.
 
     stripe: index streams | data streams | stripe footer        repeated
     metadata | footer | postscript | one byte: length of the postscript
@@ -94,7 +94,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tail:
-    """A file's tail: `root` is the type tree, `counts[i]` the number of values of column i that are not null."""
+    """A file's tail: `root` is the type tree, `counts[i]` the number of non-null values of column i."""
 
     data: bytes | memoryview
     codec: str
@@ -365,7 +365,7 @@ _STREAMS = ("present", "data", "length", "dictionary data", "dictionary count", 
 
 
 def mark(data: bytes, marks: SpanRecorder) -> Tail:
-    """Parse the tail of a whole file and record the spans of the file: the streams of its stripes, and the tail.
+    """Parse the tail of a whole file and record the spans of the file: streams of stripes, and the tail.
 
     Raises as `parse`.
     """
@@ -468,7 +468,7 @@ def type_messages(root: Column) -> Iterator[bytes]:
 
 
 def _stripe_footer(footer: list[Part], columns: list[Column], numbers: dict[int, int], moved: dict[tuple[int, int], int], tail: Tail) -> tuple[bytes, bytes]:
-    """Return the footer with streams and encodings under their new columns, and streams of zeros to add to the data."""
+    """Return the footer with streams and encodings under their new columns, and streams of zeros to add."""
     streams: list[Part] = []
     for stream in bytes_members(footer, 1):
         members = parse_members(stream)

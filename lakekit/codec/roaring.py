@@ -157,7 +157,7 @@ def read_dense(cursor: Cursor, most: int) -> NDArray[np.int64]:
 
 
 def _counts(rows: NDArray[np.uint8], count: int) -> NDArray[np.uint32]:
-    """Return how many bits are set in each of the `count` bitmap containers that lie side by side in each row.
+    """Return how many bits are set in each of the `count` adjacent bitmap containers of each row.
 
     Rows begin at any byte, and numpy copies words that do not begin where the machine's do, which takes as long as
     counting them. So the machine's words are counted: the first of each container begins in the one before it.
@@ -415,7 +415,7 @@ def encode_many(positions: NDArray[np.integer], offsets: NDArray[np.int64]) -> t
 
 
 class _Containers(NamedTuple):
-    """The containers of many bitmaps: group, high half, first position, cardinality, and how each is written."""
+    """The containers of many bitmaps: group, high half, first position, cardinality, and form."""
 
     group: NDArray[np.int64]
     high: NDArray[np.int64]

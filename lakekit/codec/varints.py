@@ -1,4 +1,6 @@
-"""Integers of variable length: seven bits a byte, low bits first, the high bit set on all bytes but the last.
+"""Integers of variable length.
+
+Seven bits a byte, low bits first, the high bit set on all bytes but the last.
 
     0      00           300    ac 02            plain: protobuf, lengths, headers of runs
     0 -1   00 01        1 -300 02 d7 04         zig-zag: n is 2n, or -2n-1 below zero

@@ -1,4 +1,4 @@
-"""Read deletion vectors: from index manifest entries to the positions of the deleted rows of each data file.
+"""Read deletion vectors: from index manifest entries to the deleted positions of each data file.
 
     load(ctx, {"data-1.parquet": entry, "data-2.parquet": entry})
         ->  {"data-1.parquet": [2, 3], "data-2.parquet": [1]}

@@ -49,7 +49,7 @@ def add_manifest_path(ctx: TableContext, find_snapshot: Callable[[], Snapshot | 
 
 
 def with_manifest(ctx: TableContext, snapshot: Snapshot, wrong: Corrupt) -> Corrupt:
-    """Return the same error with the path of the manifest of a snapshot that is to blame, or of the snapshot."""
+    """Return the same error with the path of the manifest that is to blame, else of the snapshot."""
     try:
         files = [file for which in _LISTS for file in manifest_reader.manifest_files(ctx, snapshot, which)]
         for file, entries in zip(files, manifest_reader.read_each(ctx, files), strict=True):

@@ -1,4 +1,6 @@
-"""Names of new data files: one counter and one UUID for all files of a writer in a bucket, changelog files included.
+"""Names of new data files: one counter and one UUID for all files of a writer in a bucket.
+
+Changelog files are included.
 
     data-f0a2…-0.parquet   changelog-f0a2…-1.orc   data-f0a2…-2.zst.parquet
 
@@ -42,6 +44,6 @@ def file_names(ctx: TableContext) -> FileNames:
 
 
 def extension(options: TableOptions, format_name: str, compression: str) -> str:
-    """Return what follows the dot of a data file's name: its format, after its compression if the table says so."""
+    """Return the extension of a data file: its format, after its compression if the table says so."""
     codec = EXTENSIONS.get(compression.lower(), compression.lower())
     return f"{codec}.{format_name}" if codec and options.file_suffix_include_compression else format_name

@@ -60,12 +60,13 @@ def indexes_of(schema: TableSchema, options: TableOptions) -> tuple[IndexDefinit
 
 
 def unread_options(indexes: Sequence[IndexDefinition], options: TableOptions) -> Iterator[str]:
-    """Yield a warning for each index option that neither lakekit nor the reference reads, such as a misspelt one."""
+    """Yield a warning for each index option that neither lakekit nor the reference reads."""
     for index in indexes:
         known_options: tuple[str, ...] = getattr(plugins.load("file_index", index.kind), "OPTIONS", tuple(index.options))
         for option in index.options.keys() - known_options:
             allowed = f"takes {' and '.join(known_options)}" if known_options else "has no options"
-            yield f"nobody reads the option {option!r} of the {index.kind} index of {index.name}: {index.kind} {allowed}"
+            index_name = f"the {index.kind} index of {index.name}"
+            yield f"nobody reads the option {option!r} of {index_name}: {index.kind} {allowed}"
     for key in options.given:
         prefix, _, suffix = key.partition(".")
         kind, _, member = suffix.partition(".")
@@ -86,10 +87,10 @@ def _check_index_options(options: TableOptions) -> None:
             continue
         named = options.file_indexes.get(kind, {})
         if column not in named and not any(name.startswith(f"{column}[") for name in named):
-            definition = f"'{_PREFIX}.{kind}.columns' names {', '.join(named)}" if named else f"there is no '{_PREFIX}.{kind}.columns'"
-            raise InvalidOption(
-                f"option {key!r} is of an index that is not asked for: {definition}. Name {column} there, or take this one away", key=key, value=value
-            )
+            columns_key = f"'{_PREFIX}.{kind}.columns'"
+            definition = f"{columns_key} names {', '.join(named)}" if named else f"there is no {columns_key}"
+            msg = f"option {key!r} is of an index that is not asked for: {definition}"
+            raise InvalidOption(f"{msg}. Name {column} there, or take this one away", key=key, value=value)
 
 
 def _index(schema: TableSchema, kind: str, name: str, options: Mapping[str, str]) -> IndexDefinition:

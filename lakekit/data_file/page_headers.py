@@ -27,7 +27,10 @@ _KEY = "parquet headers"
 
 
 class PageHeaderChecks:
-    """Checks of files for some columns; thread-safe. Checks are remembered in the process once `remember` is called."""
+    """Checks of files for some columns; thread-safe.
+
+    Checks are remembered in the process once `remember` is called.
+    """
 
     __slots__ = ("_columns", "_marks", "_names", "_storage", "_world")
 

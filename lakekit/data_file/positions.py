@@ -36,7 +36,7 @@ def filter_positions(
     selected: Mapping[str, BitMap | NDArray[np.unsignedinteger]],
     paths: Sequence[str],
 ) -> pl.LazyFrame:
-    """Return `frame` without the rows in `dropped` and, of files in `selected`, with only the rows listed there.
+    """Return `frame` without the rows in `dropped` and, of files in `selected`, with only those rows.
 
     `row` is the column that numbers the rows of all `files`, and its first number; positions count the rows of one
     file.
@@ -65,7 +65,7 @@ def _select_positions(name: str, positions: NDArray[np.int64]) -> pl.Expr:
 
 
 def _mask_positions(rows: pl.Series, positions: NDArray[np.int64], *, hit_value: bool) -> pl.Series:
-    """Return a mask over a batch of row numbers: `hit_value` at the ascending positions, its opposite elsewhere."""
+    """Return a mask of row numbers: `hit_value` at the ascending positions, its opposite elsewhere."""
     numbers = rows.to_numpy()
     if not len(numbers):
         return pl.Series(rows.name, [], pl.Boolean)

@@ -123,7 +123,7 @@ def scan_files(
     filters: Sequence[pl.Expr] = (),
     snapshot_id: int | None = None,
 ) -> pl.LazyFrame:
-    """Return the rows of `files`, which lie at `paths`, in that order, with the columns `fields`, then `system`.
+    """Return the rows of `files`, at `paths`, in that order, with the columns `fields`, then `system`.
 
     `fields` are of today's schema. `system`: any of "_SEQUENCE_NUMBER", "_VALUE_KIND" (files of append tables hold
     none: all +I, numbered from the file's smallest), `columns.LEVEL`, `columns.FILE` (its name). `deletions`: positions
@@ -285,11 +285,9 @@ def _scan(request: ScanRequest, group: SchemaGroup, row_index: tuple[str, int] |
         case "avro":
             frame = avro.scan(group.paths, fields, read=read, counts=counts, timestamp_unit=_unit(ctx))
         case other:
-            raise Unsupported(
-                f"{group.paths[0]}: data files of format {other!r} are not supported by lakekit; it reads parquet, orc and avro",
-                feature=f"file.format.{other}",
-                path=group.paths[0],
-            )
+            path = group.paths[0]
+            msg = f"{path}: data files of format {other!r} are not supported by lakekit"
+            raise Unsupported(f"{msg}; it reads parquet, orc and avro", feature=f"file.format.{other}", path=path)
     return frame if row_index is None else frame.with_row_index(row_index[0], row_index[1])
 
 
@@ -451,7 +449,8 @@ def raise_damage(ctx: TableContext, paths: Sequence[str], wrong: BaseException) 
         if source is not None and source in str(wrong):
             raise external_reader.to_corrupt(path, wrong, "data") from wrong
     if paths and external_reader.is_of_machine(wrong):
-        raise StorageFailed(f"{paths[0]}, or one of {len(paths)} files read with it, could not be read: {str(wrong).strip()[:200]}", path=paths[0]) from wrong
+        msg = f"{paths[0]}, or one of {len(paths)} files read with it, could not be read"
+        raise StorageFailed(f"{msg}: {str(wrong).strip()[:200]}", path=paths[0]) from wrong
     for path in paths if external_reader.may_be_of_file(wrong) else ():
         _blame(ctx, path, wrong)
 
@@ -467,7 +466,8 @@ def _diagnose_storage(ctx: TableContext, paths: Sequence[str], wrong: OSError) -
         return make_file_missing(ctx, str(missing.path), None, None)
     except StorageFailed as failed:
         return failed
-    return StorageFailed(f"{paths[0]}, or one of {len(paths)} files read with it, could not be read; now all of them can: {str(wrong)[:200]}", path=paths[0])
+    msg = f"{paths[0]}, or one of {len(paths)} files read with it, could not be read"
+    return StorageFailed(f"{msg}; now all of them can: {str(wrong)[:200]}", path=paths[0])
 
 
 def _blame(ctx: TableContext, path: str, wrong: BaseException) -> None:

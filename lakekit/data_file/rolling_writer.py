@@ -1,4 +1,4 @@
-"""Write data files: frames of one bucket go in, files of the table's format and their metadata come out.
+"""Write data files: frames of one bucket go in, data files and their metadata come out.
 
     names = file_names(ctx)
     target = WriteTarget(ctx=ctx, partition=row, bucket=0, level=0, source=APPEND_SOURCE, names=names, keyed=True)

@@ -1,4 +1,4 @@
-"""The specification of new data files: columns, format, location and collected statistics; one for all files of a run.
+"""The specification of new data files: columns, format, location and collected statistics.
 
 Options by level and for changelog files are resolved here. Source: FORMAT.md 1.2, 1.3, 7.1, 7.7;
 `KeyValueFileWriterFactory`, `StatsCollectorFactories`, `FileStorePathFactory`, `ExternalPathProvider`,
@@ -116,7 +116,7 @@ def check_columns(schema: TableSchema, options: TableOptions) -> None:
 
 
 def _postponed_format(schema: TableSchema, other: str) -> str:
-    """Return the format of rows that wait for their bucket: Avro, which is written fast, if it holds the types."""
+    """Return the format of rows that wait for their bucket: Avro, written fast, if it holds the types."""
     try:
         check_types("avro", schema.fields)
     except Unsupported:
@@ -179,7 +179,7 @@ def _modes(options: TableOptions, names: Sequence[str], mode: str, *, avro: bool
 
 
 def _limit_stats_mode(field: Field, mode: str, format_name: str) -> str:
-    """Limit the mode of a column without order to null counts, or to none in Parquet, whose footers lack them."""
+    """Limit the mode of a column without order to null counts, or in Parquet, which lacks them, to none."""
     if has_bounds(field.type) or field.type.root in BINARIES or mode == file_metadata.NONE:
         return mode
     return file_metadata.NONE if format_name == "parquet" else file_metadata.COUNTS
@@ -218,15 +218,17 @@ def allowed_external_roots(ctx: TableContext) -> tuple[str, ...]:
 
 
 def external_roots(options: TableOptions) -> tuple[str, ...]:
-    """Return the external roots that take new files, in turn; none where files lie in the table. Raises `Unsupported`."""
+    """Return the external roots that take new files, in turn; none where files lie in the table.
+
+    Raises `Unsupported`.
+    """
     strategy = options.data_file_external_paths_strategy
     if not options.data_file_external_paths or strategy == "none":
         return ()
     if strategy not in ("round-robin", "specific-fs"):
-        raise Unsupported(
-            f"data-file.external-paths.strategy={strategy} is not followed by lakekit; set round-robin, specific-fs or none",
-            feature="data-file.external-paths.strategy",
-        )
+        key = "data-file.external-paths.strategy"
+        msg = f"{key}={strategy} is not followed by lakekit; set round-robin, specific-fs or none"
+        raise Unsupported(msg, feature=key)
     roots = options.data_file_external_paths
     if strategy == "specific-fs":
         wanted = (options.data_file_external_paths_specific_fs or "").lower()

@@ -64,7 +64,7 @@ def may_lack_columns(ctx: TableContext, files: Sequence[DataFileMeta], paths: Se
 
 
 def _has_complete_values(ctx: TableContext, file: DataFileMeta, path: str, names: Sequence[str]) -> bool:
-    """Return whether a file's statistics cover all these columns and count no null where its directory has a value.
+    """Return whether a file's statistics cover all these columns, without nulls for directory values.
 
     An empty name stands for a column that is not requested.
     """
@@ -78,7 +78,7 @@ def _has_complete_values(ctx: TableContext, file: DataFileMeta, path: str, names
 
 
 def fill_from_path(ctx: TableContext, field: Field, column: pl.Expr, sources: Mapping[str, str], source_column: str | None) -> pl.Expr:
-    """Return a partition column with the directory's value in place of nulls or, if aggregated, of every value.
+    """Return a partition column with directory values in place of nulls or, if aggregated, of all values.
 
     `sources`: full paths of files by their value of `source_column`; without that column all files are in one
     directory.

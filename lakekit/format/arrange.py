@@ -49,7 +49,7 @@ def arrow_field(field: Field, form: ArrowTarget) -> pa.Field:
 
 
 def arrow_type(t: DataType, form: ArrowTarget) -> pa.DataType:
-    """Return the Arrow type of a Paimon type with the nullability of its parts and the names that files give them."""
+    """Return the Arrow type of a Paimon type, with the nullability and the file names of its parts."""
     match t.root:
         case "TIME":
             return pa.int32() if form.count_times else pa.time32("ms")

@@ -88,7 +88,7 @@ def _open(data: bytes, fields: Sequence[Field], path: str, timestamp_unit: str |
 
 
 def _batches(packed: container.PackedBlocks) -> Iterator[tuple[list[int], list[bytes]]]:
-    """Yield the row counts and the inflated bytes of neighbouring blocks, `BATCH_BYTES` or one block at a time."""
+    """Yield row counts and inflated bytes of neighbouring blocks, `BATCH_BYTES` or one block at a time."""
     counts: list[int] = []
     bodies: list[bytes] = []
     size_bytes = 0
@@ -104,7 +104,7 @@ def _batches(packed: container.PackedBlocks) -> Iterator[tuple[list[int], list[b
 
 
 def _build_container(schema: bytes, bodies: Sequence[bytes], counts: Sequence[int]) -> bytes:
-    """Return a container without compression: header, then each block's count, size, bytes and sync marker."""
+    """Return an uncompressed container: header, then each block's count, size, bytes and sync marker."""
     out = bytearray(container.MAGIC)
     for part in (None, b"avro.codec", b"null", b"avro.schema", schema):
         container.put_long(out, 2 if part is None else len(part))
@@ -145,9 +145,10 @@ def _type_for_polars(node: AvroNode) -> Any:
 # ---- what the plain values mean --------------------------------------------------------------------------------------
 
 _KINDS = {
-    "BOOLEAN": ("boolean",), "TINYINT": ("int",), "SMALLINT": ("int",), "INT": ("int",), "BIGINT": ("long", "int"), "FLOAT": ("float",),
-    "DOUBLE": ("double", "float"), "CHAR": ("string",), "VARCHAR": ("string",), "BINARY": ("bytes",), "VARBINARY": ("bytes",), "BLOB": ("bytes",),
-    "DECIMAL": ("bytes",), "DATE": ("int",), "TIME": ("int",), "TIMESTAMP": ("long",), "TIMESTAMP_LTZ": ("long",), "ARRAY": ("array",),
+    "BOOLEAN": ("boolean",), "TINYINT": ("int",), "SMALLINT": ("int",), "INT": ("int",), "BIGINT": ("long", "int"),
+    "FLOAT": ("float",), "DOUBLE": ("double", "float"), "CHAR": ("string",), "VARCHAR": ("string",),
+    "BINARY": ("bytes",), "VARBINARY": ("bytes",), "BLOB": ("bytes",), "DECIMAL": ("bytes",), "DATE": ("int",),
+    "TIME": ("int",), "TIMESTAMP": ("long",), "TIMESTAMP_LTZ": ("long",), "ARRAY": ("array",),
     "MAP": ("map", "array"), "MULTISET": ("map", "array"), "ROW": ("record",), "VARIANT": ("record",),
 }  # fmt: skip
 """The Avro types that may hold a Paimon type."""
@@ -163,7 +164,7 @@ def _logical_expr(field: Field, node: AvroNode, path: str, timestamp_unit: str |
 
 
 def _check(t: DataType, node: AvroNode, where: str, path: str) -> dict[DataType, bool]:
-    """Check that a column's type can be read from the file, and return which timestamp types have microseconds.
+    """Check that the file fits the column's type, and return which timestamp types have microseconds.
 
     Raises `Corrupt` where it cannot.
     """

@@ -1,4 +1,4 @@
-"""Avro's encoding a column at a time: Arrow arrays to the bytes of each row, without a Python step per row.
+"""Avro's encoding by column: Arrow arrays to the bytes of each row, without a Python step per row.
 
     int 1, -1, 300          02   01   d804                  zig-zag varints
     string "ab", null       02 04 6162   00                 union ["null", string]: branch, length, bytes

@@ -1,4 +1,4 @@
-"""Write Avro data files: a container of blocks, whose rows are encoded a column at a time (`avro_cells`).
+"""Write Avro data files: containers of blocks, whose rows are encoded by column (`avro_cells`).
 
     "Obj" 01 | metadata: avro.schema, avro.codec | sync marker | blocks: row count, length, bytes, sync marker
 
@@ -41,7 +41,8 @@ _UNIT = "\uffff"
 """The last character that is one unit of UTF-16."""
 _FORM = ArrowTarget(format_name="avro", pairs=True, count_times=True)
 _PLAIN_TYPES = {
-    "BOOLEAN": "boolean", "TINYINT": "int", "SMALLINT": "int", "INT": "int", "BIGINT": "long", "FLOAT": "float", "DOUBLE": "double",
+    "BOOLEAN": "boolean", "TINYINT": "int", "SMALLINT": "int", "INT": "int", "BIGINT": "long", "FLOAT": "float",
+    "DOUBLE": "double",
     **dict.fromkeys(STRINGS, "string"), **dict.fromkeys(BINARIES, "bytes"),
 }  # fmt: skip
 

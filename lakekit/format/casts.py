@@ -57,10 +57,8 @@ def cast(column: pl.Expr, source: DataType, want: DataType, target: CastTarget) 
     if expression is None:
         change = _change(source, want, target)
         if change is None:
-            raise Unsupported(
-                f"column {target.column} was changed from {source} to {want}, for which Paimon has no cast: select other columns, or change the type back",
-                feature="schema.type-change",
-            )
+            msg = f"column {target.column} was changed from {source} to {want}, for which Paimon has no cast"
+            raise Unsupported(f"{msg}: select other columns, or change the type back", feature="schema.type-change")
         dtype = polars_type(want, timestamp_unit=target.timestamp_unit)
         expression = column.map_batches(partial(_run, change, dtype, target.told), return_dtype=dtype, is_elementwise=True)
     return expression
@@ -280,7 +278,8 @@ def _cast_timestamp(column: pl.Series, *, source: DataType, want: DataType, targ
         if digits <= 3:
             step = 10 ** (3 - digits)
             return texts.from_millis(_divide_toward_zero(_millis(column), step) * step, dtype, target.column)
-        ticks = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[column.dtype.time_unit or "us"]  # type: ignore[attr-defined]
+        unit = column.dtype.time_unit or "us"  # type: ignore[attr-defined]
+        ticks = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[unit]
         step = max(1, ticks // 10**digits)
         column = (column.to_physical() // step * step).cast(column.dtype)
     return texts.to_unit(column, dtype, target.column)

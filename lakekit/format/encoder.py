@@ -115,11 +115,9 @@ def refuse_type(t: DataType, format_name: str) -> Unsupported:
 
 
 def refuse_name(name: str, format_name: str, why: str) -> Unsupported:
-    """Return the error for a name that a format does not have, or that the reference does not find in its files."""
-    return Unsupported(
-        f"{format_name} files do not hold a column or field called {name!r}, {why}; rename it, or choose another file.format",
-        feature=f"file-format.{format_name}.name",
-    )
+    """Return the error for a name that a format lacks, or that the reference does not find in its files."""
+    msg = f"{format_name} files do not hold a column or field called {name!r}, {why}"
+    return Unsupported(f"{msg}; rename it, or choose another file.format", feature=f"file-format.{format_name}.name")
 
 
 def refuse_null(column: str, t: DataType) -> ValueOutOfRange:

@@ -1,4 +1,4 @@
-"""The schema of a data file of another writer in Paimon's types: columns, row count, and statistics of its footer.
+"""The schema of another writer's data file in Paimon's types: columns, row count, footer statistics.
 
     format_of(b"PAR1…")                                "parquet"     by the first bytes: Hive's files have no extension
     read_foreign_schema("parquet", path, read, size)   ForeignFileSchema(fields=(k BIGINT, …), row_count=3, …)

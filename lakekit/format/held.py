@@ -1,4 +1,4 @@
-"""The schema of a data file of another writer, and the errors that refuse one (`foreign_file` reads it).
+"""The schema of another writer's data file, and the errors that refuse one (`foreign_file` reads it).
 
 ForeignFileSchema(fields=(k BIGINT, …), row_count=3, told={"k": …}, timeless={"t"})
 """

@@ -175,11 +175,13 @@ def _polars_dtype(arrow: pa.DataType) -> pl.DataType:
 
 
 _ARROW = {
-    "BOOLEAN": pa.types.is_boolean, "TINYINT": pa.types.is_integer, "SMALLINT": pa.types.is_integer, "INT": pa.types.is_integer,
-    "BIGINT": pa.types.is_integer, "FLOAT": pa.types.is_floating, "DOUBLE": pa.types.is_floating, "DECIMAL": pa.types.is_decimal,
-    "CHAR": pa.types.is_string, "VARCHAR": pa.types.is_string, "BINARY": pa.types.is_binary, "VARBINARY": pa.types.is_binary,
-    "BLOB": pa.types.is_binary, "DATE": pa.types.is_date32, "TIME": pa.types.is_integer, "TIMESTAMP": pa.types.is_timestamp,
-    "TIMESTAMP_LTZ": pa.types.is_timestamp, "ARRAY": pa.types.is_list, "ROW": pa.types.is_struct,
+    "BOOLEAN": pa.types.is_boolean, "TINYINT": pa.types.is_integer, "SMALLINT": pa.types.is_integer,
+    "INT": pa.types.is_integer, "BIGINT": pa.types.is_integer, "FLOAT": pa.types.is_floating,
+    "DOUBLE": pa.types.is_floating, "DECIMAL": pa.types.is_decimal, "CHAR": pa.types.is_string,
+    "VARCHAR": pa.types.is_string, "BINARY": pa.types.is_binary, "VARBINARY": pa.types.is_binary,
+    "BLOB": pa.types.is_binary, "DATE": pa.types.is_date32, "TIME": pa.types.is_integer,
+    "TIMESTAMP": pa.types.is_timestamp, "TIMESTAMP_LTZ": pa.types.is_timestamp, "ARRAY": pa.types.is_list,
+    "ROW": pa.types.is_struct,
 }  # fmt: skip
 
 
@@ -216,7 +218,10 @@ def _leaf(column: pl.Expr, t: DataType, unit: str | None, zone: str | None) -> p
 
 
 def _instant(column: pl.Expr, zone: str | None) -> pl.Expr:
-    """Return the instant that a legacy writer in `zone` stored as another: the digits of its wall clock there, in UTC."""
+    """Return the instant that a legacy writer in `zone` meant by a stored one.
+
+    It is the digits of its wall clock there, in UTC.
+    """
     if zone is None or zone == "UTC":
         return column
     return column.dt.convert_time_zone(zone).dt.replace_time_zone(None).dt.replace_time_zone("UTC")

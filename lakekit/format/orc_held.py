@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from lakekit.codec.orc_tail import Column
 
 _PLAIN_TYPES = {
-    0: DataType(root="BOOLEAN"), 1: DataType(root="TINYINT"), 2: DataType(root="SMALLINT"), 3: DataType(root="INT"), 4: DataType(root="BIGINT"),
-    5: DataType(root="FLOAT"), 6: DataType(root="DOUBLE"), 7: STRING, 8: BYTES, 9: DataType(root="TIMESTAMP", precision=9), 15: DataType(root="DATE"),
+    0: DataType(root="BOOLEAN"), 1: DataType(root="TINYINT"), 2: DataType(root="SMALLINT"), 3: DataType(root="INT"),
+    4: DataType(root="BIGINT"), 5: DataType(root="FLOAT"), 6: DataType(root="DOUBLE"), 7: STRING, 8: BYTES,
+    9: DataType(root="TIMESTAMP", precision=9), 15: DataType(root="DATE"),
     18: DataType(root="TIMESTAMP_LTZ", precision=9),
 }  # fmt: skip
 _LIST, _MAP, _STRUCT, _DECIMAL, _VARCHAR, _CHAR = 10, 11, 12, 14, 16, 17

@@ -39,11 +39,12 @@ _YEAR_2036 = (2_082_758_400, 2_114_380_800)
 _UTC = frozenset({"", "UTC", "GMT", "Z", "UCT", "Zulu", "Universal", "Greenwich", "GMT0", "Etc/UTC", "Etc/GMT", "Etc/UCT", "Etc/Zulu", "Etc/Universal"})
 _GMT_OFFSET = re.compile(r"GMT([+-])(\d{1,2})(?::?(\d{2}))?", re.ASCII)
 _SHORT_IDS = {
-    "ACT": "Australia/Darwin", "AET": "Australia/Sydney", "AGT": "America/Argentina/Buenos_Aires", "ART": "Africa/Cairo",
-    "AST": "America/Anchorage", "BET": "America/Sao_Paulo", "BST": "Asia/Dhaka", "CAT": "Africa/Harare", "CNT": "America/St_Johns",
-    "CST": "America/Chicago", "CTT": "Asia/Shanghai", "EAT": "Africa/Addis_Ababa", "ECT": "Europe/Paris",
-    "IET": "America/Indiana/Indianapolis", "IST": "Asia/Kolkata", "JST": "Asia/Tokyo", "MIT": "Pacific/Apia", "NET": "Asia/Yerevan",
-    "NST": "Pacific/Auckland", "PLT": "Asia/Karachi", "PNT": "America/Phoenix", "PRT": "America/Puerto_Rico",
+    "ACT": "Australia/Darwin", "AET": "Australia/Sydney", "AGT": "America/Argentina/Buenos_Aires",
+    "ART": "Africa/Cairo", "AST": "America/Anchorage", "BET": "America/Sao_Paulo", "BST": "Asia/Dhaka",
+    "CAT": "Africa/Harare", "CNT": "America/St_Johns", "CST": "America/Chicago", "CTT": "Asia/Shanghai",
+    "EAT": "Africa/Addis_Ababa", "ECT": "Europe/Paris", "IET": "America/Indiana/Indianapolis", "IST": "Asia/Kolkata",
+    "JST": "Asia/Tokyo", "MIT": "Pacific/Apia", "NET": "Asia/Yerevan", "NST": "Pacific/Auckland",
+    "PLT": "Asia/Karachi", "PNT": "America/Phoenix", "PRT": "America/Puerto_Rico",
     "PST": "America/Los_Angeles", "SST": "Pacific/Guadalcanal", "VST": "Asia/Ho_Chi_Minh",
 }  # fmt: skip
 """Names that `java.util.TimeZone` has for some zones."""
@@ -56,13 +57,16 @@ def is_utc(zone: str) -> bool:
 
 
 def base_seconds(zone: str) -> int:
-    """Return the instant of 2015-01-01T00:00 on a clock of the zone. Raises `Unsupported` for a zone without rules."""
+    """Return the instant of 2015-01-01T00:00 on a clock of the zone.
+
+    Raises `Unsupported` for a zone without rules.
+    """
     wall = np.array([EPOCH_2015], np.int64)
     return int(EPOCH_2015 - utc_offsets(wall - utc_offsets(wall, zone), zone)[0])
 
 
 def utc_offsets(seconds: Seconds, zone: str) -> Seconds:
-    """Return the offset of a zone from UTC, in seconds, at each instant (int64[n], seconds since the epoch).
+    """Return the offset of a zone from UTC, in seconds, at each instant (int64[n], epoch seconds).
 
     Raises `Unsupported` for a zone that has no rules here.
     """
@@ -88,8 +92,9 @@ def _resolve(zone: str) -> tuple[int, str | None]:
         _offsets(np.zeros(1, np.int64), name)
     except pl.exceptions.PolarsError:
         raise Unsupported(
-            f"the writer of an ORC file names its time zone {zone[:60]!r}, which the tz database does not have; its TIMESTAMP columns "
-            "are wall clocks there. Read other columns, or have the engine that wrote it rewrite it in UTC",
+            f"the writer of an ORC file names its time zone {zone[:60]!r}, which the tz database does not have; "
+            "its TIMESTAMP columns are wall clocks there. "
+            "Read other columns, or have the engine that wrote it rewrite it in UTC",
             feature="file.format.orc",
         ) from None
     return 0, name
@@ -124,7 +129,7 @@ def _into_known_years(seconds: Seconds) -> Seconds:
 
 @lru_cache(maxsize=512)
 def _shift(year: int) -> int:
-    """Return the seconds from the start of the year in `_RULE_YEARS` with the same calendar to the start of `year`."""
+    """Return the seconds between the start of `year` and of the `_RULE_YEARS` year with its calendar."""
     first = _first_second(year)
     kind = _kind(year)
     same = next(candidate for candidate in reversed(_RULE_YEARS) if _kind(candidate) == kind)

@@ -120,7 +120,8 @@ class OrcEncoder:
         zoned = next((field.name for field in fields if field.type.holds(_INSTANTS)), None)
         if zoned is not None and encoding.time_zone != "UTC":
             raise Unsupported(
-                f"column {zoned} holds instants, which lakekit writes to ORC files for readers in UTC, and lakekit.java-time-zone is {encoding.time_zone}. "
+                f"column {zoned} holds instants, which lakekit writes to ORC files for readers in UTC, "
+                f"and lakekit.java-time-zone is {encoding.time_zone}. "
                 "Choose another file.format, or have every process run in UTC",
                 feature="file.format.orc",
             )
@@ -202,10 +203,8 @@ def _refuse_old_fractions(array: pa.Array, t: DataType, name: str) -> None:
         per = {"ms": 1, "us": 1000, "ns": 1_000_000}[timestamp_unit(t.precision)]
         odd = (ticks < 0) & (ticks % per != 0)
         if odd.any() and (odd & ~nulls_of(array)).any():
-            raise ValueOutOfRange(
-                f"column {name} holds a time before 1970 with parts of a millisecond, which ORC files of lakekit do not hold; choose another file.format",
-                column=name,
-            )
+            msg = f"column {name} holds a time before 1970 with parts of a millisecond"
+            raise ValueOutOfRange(f"{msg}, which ORC files of lakekit do not hold; choose another file.format", column=name)
     elif t.root == "ARRAY":
         _refuse_old_fractions(array.values, part(t.element), name)
     elif t.root in ("MAP", "MULTISET"):

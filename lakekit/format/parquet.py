@@ -1,4 +1,4 @@
-"""Read Parquet data files: one scan of Polars for many files, with columns by schema, whatever each file lacks.
+"""Read Parquet data files by one scan of Polars for many files, whose columns follow the schema.
 
 Polars finds columns by name, fills missing ones with nulls, reads MAP groups as lists of key and value, decimals of any
 physical type, and INT96 timestamps in the requested unit. Filters and projections on the frame reach the scan, and skip
@@ -146,7 +146,8 @@ def _refuse_unreachable(column: pl.Series, *, field: Field, sources: Sequence[st
 def out_of_range(field: Field, path: str) -> ValueOutOfRange:
     """Return the error for a timestamp that nanoseconds cannot hold."""
     return ValueOutOfRange(
-        f"{path}: column {field.name} ({field.type}) holds a time outside 1677-09-22 to 2262-04-11, which nanoseconds cannot hold. "
+        f"{path}: column {field.name} ({field.type}) holds a time outside 1677-09-22 to 2262-04-11, "
+        "which nanoseconds cannot hold. "
         "Read it in microseconds: with_options({'lakekit.timestamp-unit': 'us'})",
         column=field.name,
         path=path,
@@ -221,7 +222,7 @@ def undecodable_columns(source: str | bytes, path: str) -> frozenset[str]:
 
 
 def bounds(source: str | bytes, column: str) -> tuple[int, int] | None:
-    """Return the minimum and maximum of a top-level integer column over all row groups by the footer's statistics.
+    """Return minimum and maximum of a top-level integer column by the statistics of all row groups.
 
     None where a row group has none. Arrow is not used: it ends the process where a column is stored as another type
     than the schema says. Raises `Corrupt`, or what Arrow raises for a file that cannot be opened.

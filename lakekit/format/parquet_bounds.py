@@ -1,4 +1,4 @@
-"""Check that the footer and the page headers of a Parquet file are within bounds before a library allocates by them.
+"""Check footer and page headers of a Parquet file before a library allocates by them.
 
     "PAR1" | page header, page … of every column chunk | … | footer | i32 LE length of the footer | "PAR1"
 
@@ -56,9 +56,9 @@ _NUMBERS = {name: number for number, name in _NAMES.items()}
 _INT_BYTES = {1: 4, 2: 8}
 _BYTES, _INTS, _INT, _TIMES = frozenset({6, 7}), frozenset({1, 2}), frozenset({1}), frozenset({2, 3})
 _PHYSICAL = {
-    "BOOLEAN": frozenset({0}), "TINYINT": _INT, "SMALLINT": _INT, "INT": _INT, "BIGINT": _INTS, "DATE": _INT, "TIME": _INTS, "FLOAT": frozenset({4}),
-    "DOUBLE": frozenset({4, 5}), "CHAR": _BYTES, "VARCHAR": _BYTES, "BINARY": _BYTES, "VARBINARY": _BYTES, "DECIMAL": _BYTES | _INTS, "TIMESTAMP": _TIMES,
-    "TIMESTAMP_LTZ": _TIMES,
+    "BOOLEAN": frozenset({0}), "TINYINT": _INT, "SMALLINT": _INT, "INT": _INT, "BIGINT": _INTS, "DATE": _INT,
+    "TIME": _INTS, "FLOAT": frozenset({4}), "DOUBLE": frozenset({4, 5}), "CHAR": _BYTES, "VARCHAR": _BYTES,
+    "BINARY": _BYTES, "VARBINARY": _BYTES, "DECIMAL": _BYTES | _INTS, "TIMESTAMP": _TIMES, "TIMESTAMP_LTZ": _TIMES,
 }  # fmt: skip
 """Physical types that files may use for a type, and that Polars converts to it."""
 _NESTED_TYPES = frozenset({"ARRAY", "MAP", "MULTISET", "ROW", "VARIANT"})
@@ -72,10 +72,11 @@ Type, uncompressed bytes, compressed bytes, values, bytes of the levels (version
 
 
 def footer_of(path: str, read: Read, size_bytes: int) -> tuple[Struct, int]:
-    """Return the footer of a file from its row count on, and where it begins; `read(offset, length)` returns bytes.
+    """Return the footer of a file from its row count on, and where it begins.
 
-    Arrow decodes it too, which finds missing members. What the footer says of a column is not read through Arrow, which
-    ends the process where the column's sizes are wrong. Raises `Corrupt`, `Unsupported` where the file is encrypted.
+    `read(offset, length)` returns bytes. Arrow decodes it too, which finds missing members. What the footer says of a
+    column is not read through Arrow, which ends the process where the column's sizes are wrong. Raises `Corrupt`,
+    `Unsupported` where the file is encrypted.
     """
     tail, length = _tail(path, read, size_bytes)
     try:
@@ -90,7 +91,7 @@ def footer_of(path: str, read: Read, size_bytes: int) -> tuple[Struct, int]:
 
 
 def _check_columns(footer: Struct, leaves: Sequence[Any]) -> None:
-    """Raise `Corrupt` where a row group has other columns than the schema, or one with unknown codec or encodings.
+    """Raise `Corrupt` where a row group does not fit the schema, or has an unknown codec or encoding.
 
     `leaves` are Arrow's columns of the schema.
     """
@@ -113,7 +114,7 @@ def _check_columns(footer: Struct, leaves: Sequence[Any]) -> None:
 
 
 def _tail(path: str, read: Read, size_bytes: int) -> tuple[bytes, int]:
-    """Return the end of a file, and how many bytes of it are the footer with its length and the magic behind it.
+    """Return the end of a file, and the length of footer, length field and magic in it.
 
     Raises `Corrupt`, `Unsupported`.
     """
@@ -162,7 +163,10 @@ def number_bounds(read: Read, size_bytes: int, column: str) -> tuple[int, int] |
 
 
 def _read_number_bounds(facts: Struct) -> tuple[int, int] | None:
-    """Return the bounds of an integer column without nulls in a row group; None without them. Raises `Corrupt`."""
+    """Return the bounds of an integer column without nulls in a row group; None without them.
+
+    Raises `Corrupt`.
+    """
     size = _INT_BYTES.get(_member(facts, 1))
     statistics = _member(facts, 12, STRUCT) if 12 in facts else {}
     low, high = (next((statistics[member][1] for member in members if member in statistics), None) for members in ((6, 2), (5, 1)))
@@ -174,7 +178,7 @@ def _read_number_bounds(facts: Struct) -> tuple[int, int] | None:
 
 
 def check(path: str, read: Read, size_bytes: int, columns: Mapping[str, DataType | None] | None = None) -> int:
-    """Check the footer of a file and the header of every page of some columns (None: all), and return its row count.
+    """Check the footer of a file and the page headers of some columns (None: all); return its row count.
 
     `read(offset, length)` returns bytes of the file. A column that has a type in `columns` must be stored as values of
     it are.
@@ -204,7 +208,7 @@ def check(path: str, read: Read, size_bytes: int, columns: Mapping[str, DataType
 
 
 def columns_with_encoding(path: str, read: Read, size_bytes: int, encodings: frozenset[int]) -> frozenset[str]:
-    """Return the paths of the columns of fixed-length bytes with pages in one of some encodings. Raises as `check`."""
+    """Return the paths of fixed-length byte columns with pages in `encodings`. Raises as `check`."""
     try:
         footer, _ = footer_of(path, read, size_bytes)
         all_facts = [_member(chunk, 3, STRUCT) for group in _structs(footer, 4) for chunk in _structs(group, 1)]
@@ -229,7 +233,10 @@ class ColumnChunkMeta(NamedTuple):
 
 
 def _names(facts: Struct) -> list[str]:
-    """Return the path of a column: the names of its parents and its own; each may have dots. Raises `Corrupt`."""
+    """Return the path of a column: the names of its parents and its own; each may have dots.
+
+    Raises `Corrupt`.
+    """
     parts = _member(facts, 3, LIST)[1]
     if not parts or not all(isinstance(part, bytes) for part in parts):
         raise Corrupt("a column without a path", field="path_in_schema")

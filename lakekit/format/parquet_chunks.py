@@ -1,4 +1,4 @@
-"""Row groups of an encoder's small file, as its footer describes them, to be put into the footer of a bigger file.
+"""Row groups in the footer of an encoder's small file, moved into the footer of a bigger file.
 
     footer        1 version · 2 schema elements · 3 row count · 4 row groups · 5 …   skipped up to 4, not read beyond
     row group     1 chunks, one a column · 2 bytes · 3 row count · …

@@ -47,7 +47,10 @@ def rows_and_rest(footer: bytes) -> tuple[int, int]:
 
 
 def list_member(footer: bytes, at: int) -> int:
-    """Return the offset behind the head at `at` of a list that is the next member. Raises `Corrupt`, `IndexError`."""
+    """Return the offset behind the head at `at` of a list that is the next member.
+
+    Raises `Corrupt`, `IndexError`.
+    """
     if footer[at] != 0x19:
         raise Corrupt(f"no list at byte {at} of the Parquet footer", field="footer")
     return at + 1

@@ -1,4 +1,4 @@
-"""Read the schema of a Parquet file of another writer from its footer alone (see `read_foreign_schema`).
+"""Read the schema of another writer's Parquet file from its footer (see `read_foreign_schema`).
 
     optional int64 t (Timestamp(isAdjustedToUTC=true, micros))       t TIMESTAMP(6) WITH LOCAL TIME ZONE
     optional int96 t                                                 of Spark: an instant, TIMESTAMP_LTZ(6);
@@ -172,7 +172,7 @@ def _int96(key_values: Mapping[bytes, bytes]) -> DataType:
 
 
 def _micros(arrow: bytes, names: frozenset[str]) -> dict[str, DataType]:
-    """Return the INT96 columns that Arrow's schema in the file declares coarser than nanoseconds, with their types.
+    """Return the INT96 columns that Arrow's schema declares coarser than nanoseconds, with their types.
 
     Polars follows that schema, which a file may have beside its own.
     """

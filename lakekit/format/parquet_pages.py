@@ -1,4 +1,4 @@
-"""Verify the checksums of the pages of a Parquet file: a header may hold a CRC-32 of the page after it.
+"""Verify the checksums of the pages of a Parquet file: headers may hold a CRC-32 of their page.
 
     page header   1 type · 2 3 bytes of the page, uncompressed and compressed · 4 CRC-32 · …
     page          as many bytes as member 3 says, levels and values as they are compressed: the CRC is of these

@@ -1,4 +1,4 @@
-"""Stream the row groups of an encoder's small file into a bigger file, with a checksum added to each page.
+"""Stream the row groups of an encoder's small file into a bigger file, adding page checksums.
 
     encoder writes    "PAR1" | header, page | header, page | … | column metadata | … | page indexes
                       | footer | i32 LE length | "PAR1"
@@ -188,7 +188,7 @@ def _head_of(data: memoryview) -> _PageHead:
 
 
 class _Offsets:
-    """Offsets in the bigger file of what an encoder wrote: headers have grown, and the file begins elsewhere."""
+    """Offsets in the bigger file, where headers have grown and the small file begins elsewhere."""
 
     def __init__(self, pages: list[int], growth: list[int], shift: int) -> None:
         self._pages, self._growth = pages, growth

@@ -1,4 +1,4 @@
-"""Record the spans of a Parquet file: pages by their headers, indexes, and the footer member by member.
+"""Record the spans of a Parquet file: pages by their headers, indexes, and the footer by member.
 
     "PAR1" | page header, page … of every column chunk | column and offset indexes
            | footer | i32 LE length of the footer | "PAR1"
@@ -25,16 +25,20 @@ _SHAPES = {
     "footer": "version schema num_rows row_groups key_value_metadata created_by column_orders",
     "schema": "type type_length repetition_type name num_children converted_type scale precision field_id logicalType",
     "row_groups": "columns total_byte_size num_rows sorting_columns file_offset total_compressed_size ordinal",
-    "columns": "file_path file_offset meta_data offset_index_offset offset_index_length column_index_offset column_index_length",
-    "meta_data": """type encodings path_in_schema codec num_values total_uncompressed_size total_compressed_size key_value_metadata data_page_offset
-        index_page_offset dictionary_page_offset statistics encoding_stats bloom_filter_offset bloom_filter_length size_statistics""",
+    "columns": """file_path file_offset meta_data offset_index_offset offset_index_length column_index_offset
+        column_index_length""",
+    "meta_data": """type encodings path_in_schema codec num_values total_uncompressed_size total_compressed_size
+        key_value_metadata data_page_offset index_page_offset dictionary_page_offset statistics encoding_stats
+        bloom_filter_offset bloom_filter_length size_statistics""",
     "key_value_metadata": "key value",
     "encoding_stats": "page_type encoding count",
     "statistics": _STATISTICS,
-    "header": """type uncompressed_page_size compressed_page_size crc data_page_header index_page_header dictionary_page_header data_page_header_v2""",
+    "header": """type uncompressed_page_size compressed_page_size crc data_page_header index_page_header
+        dictionary_page_header data_page_header_v2""",
     "data_page_header": "num_values encoding definition_level_encoding repetition_level_encoding statistics",
     "dictionary_page_header": "num_values encoding is_sorted",
-    "data_page_header_v2": """num_values num_nulls num_rows encoding definition_levels_byte_length repetition_levels_byte_length is_compressed statistics""",
+    "data_page_header_v2": """num_values num_nulls num_rows encoding definition_levels_byte_length
+        repetition_levels_byte_length is_compressed statistics""",
 }
 _NAMES = {shape: names.split() for shape, names in _SHAPES.items()}
 _VARINTS = frozenset({4, 5, 6})

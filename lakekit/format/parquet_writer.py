@@ -1,4 +1,4 @@
-"""Write Parquet: row groups of two encoders, put together under one footer with the contents of Paimon's own files.
+"""Write Parquet: row groups of two encoders under one footer, with the contents of Paimon's own.
 
     "PAR1" | row group | row group | … | footer | i32 LE length | "PAR1"
 
@@ -305,7 +305,7 @@ class ParquetEncoder:
 
 @lru_cache(maxsize=256)
 def _plan_encoding(fields: tuple[Field, ...], dictionary: bool) -> tuple[tuple[bytes, bytes], _EncodingPlan]:
-    """Return the footer's beginning (version, schema) and its end (writer, orders), and the plan of encoders.
+    """Return the footer's beginning (version, schema), its end (writer, orders), and the encoding plan.
 
     The footer's parts are the same for many files.
     """
@@ -353,7 +353,7 @@ def _leaves(t: DataType) -> int:
 
 
 def _encoded_expr(field: Field) -> pl.Expr | None:
-    """Return the expression that Polars encodes in place of a column: TIME as its milliseconds; None without one."""
+    """Return what Polars encodes in place of a column: TIME as its milliseconds; None for others."""
     return external_reader.map_leaves(col(field.name), field.type, _millis) if field.type.holds(_TIMES) else None
 
 

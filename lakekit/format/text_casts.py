@@ -162,7 +162,7 @@ def _dates(text: pl.Series) -> pl.Series:
 
 
 def _times(text: pl.Series, *, name: str, strict: bool = True) -> pl.Series:
-    """Parse times of day: an integer is milliseconds of the day; else hour, hour:minute or hour:minute:second.
+    """Parse times: an integer is milliseconds of the day; else hour, hour:minute or hour:minute:second.
 
     Digits may follow a point.
     """

@@ -1,4 +1,7 @@
-"""Helpers of casts to and from text and times: lengths, Java's text forms of times, and units without overflow."""
+"""Helpers of casts to and from text and times.
+
+Lengths, Java's text forms of times, and units without overflow.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,13 @@ def fit_bytes(values: pl.Series, *, want: DataType) -> pl.Series:
     return cut
 
 
-_UTF8 = r"^(?:[0-7].|(?:c[2-9a-f]|d.)[89ab].|(?:e0[ab]|e[1-9a-cef][89ab]|ed[89]).[89ab].|(?:f0[9ab]|f[123][89ab]|f48).[89ab].[89ab].)*$"
+_UTF8_CHARACTERS = (
+    r"[0-7].",
+    r"(?:c[2-9a-f]|d.)[89ab].",
+    r"(?:e0[ab]|e[1-9a-cef][89ab]|ed[89]).[89ab].",
+    r"(?:f0[9ab]|f[123][89ab]|f48).[89ab].[89ab].",
+)
+_UTF8 = f"^(?:{'|'.join(_UTF8_CHARACTERS)})*$"
 """A pattern of the hexadecimal digits of valid UTF-8."""
 
 
@@ -104,7 +113,10 @@ def _check_calendar(times: pl.Series) -> None:
 
 
 def from_millis(millis: pl.Series, dtype: pl.Datetime, column: str) -> pl.Series:
-    """Return milliseconds since 1970 as timestamps of `dtype`. Raises `ValueOutOfRange` where they do not fit."""
+    """Return milliseconds since 1970 as timestamps of `dtype`.
+
+    Raises `ValueOutOfRange` where they do not fit.
+    """
     return to_unit(millis.cast(pl.Datetime("ms")), pl.Datetime(dtype.time_unit), column).dt.replace_time_zone(dtype.time_zone)
 
 
@@ -134,7 +146,11 @@ def _refuse(outside: pl.Series, dtype: pl.Datetime, column: str) -> None:
 
 
 def from_time_millis(millis: pl.Series, column: str) -> pl.Series:
-    """Return milliseconds of a day as TIME. Raises `ValueOutOfRange` outside of the day, which Java allows."""
+    """Return milliseconds of a day as TIME.
+
+    Raises `ValueOutOfRange` outside of the day, which Java allows.
+    """
     if ((millis < 0) | (millis >= _DAY_MS)).any():
-        raise ValueOutOfRange(f"column {column}: a cast makes a time of day outside of the day (as the reference does, from times before 1970)", column=column)
+        msg = f"column {column}: a cast makes a time of day outside of the day"
+        raise ValueOutOfRange(f"{msg} (as the reference does, from times before 1970)", column=column)
     return (millis * 1_000_000).cast(pl.Time)

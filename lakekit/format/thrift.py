@@ -1,4 +1,4 @@
-"""Thrift's compact protocol as far as Parquet footers need it, decoded to and encoded from plain values.
+"""Thrift's compact protocol, as far as Parquet footers need it, from and to plain values.
 
     struct   {member number: (kind, value), …}      members ascending; a 0 byte ends it
     kinds    1 2 true, false · 3 byte · 4 5 6 zig-zag varints · 7 double (8 bytes) · 8 bytes
@@ -24,7 +24,10 @@ _BYTES = [bytes([byte]) for byte in range(0x80)]
 
 
 def decode(data: bytes | memoryview, at: int = 0, depth: int = 0, *, last: int = 0) -> tuple[Struct, int]:
-    """Return the struct at an offset, or its members behind number `last`, and the offset after it. Raises `Corrupt`."""
+    """Return the struct at an offset, or its members behind number `last`, and the offset after it.
+
+    Raises `Corrupt`.
+    """
     if depth > MAX_DEPTH:
         raise Corrupt(f"a Thrift struct nested deeper than {MAX_DEPTH} levels", field="footer")
     members: Struct = {}

@@ -73,11 +73,9 @@ def printed(frame: pl.DataFrame, fields: Sequence[Field], options: TextOptions) 
     for column in texts:
         broken = column.str.contains_any(ends).fill_null(value=False)
         if broken.any():
-            raise ValueOutOfRange(
-                f"column {column.name} holds a line end in {column.filter(broken)[0][:80]!r}, which ends a row of a CSV file. "
-                "Take it out, or choose file.format json or parquet",
-                column=column.name,
-            )
+            excerpt = column.filter(broken)[0][:80]
+            msg = f"column {column.name} holds a line end in {excerpt!r}, which ends a row of a CSV file"
+            raise ValueOutOfRange(f"{msg}. Take it out, or choose file.format json or parquet", column=column.name)
     cells = [_quote_cells(column, options, blanks=blanks).fill_null(options.null_literal) for column in texts]
     return pl.select(pl.concat_str(cells, separator=options.delimiter)).to_series()
 

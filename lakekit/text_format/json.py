@@ -165,7 +165,8 @@ def printed(frame: pl.DataFrame, fields: Sequence[Field], options: TextOptions) 
             raise refuse_null_key(field.name, "json")
     lines = frame.select(_object(((field.name, col(field.name), field.type) for field in fields), options)).to_series()
     if not options.ends_anyhow and lines.str.contains(options.line_end, literal=True).any():
-        raise ValueOutOfRange(f"a row holds the line end {options.line_end!r}, which ends a row of the file; leave json.line-delimiter as it is")
+        msg = f"a row holds the line end {options.line_end!r}, which ends a row of the file"
+        raise ValueOutOfRange(f"{msg}; leave json.line-delimiter as it is")
     return lines
 
 

@@ -83,8 +83,9 @@ def _lines_of(pairs: tuple[tuple[str, str], ...], format_name: str, zone: str, t
     )
     specials = [csv.delimiter, *(sign for sign in (csv.quote, csv.escape) if sign != "\0")]
     if csv.delimiter == "\0" or len(set(specials)) < len(specials) or any(sign in csv.line_end for sign in specials):
-        msg = f"field delimiter {csv.delimiter!r}, quote {csv.quote!r}, escape {csv.escape!r} and line end {csv.line_end!r} must be told apart"
-        raise InvalidOption(f"{msg}: give each another character", key="csv.field-delimiter", value=csv.delimiter)
+        names = f"field delimiter {csv.delimiter!r}, quote {csv.quote!r}, escape {csv.escape!r}"
+        msg = f"{names} and line end {csv.line_end!r} must be told apart: give each another character"
+        raise InvalidOption(msg, key="csv.field-delimiter", value=csv.delimiter)
     return csv
 
 

@@ -40,7 +40,7 @@ def printed(frame: pl.DataFrame, fields: Sequence[Field], options: TextOptions) 
     column = frame[fields[0].name]
     broken = column.str.contains_any(["\n", "\r"] if options.ends_anyhow else [options.line_end]).fill_null(value=False)
     if broken.any():
-        raise ValueOutOfRange(
-            f"column {column.name} holds a line end in {column.filter(broken)[0][:80]!r}, which ends a row of a text file", column=column.name
-        )
+        excerpt = column.filter(broken)[0][:80]
+        msg = f"column {column.name} holds a line end in {excerpt!r}, which ends a row of a text file"
+        raise ValueOutOfRange(msg, column=column.name)
     return column.fill_null("")

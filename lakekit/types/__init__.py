@@ -1,4 +1,4 @@
-"""Paimon's data types, and their conversion to and from text and JSON; `arrow.py` converts to and from Arrow.
+"""Paimon's data types, and their conversion to and from text and JSON; `arrow.py` does Arrow.
 
     "DECIMAL(10, 2) NOT NULL"                       SQL text, as schema files and users write it
     {"type": "ARRAY NOT NULL", "element": "INT"}    the JSON of nested types in schema files
@@ -130,7 +130,7 @@ class TypeRoot(NamedTuple):
 
 
 class Instant(NamedTuple):
-    """A timestamp as Paimon stores it: milliseconds since 1970 and the nanoseconds within that millisecond."""
+    """A timestamp in Paimon's form: milliseconds since 1970 and the nanoseconds within a millisecond."""
 
     millis: int
     nanos: int

@@ -38,7 +38,10 @@ def timestamp_unit(precision: int | None) -> str:
 
 
 def to_arrow(t: DataType) -> pa.DataType:
-    """Return the Arrow type of a Paimon type: maps are `map_`, LTZ has zone UTC, VARIANT is a struct of two binaries."""
+    """Return the Arrow type of a Paimon type.
+
+    Maps are `map_`, LTZ has zone UTC, VARIANT is a struct of two binaries.
+    """
     match t.root:
         case "DECIMAL":
             return pa.decimal128(t.precision or 10, t.scale or 0)
