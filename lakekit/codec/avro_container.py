@@ -39,7 +39,7 @@ try:
     from compression import zstd  # type: ignore[import-not-found, unused-ignore] # Python 3.14
 except ImportError:
     try:
-        from backports import zstd  # what fastavro brings along before Python 3.14
+        from backports import zstd  # required below Python 3.14
     except ImportError:
         zstd = None
 
