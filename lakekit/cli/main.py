@@ -436,7 +436,7 @@ def show_features(asked: argparse.Namespace, out: Output) -> None:
 def demo(_: argparse.Namespace, out: Output) -> None:
     """`lakekit demo`: the main job, on two days of flights that the Java engine wrote."""
     out.format = "table"
-    path = fixtures() / "flights" / "table"
+    path = fixtures("flights") / "flights" / "table"
     table = open_table(str(path))
     out.lines("Two days of flights from New York in a blizzard (8 and 9 February 2013). Each flight is one key; schedule,")
     out.lines("departure, arrival and cancellation are updates of it, written by the Java engine of Apache Paimon.")

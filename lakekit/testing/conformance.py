@@ -240,7 +240,7 @@ def kind_of(read: Read) -> str:
 
 
 def _recorded_cases(kind: str, reader: ReaderAdapter) -> Iterator[ConformanceCase]:
-    for path in sorted((fixtures() / "tables").glob("*.json")):
+    for path in sorted((fixtures("tables") / "tables").glob("*.json")):
         table = load(path.stem)
         area = f"{kind}/{table.name.partition('_')[0]}"
         for read in table.reads:

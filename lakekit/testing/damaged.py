@@ -26,7 +26,7 @@ class Damage:
     def copy(self, folder: str) -> str:
         """A damaged copy of the table in a folder; its path."""
         path = Path(folder, self.table)
-        shutil.copytree(fixtures() / "tables" / self.table, path)
+        shutil.copytree(fixtures("tables") / "tables" / self.table, path)
         for file in list(path.glob(self.pattern)):
             if self.done is None:
                 file.unlink()

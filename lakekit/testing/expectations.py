@@ -40,7 +40,6 @@ from lakekit.types.arrow import timestamp_unit, to_arrow
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-FIXTURES = str(fixtures())
 _UNITS_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
@@ -81,8 +80,9 @@ class Case:
         raise LookupError(msg)
 
 
-def load(case: str, *, root: str = FIXTURES) -> Case:
-    """The golden table `case` ("dedup_orc") of a folder of fixtures."""
+def load(case: str, *, root: str | None = None) -> Case:
+    """Return the golden table `case` ("dedup_orc") of a folder of fixtures; None: that of lakekit."""
+    root = root or str(fixtures("tables"))
     facts = json.loads(Path(f"{root}/tables/{case}.json").read_bytes())
     reads: dict[str, Read] = {}
     for said in facts["reads"]:

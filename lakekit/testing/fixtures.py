@@ -1,12 +1,157 @@
-"""Where the fixtures are: inside an installed lakekit, or beside its sources."""
+"""Golden files: `fixtures/` of a checkout, or what is unpacked from the archive that an installed lakekit brings.
+
+    ~/.cache/lakekit/fixtures-1f2e3d4c5b6a7988/flights/…        a folder each, unpacked when it is first needed
+
+The directory is named by the hash of the archive. A folder is unpacked aside and renamed, so that no process ever sees half of one, and each process holds
+its files against the hashes of `MANIFEST.json` before it uses it: what is damaged, lacks files or has more is unpacked again.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import lzma
+import os
+import shutil
+import sys
+import tarfile
+import tempfile
+from base64 import b64encode
+from functools import cache
 from pathlib import Path
 
+from lakekit.errors import Corrupt, StorageFailed
 
-def fixtures() -> Path:
-    """The directory of fixtures: `tables/`, `formats/`, `broken/`, `flights/` and their `MANIFEST.json`."""
-    package = Path(__file__).parent.parent
-    installed = package / "_fixtures"
-    return installed if installed.is_dir() else package.parent / "fixtures"
+FOLDERS = ("flights", "broken", "formats", "tables")
+ARCHIVE = Path(__file__).parent.parent / "_fixtures.tar.xz"
+
+
+def fixtures(*folders: str) -> Path:
+    """Return the directory of fixtures: `tables/`, `formats/`, `broken/`, `flights/` and their `MANIFEST.json`.
+
+    In an installed lakekit `folders` are those that are needed, all when none is named.
+
+    Raises:
+        StorageFailed: the cache directory cannot be written.
+        Corrupt: the archive of the installation is damaged.
+    """
+    if not ARCHIVE.is_file():
+        return ARCHIVE.parent.parent / "fixtures"
+    for folder in folders or FOLDERS:
+        _unpack_once(ARCHIVE, cache_directory(), folder)
+    return _unpacked_directory(ARCHIVE, cache_directory())
+
+
+def cache_directory() -> Path:
+    """Return the directory for caches of lakekit: `XDG_CACHE_HOME`, or what the platform has for caches.
+
+    Raises:
+        StorageFailed: there is no home directory.
+    """
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    if Path(given).is_absolute():
+        return Path(given, "lakekit")
+    try:
+        home = Path.home()
+    except RuntimeError as error:
+        raise StorageFailed(_advice("there is no home directory", "its cache"), path="~") from error
+    return home / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "lakekit"
+
+
+@cache
+def _unpacked_directory(archive: Path, cache_path: Path) -> Path:
+    return cache_path / f"fixtures-{hashlib.sha256(archive.read_bytes()).hexdigest()[:16]}"
+
+
+@cache
+def _unpack_once(archive: Path, cache_path: Path, folder: str) -> None:
+    """Make sure that a folder is there and whole; asked of once a process."""
+    directory = _unpacked_directory(archive, cache_path)
+    try:
+        manifest = _read_manifest(archive)
+        hashes = _hashes(manifest, folder)
+        if not _is_whole(directory / folder, hashes):
+            directory.mkdir(parents=True, exist_ok=True)
+            _unpack(archive, directory, folder, hashes)
+        if not (directory / "MANIFEST.json").is_file():
+            _write_whole(directory / "MANIFEST.json", manifest)
+    except (tarfile.TarError, lzma.LZMAError, EOFError, ValueError) as error:
+        raise Corrupt(f"the golden files of this installation are damaged ({error}): install lakekit again", path=str(archive)) from error
+    except OSError as error:
+        raise StorageFailed(_advice(error.strerror or str(error), str(directory)), path=str(directory)) from error
+
+
+def _advice(why: str, directory: str) -> str:
+    return f"golden files cannot be unpacked into {directory}: {why}; set XDG_CACHE_HOME to a folder that can be written"
+
+
+def _read_manifest(archive: Path) -> bytes:
+    """Return the first file of the archive."""
+    with tarfile.open(archive, "r|xz") as members:
+        first = members.next()
+        data = None if first is None else members.extractfile(first)
+        return b"" if data is None else data.read()
+
+
+def _hashes(manifest: bytes, folder: str) -> dict[str, list[object]]:
+    """Return the hash and size of each file of a folder, by its path below it."""
+    hashes: dict[str, list[object]] = {}
+    for group in json.loads(manifest):
+        for directory, files in group["files"].items():
+            top, _, below = (group["path"] + directory).partition("/")
+            if top == folder:
+                hashes |= {below + name: recorded for name, recorded in files.items()}
+    return hashes
+
+
+def _is_whole(folder: Path, hashes: dict[str, list[object]]) -> bool:
+    """Return whether a folder has the files of the archive, and no others."""
+    present = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if not path.is_dir()}
+    return present.keys() == hashes.keys() and all(_hash(path.read_bytes()) == hashes[name] for name, path in present.items())
+
+
+def _hash(data: bytes) -> list[object]:
+    return [b64encode(hashlib.sha256(data).digest()).decode().rstrip("="), len(data)]
+
+
+def _unpack(archive: Path, directory: Path, folder: str, hashes: dict[str, list[object]]) -> None:
+    """Unpack a folder aside and rename it; a process that was faster is left what it made, what is damaged is moved away."""
+    target = directory / folder
+    with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=directory, ignore_cleanup_errors=True) as aside:
+        _extract(archive, Path(aside), folder)
+        if not _is_whole(Path(aside, folder), hashes):
+            msg = f"{folder}/ is not what its manifest says"
+            raise ValueError(msg)
+        try:
+            Path(aside, folder).rename(target)
+        except OSError:
+            if _is_whole(target, hashes):
+                return
+            if not target.exists():
+                raise
+            target.rename(Path(aside, "damaged"))
+            Path(aside, folder).rename(target)
+
+
+def _extract(archive: Path, target: Path, folder: str) -> None:
+    """Write the files of a folder below a directory. The archive has them one after the other: what is behind them is not inflated."""
+    begun = False
+    with tarfile.open(archive, "r|xz") as members:
+        for member in members:
+            is_inside = member.name.startswith(f"{folder}/")
+            if begun and not is_inside:
+                return
+            begun = is_inside
+            data = members.extractfile(member) if is_inside else None
+            if data is not None:
+                path = target / member.name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("wb") as file:
+                    shutil.copyfileobj(data, file)
+
+
+def _write_whole(path: Path, data: bytes) -> None:
+    """Write a file that appears with all its bytes."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".unpacking-", delete=False) as file:
+        file.write(data)
+    Path(file.name).replace(path)

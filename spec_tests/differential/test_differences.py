@@ -15,9 +15,9 @@ import lakekit as lk
 from lakekit.errors import Corrupt, ValueOutOfRange
 from lakekit.format import orc_times
 from lakekit.testing.differences import DIFFERENCES
-from lakekit.testing.expectations import FIXTURES
 from spec_tests.differential.judge import Refused
 from spec_tests.laws.test_level_zero_kinds import miscount
+from spec_tests.places import FIXTURES
 
 KEYED = {"primary_keys": ["k"], "options": {"bucket": "1"}}
 

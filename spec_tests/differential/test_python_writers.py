@@ -11,9 +11,10 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.testing.expectations import FIXTURES, diff_rows, load, rows_of
+from lakekit.testing.expectations import diff_rows, load, rows_of
 from lakekit.testing.recorded_reads import answer
 from spec_tests.differential.judge import Refused
+from spec_tests.places import FIXTURES
 
 ARCHIVE = Path(FIXTURES, "writers", "tables.tar.xz")
 with tarfile.open(ARCHIVE) as told:

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from lakekit.testing.expectations import FIXTURES, load
+from lakekit.testing.expectations import load
 from spec_tests.differential.regenerated import meaning, of_format
+from spec_tests.places import FIXTURES
 
 pytestmark = [pytest.mark.reference, pytest.mark.timeout(1800)]
 RECIPES = Path(FIXTURES, "recipes")

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import lakekit as lk
 from lakekit.read import lazy, table_scan
 from lakekit.storage.memory import MemoryStorage
-from lakekit.testing.expectations import FIXTURES, load
+from lakekit.testing.expectations import load
+from spec_tests.places import FIXTURES
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

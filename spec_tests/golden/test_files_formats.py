@@ -9,11 +9,11 @@ import polars as pl
 import pytest
 
 from lakekit.errors import Corrupt, LakekitError, LimitExceeded, Unsupported, ValueOutOfRange
-from lakekit.testing.expectations import FIXTURES
 from lakekit.testing.golden.checks import check
 from lakekit.testing.golden.comparison import broken_cases, cases
 from lakekit.testing.golden.data_files import fields_of, scan
 from lakekit.types import Field, parse
+from spec_tests.places import FIXTURES
 
 
 @pytest.mark.parametrize("path", cases("data_file_avro", "data_file_orc", "data_file_parquet"), ids=lambda path: f"{path.parent.name}-{path.stem}")

@@ -21,9 +21,9 @@ from lakekit.metadata import manifest_reader, schemas, snapshots
 from lakekit.metadata.table_context import open_context
 from lakekit.storage.memory import MemoryStorage
 from lakekit.storage.protocol import FileMissing
-from lakekit.testing.expectations import FIXTURES
 from lakekit.types import Field
 from spec_tests.longer import some
+from spec_tests.places import FIXTURES
 
 TABLES = Path(FIXTURES) / "tables"
 MANY = ("append_plain", "append_avro", "append_orc", "append_partitioned", "files_formats_changed", "evolve_append_parquet", "evolve_append_orc")

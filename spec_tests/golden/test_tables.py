@@ -13,10 +13,11 @@ import polars as pl
 import pytest
 
 import lakekit as lk
-from lakekit.testing.expectations import FIXTURES, beyond_polars, load, rows_of
+from lakekit.testing.expectations import beyond_polars, load, rows_of
 from lakekit.testing.recorded_reads import DIFFERENT_ANSWERS, KIND, answer
 from lakekit.types import parse
 from spec_tests.longer import some
+from spec_tests.places import FIXTURES
 
 CASES = sorted(path.stem for path in Path(FIXTURES, "tables").glob("*.json"))
 FLIGHTS = json.loads(Path(FIXTURES, "flights", "flights.json").read_bytes())

@@ -22,8 +22,8 @@ from lakekit.metadata import manifest_reader, snapshots
 from lakekit.metadata.table_context import TableContext, open_context
 from lakekit.model.data_file import COMPACT_SOURCE, DataFileMeta
 from lakekit.options.table_options import TableOptions
-from lakekit.testing.expectations import FIXTURES
 from spec_tests.conftest import DEEP
+from spec_tests.places import FIXTURES
 
 if TYPE_CHECKING:
     import polars as pl

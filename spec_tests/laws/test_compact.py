@@ -28,9 +28,9 @@ from lakekit.lsm.levels import LsmLevels
 from lakekit.metadata import manifest_reader, schemas, snapshots
 from lakekit.metadata.table_context import open_context
 from lakekit.options.table_options import TableOptions
-from lakekit.testing.expectations import FIXTURES
 from spec_tests.conftest import DEEP
 from spec_tests.longer import some
+from spec_tests.places import FIXTURES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -41,17 +41,17 @@ def check_equal(what: str, found: object, expected: object) -> None:
 
 def formats() -> list[str]:
     """The formats that have golden files."""
-    return sorted(path.name for path in (fixtures() / "formats").iterdir() if path.is_dir())
+    return sorted(path.name for path in (fixtures("formats") / "formats").iterdir() if path.is_dir())
 
 
 def cases(*names: str) -> list[Path]:
     """The JSON of each golden file of some formats; its bytes are `path.with_suffix(".bin")`."""
-    return sorted(path for name in names for path in (fixtures() / "formats" / name).glob("*.json"))
+    return sorted(path for name in names for path in (fixtures("formats") / "formats" / name).glob("*.json"))
 
 
 def broken_cases() -> list[Path]:
     """The JSON of each damaged file."""
-    return sorted((fixtures() / "broken").rglob("*.json"))
+    return sorted((fixtures("broken") / "broken").rglob("*.json"))
 
 
 def load(path: Path) -> tuple[dict[str, Any], bytes]:

@@ -45,7 +45,7 @@ def files(said: dict[str, Any], data: bytes) -> None:
     """Formats data_file_*: the rows in their order, some of them, and one column alone."""
     fields = fields_of(said)
     unit = "us" if (said["format"], said["case"]) == ("data_file_parquet", "all_types") else None  # times before 1677
-    path = str(fixtures() / "formats" / said["format"] / f"{said['case']}.bin")
+    path = str(fixtures("formats") / "formats" / said["format"] / f"{said['case']}.bin")
     rows = [("+I", tuple(_truncate_timestamps(row, fields) if unit else row)) for row in said["rows"]]
     for given in (None, data) if said["file_format"] != "avro" else (data,):
         frame = scan(said["file_format"], path, fields, data=given, unit=unit)
