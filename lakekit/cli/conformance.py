@@ -19,16 +19,16 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+import lakekit
 from lakekit import plugins
 from lakekit.errors import InvalidOption
 from lakekit.model.locations import options_of
-from lakekit.table.open_create import open as open_table
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from lakekit.cli.main import Output
+    from lakekit.cli.output import Output
     from lakekit.testing.adapters import ReaderAdapter, WriterAdapter
     from lakekit.testing.conformance import ConformanceResult, Outcome
 
@@ -77,7 +77,7 @@ def bench(asked: argparse.Namespace, out: Output) -> None:
     if (asked.path is None) == (asked.size is None):
         raise InvalidOption("bench takes the path of a table, or --size for one that is made: one of the two", key="PATH", value=str(asked.path))
     if asked.path is not None:
-        lines = measured.bench(open_table(asked.path, options=options_of(asked.allow), storage_options=dict(asked.storage) or None), turns=asked.turns)
+        lines = measured.bench(lakekit.open(asked.path, options=options_of(asked.allow), storage_options=dict(asked.storage) or None), turns=asked.turns)
     else:
         lines = measured.sized(asked.size, turns=asked.turns)
     out.rows(measured.NAMES, [line.row() for line in lines])

@@ -25,13 +25,12 @@ import sys
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from lakekit.catalog import connect
+import lakekit
 from lakekit.draw import humanize
 from lakekit.errors import InvalidOption
 from lakekit.maintenance.arguments import duration_ms
 from lakekit.model.locations import options_of
 from lakekit.storage.refusal import typed_refusals
-from lakekit.table.open_create import open as open_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from lakekit.catalog import Catalog
-    from lakekit.cli.main import Output
+    from lakekit.cli.output import Output
     from lakekit.table import Table
 
 EXPIRE_TARGETS = ("snapshots", "changelogs", "tags", "consumers", "partitions")
@@ -165,7 +164,7 @@ def _names(said: str) -> list[str]:
 
 
 def _open(asked: argparse.Namespace) -> Table:
-    return open_table(asked.path, branch=asked.branch, options=options_of(asked.allow), storage_options=dict(asked.storage) or None)
+    return lakekit.open(asked.path, branch=asked.branch, options=options_of(asked.allow), storage_options=dict(asked.storage) or None)
 
 
 def _print_result(out: Output, result: Any) -> None:
@@ -336,7 +335,8 @@ def rewrite_index(asked: argparse.Namespace, out: Output) -> None:
 
 
 def _catalog(asked: argparse.Namespace) -> Catalog:
-    return connect(asked.warehouse, metastore=asked.metastore, uri=asked.uri, options=options_of(asked.allow), storage_options=dict(asked.storage) or None)
+    options, storage = options_of(asked.allow), dict(asked.storage) or None
+    return lakekit.connect(asked.warehouse, metastore=asked.metastore, uri=asked.uri, options=options, storage_options=storage)
 
 
 def clone(asked: argparse.Namespace, out: Output) -> None:

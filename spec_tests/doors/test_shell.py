@@ -15,7 +15,9 @@ import sys
 import polars as pl
 import pytest
 
-from lakekit.cli.main import FINE, NO_TABLE, NOUNS, PROBLEM, TIME_TRAVEL_NOUNS, USAGE, Output, demo_query, main
+from lakekit.cli.inspection import demo_query
+from lakekit.cli.main import main
+from lakekit.cli.output import FINE, NO_TABLE, NOUNS, PROBLEM, TIME_TRAVEL_NOUNS, USAGE, Output
 from lakekit.table.open_create import open as open_table
 
 
@@ -223,7 +225,7 @@ def test_a_panic_of_polars_is_a_line_and_an_exit_code(capsys, monkeypatch, fligh
     def panic(*asked: object, **options: object) -> None:
         raise pl.exceptions.PanicException(found)
 
-    monkeypatch.setattr("lakekit.cli.main.open_table", panic)
+    monkeypatch.setattr("lakekit.open", panic)
     code, out, err = run(capsys, "inspect", flights)
     assert (code, out) == (PROBLEM, "")
     assert err.startswith("lakekit: ")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import lakekit as lk
-from lakekit.cli import main
+from lakekit.cli import main, output
 
 HARMFUL = "\x1b]8;;http://harm.example\x1b\\link\x1b[31mred\r\u202eevil\u2066\x07\x85"
 FORMATS = ("table", "tsv", "csv", "json")
@@ -47,7 +47,7 @@ def test_views_show_control_characters_and_send_none(table, capsys, view, name):
 
 @given(TEXTS)
 def test_json_says_every_text(text):
-    said = main._json({"a": [text]})
+    said = output._json({"a": [text]})
     assert said.isprintable()
     assert json.loads(said) == {"a": [text]}
 
@@ -55,7 +55,7 @@ def test_json_says_every_text(text):
 @given(st.lists(st.lists(TEXTS, min_size=2, max_size=2), min_size=1, max_size=4))
 @settings(max_examples=200)
 def test_rows_of_csv_and_tsv_stay_rows(rows):
-    made = main._csv([["a", "b"], *rows])
+    made = output._csv([["a", "b"], *rows])
     assert is_harmless(made)
     read = list(csv.reader(io.StringIO(made, newline=""), strict=True))
     assert len(read) == len(rows) + 1
@@ -63,6 +63,6 @@ def test_rows_of_csv_and_tsv_stay_rows(rows):
         for one, other in zip(got, given_, strict=True):
             assert one == other or not all(letter.isprintable() or letter in "\t\n" for letter in other)
     for row in rows:
-        line = "\t".join(main._escape_tsv(cell) for cell in row)
+        line = "\t".join(output._escape_tsv(cell) for cell in row)
         assert line.isprintable() or line.replace("\t", "").isprintable()
         assert line.count("\t") == 1

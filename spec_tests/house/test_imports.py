@@ -23,6 +23,18 @@ def test_importing_lakekit_loads_no_guest():
     assert json.loads(found.stdout) == []
 
 
+@pytest.mark.parametrize("words", [["--version"], ["--help"], ["compact", "--help"], ["conformance", "--help"], []], ids=" ".join)
+def test_the_shell_says_what_it_is_without_the_libraries_of_its_verbs(words):
+    """The verbs load them, and all of lakekit that reads and writes."""
+    code = f"import sys\nfrom lakekit.cli.main import main\ntry:\n    main({words!r})\nexcept SystemExit:\n    pass\nprint(*sys.modules, sep='|')"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    loaded = set(ran.stdout.splitlines()[-1].split("|"))
+    assert (
+        loaded & {"numpy", "pandas", "polars", "pyarrow", "lakekit.catalog", "lakekit.cli.inspection", "lakekit.format", "lakekit.read", "lakekit.table"}
+        == set()
+    )
+
+
 READS = """
 import json, sys, lakekit
 for table in (lakekit.open({path!r}), lakekit.connect({warehouse!r})["shop.read"]):

@@ -1,0 +1,222 @@
+"""Verbs that look at a table or a file. `cli.main` loads this module when one of them is run: what it needs takes long to load, and `--help` needs none."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+import lakekit
+from lakekit.cli.output import FINE, PROBLEM, TIME_TRAVEL_NOUNS
+from lakekit.draw import cards, humanize, levels, manifests, timeline
+from lakekit.draw.hexdump import LINES, text as bytes_drawn
+from lakekit.errors import InvalidOption
+from lakekit.inspection import html_page, levels as picture, manifest_tree, timeline as history
+from lakekit.inspection.hexdump import hex as hex_of
+from lakekit.inspection.summary import health, totals
+from lakekit.maintenance.check.report import NAMES
+from lakekit.model.locations import options_of
+from lakekit.system_tables.itself import features, versions
+from lakekit.testing.fixtures import fixtures
+
+if TYPE_CHECKING:
+    import argparse
+
+    from lakekit.cli.output import Output
+    from lakekit.table import Table
+
+
+def _open(asked: argparse.Namespace) -> Table:
+    return lakekit.open(asked.path, branch=asked.branch, options=options_of(asked.allow), storage_options=dict(asked.storage) or None)
+
+
+def _requested_position(asked: argparse.Namespace) -> int | str | None:
+    return asked.at
+
+
+def inspect(asked: argparse.Namespace, out: Output) -> None:
+    """`lakekit inspect PATH [NOUN]`."""
+    table = _open(asked)
+    if asked.at is not None and asked.noun not in (None, *TIME_TRAVEL_NOUNS):
+        raise InvalidOption(f"{asked.noun} are the same at every snapshot; --at goes with {', '.join(TIME_TRAVEL_NOUNS)}", key="--at", value=asked.at)
+    if asked.noun is None:
+        show_card(table, out, _requested_position(asked))
+    elif asked.noun == "levels":
+        show_levels(table, out, _requested_position(asked))
+    elif asked.noun == "options":
+        out.rows(("key", "value"), sorted(table.options.items()))
+    elif asked.noun == "snapshots":
+        show_snapshots(table, out)
+    elif asked.noun == "manifests":
+        show_manifests(table, out, _requested_position(asked))
+    elif asked.noun in TIME_TRAVEL_NOUNS:
+        out.frame(getattr(table, asked.noun)(at=_requested_position(asked)))
+    else:
+        out.frame(getattr(table, asked.noun)())
+
+
+def show_card(table: Table, out: Output, at: int | str | None = None) -> None:
+    """Schema, keys, snapshot, files per level and health of a table."""
+    facts = card_facts(table, at)
+    if out.format == "table":
+        out.lines(cards.card(table.name, facts, width=out.width))
+    else:
+        out.rows(("fact", "value"), [("name", table.name), *facts])
+
+
+def card_facts(table: Table, at: int | str | None) -> list[tuple[str, object]]:
+    """What the card says, in the order of a reader's questions."""
+    fields = ", ".join(f"{field.name} {field.type}" for field in table.schema.fields)
+    facts: list[tuple[str, object]] = [("location", table.location), ("columns", f"{len(table.schema.fields)}: {fields}")]
+    facts.append(("primary key", ", ".join(table.primary_keys) or "none: an append table"))
+    if table.partition_keys:
+        facts.append(("partitions", ", ".join(table.partition_keys)))
+    if table.comment:
+        facts.append(("comment", table.comment))
+    snapshots = table.snapshots()
+    if snapshots.is_empty():
+        return [*facts, ("snapshot", "none: nothing was written yet")]
+    last = snapshots.row(-1, named=True)
+    facts.append(("snapshots", f"{snapshots.height}, the newest is {last['snapshot_id']}: {last['kind']} at {humanize.format_cell(last['time'])}"))
+    files = table.files(at=at)
+    facts.append(("files" if at is None else f"files at {at}", totals(files)))
+    if table.primary_keys:
+        for (level,), part in sorted(files.group_by("level")):
+            facts.append((f"level {level}", totals(part)))
+        facts.append(("health", health(files)))
+    return facts
+
+
+def show_snapshots(table: Table, out: Output) -> None:
+    """The snapshots as a line of marks to a person, and as rows."""
+    if out.format == "table":
+        out.lines(timeline.text(history.history(table), width=out.width) + "\n")
+    out.frame(table.snapshots())
+
+
+def show_manifests(table: Table, out: Output, at: int | str | None = None) -> None:
+    """The manifests of a snapshot as a tree to a person, as rows to a pipe."""
+    if out.format == "table":
+        out.lines(manifests.text(manifest_tree.tree(table, history.id_of(table, at)), width=out.width, first=out.limit or manifests.FIRST))
+    else:
+        out.frame(table.manifests(at=at))
+
+
+def show_levels(table: Table, out: Output, at: int | str | None = None, buckets: int | None = None) -> None:
+    """The sorted runs of every bucket, drawn on one key axis a bucket, or the files of an append table in their order; rows for a pipe."""
+    files = table.files(at=at)
+    if out.format != "table":
+        out.frame(
+            files.group_by("partition", "bucket", "level")
+            .agg(pl.len().alias("file_count"), pl.col("size_bytes", "row_count").sum())
+            .sort("partition", "bucket", "level")
+        )
+        return
+    is_append = not table.primary_keys
+    every = picture.list_buckets(files)
+    limit = buckets or out.limit or 20
+    for place in every[:limit]:
+        state = picture.state_of(None, files, None, place, is_append=is_append)
+        named = f"{humanize.format_cell(place.partition)} · " if table.partition_keys else ""
+        part = files.filter((pl.col("partition") == place.partition) & (pl.col("bucket") == place.bucket))
+        out.lines(levels.as_text(f"{named}bucket {place.bucket} · {totals(part)}", [state], width=out.width, is_append=is_append))
+    if len(every) > limit:
+        out.lines(f"… {humanize.plural(len(every) - limit, 'more bucket')}")
+
+
+def plan(asked: argparse.Namespace, out: Output) -> None:
+    """`lakekit plan PATH --where …`."""
+    table = _open(asked)
+    explained = table.explain(history.condition(table, asked.where or ""), at=_requested_position(asked))
+    if out.format == "table":
+        out.lines(str(explained))
+    else:
+        steps = [(step.what, step.before, step.after, step.why) for step in explained.steps]
+        read = [
+            ("read " + what, *(getattr(explained, f"{what}_{which}") for which in ("total", "read")), explained.merge) for what in ("files", "rows", "bytes")
+        ]
+        expected = [] if explained.rows_expected is None else [("expect rows", explained.rows_read, explained.rows_expected, "statistics")]
+        out.rows(("what", "before", "after", "why"), [*steps, *read, *expected])
+
+
+def check(asked: argparse.Namespace, out: Output) -> int:
+    """`lakekit check PATH [--deep]`: the verdict and what was found, problems first; the exit code says whether there are problems."""
+    report = _open(asked).check(deep=asked.deep)
+    rows = report.rows()
+    if out.format == "table":
+        out.lines(f"{report.table}: {report.line}")
+    if rows or out.format != "table":
+        out.rows(NAMES, rows)
+    return FINE if report.ok else PROBLEM
+
+
+def browse(asked: argparse.Namespace, _: Output) -> None:
+    """`lakekit browse PATH -o page.html`."""
+    table = _open(asked)
+    target = asked.output or f"{table.name.rpartition('/')[2]}.html"
+    size_bytes = html_page.save(table, target, snapshots=asked.snapshots or html_page.SNAPSHOTS)
+    print(f"{humanize.escape_controls(target)}: {humanize.format_size(size_bytes)}, one file, opens in any browser")
+
+
+def show_hex(asked: argparse.Namespace, out: Output) -> None:
+    """`lakekit hex PATH [--offset N] [--limit N]`: lines to a person, fields to a pipe; a damaged file is shown, then its error is told."""
+    shown = hex_of(asked.path, format=asked.what, storage_options=dict(asked.storage) or None)
+    if asked.open is not None:
+        shown = shown.open(asked.open)
+    if out.format == "table":
+        out.lines(bytes_drawn(shown.title, shown.data, shown.found, start=asked.offset, lines=out.limit or LINES, width=out.width))
+    else:
+        marks = shown.marks
+        out.frame(marks.filter((pl.col("offset") + pl.col("length") > asked.offset) | (pl.col("field") == "error")))
+    if shown.error is not None:
+        raise shown.error
+
+
+def show_features(asked: argparse.Namespace, out: Output) -> None:
+    """`lakekit features [WORD]`."""
+    frame = features()
+    if asked.word:
+        spoken = asked.word.lower()
+        near = [pl.col(name).str.to_lowercase().str.contains(spoken, literal=True) for name in ("feature", "area", "read", "write")]
+        frame = frame.filter(pl.any_horizontal(near))
+    if out.format == "table" and out.limit is None:
+        out.limit = max(1, frame.height)
+    out.frame(frame)
+
+
+def show_versions(_: argparse.Namespace, out: Output) -> None:
+    """`lakekit versions`."""
+    out.frame(versions())
+
+
+def demo(_: argparse.Namespace, out: Output) -> None:
+    """`lakekit demo`: the main job, on two days of flights that the Java engine wrote."""
+    out.format = "table"
+    path = fixtures("flights") / "flights" / "table"
+    table = lakekit.open(str(path))
+    out.lines("Two days of flights from New York in a blizzard (8 and 9 February 2013). Each flight is one key; schedule,")
+    out.lines("departure, arrival and cancellation are updates of it, written by the Java engine of Apache Paimon.")
+    out.title(f't = lk.open("{path}")')
+    show_card(table, out)
+    out.title("t.snapshots()")
+    out.frame(table.snapshots().select("snapshot_id", "kind", "time", "delta_record_count", "tags"))
+    out.title("the sorted runs of each bucket")
+    show_levels(table, out)
+    out.title('t.scan().filter(pl.col("status").is_in(["arrived", "cancelled"])).group_by("day", "status").agg(pl.len().alias("flights"))')
+    out.frame(demo_query(table.scan()).collect())
+    out.title("the same as it stood at snapshot 3: t.scan(at=3)")
+    out.frame(demo_query(table.scan(at=3)).collect())
+    out.title('t.explain((pl.col("day") == date(2013, 2, 8)) & (pl.col("carrier") == "9E") & (pl.col("flight") == 3314) & (pl.col("origin") == "JFK"))')
+    one = (pl.col("day") == date(2013, 2, 8)) & (pl.col("carrier") == "9E") & (pl.col("flight") == 3314) & (pl.col("origin") == "JFK")
+    out.lines(str(table.explain(one)))
+    out.title("what to open next")
+    out.lines(f"  lakekit inspect {path} files")
+    out.lines(f"  lakekit plan {path} --where \"day = DATE '2013-02-08' AND carrier = 'AA'\"")
+    out.lines("  lakekit features")
+
+
+def demo_query(flights: pl.LazyFrame) -> pl.LazyFrame:
+    """How the flights of each day ended: arrived or cancelled."""
+    ended = flights.filter(pl.col("status").is_in(["arrived", "cancelled"]))
+    return ended.group_by("day", "status").agg(pl.len().alias("flights")).sort("day", "status")
