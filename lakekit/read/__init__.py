@@ -1,1 +1,4 @@
-"""Snapshot → plan → LazyFrame. Planning looks at metadata only; rows are decoded when Polars runs the frame, never before."""
+"""Reads: snapshot → plan → LazyFrame.
+
+Planning reads metadata only; rows are decoded when Polars runs the frame, never before.
+"""

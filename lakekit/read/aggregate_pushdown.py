@@ -1,13 +1,18 @@
-"""Sums, counts and bounds of a table, from the indexes of its files where they say them, from its rows where they do not.
+"""Sums, counts and bounds of a table, from the indexes of its files if possible, else from its rows.
 
     t.aggregate(pl.col("v").sum(), pl.col("v").max(), where=pl.col("w") > 3)
-                        files read as they lie, with a bsi index of v and indexes that decide w > 3     ->  figures of the index, its deleted rows left out
-                        all others                                                                      ->  decoded, as `scan` reads them
-    one frame of both, added up by Polars: what `t.scan().filter(…).select(…)` gives, wrapping and errors too
 
-Each file is either answered or decoded, of one snapshot. What is not understood of the aggregates or the condition costs time and never truth: then all
-files are decoded. A file that may hold deletes as rows, or has rows merged with those of others, is decoded; so is every file where lost ones are to be
-ignored, for its index would count them.
+    files read unmerged, with a bsi index of v        ->  totals of the index, without deleted rows
+      and indexes that decide w > 3
+    all other files                                   ->  decoded, as `scan` reads them
+
+    one frame of both, combined by Polars: the result of `t.scan().filter(…).select(…)`, wrapping and errors too
+
+Each file is either answered by its index or decoded, all of one snapshot. If the aggregates or the condition are not
+understood, all files are decoded, which costs time but never gives a wrong result. A file that may hold deletes as
+rows, or is merged with others, is decoded; so is every file if lost ones are to be ignored, as its index would count
+them.
+
 Source: FORMAT.md 9.3, 9.6; `BitSliceIndexRoaringBitmap`.
 """
 
@@ -67,35 +72,37 @@ _MAX_ROWS = 2**63 - 1
 _MAX_COUNT = (1 << 32) - 1
 """The greatest count that Polars' own type of counts holds, unless it was built for more."""
 _FEW_ROWS, _FEW_FILES = 8192, 32
-"""Rows of smaller files are decoded about as fast as an index answers for them, which matters where there are more files."""
+"""Rows of smaller files are decoded about as fast as an index answers for them, which matters where there are more
+files.
+"""
 _PATH_COLUMNS = ("partition", "bucket", "file_name", "external_path")
 """Columns that say where a file lies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AggregateRequest:
-    """One aggregate: a `kind` of all values of a column (None: of rows), and the name it goes by."""
+    """One aggregate: a `kind` of all values of a column (None: of rows), and its name in the result."""
 
     name: str
     kind: str
     column: str | None
 
     def of(self, name: str) -> pl.Expr:
-        """It as an expression, under another name."""
+        """Return it as an expression, under another name."""
         return (pl.len() if self.column is None else _apply_aggregate(pl.col(self.column), self.kind)).alias(name)
 
 
 class FileAggregate(NamedTuple):
-    """What one file's indexes say: rows that satisfy the condition, and the figures of each column."""
+    """The answer of one file's indexes: the number of rows that satisfy the condition, and each column's totals."""
 
     rows: int
     figures: Mapping[str, ColumnTotals]
 
 
 class AggregateResult(NamedTuple):
-    """What indexes said, and the plans of what they did not say.
+    """The answers of indexes, and the plans of the files that they did not answer.
 
-    `understood`: the aggregates in order, and `wanted` their types; None where nothing was asked of indexes.
+    `understood` are the aggregates in order, and `wanted` their types; None if no indexes were read.
     """
 
     understood: tuple[AggregateRequest, ...] | None
@@ -105,53 +112,63 @@ class AggregateResult(NamedTuple):
 
 
 def aggregate(scan: TableScan, aggregates: Sequence[pl.Expr], where: pl.Expr | None) -> pl.DataFrame:
-    """The aggregates of the rows that satisfy a condition, as Polars computes them. Raises `Corrupt`, and what reading raises."""
+    """Return the aggregates of the rows that satisfy a condition, as Polars computes them.
+
+    Raises `Corrupt`, and what reading raises.
+    """
     world.refuse_fork()
-    found = answer_from_indexes(scan, aggregates, where)
-    if found.understood is None or not found.parts:
-        return _compute_aggregates(scan, found, where, aggregates)
-    said = pl.DataFrame([_series(str(at), found.wanted[one.name], _summary(one, found.parts)) for at, one in enumerate(found.understood)])
-    if any(len(plan.chosen) for plan in found.plans):
-        read = _compute_aggregates(scan, found, where, [one.of(str(at)) for at, one in enumerate(found.understood)])
-        said = pl.concat([said, read.cast({pl.get_index_type(): pl.UInt64})])
-    totals = said.select(_combine_partials(pl.col(str(at)), one.kind).alias(one.name) for at, one in enumerate(found.understood))
+    result = answer_from_indexes(scan, aggregates, where)
+    if result.understood is None or not result.parts:
+        return _compute_aggregates(scan, result, where, aggregates)
+    answered = pl.DataFrame([_series(str(at), result.wanted[request.name], _summary(request, result.parts)) for at, request in enumerate(result.understood)])
+    if any(len(plan.chosen) for plan in result.plans):
+        read = _compute_aggregates(scan, result, where, [request.of(str(at)) for at, request in enumerate(result.understood)])
+        answered = pl.concat([answered, read.cast({pl.get_index_type(): pl.UInt64})])
+    totals = answered.select(_combine_partials(pl.col(str(at)), request.kind).alias(request.name) for at, request in enumerate(result.understood))
     return totals.select(_narrow_count(column) for column in totals.get_columns())
 
 
-def _compute_aggregates(scan: TableScan, found: AggregateResult, where: pl.Expr | None, aggregates: Sequence[pl.Expr]) -> pl.DataFrame:
-    """The aggregates of the rows that no index answered for. Raises `SchemaMismatch` where the condition is what Polars cannot compute."""
+def _compute_aggregates(scan: TableScan, result: AggregateResult, where: pl.Expr | None, aggregates: Sequence[pl.Expr]) -> pl.DataFrame:
+    """Return the aggregates of the rows that no index answered.
+
+    Raises:
+        SchemaMismatch: Polars cannot compute the condition.
+    """
     try:
-        with damage.translate_read_errors(lambda: found.plans):
-            return _rows(scan, found, where).select(aggregates).collect()
+        with damage.translate_read_errors(lambda: result.plans):
+            return _rows(scan, result, where).select(aggregates).collect()
     except pl.exceptions.PolarsError:
         if where is not None:
             with translate_compute_errors(scan.ctx.name, f"where={where}"):
-                _rows(scan, found, where).select(pl.len()).collect()
+                _rows(scan, result, where).select(pl.len()).collect()
         raise
 
 
 def _narrow_count(column: pl.Series) -> pl.Series:
-    """Return a count in the type that Polars gives counts, where it holds it; sums of counts are added as UINT64."""
+    """Return a count in the type that Polars gives counts, if it fits; sums of counts are added as UINT64."""
     is_count = column.dtype == pl.UInt64()
     return column.cast(pl.get_index_type(), strict=False) if is_count and column[0] <= _MAX_COUNT else column
 
 
-def _rows(scan: TableScan, found: AggregateResult, where: pl.Expr | None) -> pl.LazyFrame:
-    """The rows that no index answered for."""
-    rows = lazy_frames.scan_merged(found.plans, scan.fields)
+def _rows(scan: TableScan, result: AggregateResult, where: pl.Expr | None) -> pl.LazyFrame:
+    """Return the rows that no index answered."""
+    rows = lazy_frames.scan_merged(result.plans, scan.fields)
     return rows if where is None else lazy.filter_rows(rows, where, scan.schema())
 
 
 def answer_from_indexes(scan: TableScan, aggregates: Sequence[pl.Expr], where: pl.Expr | None) -> AggregateResult:
-    """What file indexes say of the aggregates, each file a part, and the plans without those files: their funnels tell how many went."""
+    """Return the aggregates of the files that indexes answer, and the plans without those files.
+
+    The plans' funnels show how many files were answered.
+    """
     check_aggregates(aggregates, scan.schema(), scan.ctx.name)
     filters, is_whole = ([], True) if where is None else lazy.all_filters_of(where, scan.schema())
     condition, decided = (NO_FILTER, list[int]()) if where is None else lazy.condition_of(filters, scan.ctx.schema)
     plans = scan.plans(condition)
     schema, understood = _parse_aggregates(scan, aggregates)
-    said = [parse_exact(pyarrow_text(one)) for at, one in enumerate(filters) if at not in decided]
-    certain = [one for one in said if one is not None]
-    if understood is None or not is_whole or len(certain) < len(said) or not _may_answer(scan.ctx):
+    predicates = [parse_exact(pyarrow_text(one)) for at, one in enumerate(filters) if at not in decided]
+    certain = [one for one in predicates if one is not None]
+    if understood is None or not is_whole or len(certain) < len(predicates) or not _may_answer(scan.ctx):
         return AggregateResult(None, schema, (), tuple(plans))
     wanted = {one.column: False for one in understood if one.column is not None}
     wanted |= {one.column: True for one in understood if one.column is not None and one.kind in ("min", "max")}
@@ -166,19 +183,22 @@ def _may_answer(ctx: TableContext) -> bool:
     return options.file_index_read_enabled and not options.scan_ignore_lost_files and not options.scan_ignore_corrupt_files
 
 
-# ---- what is asked ------------------------------------------------------------------------------------------------------------------------------------
+# ---- what is asked ---------------------------------------------------------------------------------------------------
 
 
 def _parse_aggregates(scan: TableScan, aggregates: Sequence[pl.Expr]) -> tuple[pl.Schema, tuple[AggregateRequest, ...] | None]:
-    """The types of the aggregates, and they one by one; None where indexes may not know one of them. Polars' own error for a column that is not there."""
+    """Return the types of the aggregates, and each aggregate; None if indexes may not answer one of them.
+
+    Raises Polars' own error for a column that does not exist.
+    """
     empty = pl.LazyFrame(schema=scan.schema())
     wanted = empty.select(aggregates).collect_schema()  # two of one name raise here
     names = wanted.names()
-    found: list[AggregateRequest] = []
+    requests: list[AggregateRequest] = []
     for expr in aggregates:
         plain = expr.meta.undo_aliases()
         if plain.meta.eq(pl.len()):
-            found.append(AggregateRequest(name=names[len(found)], kind="len", column=None))
+            requests.append(AggregateRequest(name=names[len(requests)], kind="len", column=None))
             continue
         parts = plain.meta.pop()
         if len(parts) != 1 or not parts[0].meta.is_column_selection():
@@ -190,8 +210,8 @@ def _parse_aggregates(scan: TableScan, aggregates: Sequence[pl.Expr]) -> tuple[p
             t = scan.ctx.schema.field(column).type
             if t.root not in (_SUMMABLE_ROOTS if kind == "sum" else bsi.TYPES) or not exact.is_exact_type(t):
                 return wanted, None
-            found.append(AggregateRequest(name=names[len(found)], kind=kind, column=column))
-    return wanted, tuple(found)
+            requests.append(AggregateRequest(name=names[len(requests)], kind=kind, column=column))
+    return wanted, tuple(requests)
 
 
 def _apply_aggregate(column: pl.Expr, kind: str) -> pl.Expr:
@@ -209,11 +229,14 @@ def _apply_aggregate(column: pl.Expr, kind: str) -> pl.Expr:
     return column.len()
 
 
-# ---- what indexes say ---------------------------------------------------------------------------------------------------------------------------------
+# ---- what indexes say ------------------------------------------------------------------------------------------------
 
 
 def _remove_answered_files(plan: Plan, wanted: Mapping[str, bool], certain: Predicate, parts: list[FileAggregate]) -> Plan:
-    """The plan without the files whose indexes say it all; what they say goes to `parts`. `wanted`: columns, and whether their bounds are."""
+    """Return the plan without the files whose indexes answer everything; their answers are added to `parts`.
+
+    `wanted` are columns, and whether their bounds are needed.
+    """
     entries, alone = plan.entries, plan.raw
     if plan.rule is not None:
         alone = alone[~row_kinds.may_retract(plan.ctx, entries, alone, reads_remote=True)]
@@ -222,96 +245,110 @@ def _remove_answered_files(plan: Plan, wanted: Mapping[str, bool], certain: Pred
     able = able if certain == TRUE else _select_worth_probing(plan, able)
     if not len(able):
         return plan
-    known = _by_index(plan, able, wanted, certain, parts) if is_asked else _by_row_count(plan, able, parts)
-    gone = np.zeros(len(entries), bool)
-    gone[known] = True
-    left = plan.raw[~gone[plan.raw]]
+    answered = _by_index(plan, able, wanted, certain, parts) if is_asked else _by_row_count(plan, able, parts)
+    is_answered = np.zeros(len(entries), bool)
+    is_answered[answered] = True
+    left = plan.raw[~is_answered[plan.raw]]
     count = len(plan.chosen)
     named = f"answered by {'bsi ' + ', '.join(sorted(wanted)) if wanted else 'their index' if certain != TRUE else 'their row counts'}"
-    return replace(plan, raw=left, steps=(*plan.steps, Step("files", count, count - len(known), named)))
+    return replace(plan, raw=left, steps=(*plan.steps, Step("files", count, count - len(answered), named)))
 
 
 def _select_worth_probing(plan: Plan, able: Ints) -> Ints:
-    """The files whose indexes decide a condition sooner than their rows: not many small ones on a disk. What is said of whole files is remembered."""
+    """Return the files whose indexes decide a condition faster than their rows.
+
+    Those are not the small ones, if there are many, on a local disk. Answers for whole files are cached.
+    """
     small = plan.entries.numbers("row_count")[able] < _FEW_ROWS
     return able if plan.ctx.storage.is_remote or np.count_nonzero(small) <= _FEW_FILES else able[~small]
 
 
 def _by_row_count(plan: Plan, able: Ints, parts: list[FileAggregate]) -> Ints:
-    """Counts the rows of files that need no merge."""
+    """Count the rows of files that need no merge."""
     counts, have = plan.entries.numbers("row_count")[able], _deleted_of(plan, able)
     rows = sum(counts[~have].tolist())  # scalar: one a file; as Python numbers, which do not wrap
     if rows > _MAX_ROWS:
         raise Corrupt(f"the row counts of {plan.ctx.name} add up to {rows}, more than any table holds", field="_ROW_COUNT")
-    for count, gone in zip(counts[have].tolist(), _vectors(plan, able[have]), strict=True):  # scalar: one a file
-        rows += count if gone is None else len(roaring.rows(count) - gone)  # scalar: a set
+    for count, deleted in zip(counts[have].tolist(), _vectors(plan, able[have]), strict=True):  # scalar: one a file
+        rows += count if deleted is None else len(roaring.rows(count) - deleted)  # scalar: a set
     parts.append(FileAggregate(rows, {}))
     return able
 
 
 def _by_index(plan: Plan, able: Ints, wanted: Mapping[str, bool], certain: Predicate, parts: list[FileAggregate]) -> Ints:
-    """Asks indexes, but for what they said of whole files before; gives the places of those that answer."""
+    """Read the indexes without a cached answer; return the positions of the files that were answered."""
     ctx, entries = plan.ctx, plan.entries
     paths = data_file_paths(ctx, entries.select(_PATH_COLUMNS).take(able))
     able, paths = _select_possibly_indexed(plan, able, paths, wanted)
-    whole = ~_deleted_of(plan, able) if certain == TRUE else np.zeros(len(able), bool)
-    known, figures = totals.get_cached_totals(ctx, wanted, paths, whole)
-    if known.any():
-        parts.append(FileAggregate(sum(entries.numbers("row_count")[able[known]].tolist()), figures))  # scalar: one a file
-    asked = np.flatnonzero(~known)
-    if not len(asked):
+    full_files = ~_deleted_of(plan, able) if certain == TRUE else np.zeros(len(able), bool)
+    is_cached, figures = totals.get_cached_totals(ctx, wanted, paths, full_files)
+    if is_cached.any():
+        # scalar: one a file
+        parts.append(FileAggregate(sum(entries.numbers("row_count")[able[is_cached]].tolist()), figures))
+    missing = np.flatnonzero(~is_cached)
+    if not len(missing):
         return able
-    with work(ctx.world, "reading", "file indexes", len(asked)) as under_way:
-        one = _make_index_reader(plan, able[asked], [paths[nth] for nth in asked], wanted, certain, keeps=not whole[asked].all())
-        said = world.map_io(one, range(len(asked)), is_remote=ctx.storage.is_remote, after=lambda _: under_way.advance())
-    parts += [part for part in said if part is not None]
-    answered = np.array([part is not None for part in said])
-    fresh = {paths[nth]: part.figures for nth, part in zip(asked.tolist(), said, strict=True) if part is not None and whole[nth]}  # scalar: one a file
+    with work(ctx.world, "reading", "file indexes", len(missing)) as under_way:
+        read_index = _make_index_reader(plan, able[missing], [paths[nth] for nth in missing], wanted, certain, keeps=not full_files[missing].all())
+        aggregates = world.map_io(read_index, range(len(missing)), is_remote=ctx.storage.is_remote, after=lambda _: under_way.advance())
+    parts += [part for part in aggregates if part is not None]
+    answered = np.array([part is not None for part in aggregates])
+    fresh = {
+        paths[nth]: part.figures for nth, part in zip(missing.tolist(), aggregates, strict=True) if part is not None and full_files[nth]
+    }  # scalar: one a file
     totals.remember(ctx, wanted, paths, fresh)
-    return np.concatenate([able[known], able[asked[answered]]])
+    return np.concatenate([able[is_cached], able[missing[answered]]])
 
 
 def _select_possibly_indexed(plan: Plan, able: Ints, paths: list[str], wanted: Mapping[str, bool]) -> tuple[Ints, list[str]]:
-    """Those files, and their paths, that may have an index for all columns: where no option says so, it is looked for once, in the heads of their indexes."""
+    """Return the files, and their paths, that may have an index for all columns.
+
+    If no option says so, the heads of their indexes are read, once.
+    """
     ctx, entries = plan.ctx, plan.entries
     if not wanted:
         return able, paths
     lacks = totals.mask_unindexed(ctx, wanted, paths)
     ids = entries.numbers("schema_id")[able]
-    then = {number: _resolve_file_schema(ctx, number) for number in np.unique(ids).tolist()}  # scalar: few schemas
-    promised = [number for number, one in then.items() if _BSI_COLUMNS_OPTION in one.schema.options or _BSI_COLUMNS_OPTION in ctx.all_options]
+    # scalar: few schemas
+    file_schemas = {number: _resolve_file_schema(ctx, number) for number in np.unique(ids).tolist()}
+    promised = [
+        number for number, file_schema in file_schemas.items() if _BSI_COLUMNS_OPTION in file_schema.schema.options or _BSI_COLUMNS_OPTION in ctx.all_options
+    ]
     doubtful = np.flatnonzero(~lacks & ~np.isin(ids, promised))
-    files = dict(zip(doubtful.tolist(), entries.files(able[doubtful]), strict=True)) if len(doubtful) else {}  # scalar: one a file
+    # scalar: one a file
+    files = dict(zip(doubtful.tolist(), entries.files(able[doubtful]), strict=True)) if len(doubtful) else {}
 
     def has(nth: int) -> bool:
-        names, held = then[files[nth].schema_id].names, file_index_pruning.contents(ctx, paths[nth], files[nth])
-        return all(name in names and exact.sums(held, names[name]) for name in wanted)
+        names, index_contents = file_schemas[files[nth].schema_id].names, file_index_pruning.contents(ctx, paths[nth], files[nth])
+        return all(name in names and exact.sums(index_contents, names[name]) for name in wanted)
 
-    found = np.array(world.map_io(has, files, is_remote=ctx.storage.is_remote), bool)
-    lacking = doubtful[~found]
+    has_index = np.array(world.map_io(has, files, is_remote=ctx.storage.is_remote), bool)
+    lacking = doubtful[~has_index]
     totals.remember_unindexed(ctx, wanted, [paths[nth] for nth in lacking.tolist()])  # scalar: one a file
     lacks[lacking] = True
-    return able[~lacks], [path for path, without in zip(paths, lacks.tolist(), strict=True) if not without]  # scalar: one a file
+    # scalar: one a file
+    return able[~lacks], [path for path, without in zip(paths, lacks.tolist(), strict=True) if not without]
 
 
 def _deleted_of(plan: Plan, places: Ints) -> Mask:
-    """Which files have a deletion vector."""
+    """Return which files have a deletion vector."""
     if not plan.vectors:
         return np.zeros(len(places), bool)
     names = plan.entries.column("file_name").take(pa.array(places))
-    found: Mask = pc.is_in(names, pa.array(plan.vectors, pa.string())).to_numpy(zero_copy_only=False)
-    return found
+    has_vector: Mask = pc.is_in(names, pa.array(plan.vectors, pa.string())).to_numpy(zero_copy_only=False)
+    return has_vector
 
 
 def _vectors(plan: Plan, places: Ints) -> list[BitMap | None]:
-    """The deleted rows of some files, as sets. Raises `Corrupt`, `FileMissing`."""
+    """Return the deleted rows of some files, as sets. Raises `Corrupt`, `FileMissing`."""
     names = plan.entries.column("file_name").take(pa.array(places)).to_pylist()  # scalar: one a file
-    gone = deletion_vector_reader.load(plan.ctx, {name: plan.vectors[name] for name in names if name in plan.vectors})
-    return [roaring.roaring_of(gone[name]) if name in gone else None for name in names]
+    positions = deletion_vector_reader.load(plan.ctx, {name: plan.vectors[name] for name in names if name in plan.vectors})
+    return [roaring.roaring_of(positions[name]) if name in positions else None for name in names]
 
 
 class _FileIndexes(NamedTuple):
-    """What is needed of a file to ask its index."""
+    """What is needed of a file to read its index."""
 
     name: str
     path: str
@@ -321,7 +358,7 @@ class _FileIndexes(NamedTuple):
 
 
 class _FileSchema(NamedTuple):
-    """A schema that files were written with: the types of its columns, and what the columns asked for are called in it."""
+    """A schema that files were written with: its column types, and its names for today's columns."""
 
     schema: TableSchema
     types: Mapping[str, DataType]
@@ -331,23 +368,27 @@ class _FileSchema(NamedTuple):
 def _make_index_reader(
     plan: Plan, places: Ints, paths: Sequence[str], wanted: Mapping[str, bool], certain: Predicate, *, keeps: bool
 ) -> Callable[[int], FileAggregate | None]:
-    """Asks the index of the file at the n-th of those places: what it says; None where it does not say it all. `keeps` them in memory for who asks again."""
-    ctx, entries = plan.ctx, plan.entries
-    names, ids, counts = (entries.column(name).take(pa.array(places)).to_pylist() for name in ("file_name", "schema_id", "row_count"))  # scalar: one a file
-    files = [_FileIndexes(*one) for one in zip(names, paths, ids, counts, _vectors(plan, places), strict=True)]
-    then = {number: _resolve_file_schema(ctx, number) for number in set(ids)}
-    held = _find_cached_indexes(plan, places) if keeps else {}
-    rest = [nth for nth in range(len(places)) if nth not in held]
-    alone = dict(zip(rest, entries.files(places[rest]), strict=True)) if rest else {}
+    """Return a function that returns the answer of the indexes of the file at the n-th of those places.
 
-    def said(nth: int) -> FileAggregate | None:
+    It returns None if they do not answer everything. `keeps` caches the indexes for later queries.
+    """
+    ctx, entries = plan.ctx, plan.entries
+    # scalar: one a file
+    names, ids, counts = (entries.column(name).take(pa.array(places)).to_pylist() for name in ("file_name", "schema_id", "row_count"))
+    files = [_FileIndexes(*facts) for facts in zip(names, paths, ids, counts, _vectors(plan, places), strict=True)]
+    file_schemas = {number: _resolve_file_schema(ctx, number) for number in set(ids)}
+    cached = _find_cached_indexes(plan, places) if keeps else {}
+    unread = [nth for nth in range(len(places)) if nth not in cached]
+    alone = dict(zip(unread, entries.files(places[unread]), strict=True)) if unread else {}
+
+    def read_index(nth: int) -> FileAggregate | None:
         file = files[nth]
-        written = then[file.schema_id]
+        written = file_schemas[file.schema_id]
         if not all(name in written.names and _has_exact_index_values(file.name, ctx, name) for name in {*wanted, *columns(certain)}):
             return None
-        if nth in held:
+        if nth in cached:
             with suppress(Corrupt):  # it is read again, and said where it is
-                return _aggregate_from_indexes(IndexedFile(held[nth], written.types, file.row_count, None), written.names, wanted, certain, file.deleted)
+                return _aggregate_from_indexes(IndexedFile(cached[nth], written.types, file.row_count, None), written.names, wanted, certain, file.deleted)
         own = alone[nth] if nth in alone else entries.file(int(places[nth]))
         try:
             index = file_index_pruning.open_indexes(ctx, file.path, own, written.schema)
@@ -355,7 +396,7 @@ def _make_index_reader(
         except Corrupt as damaged:
             raise beside.add_advice(damaged) from None
 
-    return said
+    return read_index
 
 
 def _find_cached_indexes(plan: Plan, places: Ints) -> dict[int, memoryview]:
@@ -365,7 +406,8 @@ def _find_cached_indexes(plan: Plan, places: Ints) -> dict[int, memoryview]:
     for lot in file_index_pruning.load_index_batches(plan.ctx, plan.entries, places[order]):
         at = np.searchsorted(lot.places, places)
         mine = np.flatnonzero((at < len(lot.places)) & (lot.places[np.minimum(at, len(lot.places) - 1)] == places))
-        for nth, begin, end in zip(mine.tolist(), lot.begins[at[mine]].tolist(), lot.ends[at[mine]].tolist(), strict=True):  # scalar: one a file
+        # scalar: one a file
+        for nth, begin, end in zip(mine.tolist(), lot.begins[at[mine]].tolist(), lot.ends[at[mine]].tolist(), strict=True):
             found[nth] = lot.data.data[begin:end]
     return found
 
@@ -378,7 +420,7 @@ def _resolve_file_schema(ctx: TableContext, schema_id: int) -> _FileSchema:
 def _aggregate_from_indexes(
     index: IndexedFile, then: Mapping[str, str], wanted: Mapping[str, bool], certain: Predicate, deleted: BitMap | None
 ) -> FileAggregate | None:
-    """What one file's indexes say; None where they do not say it all."""
+    """Return the answer of one file's indexes; None if they do not answer everything."""
     if not all(exact.sums(index.contents, then[name]) for name in wanted):
         return None  # before rows are looked for in vain
     left = None if deleted is None else roaring.rows(index.row_count) - deleted  # scalar: a set
@@ -391,42 +433,48 @@ def _aggregate_from_indexes(
 
 
 def _has_exact_index_values(file_name: str, ctx: TableContext, column: str) -> bool:
-    """Whether a file gives back the values that its index was made of: timestamps before 1970 or the calendar's reform come other from ORC."""
+    """Return whether a file returns the values from which its index was made.
+
+    Timestamps before 1970 or the calendar's reform are read from ORC as other values.
+    """
     return format_of(file_name) != "orc" or ctx.schema.field(column).type.root not in TIMESTAMPS
 
 
 def _read_column_totals(index: IndexedFile, then: Mapping[str, str], wanted: Mapping[str, bool], rows: BitMap | None) -> FileAggregate | None:
-    found: dict[str, ColumnTotals] = {}
+    figures: dict[str, ColumnTotals] = {}
     for name, bounded in wanted.items():
-        one = _EMPTY if rows is not None and not rows else exact.figures(index, then[name], rows, bounded=bounded)
-        if one is None:
+        column_totals = _EMPTY if rows is not None and not rows else exact.figures(index, then[name], rows, bounded=bounded)
+        if column_totals is None:
             return None
-        found[name] = one
-    return FileAggregate(index.row_count if rows is None else len(rows), found)
+        figures[name] = column_totals
+    return FileAggregate(index.row_count if rows is None else len(rows), figures)
 
 
-# ---- one answer of both -------------------------------------------------------------------------------------------------------------------------------
+# ---- one answer of both ----------------------------------------------------------------------------------------------
 
 
-def _summary(asked: AggregateRequest, parts: Sequence[FileAggregate]) -> int | None:
-    """One aggregate over what all indexes said, as whole numbers: keys of the column, rows, or a sum of any size."""
-    if asked.column is None or asked.kind == "len":
+def _summary(request: AggregateRequest, parts: Sequence[FileAggregate]) -> int | None:
+    """Return one aggregate over the answers of all indexes, as an integer.
+
+    That is a key of the column, a number of rows, or a sum of any size.
+    """
+    if request.column is None or request.kind == "len":
         return sum(part.rows for part in parts)
-    figures = [part.figures[asked.column] for part in parts]
-    match asked.kind:
+    figures = [part.figures[request.column] for part in parts]
+    match request.kind:
         case "sum":
-            return sum(one.total for one in figures)
+            return sum(column_totals.total for column_totals in figures)
         case "count":
-            return sum(one.count for one in figures)
+            return sum(column_totals.count for column_totals in figures)
         case "null_count":
-            return sum(part.rows - one.count for part, one in zip(parts, figures, strict=True))
+            return sum(part.rows - column_totals.count for part, column_totals in zip(parts, figures, strict=True))
         case "min":
-            return min((one.least for one in figures if one.least is not None), default=None)
-    return max((one.greatest for one in figures if one.greatest is not None), default=None)
+            return min((column_totals.least for column_totals in figures if column_totals.least is not None), default=None)
+    return max((column_totals.greatest for column_totals in figures if column_totals.greatest is not None), default=None)
 
 
 def _series(name: str, dtype: pl.DataType, value: int | None) -> pl.Series:
-    """A key as a value of its column's type; a sum that its type cannot hold wraps, as Polars' does."""
+    """Return a key as a value of its column's type; a sum that does not fit wraps, as Polars' does."""
     if isinstance(dtype, pl.Decimal):
         return pl.Series(name, [None if value is None else from_unscaled(value, dtype.scale)], dtype)
     if dtype == pl.get_index_type():

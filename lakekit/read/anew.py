@@ -1,6 +1,8 @@
-"""A table made anew under a frame that was kept: dropped and created again, or moved forward to a branch, its schemas begin again at the same numbers.
+"""Refresh of a context whose table was recreated under an existing frame.
 
-Numbers and field ids tell nothing then: columns are found by their names, and the whole handle is that of the table as it is.
+A table that was dropped and created again, or fast-forwarded to a branch, has schemas that begin again at the same
+numbers. Numbers and field ids then mean nothing: columns are matched by name, and the whole context is that of the new
+table.
 """
 
 from __future__ import annotations
@@ -21,23 +23,27 @@ if TYPE_CHECKING:
 
 
 def refresh_if_recreated(
-    ctx: TableContext, fields: Sequence[Field], asked: str, at: int | str | datetime | None = None
+    ctx: TableContext, fields: Sequence[Field], method: str, at: int | str | datetime | None = None
 ) -> tuple[TableContext, tuple[Field, ...]]:
-    """The handle and those columns of the table that stands there now, as of `at`; what was given, where it is the table that it was when `asked` was called.
+    """Return the context and those columns of the table as it is now, as of `at`.
 
-    Raises `TableNotFound` where there is none, `SchemaChanged` where it has not all of the columns.
+    If it is the same table as when `method` was called, the arguments are returned.
+
+    Raises:
+        TableNotFound: there is no table.
+        SchemaChanged: the table does not have all of the columns.
     """
     if schemas.is_same_table(ctx):
         return ctx, tuple(fields)
-    found = load_context(ctx.ground, schemas.latest(ctx), ctx.dynamic)
+    fresh = load_context(ctx.ground, schemas.latest(ctx), ctx.dynamic)
     if at is not None:
-        found = time_travel.schema_of(found, time_travel.locate(found, at))
-    there = {field.name: field for field in found.schema.fields}
+        fresh = time_travel.schema_of(fresh, time_travel.locate(fresh, at))
+    current_fields = {field.name: field for field in fresh.schema.fields}
     for field in fields:
-        now = there.get(field.name)
-        if now is None or str(now.type.as_nullable()) != str(field.type.as_nullable()):
-            what = "it is not there" if now is None else f"it is {now.type} there"
-            msg = f"column {field.name!r} of {ctx.name} was {field.type} when {asked} was called; the table was made anew since, or moved \
-forward to a branch, and {what}: its columns are {', '.join(there)}; call t.{asked} again"
+        current = current_fields.get(field.name)
+        if current is None or str(current.type.as_nullable()) != str(field.type.as_nullable()):
+            what = "it is not there" if current is None else f"it is {current.type} there"
+            msg = f"column {field.name!r} of {ctx.name} was {field.type} when {method} was called; the table was made anew since, or moved \
+forward to a branch, and {what}: its columns are {', '.join(current_fields)}; call t.{method} again"
             raise SchemaChanged(msg, column=field.name)
-    return found, tuple(there[field.name] for field in fields)
+    return fresh, tuple(current_fields[field.name] for field in fields)

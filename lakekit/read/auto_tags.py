@@ -1,9 +1,11 @@
-"""Tags that engines make by the clock, one a period: what their names say, and which came before one (ENGINE 5.10, 6.3; `TagPeriodHandler`).
+"""Tags that engines create by the clock, one for each period: their names and their order.
 
-daily          2024-01-01        20240101            any name that begins so and goes on after a blank counts too
+daily          2024-01-01        20240101            any name that begins so and continues after a blank counts too
 hourly         2024-01-01 05     20240101 05    2024010105
 two-hours      2024-01-01 04
 a duration     202401010405      year, month, day, hour, minute
+
+Source: ENGINE 5.10, 6.3; `TagPeriodHandler`.
 """
 
 from __future__ import annotations
@@ -27,25 +29,25 @@ _LENGTHS = {"daily": timedelta(days=1), "hourly": timedelta(hours=1), "two-hours
 
 
 def length(ctx: TableContext) -> timedelta:
-    """How long a period is."""
+    """Return the length of a period."""
     free = ctx.options.tag_creation_period_duration_ms
     return _LENGTHS[ctx.options.tag_creation_period] if free is None else timedelta(milliseconds=min(free, _MOST_MS))
 
 
 def name_of(ctx: TableContext, period: datetime) -> str:
-    """The name of a period's tag."""
+    """Return the name of a period's tag."""
     return period.strftime(_shape(ctx))
 
 
 def period_of(ctx: TableContext, name: str) -> datetime | None:
-    """The period that a tag's name stands for; None for a name that the table's automatic tags would not have."""
+    """Return the period of a tag's name; None for a name that the table's automatic tags do not have."""
     shape = _shape(ctx)
     text = name.partition(" ")[0] if shape in _DAYS.values() else name
     try:
-        found = datetime.strptime(text, shape).replace(tzinfo=UTC)
+        period = datetime.strptime(text, shape).replace(tzinfo=UTC)
     except ValueError:
         return None
-    return found if found.strftime(shape) == text else None
+    return period if period.strftime(shape) == text else None
 
 
 def _shape(ctx: TableContext) -> str:
@@ -58,9 +60,10 @@ def _shape(ctx: TableContext) -> str:
 
 
 def find_previous_tag(ctx: TableContext, name: str) -> str | None:
-    """The automatic tag before `name`; None when there is none, or no tag of that name.
+    """Return the automatic tag before `name`; None if there is none, or no tag of that name.
 
-    Raises `InvalidOption` for a name that automatic tags do not have.
+    Raises:
+        InvalidOption: automatic tags do not have such a name.
     """
     period = period_of(ctx, name)
     if period is None:
@@ -68,5 +71,5 @@ def find_previous_tag(ctx: TableContext, name: str) -> str | None:
         raise InvalidOption(msg, key="incremental-to-auto-tag", value=name)
     if tags.find(ctx, name) is None:
         return None
-    earlier = [(found, other) for other in tags.names(ctx) if (found := period_of(ctx, other)) is not None and found < period]
+    earlier = [(other_period, other) for other in tags.names(ctx) if (other_period := period_of(ctx, other)) is not None and other_period < period]
     return max(earlier)[1] if earlier else None

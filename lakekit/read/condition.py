@@ -1,9 +1,10 @@
-"""The text in which Polars hands a filter to a reader, as a `Predicate`.
+"""Parser of the text in which Polars hands a filter to a reader, to a `Predicate`.
 
-    "((pa.compute.field('k') >= 5) & (pa.compute.field('s')).isin(["a","b"]))"   ->   And((Leaf("k", ">=", (5,)), Leaf("s", "in", ("a", "b"))))
+    "((pa.compute.field('k') >= 5) & (pa.compute.field('s')).isin(["a","b"]))"
+        ->   And((Leaf("k", ">=", (5,)), Leaf("s", "in", ("a", "b"))))
 
-`FilterExpr.pyarrow_str` is public and covers comparisons, ranges, sets, prefixes and null tests. What is not understood becomes `TRUE`: the file is
-kept, and Polars filters its rows. The text is parsed with `ast` and never evaluated.
+`FilterExpr.pyarrow_str` is public and covers comparisons, ranges, sets, prefixes and null tests. What is not understood
+becomes `TRUE`: the file is kept, and Polars filters its rows. The text is parsed with `ast` and never evaluated.
 """
 
 from __future__ import annotations
@@ -29,7 +30,11 @@ _MAX_TEXT = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class ScanFilter:
-    """A filter as planning sees it: a necessary predicate, and the conjuncts that partition columns, or key columns, decide alone."""
+    """A filter as planning uses it.
+
+    `predicate` is a necessary condition; `on_partition` and `on_key` are the conjuncts that use partition columns, or
+    key columns, alone.
+    """
 
     predicate: Predicate = TRUE
     on_partition: tuple[pl.Expr, ...] = ()
@@ -41,7 +46,7 @@ class _NotUnderstood(Exception):
 
 
 def predicate_of(text: str | None) -> Predicate:
-    """The predicate a filter's pyarrow text stands for; `TRUE` for what it does not say."""
+    """Return the predicate of a filter's pyarrow text, with `TRUE` for what was not understood."""
     try:
         node = _parse_expression(text)
         return TRUE if node is None else _condition(node)
@@ -50,17 +55,20 @@ def predicate_of(text: str | None) -> Predicate:
 
 
 def parse_exact(text: str | None) -> Predicate | None:
-    """The predicate that says neither more nor less than a filter's text; None where some of it was not understood."""
+    """Return the predicate that is equivalent to a filter's text; None if some of it was not understood."""
     try:
         node = _parse_expression(text)
-        found = _condition(node) if node is not None and _is_fully_understood(node) and not _has_inexact_negation(node) else None
+        predicate = _condition(node) if node is not None and _is_fully_understood(node) and not _has_inexact_negation(node) else None
     except RecursionError:
         return None
-    return None if found is None or "not in" in operators(found) else found
+    return None if predicate is None or "not in" in operators(predicate) else predicate
 
 
 def _has_inexact_negation(node: ast.expr) -> bool:
-    """Whether it negates what has no exact negation: that a text begins so; a set without values, which is written as false and is null of a null."""
+    """Return whether an expression negates what has no exact negation.
+
+    That is a prefix test; and a set without values, which is written as false and is null for a null.
+    """
     for part in ast.walk(node):
         if isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.Invert):
             is_false = any(isinstance(inner, ast.Constant) and inner.value is False for inner in ast.walk(part.operand))
@@ -93,12 +101,16 @@ def _condition(node: ast.expr) -> Predicate:
 
 
 def _or_null(leaf: Leaf) -> Predicate:
-    """`isin` of a null is false and not null where the set is asked with `nulls_equal`, which the text does not tell: its negation may hold of nulls."""
+    """Return the leaf, or true for nulls if it is a "not in".
+
+    `isin` of a null is false and not null if the set is tested with `nulls_equal`, which the text does not show: its
+    negation may be true for nulls.
+    """
     return disjunction([leaf, Leaf(leaf.column, "is null")]) if leaf.op == "not in" else leaf
 
 
 def _is_fully_understood(node: ast.expr) -> bool:
-    """Whether every part of a condition was understood: only then does its negation follow."""
+    """Return whether every part of a condition was understood: only then does its negation follow."""
     match node:
         case ast.BinOp(left, ast.BitAnd() | ast.BitOr(), right):
             return _is_fully_understood(left) and _is_fully_understood(right)
@@ -135,7 +147,7 @@ def _leaf(node: ast.expr) -> Predicate:
 
 
 def _column(node: ast.expr) -> str | None:
-    """The name in `pa.compute.field('name')`; a path into a struct is no column."""
+    """Return the name in `pa.compute.field('name')`; a path into a struct is no column."""
     match node:
         case ast.Call(func, [ast.Constant(str(name))], []) if _dotted_name(func) == "pa.compute.field":
             return name

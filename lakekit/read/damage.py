@@ -1,4 +1,4 @@
-"""What Polars raises over damaged files while lakekit itself collects a scan, as lakekit's errors with the path of the file."""
+"""Translation of what Polars raises over damaged files, when lakekit collects a scan, to lakekit's errors."""
 
 from __future__ import annotations
 
@@ -21,9 +21,13 @@ if TYPE_CHECKING:
 
 @contextmanager
 def translate_read_errors(plans: Callable[[], Sequence[Plan]]) -> Iterator[None]:
-    """Around a `collect` of ours: an error about a file of some plans, which are made if there is one, becomes lakekit's with the file's path.
+    """Translate an error about a file of some plans to lakekit's error with the file's path.
 
-    Raises `Corrupt`, `FileMissing`, `StorageFailed`; an error about the query stays Polars' own.
+    For use around a `collect`. The plans are made only if there is an error; an error about the query stays Polars'
+    own.
+
+    Raises:
+        Corrupt, FileMissing, StorageFailed: a file of the plans could not be read.
     """
     try:
         yield
@@ -41,5 +45,5 @@ def translate_read_errors(plans: Callable[[], Sequence[Plan]]) -> Iterator[None]
 
 
 def plans_of(source: TableScan) -> Callable[[], Sequence[Plan]]:
-    """The plans of every row of a scan, for `translate_read_errors`."""
+    """Return the plans of every row of a scan, for `translate_read_errors`."""
     return lambda: source.plans(NO_FILTER)

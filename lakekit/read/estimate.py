@@ -1,16 +1,18 @@
-"""How many rows a plan will give, and how big they are together: what `t.explain()` expects, and what the planner of Spark is told.
+"""Estimates of a plan's rows and bytes, for `t.explain()` and for the planner of Spark.
 
-    rows of the files that are left                          manifests count them, every version of a key
-      and no more than rows × share of the condition         where `t.analyze()`, or ANALYZE of an engine, left statistics
-    × length of the columns                                  fixed, or as statistics say, or a guess
+    rows of the remaining files                              manifests count them, every version of a key
+      and no more than rows × selectivity of the condition   if `t.analyze()`, or ANALYZE of an engine, left statistics
+    × length of the columns                                  fixed, or from statistics, or a guess
 
-    =, in                    what is no null / distinct values, for each value that lies within least and greatest
-    <, <=, >, >=             as if values lay evenly between least and greatest; texts: all, or none
+    =, in                    share of non-nulls / distinct values, for each value between least and greatest
+    <, <=, >, >=             as if values were evenly spread between least and greatest; texts: all, or none
     is null, is not null     counted
-    and, or                  as if columns had nothing to do with each other; ranges of one column are one range
+    and, or                  as if columns were independent; ranges of one column are one range
 
-An estimate answers nothing: no row is left out for it. Statistics that are gone or damaged are none here (`t.check()` names them), and rows that were
-written since count on top. Source: ENGINE.md 5.12, FORMAT.md 3.6; `PaimonScan.estimateStatistics`, `StatisticsHelper`.
+No row is dropped for an estimate. Statistics that are missing or damaged are ignored here (`t.check()` reports them);
+rows written since are added.
+
+Source: ENGINE.md 5.12, FORMAT.md 3.6; `PaimonScan.estimateStatistics`, `StatisticsHelper`.
 """
 
 from __future__ import annotations
@@ -42,7 +44,10 @@ _RANGES = ("<", "<=", ">", ">=")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """Rows to expect, and their bytes as Spark holds them. `analyzed_snapshot_id` is what statistics are of; None: there are none, and `rows` is a bound."""
+    """The expected rows, and their bytes in Spark's memory.
+
+    `analyzed_snapshot_id` is the snapshot of the statistics; None: there are none, and `rows` is an upper bound.
+    """
 
     rows: int
     size_bytes: int
@@ -51,7 +56,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column as statistics say it is: shares of rows, and bounds as `_to_comparable` gives them."""
+    """The statistics of a column: shares of rows, and bounds as `_to_comparable` returns them."""
 
     type: DataType
     present: float
@@ -61,78 +66,86 @@ class _Column:
 
 
 def estimate_plan(plan: Plan, fields: Sequence[Field]) -> Estimate:
-    """What the columns `fields` of a plan will be. Reads the file of the snapshot's statistics, where it has one."""
-    chosen = plan.chosen
-    stored, file_bytes = (int(plan.entries.numbers(name)[chosen].sum()) for name in ("row_count", "file_size"))
-    found = _statistics(plan)
-    said = {} if found is None else {column.column_id: column for column in found.columns.values()}
-    rows = stored if found is None else min(stored, _estimate_rows(plan, found, said))
-    every = sum(_length(field.type, said.get(field.id)) for field in plan.ctx.schema.fields)
-    some = sum(_length(field.type, said.get(field.id)) for field in fields)
+    """Return the estimate for the columns `fields` of a plan.
+
+    Reads the file of the snapshot's statistics, if it has one.
+    """
+    files = plan.chosen
+    stored, file_bytes = (int(plan.entries.numbers(name)[files].sum()) for name in ("row_count", "file_size"))
+    table_stats = _statistics(plan)
+    column_stats = {} if table_stats is None else {column.column_id: column for column in table_stats.columns.values()}
+    rows = stored if table_stats is None else min(stored, _estimate_rows(plan, table_stats, column_stats))
+    full_row_bytes = sum(_length(field.type, column_stats.get(field.id)) for field in plan.ctx.schema.fields)
+    row_bytes = sum(_length(field.type, column_stats.get(field.id)) for field in fields)
     # files are compressed: rows are no smaller than their share of them
-    least = file_bytes * rows * min(some, every) // max(1, stored * every)
-    return Estimate(rows=rows, size_bytes=max(rows * (some + _ROW_BYTES), least), analyzed_snapshot_id=None if found is None else found.snapshot_id)
+    least = file_bytes * rows * min(row_bytes, full_row_bytes) // max(1, stored * full_row_bytes)
+    return Estimate(
+        rows=rows, size_bytes=max(rows * (row_bytes + _ROW_BYTES), least), analyzed_snapshot_id=None if table_stats is None else table_stats.snapshot_id
+    )
 
 
 def _statistics(plan: Plan) -> Statistics | None:
     if plan.snapshot is None:
         return None
     try:
-        found = statistics.read_statistics(plan.ctx, plan.snapshot)
+        table_stats = statistics.read_statistics(plan.ctx, plan.snapshot)
     except LakekitError:
         return None
-    return None if found is None or found.merged_record_count is None else found
+    return None if table_stats is None or table_stats.merged_record_count is None else table_stats
 
 
-def _estimate_rows(plan: Plan, found: Statistics, said: Mapping[int, ColumnStatistics]) -> int:
-    """Rows of the whole table that satisfy the condition; one at least where statistics do not say that there is none."""
-    share = _estimate_selectivity(plan.condition.predicate, _columns(plan, found, said).get)
-    rows = (max(0, found.merged_record_count or 0) + _count_rows_since(plan, found)) * share
+def _estimate_rows(plan: Plan, table_stats: Statistics, column_stats: Mapping[int, ColumnStatistics]) -> int:
+    """Return how many rows of the whole table satisfy the condition.
+
+    That is at least one, unless statistics say that there is none.
+    """
+    selectivity = _estimate_selectivity(plan.condition.predicate, _columns(plan, table_stats, column_stats).get)
+    rows = (max(0, table_stats.merged_record_count or 0) + _count_rows_since(plan, table_stats)) * selectivity
     return max(1, round(rows)) if rows > 0 else 0
 
 
-def _count_rows_since(plan: Plan, found: Statistics) -> int:
-    """Rows that the table's files have more than they had then; none where that snapshot is gone."""
+def _count_rows_since(plan: Plan, table_stats: Statistics) -> int:
+    """Return how many more rows the table's files have than at analysis; 0 if that snapshot has expired."""
     assert plan.snapshot is not None
     try:
-        then = snapshots.read(plan.ctx, found.snapshot_id).total_record_count
+        then = snapshots.read(plan.ctx, table_stats.snapshot_id).total_record_count
     except LakekitError:
         return 0
     return 0 if then is None else max(0, (plan.snapshot.total_record_count or 0) - then)
 
 
-def _columns(plan: Plan, found: Statistics, said: Mapping[int, ColumnStatistics]) -> dict[str, _Column]:
-    """What statistics say of today's columns, by name."""
-    rows, known = max(1, found.merged_record_count or 0), {}
+def _columns(plan: Plan, table_stats: Statistics, column_stats: Mapping[int, ColumnStatistics]) -> dict[str, _Column]:
+    """Return the statistics of today's columns, by name."""
+    rows, columns = max(1, table_stats.merged_record_count or 0), {}
     for field in plan.ctx.schema.fields:
-        if (one := said.get(field.id)) is not None:
-            nulls = min(1.0, max(0, one.null_count or 0) / rows)
-            known[field.name] = _Column(field.type, 1 - nulls, one.distinct_count, _parse_bound(one.min, field.type), _parse_bound(one.max, field.type))
-    return known
+        if (stats := column_stats.get(field.id)) is not None:
+            nulls = min(1.0, max(0, stats.null_count or 0) / rows)
+            columns[field.name] = _Column(field.type, 1 - nulls, stats.distinct_count, _parse_bound(stats.min, field.type), _parse_bound(stats.max, field.type))
+    return columns
 
 
-# ---- shares --------------------------------------------------------------------------------------------------------------------------------
+# ---- shares ----------------------------------------------------------------------------------------------------------
 
 
-def _estimate_selectivity(predicate: Predicate, known: Callable[[str], _Column | None]) -> float:
-    """Which share of the rows satisfies a condition."""
+def _estimate_selectivity(predicate: Predicate, column_of: Callable[[str], _Column | None]) -> float:
+    """Return which share of the rows satisfies a condition."""
     match predicate:
         case And(parts):
             ranges: dict[str, list[Leaf]] = {}
-            share = 1.0
+            selectivity = 1.0
             for part in parts:
                 if isinstance(part, Leaf) and part.op in _RANGES:
                     ranges.setdefault(part.column, []).append(part)
                 else:
-                    share *= _estimate_selectivity(part, known)
-            return share * math.prod(_range_selectivity(known(name), leaves) for name, leaves in ranges.items())
+                    selectivity *= _estimate_selectivity(part, column_of)
+            return selectivity * math.prod(_range_selectivity(column_of(name), leaves) for name, leaves in ranges.items())
         case Or(parts):
-            return 1 - math.prod(1 - _estimate_selectivity(part, known) for part in parts)
-    return _leaf_selectivity(predicate, known(predicate.column))
+            return 1 - math.prod(1 - _estimate_selectivity(part, column_of) for part in parts)
+    return _leaf_selectivity(predicate, column_of(predicate.column))
 
 
 def _leaf_selectivity(leaf: Leaf, column: _Column | None) -> float:
-    """The share of one comparison; all rows of a column of which nothing is known."""
+    """Return the share of one comparison; all rows for a column without statistics."""
     if column is None:
         return 1.0
     match leaf.op:
@@ -148,19 +161,19 @@ def _leaf_selectivity(leaf: Leaf, column: _Column | None) -> float:
 
 
 def _equality_selectivity(leaf: Leaf, column: _Column) -> float:
-    """The share of rows that are one of some values."""
+    """Return the share of rows that have one of some values."""
     inside = sum(_is_inside(_to_comparable(literal(value, column.type)), column) for value in set(leaf.literals))
     return column.present * min(1.0, inside / column.distinct) if column.distinct else column.present * min(1, inside)
 
 
-def _is_inside(place: float | str | None, column: _Column) -> bool:
-    if place is None or column.low is None or column.high is None:
+def _is_inside(value: float | str | None, column: _Column) -> bool:
+    if value is None or column.low is None or column.high is None:
         return True
-    return not _is_less(place, column.low) and not _is_less(column.high, place)
+    return not _is_less(value, column.low) and not _is_less(column.high, value)
 
 
 def _range_selectivity(column: _Column | None, leaves: Sequence[Leaf]) -> float:
-    """The share of rows within all of some ranges of one column."""
+    """Return the share of rows within all of some ranges of one column."""
     if column is None:
         return 1.0
     low, high = column.low, column.high
@@ -168,13 +181,13 @@ def _range_selectivity(column: _Column | None, leaves: Sequence[Leaf]) -> float:
         return column.present
     first, last = low, high
     for leaf in leaves:
-        place = _to_comparable(literal(leaf.literals[0], column.type))
-        if place is None:
+        value = _to_comparable(literal(leaf.literals[0], column.type))
+        if value is None:
             continue
         if leaf.op in (">", ">="):
-            first = place if _is_less(first, place) else first
+            first = value if _is_less(first, value) else first
         else:
-            last = place if _is_less(place, last) else last
+            last = value if _is_less(value, last) else last
     if _is_less(last, first):
         return 0.0
     if isinstance(low, str) or isinstance(high, str) or isinstance(first, str) or isinstance(last, str) or low == high:
@@ -183,24 +196,24 @@ def _range_selectivity(column: _Column | None, leaves: Sequence[Leaf]) -> float:
     return column.present * min(1.0, max(least, (last - first) / (high - low)))
 
 
-def _is_less(one: float | str, other: float | str) -> bool:
-    if isinstance(one, str) or isinstance(other, str):
-        return isinstance(one, str) and isinstance(other, str) and one < other
-    return one < other
+def _is_less(left: float | str, right: float | str) -> bool:
+    if isinstance(left, str) or isinstance(right, str):
+        return isinstance(left, str) and isinstance(right, str) and left < right
+    return left < right
 
 
 def _to_comparable(value: object) -> float | str | None:
-    """An internal value on the line of its type: texts as they are, all else as numbers."""
+    """Return an internal value in a form that compares: texts as they are, all else as numbers."""
     if isinstance(value, Instant):
         return value.millis + value.nanos / 1e6
     if value is None or isinstance(value, (str, bytes)):
         return value if isinstance(value, str) else None
-    found = float(value)  # type: ignore[arg-type] # whole numbers, reals, decimals and truths
-    return found if math.isfinite(found) else None
+    number = float(value)  # type: ignore[arg-type] # whole numbers, reals, decimals and truths
+    return number if math.isfinite(number) else None
 
 
 def _parse_bound(text: str | None, t: DataType) -> float | str | None:
-    """A bound of statistics on the line of its type; None where it says nothing there."""
+    """Return a bound of statistics in comparable form; None if it cannot be parsed."""
     if text is None or t.root in STRINGS:
         return text
     try:
@@ -208,20 +221,20 @@ def _parse_bound(text: str | None, t: DataType) -> float | str | None:
             return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000
         if t.root == "BOOLEAN":
             return float(("false", "true").index(text.lower()))
-        found = float(text)
+        number = float(text)
     except ValueError:
         return None
-    return found if math.isfinite(found) else None
+    return number if math.isfinite(number) else None
 
 
-# ---- lengths -------------------------------------------------------------------------------------------------------------------------------
+# ---- lengths ---------------------------------------------------------------------------------------------------------
 
 
-def _length(t: DataType, said: ColumnStatistics | None = None) -> int:
-    """Bytes of a value of a type as Spark holds it; of an array or a map those of one element."""
+def _length(t: DataType, stats: ColumnStatistics | None = None) -> int:
+    """Return the bytes of a value of a type in Spark; of an array or a map those of one element."""
     if t.root in STRINGS or t.root in BINARIES:
-        known = None if said is None else said.avg_length_bytes
-        return _TEXT_BYTES + (_GUESSED_BYTES if known is None else max(0, known))
+        average = None if stats is None else stats.avg_length_bytes
+        return _TEXT_BYTES + (_GUESSED_BYTES if average is None else max(0, average))
     if t.root == "VARIANT":
         return 2 * (_TEXT_BYTES + _GUESSED_BYTES)
     return sum(_length(part) for part in t.parts) if t.parts else fixed_length_bytes(t)

@@ -1,11 +1,12 @@
-"""Expressions of callers over the columns of a table alone: selectors, places and patterns become the columns that they choose there.
+"""Expansion of callers' expressions to the columns of a table: selectors, positions and patterns become names.
 
-    expand(pl.first() > 6, {"k": Int32, "g": Int32})             ->   pl.col("k") > 6
-    expand(pl.any_horizontal(cs.numeric() == 0), …)              ->   pl.any_horizontal(pl.col("k") == 0, pl.col("g") == 0)
+    expand(pl.first() > 6, {"k": Int32, "g": Int32})       ->   pl.col("k") > 6
+    expand(pl.any_horizontal(cs.numeric() == 0), …)        ->   pl.any_horizontal(pl.col("k") == 0, pl.col("g") == 0)
 
-Polars expands an expression against the frame that it runs over, and lakekit runs expressions over frames with other columns: row numbers, kinds, the source
-of a merge, a part of the columns. So each is expanded once, against the schema of the table, before it meets any of them. An expanded expression names every
-column exactly, so `meta.root_names()` tells all columns that it needs. Polars itself expands: `pipe_with_dtype` is called with the expanded expression.
+Polars expands an expression against the frame that it runs over, and lakekit runs expressions over frames with other
+columns: row numbers, kinds, the source of a merge, a part of the columns. So each is expanded once, against the schema
+of the table. An expanded expression names every column exactly, so that `meta.root_names()` returns all columns that it
+needs. Polars itself expands: `pipe_with_dtype` is called with the expanded expression.
 """
 
 from __future__ import annotations
@@ -30,27 +31,34 @@ _PIPE: Pipe = inspect.unwrap(pl.pipe_with_dtype)
 
 
 def expand(expr: pl.Expr, schema: Schema) -> list[pl.Expr]:
-    """Return one expression for each column that an expression gives of a frame with such columns. Raises Polars' own errors."""
-    found: list[pl.Expr] = []
+    """Return one expression for each column that an expression yields on a frame with such columns.
+
+    Raises Polars' own errors.
+    """
+    expanded: list[pl.Expr] = []
 
     def keep(inputs: list[tuple[pl.Expr, pl.DataType]]) -> pl.Expr:
-        found.append(inputs[0][0])
+        expanded.append(inputs[0][0])
         return inputs[0][0]
 
     count = len(pl.LazyFrame(schema=schema).select(_PIPE([expr], keep)).collect_schema())
-    return found[:count]  # Polars may ask more than once, each time for all in order
+    return expanded[:count]  # Polars may ask more than once, each time for all in order
 
 
 def used_columns(expr: pl.Expr, known: Iterable[str]) -> list[str]:
-    """Return the names of the columns that an expression reads, repeats kept, those that are not `known` too.
+    """Return the names of the columns that an expression reads, with repeats, `known` or not.
 
-    The elements of a list are no column: in `list.filter` Polars calls them by the empty name, which counts where a column has it.
+    The elements of a list are no column: in `list.filter` Polars gives them the empty name, which counts if a column
+    has it.
     """
     return [name for name in expr.meta.root_names() if name or name in known]
 
 
 def is_picklable(expr: pl.Expr) -> bool:
-    """Return whether an expression has no function of Python that does not pickle: no other expression has bytes, and Polars takes none apart."""
+    """Return whether an expression has no Python function that does not pickle.
+
+    An expression with such a function has no bytes, and Polars cannot take it apart.
+    """
     if "python_udf" not in str(expr):
         return True
     try:
@@ -61,9 +69,10 @@ def is_picklable(expr: pl.Expr) -> bool:
 
 
 def choose_among(expr: pl.Expr, schema: Schema) -> pl.Expr:
-    """Return the expression with each selector as the names that it chooses among such columns; other columns it may name too.
+    """Return the expression with each selector replaced by the names that it selects among such columns.
 
-    Raises Polars' own errors, and what serializing raises: a function of Python cannot be taken apart.
+    Other columns may be named in it too. Raises Polars' own errors, and what serializing raises: an expression with a
+    Python function cannot be taken apart.
     """
     if not expr.meta.has_multiple_outputs():
         return expr
@@ -76,21 +85,24 @@ def choose_among(expr: pl.Expr, schema: Schema) -> pl.Expr:
 
 
 def name_exactly(expr: pl.Expr, names: Iterable[str]) -> pl.Expr:
-    """Return the expression of an SQL text with quoted names as names: Polars takes `"*"` and `"^a$"` for patterns, and names are data in SQL."""
+    """Return the expression of an SQL text with quoted names as exact names.
+
+    Polars treats `"*"` and `"^a$"` as patterns, but in SQL names are data.
+    """
     patterns = [name for name in names if is_pattern(name)]
     if not patterns or not expr.meta.has_multiple_outputs():
         return expr
 
     def name(selector: dict[str, Any]) -> dict[str, Any]:
-        said = selector["Selector"]
-        found = "*" if said == "Wildcard" else said.get("Matches") if isinstance(said, dict) else None
-        return json.loads(col(found).meta.serialize(format="json")) if found in patterns else selector
+        selection = selector["Selector"]
+        pattern = "*" if selection == "Wildcard" else selection.get("Matches") if isinstance(selection, dict) else None
+        return json.loads(col(pattern).meta.serialize(format="json")) if pattern in patterns else selector
 
     return _with_selectors(expr, name)
 
 
 def _with_selectors(expr: pl.Expr, replace: Callable[[dict[str, Any]], dict[str, Any]]) -> pl.Expr:
-    """The expression with something in place of each selector."""
+    """Return the expression with each selector replaced."""
 
     def walk(node: Any) -> Any:
         if isinstance(node, dict):

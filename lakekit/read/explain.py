@@ -1,4 +1,4 @@
-"""What a scan would read and what planning left out, told by the code that plans: `t.explain()`."""
+"""What a scan would read and what planning dropped, counted by the planner itself: `t.explain()`."""
 
 from __future__ import annotations
 
@@ -29,12 +29,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explain:
-    """The funnel of a scan: `files_read` of `files_total` files, and why. Rows are stored rows; `bytes_total` is None where manifests were never opened.
+    """The pruning funnel of a scan: `files_read` of `files_total` files, and why.
 
-    `merge` says how rows of overlapping files become one, in words. Where a scan reads two branches (`scan.fallback-branch`, `scan.primary-branch`), the
-    numbers are those of both, each step names its branch, and `branches` says each with its snapshot, in the order in which partitions are looked for.
-
-    `rows_expected` is how many rows will come of them, about, by the statistics that `t.analyze()` left of `analyzed_snapshot_id`; None without.
+    Attributes:
+        rows_total, rows_read: stored rows, every version of a key.
+        bytes_total: None if manifests were never opened.
+        merge: how rows of overlapping files are merged, in words.
+        branches: if a scan reads two branches (`scan.fallback-branch`, `scan.primary-branch`), each with its snapshot,
+            in the order in which partitions are looked up. The numbers are then sums, and each step names its branch.
+        rows_expected: about how many rows the scan yields, by the statistics that `t.analyze()` left of
+            `analyzed_snapshot_id`; None without.
     """
 
     table: str
@@ -62,15 +66,15 @@ class Explain:
 
     @property
     def _last(self) -> list[str]:
-        of = "" if self.bytes_total is None else f" of {format_size(self.bytes_total)}"
-        found = [f"read     {self.files_read} of {plural(self.files_total, 'file')}, {format_size(self.bytes_read)}{of}    merge: {self.merge}"]
+        of_total = "" if self.bytes_total is None else f" of {format_size(self.bytes_total)}"
+        lines = [f"read     {self.files_read} of {plural(self.files_total, 'file')}, {format_size(self.bytes_read)}{of_total}    merge: {self.merge}"]
         if self.rows_expected is not None:
-            found.append(f"expect   about {plural(self.rows_expected, 'row')}, by statistics of snapshot {self.analyzed_snapshot_id}")
+            lines.append(f"expect   about {plural(self.rows_expected, 'row')}, by statistics of snapshot {self.analyzed_snapshot_id}")
         if self.vector_count:
-            found.insert(0, f"deletes  {plural(self.vector_count, 'vector')}, {plural(self.deleted_row_count, 'row')}")
+            lines.insert(0, f"deletes  {plural(self.vector_count, 'vector')}, {plural(self.deleted_row_count, 'row')}")
         if self.branches:
-            found.insert(0, "branches " + ", then ".join(f"{name} {_format_snapshot(snapshot_id)}" for name, snapshot_id in self.branches))
-        return found
+            lines.insert(0, "branches " + ", then ".join(f"{name} {_format_snapshot(snapshot_id)}" for name, snapshot_id in self.branches))
+        return lines
 
     def __str__(self) -> str:
         steps = [(step.what, step.before, step.after, step.why) for step in self.steps]
@@ -84,43 +88,49 @@ class Explain:
 
 
 def explain(scan: TableScan, expr: pl.Expr | None, aggregates: Sequence[pl.Expr] = ()) -> Explain:
-    """The funnel of a scan filtered by an expression; of `aggregates`, without the files that indexes answer for, which are asked."""
+    """Return the funnel of a scan filtered by an expression.
+
+    With `aggregates` file indexes are read, and the files that they answer are not counted.
+    """
     if expr is not None:
         far.check_printable_times(expr, scan.ctx.name, "expr")
         check_times(expr, scan.schema(), f"expr={expr} for {scan.ctx.name}")
     filters = () if expr is None else lazy.filters_of(expr, scan.schema())
-    said = None if expr is None else _format_filter(expr, filters)
+    condition_text = None if expr is None else _format_filter(expr, filters)
     if aggregates:
         plans: Sequence[Plan] = aggregate_pushdown.answer_from_indexes(scan, aggregates, expr).plans
-        return _build_explain(scan, plans, [_rows(plan) for plan in plans], said)
+        return _build_explain(scan, plans, [_rows(plan) for plan in plans], condition_text)
     condition = NO_FILTER if expr is None else lazy.condition_of(filters, scan.ctx.schema)[0]
     plans = scan.plans(condition)
     rows = [_rows(plan) for plan in plans]
-    return _add_expected_rows(_build_explain(scan, plans, rows, said), plans, rows, scan)
+    return _add_expected_rows(_build_explain(scan, plans, rows, condition_text), plans, rows, scan)
 
 
-def _add_expected_rows(told: Explain, plans: Sequence[Plan], rows: Sequence[Sequence[Step]], scan: TableScan) -> Explain:
-    """The same with the rows that statistics let expect, where every snapshot has some; no more than those that file indexes name."""
+def _add_expected_rows(explained: Explain, plans: Sequence[Plan], rows: Sequence[Sequence[Step]], scan: TableScan) -> Explain:
+    """Return the funnel with the expected rows, if every snapshot has statistics.
+
+    They are no more than the rows that file indexes select.
+    """
     states = [(plan, steps) for plan, steps in zip(plans, rows, strict=True) if plan.snapshot is not None]
-    found = [(estimate.estimate_plan(plan, scan.fields), steps) for plan, steps in states]
-    if not found or any(one.analyzed_snapshot_id is None for one, _ in found):
-        return told
-    expected = sum(min([one.rows, *(step.after for step in steps)]) for one, steps in found)
-    return replace(told, rows_expected=expected, analyzed_snapshot_id=found[0][0].analyzed_snapshot_id)
+    estimates = [(estimate.estimate_plan(plan, scan.fields), steps) for plan, steps in states]
+    if not estimates or any(estimated.analyzed_snapshot_id is None for estimated, _ in estimates):
+        return explained
+    expected = sum(min([estimated.rows, *(step.after for step in steps)]) for estimated, steps in estimates)
+    return replace(explained, rows_expected=expected, analyzed_snapshot_id=estimates[0][0].analyzed_snapshot_id)
 
 
 def _format_filter(expr: pl.Expr, filters: Sequence[FilterExpr]) -> str:
     """Return a filter as a person writes it, from its conjuncts as Polars hands them over."""
-    said = [parse_exact(pyarrow_text(found)) for found in filters]
+    predicates = [parse_exact(pyarrow_text(filter_expr)) for filter_expr in filters]
     # Polars hands over the last conjunct first
-    parts = [str(found.expr) if one is None else describe(one) for one, found in zip(said, filters, strict=True)][::-1]
+    parts = [str(filter_expr.expr) if predicate is None else describe(predicate) for predicate, filter_expr in zip(predicates, filters, strict=True)][::-1]
     if len(parts) < 2:
         return parts[0] if parts else str(expr)
     return " & ".join(f"({part})" for part in parts)
 
 
-def _build_explain(scan: TableScan, plans: Sequence[Plan], rows: Sequence[Sequence[Step]], said: str | None) -> Explain:
-    """What the plans of a condition counted, branch after branch, with the `rows` that file indexes name in each."""
+def _build_explain(scan: TableScan, plans: Sequence[Plan], rows: Sequence[Sequence[Step]], condition_text: str | None) -> Explain:
+    """Return the counts of the plans, branch after branch, with the `rows` that file indexes select in each."""
     own = next(plan for plan in plans if plan.ctx.branch == scan.ctx.branch)
     states = [plan for plan in plans if plan.snapshot is not None]
     sizes = [plan.bytes_total for plan in states if plan.bytes_total is not None]
@@ -130,7 +140,7 @@ def _build_explain(scan: TableScan, plans: Sequence[Plan], rows: Sequence[Sequen
         table=own.ctx.name,
         snapshot_id=None if own.snapshot is None else own.snapshot.id,
         schema_id=own.ctx.schema.id,
-        condition=said,
+        condition=condition_text,
         steps=tuple(
             _add_branch_name(step, plan.ctx.branch) if len(plans) > 1 else step
             for plan, named in zip(plans, rows, strict=True)
@@ -143,7 +153,7 @@ def _build_explain(scan: TableScan, plans: Sequence[Plan], rows: Sequence[Sequen
         bytes_total=sum(sizes) if states and len(sizes) == len(states) else None,
         bytes_read=sum(_sum(plan, "file_size") for plan in plans),
         vector_count=len(vectors),
-        deleted_row_count=sum(one.cardinality or 0 for one in vectors),
+        deleted_row_count=sum(deletion.cardinality or 0 for deletion in vectors),
         merge=", ".join(merges) or "none",
         branches=tuple((plan.ctx.branch, None if plan.snapshot is None else plan.snapshot.id) for plan in plans) if len(plans) > 1 else (),
     )
@@ -158,12 +168,13 @@ def _add_branch_name(step: Step, branch: str) -> Step:
 
 
 def _rows(plan: Plan) -> tuple[Step, ...]:
-    """Of the rows of files that are left, those that indexes name: the others satisfy no filter."""
+    """Return the step of rows that indexes select in the remaining files: the others satisfy no filter."""
     if not len(plan.raw) or not plan.hits:
         return ()
     names = plan.entries.column("file_name").take(pa.array(plan.raw)).to_pylist()  # scalar: one a file
     counts = plan.entries.numbers("row_count")[plan.raw].tolist()  # scalar: one a file
-    spared = sum(count - len(plan.hits[name]) for name, count in zip(names, counts, strict=True) if name in plan.hits)  # scalar: one a file
+    # scalar: one a file
+    spared = sum(count - len(plan.hits[name]) for name, count in zip(names, counts, strict=True) if name in plan.hits)
     before = _sum(plan, "row_count")
     return (Step("rows", before, before - spared, "named by file index"),) if spared else ()
 
@@ -173,8 +184,9 @@ def _sum(plan: Plan, column: str) -> int:
 
 
 def _vectors(plan: Plan) -> Iterable[DeletionRange]:
-    """The deletion vectors of the files that will be read."""
-    names = set(plan.entries.column("file_name").take(plan.chosen).to_pylist()) if plan.vectors else set()  # scalar: one a file
+    """Return the deletion vectors of the files that will be read."""
+    # scalar: one a file
+    names = set(plan.entries.column("file_name").take(plan.chosen).to_pylist()) if plan.vectors else set()
     return {r.file_name: r for entry in plan.vectors.values() for r in entry.ranges or () if r.file_name in names}.values()
 
 

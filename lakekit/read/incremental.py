@@ -1,11 +1,13 @@
 """What changed between two snapshots: `t.changes()` (ENGINE 6.3).
 
 delta       the rows that APPEND snapshots added, as they were written, unmerged
-changelog   the rows that a changelog producer recorded, OVERWRITE snapshots aside
-diff        the difference between the two states: new and changed rows as they are after, and -D for keys that are gone
-auto        changelog where the table has a producer, else delta
+changelog   the rows that a changelog producer recorded, except those of OVERWRITE snapshots
+diff        the difference between the two states: new and changed rows as they are after, and -D for keys that are
+deleted
+auto        changelog if the table has a producer, else delta
 
-Options may ask for the same: `incremental-between` and its kin, `scan.mode` incremental, and `scan.mode` latest-delta, the delta of the newest snapshot.
+Options may ask for the same: `incremental-between` and similar ones, `scan.mode` incremental, and `scan.mode`
+latest-delta, the delta of the newest snapshot.
 """
 
 from __future__ import annotations
@@ -43,10 +45,11 @@ LATEST_DELTA = "latest-delta"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncrementalScan:
-    """Rows of (since, until] with their kind first. `until` None: up to the newest snapshot when the frame runs.
+    """The rows of (since, until], with their kind first.
 
-    `kind_column` None: only the rows that were added or updated to, without their kind. `numbered`: with sequence numbers after the kinds. `newest_only`: the
-    newest snapshot alone, whichever that is when the frame runs.
+    `until` None: up to the newest snapshot when the frame runs. `kind_column` None: only the rows that were added or
+    updated to, without their kind. `numbered`: with sequence numbers after the kinds. `newest_only`: the newest
+    snapshot alone when the frame runs.
     """
 
     ctx: TableContext
@@ -59,19 +62,19 @@ class IncrementalScan:
     numbered: bool = False
 
     def schema(self) -> Mapping[str, pl.DataType]:
-        """Kind first, then the table's columns."""
+        """Return the columns and types: kind first, then the table's columns."""
         kind = {} if self.kind_column is None else lazy_frames.kind_schema(self.kind_column, numbered=self.numbered)
         return {**kind, **polars_schema(self.fields, timestamp_unit=self.ctx.options.lakekit_timestamp_unit)}
 
     def now(self) -> ResolvedSource:
-        """The two ends, as snapshot ids, and the rows between them."""
+        """Return the two ends as snapshot ids, and the rows between them."""
         ctx, fields = anew.refresh_if_recreated(self.ctx, self.fields, "changes()")
         if ctx is not self.ctx:
             return replace(self, ctx=ctx, fields=fields).now()
         start, end = self._ends()
         return ResolvedSource(f"{start}-{end}@{ctx.schema.time_millis}", self._frame, ctx.schema)
 
-    def _frame(self, condition: ScanFilter, limit: int | None) -> pl.LazyFrame:  # noqa: ARG002 - every row of a change may be a delete
+    def _frame(self, condition: ScanFilter, limit: int | None) -> pl.LazyFrame:  # noqa: ARG002 - rows may be deletes
         with add_manifest_path(self.ctx, lambda: snapshots.read(self.ctx, self._ends()[1])):
             plans = self.plans(condition)
             if not plans:
@@ -79,9 +82,10 @@ class IncrementalScan:
             return lazy_frames.select_changes(self._rows(plans), self.kind_column, self.fields, self._system)
 
     def plans(self, condition: ScanFilter) -> tuple[Plan, ...]:
-        """The plans of a condition: of files whose rows are told as they lie, those of a fallback branch last; for "diff" of what only one state has.
+        """Return the plans of a condition; none if nothing changed.
 
-        Of append tables "diff" has the later plan alone, to be read as a state. None where nothing changed.
+        In general they read changed files unmerged, those of a fallback branch last. For "diff" they are the plans of
+        what only one state has; of append tables the later plan alone, to be read as a state.
         """
         start, end = self._ends()
         if start == end:
@@ -94,19 +98,20 @@ class IncrementalScan:
         return (own, *self._fallback_plan(start, end, entries, condition))
 
     def _fallback_plan(self, start: int, end: int, own: ManifestEntries, condition: ScanFilter) -> tuple[Plan, ...]:
-        """Return the plan of what the fallback branch brought into partitions that this range of this branch has not.
+        """Return the plan of the fallback branch's changes in partitions that this branch did not change.
 
-        Snapshot ids mean those of either branch, as in the reference (`FallbackReadFileStoreTable`), a time or a tag what it means there.
+        Snapshot ids mean those of either branch, as in the reference (`FallbackReadFileStoreTable`), a time or a tag
+        what it means there.
         """
         other = None if self.newest_only else table_scan.fallback_of(self.ctx)
         if other is None:
             return ()
         theirs = replace(self, ctx=table_scan.align_fallback_branch(self.ctx, other))
-        known = snapshots.ids(other)
-        if not known:
+        snapshot_ids = snapshots.ids(other)
+        if not snapshot_ids:
             return ()
         if time_travel.names_a_snapshot(self.ctx, self.since):
-            first, last = max(start, known[0] - 1), min(end, known[-1])
+            first, last = max(start, snapshot_ids[0] - 1), min(end, snapshot_ids[-1])
         else:
             first, last = theirs._ends()  # noqa: SLF001 - of the same class
         if first >= last:
@@ -118,7 +123,7 @@ class IncrementalScan:
 
     def _rows(self, plans: Sequence[Plan]) -> pl.LazyFrame:
         if self.mode != "diff":
-            return pl.concat([lazy_frames.scan_raw_rows(one, self.fields, self._system) for one in plans])
+            return pl.concat([lazy_frames.scan_raw_rows(plan, self.fields, self._system) for plan in plans])
         if len(plans) == 1:
             return lazy_frames.scan_merged(plans, self.fields, system=self._system)
         return lazy_frames.difference(plans[0], plans[1], self.fields, self._system, keeps_deletes=self.kind_column is not None)
@@ -128,7 +133,7 @@ class IncrementalScan:
         return lazy_frames.KIND_AND_SEQUENCE if self.numbered else lazy_frames.KINDS
 
     def _ends(self) -> tuple[int, int]:
-        """The snapshot ids between which changes lie; equal where there are none."""
+        """Return the snapshot ids between which changes lie; equal if there are none."""
         newest, oldest = snapshots.latest(self.ctx), snapshots.earliest(self.ctx)
         if newest is None or oldest is None:
             return 0, 0
@@ -145,16 +150,19 @@ class IncrementalScan:
             return start, end  # states are looked up by themselves: a tag keeps one whose snapshot is gone
         if start == 0 and end != first - 1:
             start = min(first - 1, end)
-        for asked, number in ((self.since, start), (self.until, end)):
+        for argument, number in ((self.since, start), (self.until, end)):
             if not first - 1 <= number <= newest.id:
-                msg = f"changes of {self.ctx.name} reach from snapshot {first} to {newest.id}; {asked!r} is snapshot {number}"
-                raise SnapshotNotFound(msg, name=str(asked))
+                msg = f"changes of {self.ctx.name} reach from snapshot {first} to {newest.id}; {argument!r} is snapshot {number}"
+                raise SnapshotNotFound(msg, name=str(argument))
         if end < start:
             raise self._backwards(start, end)
         return start, end
 
     def _first(self, oldest: int) -> int:
-        """The first snapshot whose changes are there. A long-lived changelog keeps rows as they were written only where nothing produces a changelog."""
+        """Return the first snapshot whose changes can be read.
+
+        A long-lived changelog keeps rows as they were written only if no changelog is produced.
+        """
         if self._of_changelog or self.ctx.options.changelog_producer == "none":
             return min([oldest, *snapshots.changelog_ids(self.ctx)])
         return oldest
@@ -168,7 +176,7 @@ class IncrementalScan:
         return InvalidOption(msg, key="until", value=str(self.until))
 
     def _written(self, start: int, end: int) -> tuple[ManifestEntries, Snapshot]:
-        """What the snapshots of the range added, in their order."""
+        """Return what the snapshots of the range added, in their order."""
         changelog = self._of_changelog
         parts: list[ManifestEntries] = []
         newest = snapshots.find_change(self.ctx, end) or snapshots.read(self.ctx, end)
@@ -184,14 +192,20 @@ class IncrementalScan:
         return (concat(parts) if parts else empty()), newest
 
     def _states(self, condition: ScanFilter) -> tuple[Plan, ...]:
-        """Both states, of the files that only one of them has; append tables, having no keys, tell the rows of the newer files."""
+        """Return the plans of both states, over the files that only one of them has.
+
+        Append tables, which have no keys, have only the plan of the newer files.
+        """
         before, after = (self._state(end) for end in (self.since, self.until))
         self._same_buckets(before, after)
         old, new = planner.plan_difference(self.ctx, before, after, condition)
         return (old, new) if self.ctx.schema.primary_keys else (new,)
 
     def _same_buckets(self, before: time_travel.Position, after: time_travel.Position) -> None:
-        """Raises `InvalidOption` where the states have different numbers of buckets, as the reference does: files are compared bucket by bucket."""
+        """Raise `InvalidOption` if the states have different numbers of buckets, as the reference does.
+
+        Files are compared bucket by bucket.
+        """
         ends = [state.snapshot for state in (before, after) if state.snapshot is not None]
         if len({end.schema_id for end in ends}) < 2:
             return
@@ -202,19 +216,22 @@ their difference is not told; ask for mode 'delta' or 'changelog', or compare th
             raise InvalidOption(msg, key="mode", value="diff")
 
     def _state(self, at: int | str | datetime | None) -> time_travel.Position:
-        """One of the two states; snapshot 0 is the empty table, a time before all snapshots means the oldest one, as in the reference."""
+        """Return one of the two states.
+
+        Snapshot 0 is the empty table, a time before all snapshots means the oldest one, as in the reference.
+        """
         if at is None:
             return time_travel.Position(snapshot=snapshots.latest(self.ctx))
         if at == 0:
             return time_travel.Position(snapshot=None)
         if isinstance(at, int) or time_travel.names_a_snapshot(self.ctx, at):
             return time_travel.locate(self.ctx, at)
-        found = snapshots.at_time(self.ctx, time_travel.time_ms(self.ctx, at)) or snapshots.earliest(self.ctx)
-        return time_travel.Position(snapshot=None) if found is None else time_travel.at_snapshot(found)
+        snapshot = snapshots.at_time(self.ctx, time_travel.time_ms(self.ctx, at)) or snapshots.earliest(self.ctx)
+        return time_travel.Position(snapshot=None) if snapshot is None else time_travel.at_snapshot(snapshot)
 
 
 def _end(ctx: TableContext, at: int | str | datetime, *, before_all: int) -> int:
-    """The snapshot id that an end of a range means."""
+    """Return the snapshot id of an end of a range."""
     if isinstance(at, bool) or not isinstance(at, (int, str, datetime)):
         msg = f"changes() takes snapshot ids, tags, ISO times or datetimes, not {type(at).__name__}"
         raise TypeError(msg)
@@ -225,12 +242,12 @@ def _end(ctx: TableContext, at: int | str | datetime, *, before_all: int) -> int
             return tag.snapshot.id
         if (number := time_travel.digits(at)) is not None:
             return number
-    found = snapshots.at_time(ctx, time_travel.time_ms(ctx, at))
-    return before_all if found is None else found.id
+    snapshot = snapshots.at_time(ctx, time_travel.time_ms(ctx, at))
+    return before_all if snapshot is None else snapshot.id
 
 
 def changes(ctx: TableContext, since: int | str | datetime, until: int | str | datetime | None, *, mode: str, kind_column: str | None) -> IncrementalScan:
-    """The changes of a range, checked."""
+    """Return the changes of a range, checked."""
     check_readable(ctx.all_options, f"table {ctx.name}")
     if mode not in MODES:
         msg = f"mode {mode!r} is none of {', '.join(MODES)}"
@@ -242,13 +259,13 @@ def changes(ctx: TableContext, since: int | str | datetime, until: int | str | d
         msg = f"{ctx.name} has a column {kind_column!r} of its own; name the kinds otherwise with kind_column="
         raise InvalidOption(msg, key="kind_column", value=kind_column)
     _check_time_order(ctx, since, until)
-    found = IncrementalScan(ctx=replace(ctx), fields=ctx.schema.fields, since=since, until=until, mode=mode, kind_column=kind_column)
-    found.now()
-    return found
+    source = IncrementalScan(ctx=replace(ctx), fields=ctx.schema.fields, since=since, until=until, mode=mode, kind_column=kind_column)
+    source.now()
+    return source
 
 
 def _check_time_order(ctx: TableContext, since: int | str | datetime, until: int | str | datetime | None) -> None:
-    """Raises `InvalidOption` for two times of which the later one comes first, though both may mean one snapshot."""
+    """Raise `InvalidOption` for two times of which the later comes first, even if both mean one snapshot."""
     ends = [end for end in (since, until) if isinstance(end, (str, datetime)) and not time_travel.names_a_snapshot(ctx, end)]
     if len(ends) == 2 and time_travel.time_ms(ctx, ends[1]) < time_travel.time_ms(ctx, ends[0]):
         msg = f"changes end at {until}, before they begin at {since}: give the earlier time as since"
@@ -256,10 +273,10 @@ def _check_time_order(ctx: TableContext, since: int | str | datetime, until: int
 
 
 def changes_from_options(ctx: TableContext, *, kind_column: str | None) -> IncrementalScan:
-    """The changes that a table's options mean where `time_travel.means_changes` (ENGINE 6.3).
+    """Return the changes that a table's options ask for, if `time_travel.means_changes` (ENGINE 6.3).
 
-    Two tags mean the difference of their states, unless `incremental-between-tag-to-snapshot` says otherwise; `incremental-to-auto-tag` the difference
-    from the automatic tag before. Raises `InvalidOption`.
+    Two tags mean the difference of their states, unless `incremental-between-tag-to-snapshot` is set;
+    `incremental-to-auto-tag` means the difference from the automatic tag before. Raises `InvalidOption`.
     """
     options = ctx.options
     mode = options.incremental_between_scan_mode
@@ -287,23 +304,23 @@ def changes_from_options(ctx: TableContext, *, kind_column: str | None) -> Incre
 
 
 def _check_exclusive_options(ctx: TableContext) -> None:
-    """Raises `InvalidOption` unless exactly one option says which changes are meant, and none which state."""
-    given = ctx.all_options
-    named = [key for key in (*time_travel.POSITIONS, "scan.version", time_travel.FILES_SINCE) if given.get(key) is not None]
-    ranges = [key for key in time_travel.INCREMENTAL_KEYS if given.get(key) is not None]
+    """Raise `InvalidOption` unless exactly one option asks for changes, and none for a state."""
+    table_options = ctx.all_options
+    named = [key for key in (*time_travel.POSITIONS, "scan.version", time_travel.FILES_SINCE) if table_options.get(key) is not None]
+    ranges = [key for key in time_travel.INCREMENTAL_KEYS if table_options.get(key) is not None]
     mode = ctx.options.scan_mode
     if mode == LATEST_DELTA and (also := [*named, *ranges]):
         msg = f"scan.mode 'latest-delta' means the newest snapshot alone and {also[0]} something else: set one of them"
-        raise InvalidOption(msg, key=also[0], value=given[also[0]])
+        raise InvalidOption(msg, key=also[0], value=table_options[also[0]])
     if ranges and named:
         msg = f"{named[0]} asks for one state and {ranges[0]} a range: set one of them"
-        raise InvalidOption(msg, key=named[0], value=given[named[0]])
+        raise InvalidOption(msg, key=named[0], value=table_options[named[0]])
     if len(ranges) > 1:
         msg = f"{' and '.join(ranges)} each name a range: set only one of them"
-        raise InvalidOption(msg, key=ranges[1], value=given[ranges[1]])
+        raise InvalidOption(msg, key=ranges[1], value=table_options[ranges[1]])
     if ranges and mode not in ("default", "incremental"):
         msg = f"scan.mode {mode!r} reads a state and {ranges[0]} names a range: set one of them"
-        raise InvalidOption(msg, key=ranges[0], value=given[ranges[0]])
+        raise InvalidOption(msg, key=ranges[0], value=table_options[ranges[0]])
     if mode == "incremental" and not ranges:
         msg = f"scan.mode 'incremental' needs one of {', '.join(time_travel.INCREMENTAL_KEYS)}"
         raise InvalidOption(msg, key="scan.mode", value=mode)
@@ -318,7 +335,7 @@ def _parse_pair(key: str, text: str) -> tuple[str, str]:
 
 
 def _parse_time(text: str) -> datetime | str:
-    """A time given in milliseconds, or as a date and time."""
+    """Return a time given in milliseconds, or as a date and time."""
     if not (text.isascii() and text.removeprefix("-").isdecimal()):
         return text
     try:

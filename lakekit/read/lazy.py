@@ -1,8 +1,9 @@
-"""The door to Polars: a LazyFrame that asks lakekit what to read while Polars optimises the query.
+"""The interface to Polars: a LazyFrame that calls lakekit while Polars optimises the query.
 
-The only module that imports Polars' resolver, which is marked unstable there. Polars hands over filters, projection and limit; what goes back is a native
-plan over the files that survive. Only filters that partition columns decide are claimed as done; Polars applies every other again, so that a condition
-that was not understood costs time and never truth.
+This is the only module that imports Polars' resolver, which is marked unstable. Polars passes filters, projection and
+limit; lakekit returns a native plan over the files that remain. Only filters that partition columns decide are reported
+as applied; Polars applies every other again, so that a condition that was not understood costs time, but never gives
+wrong rows.
 """
 
 from __future__ import annotations
@@ -32,13 +33,16 @@ if TYPE_CHECKING:
 _MAX_CACHED_PLANS = 64
 """Plans kept by a scan: a self join or `collect_all` asks the same question many times."""
 _INEXACT_ROOTS = ("CHAR", "FLOAT", "DOUBLE", *TIMESTAMPS)
-"""Types of which a manifest may hold other values than the rows come with: blanks at the end, zeros of another sign, other units."""
+"""Types of which a manifest may hold other values than the rows come with: blanks at the end, zeros of another sign,
+other units.
+"""
 
 
 class ResolvedSource(NamedTuple):
-    """What a source is when it is asked: `version`, a text that changes when what would be read changes, and `frame`, which reads what that text stands for.
+    """A source as it is at the time of a query.
 
-    `frame` gives all columns of the rows that may satisfy a condition. `schema` says what the columns are to the table: partition columns, key columns.
+    `version` is a text that changes when what would be read changes. `frame` reads what that text stands for: all
+    columns of the rows that may satisfy a condition. `schema` says which columns are partition columns and key columns.
     """
 
     version: str
@@ -47,19 +51,19 @@ class ResolvedSource(NamedTuple):
 
 
 class ScanSource(Protocol):
-    """What a scan reads: asked for its version first, so that an unchanged table is not planned twice."""
+    """What a scan reads. It returns its version first, so that an unchanged table is not planned twice."""
 
     def schema(self) -> Mapping[str, pl.DataType]:
-        """Columns and types of the frame, fixed when the scan was made."""
+        """Return columns and types of the frame, fixed when the scan was made."""
 
     def now(self) -> ResolvedSource:
-        """What would be read now: looked for once a question."""
+        """Return what would be read now; called once for each query."""
 
 
 class PaimonScan(LazyFrameResolver):
-    """Polars' view of a `ScanSource`; its name is what `explain()` shows of it.
+    """Polars' resolver of a `ScanSource`; its class name appears in `explain()`.
 
-    One that is `shared` plans every time: who asks again has called `scan()` again, and is told what has become of the files since.
+    A `shared` one plans every time: the caller called `scan()` again, and must see the files as they are now.
     """
 
     def __init__(self, source: ScanSource, *, shared: bool = False) -> None:
@@ -72,7 +76,10 @@ class PaimonScan(LazyFrameResolver):
 
     @property
     def resolve_lazyframe(self) -> Callable[..., tuple[pl.LazyFrame | None, ResolvedLazyFrameProps]]:
-        """`resolve` in the context of whoever asks for it: Polars fetches it in the thread that collects, and calls it in one of its own."""
+        """Return `resolve` in the context of the caller.
+
+        Polars fetches it in the thread that collects, and calls it in one of its own.
+        """
         context = copy_context()
         return lambda **question: context.copy().run(self.resolve, **question)
 
@@ -86,16 +93,18 @@ class PaimonScan(LazyFrameResolver):
         filter_drop_columns_idx: int | None,  # noqa: ARG002
         existing_resolved_version_key: str | None,
     ) -> tuple[pl.LazyFrame | None, ResolvedLazyFrameProps]:
-        """What Polars asks of a resolver: what to read instead of it, and which filters that makes needless."""
+        """Return what Polars is to read instead of this frame, and which filters that applies."""
         world.refuse_fork()
         _refuse_numbers(filters, self.schema())
         version, frame, schema = self.source.now()
         condition, decided = condition_of(filters, schema)
-        hidden = [at for at, found in enumerate(filters) if at not in decided and not row_groups.is_plain(found.expr)]
+        hidden = [at for at, filter_expr in enumerate(filters) if at not in decided and not row_groups.is_plain(filter_expr.expr)]
         applied = [*decided, *hidden]
         above, used = [row_groups.hide(filters[at].expr) for at in hidden], applied
-        if any(row_groups.may_fail(one, self.schema()) for one in above):  # of rows that what Polars applies would leave out too, and that planning counts on
-            above, used = [*(found.expr for at, found in enumerate(filters) if at not in applied), *above], list(range(len(filters)))
+        if any(
+            row_groups.may_fail(hidden_condition, self.schema()) for hidden_condition in above
+        ):  # of rows that what Polars applies would leave out too, and that planning counts on
+            above, used = [*(filter_expr.expr for at, filter_expr in enumerate(filters) if at not in applied), *above], list(range(len(filters)))
         if self.shared:
             key = f"{version}#{next(self.times)}"
             return _apply_filters(frame(condition, limit), above, self.schema()), ResolvedLazyFrameProps(version_key=key, applied_filters=applied)
@@ -116,7 +125,7 @@ class PaimonScan(LazyFrameResolver):
 
 
 class _FilterProbe(LazyFrameResolver):
-    """A table without rows that writes down the filters it is asked, and takes them all on itself."""
+    """A table without rows that records the filters it is given, and reports them all as applied."""
 
     def __init__(self, schema: Mapping[str, pl.DataType]) -> None:
         self.columns, self.filters = dict(schema), list[FilterExpr]()
@@ -130,69 +139,84 @@ class _FilterProbe(LazyFrameResolver):
 
 
 def scan_lazily(source: ScanSource, *, shared: bool = False) -> pl.LazyFrame:
-    """The LazyFrame of a source. It pickles; every `collect()` asks for the version again. Raises `Unsupported` for a column of a type that is refused.
+    """Return the LazyFrame of a source. It pickles; every `collect()` looks for the version again.
 
-    `shared`: it is given to many who ask, each for the state as it is by then.
+    `shared`: the frame is given to many callers, each for the state at its time.
 
-    No column of it is unnested: of a resolver alone Polars 2.1 takes all columns for those that come of it, though a query asks for few, and panics over
-    windows and row numbers (`select(pl.col("v").max().over("g"))`); of what a function makes of it, it goes by that.
+    No column of it is unnested: of a resolver alone Polars 2.1 assumes that it yields all columns, even if a query
+    needs few, and panics over windows and row numbers (`select(pl.col("v").max().over("g"))`); of what a function
+    returns, it does not. Raises `Unsupported` for a column of a type that is refused.
     """
     world.refuse_fork()
-    found = PaimonScan(source, shared=shared)
-    found.schema()  # Polars asks for it once the frame runs: what is refused is refused here
-    return found.lazy().unnest([])
+    resolver = PaimonScan(source, shared=shared)
+    resolver.schema()  # Polars asks for it once the frame runs: what is refused is refused here
+    return resolver.lazy().unnest([])
 
 
 def _refuse_numbers(filters: Sequence[FilterExpr], schema: Mapping[str, pl.DataType]) -> None:
-    """Raises `SchemaMismatch` for a filter that compares a date or a time with a number, as far as Polars tells: two columns of a filter it has cast by now."""
-    for found in filters:
-        text = found.pyarrow_str
-        if text is not None and "to_py_" not in text and not any(schema[name].is_temporal() for name in found.expr.meta.root_names()):
+    """Raise `SchemaMismatch` for a filter that compares a date or a time with a number.
+
+    That is as far as Polars shows it: two columns of a filter it has cast by then.
+    """
+    for filter_expr in filters:
+        text = filter_expr.pyarrow_str
+        if text is not None and "to_py_" not in text and not any(schema[name].is_temporal() for name in filter_expr.expr.meta.root_names()):
             continue  # columns and constants of other kinds
-        said = parse_exact(text)
-        if said is None:
-            temporal.refuse_numbers(found.expr, schema, "a filter of a scan")
+        predicate = parse_exact(text)
+        if predicate is None:
+            temporal.refuse_numbers(filter_expr.expr, schema, "a filter of a scan")
             continue
-        for leaf in leaves(said):
+        for leaf in leaves(predicate):
             temporal.refuse_leaf(leaf, schema, "a filter of a scan")
 
 
 def filters_of(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> Sequence[FilterExpr]:
-    """The conjuncts that Polars asks a table of those columns for. Polars' own error for a column that does not exist."""
+    """Return the conjuncts of an expression that Polars passes to a table with those columns.
+
+    Raises Polars' own error for a column that does not exist.
+    """
     return all_filters_of(expr, schema)[0]
 
 
 def all_filters_of(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> tuple[Sequence[FilterExpr], bool]:
-    """The same, and whether they are the whole expression: Polars keeps to itself what it cannot hand over, as a function of Python or of all rows."""
-    asked = _FilterProbe(schema)
-    plan = asked.lazy().filter(expr).explain()
-    return asked.filters, plan.startswith("RESOLVER")
+    """Return the conjuncts of `filters_of`, and whether they are the whole expression.
+
+    Polars does not pass on what it cannot, such as a Python function or a function of all rows.
+    """
+    probe = _FilterProbe(schema)
+    plan = probe.lazy().filter(expr).explain()
+    return probe.filters, plan.startswith("RESOLVER")
 
 
 def filter_of_sql(text: str, schema: Mapping[str, pl.DataType]) -> pl.Expr | None:
-    """The condition that an SQL text is of a table of those columns, as Polars' SQL understands it: `d = '2024-03-31'` of a DATE compares dates.
+    """Return the condition of an SQL text on a table with those columns, as Polars' SQL understands it.
 
-    None where Polars cannot hand all of it over. Polars' own errors.
+    `d = '2024-03-31'` on a DATE compares dates. None if Polars cannot pass on all of it. Raises Polars' own errors.
     """
-    asked = _FilterProbe(schema)
-    plan = asked.lazy().sql(f"SELECT * FROM self WHERE {text}").explain()  # noqa: S608 - the caller's own condition, over a table without rows
-    if not plan.startswith("RESOLVER") or not asked.filters:
+    probe = _FilterProbe(schema)
+    # the caller's own condition, over a table without rows
+    plan = probe.lazy().sql(f"SELECT * FROM self WHERE {text}").explain()  # noqa: S608
+    if not plan.startswith("RESOLVER") or not probe.filters:
         return None
-    return reduce(and_, [found.expr for found in asked.filters])
+    return reduce(and_, [filter_expr.expr for filter_expr in probe.filters])
 
 
 def filter_rows(frame: pl.LazyFrame, expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> pl.LazyFrame:
-    """Return the rows that satisfy a condition on columns of a schema: what of it calculates is hidden from bounds of row groups."""
+    """Return the rows that satisfy a condition on columns of a schema.
+
+    Conjuncts that calculate are hidden from the bounds of row groups.
+    """
     return _apply_filters(frame, _split_condition(expr, schema), schema)
 
 
 def shield(frame: pl.LazyFrame, conditions: Iterable[pl.Expr], schema: Mapping[str, pl.DataType]) -> pl.LazyFrame:
-    """Return the frame; where a condition may fail of a value, such that Polars pushes none below it.
+    """Return the frame, such that Polars pushes no condition below it if one may fail for a value.
 
-    Files hold rows that are none of the table, older versions and deleted ones, which fail no condition of its rows. And sources in Python, as buckets that
-    are merged, are given conditions as bytes: Polars raises where one has a function of Python that does not pickle.
+    Files hold rows that are not the table's, older versions and deleted ones, which must fail no condition. And Python
+    sources, such as buckets that are merged, are given conditions as bytes: Polars raises if one has a Python function
+    that does not pickle.
     """
-    if not any(row_groups.may_fail(one, schema) for one in conditions):
+    if not any(row_groups.may_fail(condition, schema) for condition in conditions):
         return frame
     return frame.map_batches(_pass_through, predicate_pushdown=False, slice_pushdown=False, streamable=True)
 
@@ -202,43 +226,50 @@ def _pass_through(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _apply_filters(frame: pl.LazyFrame, conditions: Sequence[pl.Expr], schema: Mapping[str, pl.DataType]) -> pl.LazyFrame:
-    """The rows that satisfy all conditions; those that may fail are applied last, above all sources."""
+    """Return the rows that satisfy all conditions; those that may fail are applied last, above all sources."""
     safe, others = list[pl.Expr](), list[pl.Expr]()
-    for one in conditions:
-        (others if row_groups.may_fail(one, schema) else safe).append(one)
+    for condition in conditions:
+        (others if row_groups.may_fail(condition, schema) else safe).append(condition)
     below = frame.filter(*safe)
     return shield(below, others, schema).filter(*others) if others else below
 
 
 def _split_condition(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> list[pl.Expr]:
-    """Conditions that together say what one says: of its conjuncts those that calculate are hidden from bounds of row groups, all others are as they were."""
+    """Return conditions that together are equivalent to one.
+
+    Of its conjuncts those that calculate are hidden from bounds of row groups; all others are unchanged.
+    """
     if row_groups.is_plain(expr):
         return [expr]
     filters, is_whole = all_filters_of(expr, schema)
-    plain = [found.expr for found in filters if row_groups.is_plain(found.expr)]
+    plain = [filter_expr.expr for filter_expr in filters if row_groups.is_plain(filter_expr.expr)]
     if len(plain) == len(filters):
         return [expr]  # what Polars keeps to itself never reaches a scan
-    return [*plain, *(row_groups.hide(found.expr) for found in filters if not row_groups.is_plain(found.expr))] if is_whole else [*plain, row_groups.hide(expr)]
+    return (
+        [*plain, *(row_groups.hide(filter_expr.expr) for filter_expr in filters if not row_groups.is_plain(filter_expr.expr))]
+        if is_whole
+        else [*plain, row_groups.hide(expr)]
+    )
 
 
 def condition_of(filters: Sequence[FilterExpr], schema: TableSchema) -> tuple[ScanFilter, list[int]]:
-    """The condition of Polars' conjuncts, and the indices of those that partition columns decide exactly."""
+    """Return the filter of Polars' conjuncts, and the indices of those that partition columns decide exactly."""
     on_partition, on_key, decided, predicates = [], [], [], []
     partition_keys, keys = set(schema.partition_keys), set(schema.trimmed_primary_keys)
-    for at, found in enumerate(filters):
-        said = pyarrow_text(found)
-        used = set(found.expr.meta.root_names()) if partition_keys or keys else set[str]()
-        if used and used <= partition_keys and (said is not None or _is_decided_by_partition(found.expr, schema.fields_of(used))):
-            on_partition.append(found.expr)
+    for at, filter_expr in enumerate(filters):
+        text = pyarrow_text(filter_expr)
+        used = set(filter_expr.expr.meta.root_names()) if partition_keys or keys else set[str]()
+        if used and used <= partition_keys and (text is not None or _is_decided_by_partition(filter_expr.expr, schema.fields_of(used))):
+            on_partition.append(filter_expr.expr)
             decided.append(at)
-        elif used and used <= keys and said is not None:
-            on_key.append(row_groups.hide_calculated(found.expr))
-        predicates.append(predicate_of(said))
+        elif used and used <= keys and text is not None:
+            on_key.append(row_groups.hide_calculated(filter_expr.expr))
+        predicates.append(predicate_of(text))
     return ScanFilter(conjunction(predicates), tuple(on_partition), tuple(on_key)), decided
 
 
 def _is_decided_by_partition(expr: pl.Expr, fields: Sequence[Field]) -> bool:
-    """Whether each value is made of its own row alone, by partition columns with the same values in the manifest and in the rows."""
+    """Return whether each value depends on its row alone, and on partition columns with exact manifest values."""
     try:
         is_alone = expr.meta.is_row_separable()
     except pl.exceptions.PolarsError:
@@ -247,12 +278,15 @@ def _is_decided_by_partition(expr: pl.Expr, fields: Sequence[Field]) -> bool:
 
 
 def _text(filters: Sequence[FilterExpr], applied: Sequence[int]) -> tuple[object, ...]:
-    """Everything of the filters that a frame depends on: what pyarrow says, and the whole expression where it is applied here."""
+    """Return a cache key of the filters: everything that a frame depends on.
+
+    That is the pyarrow text, and the whole expression where it is applied here.
+    """
     return tuple(_bytes(f.expr) if at in applied else pyarrow_text(f) for at, f in enumerate(filters))
 
 
 def _bytes(expr: pl.Expr) -> object:
-    """An expression as bytes; where it has a function of Python that does not pickle, something that nothing else equals."""
+    """Return an expression as bytes; if a Python function in it does not pickle, an object equal to no other."""
     try:
         return expr.meta.serialize()
     except Exception:  # noqa: BLE001 - pickling raises what it likes

@@ -1,4 +1,4 @@
-"""Plans as LazyFrames: one native scan for files that lie as they are read, one source for each bucket that is merged."""
+"""Plans as LazyFrames: one native scan for files that need no merge, one source for each bucket that does."""
 
 from __future__ import annotations
 
@@ -37,9 +37,10 @@ _NAMES = dict(enumerate(KIND_TEXTS))
 
 
 def scan_merged(plans: Sequence[Plan], fields: Sequence[Field], *, system: Sequence[str] = (), keeps_deletes: bool = False) -> pl.LazyFrame:
-    """The rows of a table: what needs no merge, then bucket after bucket what does.
+    """Return the rows of a table: those that need no merge, then those of each bucket that does.
 
-    `system` may add `_VALUE_KIND` and, to key tables, `_SEQUENCE_NUMBER`; `keeps_deletes` keeps standing deletes.
+    `system` may add `_VALUE_KIND` and, to key tables, `_SEQUENCE_NUMBER`; `keeps_deletes` keeps deletes that are the
+    newest version of their key.
     """
     parts: list[pl.LazyFrame] = []
     for plan in plans:
@@ -59,13 +60,19 @@ def scan_raw_rows(plan: Plan, fields: Sequence[Field], system: Sequence[str] = K
 
 
 def own_fields(plan: Plan, fields: Sequence[Field]) -> Sequence[Field]:
-    """Return the columns as the branch that is read knows them: a fallback branch has ids of its own for those of its names."""
+    """Return the columns with the field ids of the branch that is read.
+
+    A fallback branch has its own ids for columns of the same names.
+    """
     schema = plan.ctx.schema
     return schema.fields_of(field.name for field in fields) if schema.id < 0 else fields
 
 
 def scan_stored_versions(plan: Plan, fields: Sequence[Field]) -> pl.LazyFrame:
-    """Every stored version: the columns, then `_SEQUENCE_NUMBER`, `_row_kind`, `_level`, `_file`. Append tables store neither sequence nor kind."""
+    """Return every stored version: the columns, then `_SEQUENCE_NUMBER`, `_row_kind`, `_level`, `_file`.
+
+    Append tables store neither sequence number nor kind.
+    """
     check_raw(plan.ctx, fields)
     system = [SEQUENCE, KIND] if plan.rule is not None else []
     names = [field.name for field in fields]
@@ -83,7 +90,7 @@ RAW_COLUMNS = ("_SEQUENCE_NUMBER", "_row_kind", "_level", "_file")
 
 
 def check_raw(ctx: TableContext, fields: Sequence[Field]) -> None:
-    """Raises `SchemaMismatch` where the table has a column called like one that stored versions have beside its columns."""
+    """Raise `SchemaMismatch` if a column of the table is called like one that stored versions add."""
     own = next((field.name for field in fields if field.name in RAW_COLUMNS), None)
     if own is not None:
         msg = (
@@ -94,7 +101,10 @@ def check_raw(ctx: TableContext, fields: Sequence[Field]) -> None:
 
 
 def difference(before: Plan, after: Plan, fields: Sequence[Field], system: Sequence[str] = KINDS, *, keeps_deletes: bool = True) -> pl.LazyFrame:
-    """How the rows of `after` differ from those of `before`: with `system`, `_VALUE_KIND` among it. Without `keeps_deletes` neither state has deletes."""
+    """Return how the rows of `after` differ from those of `before`, with `system`, `_VALUE_KIND` among it.
+
+    Without `keeps_deletes` neither state has deletes.
+    """
     assert after.rule is not None
     options = after.ctx.options
     # writers agree on the bucket of a key by the default function alone (`hashing.functions_of_writers`)
@@ -109,35 +119,35 @@ def _scan_merged_plan(plan: Plan, fields: Sequence[Field], *, keeps_deletes: boo
 
 
 def _scan_with_bucket(plan: Plan, fields: Sequence[Field], *, keeps_deletes: bool) -> pl.LazyFrame:
-    """The merged rows with the number of their bucket."""
+    """Return the merged rows with the number of their bucket."""
     numbers = plan.entries.numbers("bucket")
     parts = []
     for number in np.unique(numbers[plan.chosen]).tolist():  # scalar: one a bucket
-        one = replace(plan, raw=plan.raw[numbers[plan.raw] == number], merged=tuple(bucket for bucket in plan.merged if bucket.bucket == number))
-        parts.append(_scan_merged_plan(one, fields, keeps_deletes=keeps_deletes).with_columns(pl.lit(number, pl.Int32).alias(differences.BUCKET)))
+        bucket_plan = replace(plan, raw=plan.raw[numbers[plan.raw] == number], merged=tuple(bucket for bucket in plan.merged if bucket.bucket == number))
+        parts.append(_scan_merged_plan(bucket_plan, fields, keeps_deletes=keeps_deletes).with_columns(pl.lit(number, pl.Int32).alias(differences.BUCKET)))
     return (
         pl.concat(parts) if parts else _scan_merged_plan(plan, fields, keeps_deletes=keeps_deletes).with_columns(pl.lit(0, pl.Int32).alias(differences.BUCKET))
     )
 
 
 def select_changes(frame: pl.LazyFrame, kind_column: str | None, fields: Sequence[Field], system: Sequence[str] = KINDS) -> pl.LazyFrame:
-    """Changes with their kind first; without a name for it only the rows that were added or updated to."""
+    """Return changes with their kind first; without `kind_column` only the rows that were added or updated to."""
     if kind_column is not None:
         return kinds_first(frame, kind_column, fields, system)
     return frame.filter(_is_addition()).select(col(field.name) for field in fields)
 
 
 def kinds_first(frame: pl.LazyFrame, kind_column: str, fields: Sequence[Field], system: Sequence[str] = KINDS) -> pl.LazyFrame:
-    """`_VALUE_KIND` as text, under its public name, then the rest of `system`, before the columns."""
+    """Return `_VALUE_KIND` as text, named `kind_column`, then the rest of `system`, then the columns."""
     names = [*(name for name in system if name != KIND), *(field.name for field in fields)]
     return frame.select(_format_kind().alias(kind_column), *cols(names))
 
 
 def deletes_first(frame: pl.LazyFrame, schema: TableSchema, fields: Sequence[Field]) -> pl.LazyFrame:
-    """Rows of a change, with `_VALUE_KIND`, in an order that a copy kept by key alone can take.
+    """Return the rows of a change, with `_VALUE_KIND`, in an order in which a copy by key can apply them.
 
-    Files come partition by partition, and a key that moved from a later one to an earlier one would come before it leaves. So what ends as taken away goes
-    first; rows of one key and partition stay in their order.
+    Files come partition by partition, and a key that moved from a later one to an earlier one would come before its
+    delete. So keys that end as deleted go first; rows of one key and partition stay in their order.
     """
     if not schema.cross_partition:
         return frame
@@ -147,11 +157,11 @@ def deletes_first(frame: pl.LazyFrame, schema: TableSchema, fields: Sequence[Fie
 
 
 def tasks(plan: Plan, vectors: Mapping[str, NDArray[np.unsignedinteger]], *, keeps_deletes: bool = False) -> list[buckets.MergeTask]:
-    """What each bucket with overlapping files has to do."""
+    """Return the merge task of each bucket with overlapping files."""
     if plan.rule is None or not plan.merged:
         return []
-    some = plan.entries.take([at for bucket in plan.merged for at in bucket.files])
-    files, paths = some.files(), data_file_paths(plan.ctx, some)
+    merged_entries = plan.entries.take([at for bucket in plan.merged for at in bucket.files])
+    files, paths = merged_entries.files(), data_file_paths(plan.ctx, merged_entries)
     ends = list(accumulate(len(bucket.files) for bucket in plan.merged))
     return [
         buckets.MergeTask(
@@ -172,7 +182,10 @@ def tasks(plan: Plan, vectors: Mapping[str, NDArray[np.unsignedinteger]], *, kee
 def _scan_unmerged(
     plan: Plan, fields: Sequence[Field], vectors: Mapping[str, NDArray[np.unsignedinteger]], *, system: Sequence[str], keeps_deletes: bool
 ) -> list[pl.LazyFrame]:
-    """Files without a merge; those that may hold deletes are read with their kinds and lose them."""
+    """Return the frames of files that need no merge, without deletes.
+
+    Only files that may hold deletes are read with their kinds.
+    """
     if not len(plan.raw):
         return []
     if plan.rule is None:
@@ -204,12 +217,15 @@ def _scan(
 
 
 def _is_filtered(plan: Plan, file: DataFileMeta) -> bool:
-    """Whether the query's filters reach the decoder of a file: it needs their columns in any case, and finds the rows by itself that an index names."""
+    """Return whether the query's filters reach the decoder of a file.
+
+    Such a decoder reads the filters' columns in any case, and finds the rows that an index selects by itself.
+    """
     return file.format_name == "parquet" and file.schema_id == plan.ctx.schema.id
 
 
 def _vectors(plan: Plan) -> Mapping[str, NDArray[np.unsignedinteger]]:
-    """Deleted positions of the files that will be read, by file name."""
+    """Return the deleted positions of the files that will be read, by file name."""
     if not plan.vectors:
         return {}
     names = plan.entries.column("file_name").take(plan.chosen).to_pylist()  # scalar: one a file
@@ -223,7 +239,7 @@ def _concat_frames(parts: list[pl.LazyFrame], plan: Plan, fields: Sequence[Field
 
 
 def kind_schema(kind_column: str, *, numbered: bool) -> dict[str, pl.DataType]:
-    """The columns that `kinds_first` puts before those of the table."""
+    """Return the columns that `kinds_first` puts before those of the table."""
     return {kind_column: pl.String(), **({SEQUENCE: pl.Int64()} if numbered else {})}
 
 
@@ -232,12 +248,12 @@ def _schema(plan: Plan, fields: Sequence[Field]) -> dict[str, pl.DataType]:
 
 
 def _is_addition() -> pl.Expr:
-    """+I and +U; -U and -D take away."""
+    """Return the condition for +I and +U, which add rows; -U and -D retract."""
     return pl.col(KIND) & 1 == 0
 
 
 def _format_kind() -> pl.Expr:
-    """The kind as text; a number that is no kind raises `Corrupt`."""
+    """Return the kind as text; a number that is no kind raises `Corrupt`."""
     return pl.col(KIND).map_batches(_format_kinds, return_dtype=pl.String, is_elementwise=True)
 
 

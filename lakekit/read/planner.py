@@ -1,7 +1,8 @@
-"""A snapshot and a condition become what has to be read: raw files, and files of buckets that must be merged.
+"""Planning: from a snapshot and a condition to the files to read, raw or merged bucket by bucket.
 
-Everything here works on the columns of manifest entries; a `DataFile` is made only for a file that survives. Each step counts what it drops, and
-`t.explain()` prints those counts. Rules: ENGINE 2.10 (what is visible), 6.4 (what may be skipped), 2.5 (sections).
+Everything here works on the columns of manifest entries; a `DataFileMeta` is made only for a file that remains. Each
+step counts what it drops, and `t.explain()` prints those counts. Rules: ENGINE 2.10 (what is visible), 6.4 (what may be
+skipped), 2.5 (sections).
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ NO_FILTER = ScanFilter()
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of the funnel: of `before` things of a kind, `after` stayed, because of `why`."""
+    """One step of the funnel: of `before` things of a kind, `after` remained, because of `why`."""
 
     what: str
     before: int
@@ -60,9 +61,10 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a read has to do. `raw` are indices into `entries` of files that need no merge, `merged` the buckets that do.
+    """What a read has to do.
 
-    `hits` says by file name which row positions file indexes leave; `vectors` which index file holds a file's deletion vector.
+    `raw` are indices into `entries` of files that need no merge, `merged` the buckets that do. `hits` are the row
+    positions that file indexes select, by file name; `vectors` is the index file of each file's deletion vector.
     """
 
     ctx: TableContext
@@ -80,12 +82,12 @@ class Plan:
 
     @cached_property
     def bytes_total(self) -> int | None:
-        """Bytes of all files of the state, `every` one of them; None where manifests were never opened."""
+        """Return the bytes of all files of the snapshot (`every`); None if manifests were never opened."""
         return None if self.every is None else int(self.every.numbers("file_size").sum())
 
     @cached_property
     def chosen(self) -> NDArray[np.int64]:
-        """Indices of every file that will be read."""
+        """Return the indices of every file that will be read."""
         if not self.merged and (self.raw[1:] > self.raw[:-1]).all():
             return self.raw
         parts = [self.raw, *(np.asarray(bucket.files, np.int64) for bucket in self.merged)]
@@ -93,9 +95,9 @@ class Plan:
 
 
 class PruningFunnel:
-    """Entries on their way through the steps, and what each step dropped.
+    """The entries that remain after each step, and what each step dropped.
 
-    `groups` follows the entries: which section of several files each belongs to. None: every file is alone.
+    `groups` follows the entries: which section of several files each belongs to. None: no section has several files.
     """
 
     def __init__(self, entries: ManifestEntries) -> None:
@@ -104,19 +106,22 @@ class PruningFunnel:
         self.steps: list[Step] = []
 
     def step(self, why: str, mask: Mask | None) -> None:
-        """Keeps what the mask says; None: this step has nothing to say."""
+        """Keep the entries of the mask; None: this step drops nothing."""
         self.together([(why, mask)])
 
-    def together(self, told: Sequence[tuple[str, Mask | None]]) -> None:
-        """Step after step, all over the entries as they are now: leaving some out copies the others, and the indexes in them."""
-        said = [(why, mask) for why, mask in told if mask is not None and len(mask)]
-        kept, left = None, len(self.entries)
-        for why, mask in said:
-            kept, before = mask if kept is None else kept & mask, left
-            left = int(np.count_nonzero(kept))
+    def together(self, steps: Sequence[tuple[str, Mask | None]]) -> None:
+        """Apply several steps at once, with masks over the entries as they are now.
+
+        Dropping entries copies the others, and the indexes in them.
+        """
+        masks = [(why, mask) for why, mask in steps if mask is not None and len(mask)]
+        combined, left = None, len(self.entries)
+        for why, mask in masks:
+            combined, before = mask if combined is None else combined & mask, left
+            left = int(np.count_nonzero(combined))
             self.steps.append(Step("files", before, left, why))
-        if kept is not None and left < len(self.entries):
-            self.entries, self.groups = self.entries.filter(kept), None if self.groups is None else self.groups.filter(kept)
+        if combined is not None and left < len(self.entries):
+            self.entries, self.groups = self.entries.filter(combined), None if self.groups is None else self.groups.filter(combined)
 
 
 def plan_read(
@@ -130,25 +135,29 @@ def plan_read(
     last_level: int | None = None,
     hides_level_zero: bool = True,
 ) -> Plan:
-    """The plan of a batch read of a position, `without` some partitions, or of some `levels` only; a stream does not hide level 0.
+    """Return the plan of a batch read of a position.
 
-    `last_level`: of each bucket only its last level, which is this one, or a higher one where it has files there (`lsm.levels`).
+    It leaves out the partitions `without`, and reads only `levels` if given. `last_level`: of each bucket only its last
+    level, which is this one, or a higher one where it has files there (`lsm.levels`). `hides_level_zero` is False for a
+    stream. Reads metadata only.
 
-    Reads metadata only. Raises `Unsupported` for a table that cannot be read.
+    Raises:
+        Unsupported: the table cannot be read.
     """
     rule = rule_of(ctx)
     snapshot = position.snapshot
     if snapshot is None:
         return Plan(ctx=ctx, snapshot=None, entries=manifest_reader.no_entries(), raw=np.zeros(0, np.int64), rule=rule)
     listed = manifest_reader.manifest_files(ctx, snapshot)
-    kept = _keep_manifests(ctx, listed, condition)
+    manifests = _keep_manifests(ctx, listed, condition)
     keep = _memoize_partition_filter(partial(_in_partition, ctx, condition)) if condition.on_partition else None
-    funnel = PruningFunnel(manifest_reader.read_live_entries(ctx, kept, keep_partitions=keep))
-    every = funnel.entries if keep is None and len(kept) == len(listed) else None
-    if len(kept) < len(listed):
-        funnel.steps.append(Step("manifests", len(listed), len(kept), "partition ranges"))
+    funnel = PruningFunnel(manifest_reader.read_live_entries(ctx, manifests, keep_partitions=keep))
+    every = funnel.entries if keep is None and len(manifests) == len(listed) else None
+    if len(manifests) < len(listed):
+        funnel.steps.append(Step("manifests", len(listed), len(manifests), "partition ranges"))
     if keep is not None:
-        funnel.steps.append(Step("files", _file_count(listed), len(funnel.entries), "partition"))  # of the kept ones some delete what others added
+        # of the kept ones some delete what others added
+        funnel.steps.append(Step("files", _file_count(listed), len(funnel.entries), "partition"))
         condition = replace(condition, on_partition=())
     funnel.step("not visible before compaction", _visible_mask(ctx, funnel.entries, hides_level_zero=hides_level_zero))
     funnel.step("scan.bucket", _in_bucket(ctx, funnel.entries))
@@ -172,7 +181,7 @@ def plan_entries(
     condition: ScanFilter,
     limit: int | None = None,
 ) -> Plan:
-    """The plan over given live entries: pruning, sections, file indexes."""
+    """Return the plan over given live entries: pruning, sections, file indexes."""
     index = manifest_reader.index_entries(ctx, snapshot)
     vectors = {r.file_name: entry for entry in index if entry.index_type == "DELETION_VECTORS" for r in entry.ranges or ()}
     _prune_places(ctx, funnel, index, condition)
@@ -199,7 +208,7 @@ def plan_entries(
 
 
 def plan_raw_files(ctx: TableContext, position: Position, condition: ScanFilter) -> Plan:
-    """Every file of a position as it lies, hidden ones too: pruned by partition and key, never merged."""
+    """Return the plan of every file of a position, hidden ones too: pruned by partition and key, never merged."""
     if position.snapshot is None:
         return Plan(ctx=ctx, snapshot=None, entries=manifest_reader.no_entries(), raw=np.zeros(0, np.int64))
     funnel = PruningFunnel(load_live_entries(ctx, position.snapshot))
@@ -216,7 +225,10 @@ def plan_change(
     hides_postponed: bool = True,
     created_since_ms: int | None = None,
 ) -> Plan:
-    """Files that commits added, as they lie; what batch reads hide stays hidden where `hides_level_zero` and `hides_postponed` say so."""
+    """Return the plan of files that commits added, unmerged.
+
+    What batch reads hide is hidden by `hides_level_zero` and `hides_postponed`.
+    """
     funnel = PruningFunnel(entries)
     if created_since_ms is not None:
         funnel.step("creation time", _mask_created_since(funnel.entries, created_since_ms))
@@ -225,9 +237,10 @@ def plan_change(
 
 
 def plan_difference(ctx: TableContext, before: Position, after: Position, condition: ScanFilter) -> tuple[Plan, Plan]:
-    """The files that only one of two states has, each side to be merged on its own (ENGINE 6.3, diff).
+    """Return the plans of the files that only one of two states has, each to be merged by itself (ENGINE 6.3, diff).
 
-    A file that compaction moved to another level is two: both states have its rows, and versions of the same keys in other files are merged with them.
+    A file that compaction moved to another level counts as two: both states have its rows, and versions of the same
+    keys in other files are merged with them.
     """
     states = (before, after)
     sides = [manifest_reader.no_entries() if state.snapshot is None else _filter_visible(ctx, load_live_entries(ctx, state.snapshot)) for state in states]
@@ -245,17 +258,17 @@ def plan_difference(ctx: TableContext, before: Position, after: Position, condit
 
 
 def rule_of(ctx: TableContext) -> MergeSpec | None:
-    """How rows of a key table become one; None for an append table."""
+    """Return the merge rule of a key table; None for an append table."""
     return rules.merge_spec_from_options(ctx.schema, ctx.all_options, table=ctx.name) if ctx.schema.primary_keys else None
 
 
 def load_live_entries(ctx: TableContext, snapshot: Snapshot) -> ManifestEntries:
-    """Every live entry of a snapshot."""
+    """Return every live entry of a snapshot."""
     return manifest_reader.read_live_entries(ctx, snapshot)
 
 
 def partitions_of(ctx: TableContext, position: Position, *, levels: range | None = None) -> frozenset[bytes]:
-    """The serialized partitions that a position has visible files in, or files of those levels."""
+    """Return the serialized partitions that have visible files at a position, or files of those levels."""
     if position.snapshot is None:
         return frozenset()
     entries = filter_created_since(_filter_visible(ctx, load_live_entries(ctx, position.snapshot)), position)
@@ -277,11 +290,15 @@ def _in_partitions(entries: ManifestEntries, partitions: frozenset[bytes]) -> Ma
     return np.asarray(pc.is_in(entries.column("partition"), pa.array(sorted(partitions), pa.binary())))
 
 
-# ---- visibility -----------------------------------------------------------------------------------------------------------------------------------
+# ---- visibility ------------------------------------------------------------------------------------------------------
 
 
 def _visible_mask(ctx: TableContext, entries: ManifestEntries, *, hides_level_zero: bool = True, hides_postponed: bool = True) -> Mask | None:
-    """Postponed files not while the table postpones; level 0 not under first-row, nor where deletion vectors wait for compaction (ENGINE 2.10)."""
+    """Return which entries are visible; None if all are (ENGINE 2.10).
+
+    Postponed files are hidden while the table postpones; level 0 is hidden with first-row, and where deletion vectors
+    wait for compaction.
+    """
     hides_postponed = hides_postponed and ctx.options.bucket == POSTPONE_BUCKET
     hides_level_zero = hides_level_zero and bool(ctx.schema.primary_keys) and sections.hides_level_zero(ctx)
     if not hides_postponed and not hides_level_zero:
@@ -295,7 +312,7 @@ def _visible_mask(ctx: TableContext, entries: ManifestEntries, *, hides_level_ze
 
 
 def _in_bucket(ctx: TableContext, entries: ManifestEntries) -> Mask | None:
-    """The one bucket that `scan.bucket` names; None without it."""
+    """Return which entries are in the bucket of `scan.bucket`; None without it."""
     wanted = ctx.options.scan_bucket
     return None if wanted is None else entries.numbers("bucket") == wanted
 
@@ -307,8 +324,8 @@ def _in_levels(entries: ManifestEntries, levels: range) -> Mask:
 
 def _in_last_level(entries: ManifestEntries, least: int) -> Mask:
     level = pl.col("level")
-    found = pl.DataFrame({"partition": pl.Series(entries.column("partition")), "bucket": entries.numbers("bucket"), "level": entries.numbers("level")})
-    mask: Mask = found.select(level == pl.max_horizontal(level.max().over("partition", "bucket"), pl.lit(least))).to_series().to_numpy()
+    frame = pl.DataFrame({"partition": pl.Series(entries.column("partition")), "bucket": entries.numbers("bucket"), "level": entries.numbers("level")})
+    mask: Mask = frame.select(level == pl.max_horizontal(level.max().over("partition", "bucket"), pl.lit(least))).to_series().to_numpy()
     return mask
 
 
@@ -320,30 +337,30 @@ def _filter_visible(ctx: TableContext, entries: ManifestEntries) -> ManifestEntr
 
 
 def filter_created_since(entries: ManifestEntries, position: Position) -> ManifestEntries:
-    """The entries of files that were made when a position begins to look at them, or later."""
+    """Return the entries of files that were created at the position's creation time or later."""
     since = position.created_since_ms
     return entries if since is None else entries.filter(_mask_created_since(entries, since))
 
 
 def _mask_created_since(entries: ManifestEntries, time_ms: int) -> Mask:
-    made = entries.column("creation_time").cast(pa.int64())
-    return np.asarray(pc.fill_null(pc.greater_equal(made, world.wall_clock_ms(time_ms)), True))
+    creation_times = entries.column("creation_time").cast(pa.int64())
+    return np.asarray(pc.fill_null(pc.greater_equal(creation_times, world.wall_clock_ms(time_ms)), True))
 
 
-# ---- partitions and buckets ----------------------------------------------------------------------------------------------------------------------
+# ---- partitions and buckets ------------------------------------------------------------------------------------------
 
 
 def _keep_manifests(ctx: TableContext, listed: list[ManifestFileMeta], condition: ScanFilter) -> list[ManifestFileMeta]:
-    """Manifests whose partition ranges may hold what is asked."""
+    """Return the manifests whose partition ranges may satisfy the condition."""
     wanted = _select_conjuncts(condition.predicate, set(ctx.schema.partition_keys))
     if wanted == TRUE:
         return listed
-    kept = bounds.keep_manifests(ctx, listed, wanted)
-    return [m for m, keep in zip(listed, kept, strict=True) if keep]
+    mask = bounds.keep_manifests(ctx, listed, wanted)
+    return [m for m, keep in zip(listed, mask, strict=True) if keep]
 
 
 def partition_frame(ctx: TableContext, rows: pa.BinaryArray) -> pl.DataFrame:
-    """Serialized partition rows as a frame, a column a partition key."""
+    """Return serialized partition rows as a frame with a column for each partition key."""
     fields = [ctx.schema.field(name) for name in ctx.schema.partition_keys]
     decoded = binary_row.decode_columns(rows, [f.type for f in fields])
     wanted = polars_schema(fields)
@@ -351,26 +368,26 @@ def partition_frame(ctx: TableContext, rows: pa.BinaryArray) -> pl.DataFrame:
 
 
 def _in_partition(ctx: TableContext, condition: ScanFilter, rows: pa.BinaryArray) -> Mask:
-    """Which serialized partitions satisfy the conditions on partition columns; each is asked once."""
+    """Return which serialized partitions satisfy the conditions on partition columns; each is tested once."""
     encoded = rows.dictionary_encode()
     frame = partition_frame(ctx, encoded.dictionary)
-    chosen: Mask = frame.select(pl.all_horizontal(e.fill_null(False) for e in condition.on_partition)).to_series().to_numpy()
-    return chosen[encoded.indices.to_numpy()]
+    matches: Mask = frame.select(pl.all_horizontal(e.fill_null(False) for e in condition.on_partition)).to_series().to_numpy()
+    return matches[encoded.indices.to_numpy()]
 
 
 def _memoize_partition_filter(keep: Callable[[pa.BinaryArray], Mask]) -> Callable[[pa.BinaryArray], Mask]:
-    """The same mask over serialized partitions, for whom it was asked of before told from memory: a question of Polars costs more than all of them."""
-    asked: list[tuple[pa.BinaryArray, pa.BinaryArray]] = []
+    """Return the partition filter with its last answers cached, as a Polars query costs more than all of them."""
+    memo: list[tuple[pa.BinaryArray, pa.BinaryArray]] = []
 
     def known(rows: pa.BinaryArray) -> Mask:
         if not len(rows):
             return np.zeros(0, bool)
         encoded = rows.dictionary_encode()
-        if asked and np.asarray(pc.is_in(encoded.dictionary, asked[-1][0])).all():
-            return np.asarray(pc.is_in(encoded.dictionary, asked[-1][1]))[encoded.indices.to_numpy()]
-        chosen = keep(encoded.dictionary)
-        asked[:] = [(encoded.dictionary, encoded.dictionary.filter(pa.array(chosen)))]
-        return chosen[encoded.indices.to_numpy()]
+        if memo and np.asarray(pc.is_in(encoded.dictionary, memo[-1][0])).all():
+            return np.asarray(pc.is_in(encoded.dictionary, memo[-1][1]))[encoded.indices.to_numpy()]
+        matches = keep(encoded.dictionary)
+        memo[:] = [(encoded.dictionary, encoded.dictionary.filter(pa.array(matches)))]
+        return matches[encoded.indices.to_numpy()]
 
     return known
 
@@ -380,7 +397,7 @@ def _file_count(listed: list[ManifestFileMeta]) -> int:
 
 
 def _prune_places(ctx: TableContext, funnel: PruningFunnel, index: list[IndexManifestEntry], condition: ScanFilter) -> None:
-    """By partition, exactly; by bucket, from the values of the whole bucket key."""
+    """Prune by partition, exactly, and by bucket, from the values of the whole bucket key."""
     if not len(funnel.entries):
         return
     if condition.on_partition:
@@ -391,16 +408,16 @@ def _prune_places(ctx: TableContext, funnel: PruningFunnel, index: list[IndexMan
         funnel.step("hash index", select.in_hashed(ctx, funnel.entries, condition.predicate, hashed))
 
 
-# ---- keys and values -------------------------------------------------------------------------------------------------------------------------------
+# ---- keys and values -------------------------------------------------------------------------------------------------
 
 
 def _select_conjuncts(predicate: Predicate, names: set[str]) -> Predicate:
-    """The conjuncts that use only those columns."""
+    """Return the conjuncts that use only those columns."""
     return conjunction([part for part in conjuncts(predicate) if (used := set(columns(part))) and used <= names])
 
 
 def _drop_conjuncts(predicate: Predicate, names: set[str]) -> Predicate:
-    """The conjuncts that use any other column."""
+    """Return the conjuncts that use any other column."""
     return conjunction([part for part in conjuncts(predicate) if not set(columns(part)) <= names])
 
 
@@ -409,16 +426,16 @@ def _format_columns(predicate: Predicate) -> str:
 
 
 def _prune_keys(ctx: TableContext, funnel: PruningFunnel, rule: MergeSpec, condition: ScanFilter) -> None:
-    """By key range: every version of a key shares the key, so any file may go."""
+    """Prune by key range: all versions of a key have the same key, so that any file may be dropped."""
     on_key = _select_conjuncts(condition.predicate, set(rule.key))
     if on_key != TRUE and len(funnel.entries):
         funnel.step(f"keys {_format_columns(on_key)}", bounds.may_match_files(ctx, funnel.entries, on_key, "key"))
 
 
 def _prune_values(ctx: TableContext, funnel: PruningFunnel, rule: MergeSpec | None, condition: ScanFilter) -> Mapping[str, BitMap]:
-    """Prune by value statistics and file indexes, where no other version of a key could come back.
+    """Prune by value statistics and file indexes, where no other version of a key could reappear.
 
-    Returns the row positions that the indexes leave of files that stay, by file name.
+    Return the row positions that the indexes select in the remaining files, by file name.
     """
     if condition.predicate == TRUE or not len(funnel.entries):
         return {}
@@ -448,17 +465,20 @@ def _hits_by_name(entries: ManifestEntries, hits: Mapping[int, BitMap]) -> Mappi
 
 
 def _whole_sections(fit: Mask, groups: NDArray[np.int64], *, chooses: bool) -> Mask:
-    """A file among overlapping runs goes only with its whole section, and only where the merge chooses whole rows."""
-    kept = fit.copy()
+    """Return the mask with sections of several files kept or dropped as a whole.
+
+    They are dropped only if the merge selects rows.
+    """
+    mask = fit.copy()
     inside = groups >= 0
     if not chooses:
-        return kept | inside
+        return mask | inside
     alive = np.unique(groups[inside & fit])
-    kept[inside] = np.isin(groups[inside], alive)
-    return kept
+    mask[inside] = np.isin(groups[inside], alive)
+    return mask
 
 
 def _limit_files(entries: ManifestEntries, raw: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
-    """The first files that hold `limit` rows together."""
+    """Return the first files that together hold `limit` rows."""
     before = np.cumsum(entries.numbers("row_count")[raw]) - entries.numbers("row_count")[raw]
     return raw[before < limit]

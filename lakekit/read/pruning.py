@@ -1,7 +1,8 @@
-"""Which files may hold rows that satisfy a condition, told from minima, maxima and null counts.
+"""Pruning by statistics: which files may hold rows that satisfy a condition, by minima, maxima and null counts.
 
-Works on columns: one numpy mask over all files at once. Says "drop" only where no row of the file can satisfy the condition (ENGINE 6.4); what is
-unknown keeps the file. Floating point columns are never dropped from above: Polars holds NaN to be the largest value, and statistics leave it out.
+Works on columns: one numpy mask over all files at once. A file is dropped only if no row of it can satisfy the
+condition (ENGINE 6.4); what is unknown keeps the file. Floating point columns are never dropped by their maximum: for
+Polars NaN is the largest value, and statistics leave it out.
 """
 
 from __future__ import annotations
@@ -34,9 +35,10 @@ _WIDE = Context(prec=38)
 
 @dataclass(frozen=True, kw_only=True)
 class PruningStatistics:
-    """Statistics of one column over many files, one element a file.
+    """Statistics of one column over many files, one element for each file.
 
-    `low` and `high` are Arrow arrays of the column's type, null where unknown; `nulls` counts null rows, -1 where unknown; `rows` counts all rows.
+    `low` and `high` are Arrow arrays of the column's type, null where unknown; `nulls` counts null rows, -1 where
+    unknown; `rows` counts all rows.
     """
 
     type: DataType
@@ -47,23 +49,26 @@ class PruningStatistics:
 
     @cached_property
     def numbers(self) -> tuple[NDArray[Any], NDArray[Any]] | None:
-        """`low` and `high` of a column of whole numbers, where all are known: a step of numpy costs a tenth of Arrow's."""
-        whole = self.type.root in INTEGERS and not self.low.null_count and not self.high.null_count
-        return (self.low.to_numpy(), self.high.to_numpy()) if whole else None
+        """Return `low` and `high` of an integer column as numpy arrays; None unless all are known.
+
+        A step of numpy costs a tenth of Arrow's.
+        """
+        is_known = self.type.root in INTEGERS and not self.low.null_count and not self.high.null_count
+        return (self.low.to_numpy(), self.high.to_numpy()) if is_known else None
 
     @cached_property
     def some(self) -> Mask:
-        """Which files have rows that are not null."""
+        """Return which files have rows that are not null."""
         return np.asarray(self.nulls != self.rows)
 
     @property
     def nbytes(self) -> int:
-        """Bytes that they take."""
+        """Return the bytes that the statistics take."""
         return int(self.low.nbytes + self.high.nbytes + self.nulls.nbytes + self.rows.nbytes)
 
 
 def may_match(predicate: Predicate, bounds: Callable[[str], PruningStatistics | None], count: int) -> Mask:
-    """The files that may hold a matching row. `bounds(column)` is None where nothing is known of a column."""
+    """Return which files may hold a matching row. `bounds(column)` is None if nothing is known about a column."""
     match predicate:
         case And(parts):
             mask = np.ones(count, bool)
@@ -76,43 +81,43 @@ def may_match(predicate: Predicate, bounds: Callable[[str], PruningStatistics | 
                 mask |= may_match(part, bounds, count)
             return mask
         case Leaf(column):
-            known = bounds(column)
-            return np.ones(count, bool) if known is None else may_match_leaf(predicate, known)
+            stats = bounds(column)
+            return np.ones(count, bool) if stats is None else may_match_leaf(predicate, stats)
     return np.ones(count, bool)
 
 
-def may_match_leaf(leaf: Leaf, known: PruningStatistics) -> Mask:
-    """`may_match` for one comparison."""
+def may_match_leaf(leaf: Leaf, stats: PruningStatistics) -> Mask:
+    """Return which files may hold a row that matches one comparison."""
     match leaf.op:
         case "is null":
-            return np.asarray(known.nulls != 0)
+            return np.asarray(stats.nulls != 0)
         case "is not null":
-            return known.some.copy()
+            return stats.some.copy()
         case "starts with":
-            return _prefix(str(leaf.literals[0]), known) & known.some if known.type.root in ("CHAR", "VARCHAR") else np.ones(len(known.nulls), bool)
+            return _prefix(str(leaf.literals[0]), stats) & stats.some if stats.type.root in ("CHAR", "VARCHAR") else np.ones(len(stats.nulls), bool)
         case "in":
-            found = np.zeros(len(known.nulls), bool)
+            mask = np.zeros(len(stats.nulls), bool)
             for value in leaf.literals:
-                found |= _compare("=", value, known)
-            return found & known.some
+                mask |= _compare("=", value, stats)
+            return mask & stats.some
         case "not in":
-            found = np.ones(len(known.nulls), bool)
+            mask = np.ones(len(stats.nulls), bool)
             for value in leaf.literals:
-                found &= _compare("!=", value, known)
-            return found & known.some
-    return _compare(leaf.op, leaf.literals[0], known) & known.some
+                mask &= _compare("!=", value, stats)
+            return mask & stats.some
+    return _compare(leaf.op, leaf.literals[0], stats) & stats.some
 
 
-def _compare(op: str, value: object, known: PruningStatistics) -> Mask:
-    """Whether a row with `row op value` may be there; rows that are null aside."""
-    count = len(known.nulls)
-    if known.numbers is not None:
-        return _compare_integers(op, literal(value, known.type), *known.numbers)
-    scalar = as_scalar(value, known.type)
-    floating = known.type.root in ("FLOAT", "DOUBLE")
+def _compare(op: str, value: object, stats: PruningStatistics) -> Mask:
+    """Return whether each file may hold a row with `row op value`, ignoring null rows."""
+    count = len(stats.nulls)
+    if stats.numbers is not None:
+        return _compare_integers(op, literal(value, stats.type), *stats.numbers)
+    scalar = as_scalar(value, stats.type)
+    floating = stats.type.root in ("FLOAT", "DOUBLE")
     if scalar is None or (floating and op in (">", ">=", "!=")):
         return np.ones(count, bool)
-    low, high = known.low, known.high
+    low, high = stats.low, stats.high
     match op:
         case "=":
             verdict = pc.and_kleene(pc.less_equal(low, scalar), pc.greater_equal(high, scalar))
@@ -132,7 +137,7 @@ def _compare(op: str, value: object, known: PruningStatistics) -> Mask:
 
 
 def _compare_integers(op: str, value: Any, low: NDArray[Any], high: NDArray[Any]) -> Mask:
-    """The same of bounds that are all known."""
+    """Do what `_compare` does, for bounds that are all known."""
     info = np.iinfo(low.dtype)
     verdict: Mask | None = None
     if value is not None and info.min <= value <= info.max:
@@ -152,17 +157,17 @@ def _compare_integers(op: str, value: Any, low: NDArray[Any], high: NDArray[Any]
     return np.ones(len(low), bool) if verdict is None else verdict
 
 
-def _prefix(prefix: str, known: PruningStatistics) -> Mask:
-    """Files whose range meets the strings that start with `prefix`."""
-    verdict = pc.greater_equal(known.high, pa.scalar(prefix, known.high.type))
+def _prefix(prefix: str, stats: PruningStatistics) -> Mask:
+    """Return which files may hold strings that start with `prefix`."""
+    verdict = pc.greater_equal(stats.high, pa.scalar(prefix, stats.high.type))
     above = after_prefix(prefix)
     if above is not None:
-        verdict = pc.and_kleene(verdict, pc.less(known.low, pa.scalar(above, known.low.type)))
+        verdict = pc.and_kleene(verdict, pc.less(stats.low, pa.scalar(above, stats.low.type)))
     return as_mask(verdict)
 
 
 def after_prefix(prefix: str) -> str | None:
-    """The smallest string above every string with that prefix; None when there is none."""
+    """Return the smallest string greater than every string with that prefix; None if there is none."""
     for at in range(len(prefix) - 1, -1, -1):
         code = ord(prefix[at]) + 1
         code = 0xE000 if code == 0xD800 else code
@@ -172,17 +177,23 @@ def after_prefix(prefix: str) -> str | None:
 
 
 def as_mask(verdict: pa.Array) -> Mask:
-    """Arrow's verdict as a mask; unknown keeps."""
+    """Return Arrow's verdict as a mask; unknown keeps."""
     return np.asarray(pc.fill_null(verdict, True).to_numpy(zero_copy_only=False), dtype=bool)
 
 
 def list_padded(text: str, length: int) -> list[str]:
-    """What a CHAR of that length may have been hashed or indexed as, where it is read as this text: rows of ORC files lose the blanks at its end."""
+    """Return the texts as which a CHAR of that length may have been hashed or indexed, if it is read as `text`.
+
+    Rows of ORC files lose trailing blanks.
+    """
     return [text + " " * more for more in range(max(0, length - len(text)) + 1)]
 
 
 def as_scalar(value: object, t: DataType) -> pa.Scalar | None:
-    """A literal as a scalar of the column's Arrow type; None when the column has no such value, so that nothing can be told."""
+    """Return a literal as a scalar of the column's Arrow type; None if the column has no such value.
+
+    Then nothing can be pruned.
+    """
     internal = literal(value, t)
     if internal is None:
         return None
@@ -202,8 +213,8 @@ def as_scalar(value: object, t: DataType) -> pa.Scalar | None:
 
 def _timestamp_scalar(value: Instant, t: DataType) -> pa.Scalar | None:
     unit = timestamp_unit(t.precision)
-    ticks, rest = divmod(value.millis * 1_000_000 + value.nanos, _UNIT_NS[unit])
-    return None if rest or ticks not in _INT64 else pa.scalar(ticks, pa.int64()).cast(to_arrow(t))
+    ticks, remainder = divmod(value.millis * 1_000_000 + value.nanos, _UNIT_NS[unit])
+    return None if remainder or ticks not in _INT64 else pa.scalar(ticks, pa.int64()).cast(to_arrow(t))
 
 
 def _decimal_scalar(value: Any, t: DataType) -> pa.Scalar | None:

@@ -1,4 +1,7 @@
-"""Which files of a key table overlap: sections of several files are merged, everything else is read as it lies (ENGINE 2.5, 6.5)."""
+"""Which files of a key table overlap: sections of several files are merged, all others are read raw.
+
+Source: ENGINE 2.5, 6.5.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +24,16 @@ if TYPE_CHECKING:
 
 
 _SECOND_PARTITION = 1 << 31
-"""The least of `bucket_ids` in a second partition: bucket numbers have 32 bits, those of postponed files are negative."""
+"""The least of `bucket_ids` in a second partition: bucket numbers have 32 bits, those of postponed files are negative.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergedBucket:
-    """Files of one bucket whose keys overlap, as indices into a plan's entries: section after section, oldest versions first in each.
+    """Files of one bucket whose keys overlap, as indices into a plan's entries.
 
-    `in_order`: sequence numbers rise from run to run of every section, so that the order of the files is the order of the versions of a key.
+    They are ordered section by section, oldest versions first in each. `in_order`: sequence numbers rise from run to
+    run of every section, so that the order of the files is the order of the versions of a key.
     """
 
     partition: bytes
@@ -39,9 +44,11 @@ class MergedBucket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SectionGroups:
-    """For each entry the `number` of its section when other files share it, else -1, and its `rank` in the order of sections and of age.
+    """The section of each entry.
 
-    `in_order` says of each section whether sequence numbers rise from run to run. A section goes whole or stays whole.
+    `number` is the number of its section if other files share it, else -1; `rank` is its position in the order of
+    sections and of age. `in_order` says of each section whether sequence numbers rise from run to run. A section is
+    kept or dropped as a whole.
     """
 
     number: NDArray[np.int64]
@@ -49,59 +56,65 @@ class SectionGroups:
     in_order: NDArray[np.bool_]
 
     def filter(self, mask: NDArray[np.bool_]) -> SectionGroups:
-        """What stays of the entries."""
+        """Return the groups of the entries in the mask."""
         return replace(self, number=self.number[mask], rank=self.rank[mask])
 
 
 def bucket_ids(entries: ManifestEntries) -> NDArray[np.int64]:
-    """A number for each (partition, bucket), equal for equal places."""
+    """Return a number for each (partition, bucket), equal for equal ones."""
     partition = entries.column("partition").dictionary_encode().indices.to_numpy().astype(np.int64)
     return (partition << 32) + entries.numbers("bucket")
 
 
 def hides_level_zero(ctx: TableContext) -> bool:
-    """Whether batch reads wait for level 0 to be compacted: under first-row, and where deletion vectors say which versions are old (ENGINE 2.10)."""
+    """Return whether batch reads hide level 0 until it is compacted (ENGINE 2.10).
+
+    They do with first-row, and if deletion vectors say which versions are old.
+    """
     options = ctx.options
     return options.merge_engine == "first-row" or (options.deletion_vectors_enabled and not options.deletion_vectors_merge_on_read)
 
 
 def groups(ctx: TableContext, entries: ManifestEntries) -> SectionGroups | None:
-    """Which entries share a section; None where none does.
+    """Return which entries share a section; None if none do.
 
-    Deletion vectors and first-row leave one version of a key above level 0: nothing there needs a merge, where no file of level 0 is among them, as in the
-    first state that a stream tells (`MergeTreeSplitGenerator.splitForBatch`). Raises `Corrupt` for several partitions of a table without partition keys.
+    Deletion vectors and first-row leave one version of a key above level 0: nothing there needs a merge if no file of
+    level 0 is among the entries, as in the first state of a stream (`MergeTreeSplitGenerator.splitForBatch`).
+
+    Raises:
+        Corrupt: there are several partitions in a table without partition keys.
     """
     if len(entries) < 2 or (hides_level_zero(ctx) and bool((entries.numbers("level") > 0).all())):
         return None
-    place = bucket_ids(entries)
-    if not ctx.schema.partition_keys and place.max() >= _SECOND_PARTITION:
+    bucket_of_entry = bucket_ids(entries)
+    if not ctx.schema.partition_keys and bucket_of_entry.max() >= _SECOND_PARTITION:
         raise Corrupt("entries of several partitions, and the table has none: versions of a key would not meet", field="_PARTITION")
-    _, code, counts = np.unique(place, return_inverse=True, return_counts=True)
+    _, code, counts = np.unique(bucket_of_entry, return_inverse=True, return_counts=True)
     crowded = np.flatnonzero(counts[code.reshape(-1)] > 1)
     if not len(crowded):
         return None
     cut = _sections(ctx, entries.take(crowded) if len(crowded) < len(entries) else entries)
     number = np.repeat(np.arange(len(cut)), cut.sizes)
-    found = SectionGroups(number=np.full(len(entries), -1), rank=np.zeros(len(entries), np.int64), in_order=cut.in_order)
-    found.number[crowded[cut.files]] = np.where(cut.sizes[number] > 1, number, -1)
-    found.rank[crowded[cut.files]] = np.arange(len(number))
-    return found
+    section_groups = SectionGroups(number=np.full(len(entries), -1), rank=np.zeros(len(entries), np.int64), in_order=cut.in_order)
+    section_groups.number[crowded[cut.files]] = np.where(cut.sizes[number] > 1, number, -1)
+    section_groups.rank[crowded[cut.files]] = np.arange(len(number))
+    return section_groups
 
 
 def buckets(entries: ManifestEntries, group: SectionGroups) -> tuple[MergedBucket, ...]:
-    """The overlapping files of each bucket."""
+    """Return the overlapping files of each bucket."""
     inside = np.flatnonzero(group.number >= 0)
     if not len(inside):
         return ()
     inside = inside[np.argsort(group.rank[inside])]
-    place = bucket_ids(entries)[inside]
-    starts = np.flatnonzero(np.append(True, place[1:] != place[:-1]))
+    bucket_of_file = bucket_ids(entries)[inside]
+    starts = np.flatnonzero(np.append(True, bucket_of_file[1:] != bucket_of_file[:-1]))
     ordered = np.logical_and.reduceat(group.in_order[group.number[inside]], starts)
-    found = []
+    merged = []
     for files, in_order in zip(np.split(inside, starts[1:]), ordered, strict=True):
         partition, bucket = bucket_id_at(entries, int(files[0]))
-        found.append(MergedBucket(partition=partition, bucket=bucket, files=tuple(int(one) for one in files), in_order=bool(in_order)))
-    return tuple(found)
+        merged.append(MergedBucket(partition=partition, bucket=bucket, files=tuple(int(index) for index in files), in_order=bool(in_order)))
+    return tuple(merged)
 
 
 def _sections(ctx: TableContext, entries: ManifestEntries) -> Sections:

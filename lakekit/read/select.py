@@ -1,6 +1,7 @@
-"""Which buckets can hold the keys a condition names: by the bucket function, or by the hash index of dynamic buckets.
+"""Bucket pruning: which buckets can hold the keys of a condition, by the bucket function or by the hash index.
 
 Only conditions that name every bucket-key column with `=` or `in` select buckets (ENGINE 6.4, `BucketSelectConverter`).
+Hash indexes are those of dynamic buckets.
 """
 
 from __future__ import annotations
@@ -34,44 +35,54 @@ MAX_COMBINATIONS = 1000
 
 
 def _named_keys(predicate: Predicate, key: Sequence[Field]) -> list[pa.Array] | None:
-    """Every combination of key values that `predicate` allows, one array a key column; None when it does not name them all."""
+    """Return every combination of key values that `predicate` allows, an array for each key column.
+
+    None if it does not name all key columns.
+    """
     choices: list[list[pa.Scalar]] = []
     count = 1
     for field in key:
-        found = _values(predicate, field)
-        if found is None or field.type.root in ("FLOAT", "DOUBLE"):  # 0.0 equals -0.0, their hashes differ
+        values = _values(predicate, field)
+        if values is None or field.type.root in ("FLOAT", "DOUBLE"):  # 0.0 equals -0.0, their hashes differ
             return None
         if field.type.root == "CHAR":
-            found = [pa.scalar(one, pa.string()) for text in found for one in list_padded(text.as_py(), field.type.length or 1)]  # scalar: literals of a filter
-        count *= len(found)
+            values = [
+                pa.scalar(padded, pa.string()) for text in values for padded in list_padded(text.as_py(), field.type.length or 1)
+            ]  # scalar: literals of a filter
+        count *= len(values)
         if count > MAX_COMBINATIONS:
             return None
-        choices.append(found)
+        choices.append(values)
     if not key:
         return None
     combined = list(product(*choices))
-    return [pa.array([row[at] for row in combined], to_arrow(field.type)) for at, field in enumerate(key)]  # scalar: literals of a filter
+    # scalar: literals of a filter
+    return [pa.array([row[at] for row in combined], to_arrow(field.type)) for at, field in enumerate(key)]
 
 
 def _values(predicate: Predicate, field: Field) -> list[pa.Scalar] | None:
-    """The values one column may have: from its shortest `=` or `in`; None when there is none, or a literal has no such value."""
+    """Return the values one column may have, from its shortest `=` or `in`.
+
+    None if there is none, or a literal has no such value.
+    """
     best: list[pa.Scalar] | None = None
     for part in conjuncts(predicate):
         if not isinstance(part, Leaf) or part.column != field.name or part.op not in ("=", "in"):
             continue
         scalars = [as_scalar(value, field.type) for value in part.literals]
-        known = [scalar for scalar in scalars if scalar is not None]
-        if len(known) == len(scalars) and (best is None or len(known) < len(best)):
-            best = known
+        usable = [scalar for scalar in scalars if scalar is not None]
+        if len(usable) == len(scalars) and (best is None or len(usable) < len(best)):
+            best = usable
     return best
 
 
 def in_buckets(ctx: TableContext, entries: ManifestEntries, predicate: Predicate) -> NDArray[np.bool_] | None:
-    """Entries of the buckets that rows of a condition lie in.
+    """Return which entries are in buckets that can hold rows of a condition; None if it does not select buckets.
 
-    None where it does not name the whole bucket key, no bucket is fixed, or the bucket function takes no key of these types. None too where a column of the
-    bucket key had another type once: rows lie where the hash of its old values put them. Of each key it is the bucket of
-    every function that writers use (`functions_of_writers`): an entry does not say who wrote it.
+    That is if the condition does not name the whole bucket key, no bucket is fixed, or the bucket function takes no key
+    of these types; or if a column of the bucket key had another type once, as rows are in the bucket of the hash of its
+    old values. Each key selects the bucket of every function that writers use (`functions_of_writers`): an entry does
+    not say which writer wrote it.
     """
     total = entries.numbers("total_buckets")
     if not (total > 0).any() or not all(map(ctx.schema.has, ctx.schema.bucket_keys)):
@@ -84,15 +95,16 @@ def in_buckets(ctx: TableContext, entries: ManifestEntries, predicate: Predicate
     for count in np.unique(total):
         if count > 0:  # each entry by its own count; those without a fixed one stay
             functions = functions_of_writers(ctx.options.bucket_function_type)
-            chosen = np.concatenate([buckets(function, keys, types, int(count)) for function in functions])
-            mask &= (total != count) | np.isin(bucket, chosen)
+            bucket_numbers = np.concatenate([buckets(function, keys, types, int(count)) for function in functions])
+            mask &= (total != count) | np.isin(bucket, bucket_numbers)
     return mask
 
 
 def in_hashed(ctx: TableContext, entries: ManifestEntries, predicate: Predicate, indexes: Sequence[IndexManifestEntry]) -> NDArray[np.bool_] | None:
-    """Entries of dynamic buckets whose hash index holds the hash of a key of a condition; None where it does not name the whole key.
+    """Return which entries of dynamic buckets have a key of a condition in their hash index.
 
-    Buckets without an index stay. Only the indexes of buckets that are still in question are read.
+    None if the condition does not name the whole key. Buckets without an index are kept. Only the indexes of the
+    remaining buckets are read.
     """
     fields = ctx.schema.fields_of(ctx.schema.bucket_keys)
     keys = _named_keys(predicate, fields)

@@ -1,15 +1,16 @@
-"""The difference of two states of a key table: what diff increments and `changes(mode="diff")` tell (ENGINE 6.3).
+"""The difference of two states of a key table, for diff increments and `changes(mode="diff")` (ENGINE 6.3).
 
-    before   1 a   2 b           after   1 a   2 B   3 c           told   +I 2 B   +I 3 c
-    before   1 a   2 b           after   1 a                       told   -D 2 b, where deletes are asked for
+    before   1 a   2 b           after   1 a   2 B   3 c           difference   +I 2 B   +I 3 c
+    before   1 a   2 b           after   1 a                       difference   -D 2 b, if deletes are kept
 
-The reference merges the two sorted states as if they were runs of one table, and reports a changed key only when the later state's row comes second, that is
-when its sequence fields, or then its sequence number, are the greater ones. Sequence numbers begin anew with an INSERT OVERWRITE, so that rows it replaced
-may go unreported (case overwrite_keyed). Equal ones come in the order of the tree that merges: the side whose row was not moved last is first.
+The reference merges the two sorted states as if they were runs of one table, and reports a changed key only if the
+later state's row comes second, that is if its sequence fields, or then its sequence number, are greater. Sequence
+numbers begin again with an INSERT OVERWRITE, so that rows it replaced may go unreported (case overwrite_keyed). Equal
+ones are ordered by the loser tree that merges: the side whose row was not moved last is first.
 
-Buckets are compared one by one. Where they are dynamic, a key that was deleted may come again in another one, and writers
-place keys by several functions where `bucket-function.type` is not the default: then both states say of every row where it is,
-in a column `BUCKET`.
+Buckets are compared one by one. If they are dynamic, a key that was deleted may come again in another bucket, and
+writers place keys by several functions if `bucket-function.type` is not the default: then both states have the bucket
+of every row in a column `BUCKET`.
 
 Source: `IncrementalDiffSplitRead.DiffMerger`, `LoserTree`.
 """
@@ -43,7 +44,10 @@ _DELETE = 3
 
 
 def diff_frames(before: pl.LazyFrame, after: pl.LazyFrame, ctx: TableContext, rule: MergeSpec) -> pl.LazyFrame:
-    """What `after` has that `before` has not, as it is there, and -D for what only `before` has. Both hold the table's columns, `SYSTEM`, maybe `BUCKET`."""
+    """Return the rows of `after` that `before` does not have, and -D for keys that only `before` has.
+
+    Both frames have the table's columns, `SYSTEM`, and maybe `BUCKET`.
+    """
     key = [*ctx.schema.partition_keys, *rule.key]
     if BUCKET in after.collect_schema():
         key.append(BUCKET)
@@ -60,13 +64,13 @@ def _before_name(name: str) -> str:
 
 
 def _select_changes(joined: pl.DataFrame, *, ctx: TableContext, rule: MergeSpec, names: Sequence[str]) -> pl.DataFrame:
-    there, was = joined[AFTER].is_not_null().to_numpy(), joined[BEFORE].is_not_null().to_numpy()
-    gone = ~there & ~_retracts(joined[_before_name(KIND)])
-    found = joined.filter(pl.Series((there & ~was) | gone | _mask_changed(joined, there & was, ctx, rule)))
+    in_after, in_before = joined[AFTER].is_not_null().to_numpy(), joined[BEFORE].is_not_null().to_numpy()
+    is_deleted = ~in_after & ~_retracts(joined[_before_name(KIND)])
+    changed = joined.filter(pl.Series((in_after & ~in_before) | is_deleted | _mask_changed(joined, in_after & in_before, ctx, rule)))
     is_there, both = pl.col(AFTER).is_not_null(), set(joined.columns)
     columns = [pl.when(is_there).then(col(name)).otherwise(col(_before_name(name))).alias(name) if _before_name(name) in both else col(name) for name in names]
     kind = pl.when(is_there).then(col(_before_name(KIND))).otherwise(pl.lit(_DELETE, pl.Int8)).alias(_before_name(KIND))
-    return found.with_columns(kind).select(columns)
+    return changed.with_columns(kind).select(columns)
 
 
 def _retracts(kinds: pl.Series) -> Mask:
@@ -74,7 +78,10 @@ def _retracts(kinds: pl.Series) -> Mask:
 
 
 def _mask_changed(joined: pl.DataFrame, both: Mask, ctx: TableContext, rule: MergeSpec) -> Mask:
-    """The keys of both states whose values differ, or of which one is a delete, and whose row of `after` comes second."""
+    """Return the keys of both states that changed, and whose row of `after` comes second.
+
+    A key changed if its values differ, or one of its rows is a delete.
+    """
     types, both_states = ctx.schema.types, set(joined.columns)
     values = [name for name in ctx.schema.names if _before_name(name) in both_states]
     unlike = [sort_map_entries(col(name), types[name]).ne_missing(sort_map_entries(col(_before_name(name)), types[name])) for name in values]
@@ -85,44 +92,49 @@ def _mask_changed(joined: pl.DataFrame, both: Mask, ctx: TableContext, rule: Mer
     order = _order(joined, both, rule)
     if (mask & (order == 0)).any():
         order = _break_ties(joined, both, order, ctx, rule)
-    found: Mask = mask & (order > 0)
-    return found
+    changed: Mask = mask & (order > 0)
+    return changed
 
 
 def _order(joined: pl.DataFrame, both: Mask, rule: MergeSpec) -> NDArray[np.int8]:
-    """Whether `after` comes second (1) or first (-1) by sequence fields and numbers, 0 for equal ones; of keys that both states have."""
+    """Return whether `after` comes second (1) or first (-1) by sequence fields and numbers, 0 for equal ones.
+
+    Only keys that both states have are compared.
+    """
     names = [*rule.sequence_fields, SEQUENCE]
     pairs = joined.filter(pl.Series(both))
     older = [col(_before_name(name) if _before_name(name) in pairs.columns else name).alias(name) for name in names]
     sides = [pairs.select(older), pairs.select(cols(names))]
-    found, count = np.zeros(len(pairs), np.int8), len(pairs)
+    pair_order, count = np.zeros(len(pairs), np.int8), len(pairs)
     for rank in reversed(age.ranks(pl.concat(sides), rule)):
-        found = np.where(rank[count:] == rank[:count], found, np.where(rank[count:] > rank[:count], 1, -1)).astype(np.int8)
+        pair_order = np.where(rank[count:] == rank[:count], pair_order, np.where(rank[count:] > rank[:count], 1, -1)).astype(np.int8)
     order = np.zeros(len(both), np.int8)
-    order[both] = found
+    order[both] = pair_order
     return order
 
 
 def _break_ties(joined: pl.DataFrame, both: Mask, order: NDArray[np.int8], ctx: TableContext, rule: MergeSpec) -> NDArray[np.int8]:
-    """The order with every tie settled as the reference's tree of two leaves does: the leaf that did not move last comes first.
+    """Return the order with every tie resolved as the reference's loser tree of two leaves resolves it.
 
-    A lone row's leaf moves last, of a pair the leaf that came first; at the start of a bucket that of `before`.
+    The leaf that did not move last comes first. A lone row's leaf moves last, of a pair the leaf that came first; at
+    the start of a bucket that of `before`.
     """
-    where = _bucket_ids(joined, ctx)
+    bucket_of_row = _bucket_ids(joined, ctx)
     partition = cols(ctx.schema.partition_keys)
-    at = joined.select(*partition, where.alias(PLACE), *cols(rule.key)).with_row_index(ROW)
+    at = joined.select(*partition, bucket_of_row.alias(PLACE), *cols(rule.key)).with_row_index(ROW)
     rows = at.sort(cols(at.columns[1:]))[ROW].to_numpy()
-    place = at.select(pl.struct(*partition, PLACE).rank("dense")).to_series().to_numpy()[rows]
+    bucket_rank = at.select(pl.struct(*partition, PLACE).rank("dense")).to_series().to_numpy()[rows]
     tie = (both & (order == 0))[rows]
     alone = joined[AFTER].is_not_null().to_numpy()[rows]
     moved = np.where(both[rows], order[rows] < 0, alone)  # whether the leaf of `after` moved last
     number = np.arange(len(rows))
-    starts = np.concatenate(([True], place[1:] != place[:-1]))
+    starts = np.concatenate(([True], bucket_rank[1:] != bucket_rank[:-1]))
     start = np.maximum.accumulate(np.where(starts, number, 0))
     last = np.maximum.accumulate(np.where(tie, -1, number))  # the last event that was no tie
     last = np.where(last < start, -1, last)
     ties = np.cumsum(tie)
-    since = ties - np.where(last >= 0, ties[last], ties[start] - tie[start]) - tie  # ties between it, or the start, and this one
+    # ties between it, or the start, and this one
+    since = ties - np.where(last >= 0, ties[last], ties[start] - tie[start]) - tie
     after_moved = np.where(last >= 0, moved[last], False) ^ (since % 2 == 1)
     settled = order.copy()
     settled[rows[tie]] = np.where(after_moved[tie], 1, -1)
@@ -130,7 +142,7 @@ def _break_ties(joined: pl.DataFrame, both: Mask, order: NDArray[np.int8], ctx: 
 
 
 def _bucket_ids(joined: pl.DataFrame, ctx: TableContext) -> pl.Series:
-    """The bucket of each key, which it has with it or which the key says."""
+    """Return the bucket of each key, from its column or computed from the key."""
     if BUCKET in joined.columns:
         return joined[BUCKET]
     count, schema = ctx.options.bucket, ctx.schema

@@ -1,11 +1,12 @@
-"""Conditions that Polars does not spell, spelled as it spells the others.
+"""Pyarrow texts for conditions that Polars does not convert.
 
-It gives no pyarrow text for a filter with a text in it that has a dot, a quote or a backslash, as hosts, mail addresses and file names have:
+Polars gives no pyarrow text for a filter with a text in it that has a dot, a quote or a backslash, as hosts, mail
+addresses and file names have:
 
     col("host") == "a.example"      ->      (pa.compute.field('host') == 'a.example')
 
-An expression is taken apart with `meta.pop()`; what it is of its parts is found by putting them together again and comparing. Whatever is not
-found so has no text, as before.
+An expression is taken apart with `meta.pop()`; its operator is found by combining the parts again with each operator
+and comparing. If none matches, there is no text.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ _OPERATORS: Mapping[str, Callable[[pl.Expr, pl.Expr], pl.Expr]] = {
 _MAX_DEPTH = 64
 
 
-def pyarrow_text(found: FilterExpr) -> str | None:
-    """The pyarrow text of a filter; None where there is none."""
-    return found.pyarrow_str if found.pyarrow_str is not None else pyarrow_text_of_expr(found.expr)
+def pyarrow_text(filter_expr: FilterExpr) -> str | None:
+    """Return the pyarrow text of a filter; None if there is none."""
+    return filter_expr.pyarrow_str if filter_expr.pyarrow_str is not None else pyarrow_text_of_expr(filter_expr.expr)
 
 
 def pyarrow_text_of_expr(expr: pl.Expr, depth: int = 0) -> str | None:
-    """An expression of columns, texts, whole numbers and truths as Polars would spell it; None for any other."""
+    """Return the pyarrow text of an expression of columns, texts, integers and booleans; None for any other."""
     if depth > _MAX_DEPTH:
         return None
     if expr.meta.is_literal():
@@ -63,14 +64,14 @@ def _format_unary(expr: pl.Expr, part: pl.Expr, text: str) -> str | None:
     return f"~(({text}).is_null())" if _is_same(expr, part.is_not_null) else None
 
 
-def _format_binary(expr: pl.Expr, left: pl.Expr, right: pl.Expr, one: str, other: str) -> str | None:
+def _format_binary(expr: pl.Expr, left: pl.Expr, right: pl.Expr, left_text: str, right_text: str) -> str | None:
     for sign, of in _OPERATORS.items():
         if _is_same(expr, lambda of=of: of(left, right)):  # type: ignore[misc] # bound now
-            return f"({one} {sign} {other})"
-    if other.startswith("[") and _is_same(expr, lambda: left.is_in(right)):
-        return f"({one}).isin({other})"
+            return f"({left_text} {sign} {right_text})"
+    if right_text.startswith("[") and _is_same(expr, lambda: left.is_in(right)):
+        return f"({left_text}).isin({right_text})"
     if _is_same(expr, lambda: left.str.starts_with(right)):
-        return f"pa.compute.starts_with({one}, pattern={other})"
+        return f"pa.compute.starts_with({left_text}, pattern={right_text})"
     return None
 
 
@@ -88,8 +89,8 @@ def _literal(expr: pl.Expr) -> str | None:
         return None
     if value.len() != 1 or not (value.dtype.is_integer() or value.dtype in (pl.String(), pl.Boolean(), pl.List(pl.String()))):
         return None  # of others Python may have no value at all: a time in the year 10000
-    found = value.item()
-    if isinstance(found, pl.Series):
-        items = found.to_list()  # scalar: the values of a filter
+    item = value.item()
+    if isinstance(item, pl.Series):
+        items = item.to_list()  # scalar: the values of a filter
         return None if None in items else repr(items)
-    return None if found is None else repr(found)
+    return None if item is None else repr(item)

@@ -1,10 +1,11 @@
 """A table followed as it grows: `t.follow()` (ENGINE 6.9).
 
-    snapshot    1 APPEND   2 APPEND   3 COMPACT   4 APPEND   5 (not there yet)
-    changes     ─ state ─────────→    –           its rows   wait, ask again
+    snapshot    1 APPEND   2 APPEND   3 COMPACT   4 APPEND   5 (does not exist yet)
+    changes     ─ state ─────────→    –           its rows   wait, look again
 
-First the state where the stream begins (`read.stream_start`), then snapshot after snapshot what each brought: the changelog where the table keeps one, else the
-rows that were added. Nothing is read before a change's frame runs; a consumer's place moves when a change is acknowledged.
+First comes the state where the stream begins (`read.stream_start`), then the change of each snapshot: the changelog if
+the table has one, else the rows that were added. No rows are read before a change's frame runs; a consumer's progress
+moves when a change is acknowledged.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
 KIND_COLUMN: Final = "_row_kind"
 STATE = "FULL"
-"""The kind of a change that is a whole state."""
+"""The kind of a change that is the state a stream begins with."""
 _ENGINE_TITLES = {"partial-update": "Partial update", "aggregation": "Pre-aggregate", "first-row": "First row"}
 _CHANGELOG_HINTS = (
     ("its rows are parts of rows until they are merged", "'lookup' or 'full-compaction', or to 'input' to be told the rows as they came"),
@@ -58,14 +59,14 @@ _POSTPONE = -2
 
 @dataclass(slots=True, kw_only=True)
 class StreamOffset:
-    """How far a consumer has come; without one it is only remembered here."""
+    """How far a consumer has come; without a consumer it is only kept in memory."""
 
     ctx: TableContext
     consumer: str | None
     next_id: int = 0
 
     def reach(self, next_id: int) -> None:
-        """The snapshot that comes next; a place never goes back."""
+        """Set the next snapshot; progress never goes back."""
         if next_id <= self.next_id:
             return
         self.next_id = next_id
@@ -75,9 +76,11 @@ class StreamOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What one snapshot brought. `kind` is the kind of its commit, FULL for the state that a stream begins with; `watermark` and `time_ms` are the snapshot's.
+    """The change of one snapshot.
 
-    `frame`: its rows as a LazyFrame, `_row_kind` first. Read it before the snapshot expires; a consumer keeps it from that until `ack()`.
+    `kind` is the kind of its commit, FULL for the state that a stream begins with; `watermark` and `time_ms` are the
+    snapshot's. `frame` holds its rows as a LazyFrame, `_row_kind` first. Read it before the snapshot expires; a
+    consumer protects the snapshot until `ack()`.
     """
 
     table: str
@@ -89,9 +92,9 @@ class Change:
     _place: StreamOffset = field(repr=False, compare=False)
 
     def ack(self) -> None:
-        """Says that this change and all before it are done with: a consumer goes on behind it. Without a consumer nothing is recorded.
+        """Acknowledge this change and all before it: the consumer continues after it.
 
-        Raises `StorageFailed`.
+        Without a consumer nothing is recorded. Raises `StorageFailed`.
         """
         self._place.reach(self.snapshot_id + 1)
 
@@ -101,8 +104,8 @@ class Change:
 
     @property
     def _facts(self) -> list[tuple[str, object]]:
-        found: list[tuple[str, object]] = [("time", moment(self.time_ms))]
-        return found if self.watermark is None else [*found, ("watermark", self.watermark)]
+        facts: list[tuple[str, object]] = [("time", moment(self.time_ms))]
+        return facts if self.watermark is None else [*facts, ("watermark", self.watermark)]
 
     def __str__(self) -> str:
         return cards.card(self._title, self._facts)
@@ -115,43 +118,47 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True)
 class TableStream:
-    """A source of rows with their kinds, of a table whose columns are fixed."""
+    """A source of rows with their kinds, of a table with fixed columns."""
 
     ctx: TableContext
     fields: tuple[Field, ...]
     snapshot: Snapshot
 
     def schema(self) -> Mapping[str, pl.DataType]:
-        """Kind first, then the columns."""
+        """Return the columns and types: kind first, then the columns."""
         unit = self.ctx.options.lakekit_timestamp_unit
         return {**lazy_frames.kind_schema(KIND_COLUMN, numbered=False), **polars_schema(self.fields, timestamp_unit=unit)}
 
     def now(self) -> lazy.ResolvedSource:
-        """A snapshot never changes."""
+        """Return the snapshot as the version; it never changes."""
         return lazy.ResolvedSource(str(self.snapshot.id), self._frame, self.ctx.schema)
 
-    def _frame(self, condition: ScanFilter, limit: int | None) -> pl.LazyFrame:  # noqa: ARG002 - rows are merged first, and those of a change may be deletes
+    def _frame(self, condition: ScanFilter, limit: int | None) -> pl.LazyFrame:  # noqa: ARG002 - rows may be deletes
         with add_manifest_path(self.ctx, lambda: self.snapshot):
             return self._rows(condition)
 
     @abstractmethod
     def _rows(self, condition: ScanFilter) -> pl.LazyFrame:
-        """The rows of a condition."""
+        """Return the rows of a condition."""
 
     def _lying(self, entries: ManifestEntries, condition: ScanFilter, *, created_since_ms: int | None = None) -> Plan:
-        """Files whose rows are told as they lie; nothing is hidden."""
-        shown = {"hides_level_zero": False, "hides_postponed": self._hides_postponed}
-        return planner.plan_change(self.ctx, self.snapshot, entries, condition, created_since_ms=created_since_ms, **shown)
+        """Return the plan of files to read unmerged; nothing is hidden."""
+        visibility = {"hides_level_zero": False, "hides_postponed": self._hides_postponed}
+        return planner.plan_change(self.ctx, self.snapshot, entries, condition, created_since_ms=created_since_ms, **visibility)
 
     @property
     def _hides_postponed(self) -> bool:
-        """A stream without a changelog is handed postponed rows (engine 1.4.2); their changelog comes when they find their buckets."""
+        """Return whether postponed rows are hidden.
+
+        A stream without a changelog returns them (engine 1.4.2); with one, their changelog comes when they are assigned
+        to buckets.
+        """
         return self.ctx.options.changelog_producer != "none"
 
 
 @dataclass(frozen=True, kw_only=True)
 class SnapshotState(TableStream):
-    """The rows of a snapshot, as a stream begins, all of them +I: only what no later changelog will tell."""
+    """The rows of a snapshot with which a stream begins, all +I: only those that no later changelog returns."""
 
     position: Position
 
@@ -163,7 +170,10 @@ class SnapshotState(TableStream):
         return lazy_frames.kinds_first(rows, KIND_COLUMN, self.fields)
 
     def plans(self, condition: ScanFilter) -> tuple[Plan, Plan | None]:
-        """The plan of the rows that stand, and that of postponed rows, which are told as they lie; None where none are told."""
+        """Return the plan of the merged rows, and that of postponed rows, which are read unmerged.
+
+        The second is None if there are none to return.
+        """
         levels, last = _initial_levels(self.ctx)
         merged = planner.plan_read(self.ctx, self.position, condition, levels=levels, last_level=last, hides_level_zero=False)
         if self.ctx.options.bucket != _POSTPONE or self._hides_postponed:
@@ -175,14 +185,14 @@ class SnapshotState(TableStream):
 
 @dataclass(frozen=True, kw_only=True)
 class StreamBatch(TableStream):
-    """What a snapshot brought: its changelog, the rows it added, or what an overwrite took away and put there."""
+    """The change of a snapshot: its changelog, the rows it added, or what an overwrite removed and added."""
 
     changelog: bool
     overwrites: bool = False
 
     @cached_property
     def entries(self) -> ManifestEntries:
-        """The files that hold it."""
+        """Return the files that hold it."""
         listed = manifest_reader.manifest_files(self.ctx, self.snapshot, "changelog" if self.changelog else "delta")
         return manifest_reader.read_entries(self.ctx, listed)
 
@@ -197,31 +207,38 @@ class StreamBatch(TableStream):
         return lazy_frames.kinds_first(lazy_frames.deletes_first(rows, self.ctx.schema, self.fields), KIND_COLUMN, self.fields)
 
     def plan(self, condition: ScanFilter) -> Plan | None:
-        """The plan where the rows are told as they lie; None: what stood and what stands after an overwrite is merged first."""
+        """Return the plan to read the rows unmerged.
+
+        None for an overwrite of a key table, whose old and new rows are merged first.
+        """
         if self.overwrites and self.ctx.schema.primary_keys:
             return None
         return self._lying(self.entries.filter(self.entries.numbers("kind") == ADD), condition)
 
-    def _merged(self, chosen: NDArray[np.bool_], snapshot: Snapshot, condition: ScanFilter) -> pl.LazyFrame:
-        """The rows of some of the files, merged, with `_VALUE_KIND`; postponed ones where a stream is handed them at all."""
+    def _merged(self, mask: NDArray[np.bool_], snapshot: Snapshot, condition: ScanFilter) -> pl.LazyFrame:
+        """Return the merged rows of the files in the mask, with `_VALUE_KIND`.
+
+        Postponed ones are among them if the stream returns them at all.
+        """
         if self._hides_postponed and self.ctx.options.bucket == _POSTPONE:
-            chosen = chosen & (self.entries.numbers("bucket") != _POSTPONE)
+            mask = mask & (self.entries.numbers("bucket") != _POSTPONE)
         if snapshot.index_manifest is not None and snapshots.find(self.ctx, snapshot.id) is None:
             snapshot = replace(snapshot, index_manifest=None)  # a long-lived changelog keeps files of rows alone
-        found = planner.plan_entries(self.ctx, snapshot, planner.PruningFunnel(self.entries.filter(chosen)), planner.rule_of(self.ctx), condition)
-        return lazy_frames.scan_merged([found], self.fields, system=lazy_frames.KINDS)
+        plan = planner.plan_entries(self.ctx, snapshot, planner.PruningFunnel(self.entries.filter(mask)), planner.rule_of(self.ctx), condition)
+        return lazy_frames.scan_merged([plan], self.fields, system=lazy_frames.KINDS)
 
 
 def _invert_kinds(frame: pl.LazyFrame) -> pl.LazyFrame:
-    """What stood is taken away, and what took away stands again."""
+    """Return the rows with additions as deletes, and retractions as additions."""
     kind = pl.col(KIND)
     return frame.with_columns(pl.when(kind & 1 == 0).then(pl.lit(3, pl.Int8)).otherwise(pl.lit(0, pl.Int8)).alias(KIND))
 
 
 def _initial_levels(ctx: TableContext) -> tuple[range | None, int | None]:
-    """The levels that the first state shows, or the least that the last one of each bucket is, which may be a higher one: the table may have had more.
+    """Return the levels that the first state shows, or the least number of the last level of each bucket.
 
-    Rows of lower ones come later, as the changelog of the compaction that lifts them.
+    A bucket's last level may be higher: the table may have had more levels. Rows of lower levels come later, in the
+    changelog of the compaction that lifts them.
     """
     if not ctx.schema.primary_keys:
         return None, None
@@ -233,7 +250,7 @@ def _initial_levels(ctx: TableContext) -> tuple[range | None, int | None]:
     return None, None
 
 
-# ---- the stream ------------------------------------------------------------------------------------------------------------------------------------
+# ---- the stream ------------------------------------------------------------------------------------------------------
 
 
 def follow(
@@ -244,7 +261,10 @@ def follow(
     until: str | int | datetime | None = None,
     poll: float | timedelta | None = None,
 ) -> Iterator[Change]:
-    """The changes of a table, one a snapshot, as they come; see `Table.follow`. What cannot be followed is refused here, before anything is read."""
+    """Yield the changes of a table, one for each snapshot, as they come; see `Table.follow`.
+
+    What cannot be followed is refused by the call, before anything is read.
+    """
     return stream(ctx, start, consumer=consumer, until=until, poll=poll).changes()
 
 
@@ -256,7 +276,7 @@ def stream(
     until: str | int | datetime | None = None,
     poll: float | timedelta | None = None,
 ) -> StreamCursor:
-    """What `follow` goes along, for who takes its steps himself."""
+    """Return the cursor over which `follow` iterates, for callers that step through it themselves."""
     check_readable(ctx.all_options, f"table {ctx.name}")
     _check_engine(ctx)
     if ctx.schema.has(KIND_COLUMN):
@@ -281,7 +301,10 @@ def stream(
 
 
 def _check_engine(ctx: TableContext) -> None:
-    """Raises `InvalidOption` where rows as they were written would be told as if they were whole (`TableScanUtils`)."""
+    """Raise `InvalidOption` if the stream would return rows as they were written as if they were merged.
+
+    Source: `TableScanUtils`.
+    """
     engine = ctx.options.merge_engine
     if ctx.schema.primary_keys and engine in _ENGINE_TITLES and ctx.options.changelog_producer == "none":
         why, producers = _CHANGELOG_HINTS[engine == "first-row"]
@@ -293,7 +316,10 @@ t.scan() and t.changes(mode='diff') read states"
 
 
 def _check_overwrites(ctx: TableContext) -> None:
-    """Raises `InvalidOption` where options given to a stream ask for overwrites that no table of that kind may have told (`SchemaValidation`)."""
+    """Raise `InvalidOption` if a stream's options ask for overwrites that no table of its kind can return.
+
+    Source: `SchemaValidation`.
+    """
     producer, why = ctx.options.changelog_producer, ""
     if not ctx.schema.primary_keys:
         why = "is for key tables: set streaming-read-append-overwrite for an append table"
@@ -315,7 +341,10 @@ def _poll_ms(ctx: TableContext, poll: float | timedelta | None) -> float:
 
 @dataclass(slots=True, kw_only=True)
 class StreamCursor:
-    """Where a stream stands and when it ends: after `last_id`, before the first snapshot younger than `until`, or, `stops_at_end`, where it would wait."""
+    """The position of a stream, and when it ends.
+
+    It ends after `last_id`, before the first snapshot younger than `until`, or, if `stops_at_end`, when it would wait.
+    """
 
     ctx: TableContext
     fields: tuple[Field, ...]
@@ -329,7 +358,7 @@ class StreamCursor:
     stood: Snapshot | None = None
 
     def changes(self) -> Iterator[Change]:
-        """One change after another; waits for the next."""
+        """Yield one change after another; wait for the next."""
         start = self.begin()
         while start is None:
             if self._ends():
@@ -339,7 +368,8 @@ class StreamCursor:
         number = start.next_id
         self.stood = snapshots.find_change(self.ctx, number - 1) if start.state is None else None
         if self._begins_now():
-            self.place.reach(number)  # "now" is later when the stream begins again, and what came meanwhile would not be told
+            # "now" is later when the stream begins again, and what came meanwhile would not be told
+            self.place.reach(number)
         if start.state is not None and start.state.snapshot is not None:
             if self._is_behind_the_end(start.state.snapshot):
                 msg = f"the stream of {self.ctx.name} would begin with snapshot {start.state.snapshot.id}, which is behind its end: begin with an older one"
@@ -364,36 +394,40 @@ class StreamCursor:
             source = self.brought(snapshot)
             if source is not None:
                 yield self._told(source, snapshot, snapshot.commit_kind)
-            elif self.place.next_id == number or (self.passed is None and self._is_new()):  # nothing to acknowledge: a consumer is past it
+            elif self.place.next_id == number or (self.passed is None and self._is_new()):  # not acknowledged by a caller
                 self.place.reach(number + 1)
             number, self.passed = number + 1, snapshot
 
     def begin(self) -> Start | None:
-        """Where the stream begins, or goes on; None while there is nothing to begin with. Raises `TableNotFound` where there is no table any more."""
-        found = self._begun()
-        if found is None:
+        """Return where the stream begins, or continues; None while there is nothing to begin with.
+
+        Raises:
+            TableNotFound: the table does not exist any more.
+        """
+        start = self._begun()
+        if start is None:
             self._check_table()
-        return found
+        return start
 
     def _begun(self) -> Start | None:
         consumer = self.place.consumer
-        found = None
+        start = None
         if consumer is not None and not self.ctx.options.consumer_ignore_progress:
-            found = stream_start.start_of_consumer(self.ctx, consumer)
-        if found is not None:
-            self.place.next_id = found.next_id
-            return found
+            start = stream_start.start_of_consumer(self.ctx, consumer)
+        if start is not None:
+            self.place.next_id = start.next_id
+            return start
         return stream_start.begin(self.ctx, newest_at_call=self.newest_at_call)
 
     def _begins_now(self) -> bool:
-        """Whether a consumer begins with what is committed from now on, and has no place yet."""
+        """Return whether a consumer without progress begins with what is committed from now on."""
         return self._is_new() and time_travel.scan_mode_of(self.ctx)[0] == "latest"
 
     def _is_new(self) -> bool:
         return not (self.place.next_id or self.ctx.options.consumer_ignore_progress)
 
     def _ends(self) -> bool:
-        """Whether a stream that has nothing to tell now is over."""
+        """Return whether a stream without a next snapshot is over."""
         return self.stops_at_end or (self.last_id is not None and self.last_id < 1) or (self.until is not None and self.ctx.world.now_ms() > self.until)
 
     def _is_behind_the_end(self, snapshot: Snapshot) -> bool:
@@ -404,19 +438,24 @@ class StreamCursor:
         return bound is not None and reached is not None and reached > bound
 
     def ends_before(self, snapshot: Snapshot) -> bool:
-        """Whether the stream is over when it comes to that snapshot."""
+        """Return whether the stream is over when it comes to that snapshot."""
         return self._passes_watermark(snapshot) or self._is_behind_the_end(snapshot)
 
     def delay_ms(self, snapshot: Snapshot) -> float:
-        """How long a snapshot is still held back (`streaming-read-snapshot-delay`); not above 0: it is not."""
+        """Return how long a snapshot is still delayed (`streaming-read-snapshot-delay`); not if not above 0."""
         delay = self.ctx.options.streaming_read_snapshot_delay_ms
         return 0 if delay is None else snapshot.time_millis + delay - self.ctx.world.now_ms()
 
     def next(self, number: int) -> Snapshot | None:
-        """That snapshot; None while it is not there yet. Raises `SnapshotNotFound` where it never will be, `TableNotFound` where the table is gone."""
-        found = snapshots.find_change(self.ctx, number)
-        if found is not None:
-            return found
+        """Return that snapshot; None while it does not exist yet.
+
+        Raises:
+            SnapshotNotFound: it will never exist, or has expired.
+            TableNotFound: the table does not exist any more.
+        """
+        snapshot = snapshots.find_change(self.ctx, number)
+        if snapshot is not None:
+            return snapshot
         newest = snapshots.latest_id(self.ctx)
         if newest is None:
             self._check_table()
@@ -425,42 +464,45 @@ class StreamCursor:
             return None
         if number > newest:
             consumer = self.place.consumer
-            anew = "Begin anew with start=" if consumer is None else f"t.reset_consumer({consumer!r}) lets the consumer begin anew"
+            advice = "Begin anew with start=" if consumer is None else f"t.reset_consumer({consumer!r}) lets the consumer begin anew"
             msg = f"the stream of {self.ctx.name} expects snapshot {number}, and the newest is {newest}: The next expected snapshot is too big! \
-Was the table rolled back, or begins it ahead of the table? {anew}"
+Was the table rolled back, or begins it ahead of the table? {advice}"
             raise SnapshotNotFound(msg, name=str(number))
-        found = snapshots.find_change(self.ctx, number)  # it may have come meanwhile
-        if found is None:
+        snapshot = snapshots.find_change(self.ctx, number)  # it may have come meanwhile
+        if snapshot is None:
             mine = self.place.consumer
-            kept = "or follow with a consumer, which keeps them" if mine is None else f"acknowledge what is told, and keep consumer {mine!r} to one stream"
+            retention_advice = (
+                "or follow with a consumer, which keeps them" if mine is None else f"acknowledge what is told, and keep consumer {mine!r} to one stream"
+            )
             msg = f"the stream of {self.ctx.name} wants snapshot {number}, which has expired: {snapshots.describe_range(self.ctx)}. \
-Begin anew with start=, keep snapshots longer (snapshot.time-retained), {kept}"
+Begin anew with start=, keep snapshots longer (snapshot.time-retained), {retention_advice}"
             raise SnapshotNotFound(msg, name=str(number))
-        return found
+        return snapshot
 
     def _check_passed(self, number: int) -> None:
-        """Raises `SnapshotNotFound` where the snapshot before is another one than was told: rows of the one that is gone would stand for ever.
+        """Raise `SnapshotNotFound` if the snapshot before was replaced by another one since the stream returned it.
 
-        Of a stream that told nothing yet it is the one that stood before its first: what has taken its place would never be told.
+        Rows of the replaced one would stay forever. For a stream that returned nothing yet it is the snapshot before
+        its first: what replaced it would never be returned.
         """
-        told = self.passed or self.stood
-        if told is None or told.id != number - 1:
+        previous = self.passed or self.stood
+        if previous is None or previous.id != number - 1:
             return
-        now = snapshots.find_change(self.ctx, told.id)
-        if now is not None and snapshot_identity(now) != snapshot_identity(told):
+        current = snapshots.find_change(self.ctx, previous.id)
+        if current is not None and snapshot_identity(current) != snapshot_identity(previous):
             self._check_table()
             where = "told" if self.passed else "begins behind"
-            anew = "" if self.place.consumer is None else f", or with t.reset_consumer({self.place.consumer!r})"
-            msg = f"the stream of {self.ctx.name} {where} snapshot {told.id}, and another one has its number now: the table was rolled back, or moved \
-forward to a branch. Begin anew with start={anew}"
-            raise SnapshotNotFound(msg, name=str(told.id))
+            advice = "" if self.place.consumer is None else f", or with t.reset_consumer({self.place.consumer!r})"
+            msg = f"the stream of {self.ctx.name} {where} snapshot {previous.id}, and another one has its number now: the table was rolled back, or moved \
+forward to a branch. Begin anew with start={advice}"
+            raise SnapshotNotFound(msg, name=str(previous.id))
 
     def state(self, position: Position, snapshot: Snapshot) -> SnapshotState:
-        """The rows of a snapshot, as the stream begins."""
+        """Return the rows of a snapshot, with which the stream begins."""
         return SnapshotState(ctx=self._today(snapshot), fields=self.fields, snapshot=snapshot, position=position)
 
     def brought(self, snapshot: Snapshot) -> StreamBatch | None:
-        """What a snapshot brought; None: nothing that this stream tells."""
+        """Return the change of a snapshot; None if the stream returns nothing for it."""
         ctx = self._today(snapshot)
         options = ctx.options
         keyed = bool(ctx.schema.primary_keys)
@@ -474,7 +516,12 @@ forward to a branch. Begin anew with start={anew}"
         return source if len(source.entries) else None
 
     def _today(self, snapshot: Snapshot) -> TableContext:
-        """The handle with this stream's columns, and options as new as the snapshot. Raises `SchemaChanged`; `InvalidOption` where it may be told no more."""
+        """Return the context with this stream's columns, and options as new as the snapshot.
+
+        Raises:
+            SchemaChanged: the columns changed.
+            InvalidOption: the table can no longer be followed.
+        """
         self._check_table()
         if snapshot.schema_id > self.ctx.newest_schema_id:
             self.ctx = table_scan.refresh_options(self.ctx, self.fields, "follow()")
@@ -482,7 +529,10 @@ forward to a branch. Begin anew with start={anew}"
         return self.ctx
 
     def _check_table(self) -> None:
-        """Raises `TableNotFound` where the table was dropped, `SchemaChanged` where another one is in its place: its snapshots have the same numbers."""
+        """Raise `TableNotFound` if the table was dropped, `SchemaChanged` if another one is in its place.
+
+        The snapshots of the other have the same numbers.
+        """
         if not schemas.is_same_table(self.ctx):
             msg = f"schema {self.ctx.schema.id} of {self.ctx.name} is not what it was when follow() was called: the table was made anew, or moved \
 forward to a branch; call t.follow() again"
@@ -501,5 +551,5 @@ forward to a branch; call t.follow() again"
 
 
 def snapshot_identity(snapshot: Snapshot) -> tuple[str, int, str, int]:
-    """By which commit, and when, a snapshot was made: what tells it from another of its number."""
+    """Return which commit made a snapshot, and when: this distinguishes it from another of its number."""
     return snapshot.commit_user, snapshot.commit_identifier, snapshot.commit_kind, snapshot.time_millis

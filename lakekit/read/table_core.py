@@ -1,4 +1,4 @@
-"""What every part of a table starts from: where it is, and how to open it anew."""
+"""The core of every table object: its location, and how to open it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ _MOST_SCANS = 64
 
 @dataclass(slots=True)
 class SharedScan:
-    """A frame of the newest snapshot that more scans may be given, and the handle it reads: each time it runs it looks for that snapshot anew."""
+    """A frame of the newest snapshot that several scans may share, and the context it reads.
+
+    Each time it runs it looks for the newest snapshot again.
+    """
 
     ctx: TableContext
     frame: pl.LazyFrame
@@ -37,7 +40,10 @@ class SharedScan:
 
 @dataclass(slots=True)
 class LastSeen:
-    """The handle a table was last opened with, and what its files were then, in words: what its card shows without looking again; a frame to give again."""
+    """The context a table was last opened with, and what is shown of it without opening it again.
+
+    `files`, `health` and `checked` are texts; `shared` is a frame to reuse.
+    """
 
     ctx: TableContext | None = None
     snapshot_id: int | None = None
@@ -49,7 +55,10 @@ class LastSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class TableCore:
-    """A location, a branch and dynamic options. Nothing here goes stale: each question opens the newest schema and snapshot."""
+    """A location, a branch and dynamic options.
+
+    Nothing here becomes outdated: each call opens the newest schema and snapshot.
+    """
 
     location: str
     name: str
@@ -62,9 +71,12 @@ class TableCore:
     _seen: LastSeen = field(default_factory=LastSeen, repr=False, compare=False)
 
     def handle(self) -> TableContext:
-        """The table's facts as of now. Raises `TableNotFound` and what opening raises, and `ForkedProcess` in a forked child."""
+        """Open the table and return its context as of now.
+
+        Raises `TableNotFound` and what opening raises, and `ForkedProcess` in a forked child.
+        """
         world.refuse_fork()
-        found = open_context(
+        ctx = open_context(
             self.location,
             branch=self.branch_name,
             options=self.dynamic,
@@ -74,8 +86,8 @@ class TableCore:
             catalog_env=self.keeper,
             locations=self.locations,
         )
-        self._seen.ctx = found
-        return found
+        self._seen.ctx = ctx
+        return ctx
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in _CARRIED_FIELDS}

@@ -1,10 +1,12 @@
-"""What indexes said of whole files before: how many values a column has there, their sum and bounds. Files do not change: only new ones are asked again.
+"""A cache of what indexes of data files say about their columns: count, sum and bounds of the values.
 
-    remember(handle, {"v": False}, ["…/data-1.parquet"], {"…/data-1.parquet": {"v": Figures(3, 24, None, None)}})
-    recalled(handle, {"v": False}, ["…/data-1.parquet", "…/data-2.parquet"], [True, True])     ->   [True, False], {"v": Figures(3, 24, None, None)}
+    remember(ctx, {"v": False}, ["…/data-1.parquet"], {"…/data-1.parquet": {"v": ColumnTotals(3, 24, None, None)}})
+    get_cached_totals(ctx, {"v": False}, ["…/data-1.parquet", "…/data-2.parquet"], [True, True])
+        ->   [True, False], {"v": ColumnTotals(3, 24, None, None)}
 
-Of a column it is one object on the shelf of decoded metadata, whatever the number of files. It is known by the id and the type of the column, as files name
-theirs by the schema they were written with, and by whole paths.
+Files do not change: only the indexes of new files are read again. A column is one object in the cache of decoded
+metadata, whatever the number of files. Its key is the id and the type of the column, as each file names it by the
+schema it was written with; files are full paths.
 """
 
 from __future__ import annotations
@@ -36,78 +38,88 @@ _MARK_BYTES = 400
 
 
 class _CachedTotals(NamedTuple):
-    """What is known of a column: of the file `paths[i]`, the numbers `numbers[:, i]`. Its bounds only where `bounded`, and those of no value say nothing."""
+    """The totals of a column: `numbers[:, i]` for the file `paths[i]`.
+
+    Its bounds are valid only where `bounded`; those of a file without values mean nothing.
+    """
 
     paths: pa.Array
     numbers: Ints
     bounded: Mask
 
 
-def get_cached_totals(ctx: TableContext, wanted: Mapping[str, bool], paths: Sequence[str], whole: Mask) -> tuple[Mask, dict[str, ColumnTotals]]:
-    """Of which of the `whole` files all of those columns are known, and what the columns come to there. `wanted`: columns, and whether their bounds are."""
-    there = whole.copy()
-    found: dict[str, tuple[_CachedTotals, Ints]] = {}
-    asked = pa.array(paths, pa.string())
+def get_cached_totals(ctx: TableContext, wanted: Mapping[str, bool], paths: Sequence[str], full_files: Mask) -> tuple[Mask, dict[str, ColumnTotals]]:
+    """Return which of the `full_files` have totals of all those columns cached, and the totals over them.
+
+    `wanted` are columns, and whether their bounds are needed.
+    """
+    is_cached = full_files.copy()
+    cached: dict[str, tuple[_CachedTotals, Ints]] = {}
+    requested = pa.array(paths, pa.string())
     for name, bounded in wanted.items():
-        known: _CachedTotals | None = ctx.world.decoded.get(_key(ctx, name))
-        if known is None:
+        column_totals: _CachedTotals | None = ctx.world.decoded.get(_key(ctx, name))
+        if column_totals is None:
             return np.zeros(len(paths), bool), {}
-        at = pc.fill_null(pc.index_in(asked, known.paths), -1).to_numpy().astype(np.int64)
-        there &= (at >= 0) & (known.bounded[at] | (not bounded))
-        found[name] = known, at
-    return there, {name: _sum_totals(known, at[there], bounded=wanted[name]) for name, (known, at) in found.items()}
+        at = pc.fill_null(pc.index_in(requested, column_totals.paths), -1).to_numpy().astype(np.int64)
+        is_cached &= (at >= 0) & (column_totals.bounded[at] | (not bounded))
+        cached[name] = column_totals, at
+    return is_cached, {name: _sum_totals(column_totals, at[is_cached], bounded=wanted[name]) for name, (column_totals, at) in cached.items()}
 
 
-def _sum_totals(known: _CachedTotals, at: Ints, *, bounded: bool) -> ColumnTotals:
-    counts, totals, leasts, greatests = known.numbers[:, at]
-    total = (int((totals >> _HALF_BITS).sum()) << _HALF_BITS) + int((totals & ((1 << _HALF_BITS) - 1)).sum())  # in halves: the sum may be beyond 64 bits
-    some = counts > 0
-    if not bounded or not some.any():
+def _sum_totals(cached: _CachedTotals, at: Ints, *, bounded: bool) -> ColumnTotals:
+    counts, totals, leasts, greatests = cached.numbers[:, at]
+    # in halves: the sum may be beyond 64 bits
+    total = (int((totals >> _HALF_BITS).sum()) << _HALF_BITS) + int((totals & ((1 << _HALF_BITS) - 1)).sum())
+    has_values = counts > 0
+    if not bounded or not has_values.any():
         return ColumnTotals(int(counts.sum()), total, None, None)
-    return ColumnTotals(int(counts.sum()), total, int(leasts[some].min()), int(greatests[some].max()))
+    return ColumnTotals(int(counts.sum()), total, int(leasts[has_values].min()), int(greatests[has_values].max()))
 
 
-def remember(ctx: TableContext, wanted: Mapping[str, bool], paths: Sequence[str], said: Mapping[str, Mapping[str, ColumnTotals]]) -> None:
-    """Keeps what was said of whole files, by path, of the columns `wanted`; `paths` are all that were asked for, and stay where there are too many."""
+def remember(ctx: TableContext, wanted: Mapping[str, bool], paths: Sequence[str], totals_by_path: Mapping[str, Mapping[str, ColumnTotals]]) -> None:
+    """Cache the totals of files by path, of the columns `wanted`.
+
+    `paths` are all files of the query: those stay in the cache if it becomes too big.
+    """
     for name, bounded in wanted.items():
-        figures = {path: of[name] for path, of in said.items() if _LEAST <= of[name].total <= _GREATEST}
+        figures = {path: column_totals[name] for path, column_totals in totals_by_path.items() if _LEAST <= column_totals[name].total <= _GREATEST}
         if not figures:
             continue
-        rows = [(one.count, one.total, one.least or 0, one.greatest or 0) for one in figures.values()]
-        more = _CachedTotals(pa.array(figures, pa.string()), np.array(rows, np.int64).T, np.full(len(rows), bounded))
+        rows = [(totals.count, totals.total, totals.least or 0, totals.greatest or 0) for totals in figures.values()]
+        updated = _CachedTotals(pa.array(figures, pa.string()), np.array(rows, np.int64).T, np.full(len(rows), bounded))
         before: _CachedTotals | None = ctx.world.decoded.get(_key(ctx, name))
         if before is not None:
-            more = _merge_totals(before, more, paths)
-        weight = more.paths.nbytes + more.numbers.nbytes + more.bounded.nbytes + _MARK_BYTES
-        ctx.world.decoded.put({_key(ctx, name): more}, weight)
+            updated = _merge_totals(before, updated, paths)
+        weight = updated.paths.nbytes + updated.numbers.nbytes + updated.bounded.nbytes + _MARK_BYTES
+        ctx.world.decoded.put({_key(ctx, name): updated}, weight)
 
 
 def mask_unindexed(ctx: TableContext, wanted: Mapping[str, bool], paths: Sequence[str]) -> Mask:
-    """Which of the files are known to have no index that could say what those columns come to."""
-    known: frozenset[str] = ctx.world.decoded.get(_unindexed_key(ctx, wanted)) or frozenset()
-    return np.array([path in known for path in paths], bool)  # scalar: one a file
+    """Return which of the files are known to have no index that could give totals of those columns."""
+    unindexed: frozenset[str] = ctx.world.decoded.get(_unindexed_key(ctx, wanted)) or frozenset()
+    return np.array([path in unindexed for path in paths], bool)  # scalar: one a file
 
 
 def remember_unindexed(ctx: TableContext, wanted: Mapping[str, bool], paths: Sequence[str]) -> None:
-    """Keeps that those files have none."""
+    """Cache that those files have no such index."""
     if not paths:
         return
-    known: frozenset[str] = ctx.world.decoded.get(_unindexed_key(ctx, wanted)) or frozenset()
-    more = known.union(paths) if len(known) + len(paths) <= _MAX_PATHS else frozenset(paths)
-    ctx.world.decoded.put({_unindexed_key(ctx, wanted): more}, _MARK_BYTES + sum(map(len, more)) + _MARK_BYTES // 4 * len(more))
+    unindexed: frozenset[str] = ctx.world.decoded.get(_unindexed_key(ctx, wanted)) or frozenset()
+    updated = unindexed.union(paths) if len(unindexed) + len(paths) <= _MAX_PATHS else frozenset(paths)
+    ctx.world.decoded.put({_unindexed_key(ctx, wanted): updated}, _MARK_BYTES + sum(map(len, updated)) + _MARK_BYTES // 4 * len(updated))
 
 
 def _unindexed_key(ctx: TableContext, wanted: Mapping[str, bool]) -> Hashable:
     return "unable", *(_key(ctx, name) for name in sorted(wanted))
 
 
-def _merge_totals(before: _CachedTotals, more: _CachedTotals, paths: Sequence[str]) -> _CachedTotals:
-    stays = pc.invert(pc.is_in(before.paths, more.paths))
-    if len(before.paths) + len(more.paths) > _MAX_PATHS:
+def _merge_totals(before: _CachedTotals, added: _CachedTotals, paths: Sequence[str]) -> _CachedTotals:
+    stays = pc.invert(pc.is_in(before.paths, added.paths))
+    if len(before.paths) + len(added.paths) > _MAX_PATHS:
         stays = pc.and_(stays, pc.is_in(before.paths, pa.array(paths, pa.string())))
-    kept = stays.to_numpy(zero_copy_only=False)
-    numbers = np.concatenate([before.numbers[:, kept], more.numbers], axis=1)
-    return _CachedTotals(pa.concat_arrays([before.paths.filter(stays), more.paths]), numbers, np.concatenate([before.bounded[kept], more.bounded]))
+    mask = stays.to_numpy(zero_copy_only=False)
+    numbers = np.concatenate([before.numbers[:, mask], added.numbers], axis=1)
+    return _CachedTotals(pa.concat_arrays([before.paths.filter(stays), added.paths]), numbers, np.concatenate([before.bounded[mask], added.bounded]))
 
 
 def _key(ctx: TableContext, column: str) -> Hashable:

@@ -1,8 +1,10 @@
-"""What callers say of rows: conditions and values, as Polars expressions or SQL text, held against the table's columns before anything is read.
+"""Callers' conditions and values, as Polars expressions or SQL text, checked against the table's columns.
 
-    condition("v > 1 AND dt = '2024-03-31'", handle)   ->   pl.Expr        raises where a column is not there, or the text is no condition
+    condition("v > 1 AND dt = '2024-03-31'", ctx)   ->   pl.Expr
+        raises if a column does not exist, or the text is no condition
 
-A row goes where its condition is true; false and null leave it alone, as in SQL.
+They are checked before anything is read. A row is selected if its condition is true; false and null do not select it,
+as in SQL.
 """
 
 from __future__ import annotations
@@ -33,22 +35,22 @@ _ZONE = re.compile(r"Datetime\('[^']*', '([^']+)'\)")
 MANY_ROWS = "looks at more than one row"
 
 
-def condition(where: pl.Expr | str, ctx: TableContext, *, said: str = "where") -> pl.Expr:
-    """A condition on the rows of a table, over its columns by their names, whatever chose them.
+def condition(where: pl.Expr | str, ctx: TableContext, *, argument: str = "where") -> pl.Expr:
+    """Return a condition on the rows of a table, over its columns by name.
 
     Raises `ColumnNotFound`, `SchemaMismatch`, and `TypeError` for what is neither expression nor text.
     """
     schema = polars_schema(ctx.schema.fields)
-    return check_condition(parse_expression(where, ctx.name, said, schema), schema, ctx.name, said)
+    return check_condition(parse_expression(where, ctx.name, argument, schema), schema, ctx.name, argument)
 
 
-def fit_condition(expr: pl.Expr, said: object, schema: Mapping[str, pl.DataType]) -> pl.Expr:
-    """A condition; where an SQL text said it that compares dates and times with texts, it compares them with what the texts say, as SQL does."""
-    if isinstance(said, str):
+def fit_condition(expr: pl.Expr, source: object, schema: Mapping[str, pl.DataType]) -> pl.Expr:
+    """Return a condition; if it is an SQL text that compares times with texts, the texts are parsed, as in SQL."""
+    if isinstance(source, str):
         with suppress(pl.exceptions.PolarsError):
-            if not _fits(expr, schema) and (found := lazy.filter_of_sql(said, schema)) is not None:
-                pl.DataFrame(schema=schema).select(found)  # a text that says no date is found out
-                return found
+            if not _fits(expr, schema) and (fitted := lazy.filter_of_sql(source, schema)) is not None:
+                pl.DataFrame(schema=schema).select(fitted)  # a text that says no date is found out
+                return fitted
     return expr
 
 
@@ -62,30 +64,33 @@ def _fits(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> bool:
     return True
 
 
-def parse_expression(given: pl.Expr | str, table: str, said: str, schema: Mapping[str, pl.DataType] | None = None) -> pl.Expr:
-    """An expression, or what a SQL text means; a condition on columns of a `schema` as `fit_condition` has it. Raises `SchemaMismatch`, `TypeError`."""
-    if isinstance(given, pl.Expr):
-        return given
-    if isinstance(given, bool):
-        return pl.lit(given)
-    if not isinstance(given, str):
-        msg = f"{said}= takes a Polars expression or SQL text, not {type(given).__name__}: pl.lit(True) and 'true' mean every row"
+def parse_expression(source: pl.Expr | str, table: str, argument: str, schema: Mapping[str, pl.DataType] | None = None) -> pl.Expr:
+    """Return an expression, or the expression of an SQL text; with a `schema`, as `fit_condition` returns it.
+
+    Raises `SchemaMismatch`, `TypeError`.
+    """
+    if isinstance(source, pl.Expr):
+        return source
+    if isinstance(source, bool):
+        return pl.lit(source)
+    if not isinstance(source, str):
+        msg = f"{argument}= takes a Polars expression or SQL text, not {type(source).__name__}: pl.lit(True) and 'true' mean every row"
         raise TypeError(msg)
     try:
-        expr = pl.sql_expr(given)
+        expr = pl.sql_expr(source)
     except (pl.exceptions.PolarsError, UnicodeEncodeError) as wrong:  # half a surrogate pair is no text to Polars
-        raise SchemaMismatch(f"{said}={given!r} for {table} is no SQL: {wrong}") from None
-    return expr if schema is None else fit_condition(expand.name_exactly(expr, schema), given, schema)
+        raise SchemaMismatch(f"{argument}={source!r} for {table} is no SQL: {wrong}") from None
+    return expr if schema is None else fit_condition(expand.name_exactly(expr, schema), source, schema)
 
 
-def check_condition(expr: pl.Expr, schema: Mapping[str, pl.DataType], table: str, said: str) -> pl.Expr:
-    """An expression over the columns of a schema by their names that is a condition. Raises where it is none.
+def check_condition(expr: pl.Expr, schema: Mapping[str, pl.DataType], table: str, argument: str) -> pl.Expr:
+    """Return an expression over the columns of a schema by name; raise if it is no condition.
 
-    A bare NULL never holds, and to Polars is no condition: it becomes one.
+    A bare NULL is never true, and to Polars is no condition: it is cast to one.
     """
-    expr, found = resolve_expression(expr, schema, table, said)
-    if found not in (pl.Boolean(), pl.Null()):
-        raise SchemaMismatch(f"{said}={format_expression(expr)} for {table} is {found}, and a condition is true or false. Compare it with something")
+    expr, dtype = resolve_expression(expr, schema, table, argument)
+    if dtype not in (pl.Boolean(), pl.Null()):
+        raise SchemaMismatch(f"{argument}={format_expression(expr)} for {table} is {dtype}, and a condition is true or false. Compare it with something")
     try:
         pl.LazyFrame(schema=schema).filter(expr).explain()  # which asks for each part of a conjunction
     except pl.exceptions.PolarsError as wrong:
@@ -94,38 +99,39 @@ def check_condition(expr: pl.Expr, schema: Mapping[str, pl.DataType], table: str
     return expr
 
 
-def resolve_expression(expr: pl.Expr, schema: Mapping[str, pl.DataType], table: str, said: str) -> tuple[pl.Expr, pl.DataType]:
-    """An expression with the columns of a schema that it chooses by their names, and its type.
+def resolve_expression(expr: pl.Expr, schema: Mapping[str, pl.DataType], table: str, argument: str) -> tuple[pl.Expr, pl.DataType]:
+    """Return an expression with its selected columns by name, and its type.
 
-    Raises `ColumnNotFound`, `SchemaMismatch`; `ValueOutOfRange` for constants as `far` has them.
+    Raises `ColumnNotFound`, `SchemaMismatch`; `ValueOutOfRange` for constants that `far.check_printable_times` refuses.
     """
-    far.check_printable_times(expr, table, said)
+    far.check_printable_times(expr, table, argument)
     for name in expand.used_columns(expr, schema):
         if name not in schema:
-            raise make_column_not_found(name, list(schema), table, said)
+            raise make_column_not_found(name, list(schema), table, argument)
     try:
-        found = expand.expand(expr, schema)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as wrong:  # of `struct.field("*")` in a part Polars panics
+        expanded = expand.expand(expr, schema)
+    # Polars panics for `struct.field("*")` inside an expression
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as wrong:
         what = str(wrong).split("\n", 1)[0].replace(SOURCE, "s.")  # the plan that follows is Polars' own
-        raise SchemaMismatch(f"{said}={format_expression(expr)} does not fit the columns of {table}: {what}{_hint(what)}") from None
-    if len(found) != 1:
-        raise SchemaMismatch(f"{said}={format_expression(expr)} for {table} gives {len(found)} columns, and one is wanted. Join conditions with & or |")
-    [plain] = found
-    temporal.refuse_numbers(plain, schema, f"{said}={format_expression(expr)} for {table}")
+        raise SchemaMismatch(f"{argument}={format_expression(expr)} does not fit the columns of {table}: {what}{_hint(what)}") from None
+    if len(expanded) != 1:
+        raise SchemaMismatch(f"{argument}={format_expression(expr)} for {table} gives {len(expanded)} columns, and one is wanted. Join conditions with & or |")
+    [plain] = expanded
+    temporal.refuse_numbers(plain, schema, f"{argument}={format_expression(expr)} for {table}")
     dtype = pl.LazyFrame(schema=schema).select(plain).collect_schema().dtypes()[0]
     if (why := _cannot_compare(plain, schema)) is not None:
         types = ", ".join(f"{name.replace(SOURCE, 's.')} is {schema[name]}" for name in dict.fromkeys(expand.used_columns(plain, schema)))
-        raise SchemaMismatch(f"{said}={format_expression(expr)} does not fit the columns of {table}: {why.format(types=types)}")
+        raise SchemaMismatch(f"{argument}={format_expression(expr)} does not fit the columns of {table}: {why.format(types=types)}")
     return plain, dtype
 
 
 def format_expression(expr: pl.Expr) -> str:
-    """Return an expression as text, the columns of a merge's source called as SQL calls them there, `s.column`."""
+    """Return an expression as text, with the columns of a merge's source named as in SQL, `s.column`."""
     return str(expr).replace(SOURCE, "s.")
 
 
 def _hint(what: str) -> str:
-    """What to write instead of what Polars cannot compare with times."""
+    """Return what to write instead of what Polars cannot compare with times."""
     if "'date/datetime/time'" in what:
         return ". In SQL a date is written DATE '2024-03-31', a timestamp TIMESTAMP '2024-03-31 12:00:00'"
     if "'is_in' cannot check for" in what and any(word in what for word in ("Date", "Time")):
@@ -134,7 +140,10 @@ def _hint(what: str) -> str:
 
 
 def _cannot_compare(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> str | None:
-    """Which comparison cannot be made, and what to do. Polars says so when it computes, and not of decimals: it compares those as texts, 10.50 below '9.6'."""
+    """Return why a comparison cannot be made, and what to do; None if all can.
+
+    Polars reports it when it computes, and not for decimals: it compares those as texts, 10.50 below '9.6'.
+    """
     try:
         pl.DataFrame(schema={name: _with_floats(dtype) for name, dtype in schema.items()}).select(expr)
     except pl.exceptions.PolarsError as wrong:
@@ -151,13 +160,13 @@ def _cannot_compare(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> str | N
                 "it compares a moment that has a zone with one that has none ({types}). Write it as a text in SQL, '2024-03-31 12:00:00', which is one of UTC, "
                 "or '2024-03-31T12:00:00+02:00'; in Python as datetime(…, tzinfo=…)"
             )
-    except Exception:  # noqa: BLE001 - a function of Python raises what it likes of no rows, and of those that are there may not
+    except Exception:  # noqa: BLE001 - a Python function may raise anything without rows
         return None
     return None
 
 
 def _with_floats(dtype: PolarsDataType) -> PolarsDataType:
-    """The type with floats in place of decimals."""
+    """Return the type with floats in place of decimals."""
     if isinstance(dtype, pl.Decimal):
         return pl.Float64()
     if isinstance(dtype, pl.List):
@@ -168,31 +177,40 @@ def _with_floats(dtype: PolarsDataType) -> PolarsDataType:
 
 
 def check_aggregates(aggregates: Iterable[pl.Expr], schema: Mapping[str, pl.DataType], table: str) -> None:
-    """Raises `ValueOutOfRange` for constants as `far` has them, `SchemaMismatch` where an aggregate compares a date or a time with a number."""
-    for one in aggregates:
-        far.check_printable_times(one, table, "an aggregate")
-        check_times(one, schema, f"an aggregate of {table}")
+    """Raise `SchemaMismatch` if an aggregate compares a date or a time with a number.
+
+    Raise `ValueOutOfRange` for constants that `far.check_printable_times` refuses.
+    """
+    for aggregate in aggregates:
+        far.check_printable_times(aggregate, table, "an aggregate")
+        check_times(aggregate, schema, f"an aggregate of {table}")
 
 
-def check_times(expr: pl.Expr, schema: Mapping[str, pl.DataType], said: str) -> None:
-    """Raises `SchemaMismatch` where an expression compares a date or a time with a number, whatever else is wrong with it."""
+def check_times(expr: pl.Expr, schema: Mapping[str, pl.DataType], subject: str) -> None:
+    """Raise `SchemaMismatch` if an expression compares a date or a time with a number.
+
+    Other errors of the expression are ignored.
+    """
     try:
-        for one in expand.expand(expr, schema):
-            temporal.refuse_numbers(one, schema, said)
+        for expanded in expand.expand(expr, schema):
+            temporal.refuse_numbers(expanded, schema, subject)
     except pl.exceptions.PolarsError as wrong:
         if hint := _hint(what := str(wrong).split("\n", 1)[0]):
-            raise SchemaMismatch(f"{said}: {what}{hint}") from None
+            raise SchemaMismatch(f"{subject}: {what}{hint}") from None
 
 
 def is_row_wise(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> bool:
-    """Whether each value is made of its own row alone: then, and only then, Polars takes the first rows before it computes."""
+    """Return whether each value depends on its row alone.
+
+    Then, and only then, Polars limits rows before it computes.
+    """
     return non_elementwise_reason(expr, schema) is None
 
 
 def non_elementwise_reason(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> str | None:
-    """What an expression does that is not told by one row, in words; None where each value is made of its own row alone.
+    """Return what an expression does that needs other rows, in words; None if each value depends on its row alone.
 
-    Polars has no plan by rows for a comparison with a bare NULL, which is NULL of every row.
+    Polars has no row-wise plan for a comparison with a bare NULL, which is NULL for every row.
     """
     only = pl.QueryOptFlags.none(slice_pushdown=True)
     planned = pl.DataFrame(schema=schema).lazy().with_columns(expr.alias("")).head(1).explain(optimizations=only)
@@ -203,19 +221,19 @@ def non_elementwise_reason(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> 
     return MANY_ROWS
 
 
-def make_column_not_found(name: str, known: list[str], table: str, said: str) -> ColumnNotFound:
-    """The error for a column that is not there."""
-    near = get_close_matches(name, known, 1, 0.6)
+def make_column_not_found(name: str, columns: list[str], table: str, argument: str) -> ColumnNotFound:
+    """Return the error for a column that does not exist."""
+    near = get_close_matches(name, columns, 1, 0.6)
     hint = f" Did you mean {near[0]!r}?" if near else f" A text is written {chr(39)}{name}{chr(39)} in SQL, or pl.lit({name!r})"
-    return ColumnNotFound(f"{said} names column {name!r}, which {table} has not; its columns are {', '.join(known)}.{hint}", name=name)
+    return ColumnNotFound(f"{argument} names column {name!r}, which {table} has not; its columns are {', '.join(columns)}.{hint}", name=name)
 
 
 @contextmanager
-def translate_compute_errors(table: str, said: str = "the change") -> Iterator[None]:
-    """Around the running of a caller's expressions: what Polars says of a value that it cannot compute becomes `SchemaMismatch`."""
+def translate_compute_errors(table: str, subject: str = "the change") -> Iterator[None]:
+    """Translate Polars' error about a value that a caller's expression cannot compute to `SchemaMismatch`."""
     try:
         yield
     except LakekitError:
         raise
     except pl.exceptions.PolarsError as wrong:
-        raise SchemaMismatch(f"Polars could not compute {said} of {table}: {str(wrong).replace(SOURCE, 's.')}") from None
+        raise SchemaMismatch(f"Polars could not compute {subject} of {table}: {str(wrong).replace(SOURCE, 's.')}") from None

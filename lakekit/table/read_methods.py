@@ -141,7 +141,7 @@ class Reading(TableCore):
             msg = "explain(aggregates=…) takes expressions of Polars only: aggregates=[pl.len(), pl.col('v').sum()]"
             raise TypeError(msg)
         source = table_scan.scan(self.handle(), at)
-        predicate = expr if expr is None or isinstance(expr, pl.Expr) else user_expressions.condition(expr, source.ctx, said="expr")
+        predicate = expr if expr is None or isinstance(expr, pl.Expr) else user_expressions.condition(expr, source.ctx, argument="expr")
         return explain.explain(source, predicate, tuple(aggregates))
 
     def with_options(self, options: Mapping[str, Any]) -> Self:
