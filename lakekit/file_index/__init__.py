@@ -1,11 +1,16 @@
-"""File indexes: what a data file says of itself beside its statistics. One rule: an index may say that rows cannot match, never that they do.
+"""File indexes of data files, one plugin module for each kind.
 
-Every module in this folder is one index, found by its name: NAME, OPTIONS (that a column's index takes), TYPES (the roots it takes),
-build(column, type, options) -> payload, and probe(payload, type, leaf, row_count) -> False (no row), True (cannot tell) or a BitMap (only these row
-positions may match). `evaluate` asks them all. A payload is bytes or a view of them, for whoever asks copies none of it.
-Those that know rows have rows(payload, type, question, row_count) -> BitMap too: `exact` asks them for what is certain. Those of which many are looked at
-as fast as one have absent(payloads, type, leaf) -> mask: the files where = or IN finds no row. `together` asks them first. One that does not take all
-types of a root has takes(type) -> whether it does.
+An index may say that rows cannot match, never that they do. A module is found by its name and has:
+
+    NAME, OPTIONS, TYPES                           the options of a column's index, the type roots it takes
+    takes(type)                                    whether it takes the type, if not all types of its roots
+    build(column, type, options)                   the payload
+    probe(payload, type, leaf, row_count)          False (no row), True (cannot tell) or a BitMap (only these may match)
+    rows(payload, type, question, row_count)       the matching rows, if it knows rows: `exact` uses them
+    absent(payloads, type, leaf)                   the files in which = or IN finds no row, if many can be searched
+                                                   as fast as one: `together` calls it first
+
+`evaluator` calls them all. A payload is bytes or a view of them, so that none is copied.
 """
 
 NOT_PARTS = frozenset({"container", "evaluator", "exact", "index_keys", "together"})

@@ -297,7 +297,10 @@ def _search_numbers(data: memoryview, form: Struct, t: DataType, wanted: set[Key
 
 
 def _stored_number(key: int, t: DataType) -> int | None:
-    """Return what a number is where its stored bytes are read the wrong way round; None for one that the type does not hold."""
+    """Return the number whose little endian bytes are the stored bytes of a key.
+
+    None for a key that the type does not hold.
+    """
     width = WIDTHS[t.root]
     bound = 1 << 8 * width - 1
     if not -bound <= key < bound:

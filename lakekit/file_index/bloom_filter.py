@@ -115,9 +115,9 @@ def probe(payload: bytes | memoryview, t: DataType, leaf: Leaf, row_count: int) 
 
 
 def absent(payloads: Payloads, t: DataType, leaf: Leaf) -> NDArray[np.bool_]:
-    """Return of which of many payloads `probe` says False; damaged ones say nothing."""
+    """Return for which of many payloads `probe` returns False; damaged ones rule nothing out."""
     data, begins, _ = payloads
-    found = np.zeros(len(begins), bool)
+    ruled_out = np.zeros(len(begins), bool)
     for k, bits, rows in _shapes(payloads):
         probed = _probe_bytes(leaf, tuple(map(type, leaf.literals)), t, k, bits) if _is_sound(k, bits) else None
         if probed is None:
@@ -125,21 +125,21 @@ def absent(payloads: Payloads, t: DataType, leaf: Leaf) -> NDArray[np.bool_]:
         places, masks = probed
         step = max(1, _MAX_BATCH_BITS // max(1, places.size))
         for first in range(0, len(rows), step):
-            some = rows[first : first + step]
-            found[some] = ~(data[begins[some, None, None] + places] & masks == masks).all(axis=2).any(axis=1)
-    return found
+            members = rows[first : first + step]
+            ruled_out[members] = ~(data[begins[members, None, None] + places] & masks == masks).all(axis=2).any(axis=1)
+    return ruled_out
 
 
 def _shapes(payloads: Payloads) -> list[tuple[int, int, NDArray[np.int64]]]:
-    """Return the hash functions and bits of payloads, and which payloads have them; those too short for a filter are left out.
+    """Return the hash functions and bits of payloads, and which payloads have them, without those too short.
 
-    Filters of one column are mostly of one size.
+    Filters of one column mostly have the same size.
     """
     lengths = payloads.ends - payloads.begins
-    there = np.flatnonzero(lengths > 4)
-    every = integers_at(payloads.data, payloads.begins[there], 4) << 32 | lengths[there]
+    members = np.flatnonzero(lengths > 4)
+    every = integers_at(payloads.data, payloads.begins[members], 4) << 32 | lengths[members]
     # scalar: few sizes
-    return [(one >> 32, 8 * ((one & 0xFFFFFFFF) - 4), there[every == one]) for one in np.unique(every).tolist()]
+    return [(shape >> 32, 8 * ((shape & 0xFFFFFFFF) - 4), members[every == shape]) for shape in np.unique(every).tolist()]
 
 
 @lru_cache(256)

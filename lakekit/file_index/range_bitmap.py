@@ -365,15 +365,18 @@ def _find(payload: bytes | memoryview, t: DataType, head: _RangeBitmapHeader, ke
     if not ranked and t.root not in WIDTHS and not may_contain_text(memoryview(payload)[slice(*_texts(payload, candidate, begin))], key):
         return 0, False
     read = _number_reader(payload, t, begin, candidate.others) or partial(_read_other_key, payload, t, candidate, begin)
-    place = bisect_left(range(candidate.others), key, key=read)
-    return candidate.code + 1 + place, place < candidate.others and read(place) == key
+    chunk_number = bisect_left(range(candidate.others), key, key=read)
+    return candidate.code + 1 + chunk_number, chunk_number < candidate.others and read(chunk_number) == key
 
 
 _NUMBERS = {width: Struct(f">{letter}") for width, letter in ((1, "b"), (2, "h"), (4, "i"), (8, "q"))}
 
 
 def _number_reader(payload: bytes | memoryview, t: DataType, begin: int, count: int) -> Callable[[int], Key] | None:
-    """Return what reads one of `count` stored numbers that begin there; None for texts, and where the payload ends before the last."""
+    """Return a function that reads one of `count` stored numbers that begin at `begin`.
+
+    None for texts, and if the payload ends before the last number.
+    """
     width = WIDTHS.get(t.root)
     if width is None or begin + width * count > len(payload):
         return None

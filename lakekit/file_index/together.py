@@ -1,9 +1,11 @@
-"""What the indexes of many files rule out, looked at together: of most files nothing more need be asked.
+"""Files ruled out by their indexes, many files at a time.
 
-    rule_out_files(containers, And((Leaf("a", "=", (7,)), Leaf("b", ">", (1,)))), types)     True of each file of which an index says that no row has a = 7
+    rule_out_files(containers, And((Leaf("a", "=", (7,)), Leaf("b", ">", (1,)))), types)
+        ->   True for each file of which an index says that no row has a = 7
 
-Only conditions that every row must satisfy are looked at, and only indexes that can be asked many at a time: those with a function `absent`. A container
-that is damaged, or of a version nobody knows, rules nothing out: `evaluate` says what is wrong with it.
+Only conditions that every row must satisfy are used, and only indexes that can search many payloads at once: those with
+a function `absent`. A container that is damaged, or of an unknown version, rules nothing out: `evaluate` raises what is
+wrong with it.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ _MOST_HEAD = 1024
 
 
 class Containers(NamedTuple):
-    """Containers that lie in one stretch of bytes: container i is `data[begins[i]:ends[i]]`, of a file of `row_counts[i]` rows."""
+    """Containers in one buffer: container i is `data[begins[i]:ends[i]]`, of a file of `row_counts[i]` rows."""
 
     data: NDArray[np.uint8]
     begins: NDArray[np.int64]
@@ -60,16 +62,22 @@ def rule_out_files(many: Containers, predicate: Predicate, types: Mapping[str, D
 
 
 def _batch_indexes(many: Containers, column: str, t: DataType) -> Iterator[tuple[Any, NDArray[np.int64], Payloads]]:
-    """Yield the indexes of a column that can be asked many at a time: the containers that have one, and its payloads."""
+    """Yield the indexes of a column that can search many payloads at once.
+
+    Each comes with the containers that have one, and its payloads.
+    """
     contents = _contents(many) if _has_batch_index(many, column) else []
-    for name in sorted({name for _, found in contents for name in found.get(column, ())}):
+    for name in sorted({name for _, indexes in contents for name in indexes.get(column, ())}):
         index = load_index(name)
         if index is not None and hasattr(index, "absent") and t.root in index.TYPES:
             yield (index, *_payloads(many, contents, column, name))
 
 
 def _has_batch_index(many: Containers, column: str) -> bool:
-    """Return whether the first container has an index of the column that can be asked many at a time: the others are mostly like it."""
+    """Return whether the first container has an index of the column that can search many payloads at once.
+
+    The others are mostly like it.
+    """
     view = many.data.data
     with suppress(Corrupt, Unsupported):
         first = container.contents(view[many.begins[0] : many.ends[0]]) if len(many.begins) else {}
@@ -78,20 +86,23 @@ def _has_batch_index(many: Containers, column: str) -> bool:
 
 
 def _contents(many: Containers) -> list[tuple[NDArray[np.int64], Contents]]:
-    """What is in which containers; damaged ones are left out. Most have the head of the first, byte by byte: it is read once."""
+    """Return the contents of groups of containers, without damaged ones.
+
+    Most have the same head as the first, byte by byte: it is decoded once.
+    """
     alike = _mask_same_head(many)
     groups = [np.flatnonzero(alike)] if alike.any() else []
     groups.extend(np.flatnonzero(~alike)[:, None])
     view = many.data.data
-    found: list[tuple[NDArray[np.int64], Contents]] = []
+    groups_contents: list[tuple[NDArray[np.int64], Contents]] = []
     for at in groups:
         with suppress(Corrupt, Unsupported):
-            found.append((at, container.contents(view[many.begins[at[0]] : many.ends[at[0]]])))
-    return found
+            groups_contents.append((at, container.contents(view[many.begins[at[0]] : many.ends[at[0]]])))
+    return groups_contents
 
 
 def _mask_same_head(many: Containers) -> Mask:
-    """The containers whose head has the bytes of that of the first."""
+    """Return the containers whose head has the same bytes as that of the first."""
     count = len(many.begins)
     if not count or int((many.ends - many.begins).min()) < container.HEAD:
         return np.zeros(count, bool)
@@ -104,10 +115,13 @@ def _mask_same_head(many: Containers) -> Mask:
 
 
 def _payloads(many: Containers, contents: list[tuple[NDArray[np.int64], Contents]], column: str, name: str) -> tuple[NDArray[np.int64], Payloads]:
-    """The payloads of one index, and whose they are, ascending; those are left out that end behind their container."""
-    places = [(at, place) for at, found in contents if (place := found.get(column, {}).get(name)) is not None]
-    at = np.concatenate([np.zeros(0, np.int64), *(at for at, _ in places)])
-    starts, lengths = np.repeat(np.array([place for _, place in places], np.int64).reshape(-1, 2), [len(at) for at, _ in places], axis=0).T
+    """Return the payloads of one index, and the containers they are of, ascending.
+
+    Payloads that end beyond their container are left out.
+    """
+    ranges = [(at, payload_range) for at, indexes in contents if (payload_range := indexes.get(column, {}).get(name)) is not None]
+    at = np.concatenate([np.zeros(0, np.int64), *(at for at, _ in ranges)])
+    starts, lengths = np.repeat(np.array([payload_range for _, payload_range in ranges], np.int64).reshape(-1, 2), [len(at) for at, _ in ranges], axis=0).T
     begins = many.begins[at] + starts
     ends = begins + lengths
     order = np.argsort(at)

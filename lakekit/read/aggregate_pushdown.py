@@ -166,12 +166,12 @@ def answer_from_indexes(scan: TableScan, aggregates: Sequence[pl.Expr], where: p
     condition, decided = (NO_FILTER, list[int]()) if where is None else lazy.condition_of(filters, scan.ctx.schema)
     plans = scan.plans(condition)
     schema, understood = _parse_aggregates(scan, aggregates)
-    predicates = [parse_exact(pyarrow_text(one)) for at, one in enumerate(filters) if at not in decided]
-    certain = [one for one in predicates if one is not None]
+    predicates = [parse_exact(pyarrow_text(filter_expr)) for at, filter_expr in enumerate(filters) if at not in decided]
+    certain = [predicate for predicate in predicates if predicate is not None]
     if understood is None or not is_whole or len(certain) < len(predicates) or not _may_answer(scan.ctx):
         return AggregateResult(None, schema, (), tuple(plans))
-    wanted = {one.column: False for one in understood if one.column is not None}
-    wanted |= {one.column: True for one in understood if one.column is not None and one.kind in ("min", "max")}
+    wanted = {request.column: False for request in understood if request.column is not None}
+    wanted |= {request.column: True for request in understood if request.column is not None and request.kind in ("min", "max")}
     parts: list[FileAggregate] = []
     with damage.translate_read_errors(lambda: plans):
         left = [_remove_answered_files(plan, wanted, conjunction(certain), parts) for plan in plans]
@@ -183,7 +183,7 @@ def _may_answer(ctx: TableContext) -> bool:
     return options.file_index_read_enabled and not options.scan_ignore_lost_files and not options.scan_ignore_corrupt_files
 
 
-# ---- what is asked ---------------------------------------------------------------------------------------------------
+# ---- requests --------------------------------------------------------------------------------------------------------
 
 
 def _parse_aggregates(scan: TableScan, aggregates: Sequence[pl.Expr]) -> tuple[pl.Schema, tuple[AggregateRequest, ...] | None]:
@@ -400,16 +400,16 @@ def _make_index_reader(
 
 
 def _find_cached_indexes(plan: Plan, places: Ints) -> dict[int, memoryview]:
-    """The bytes of indexes that are in memory, by which of the places they are of."""
-    found = {}
+    """Return the bytes of the indexes that are in memory, by position in `places`."""
+    cached = {}
     order = np.argsort(places)
-    for lot in file_index_pruning.load_index_batches(plan.ctx, plan.entries, places[order]):
-        at = np.searchsorted(lot.places, places)
-        mine = np.flatnonzero((at < len(lot.places)) & (lot.places[np.minimum(at, len(lot.places) - 1)] == places))
+    for batch in file_index_pruning.load_index_batches(plan.ctx, plan.entries, places[order]):
+        at = np.searchsorted(batch.places, places)
+        mine = np.flatnonzero((at < len(batch.places)) & (batch.places[np.minimum(at, len(batch.places) - 1)] == places))
         # scalar: one a file
-        for nth, begin, end in zip(mine.tolist(), lot.begins[at[mine]].tolist(), lot.ends[at[mine]].tolist(), strict=True):
-            found[nth] = lot.data.data[begin:end]
-    return found
+        for nth, begin, end in zip(mine.tolist(), batch.begins[at[mine]].tolist(), batch.ends[at[mine]].tolist(), strict=True):
+            cached[nth] = batch.data.data[begin:end]
+    return cached
 
 
 def _resolve_file_schema(ctx: TableContext, schema_id: int) -> _FileSchema:

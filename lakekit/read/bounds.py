@@ -58,15 +58,15 @@ def may_match_files(ctx: TableContext, entries: ManifestEntries, predicate: Pred
     wanted = set(columns(predicate))
     fields = tuple(f for f in ctx.schema.fields if f.name in wanted)
     key = tuple(ctx.schema.trimmed_primary_keys) if which == "key" else ()
-    known = get_or_compute(ctx.world, entries, ("bounds", which, fields, key), partial(_collect_bounds, ctx, entries, fields, which))
-    found = [
+    cached = get_or_compute(ctx.world, entries, ("bounds", which, fields, key), partial(_collect_bounds, ctx, entries, fields, which))
+    masks = [
         (rows, pruning.may_match(predicate, bounds.get, len(rows)))
-        for rows, bounds in (_collect_bounds(ctx, entries, fields, which) if known is None else known)
+        for rows, bounds in (_collect_bounds(ctx, entries, fields, which) if cached is None else cached)
     ]
-    if len(found) == 1 and len(found[0][0]) == len(entries):  # mostly all files are alike
-        return found[0][1]
+    if len(masks) == 1 and len(masks[0][0]) == len(entries):  # mostly all files are alike
+        return masks[0][1]
     mask = np.ones(len(entries), bool)
-    for rows, fit in found:
+    for rows, fit in masks:
         mask[rows] = fit
     return mask
 

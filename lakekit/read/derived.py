@@ -1,9 +1,11 @@
-"""What was made of manifest entries before: a plan asks the same of the same files as the plan before it.
+"""A cache of values computed from manifest entries: plan after plan computes the same from the same files.
 
-    get_or_compute(world, entries, ("bounds", "v"), make)     1st time None: the caller makes it for itself; 2nd time made and kept; then found
+    get_or_compute(runtime, entries, ("bounds", "v"), make)     1st call: None, the caller computes it itself
+                                                                2nd call: computed and cached; then from the cache
 
-The entries of a snapshot are one object from read to read (`metadata.manifest_reader`). Those that a filter made are asked once, so that nothing of
-them is kept. What is kept lies in the cache of decoded metadata, within its budget, and keeps no entries alive.
+The entries of a snapshot are one object from read to read (`metadata.manifest_reader`). Entries that a filter made are
+used once, so that nothing is cached for them. The values are in the cache of decoded metadata, within its budget, and
+keep no entries alive.
 """
 
 from __future__ import annotations
@@ -21,30 +23,31 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MARK_BYTES = 400
-"""About what an item takes beside what it holds."""
+"""About how many bytes a cache entry takes besides its value."""
 
 
-def get_or_compute(world: Runtime, entries: ManifestEntries, what: Hashable, make: Callable[[], T]) -> T | None:
-    """Return what `make` made of those entries, or makes now; None the first time.
+def get_or_compute(runtime: Runtime, entries: ManifestEntries, what: Hashable, make: Callable[[], T]) -> T | None:
+    """Return the cached value of those entries, or compute and cache it; None the first time.
 
-    What it makes must be the same every time, and hold no buffer of the entries.
+    What `make` returns must be the same every time, and hold no buffer of the entries.
     """
     key = (get_or_compute, id(entries.table), what)
-    known = world.decoded.get(key)
-    if known is None or known[0]() is not entries.table:  # or of entries that are gone, and whose number is that of others now
-        world.decoded.put({key: (ref(entries.table), ())}, _MARK_BYTES)
+    cached = runtime.decoded.get(key)
+    # or of entries that are gone, and whose number is that of others now
+    if cached is None or cached[0]() is not entries.table:
+        runtime.decoded.put({key: (ref(entries.table), ())}, _MARK_BYTES)
         return None
-    if not known[1]:
-        known = (known[0], (make(),))
-        world.decoded.put({key: known}, _MARK_BYTES + _weight(known[1]))
-    found: T = known[1][0]
-    return found
+    if not cached[1]:
+        cached = (cached[0], (make(),))
+        runtime.decoded.put({key: cached}, _MARK_BYTES + _weight(cached[1]))
+    value: T = cached[1][0]
+    return value
 
 
-def _weight(found: Any) -> int:
-    """Return about how many bytes something takes."""
-    if isinstance(found, (tuple, list)):
-        return _MARK_BYTES + sum(map(_weight, found))
-    if isinstance(found, dict):
-        return _MARK_BYTES + sum(map(_weight, found.values()))
-    return int(found.nbytes) if hasattr(found, "nbytes") else getsizeof(found)
+def _weight(value: Any) -> int:
+    """Return about how many bytes a value takes."""
+    if isinstance(value, (tuple, list)):
+        return _MARK_BYTES + sum(map(_weight, value))
+    if isinstance(value, dict):
+        return _MARK_BYTES + sum(map(_weight, value.values()))
+    return int(value.nbytes) if hasattr(value, "nbytes") else getsizeof(value)

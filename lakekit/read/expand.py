@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Pipe = Callable[[list[pl.Expr], Callable[[list[tuple[pl.Expr, pl.DataType]]], pl.Expr]], pl.Expr]
 
 _PIPE: Pipe = inspect.unwrap(pl.pipe_with_dtype)
-"""Without the warning that Polars gives, where it is asked to, for functions that may change."""
+"""`pl.pipe_with_dtype` without the warning that Polars can give for functions that may change."""
 
 
 def expand(expr: pl.Expr, schema: Schema) -> list[pl.Expr]:

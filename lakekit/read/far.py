@@ -30,7 +30,7 @@ def check_printable_times(expr: pl.Expr, table: str, argument: str) -> None:
         return
     for part in _constants(expr):
         values = pl.Series()
-        with suppress(Exception):  # whoever computes it says so; a function of Python raises what it likes
+        with suppress(Exception):  # raised again when it is computed; a Python function may raise anything
             values = pl.select(part).to_series()
         for times in _times(values):
             unprintable = times.to_frame("").select((~is_printable(pl.col(""))).arg_true()).to_series()

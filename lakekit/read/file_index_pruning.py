@@ -1,7 +1,7 @@
-"""What file indexes say of the files a plan still holds: gone, unknown, or these row positions (ENGINE 6.7).
+"""Pruning by file indexes: files without a matching row, and positions of rows that may match (ENGINE 6.7).
 
-Only files that are read without a merge are asked: a merge needs every version of a key. The index of a file is a container in its manifest entry, or
-a file beside it named `….index`.
+Only files that are read without a merge are pruned: a merge needs every version of a key. The index of a file is a
+container in its manifest entry, or a file beside it named `….index`.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 
 
 class FileIndexResult(NamedTuple):
-    """What indexes say, by place among the entries: files without a row that matches, and positions of rows that may.
+    """The files without a matching row, and the positions of rows that may match, by index of the entry.
 
-    Files whose indexes say nothing are in neither.
+    Files whose indexes decide nothing are in neither.
     """
 
     gone: NDArray[np.int64]
@@ -55,24 +55,24 @@ class FileIndexResult(NamedTuple):
 
     @property
     def says_something(self) -> bool:
-        """Whether any file is gone, or any of its rows named."""
+        """Return whether the indexes drop a file, or select rows of one."""
         return bool(len(self.gone) or self.hits)
 
 
 HEAD_BYTES = 4096
-"""So many bytes of an index file hold its head, but where very many columns have indexes."""
+"""How many bytes of an index file are read for its head; with very many indexed columns it is longer."""
 _MOST_BLANKS = 16
-"""So many blanks at the end of a CHAR are looked for in an index; where there may be more, it is not asked."""
+"""The most trailing blanks of a CHAR to look up in an index; if there may be more, the index is not used."""
 _REFORM_END_MS = -12_218_428_800_000
-"""1582-10-25: ORC gives times from before the reform of the calendar back as others, which are before this one."""
+"""1582-10-25: ORC reads times from before the calendar reform as others, which are before this one."""
 _NO_PLACES = np.zeros(0, np.int64)
 _EMPTY_RESULT = FileIndexResult(_NO_PLACES, {})
 
 
 def evaluate(ctx: TableContext, entries: ManifestEntries, alone: NDArray[np.int64], predicate: Predicate) -> FileIndexResult:
-    """Return what the indexes of the files `alone` say of a condition: first many at a time, then those left one by one.
+    """Return what the indexes of the files `alone` decide about a condition.
 
-    Raises `Corrupt`, `FileMissing`.
+    They are read many at a time first, then the remaining ones one by one. Raises `Corrupt`, `FileMissing`.
     """
     if predicate == TRUE or not ctx.options.file_index_read_enabled or not len(alone):
         return _EMPTY_RESULT
@@ -102,7 +102,7 @@ SchemaPredicate = tuple["TableSchema", "Predicate"]
 
 
 class _IndexQuery(NamedTuple):
-    """A question of the files of some entries, in the names of every schema they were written with."""
+    """A condition on the files of some entries, in the names of every schema they were written with."""
 
     ctx: TableContext
     entries: ManifestEntries
@@ -111,19 +111,21 @@ class _IndexQuery(NamedTuple):
 
 
 def _predicates_by_schema(ctx: TableContext, entries: ManifestEntries, schema_ids: Iterable[int], predicate: Predicate) -> dict[int, SchemaPredicate]:
-    """By the id of a schema; those are left out whose files can say nothing."""
+    """Return the schemas by id, with the condition in their names, without those that can decide nothing."""
     every = {number: schemas.schema_of_file(ctx, number) for number in schema_ids}
-    asked = {
-        number: (one, _pad_char_literals(one, rename_to_schema(ctx.schema, one, relax_lossy_times(ctx.schema, entries, predicate))))
-        for number, one in every.items()
+    predicates = {
+        number: (schema, _pad_char_literals(schema, rename_to_schema(ctx.schema, schema, relax_lossy_times(ctx.schema, entries, predicate))))
+        for number, schema in every.items()
     }
-    return {number: (one, condition) for number, (one, condition) in asked.items() if condition != TRUE}
+    return {number: (schema, condition) for number, (schema, condition) in predicates.items() if condition != TRUE}
 
 
 class _Indexes(NamedTuple):
-    """Which files bring indexes: places among the entries, in the entry or outside of it. Of those inside also where they lie in the data of the column.
+    """The files that have indexes.
 
-    Of every entry its schema and how many rows its file has; `schemas` are those of files with indexes.
+    `inside` and `outside` are indices of entries with an index in the entry or beside the file; `begins` and `ends` are
+    the ranges of those inside in the data of their column. `schemas` are the schemas of files with indexes;
+    `schema_ids` and `row_counts` are of every entry.
     """
 
     inside: NDArray[np.int64]
@@ -147,7 +149,10 @@ def _locate_indexes(entries: ManifestEntries) -> _Indexes:
 
 
 def load_index_batches(ctx: TableContext, entries: ManifestEntries, places: NDArray[np.int64]) -> list[IndexBatch]:
-    """Return the indexes of the files at some places, as far as they are in memory, or fit into it. Raises `FileMissing`."""
+    """Return the indexes of the files at some places, as far as they are in memory or fit into it.
+
+    Raises `FileMissing`.
+    """
     indexes = _locate_indexes(entries)
     inside, outside = _select_members(indexes.inside, places, len(entries)), _select_members(indexes.outside, places, len(entries))
     embedded = [_embedded_batch(entries, indexes, inside)] if len(inside) else []
@@ -161,7 +166,7 @@ def _embedded_batch(entries: ManifestEntries, indexes: _Indexes, inside: NDArray
 
 
 def _select_members(places: NDArray[np.int64], alone: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """The places that are among `alone`."""
+    """Return the places that are among `alone`."""
     if len(alone) == count:
         return places
     mask = np.zeros(count, bool)
@@ -179,7 +184,10 @@ def _rule_out_batch(query: _IndexQuery, batch: IndexBatch) -> NDArray[np.bool_]:
 
 
 def _by_schema(query: _IndexQuery, batch: IndexBatch, places: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64], Containers]]:
-    """Yield the indexes of the files of each schema: its id, whose they are among `places`, and where they lie; none is copied."""
+    """Yield the indexes of the files of each schema, without copying them.
+
+    They are the schema's id, the positions of its files in `places`, and the containers.
+    """
     at = slice(None) if len(places) == len(batch.places) else np.searchsorted(batch.places, places)
     begins, ends, counts = batch.begins[at], batch.ends[at], query.indexes.row_counts[places]
     schema_ids = query.indexes.schema_ids[places]
@@ -192,73 +200,82 @@ def _by_schema(query: _IndexQuery, batch: IndexBatch, places: NDArray[np.int64])
 
 
 def _evaluate_each(query: _IndexQuery, batch: IndexBatch, places: NDArray[np.int64], after: Callable[[], object]) -> dict[int, Hit]:
-    """Return what the indexes at some places of a batch say, asked one by one. Raises `Corrupt`, `FileMissing`."""
-    found: dict[int, Hit] = {}
+    """Return the answers of the indexes at some places of a batch, one by one. Raises `Corrupt`, `FileMissing`."""
+    hits: dict[int, Hit] = {}
     for schema_id, members, containers in _by_schema(query, batch, places) if len(places) else ():
         schema, condition = query.written[schema_id]
         answers = _evaluate_in_memory(containers, places[members], condition, schema.types)
-        found |= answers
+        hits |= answers
         if len(answers) < len(members):  # the damaged ones
-            found |= _evaluate_one_by_one(query, np.setdiff1d(places[members], list(answers)), after)
+            hits |= _evaluate_one_by_one(query, np.setdiff1d(places[members], list(answers)), after)
         for _ in answers:
             after()
-    return found
+    return hits
 
 
-def _evaluate_one_by_one(asking: _IndexQuery, places: NDArray[np.int64], after: Callable[[], object]) -> dict[int, Hit]:
-    """What indexes say that are read for it. Raises `Corrupt`, `FileMissing`."""
+def _evaluate_one_by_one(query: _IndexQuery, places: NDArray[np.int64], after: Callable[[], object]) -> dict[int, Hit]:
+    """Return the answers of indexes that are read for it. Raises `Corrupt`, `FileMissing`."""
     if not len(places):
         return {}
-    ctx, entries = asking.ctx, asking.entries
-    ids = asking.indexes.schema_ids
-    left = [at for at in places.tolist() if ids[at] in asking.written]  # scalar: one a file
+    ctx, entries = query.ctx, query.entries
+    ids = query.indexes.schema_ids
+    left = [at for at in places.tolist() if ids[at] in query.written]  # scalar: one a file
 
-    def one(at: int) -> Hit:
+    def evaluate_file(at: int) -> Hit:
         file = entries.file(at)
-        return _ask(ctx, data_file_path(ctx, *bucket_id_at(entries, at), file), file, *asking.written[file.schema_id])
+        return _ask(ctx, data_file_path(ctx, *bucket_id_at(entries, at), file), file, *query.written[file.schema_id])
 
-    return dict(zip(left, world.map_io(one, left, is_remote=ctx.storage.is_remote, after=lambda _: after()), strict=True))
+    return dict(zip(left, world.map_io(evaluate_file, left, is_remote=ctx.storage.is_remote, after=lambda _: after()), strict=True))
 
 
 def _evaluate_in_memory(many: Containers, names: NDArray[np.int64], condition: Predicate, types: Mapping[str, DataType]) -> dict[int, Hit]:
-    """What indexes say, each under its name; of damaged ones nothing, so that they are asked again by whoever knows their paths."""
+    """Return the answers of indexes by name, without damaged ones.
+
+    Those are evaluated again with their paths, for the error.
+    """
     view = many.data.data  # they are looked at in a few places: none is copied
-    found: dict[int, Hit] = {}
+    hits: dict[int, Hit] = {}
     columns = [column.tolist() for column in (names, many.begins, many.ends, many.row_counts)]  # scalar: one a file
     for at, begin, end, count in zip(*columns, strict=True):  # scalar: one a file
         with suppress(LakekitError):
-            found[at] = _normalize_hit(ask(view[begin:end], condition, types, count))
-    return found
+            hits[at] = _normalize_hit(ask(view[begin:end], condition, types, count))
+    return hits
 
 
-def _normalize_hit(found: Hit) -> Hit:
-    return False if isinstance(found, BitMap) and not found else found
+def _normalize_hit(hit: Hit) -> Hit:
+    return False if isinstance(hit, BitMap) and not hit else hit
 
 
 def select_indexed(entries: ManifestEntries, alone: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Those files that bring an index."""
+    """Return the files that have an index."""
     indexes = _locate_indexes(entries)
     return _select_members(np.union1d(indexes.inside, indexes.outside), alone, len(entries))
 
 
-def _ask(ctx: TableContext, data_path: str, file: DataFileMeta, written: TableSchema, asked: Predicate) -> Hit:
-    found = _container(ctx, data_path, file)
-    if found is None:
+def _ask(ctx: TableContext, data_path: str, file: DataFileMeta, written: TableSchema, predicate: Predicate) -> Hit:
+    indexes = _container(ctx, data_path, file)
+    if indexes is None:
         return True
     try:
-        return _normalize_hit(ask(found[1], asked, written.types, file.row_count, path=found[0]))
+        return _normalize_hit(ask(indexes[1], predicate, written.types, file.row_count, path=indexes[0]))
     except Corrupt as damaged:
         raise beside.add_advice(damaged) from None
 
 
 def open_indexes(ctx: TableContext, data_path: str, file: DataFileMeta, written: TableSchema) -> IndexedFile | None:
-    """The indexes of a file that the schema `written` is of, to be asked for more; None where it has none. Raises `Corrupt`, `FileMissing`."""
-    found = _container(ctx, data_path, file)
-    return None if found is None else IndexedFile(found[1], written.types, file.row_count, found[0])
+    """Return the indexes of a file, written with the schema `written`; None if it has none.
+
+    Raises `Corrupt`, `FileMissing`.
+    """
+    indexes = _container(ctx, data_path, file)
+    return None if indexes is None else IndexedFile(indexes[1], written.types, file.row_count, indexes[0])
 
 
 def contents(ctx: TableContext, data_path: str, file: DataFileMeta) -> Mapping[str, Mapping[str, object]]:
-    """By column, which indexes a file brings: of those beside it no more than the head is read. Raises `Corrupt`, `FileMissing`."""
+    """Return which indexes a file has, by column; of an index file only the head is read.
+
+    Raises `Corrupt`, `FileMissing`.
+    """
     try:
         if file.embedded_index is not None:
             return container.contents(file.embedded_index, path=data_path)
@@ -274,7 +291,7 @@ def contents(ctx: TableContext, data_path: str, file: DataFileMeta) -> Mapping[s
 
 
 def _container(ctx: TableContext, data_path: str, file: DataFileMeta) -> tuple[str, bytes] | None:
-    """Where the indexes of a file are, and their bytes."""
+    """Return the path and the bytes of a file's indexes; None if it has none."""
     if file.embedded_index is not None:
         return data_path, file.embedded_index
     if file.index_file is None:
@@ -284,7 +301,10 @@ def _container(ctx: TableContext, data_path: str, file: DataFileMeta) -> tuple[s
 
 
 def rename_to_schema(schema: TableSchema, written: TableSchema, predicate: Predicate) -> Predicate:
-    """The predicate in the names of an older schema; columns that it lacks, or held with another type, say nothing."""
+    """Return the predicate in the names of an older schema.
+
+    Conditions on columns that it lacks, or has with another type, become true.
+    """
     if schema.id == written.id:
         return predicate
     then = map_column_names(schema, written)
@@ -292,23 +312,32 @@ def rename_to_schema(schema: TableSchema, written: TableSchema, predicate: Predi
 
 
 def _pad_char_literals(written: TableSchema, predicate: Predicate) -> Predicate:
-    """The predicate for files whose CHAR values may have had blanks at their ends when they were indexed: rows of ORC files come without them."""
+    """Return the predicate for files whose CHAR values may have been indexed with trailing blanks.
+
+    Rows of ORC files come without them.
+    """
     lengths = {field.name: field.type.length or 1 for field in written.fields if field.type.root == "CHAR"}
     return restrict(predicate, lambda leaf: _with_blanks(leaf, lengths[leaf.column]) if leaf.column in lengths else leaf) if lengths else predicate
 
 
 def relax_lossy_times(schema: TableSchema, entries: ManifestEntries, predicate: Predicate) -> Predicate:
-    """The predicate for indexes and statistics of the files, which know times as the reference was given them: its ORC gives some of them back as others."""
+    """Return the predicate without conditions on times that ORC reads as others.
+
+    Indexes and statistics have the times that were written; the reference's ORC reads some of them as others.
+    """
     times = {field.name: field.type for field in schema.fields if field.type.root in TIMESTAMPS}
     if not any(name in times for name in columns(predicate)):
         return predicate
-    found = restrict(predicate, lambda leaf: TRUE if leaf.column in times and _may_be_lost(leaf, times[leaf.column]) else leaf)
-    return found if found != predicate and _has_orc(entries) else predicate
+    relaxed = restrict(predicate, lambda leaf: TRUE if leaf.column in times and _may_be_lost(leaf, times[leaf.column]) else leaf)
+    return relaxed if relaxed != predicate and _has_orc(entries) else predicate
 
 
 def _may_be_lost(leaf: Leaf, t: DataType) -> bool:
-    """Whether it asks for a time near those: in the last second before 1970, in the first one since, which they are read in, or before the reform."""
-    times = [found for value in leaf.literals if (found := literal(value, t)) is not None]
+    """Return whether a leaf has a time that ORC may read as another.
+
+    Those are the last second before 1970 and the first one since, as which it is read, and times before the reform.
+    """
+    times = [time_literal for value in leaf.literals if (time_literal := literal(value, t)) is not None]
     return any(-1000 <= time.millis < 1000 or time.millis < _REFORM_END_MS for time in times)
 
 
@@ -317,16 +346,19 @@ def _has_orc(entries: ManifestEntries) -> bool:
 
 
 def _with_blanks(leaf: Leaf, length: int) -> Predicate:
-    """What is true of values with blanks more wherever the leaf is true of those without."""
+    """Return a condition that is true for padded values wherever the leaf is true for those without blanks."""
     if leaf.op not in ("=", "in"):
         return TRUE if leaf.op in ("!=", "not in", "<", "<=") else leaf
     if any(not isinstance(text, str) or length - len(text) > _MOST_BLANKS for text in leaf.literals):
         return TRUE
-    return Leaf(leaf.column, "in", tuple(one for text in leaf.literals for one in list_padded(text, length)))
+    return Leaf(leaf.column, "in", tuple(padded for text in leaf.literals for padded in list_padded(text, length)))
 
 
 def map_column_names(schema: TableSchema, written: TableSchema) -> dict[str, str]:
-    """What the columns of a schema are called in another one; those are left out that it lacks, or holds with another type."""
+    """Return the names of the columns of a schema in another one.
+
+    Columns that it lacks, or has with another type, are left out.
+    """
     by_id = {field.id: field for field in written.fields}
     pairs = ((field, by_id.get(field.id)) for field in schema.fields)
     return {own.name: then.name for own, then in pairs if then is not None and own.type.as_nullable() == then.type.as_nullable()}

@@ -441,22 +441,22 @@ def _prune_values(ctx: TableContext, funnel: PruningFunnel, rule: MergeSpec | No
         return {}
     decided = set(ctx.schema.partition_keys) | (set(rule.key) if rule is not None else set())
     on_value, entries = _drop_conjuncts(condition.predicate, decided), funnel.entries
-    told: list[tuple[str, Mask | None]] = []
+    masks: list[tuple[str, Mask | None]] = []
     alone = None if funnel.groups is None else funnel.groups.number < 0
     if on_value != TRUE:
         fit = bounds.may_match_files(ctx, entries, file_index_pruning.relax_lossy_times(ctx.schema, entries, on_value), "value")
         if rule is not None and funnel.groups is not None:
             fit = _whole_sections(fit, funnel.groups.number, chooses=rule.engine in ROW_SELECTING_ENGINES)
-        told.append((f"values {_format_columns(on_value)}", fit))
+        masks.append((f"values {_format_columns(on_value)}", fit))
         alone = fit if alone is None else fit & alone
-    asked = np.arange(len(entries)) if alone is None else np.flatnonzero(alone)
-    found = file_index_pruning.evaluate(ctx, entries, asked, _drop_conjuncts(condition.predicate, set(ctx.schema.partition_keys)))
-    if found.says_something:
-        there = np.ones(len(entries), bool)
-        there[found.gone] = False
-        told.append(("file index", there))
-    funnel.together(told)
-    return _hits_by_name(entries, found.hits)
+    indices = np.arange(len(entries)) if alone is None else np.flatnonzero(alone)
+    result = file_index_pruning.evaluate(ctx, entries, indices, _drop_conjuncts(condition.predicate, set(ctx.schema.partition_keys)))
+    if result.says_something:
+        may_match = np.ones(len(entries), bool)
+        may_match[result.gone] = False
+        masks.append(("file index", may_match))
+    funnel.together(masks)
+    return _hits_by_name(entries, result.hits)
 
 
 def _hits_by_name(entries: ManifestEntries, hits: Mapping[int, BitMap]) -> Mapping[str, BitMap]:

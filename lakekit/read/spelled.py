@@ -65,8 +65,8 @@ def _format_unary(expr: pl.Expr, part: pl.Expr, text: str) -> str | None:
 
 
 def _format_binary(expr: pl.Expr, left: pl.Expr, right: pl.Expr, left_text: str, right_text: str) -> str | None:
-    for sign, of in _OPERATORS.items():
-        if _is_same(expr, lambda of=of: of(left, right)):  # type: ignore[misc] # bound now
+    for sign, combine in _OPERATORS.items():
+        if _is_same(expr, lambda combine=combine: combine(left, right)):  # type: ignore[misc] # bound now
             return f"({left_text} {sign} {right_text})"
     if right_text.startswith("[") and _is_same(expr, lambda: left.is_in(right)):
         return f"({left_text}).isin({right_text})"

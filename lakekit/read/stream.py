@@ -368,7 +368,7 @@ class StreamCursor:
         number = start.next_id
         self.stood = snapshots.find_change(self.ctx, number - 1) if start.state is None else None
         if self._begins_now():
-            # "now" is later when the stream begins again, and what came meanwhile would not be told
+            # "now" is later when the stream begins again, and the changes in between would be lost
             self.place.reach(number)
         if start.state is not None and start.state.snapshot is not None:
             if self._is_behind_the_end(start.state.snapshot):

@@ -169,7 +169,7 @@ def _align_fallback_position(other: TableContext, position: Position) -> Positio
     assert position.snapshot is not None
     snapshot = snapshots.at_time(other, position.snapshot.time_millis)
     if snapshot is None and snapshots.latest_id(other) is None:
-        return time_travel.EMPTY_TABLE  # a branch that nobody wrote to yet has no rows of any time
+        return time_travel.EMPTY_TABLE  # a branch without snapshots has no rows at any time
     return time_travel.at_snapshot(snapshots.read(other, 1) if snapshot is None else snapshot)
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 _MAX_PATHS = 1 << 16
-"""Of so many files of a column is remembered what was not asked for last."""
+"""The most files of a column in the cache, beyond those of the last query."""
 _LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1
 _HALF_BITS = 32
 _MARK_BYTES = 400

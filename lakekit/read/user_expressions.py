@@ -58,7 +58,7 @@ def _fits(expr: pl.Expr, schema: Mapping[str, pl.DataType]) -> bool:
     try:
         pl.LazyFrame(schema=schema).select(expr).collect_schema()
     except pl.exceptions.ColumnNotFoundError:
-        return True  # whoever checks the columns says it better
+        return True  # the check of the columns raises a better error
     except pl.exceptions.PolarsError:
         return False
     return True
