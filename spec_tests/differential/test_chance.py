@@ -17,10 +17,10 @@ from hypothesis import HealthCheck, Phase, given, seed, settings, strategies as 
 
 from lakekit.errors import InvalidOption, LakekitError
 from lakekit.notebook.levels import Levels
-from lakekit.testing.query_strategies import conditions, difference, queries
 from spec_tests.differential import chance
 from spec_tests.doors.test_levels import in_bucket, message, typed
 from spec_tests.doors.views import planned_names
+from spec_tests.query_strategies import conditions, difference, queries
 
 SEED = int(os.environ.get("LAKEKIT_CHANCE_SEED", "20240601"))
 COUNT = int(os.environ.get("LAKEKIT_CHANCE_COUNT", "24"))

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import lakekit as lk
-from lakekit.testing.query_strategies import Query, difference, queries, rows
 from spec_tests.doors.views import CASES, collected, facts, in_memory, in_slices, table
+from spec_tests.query_strategies import Query, difference, queries, rows
 
 FAMILIES = {
     "append": ("table.append",),

@@ -202,5 +202,5 @@ def test_names_that_would_need_escaping_have_no_text(name):
 
 
 def test_a_filter_that_never_holds_after_a_cut_loses_the_projection_above_any_resolver():
-    """Polars 2.1 answers with all columns; the day it does not, `testing.query_strategies.difference` need not look away."""
+    """Polars 2.1 answers with all columns; the day it does not, `query_strategies.difference` need not look away."""
     assert Listening().lazy().head(1).filter(pl.lit(value=False)).select("k").collect().columns == ["k", "v", "p"]

@@ -9,12 +9,12 @@ import pytest
 
 import lakekit as lk
 from lakekit.read.lazy import PaimonScan
-from lakekit.testing.query_strategies import ENGINES
+from spec_tests.query_strategies import ENGINES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from lakekit.testing.query_strategies import Engine
+    from spec_tests.query_strategies import Engine
 
     Shape = Callable[[pl.LazyFrame], pl.LazyFrame]
 

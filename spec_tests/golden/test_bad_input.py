@@ -22,9 +22,9 @@ from lakekit.errors import LakekitError
 from lakekit.metadata import manifest_reader, snapshots
 from lakekit.model import entry_files, index_manifest, manifests
 from lakekit.options.frozendict import FrozenDict
-from lakekit.testing.query_strategies import rows
 from spec_tests.doors.views import CASES, TABLES, collected, copied, in_memory, table
 from spec_tests.longer import some
+from spec_tests.query_strategies import rows
 
 KEYED, APPENDED, FOLDED, VECTORS = "dedup_levels", "append_partitioned", "aggregate_numbers_retract", "vectors_append_32_parquet"
 

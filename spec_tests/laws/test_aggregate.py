@@ -28,10 +28,10 @@ from lakekit.file_index.evaluator import IndexedFile
 from lakekit.metadata.table_context import open_context
 from lakekit.predicate import FALSE, TRUE, And, Or
 from lakekit.read import totals
-from lakekit.testing.query_strategies import conditions
 from lakekit.types import TIMESTAMPS, parse
 from lakekit.world import Runtime
 from spec_tests.laws.test_indexes import OPTIONS, TYPES, leaves, literal, matches, values
+from spec_tests.query_strategies import conditions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

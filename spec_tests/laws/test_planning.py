@@ -21,11 +21,11 @@ from lakekit.metadata import manifest_reader
 from lakekit.read import lazy, lazy_frames, pruning, table_scan, time_travel
 from lakekit.read.condition import predicate_of
 from lakekit.read.planner import _memoize_partition_filter, plan_read
-from lakekit.testing.query_strategies import conditions
 from lakekit.types import parse
 from lakekit.types.arrow import to_arrow
 from spec_tests.doors.views import CASES, collected, facts, table
 from spec_tests.longer import some
+from spec_tests.query_strategies import conditions
 
 if TYPE_CHECKING:
     from lakekit.read.planner import Plan
