@@ -132,7 +132,7 @@ def values_of(column: pa.Array, t: DataType) -> list[Any]:
 
 def _rows(column: pa.Array, parts: list[list[Any]]) -> list[Any]:
     start, valid = column.offset, column.is_valid().to_pylist()
-    if parts and len(parts[0]) != len(column):  # the children of a slice are whole
+    if parts and len(parts[0]) != len(column):  # the children of a slice are not sliced
         parts = [values[start : start + len(column)] for values in parts]
     return [tuple(values[i] for values in parts) if ok else None for i, ok in enumerate(valid)]
 
@@ -159,11 +159,11 @@ def to_contiguous(column: pa.Array | pa.ChunkedArray, t: DataType) -> pa.Array:
         column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
         if isinstance(column, pa.ChunkedArray):
             column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-    wanted = to_arrow(t)
-    if column.type.equals(wanted):
+    target = to_arrow(t)
+    if column.type.equals(target):
         return column
     try:
-        return pc.cast(column, wanted)
+        return pc.cast(column, target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         msg = f"a column of Arrow type {column.type} does not fit {t}: {error}"
         raise ValueOutOfRange(msg) from None

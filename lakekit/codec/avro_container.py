@@ -105,10 +105,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
-    """A container file split into inflated blocks.
-
-    `schema` is the parsed type of its values, `metadata` the header's map, `path` the file's name for errors.
-    """
+    """A container file of inflated blocks. `schema` is the type of its values, `path` is for errors."""
 
     schema: AvroNode
     codec: str
@@ -169,14 +166,10 @@ def is_avro(data: bytes) -> bool:
 
 
 def open_blocks(data: bytes, *, path: str | None = None, limits: Limits = DATA, marks: SpanRecorder | None = None) -> PackedBlocks:
-    """Return the schema of an Avro data file and its blocks, none of them inflated yet.
+    """Return schema and compressed blocks of an Avro data file. `marks` records the framing.
 
-    `marks` records the framing.
-
-    Raises:
-        Corrupt: the framing is broken.
-        LimitExceeded: there are more values than a file of this size may hold.
-        Unsupported: the codec is unknown.
+    Raises `Corrupt` where the framing is broken, `LimitExceeded` for more values than a file of this size may hold,
+    `Unsupported` for an unknown codec.
     """
     with _name_file_in_failures(path):
         metadata, at = read_header(data, marks)
@@ -187,14 +180,10 @@ def open_blocks(data: bytes, *, path: str | None = None, limits: Limits = DATA, 
 
 
 def open_container(data: bytes, *, path: str | None = None, limits: Limits = METADATA, marks: SpanRecorder | None = None) -> Container:
-    """Return a container's header and inflated blocks.
+    """Return a container's header and inflated blocks. `marks` records the framing; a block is one span.
 
-    `marks` records the framing; the bytes of a block are one span.
-
-    Raises:
-        Corrupt: the framing is broken.
-        LimitExceeded: the file would inflate beyond `limits`.
-        Unsupported: the codec is unknown to Avro.
+    Raises `Corrupt` where the framing is broken, `LimitExceeded` where the file would inflate beyond `limits`,
+    `Unsupported` for a codec unknown to Avro.
     """
     with _name_file_in_failures(path):
         metadata, at = read_header(data, marks)
@@ -271,10 +260,7 @@ def _read_bytes(data: bytes, at: int, field: str, marks: SpanRecorder | None) ->
 
 
 def read_header(data: bytes, marks: SpanRecorder | None = None) -> tuple[dict[str, bytes], int]:
-    """Return the metadata of a container, and the offset after its sync marker.
-
-    Raises `Corrupt`, `LimitExceeded`.
-    """
+    """Return the metadata, and the offset after the sync marker. Raises `Corrupt`, `LimitExceeded`."""
     if data[:4] != MAGIC:
         raise Corrupt(f"not an Avro file: it begins with {data[:4].hex(' ') or 'nothing'}", offset=0, field="magic")
     metadata: dict[str, bytes] = {}
@@ -307,10 +293,7 @@ def read_header(data: bytes, marks: SpanRecorder | None = None) -> tuple[dict[st
 
 
 def schema_of(metadata: Mapping[str, bytes]) -> AvroNode:
-    """Return the type of the values by a container's metadata.
-
-    Raises `Corrupt`, `LimitExceeded`, `Unsupported`.
-    """
+    """Return the type of a container's values. Raises `Corrupt`, `LimitExceeded`, `Unsupported`."""
     text = metadata.get("avro.schema")
     if text is None:
         raise Corrupt("the header has no avro.schema", offset=4, field="avro.schema")
@@ -323,10 +306,7 @@ def schema_of(metadata: Mapping[str, bytes]) -> AvroNode:
 
 
 def _frames(data: bytes, at: int, limits: Limits, marks: SpanRecorder | None, codec: str) -> Iterator[Frame]:
-    """Yield the place of each block behind the header; nothing is inflated.
-
-    `codec` is the name that marks show.
-    """
+    """Yield the frame of each block; nothing is inflated. `codec` is its name in marks."""
     sync = data[at - SYNC_BYTES : at]
     values = limits.values(len(data))
     while at < len(data):
@@ -479,11 +459,7 @@ _CODECS: dict[str, Callable[[bytes, int], bytes]] = {
 
 
 def codec_named(compression: str) -> str:
-    """Return the Avro codec of a compression option: `zstd` is `zstandard`, others are Avro's own names.
-
-    Raises:
-        Unsupported: Avro has no such codec.
-    """
+    """Return the Avro codec of a compression option: `zstd` is `zstandard`. Raises `Unsupported`."""
     name = compression.lower()
     name = "zstandard" if name == "zstd" else name
     if name not in _CODECS:

@@ -122,14 +122,14 @@ class _Rows:
         self.starts = heads + 4
         self.lengths = np.where(self.there, lengths - 4, 0)
         self.slots = self.starts + (self.arity.astype(np.int64) + 71) // 64 * 8
-        wrong = self.there & ((self.arity < 0) | (self.slots - self.starts + 8 * self.arity.astype(np.int64) > self.lengths))
-        self.check(wrong, "more fields than its bytes hold", "arity")
+        is_wrong = self.there & ((self.arity < 0) | (self.slots - self.starts + 8 * self.arity.astype(np.int64) > self.lengths))
+        self.check(is_wrong, "more fields than its bytes hold", "arity")
 
-    def check(self, wrong: NDArray[np.bool_], why: str, field: str) -> None:
+    def check(self, is_wrong: NDArray[np.bool_], why: str, field: str) -> None:
         """Raise `Corrupt` naming the first wrong row, if there is one."""
-        if wrong.any():
+        if is_wrong.any():
             where = "" if self.path is None else f"{self.path}: "
-            msg = f"{where}row {int(np.argmax(wrong))} of {self.count}, {field}: {why}"
+            msg = f"{where}row {int(np.argmax(is_wrong))} of {self.count}, {field}: {why}"
             raise Corrupt(msg, path=self.path, field=field)
 
     def spend(self, length: int, field: str) -> None:

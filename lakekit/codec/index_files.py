@@ -131,9 +131,9 @@ def encode_many(vectors: Sequence[NDArray[np.unsignedinteger]], bits: int = 32) 
     """
     if not vectors or any(len(positions) and int(positions[-1]) >= 2**32 for positions in vectors):
         return [encode(positions, bits) for positions in vectors]
-    every, ends = roaring.encode_many(np.concatenate(vectors), np.cumsum([0, *map(len, vectors)]))
+    encoded, ends = roaring.encode_many(np.concatenate(vectors), np.cumsum([0, *map(len, vectors)]))
     heads = [MAGIC_32 if bits == 32 else _ONE_BITMAP if len(positions) else _NO_BITMAP for positions in vectors]
-    bodies = [every[start:end].tobytes() for start, end in pairwise(ends.tolist())]
+    bodies = [encoded[start:end].tobytes() for start, end in pairwise(ends.tolist())]
     return [head if head is _NO_BITMAP else head + body for head, body in zip(heads, bodies, strict=True)]
 
 

@@ -96,7 +96,7 @@ def _check_tail(tail: Tail) -> None:
                 raise Corrupt(f"column {column.number} is a decimal of {digits} digits, {scale} of them after the point", field="types")
 
 
-def _check_stripe(tail: Tail, stripe: Stripe, wanted: dict[int, Column]) -> None:
+def _check_stripe(tail: Tail, stripe: Stripe, columns_by_number: dict[int, Column]) -> None:
     end = stripe.offset + stripe.index_bytes + stripe.data_bytes
     if stripe.offset < _MAGIC_BYTES:
         raise Corrupt(f"a stripe at byte {stripe.offset}", offset=stripe.offset, field="stripe")
@@ -104,25 +104,25 @@ def _check_stripe(tail: Tail, stripe: Stripe, wanted: dict[int, Column]) -> None
     encodings = [orc_tail.parse_members(stream) for stream in orc_tail.bytes_members(footer, 2)]
     plain = _outside_lists(tail.root)
     streams = list(_streams(footer, stripe.offset, end))
-    checks_lengths = sum(stream.length for stream in streams if stream.kind == _LENGTH and stream.column in wanted) <= _FEW_BYTES
+    checks_lengths = sum(stream.length for stream in streams if stream.kind == _LENGTH and stream.column in columns_by_number) <= _FEW_BYTES
     sizes = {stream.column: stream.length for stream in streams if stream.kind in (_DATA, _DICTIONARY)}
     for stream in streams:
-        if stream.column not in wanted or stream.kind > _LAST_DATA_KIND:
+        if stream.column not in columns_by_number or stream.kind > _LAST_DATA_KIND:
             continue
         encoding = encodings[stream.column] if stream.column < len(encodings) else []
         kind, count = orc_tail.integer_member(encoding, 1), orc_tail.integer_member(encoding, 2)
         if kind in _DICTIONARIES and stream.column in plain and count > stripe.row_count:
             raise Corrupt(f"a dictionary of {count} values in a stripe of {stripe.row_count} rows", offset=stream.begin, field="dictionary size")
         blocks = _check_chunks(tail, stream) if tail.codec != "none" else 1
-        if stream.kind == _SECONDARY and wanted[stream.column].kind == _DECIMAL and stream.length <= _FEW_SCALES_BYTES:
+        if stream.kind == _SECONDARY and columns_by_number[stream.column].kind == _DECIMAL and stream.length <= _FEW_SCALES_BYTES:
             _check_scales(tail, stream, second=kind in _SECOND)
         if stream.kind == _LENGTH and checks_lengths:
             packed = bytes(tail.data[stream.begin : stream.begin + stream.length])
             data = orc_tail.inflate(packed, tail.codec, tail.block_bytes)[:_MOST_INFLATED_BYTES]
             total = orc_runs.total(data, second=kind in _SECOND)
             most = max(sizes.get(stream.column, 0), tail.block_bytes * blocks) * 256
-            if wanted[stream.column].kind in (_LIST, _MAP):
-                _check_values(tail, wanted[stream.column], streams, total)
+            if columns_by_number[stream.column].kind in (_LIST, _MAP):
+                _check_values(tail, columns_by_number[stream.column], streams, total)
             elif total > most + _SLACK_BYTES:
                 raise Corrupt(f"texts of {total} bytes in a stream of {sizes.get(stream.column, 0)}", offset=stream.begin, field="length")
 

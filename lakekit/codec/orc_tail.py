@@ -207,8 +207,8 @@ def _inflate_chunk(chunk: bytes, codec: str, block_bytes: int) -> bytes:
                 return bytes(pa.Codec("snappy").decompress(chunk, length, asbytes=True))
             case "lz4":
                 return _lz4(chunk, block_bytes)
-    except (zlib.error, pa.ArrowException, OSError) as wrong:
-        raise Corrupt(f"the file's tail cannot be inflated: {wrong}", field="tail") from wrong
+    except (zlib.error, pa.ArrowException, OSError) as error:
+        raise Corrupt(f"the file's tail cannot be inflated: {error}", field="tail") from error
     raise Unsupported(f"ORC compression {codec} is not supported by lakekit", feature=f"orc.compression.{codec}")
 
 

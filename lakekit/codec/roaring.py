@@ -222,15 +222,15 @@ def _find_unsound(containers: RoaringLayout) -> int | None:
             while end < len(containers.kinds) and containers.kinds[end] == BITMAP:
                 end += 1
             words = np.frombuffer(containers.data, "<u8", 1024 * (end - at), containers.starts[at]).reshape(-1, 1024)
-            wrong = np.bitwise_count(words).sum(axis=1, dtype=np.uint32) != containers.cards[at:end]
-            if np.count_nonzero(wrong):
-                return at + int(wrong.argmax())
+            is_unsound = np.bitwise_count(words).sum(axis=1, dtype=np.uint32) != containers.cards[at:end]
+            if np.count_nonzero(is_unsound):
+                return at + int(is_unsound.argmax())
         elif containers.kinds[at] == RUN and (single := _end_of_single(containers, at)) > at:
             end = single
             table = np.frombuffer(containers.data, "<u2", 3 * (end - at), containers.starts[at]).reshape(-1, 3).astype(np.int64)
-            wrong = (table[:, 2] + 1 != containers.cards[at:end]) | (table[:, 1] + table[:, 2] > 65535)
-            if np.count_nonzero(wrong):
-                return at + int(wrong.argmax())
+            is_unsound = (table[:, 2] + 1 != containers.cards[at:end]) | (table[:, 1] + table[:, 2] > 65535)
+            if np.count_nonzero(is_unsound):
+                return at + int(is_unsound.argmax())
         elif not _is_sound(containers, at):
             return at
         at = end

@@ -41,28 +41,28 @@ def add_manifest_path(ctx: TableContext, find_snapshot: Callable[[], Snapshot | 
     """
     try:
         yield
-    except Corrupt as wrong:
-        snapshot = find_snapshot() if wrong.path is None else None
+    except Corrupt as error:
+        snapshot = find_snapshot() if error.path is None else None
         if snapshot is None:
             raise
-        raise with_manifest(ctx, snapshot, wrong) from None
+        raise with_manifest(ctx, snapshot, error) from None
 
 
-def with_manifest(ctx: TableContext, snapshot: Snapshot, wrong: Corrupt) -> Corrupt:
+def with_manifest(ctx: TableContext, snapshot: Snapshot, error: Corrupt) -> Corrupt:
     """Return the same error with the path of the manifest that is to blame, else of the snapshot."""
     try:
         files = [file for which in _LISTS for file in manifest_reader.manifest_files(ctx, snapshot, which)]
         for file, entries in zip(files, manifest_reader.read_each(ctx, files), strict=True):
             if _is_wrong(ctx, entries):
-                return wrong.at(ctx.layout.manifest(file.name))
+                return error.at(ctx.layout.manifest(file.name))
         for entry in manifest_reader.index_entries(ctx, snapshot):
             try:
                 index_path(ctx, entry)
             except Corrupt:
-                return wrong.at(ctx.layout.manifest(str(snapshot.index_manifest)))
+                return error.at(ctx.layout.manifest(str(snapshot.index_manifest)))
     except LakekitError:
         pass
-    return wrong.at(ctx.layout.snapshot(snapshot.id))
+    return error.at(ctx.layout.snapshot(snapshot.id))
 
 
 def _is_wrong(ctx: TableContext, entries: ManifestEntries) -> bool:

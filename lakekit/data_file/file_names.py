@@ -33,9 +33,9 @@ class FileNames:
         """Return the next name, with `extension` after the dot; `prefix` replaces that of data files."""
         return f"{self.prefix if prefix is None else prefix}{self.uuid}-{next(self._numbers)}.{extension}"
 
-    def turn(self, places: int) -> int:
-        """Return the next number below `places`, round robin."""
-        return next(self._turns) % places
+    def turn(self, count: int) -> int:
+        """Return the next number below `count`, round robin."""
+        return next(self._turns) % count
 
 
 def file_names(ctx: TableContext) -> FileNames:

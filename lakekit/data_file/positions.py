@@ -73,7 +73,7 @@ def _mask_positions(rows: pl.Series, positions: NDArray[np.int64], *, hit_value:
     first, last = np.searchsorted(positions, (low, high + 1))
     window = np.full(high - low + 1, not hit_value)
     window[positions[first:last] - low] = hit_value
-    # nothing was left out before: nothing to be gathered
+    # consecutive rows: the window is the mask
     is_contiguous = len(window) == len(numbers) and not np.count_nonzero(numbers[1:] - numbers[:-1] != 1)
     return pl.Series(rows.name, window if is_contiguous else window[numbers - low])
 

@@ -65,7 +65,7 @@ _AROUND_BYTES = 12
 _MARK_BYTES = 200
 """Approximate memory of one cached result, in bytes."""
 _SCHEMA_BYTES = 256
-"""Bytes of a Parquet footer that a column's name and type hardly ever need."""
+"""Bytes of a Parquet footer that suffice for the name and type of nearly every column."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +176,7 @@ def _groups(request: ScanRequest, files: Sequence[DataFileMeta], paths: Sequence
     shredded = _find_shredded_files(request.ctx, files, paths, by_schema)
     opens_natively = bool(paths) and request.ctx.storage.polars(paths[0]) is not None
     for i, (file, path) in enumerate(zip(files, paths, strict=True)):
-        # a file that is read whole, when its turn comes, refuses the columns that are asked of it, and no others
+        # a file that is read into memory checks the requested columns when it is reached, and no others
         native = file.format_name == "parquet" and opens_natively and i not in shredded
         # only writers of the format's second version make pages that Polars cannot decode
         if native and file.schema_id in second:
@@ -397,7 +397,7 @@ def _file_name(request: ScanRequest, group: SchemaGroup) -> pl.Expr:
 # ---- what breaks while a frame runs ----------------------------------------------------------------------------------
 
 
-def _locate_bad_value(request: ScanRequest, group: SchemaGroup, wrong: ValueOutOfRange) -> ValueOutOfRange:
+def _locate_bad_value(request: ScanRequest, group: SchemaGroup, error: ValueOutOfRange) -> ValueOutOfRange:
     """Return the error of a cast with the path of a file that has the bad value.
 
     Of several files each is read again, that column alone. A file's own error is about its first such value, which
@@ -405,18 +405,18 @@ def _locate_bad_value(request: ScanRequest, group: SchemaGroup, wrong: ValueOutO
     value, is reported.
     """
     if len(group.files) == 1:
-        return ValueOutOfRange(f"{group.paths[0]}: {wrong.message}", column=wrong.column, path=group.paths[0])
-    names = [field.name for field in request.fields if field.name == wrong.column] or [field.name for field in request.fields]
+        return ValueOutOfRange(f"{group.paths[0]}: {error.message}", column=error.column, path=group.paths[0])
+    names = [field.name for field in request.fields if field.name == error.column] or [field.name for field in request.fields]
     file_errors = []
     for file, path in zip(group.files, group.paths, strict=True):
         alone = _frame(replace(request, system=(), row_index=None), replace(group, files=(file,), paths=(path,)), counted=False)
         try:
             alone.select(cols(names)).collect()
         except ValueOutOfRange as file_error:
-            if file_error.message.endswith(wrong.message):
+            if file_error.message.endswith(error.message):
                 return file_error
             file_errors.append(file_error)
-    return file_errors[0] if file_errors else wrong
+    return file_errors[0] if file_errors else error
 
 
 @contextmanager
@@ -429,33 +429,33 @@ def translate_polars_errors(ctx: TableContext, paths: Sequence[str]) -> Iterator
         yield
     except LakekitError:
         raise
-    except external_reader.FOREIGN_FAILURES as wrong:
-        raise_damage(ctx, paths, wrong)
+    except external_reader.FOREIGN_FAILURES as error:
+        raise_damage(ctx, paths, error)
         raise
 
 
-def raise_damage(ctx: TableContext, paths: Sequence[str], wrong: BaseException) -> None:
-    """Raise the error that names the file for which Polars raised `wrong` while it read `paths`.
+def raise_damage(ctx: TableContext, paths: Sequence[str], error: BaseException) -> None:
+    """Raise the error that names the file for which Polars raised `error` while it read `paths`.
 
     Returns if none of them is to blame.
     """
-    external_reader.pass_interrupt(wrong)
-    if ctx.storage.is_remote and isinstance(wrong, OSError):
-        raise _diagnose_storage(ctx, paths, wrong) from None
+    external_reader.pass_interrupt(error)
+    if ctx.storage.is_remote and isinstance(error, OSError):
+        raise _diagnose_storage(ctx, paths, error) from None
     for path in paths:
-        if isinstance(wrong, OSError) and not ctx.storage.exists(path):
-            raise make_file_missing(ctx, path, None, None) from wrong
+        if isinstance(error, OSError) and not ctx.storage.exists(path):
+            raise make_file_missing(ctx, path, None, None) from error
         source = ctx.storage.polars(path)
-        if source is not None and source in str(wrong):
-            raise external_reader.to_corrupt(path, wrong, "data") from wrong
-    if paths and external_reader.is_of_machine(wrong):
+        if source is not None and source in str(error):
+            raise external_reader.to_corrupt(path, error, "data") from error
+    if paths and external_reader.is_of_machine(error):
         msg = f"{paths[0]}, or one of {len(paths)} files read with it, could not be read"
-        raise StorageFailed(f"{msg}: {str(wrong).strip()[:200]}", path=paths[0]) from wrong
-    for path in paths if external_reader.may_be_of_file(wrong) else ():
-        _blame(ctx, path, wrong)
+        raise StorageFailed(f"{msg}: {str(error).strip()[:200]}", path=paths[0]) from error
+    for path in paths if external_reader.may_be_of_file(error) else ():
+        _blame(ctx, path, error)
 
 
-def _diagnose_storage(ctx: TableContext, paths: Sequence[str], wrong: OSError) -> LakekitError:
+def _diagnose_storage(ctx: TableContext, paths: Sequence[str], error: OSError) -> LakekitError:
     """Return the error for an error of Polars about an object store.
 
     The files are read through the storage again, whose error names the right file and holds no secrets.
@@ -467,14 +467,14 @@ def _diagnose_storage(ctx: TableContext, paths: Sequence[str], wrong: OSError) -
     except StorageFailed as failed:
         return failed
     msg = f"{paths[0]}, or one of {len(paths)} files read with it, could not be read"
-    return StorageFailed(f"{msg}; now all of them can: {str(wrong)[:200]}", path=paths[0])
+    return StorageFailed(f"{msg}; now all of them can: {str(error)[:200]}", path=paths[0])
 
 
-def _blame(ctx: TableContext, path: str, wrong: BaseException) -> None:
+def _blame(ctx: TableContext, path: str, error: BaseException) -> None:
     """Raise an error if that Parquet file alone cannot be read either."""
     if not path.endswith(".parquet"):
         return
-    mismatch = external_reader.other_type(wrong)
+    mismatch = external_reader.other_type(error)
     try:
         source = ctx.storage.polars(path)
         opening = {} if source is None else ctx.storage.polars_options()
@@ -484,6 +484,6 @@ def _blame(ctx: TableContext, path: str, wrong: BaseException) -> None:
             return
         file_dtype = alone.collect_schema().get(mismatch[0])
     except external_reader.FOREIGN_FAILURES as file_error:
-        raise external_reader.to_corrupt(path, file_error, "parquet") from wrong
+        raise external_reader.to_corrupt(path, file_error, "parquet") from error
     if str(file_dtype) == mismatch[1]:
-        raise Corrupt(f"{path}: column {mismatch[0]} is read as {mismatch[2]}, the file holds {mismatch[1]}", path=path, field=mismatch[0]) from wrong
+        raise Corrupt(f"{path}: column {mismatch[0]} is read as {mismatch[2]}, the file holds {mismatch[1]}", path=path, field=mismatch[0]) from error

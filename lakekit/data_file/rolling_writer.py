@@ -160,8 +160,8 @@ class _OpenDataFile:
         """Return how many of these rows to write before the size is checked again."""
         left = self.shape.rolling_bytes - self.encoder.size_bytes
         ratio = self.encoder.size_bytes / self.raw_bytes if self.raw_bytes else 1.0
-        wanted = left * _SIZE_MARGIN / max(ratio, 0.001) / max(1.0, frame.estimated_size() / frame.height)
-        return min(frame.height, max(LEAST_ROWS, int(wanted)), self.shape.rolling_rows - self.rows)
+        rows = left * _SIZE_MARGIN / max(ratio, 0.001) / max(1.0, frame.estimated_size() / frame.height)
+        return min(frame.height, max(LEAST_ROWS, int(rows)), self.shape.rolling_rows - self.rows)
 
     def is_full(self) -> bool:
         """Return whether the next row belongs into another file. An estimated size alone fills no file."""

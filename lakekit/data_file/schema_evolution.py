@@ -96,17 +96,17 @@ def _columns(pairs: Sequence[tuple[Field, Field | None]], timestamp_unit: str | 
     return tuple(columns)
 
 
-def evolve_column(column: pl.Expr, file_type: DataType, want: DataType, target: casts.CastTarget) -> pl.Expr:
-    """Convert `column` of type `file_type` to type `want`."""
-    if is_same_type(file_type, want):
+def evolve_column(column: pl.Expr, file_type: DataType, result_type: DataType, target: casts.CastTarget) -> pl.Expr:
+    """Convert `column` of type `file_type` to `result_type`."""
+    if is_same_type(file_type, result_type):
         return column
-    if is_lost(file_type, want):
-        dtype = polars_type(want, timestamp_unit=target.timestamp_unit)
+    if is_lost(file_type, result_type):
+        dtype = polars_type(result_type, timestamp_unit=target.timestamp_unit)
         return column.map_batches(partial(_nulls, dtype=dtype), return_dtype=dtype, is_elementwise=True)
-    match file_type.root, want.root:
+    match file_type.root, result_type.root:
         case "ROW", "ROW":
             by_id, parts = {f.id: f for f in file_type.fields}, []
-            for f in want.fields:
+            for f in result_type.fields:
                 have = by_id.get(f.id)
                 if have is None or is_lost(have.type, f.type):
                     value = pl.lit(None, polars_type(f.type, timestamp_unit=target.timestamp_unit))
@@ -115,29 +115,29 @@ def evolve_column(column: pl.Expr, file_type: DataType, want: DataType, target: 
                 parts.append(value.alias(f.name))
             return pl.when(column.is_not_null()).then(pl.struct(parts))
         case "ARRAY", "ARRAY":
-            return column.list.eval(evolve_column(pl.element(), part(file_type.element), part(want.element), target))
+            return column.list.eval(evolve_column(pl.element(), part(file_type.element), part(result_type.element), target))
         case "MAP", "MAP":
-            if not is_same_type(part(file_type.key), part(want.key)):
-                raise Unsupported(f"the keys of map column {target.column} changed from {file_type.key} to {want.key}", feature="schema.map-key-change")
-            value = evolve_column(pl.element().struct.field("value"), part(file_type.value), part(want.value), target)
+            if not is_same_type(part(file_type.key), part(result_type.key)):
+                raise Unsupported(f"the keys of map column {target.column} changed from {file_type.key} to {result_type.key}", feature="schema.map-key-change")
+            value = evolve_column(pl.element().struct.field("value"), part(file_type.value), part(result_type.value), target)
             return column.list.eval(pl.struct(pl.element().struct.field("key").alias("key"), value.alias("value")))
-    return casts.cast(column, file_type, want, target)
+    return casts.cast(column, file_type, result_type, target)
 
 
-def is_lost(file_type: DataType, want: DataType) -> bool:
+def is_lost(file_type: DataType, result_type: DataType) -> bool:
     """Return whether no part of what a file holds is wanted, so that the column is null.
 
     So it is where none of the parts of a ROW, or of the ROWs in a list or a map, is still a part of it. The engine
     leaves such a column, or such a part of a ROW, out of what it reads. Source: `FormatReaderMapping.pruneDataType`.
     """
-    match file_type.root, want.root:
+    match file_type.root, result_type.root:
         case "ROW", "ROW":
             by_id = {f.id: f for f in file_type.fields}
-            return bool(file_type.fields) and not any(f.id in by_id and not is_lost(by_id[f.id].type, f.type) for f in want.fields)
+            return bool(file_type.fields) and not any(f.id in by_id and not is_lost(by_id[f.id].type, f.type) for f in result_type.fields)
         case "ARRAY", "ARRAY":
-            return is_lost(part(file_type.element), part(want.element))
+            return is_lost(part(file_type.element), part(result_type.element))
         case "MAP", "MAP":
-            return is_lost(part(file_type.value), part(want.value))
+            return is_lost(part(file_type.value), part(result_type.value))
     return False
 
 

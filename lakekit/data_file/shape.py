@@ -82,7 +82,7 @@ def _shape(schema: TableSchema, options: TableOptions, postponed: bool, role: tu
     dense = options.metadata_stats_dense_store
     valued = [(f, m) for f, m in zip(schema.fields, value_modes, strict=True) if not dense or m != file_metadata.NONE]
     key_modes = tuple(modes[f.name if thin else KEY_PREFIX + f.name] for f in key)
-    wanted = {f.name for f, m in (*valued, *zip(key, key_modes, strict=True)) if m != file_metadata.NONE}
+    stats_columns = {f.name for f, m in (*valued, *zip(key, key_modes, strict=True)) if m != file_metadata.NONE}
     return FileSpec(
         format_name=format_name,
         encoding=encoding(options, compression),
@@ -90,7 +90,7 @@ def _shape(schema: TableSchema, options: TableOptions, postponed: bool, role: tu
         prefix=options.changelog_file_prefix if changelog else "",
         physical=physical,
         layout=tuple((f.name.removeprefix(KEY_PREFIX) if f in stored_key else f.name, f.name) for f in physical),
-        collected=tuple(f for f in schema.fields if f.name in wanted),
+        collected=tuple(f for f in schema.fields if f.name in stats_columns),
         key=key,
         key_modes=key_modes,
         valued=tuple(f for f, _ in valued),
@@ -231,8 +231,8 @@ def external_roots(options: TableOptions) -> tuple[str, ...]:
         raise Unsupported(msg, feature=key)
     roots = options.data_file_external_paths
     if strategy == "specific-fs":
-        wanted = (options.data_file_external_paths_specific_fs or "").lower()
-        roots = tuple(root for root in roots if _scheme(root) == wanted)
+        scheme = (options.data_file_external_paths_specific_fs or "").lower()
+        roots = tuple(root for root in roots if _scheme(root) == scheme)
     return tuple(roots)
 
 

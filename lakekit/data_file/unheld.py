@@ -53,12 +53,12 @@ def may_lack_columns(ctx: TableContext, files: Sequence[DataFileMeta], paths: Se
     if _is_aggregated(ctx):
         return [True] * len(files)
     names_of: dict[int, tuple[str, ...]] = {}
-    wanted = {field.id for field in fields}
+    field_ids = {field.id for field in fields}
     may_lack = []
     for file, path in zip(files, paths, strict=True):  # scalar: one a file
         if file.schema_id not in names_of:
             written = schemas.schema_of_file(ctx, file.schema_id)
-            names_of[file.schema_id] = tuple(field.name if field.id in wanted else "" for field in written.fields)
+            names_of[file.schema_id] = tuple(field.name if field.id in field_ids else "" for field in written.fields)
         may_lack.append(not _has_complete_values(ctx, file, path, names_of[file.schema_id]))
     return may_lack
 

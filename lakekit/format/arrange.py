@@ -97,8 +97,8 @@ def _convert_array(array: pa.Array, t: DataType, name: str, form: ArrowTarget) -
             return pc.divide(array.cast(_INT64), 1_000_000).cast(pa.int32()).cast(arrow_type(t, form))
         case "TIMESTAMP" | "TIMESTAMP_LTZ" if form.count_timestamps and timestamp_unit(t.precision) == "ns":
             _refuse_first_day(array, t, name)
-    wanted = arrow_type(t, form)
-    return array if array.type.equals(wanted) else array.cast(wanted)
+    target = arrow_type(t, form)
+    return array if array.type.equals(target) else array.cast(target)
 
 
 def _refuse_first_day(times: pa.Array, t: DataType, name: str) -> None:
@@ -162,11 +162,11 @@ def _map(array: pa.Array, t: DataType, name: str, form: ArrowTarget) -> pa.Array
         raise refuse_null_key(name, form.format_name)
     if entries.null_count or (not value.nullable and values.null_count):
         raise refuse_null(name, t)
-    wanted = arrow_type(t, form)
+    target = arrow_type(t, form)
     inner = [_convert_array(keys, key, name, form), _convert_array(values, value, name, form)]
-    entry_fields = list(wanted.value_type) if form.pairs else [wanted.key_field, wanted.item_field]
+    entry_fields = list(target.value_type) if form.pairs else [target.key_field, target.item_field]
     pairs = pa.StructArray.from_arrays(inner, fields=entry_fields)
-    return pa.Array.from_buffers(wanted, len(array), [validity(array), offsets.buffers()[1]], children=[pairs])
+    return pa.Array.from_buffers(target, len(array), [validity(array), offsets.buffers()[1]], children=[pairs])
 
 
 def _drop_validity(array: pa.Array) -> pa.Array:
@@ -194,5 +194,5 @@ def _struct(array: pa.Array, t: DataType, name: str, form: ArrowTarget) -> pa.Ar
             raise refuse_null(f"{name}.{field.name}", field.type)
         child = _convert_array(inner, field.type, f"{name}.{field.name}", form)
         parts.append(child if field.nullable else _drop_validity(child))
-    wanted = arrow_type(t, form)
-    return pa.Array.from_buffers(wanted, len(array), [validity(array)], children=parts) if parts else array.cast(wanted)
+    target = arrow_type(t, form)
+    return pa.Array.from_buffers(target, len(array), [validity(array)], children=parts) if parts else array.cast(target)

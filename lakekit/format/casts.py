@@ -47,19 +47,19 @@ class CastTarget:
     told: Callable[[ValueOutOfRange], ValueOutOfRange] | None = None
 
 
-def cast(column: pl.Expr, source: DataType, want: DataType, target: CastTarget) -> pl.Expr:
-    """Return `column`, of type `source`, as type `want`.
+def cast(column: pl.Expr, source_type: DataType, result_type: DataType, target: CastTarget) -> pl.Expr:
+    """Return `column`, of type `source_type`, as type `result_type`.
 
     Raises:
         Unsupported: Paimon has no cast between the two types.
     """
-    expression = _polars_cast(column, source, want)
+    expression = _polars_cast(column, source_type, result_type)
     if expression is None:
-        change = _change(source, want, target)
+        change = _change(source_type, result_type, target)
         if change is None:
-            msg = f"column {target.column} was changed from {source} to {want}, for which Paimon has no cast"
+            msg = f"column {target.column} was changed from {source_type} to {result_type}, for which Paimon has no cast"
             raise Unsupported(f"{msg}: select other columns, or change the type back", feature="schema.type-change")
-        dtype = polars_type(want, timestamp_unit=target.timestamp_unit)
+        dtype = polars_type(result_type, timestamp_unit=target.timestamp_unit)
         expression = column.map_batches(partial(_run, change, dtype, target.told), return_dtype=dtype, is_elementwise=True)
     return expression
 
@@ -77,55 +77,55 @@ def _run(
     return (converted if converted.dtype == dtype else converted.cast(dtype)).alias(column.name)
 
 
-def _polars_cast(column: pl.Expr, source: DataType, want: DataType) -> pl.Expr | None:
+def _polars_cast(column: pl.Expr, source_type: DataType, result_type: DataType) -> pl.Expr | None:
     """Return the cast by one of Polars' own; None without one."""
-    if source.root in INTEGERS and want.root in INTEGERS:
-        return column.cast(polars_type(want), wrap_numerical=True)
-    if source.root in (*INTEGERS, "BOOLEAN", *_FLOATS) and want.root in _FLOATS:
-        return column.cast(polars_type(want), strict=False)
-    if source.root in INTEGERS and want.root == "BOOLEAN":
+    if source_type.root in INTEGERS and result_type.root in INTEGERS:
+        return column.cast(polars_type(result_type), wrap_numerical=True)
+    if source_type.root in (*INTEGERS, "BOOLEAN", *_FLOATS) and result_type.root in _FLOATS:
+        return column.cast(polars_type(result_type), strict=False)
+    if source_type.root in INTEGERS and result_type.root == "BOOLEAN":
         return column != 0
-    if source.root == "BOOLEAN" and want.root in INTEGERS:
-        return column.cast(polars_type(want))
-    if source.root in STRINGS and want.root in STRINGS:
-        return texts.fit(column, want)
+    if source_type.root == "BOOLEAN" and result_type.root in INTEGERS:
+        return column.cast(polars_type(result_type))
+    if source_type.root in STRINGS and result_type.root in STRINGS:
+        return texts.fit(column, result_type)
     return None
 
 
-def _change(source: DataType, want: DataType, target: CastTarget) -> Callable[[pl.Series], pl.Series] | None:
-    if want.root in STRINGS:
-        return _to_text(source, want, target)
-    if source.root in STRINGS:
-        return text_casts.parser(want, column=target.column, timestamp_unit=target.timestamp_unit, zone=target.zone)
-    if source.root in BINARIES and want.root in BINARIES:
-        return partial(texts.fit_bytes, want=want)
-    if want.root == "DECIMAL":
-        return _to_decimal(source, want, target)
-    if source.root == "DECIMAL":
-        return _from_decimal(source, want)
-    if source.root in _FLOATS and want.root in INTEGERS:
-        return partial(_saturate, dtype=polars_type(want))
-    return _time_cast(source, want, target)
+def _change(source_type: DataType, result_type: DataType, target: CastTarget) -> Callable[[pl.Series], pl.Series] | None:
+    if result_type.root in STRINGS:
+        return _to_text(source_type, result_type, target)
+    if source_type.root in STRINGS:
+        return text_casts.parser(result_type, column=target.column, timestamp_unit=target.timestamp_unit, zone=target.zone)
+    if source_type.root in BINARIES and result_type.root in BINARIES:
+        return partial(texts.fit_bytes, result_type=result_type)
+    if result_type.root == "DECIMAL":
+        return _to_decimal(source_type, result_type, target)
+    if source_type.root == "DECIMAL":
+        return _from_decimal(source_type, result_type)
+    if source_type.root in _FLOATS and result_type.root in INTEGERS:
+        return partial(_saturate, dtype=polars_type(result_type))
+    return _time_cast(source_type, result_type, target)
 
 
 # ---- text ------------------------------------------------------------------------------------------------------------
 
 
-def _to_text(source: DataType, want: DataType, target: CastTarget) -> Callable[[pl.Series], pl.Series] | None:
+def _to_text(source_type: DataType, result_type: DataType, target: CastTarget) -> Callable[[pl.Series], pl.Series] | None:
     """Return the cast to text; None without one.
 
     Java prints dates and times only into STRING, and fits neither bytes nor nested values to a length.
     """
-    if source.root in ("DATE", "TIME", *TIMESTAMPS) and want.length != texts.ANY_LENGTH:
+    if source_type.root in ("DATE", "TIME", *TIMESTAMPS) and result_type.length != texts.ANY_LENGTH:
         return None
-    if source.holds(("MULTISET", "VARIANT")):
+    if source_type.holds(("MULTISET", "VARIANT")):
         return None
-    fits = want if source.root not in (*BINARIES, "ARRAY", "MAP", "ROW") else None
-    return partial(_print_column, source=source, fits=fits, zone=target.zone)
+    fits = result_type if source_type.root not in (*BINARIES, "ARRAY", "MAP", "ROW") else None
+    return partial(_print_column, source_type=source_type, fits=fits, zone=target.zone)
 
 
-def _print_column(column: pl.Series, *, source: DataType, fits: DataType | None, zone: str) -> pl.Series:
-    text = to_java_text(col(column.name), source, zone)
+def _print_column(column: pl.Series, *, source_type: DataType, fits: DataType | None, zone: str) -> pl.Series:
+    text = to_java_text(col(column.name), source_type, zone)
     return column.to_frame().select(text if fits is None else texts.fit(text, fits)).to_series()
 
 
@@ -170,23 +170,25 @@ def _print_parts(column: pl.Expr, t: DataType, zone: str) -> pl.Expr:
 # ---- numbers ---------------------------------------------------------------------------------------------------------
 
 
-def _to_decimal(source: DataType, want: DataType, target: CastTarget) -> Callable[[pl.Series], pl.Series] | None:
-    precision, scale = want.precision or 10, want.scale or 0
-    if source.root == "DECIMAL":
+def _to_decimal(source_type: DataType, result_type: DataType, target: CastTarget) -> Callable[[pl.Series], pl.Series] | None:
+    precision, scale = result_type.precision or 10, result_type.scale or 0
+    if source_type.root == "DECIMAL":
         return partial(decimals.rescale, precision=precision, scale=scale)
-    if source.root in (*INTEGERS, "BOOLEAN"):
+    if source_type.root in (*INTEGERS, "BOOLEAN"):
         return lambda column: decimals.rescale(column.cast(pl.Int64).cast(pl.Decimal(38, 0)), precision=precision, scale=scale)
-    if source.root in _FLOATS:
-        return lambda column: text_casts.to_decimals(float_text(column.cast(pl.Float64)), want=want, name=target.column)
+    if source_type.root in _FLOATS:
+        return lambda column: text_casts.to_decimals(float_text(column.cast(pl.Float64)), result_type=result_type, name=target.column)
     return None
 
 
-def _from_decimal(source: DataType, want: DataType) -> Callable[[pl.Series], pl.Series] | None:
+def _from_decimal(source_type: DataType, result_type: DataType) -> Callable[[pl.Series], pl.Series] | None:
     # through text: the nearest float of the decimal, not of an integer divided by a power of ten
-    if want.root in _FLOATS:
-        return lambda column: column.cast(pl.String).cast(polars_type(want))
-    if want.root in INTEGERS:
-        return lambda column: decimals.truncate(column, source.scale or 0).cast(pl.Int64, wrap_numerical=True).cast(polars_type(want), wrap_numerical=True)
+    if result_type.root in _FLOATS:
+        return lambda column: column.cast(pl.String).cast(polars_type(result_type))
+    if result_type.root in INTEGERS:
+        return lambda column: (
+            decimals.truncate(column, source_type.scale or 0).cast(pl.Int64, wrap_numerical=True).cast(polars_type(result_type), wrap_numerical=True)
+        )
     return None
 
 
@@ -203,22 +205,24 @@ def _saturate(column: pl.Series, *, dtype: pl.DataType) -> pl.Series:
 # ---- dates and times -------------------------------------------------------------------------------------------------
 
 
-def _time_cast(source: DataType, want: DataType, target: CastTarget) -> Callable[[pl.Series], pl.Series] | None:
+def _time_cast(source_type: DataType, result_type: DataType, target: CastTarget) -> Callable[[pl.Series], pl.Series] | None:
     """Return the cast between dates, times and seconds; None without one.
 
     All go through milliseconds of a wall clock or an instant.
     """
-    pair, name = (source.root, want.root), target.column
-    if source.root in TIMESTAMPS and want.root in TIMESTAMPS:
-        return partial(_cast_timestamp, source=source, want=want, target=target)
-    if source.root in ("INT", "BIGINT") and want.root in TIMESTAMPS:
-        return lambda column: _from_seconds(column, want, target)
-    if source.root in TIMESTAMPS and want.root in ("INT", "BIGINT"):
-        return lambda column: _divide_toward_zero(_millis(column), 1000).cast(polars_type(want), wrap_numerical=True)
-    if source.root == "TIME" and want.root in TIMESTAMPS:
-        return lambda column: texts.from_millis(column.to_physical() // 1_000_000, _dtype(want, target), name)
-    if source.root == "DATE" and want.root in TIMESTAMPS:
-        return lambda column: _from_wall_clock(texts.from_millis(column.to_physical().cast(pl.Int64) * _DAY_MS, _wall(want, target), name), want, target)
+    pair, name = (source_type.root, result_type.root), target.column
+    if source_type.root in TIMESTAMPS and result_type.root in TIMESTAMPS:
+        return partial(_cast_timestamp, source_type=source_type, result_type=result_type, target=target)
+    if source_type.root in ("INT", "BIGINT") and result_type.root in TIMESTAMPS:
+        return lambda column: _from_seconds(column, result_type, target)
+    if source_type.root in TIMESTAMPS and result_type.root in ("INT", "BIGINT"):
+        return lambda column: _divide_toward_zero(_millis(column), 1000).cast(polars_type(result_type), wrap_numerical=True)
+    if source_type.root == "TIME" and result_type.root in TIMESTAMPS:
+        return lambda column: texts.from_millis(column.to_physical() // 1_000_000, _dtype(result_type, target), name)
+    if source_type.root == "DATE" and result_type.root in TIMESTAMPS:
+        return lambda column: _from_wall_clock(
+            texts.from_millis(column.to_physical().cast(pl.Int64) * _DAY_MS, _wall(result_type, target), name), result_type, target
+        )
     match pair:
         case "TIMESTAMP", "DATE":
             return lambda column: _divide_toward_zero(_millis(column), _DAY_MS).cast(pl.Int32).cast(pl.Date)
@@ -243,38 +247,38 @@ def _remainder(values: pl.Series, by: int) -> pl.Series:
     return values.abs() % by * values.sign()
 
 
-def _from_seconds(column: pl.Series, want: DataType, target: CastTarget) -> pl.Series:
+def _from_seconds(column: pl.Series, result_type: DataType, target: CastTarget) -> pl.Series:
     """Return timestamps of seconds since 1970.
 
     Java's LTZ then has the digits that a clock in its zone shows at that instant, taken for UTC.
     """
-    instants = texts.from_millis(column.cast(pl.Int64) * 1000, _dtype(want, target), target.column)
-    return texts.clock(instants, target.zone).dt.replace_time_zone("UTC") if want.root == "TIMESTAMP_LTZ" else instants
+    instants = texts.from_millis(column.cast(pl.Int64) * 1000, _dtype(result_type, target), target.column)
+    return texts.clock(instants, target.zone).dt.replace_time_zone("UTC") if result_type.root == "TIMESTAMP_LTZ" else instants
 
 
-def _dtype(want: DataType, target: CastTarget) -> pl.Datetime:
-    return pl.Datetime(unit_of(want, target.timestamp_unit), "UTC" if want.root == "TIMESTAMP_LTZ" else None)
+def _dtype(result_type: DataType, target: CastTarget) -> pl.Datetime:
+    return pl.Datetime(unit_of(result_type, target.timestamp_unit), "UTC" if result_type.root == "TIMESTAMP_LTZ" else None)
 
 
-def _wall(want: DataType, target: CastTarget) -> pl.Datetime:
-    return pl.Datetime(unit_of(want, target.timestamp_unit))
+def _wall(result_type: DataType, target: CastTarget) -> pl.Datetime:
+    return pl.Datetime(unit_of(result_type, target.timestamp_unit))
 
 
-def _from_wall_clock(wall: pl.Series, want: DataType, target: CastTarget) -> pl.Series:
-    """Return a wall clock as type `want`: an instant is what that clock shows in the zone."""
-    return texts.instant(wall, target.zone) if want.root == "TIMESTAMP_LTZ" else wall
+def _from_wall_clock(wall: pl.Series, result_type: DataType, target: CastTarget) -> pl.Series:
+    """Return a wall clock as `result_type`: an instant is what that clock shows in the zone."""
+    return texts.instant(wall, target.zone) if result_type.root == "TIMESTAMP_LTZ" else wall
 
 
-def _cast_timestamp(column: pl.Series, *, source: DataType, want: DataType, target: CastTarget) -> pl.Series:
+def _cast_timestamp(column: pl.Series, *, source_type: DataType, result_type: DataType, target: CastTarget) -> pl.Series:
     """Change precision and kind of timestamps.
 
     Digits are cut off toward zero down to milliseconds, toward the past below.
     """
-    if source.root != want.root:
-        column = texts.clock(column, target.zone) if source.root == "TIMESTAMP_LTZ" else texts.instant(column, target.zone)
-    digits = 6 if want.precision is None else want.precision
-    dtype = _dtype(want, target)
-    if digits < (6 if source.precision is None else source.precision):
+    if source_type.root != result_type.root:
+        column = texts.clock(column, target.zone) if source_type.root == "TIMESTAMP_LTZ" else texts.instant(column, target.zone)
+    digits = 6 if result_type.precision is None else result_type.precision
+    dtype = _dtype(result_type, target)
+    if digits < (6 if source_type.precision is None else source_type.precision):
         if digits <= 3:
             step = 10 ** (3 - digits)
             return texts.from_millis(_divide_toward_zero(_millis(column), step) * step, dtype, target.column)

@@ -65,56 +65,56 @@ def check_count(path: str, row_count: int, expected: int) -> None:
         raise Corrupt(f"{path} holds {row_count} rows, the manifest says {expected}", path=path, field="_ROW_COUNT")
 
 
-def pass_interrupt(wrong: BaseException) -> None:
+def pass_interrupt(error: BaseException) -> None:
     """Raise `KeyboardInterrupt` where that is what Polars panicked over.
 
     An interrupt in Python code that Polars calls becomes a panic whose message names it.
     """
-    if isinstance(wrong, pl.exceptions.PanicException) and "KeyboardInterrupt" in str(wrong):
-        raise KeyboardInterrupt from wrong
+    if isinstance(error, pl.exceptions.PanicException) and "KeyboardInterrupt" in str(error):
+        raise KeyboardInterrupt from error
 
 
-def is_of_machine(wrong: BaseException) -> bool:
+def is_of_machine(error: BaseException) -> bool:
     """Return whether the machine refused something, such as a file handle or memory.
 
     Such an error says nothing about the bytes of a file.
     """
-    return (isinstance(wrong, OSError) and wrong.errno is not None) or _MACHINE_MESSAGE.search(str(wrong)) is not None
+    return (isinstance(error, OSError) and error.errno is not None) or _MACHINE_MESSAGE.search(str(error)) is not None
 
 
-def may_be_of_file(wrong: BaseException) -> bool:
+def may_be_of_file(error: BaseException) -> bool:
     """Return whether the bytes of a file may be why a query failed; else it is the query, or the machine."""
-    if is_of_machine(wrong):
+    if is_of_machine(error):
         return False
-    if isinstance(wrong, pl.exceptions.SchemaError):
-        return other_type(wrong) is not None
-    return not isinstance(wrong, pl.exceptions.PolarsError) or (isinstance(wrong, pl.exceptions.ComputeError) and _FILE_MESSAGE.search(str(wrong)) is not None)
+    if isinstance(error, pl.exceptions.SchemaError):
+        return other_type(error) is not None
+    return not isinstance(error, pl.exceptions.PolarsError) or (isinstance(error, pl.exceptions.ComputeError) and _FILE_MESSAGE.search(str(error)) is not None)
 
 
-def other_type(wrong: BaseException) -> tuple[str, str, str] | None:
+def other_type(error: BaseException) -> tuple[str, str, str] | None:
     """Return (column, type in the file, wanted type) of an error over a column stored as another type.
 
     None for any other error.
     """
-    match = _OTHER_TYPE.search(str(wrong)) if isinstance(wrong, pl.exceptions.SchemaError) else None
+    match = _OTHER_TYPE.search(str(error)) if isinstance(error, pl.exceptions.SchemaError) else None
     return None if match is None else (match[1], match[2], match[3])
 
 
-def to_corrupt(path: str, wrong: BaseException, what: str) -> LakekitError:
+def to_corrupt(path: str, error: BaseException, subject: str) -> LakekitError:
     """Return the error for what a library raised over the bytes of `path`.
 
     It is `Corrupt`, or `StorageFailed` where the machine refused something. One of lakekit's own stays what it is, and
     names the path. An interrupt is raised.
     """
-    pass_interrupt(wrong)
-    if isinstance(wrong, Corrupt):
-        return wrong.at(path)
-    if isinstance(wrong, LakekitError):
-        return wrong
-    if is_of_machine(wrong):
-        return StorageFailed(f"{path} could not be read: {str(wrong).strip()[:300]}", path=path)
-    text = str(wrong).strip().splitlines()
-    return Corrupt(f"{path}: its {what} data cannot be decoded: {text[0][:300] if text else type(wrong).__name__}", path=path, field=what)
+    pass_interrupt(error)
+    if isinstance(error, Corrupt):
+        return error.at(path)
+    if isinstance(error, LakekitError):
+        return error
+    if is_of_machine(error):
+        return StorageFailed(f"{path} could not be read: {str(error).strip()[:300]}", path=path)
+    text = str(error).strip().splitlines()
+    return Corrupt(f"{path}: its {subject} data cannot be decoded: {text[0][:300] if text else type(error).__name__}", path=path, field=subject)
 
 
 class _Builder(FileReaderBuilder):
@@ -141,22 +141,22 @@ class _Reader(FileReader):
         if self.opened is None:
             try:
                 self.opened = self.builder.open_file(self.path)
-            except (LakekitError, *FOREIGN_FAILURES) as wrong:
-                raise to_corrupt(self.path, wrong, self.builder.name) from wrong
+            except (LakekitError, *FOREIGN_FAILURES) as error:
+                raise to_corrupt(self.path, error, self.builder.name) from error
         return self.opened
 
     def collect_batches(self, *, columns: Sequence[str], row_index: Any, pre_slice: Any, filters: Any, num_pipelines: int) -> Iterator[pl.DataFrame]:
         del row_index, pre_slice, filters, num_pipelines  # never given: this reader claims no capability
-        opened, seen = self._open(), 0
+        opened, decoded = self._open(), 0
         try:
             for batch in opened.batches(columns):
                 self._check_types(batch)
-                seen += batch.height
+                decoded += batch.height
                 yield batch
-        except (LakekitError, *FOREIGN_FAILURES) as wrong:
-            raise to_corrupt(self.path, wrong, self.builder.name) from wrong
-        if seen != opened.row_count:
-            raise Corrupt(f"{self.path}: {seen} rows were decoded, its footer says {opened.row_count}", path=self.path, field="row count")
+        except (LakekitError, *FOREIGN_FAILURES) as error:
+            raise to_corrupt(self.path, error, self.builder.name) from error
+        if decoded != opened.row_count:
+            raise Corrupt(f"{self.path}: {decoded} rows were decoded, its footer says {opened.row_count}", path=self.path, field="row count")
 
     def _check_types(self, batch: pl.DataFrame) -> None:
         """Raise `Corrupt` where a file holds a column of another type than its schema says.
@@ -165,8 +165,8 @@ class _Reader(FileReader):
         """
         for name, dtype in batch.schema.items():
             if dtype != self.builder.frame_schema[name]:
-                wanted = self.builder.frame_schema[name]
-                raise Corrupt(f"{self.path}: column {name} is read as {wanted}, the file holds {dtype}", path=self.path, field=name)
+                expected = self.builder.frame_schema[name]
+                raise Corrupt(f"{self.path}: column {name} is read as {expected}, the file holds {dtype}", path=self.path, field=name)
 
     def n_rows_in_file(self, limit: int | None = None) -> int:
         del limit

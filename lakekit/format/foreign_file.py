@@ -43,14 +43,14 @@ def read_foreign_schema(format_name: str, path: str, read: Callable[[int, int | 
     """
     try:
         schema = _READERS[format_name](path, read, size_bytes)
-    except Corrupt as wrong:
-        raise wrong.at(path) from None
+    except Corrupt as error:
+        raise error.at(path) from None
     except LakekitError:
         raise
-    except external_reader.FOREIGN_FAILURES as wrong:
-        raise external_reader.to_corrupt(path, wrong, format_name) from wrong
-    except _FOOTER_FAILURES as wrong:
-        raise Corrupt(f"{path}: its {format_name} footer makes no sense: {wrong}", path=path, field="footer") from wrong
+    except external_reader.FOREIGN_FAILURES as error:
+        raise external_reader.to_corrupt(path, error, format_name) from error
+    except _FOOTER_FAILURES as error:
+        raise Corrupt(f"{path}: its {format_name} footer makes no sense: {error}", path=path, field="footer") from error
     if (twice := first_duplicate(field.name for field in schema.fields)) is not None:
         raise SchemaMismatch(f"{path} has two columns {twice}; columns are found by name. Rewrite it with other names", column=twice)
     return schema

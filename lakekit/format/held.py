@@ -39,11 +39,11 @@ class ForeignFileSchema:
     byte_decimals: frozenset[str] = frozenset()
 
 
-def refusal(path: str, column: str, what: str, *, do: str = _APPEND) -> SchemaMismatch:
+def refusal(path: str, column: str, problem: str, *, remedy: str = _APPEND) -> SchemaMismatch:
     """Return the error of a column that no table can adopt as it is stored."""
-    return SchemaMismatch(f"{path}: column {column} {what}; {do}", column=column.partition(".")[0])
+    return SchemaMismatch(f"{path}: column {column} {problem}; {remedy}", column=column.partition(".")[0])
 
 
-def unsupported_encoding(path: str, what: str, feature: str) -> Unsupported:
+def unsupported_encoding(path: str, problem: str, feature: str) -> Unsupported:
     """Return the error of a file whose bytes the released engine or Polars does not read."""
-    return Unsupported(f"{path}: {what}; {_APPEND}", feature=feature, path=path)
+    return Unsupported(f"{path}: {problem}; {_APPEND}", feature=feature, path=path)

@@ -96,8 +96,8 @@ def _stripes(file: orc.ORCFile, source: str | bytes, fields: Sequence[Field], pa
         for number in range(file.nstripes):
             yield _frame(file.read_stripe(number, columns=names), fields, path, zones)
             next_stripe = number + 1
-    except pa.ArrowInvalid as wrong:
-        if _OUT_OF_RANGE not in str(wrong):
+    except pa.ArrowInvalid as error:
+        if _OUT_OF_RANGE not in str(error):
             raise
         yield from _by_parts(orc_tail.parse(_bytes(source)), fields, path, zones, next_stripe)
 
@@ -136,8 +136,8 @@ def _check_texts(name: str, column: pa.Array, path: str) -> None:
         return
     try:
         column.validate(full=True)
-    except pa.ArrowInvalid as wrong:
-        raise Corrupt(f"{path}: column {name}: {str(wrong).strip()[:200]}", path=path, field=name) from None
+    except pa.ArrowInvalid as error:
+        raise Corrupt(f"{path}: column {name}: {str(error).strip()[:200]}", path=path, field=name) from None
 
 
 def _column(field: Field, arrow: pa.DataType, path: str, zones: tuple[str | None, str | None], writer_zone: str | None) -> pl.Expr:

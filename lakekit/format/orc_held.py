@@ -32,8 +32,8 @@ def read_foreign_schema(path: str, read: Callable[[int, int | None], bytes], siz
     """Return the schema of a file; see `foreign_file.read_foreign_schema`."""
     try:
         tail = orc_tail.parse(read(0, size_bytes))
-    except Corrupt as wrong:
-        raise wrong.at(path) from None
+    except Corrupt as error:
+        raise error.at(path) from None
     if tail.root.kind != _STRUCT:
         raise Corrupt(f"{path}: its rows are no struct", path=path, field="types")
     return ForeignFileSchema(fields=_fields(tail.root, "", path), row_count=sum(stripe.row_count for stripe in tail.stripes))

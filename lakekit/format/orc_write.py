@@ -179,13 +179,13 @@ class OrcEncoder:
 
     def _add(self, frame: pl.DataFrame) -> None:
         arrays = []
-        for field, wanted in zip(self._fields, self._schema, strict=True):
+        for field, arrow_field in zip(self._fields, self._schema, strict=True):
             array = series_to_arrow(frame.get_column(field.name), field, self._form)
             if field.type.holds(TIMESTAMPS):
                 _refuse_old_fractions(array, field.type, field.name)
             if field.type.is_nested:
                 array = copy_array(array)  # Arrow's writer takes no account of where a part of a struct begins
-            arrays.append(array.cast(wanted.type))
+            arrays.append(array.cast(arrow_field.type))
         before = self._written_bytes()
         self._writer.write(pa.Table.from_arrays(arrays, schema=self._schema))
         if self._written_bytes() > before and self._raw_bytes:
@@ -201,8 +201,8 @@ def _refuse_old_fractions(array: pa.Array, t: DataType, name: str) -> None:
     if t.root in TIMESTAMPS:
         ticks = fixed_values(array, "<i8")
         per = {"ms": 1, "us": 1000, "ns": 1_000_000}[timestamp_unit(t.precision)]
-        odd = (ticks < 0) & (ticks % per != 0)
-        if odd.any() and (odd & ~nulls_of(array)).any():
+        is_old_fraction = (ticks < 0) & (ticks % per != 0)
+        if is_old_fraction.any() and (is_old_fraction & ~nulls_of(array)).any():
             msg = f"column {name} holds a time before 1970 with parts of a millisecond"
             raise ValueOutOfRange(f"{msg}, which ORC files of lakekit do not hold; choose another file.format", column=name)
     elif t.root == "ARRAY":

@@ -191,8 +191,8 @@ def find_shredded(source: str | bytes, fields: Sequence[Field], path: str) -> di
 def _footer(source: str | bytes, path: str) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(pa.BufferReader(source) if isinstance(source, bytes) else source)
-    except (pa.ArrowException, OSError, ValueError) as wrong:
-        raise Corrupt(f"{path}: its Parquet footer cannot be read: {wrong}", path=path, field="footer") from wrong
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise Corrupt(f"{path}: its Parquet footer cannot be read: {error}", path=path, field="footer") from error
 
 
 _SHREDDED_TEXTS = {
@@ -217,8 +217,8 @@ def undecodable_columns(source: str | bytes, path: str) -> frozenset[str]:
     try:
         with pa.BufferReader(source) if isinstance(source, bytes) else pa.OSFile(source) as file:
             return parquet_bounds.columns_with_encoding(path, lambda offset, length: bytes(file.read_at(length, offset)), file.size(), _BEYOND_FIXED)
-    except (pa.ArrowException, OSError, ValueError) as wrong:
-        raise external_reader.to_corrupt(path, wrong, "parquet") from wrong
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise external_reader.to_corrupt(path, error, "parquet") from error
 
 
 def bounds(source: str | bytes, column: str) -> tuple[int, int] | None:

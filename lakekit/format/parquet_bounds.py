@@ -294,9 +294,9 @@ def header_of(read: Read, at: int, end: int) -> Page:
     data = read(at, min(_HEADER_BYTES, end - at))
     try:
         return _match_header(data) or _decode_header(data)
-    except (IndexError, Corrupt) as wrong:
+    except (IndexError, Corrupt) as error:
         if len(data) < _HEADER_BYTES or len(data) >= end - at:
-            raise Corrupt(f"no page header at byte {at}: {wrong}", offset=at, field="header") from None
+            raise Corrupt(f"no page header at byte {at}: {error}", offset=at, field="header") from None
         return _decode_long_header(read, at, end)
 
 
@@ -304,8 +304,8 @@ def _decode_long_header(read: Read, at: int, end: int) -> Page:
     """Return a header that is longer than `_HEADER_BYTES`."""
     try:
         return _decode_header(read(at, min(_MOST_HEADER_BYTES, end - at)))
-    except (IndexError, Corrupt) as wrong:
-        raise Corrupt(f"no page header at byte {at}: {wrong}", offset=at, field="header") from None
+    except (IndexError, Corrupt) as error:
+        raise Corrupt(f"no page header at byte {at}: {error}", offset=at, field="header") from None
 
 
 def _match_header(data: bytes) -> Page | None:

@@ -72,7 +72,7 @@ class ColumnChunk:
         if self.facts[1][1] not in (FLOAT, DOUBLE):
             return
         self.bytes = None
-        self._whole.pop(6, None)  # where the bounds of pages are
+        self._whole.pop(6, None)  # the column index: bounds of pages
         self._whole.pop(7, None)
         if 12 in self.facts:
             # null and distinct counts

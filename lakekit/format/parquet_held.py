@@ -229,7 +229,7 @@ def _leaf(element: _SchemaElement, where: str, file_types: _FileTypes) -> DataTy
         case (_PhysicalType.BYTES, _) | (_PhysicalType.FIXED, (_LogicalType.NOTHING | _LogicalType.UUID)):
             return BYTES
         case _, _LogicalType.NULL:
-            raise refusal(file_types.path, where, "holds nothing but nulls and has no type", do="write it with a type, or leave it out")
+            raise refusal(file_types.path, where, "holds nothing but nulls and has no type", remedy="write it with a type, or leave it out")
         case _PhysicalType.FIXED, _LogicalType.FLOAT16:
             raise refusal(file_types.path, where, "holds floats of 16 bits, which Paimon has not")
     raise refusal(file_types.path, where, f"is of Parquet's physical type {physical} with annotation {kind}, which Paimon has not")

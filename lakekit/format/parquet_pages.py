@@ -86,8 +86,8 @@ def _pages(chunk: _PageRange, data: bytes, first: int, unsummed: list[str] | Non
             header, body = thrift.decode(data, at)
             length = _member(header, _PAGE_BYTES, I32)
             stored = _member(header, _CRC, I32) & 0xFFFFFFFF if _CRC in header else None
-        except Corrupt as wrong:
-            raise Corrupt(f"column {chunk.column}: no head of a page: {wrong.message}", offset=first + at, field="header") from None
+        except Corrupt as error:
+            raise Corrupt(f"column {chunk.column}: no head of a page: {error.message}", offset=first + at, field="header") from None
         if not 0 <= length <= end - body:
             msg = f"column {chunk.column}: a page of {length} bytes, and {end - body} are left of the column"
             raise Corrupt(msg, offset=first + at, field="compressed_page_size")

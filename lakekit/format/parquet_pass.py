@@ -61,15 +61,15 @@ class RowGroupStream:
         self._put, self._start = put, start
         self._seen = 0
         self._held = b""
-        """The beginning of a head."""
+        """The beginning of an incomplete page header."""
         self._head = _PageHead(b"", 0, 0, 0)
-        """The head of the page that is under way, of which so many bytes are missing:"""
+        """The header of the current page; `_missing` bytes of its body have not arrived."""
         self._missing = 0
         self._body: list[memoryview] = []
         self._rest: list[bytes] | None = None
-        """What came after the last page."""
+        """The bytes after the last page."""
         self._pages, self._growth = list[int](), list[int]()
-        """Where heads of pages and facts of columns were for the encoder, and by how many bytes each has grown."""
+        """The encoder's offsets of page headers and column metadata, and by how many bytes each has grown."""
         self.failed: BaseException | None = None
 
     def write(self, data: bytes | memoryview) -> int:

@@ -300,7 +300,7 @@ class ParquetEncoder:
         return parquet_chunks.read(bytes(small_file[-8 - length : -8]), shift)
 
 
-# ---- who encodes what ------------------------------------------------------------------------------------------------
+# ---- encoding plan ---------------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=256)

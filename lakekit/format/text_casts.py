@@ -30,38 +30,38 @@ _BLANK = "".join(map(chr, range(33)))
 _BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 
 
-def parser(want: DataType, *, column: str, timestamp_unit: str | None = None, zone: str = "UTC") -> Callable[[pl.Series], pl.Series] | None:
-    """Return a function from text to values of type `want`; None for a type that text is not cast to."""
-    if want.root in BINARIES:
-        return lambda text: texts.fit_bytes(text.cast(pl.Binary), want=want)
-    if want.root in TIMESTAMPS:
-        return partial(_timestamps, want=want, name=column, unit=timestamp_unit, zone=zone)
-    match want.root:
+def parser(result_type: DataType, *, column: str, timestamp_unit: str | None = None, zone: str = "UTC") -> Callable[[pl.Series], pl.Series] | None:
+    """Return a function from text to values of `result_type`; None for a type that text is not cast to."""
+    if result_type.root in BINARIES:
+        return lambda text: texts.fit_bytes(text.cast(pl.Binary), result_type=result_type)
+    if result_type.root in TIMESTAMPS:
+        return partial(_timestamps, result_type=result_type, name=column, unit=timestamp_unit, zone=zone)
+    match result_type.root:
         case "DECIMAL":
-            return partial(to_decimals, want=want, name=column)
+            return partial(to_decimals, result_type=result_type, name=column)
         case "TIME":
             return partial(_times, name=column)
         case "BOOLEAN":
-            return lambda text: _check_all_read(text, _booleans(text), want, column)
+            return lambda text: _check_all_read(text, _booleans(text), result_type, column)
         case "DATE":
-            return lambda text: _check_all_read(text, _dates(text), want, column)
+            return lambda text: _check_all_read(text, _dates(text), result_type, column)
         case "FLOAT" | "DOUBLE":
-            return lambda text: _check_all_read(text, floats(text, want=want), want, column)
+            return lambda text: _check_all_read(text, floats(text, result_type=result_type), result_type, column)
         case root if root in INTEGERS:
-            return lambda text: _check_all_read(text, _integers(text, want=want), want, column)
+            return lambda text: _check_all_read(text, _integers(text, result_type=result_type), result_type, column)
     return None
 
 
-def tolerant_parser(want: DataType, *, column: str, timestamp_unit: str | None = None, zone: str = "UTC") -> Callable[[pl.Series], pl.Series]:
+def tolerant_parser(result_type: DataType, *, column: str, timestamp_unit: str | None = None, zone: str = "UTC") -> Callable[[pl.Series], pl.Series]:
     """Return a parser of DATE, TIME, TIMESTAMP or DECIMAL that makes null of text that is no such value."""
-    match want.root:
+    match result_type.root:
         case "DECIMAL":
-            return partial(to_decimals, want=want, name=column, strict=False)
+            return partial(to_decimals, result_type=result_type, name=column, strict=False)
         case "TIME":
             return partial(_times, name=column, strict=False)
         case "DATE":
             return _dates
-    return partial(_timestamps, want=want, name=column, unit=timestamp_unit, zone=zone, strict=False)
+    return partial(_timestamps, result_type=result_type, name=column, unit=timestamp_unit, zone=zone, strict=False)
 
 
 def is_decimal(text: pl.Series) -> pl.Series:
@@ -69,17 +69,18 @@ def is_decimal(text: pl.Series) -> pl.Series:
     return text.str.contains(_NUMBER) & text.str.contains(r"^[+-]?\.?[0-9]")
 
 
-def _check_all_read(text: pl.Series, values: pl.Series, want: DataType, column: str) -> pl.Series:
-    bad = values.is_null() & text.is_not_null()
-    if bad.any():
-        raise unreadable_text(text.filter(bad)[0], want, column)
+def _check_all_read(text: pl.Series, values: pl.Series, result_type: DataType, column: str) -> pl.Series:
+    is_unread = values.is_null() & text.is_not_null()
+    if is_unread.any():
+        raise unreadable_text(text.filter(is_unread)[0], result_type, column)
     return values
 
 
-def unreadable_text(text: str, want: DataType, column: str) -> ValueOutOfRange:
+def unreadable_text(text: str, result_type: DataType, column: str) -> ValueOutOfRange:
     """Return the error for text that cannot be cast."""
     excerpt = text if len(text) <= 60 else text[:60] + "…"
-    return ValueOutOfRange(f"column {column} became {want}, but an old file holds the text {excerpt!r}, which says no {want.root}", column=column)
+    msg = f"column {column} became {result_type}, but an old file holds the text {excerpt!r}"
+    return ValueOutOfRange(f"{msg}, which says no {result_type.root}", column=column)
 
 
 def _select(text: pl.Series, expr: pl.Expr) -> pl.Series:
@@ -91,38 +92,38 @@ def _booleans(text: pl.Series) -> pl.Series:
     return _select(text, pl.when(lower.is_in(_TRUE)).then(pl.lit(value=True)).when(lower.is_in(_FALSE)).then(pl.lit(value=False)))
 
 
-def _integers(text: pl.Series, *, want: DataType) -> pl.Series:
+def _integers(text: pl.Series, *, result_type: DataType) -> pl.Series:
     """Parse a sign, digits, and digits behind a point, which are ignored; no blanks, no exponent."""
     integer_part = pl.col("text").str.extract(r"^([+-]?\d*)(?:\.\d*)?$", 1)
     at_least = pl.when(integer_part.is_in(["", "+", "-"]) & pl.col("text").str.contains(".", literal=True)).then(pl.lit("0"))
     value = pl.coalesce(at_least, integer_part).str.strip_prefix("+").cast(pl.Int64, strict=False)
-    limit = 1 << (_BITS[want.root] - 1)
-    return _select(text, pl.when((value >= -limit) & (value <= limit - 1)).then(value).cast(polars_type(want)))
+    limit = 1 << (_BITS[result_type.root] - 1)
+    return _select(text, pl.when((value >= -limit) & (value <= limit - 1)).then(value).cast(polars_type(result_type)))
 
 
-def floats(text: pl.Series, *, want: DataType) -> pl.Series:
+def floats(text: pl.Series, *, result_type: DataType) -> pl.Series:
     """Parse numbers as Java's parseFloat does, with blanks around them; null for other text."""
     trimmed = pl.col("text").str.strip_chars(_BLANK)
     number = trimmed.str.extract(r"^([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFdD]?$", 1)
     named = trimmed.str.extract(r"^([+-]?(?:NaN|Infinity))$", 1).str.replace("^[+-]NaN$", "NaN")
-    return _select(text, pl.coalesce(number, named).cast(polars_type(want), strict=False))
+    return _select(text, pl.coalesce(number, named).cast(polars_type(result_type), strict=False))
 
 
-def to_decimals(text: pl.Series, *, want: DataType, name: str, strict: bool = True) -> pl.Series:
+def to_decimals(text: pl.Series, *, result_type: DataType, name: str, strict: bool = True) -> pl.Series:
     """Parse BigDecimal's text form and round half up to the scale; null where it does not fit.
 
     Text that is no number is null too, or an error if `strict`.
     """
-    precision, scale = want.precision or 10, want.scale or 0
+    precision, scale = result_type.precision or 10, result_type.scale or 0
     parts = text.str.extract_groups(_NUMBER).struct.unnest()
     parts.columns = ["sign", "whole", "fraction", "exponent"]
     digits = pl.concat_str("whole", pl.col("fraction").fill_null(""))
     frame = parts.select("sign", digits=digits, point=pl.col("whole").str.len_bytes().cast(pl.Int64) + pl.col("exponent").cast(pl.Int64).fill_null(0))
-    bad = (frame["digits"].is_null() | (frame["digits"] == "")) & text.is_not_null()
-    if bad.any():
+    is_unread = (frame["digits"].is_null() | (frame["digits"] == "")) & text.is_not_null()
+    if is_unread.any():
         if strict:
-            raise unreadable_text(text.filter(bad)[0], want, name)
-        frame = frame.with_columns(pl.when(pl.Series(~bad)).then(pl.col("digits")).alias("digits"))
+            raise unreadable_text(text.filter(is_unread)[0], result_type, name)
+        frame = frame.with_columns(pl.when(pl.Series(~is_unread)).then(pl.col("digits")).alias("digits"))
     digit_count = (pl.col("point") + scale).clip(-1, 1000)
     head = pl.when(digit_count >= 0).then(pl.col("digits").str.slice(0, digit_count.clip(0))).otherwise(pl.lit("")).str.strip_chars_start("0")
     missing = (digit_count - pl.col("digits").str.len_bytes().cast(pl.Int64)).clip(0)
@@ -175,14 +176,14 @@ def _times(text: pl.Series, *, name: str, strict: bool = True) -> pl.Series:
     return texts.from_time_millis(_check_all_read(text, millis_of_day, DataType(root="TIME"), name) if strict else millis_of_day, name)
 
 
-def _timestamps(text: pl.Series, *, want: DataType, name: str, unit: str | None, zone: str, strict: bool = True) -> pl.Series:
+def _timestamps(text: pl.Series, *, result_type: DataType, name: str, unit: str | None, zone: str, strict: bool = True) -> pl.Series:
     """Parse yyyy-M-d, or with H:m:s and up to nine digits.
 
     TIMESTAMP also takes integers: seconds, milli-, micro- or nanoseconds, by its precision.
     """
-    digits = 6 if want.precision is None else want.precision
-    dtype = pl.Datetime(unit_of(want, unit))
-    number = pl.col("text").str.extract(r"^(-?\d+)$" if want.root == "TIMESTAMP" else r"^()$", 1).cast(pl.Int64, strict=False)
+    digits = 6 if result_type.precision is None else result_type.precision
+    dtype = pl.Datetime(unit_of(result_type, unit))
+    number = pl.col("text").str.extract(r"^(-?\d+)$" if result_type.root == "TIMESTAMP" else r"^()$", 1).cast(pl.Int64, strict=False)
     pattern = r"^(-?\d{1,10})-(\d{1,2})-(\d{1,2})(?: (\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{0,9}))?)?$"
     year, month, day, hour, minute, second = (_to_int(pl.col("text").str.extract(pattern, i)) for i in range(1, 7))
     first = pl.datetime(year.clip(0, 9999), month.clip(1, 12), 1).dt.date()
@@ -199,7 +200,7 @@ def _timestamps(text: pl.Series, *, want: DataType, name: str, unit: str | None,
     counted = number * 1000 if digits == 0 else number // 1000 if digits > 6 and dtype.time_unit == "us" else number
     read = text.alias("text").to_frame().select(counted=counted, seconds=seconds, fraction=fraction)
     if strict:
-        _check_all_read(text, read.select(pl.coalesce("counted", "seconds")).to_series(), want, name)
+        _check_all_read(text, read.select(pl.coalesce("counted", "seconds")).to_series(), result_type, name)
     texts.check_seconds(read["seconds"], dtype, name)
     timestamps = read.select(pl.coalesce("counted", pl.col("seconds") * ticks + pl.col("fraction"))).to_series().cast(dtype).alias(text.name)
-    return texts.instant(timestamps, zone) if want.root == "TIMESTAMP_LTZ" else timestamps
+    return texts.instant(timestamps, zone) if result_type.root == "TIMESTAMP_LTZ" else timestamps

@@ -17,21 +17,21 @@ _I64 = 2**63
 _CALENDAR_SECONDS = 260_000 * 31_556_952
 
 
-def fit(text: pl.Expr, want: DataType) -> pl.Expr:
+def fit(text: pl.Expr, result_type: DataType) -> pl.Expr:
     """Cut text to the length of a CHAR or VARCHAR, counted in code points; pad CHAR with blanks."""
-    if want.length is None or want.length == ANY_LENGTH:
+    if result_type.length is None or result_type.length == ANY_LENGTH:
         return text
-    cut = text.str.slice(0, want.length)
-    return cut.str.pad_end(want.length, " ") if want.root == "CHAR" else cut
+    cut = text.str.slice(0, result_type.length)
+    return cut.str.pad_end(result_type.length, " ") if result_type.root == "CHAR" else cut
 
 
-def fit_bytes(values: pl.Series, *, want: DataType) -> pl.Series:
+def fit_bytes(values: pl.Series, *, result_type: DataType) -> pl.Series:
     """Cut bytes to the length of a BINARY or VARBINARY; pad BINARY with zeros."""
-    if want.length is None or want.length == ANY_LENGTH:
+    if result_type.length is None or result_type.length == ANY_LENGTH:
         return values
-    cut = values.bin.slice(0, want.length)
-    if want.root == "BINARY":
-        return cut.bin.encode("hex").str.pad_end(want.length * 2, "0").str.decode("hex")
+    cut = values.bin.slice(0, result_type.length)
+    if result_type.root == "BINARY":
+        return cut.bin.encode("hex").str.pad_end(result_type.length * 2, "0").str.decode("hex")
     return cut
 
 
@@ -48,13 +48,13 @@ _UTF8 = f"^(?:{'|'.join(_UTF8_CHARACTERS)})*$"
 def decode_utf8(values: pl.Series) -> pl.Series:
     """Decode bytes as UTF-8; invalid ones become U+FFFD."""
     is_text = values.bin.encode("hex").str.contains(_UTF8).fill_null(value=True)
-    good = values.zip_with(is_text, pl.Series([b""])).cast(pl.String)
+    decoded = values.zip_with(is_text, pl.Series([b""])).cast(pl.String)
     if is_text.all():
-        return good
+        return decoded
     # no vectorized decoder replaces, so that only what is no text goes one by one
     broken = values.filter(~is_text).to_list()  # scalar: broken text alone
     replaced = [value.decode("utf-8", "replace") for value in broken]
-    return good.scatter((~is_text).alias("").arg_true(), replaced)
+    return decoded.scatter((~is_text).alias("").arg_true(), replaced)
 
 
 def time_of_day(column: pl.Expr, precision: int) -> pl.Expr:
@@ -123,9 +123,9 @@ def from_millis(millis: pl.Series, dtype: pl.Datetime, column: str) -> pl.Series
 def to_unit(values: pl.Series, dtype: pl.Datetime, column: str) -> pl.Series:
     """Return the same times in another unit. Raises `ValueOutOfRange` where a finer one cannot hold them."""
     assert isinstance(values.dtype, pl.Datetime)
-    have, want = TICKS[values.dtype.time_unit], TICKS[dtype.time_unit]
-    if want > have:
-        ticks, limit = values.to_physical(), _I64 // (want // have)
+    old_ticks, new_ticks = TICKS[values.dtype.time_unit], TICKS[dtype.time_unit]
+    if new_ticks > old_ticks:
+        ticks, limit = values.to_physical(), _I64 // (new_ticks // old_ticks)
         _refuse((ticks > limit - 1) | (ticks < -limit), dtype, column)
     return values.dt.cast_time_unit(dtype.time_unit)
 

@@ -167,12 +167,12 @@ def pieces(storage: Storage, path: str, size_bytes: int) -> Iterator[bytes]:
                 yield from _read_blocks(storage.read(path), pa.Codec(_BLOCK_CODECS[ending]))
             case _:
                 yield from raw
-    except (zlib.error, EOFError, OSError, ValueError, pa.ArrowException) as wrong:
-        if isinstance(wrong, Corrupt):
-            raise wrong.at(path) from None
-        if hasattr(wrong, "path"):
+    except (zlib.error, EOFError, OSError, ValueError, pa.ArrowException) as error:
+        if isinstance(error, Corrupt):
+            raise error.at(path) from None
+        if hasattr(error, "path"):
             raise  # the storage's own
-        raise Corrupt(f"{path}: its {ending} data cannot be decompressed: {str(wrong)[:200]}", path=path, field="compression") from wrong
+        raise Corrupt(f"{path}: its {ending} data cannot be decompressed: {str(error)[:200]}", path=path, field="compression") from error
 
 
 def _read_raw(storage: Storage, path: str, size_bytes: int) -> Iterator[bytes]:

@@ -89,7 +89,7 @@ def _text_dtype(t: DataType) -> pl.DataType:
 def _decode_lines(lines: pl.Series, row: DataType, options: TextOptions) -> pl.Series:
     """Decode lines to structs in which every plain value is a text."""
     if not row.holds(_MAPS) and not (lines.str.strip_chars() == "").any():
-        with suppress(pl.exceptions.PolarsError):  # something in it is not as it should be: looked at line by line
+        with suppress(pl.exceptions.PolarsError):  # a line is wrong: decode line by line
             objects = lines.str.json_decode(_text_dtype(row))
             if not objects.null_count():
                 return objects

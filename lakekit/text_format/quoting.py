@@ -52,8 +52,8 @@ def _split_quoted(lines: pl.Series, count: int, options: TextOptions) -> list[pl
     quoted = f"{quote}(?:[^{quote}{escape}]|{escape}[{quote}{escape}]|{quote}{quote})*{quote}"
     text = f"(?:{quoted}|[^{quote}{escape}{delimiter}]*)"
     in_order = lines.str.contains(f"^(?s:{text}(?:{delimiter}{text})*)$")
-    good, rows = lines.filter(in_order), in_order.arg_true()
-    pieces = (options.delimiter + good).str.extract_all(f"(?s:{delimiter}{text})")
+    ordered_lines, rows = lines.filter(in_order), in_order.arg_true()
+    pieces = (options.delimiter + ordered_lines).str.extract_all(f"(?s:{delimiter}{text})")
     cells = []
     for i in range(count):
         cell = pieces.list.get(i, null_on_oob=True).str.slice(1)
@@ -63,10 +63,10 @@ def _split_quoted(lines: pl.Series, count: int, options: TextOptions) -> list[pl
     columns = [pl.Series(f"field_{i}", [None], pl.String).new_from_index(0, len(lines)).scatter(rows, part) for i, part in enumerate(cells)]
     if in_order.all():
         return columns
-    odd = (~in_order).arg_true()
-    odd_rows = [_by_sign(line, count, options) for line in lines.gather(odd).to_list()]  # scalar: quotes in no order
+    is_odd = (~in_order).arg_true()
+    odd_rows = [_by_sign(line, count, options) for line in lines.gather(is_odd).to_list()]  # scalar: quotes in no order
     odd_cells = _columns(odd_rows, count)
-    return [column.scatter(odd, part) for column, part in zip(columns, odd_cells, strict=True)]
+    return [column.scatter(is_odd, part) for column, part in zip(columns, odd_cells, strict=True)]
 
 
 def _columns(rows: list[list[str | None]], count: int) -> list[pl.Series]:

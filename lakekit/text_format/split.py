@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 _MARK = b"\xef\xbb\xbf"
 MOST_LINE_BYTES = 32 << 20
-"""A line is held several times while it is decoded; a compressed file of some kilobytes may hold one of gigabytes."""
+"""The most bytes of a line, which is held several times while it is decoded.
+
+A compressed file of some kilobytes may hold a line of gigabytes.
+"""
 
 
 def blocks(pieces: Iterable[bytes], line_end: str, *, any_line_end: bool, path: str) -> Iterator[pl.Series]:

@@ -44,7 +44,7 @@ def parse_values(texts: pl.Series, t: DataType, options: TextOptions, column: st
         return texts.str.to_lowercase() == "true", _false_mask(texts)
     elif t.root in ("FLOAT", "DOUBLE"):
         plain = texts.str.contains(_PLAIN_NUMBER).all()  # most files hold nothing else, and need no closer look
-        parsed = texts.cast(dtype, strict=False) if plain else text_casts.floats(texts, want=t)
+        parsed = texts.cast(dtype, strict=False) if plain else text_casts.floats(texts, result_type=t)
     elif t.root in BINARIES:
         parsed = _bytes(texts)
     elif t.root == "DECIMAL":
