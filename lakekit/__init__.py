@@ -104,15 +104,22 @@ _HOMES = {
     "lakekit.maintenance.result": "Expired",
     "lakekit.maintenance.check.report": "Finding Report",
     "lakekit.catalog": "Catalog GlobalTable SystemTable connect",
-    "lakekit.dml.merge_clauses": "WhenMatched WhenNotMatched WhenNotMatchedBySource source when_matched when_not_matched when_not_matched_by_source",
+    "lakekit.dml.merge_clauses": """
+        WhenMatched WhenNotMatched WhenNotMatchedBySource source when_matched when_not_matched
+        when_not_matched_by_source
+    """,
     "lakekit.ddl.schema_changes": """
-        add_column drop_column move_column rename_column reset_option set_comment set_option update_comment update_default update_nullability update_type
+        add_column drop_column move_column rename_column reset_option set_comment set_option update_comment
+        update_default update_nullability update_type
     """,
     "lakekit.commit.result": "Commit",
     "lakekit.errors": """
-        AlreadyExists BranchAlreadyExists BranchNotFound ColumnAlreadyExists ColumnNotFound CommitStateUnknown Conflict ConsumerAlreadyExists
-        ConsumerNotFound Corrupt DatabaseAlreadyExists DatabaseNotFound ForkedProcess InvalidOption LakekitError LimitExceeded LocationNotAllowed
-        LockLost MergeConflict NotFound PartitionAlreadyExists PartitionNotFound RetriesExhausted SchemaChanged SchemaMismatch
+        AlreadyExists BranchAlreadyExists BranchNotFound ColumnAlreadyExists ColumnNotFound CommitStateUnknown Conflict
+        ConsumerAlreadyExists
+        ConsumerNotFound Corrupt DatabaseAlreadyExists DatabaseNotFound ForkedProcess InvalidOption LakekitError
+        LimitExceeded LocationNotAllowed
+        LockLost MergeConflict NotFound PartitionAlreadyExists PartitionNotFound RetriesExhausted SchemaChanged
+        SchemaMismatch
         SnapshotAlreadyExists SnapshotNotFound StorageFailed
         TableAlreadyExists TableNotFound TagAlreadyExists TagNotFound UncommittedRows Unsupported ValueOutOfRange
         ViewAlreadyExists ViewNotFound
@@ -142,7 +149,10 @@ __all__ += [name for name in sorted(_HOME) if name not in _SHADOWING]
 
 
 class _Names(ModuleType):
-    """`lk.options()` is a function and `lakekit.options` a package: a public name does not give way to a module of the same name."""
+    """The package as a module whose public names win over modules of the same name.
+
+    `lk.options()` is a function and `lakekit.options` a package.
+    """
 
     def __setattr__(self, name: str, value: object) -> None:
         if not (name in _HOME and isinstance(value, ModuleType)):
@@ -155,9 +165,9 @@ def __getattr__(name: str) -> object:
     if name not in _HOME:
         message = f"module 'lakekit' has no attribute {name!r}"
         raise AttributeError(message)
-    found = getattr(import_module(_HOME[name]), name)
-    globals()[name] = found
-    return found
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

@@ -4,12 +4,14 @@
     col("^a$")      ->   the column of exactly this name; pl.col("^a$") is every column that the pattern matches
     col("*")        ->   the column called *; pl.col("*") is every column
 
-Polars reads two kinds of names as patterns, `*` and `^…$`, wherever it takes the text of a name for an expression: `pl.col`, `select`, `drop`, `sort`,
-`group_by`, `over`, `join(on=)`, `unique(subset=)`, `struct.field`, `partition_by`, `cast({…})` and more. Names of schemas are data: they pass through the
-functions of this module. Text is read as a name, not as a pattern, by `alias`, `rename`, `frame[name]`, `frame[[names]]`, `get_column`, `with_row_index`,
+Polars reads two kinds of names as patterns, `*` and `^…$`, wherever it takes the text of a name for an expression:
+`pl.col`, `select`, `drop`, `sort`, `group_by`, `over`, `join(on=)`, `unique(subset=)`, `struct.field`, `partition_by`,
+`cast({…})` and more. Names of schemas are data: they pass through the functions of this module. Text is read as a name,
+not as a pattern, by `alias`, `rename`, `frame[name]`, `frame[[names]]`, `get_column`, `with_row_index`,
 `with_columns(**{name: …})` and the schemas of frames.
 
-Columns that lakekit adds are called by the constants of this module: names that no table may have (`lakekit.types.names`), and that are no patterns.
+Columns that lakekit adds are called by the constants of this module: names that no table may have
+(`lakekit.types.names`), and that are no patterns.
 """
 
 from __future__ import annotations
@@ -61,14 +63,14 @@ __all__ = [
 
 Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
 
-# ---- columns of files of key tables -----------------------------------------------------------------------------------------------------------
+# ---- columns of files of key tables ----------------------------------------------------------------------------------
 
 KIND: Final = "_VALUE_KIND"
 """The kind of a row as its number: 0 +I, 1 -U, 2 +U, 3 -D."""
 SEQUENCE: Final = "_SEQUENCE_NUMBER"
 """The sequence number of a row."""
 
-# ---- columns that lakekit adds ---------------------------------------------------------------------------------------------------------------
+# ---- columns that lakekit adds ---------------------------------------------------------------------------------------
 
 ROW: Final = "\x1frow"
 """The position of a row in its frame or file."""
@@ -81,7 +83,9 @@ PATH: Final = "\x1fpath"
 PLACE: Final = "\x1fplace"
 """The position of a row in the order that is being made, or in the frame that it came from."""
 CURVE: Final = "\x1fcurve"
-"""The position of a row on the curve that its file is sorted along; a sort key, so no code that sorts by given keys may use the name for itself."""
+"""The position of a row on the curve that its file is sorted along; a sort key, so no code that sorts by given keys may
+use the name for itself.
+"""
 KEY: Final = "\x1fkey"
 """The number of a row's key among the keys of its frame."""
 CODE: Final = "\x1fcode"
@@ -99,7 +103,10 @@ AFTER: Final = "\x1fafter"
 
 
 def internal(word: str, name: str = "") -> str:
-    """Return the name of a column that lakekit adds: `internal("row")`, or `internal("before", "v")` where there is one for each column of a table."""
+    """Return the name of a column that lakekit adds: `internal("row")`.
+
+    `internal("before", "v")` if there is one for each column of a table.
+    """
     return f"{INTERNAL_PREFIX}{word}.{name}" if name else f"{INTERNAL_PREFIX}{word}"
 
 
@@ -111,8 +118,8 @@ def is_pattern(name: str) -> bool:
 def col(name: str) -> pl.Expr:
     """Return the column of exactly this name: `pl.col(name)` for every name that is no pattern.
 
-    Polars has no function that gives the expression for a name that is a pattern; its serialized form can say it. `meta.root_names()`, pushdown of filters
-    and projections treat it as every other column.
+    Polars has no function that gives the expression for a name that is a pattern; its serialized form can say it.
+    `meta.root_names()`, pushdown of filters and projections treat it as every other column.
     """
     if not is_pattern(name):
         return pl.col(name)
@@ -126,14 +133,17 @@ def cols(names: Iterable[str]) -> list[pl.Expr]:
 
 
 def select_by_name(names: Iterable[str], *, strict: bool = True) -> cs.Selector:
-    """Return a selector of exactly these columns, for what takes selectors only: `drop`, `explode`; not `strict`: of those that are there."""
+    """Return a selector of exactly these columns, for methods that need one (`drop`, `explode`).
+
+    Not `strict`: of those that exist.
+    """
     return cs.by_name(*names, require_all=strict)
 
 
 def drop_columns(frame: Frame, names: Iterable[str], *, strict: bool = True) -> Frame:
     """Return the frame without exactly these columns; not `strict`: without those of them that it has."""
-    given = list(names)
-    return frame.drop(cs.by_name(*given, require_all=strict) if any(map(is_pattern, given)) else given, strict=strict)
+    dropped = list(names)
+    return frame.drop(cs.by_name(*dropped, require_all=strict) if any(map(is_pattern, dropped)) else dropped, strict=strict)
 
 
 def cast_columns(frame: Frame, types: Mapping[str, PolarsDataType]) -> Frame:
@@ -149,26 +159,29 @@ def series_field(struct: pl.Series, name: str) -> pl.Series:
 
 
 def struct_field(struct: pl.Expr, name: str) -> pl.Expr:
-    """Return the part of exactly this name of a column of structs: `struct.struct.field(name)` for every name that is no pattern."""
+    """Return the field of exactly this name of a struct column.
+
+    `struct.struct.field(name)` for every name that is no pattern.
+    """
     if not is_pattern(name):
         return struct.struct.field(name)
-    given = json.loads(struct.meta.serialize(format="json"))
-    return _deserialize({"Function": {"input": [given], "function": {"StructExpr": {"FieldByName": name}}}})
+    serialized = json.loads(struct.meta.serialize(format="json"))
+    return _deserialize({"Function": {"input": [serialized], "function": {"StructExpr": {"FieldByName": name}}}})
 
 
 def _deserialize(expr: dict[str, Any]) -> pl.Expr:
     return pl.Expr.deserialize(io.BytesIO(json.dumps(expr).encode()), format="json")
 
 
-# ---- methods of series -----------------------------------------------------------------------------------------------------------------------
+# ---- methods of series -----------------------------------------------------------------------------------------------
 
 
 def prepare_series(names: Iterable[str]) -> None:
-    """Make methods of `pl.Series` work on columns of such names; of ordinary names nothing is done, and Polars stays as it is.
+    """Make methods of `pl.Series` work on columns of such names; for ordinary names nothing changes.
 
-    Most methods (`gather`, `is_null`, `list.len`, `+`) run as an expression over a frame of that one column, which Polars names by `F.col(self.name)`: of
-    a series called `^a$` there is no such column, and the method raises. From the first such column on, these modules of Polars name it
-    exactly in this process; for every other name they do what they did.
+    Most methods (`gather`, `is_null`, `list.len`, `+`) run as an expression over a frame of that one column, which
+    Polars names by `F.col(self.name)`: a series called `^a$` has no such column, and the method raises. From the first
+    such column on, these modules of Polars name it exactly in this process; for every other name they are unchanged.
     """
     if any(map(is_pattern, names)):
         _name_own_column_exactly()
@@ -178,5 +191,6 @@ def prepare_series(names: Iterable[str]) -> None:
 def _name_own_column_exactly() -> None:
     exact = ModuleType("polars.functions")
     exact.__dict__.update({**vars(pl.functions), "col": col})
-    for module in (series, string, utils):  # `arg_true` stands in a module of its own: it is asked of series without a name
+    # `arg_true` stands in a module of its own: it is asked of series without a name
+    for module in (series, string, utils):
         module.F = exact  # type: ignore[attr-defined] # a module's global, which Polars does not export

@@ -3,7 +3,7 @@
     LakekitError
     ├─ Corrupt(ValueError)                 bytes break the format: path, offset, field
     │  └─ LimitExceeded                    more than lakekit allows: size, depth, count
-    ├─ Unsupported(NotImplementedError)    a feature Paimon has and lakekit has not: feature
+    ├─ Unsupported(NotImplementedError)    a feature that Paimon has and lakekit lacks: feature
     ├─ InvalidOption(ValueError)           unknown, ill-typed, fixed or conflicting options: key, value
     ├─ SchemaMismatch(TypeError)           rows or expressions do not fit the table's columns
     ├─ SchemaChanged                       the schema changed between scan() and collect()
@@ -16,15 +16,15 @@
     │     BranchAlreadyExists · ColumnAlreadyExists · PartitionAlreadyExists · ConsumerAlreadyExists
     ├─ Conflict(RuntimeError)              another commit changed what this one needs
     │  └─ MergeConflict · RetriesExhausted · LockLost
-    ├─ CommitStateUnknown                  nobody can tell whether the commit happened: never retried blindly
-    ├─ UncommittedRows                     a writer with identifiers was left with rows nobody committed
+    ├─ CommitStateUnknown                  the outcome of the commit is unknown: never retried blindly
+    ├─ UncommittedRows                     a writer with identifiers was left with uncommitted rows
     ├─ ForkedProcess                       Polars hangs in a forked child: use spawn
-    ├─ LocationNotAllowed(PermissionError) a table names a place that its caller does not allow: location, option
-    └─ StorageFailed(OSError)              the storage said no: path
+    ├─ LocationNotAllowed(PermissionError) a table names a location that its caller does not allow: location, option
+    └─ StorageFailed(OSError)              the storage failed: path
 
-An error has one positional message (what happened, where, what exists instead, what to do) and its facts as keyword fields,
-so that it pickles and deep-copies with them. Control characters that a file or a library brings into a message stand there as their codes.
-Each class also subclasses the built-in a caller would guess.
+An error has one positional message (what happened, where, what exists instead, what to do) and its details as keyword
+fields, so that it pickles and deep-copies with them. Control characters from a file or a library appear in a message as
+their codes. Each class also subclasses the built-in a caller would guess.
 """
 
 from __future__ import annotations
@@ -35,9 +35,13 @@ from typing import Any, ClassVar
 from lakekit.secret_names import HIDDEN, is_secret
 
 _TRAIL = "\n\nThis error occurred in the following expression"
-"""What Polars appends to an error that a function inside an expression raised, when it makes the error anew from its text alone."""
+"""What Polars appends to an error that a function inside an expression raised, when it makes the error anew from its
+text alone.
+"""
 _UNSAFE_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Characters that a terminal obeys, that turn the direction of a text, or that no encoding holds; ends of lines and tabs may stand in a message."""
+"""Characters that a terminal obeys, that turn the direction of a text, or that no encoding holds; ends of lines and
+tabs may stand in a message.
+"""
 _MAX_RAISED = 64
 _recent_fields: dict[tuple[type, str], dict[str, Any]] = {}
 """The fields of the last errors, by class and text: what Polars forgets."""
@@ -49,10 +53,10 @@ class LakekitError(Exception):
     names: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, message: str, **fields: Any) -> None:
-        message, anew, _ = message.partition(_TRAIL)
+        message, trail, _ = message.partition(_TRAIL)
         message = _UNSAFE_CHARACTERS.sub(_code, message)
         super().__init__(message)
-        if anew:
+        if trail:
             fields = _recent_fields.get((type(self), message), fields)
         elif fields:
             _recent_fields[type(self), message] = fields
@@ -77,8 +81,8 @@ class LakekitError(Exception):
         return _restore, (type(self), self.message, {name: getattr(self, name) for name in self.names})
 
 
-def _code(found: re.Match[str]) -> str:
-    number = ord(found[0])
+def _code(matched: re.Match[str]) -> str:
+    number = ord(matched[0])
     return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
 
 
@@ -87,7 +91,7 @@ def _restore(cls: type[LakekitError], message: str, fields: dict[str, Any]) -> L
 
 
 class Corrupt(LakekitError, ValueError):
-    """Bytes that break the format. `path` the file, `offset` in bytes, `field` the decoder's name of what it read."""
+    """Bytes that break the format: `path` of the file, `offset` in bytes, `field` as the decoder names it."""
 
     names: ClassVar[tuple[str, ...]] = ("path", "offset", "field")
     path: str | None
@@ -95,7 +99,7 @@ class Corrupt(LakekitError, ValueError):
     field: str | None
 
     def at(self, path: str) -> Corrupt:
-        """The same error with the file it happened in, named once, in the text too."""
+        """Return the same error with the path of its file, in the text too, unless it has one."""
         if self.path is not None:
             return self
         return type(self)(f"{path}: {self.message}", path=path, offset=self.offset, field=self.field)
@@ -114,7 +118,7 @@ class Unsupported(LakekitError, NotImplementedError):
 
 
 class InvalidOption(LakekitError, ValueError):
-    """An option that is unknown, ill-typed, fixed or in conflict with another. The value of a secret one is starred, in the text too."""
+    """An unknown, ill-typed, fixed or conflicting option; a secret value is starred, in the text too."""
 
     names: ClassVar[tuple[str, ...]] = ("key", "value")
     key: str | None
@@ -151,7 +155,7 @@ class ValueOutOfRange(LakekitError, ValueError):
 
 
 class NotFound(LakekitError, LookupError):
-    """Something asked for by name is not there."""
+    """Something named by the caller does not exist."""
 
     names: ClassVar[tuple[str, ...]] = ("name",)
     name: str | None
@@ -257,7 +261,7 @@ class LockLost(Conflict):
 
 
 class CommitStateUnknown(LakekitError):
-    """Nobody can tell whether the commit happened; look before trying again."""
+    """The outcome of the commit is unknown; look before trying again."""
 
     names: ClassVar[tuple[str, ...]] = ("snapshot_id", "commit_user", "identifier")
     snapshot_id: int | None
@@ -266,7 +270,7 @@ class CommitStateUnknown(LakekitError):
 
 
 class UncommittedRows(LakekitError):
-    """A writer with identifiers of its own was left with rows that nobody committed."""
+    """A writer with identifiers of its own was left with uncommitted rows."""
 
 
 class ForkedProcess(LakekitError):
@@ -274,7 +278,10 @@ class ForkedProcess(LakekitError):
 
 
 class LocationNotAllowed(LakekitError, PermissionError):
-    """A table names a place outside its folder that neither the caller nor the catalog allows; nothing there was touched."""
+    """A table names a location outside its folder that is not allowed; nothing there was touched.
+
+    Neither the caller nor the catalog allows it.
+    """
 
     names: ClassVar[tuple[str, ...]] = ("location", "option")
     location: str | None
@@ -282,7 +289,7 @@ class LocationNotAllowed(LakekitError, PermissionError):
 
 
 class StorageFailed(LakekitError, OSError):
-    """The storage said no."""
+    """The storage failed."""
 
     names: ClassVar[tuple[str, ...]] = ("path",)
     path: str | None

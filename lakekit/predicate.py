@@ -1,10 +1,11 @@
-"""Conditions on columns, as data: what planning, statistics and file indexes understand of a filter.
+"""Conditions on columns, as data, for planning, statistics and file indexes.
 
     (k >= 5) & (s in ("a", "b"))   ->   And((Leaf("k", ">=", (5,)), Leaf("s", "in", ("a", "b"))))
 
-A predicate is a *necessary* condition: rows that do not satisfy it may be skipped, nothing else follows from it. What could not be expressed is `TRUE`.
-Literals are plain values (None, bool, int, float, str, bytes, Decimal, date, time, datetime), as the caller wrote them; `literal` turns one into the
-internal value of a column's type. Comparisons follow SQL: a null satisfies only "is null".
+A predicate is a *necessary* condition: rows that do not satisfy it may be skipped, nothing else follows from it. What
+cannot be expressed is `TRUE`. Literals are plain values (None, bool, int, float, str, bytes, Decimal, date, time,
+datetime), as the caller wrote them; `literal` converts one to the internal value of a column's type. Comparisons follow
+SQL: a null satisfies only "is null".
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ FALSE = Or(())
 
 
 def conjunction(parts: list[Predicate]) -> Predicate:
-    """All of them, flattened; a part that never holds wins, parts that always hold vanish."""
+    """Return the conjunction, flattened; a part that is `FALSE` wins, parts that are `TRUE` vanish."""
     flat: list[Predicate] = []
     for part in parts:
         if part == FALSE:
@@ -80,7 +81,10 @@ def disjunction(parts: list[Predicate]) -> Predicate:
 
 
 def negate(predicate: Predicate) -> Predicate:
-    """What rows satisfy that make `predicate` false (a null comparison satisfies neither); `TRUE` where it cannot be said."""
+    """Return a condition of all rows for which `predicate` is false; `TRUE` if it cannot be expressed.
+
+    A null comparison satisfies neither.
+    """
     match predicate:
         case And(()):
             return FALSE
@@ -96,7 +100,7 @@ def negate(predicate: Predicate) -> Predicate:
 
 
 def columns(predicate: Predicate) -> Iterator[str]:
-    """Every column mentioned, repeats kept."""
+    """Yield every column mentioned, with repeats."""
     if isinstance(predicate, Leaf):
         yield predicate.column
         return
@@ -105,7 +109,7 @@ def columns(predicate: Predicate) -> Iterator[str]:
 
 
 def leaves(predicate: Predicate) -> Iterator[Leaf]:
-    """Every comparison, repeats kept."""
+    """Yield every comparison, with repeats."""
     if isinstance(predicate, Leaf):
         yield predicate
         return
@@ -114,7 +118,7 @@ def leaves(predicate: Predicate) -> Iterator[Leaf]:
 
 
 def operators(predicate: Predicate) -> Iterator[str]:
-    """Every operator used, repeats kept."""
+    """Yield every operator used, with repeats."""
     if isinstance(predicate, Leaf):
         yield predicate.op
         return
@@ -123,22 +127,25 @@ def operators(predicate: Predicate) -> Iterator[str]:
 
 
 def conjuncts(predicate: Predicate) -> tuple[Predicate, ...]:
-    """The parts that must all hold."""
+    """Return the parts of a conjunction, or the predicate as the only part."""
     return predicate.parts if isinstance(predicate, And) else (predicate,)
 
 
-def restrict(predicate: Predicate, known: Callable[[Leaf], Predicate]) -> Predicate:
-    """The same condition with every leaf replaced by what `known` makes of it: another name, `TRUE` where nothing is known."""
+def restrict(predicate: Predicate, replace_leaf: Callable[[Leaf], Predicate]) -> Predicate:
+    """Return the same condition with every leaf replaced by `replace_leaf(leaf)`.
+
+    For example by a leaf with another column name, or by `TRUE`.
+    """
     match predicate:
         case And(parts):
-            return conjunction([restrict(part, known) for part in parts])
+            return conjunction([restrict(part, replace_leaf) for part in parts])
         case Or(parts):
-            return disjunction([restrict(part, known) for part in parts])
-    return known(predicate)
+            return disjunction([restrict(part, replace_leaf) for part in parts])
+    return replace_leaf(predicate)
 
 
 def describe(predicate: Predicate) -> str:
-    """The condition as a person writes it: `(day = 2013-02-08) & (carrier = "9E")`."""
+    """Format the condition: `(day = 2013-02-08) & (carrier = "9E")`."""
     match predicate:
         case And(()):
             return "true"
@@ -172,9 +179,9 @@ def _format_literal(value: object) -> str:
 
 
 def literal(value: object, t: DataType) -> Any:
-    """The internal value (see `codec.binary_row`) that equals `value` in a column of type `t`; None when no value of that type does.
+    """Return the internal value (see `codec.binary_row`) that equals `value` in a column of type `t`.
 
-    None means that only the column's own comparison can tell: the caller keeps the file.
+    None if no value of that type does: only the column's own comparison can decide then, and the caller keeps the file.
     """
     if value is None:
         return None
@@ -215,8 +222,8 @@ def _to_int(value: object) -> int | None:
 def _to_float(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    found = float(value)
-    return None if found != found or (isinstance(value, int) and int(found) != value) else found  # noqa: PLR0124 - NaN never prunes
+    number = float(value)
+    return None if number != number or (isinstance(value, int) and int(number) != value) else number  # noqa: PLR0124 - NaN never prunes
 
 
 def _to_decimal(value: object) -> Decimal | None:

@@ -1,17 +1,18 @@
-"""How far long work has come: nothing for half a second, then one line that is gone when the work is.
+"""Progress of long work: nothing for half a second, then one line that is removed when the work ends.
 
     planning 38/41 manifests · 12 340 files
 
     in a notebook           an IntProgress and an HTML line under the cell
-    in a terminal           one line of stderr, written over and over
-    anywhere else           silence; on stdout always
+    in a terminal           one line of stderr, overwritten
+    anywhere else           nothing; on stdout never
 
     with lk.progress(callback): …       callback(done, total, line) instead, for that block
-    lk.progress(False)                  nobody is told in this process any more
+    lk.progress(False)                  no progress in this process any more
 
-Work says it by `with work(world, "planning", "manifests", 41, beside="files") as under_way: … under_way.advance(1, 300)`, in the thread that began it; work
-inside other work, or inside the pool, is a part of something and keeps still. One work at a time has the screen: what begins beside it, in another thread or
-task, is silent until the line is free. Source: UX.md section 9.
+Work reports it by `with work(runtime, "planning", "manifests", 41, extra_unit="files") as under_way: …
+under_way.advance(1, 300)`, in the thread that began it; work inside other work, or inside the pool, is a part of it and
+reports nothing. One work at a time has the screen: work that begins meanwhile, in another thread or task, is silent
+until the line is free. Source: UX.md section 9.
 """
 
 from __future__ import annotations
@@ -41,22 +42,25 @@ BETWEEN_MS = 100.0
 
 
 class Screen(Protocol):
-    """A place for one line."""
+    """A display of one line."""
 
-    def show(self, done: int, total: int, line: str) -> None:
-        """Puts the line in the place of the last one; `total` 0: not known."""
+    def show(self, completed: int, total: int, line: str) -> None:
+        """Replace the line; `total` 0: not known."""
 
     def close(self) -> None:
-        """Removes it."""
+        """Remove the line."""
 
 
 class Work:
-    """Work under way: `advance` says that more of it is done. Use it by `with`, in one thread; leaving by any exception removes the line."""
+    """Work under way: `advance` reports progress.
+
+    Use it by `with`, in one thread; leaving by any exception removes the line.
+    """
 
     __slots__ = ("_callback", "_due_ms", "_still", "_token", "_unit", "_verb", "_what", "_world", "beside", "done", "total")
 
-    def __init__(self, world: Runtime, verb: str, unit: str, total: int, beside: str) -> None:
-        self._world, self._verb, self._unit, self._what = world, verb, unit, beside
+    def __init__(self, runtime: Runtime, verb: str, unit: str, total: int, extra_unit: str) -> None:
+        self._world, self._verb, self._unit, self._what = runtime, verb, unit, extra_unit
         self.done, self.total, self.beside = 0, total, 0
 
     def __enter__(self) -> Self:
@@ -67,24 +71,24 @@ class Work:
         self._token = _IS_NESTED.set(True)
         return self
 
-    def advance(self, steps: int = 1, beside: int = 0) -> None:
-        """So many steps more are done, and so much more of what is counted beside them. What a callback raises goes on from here."""
+    def advance(self, steps: int = 1, extra: int = 0) -> None:
+        """Add completed steps, and `extra` to the second count. Raises what a callback raises."""
         self.done += steps
-        self.beside += beside
+        self.beside += extra
         if self._still:
             return
         if self._callback is not None:
             self._callback(self.done, self.total, self.line)
-        elif (now := self._world.elapsed_ms()) >= self._due_ms:
-            self._due_ms = now + BETWEEN_MS
+        elif (now_ms := self._world.elapsed_ms()) >= self._due_ms:
+            self._due_ms = now_ms + BETWEEN_MS
             self._show()
 
     @property
     def line(self) -> str:
-        """What the line says: `planning 38/41 manifests · 12 340 files`."""
-        of = f"{format_count(self.done)}/{format_count(self.total)}" if self.total else format_count(self.done)
-        beside = "" if not self.beside else format_size(self.beside) if self._what == "bytes" else f"{format_count(self.beside)} {self._what}"
-        return f"{self._verb} {of} {self._unit}" + (f" · {beside}" if beside else "")
+        """The text of the line: `planning 38/41 manifests · 12 340 files`."""
+        steps_text = f"{format_count(self.done)}/{format_count(self.total)}" if self.total else format_count(self.done)
+        beside_text = "" if not self.beside else format_size(self.beside) if self._what == "bytes" else f"{format_count(self.beside)} {self._what}"
+        return f"{self._verb} {steps_text} {self._unit}" + (f" · {beside_text}" if beside_text else "")
 
     def _show(self) -> None:
         try:
@@ -99,19 +103,22 @@ class Work:
         _Process.give_back(self)
 
 
-def work(world: Runtime, verb: str, unit: str, total: int = 0, *, beside: str = "") -> Work:
-    """Work to be done in `total` steps of a unit, 0 when nobody knows how many; `beside` names what else is counted ("files", "rows", "bytes")."""
-    return Work(world, verb, unit, total, beside)
+def work(runtime: Runtime, verb: str, unit: str, total: int = 0, *, extra_unit: str = "") -> Work:
+    """Return work of `total` steps of a unit, 0 if unknown.
+
+    `extra_unit` names what else is counted ("files", "rows", "bytes").
+    """
+    return Work(runtime, verb, unit, total, extra_unit)
 
 
-# ---- who is told -------------------------------------------------------------------------------------------------------------------------------------
+# ---- who is told -----------------------------------------------------------------------------------------------------
 
 _CALLBACK: ContextVar[Callback | None] = ContextVar("lakekit_progress", default=None)
 _IS_NESTED: ContextVar[bool] = ContextVar("lakekit_at_work", default=False)
 
 
 class _Process:
-    """What holds for the whole process: whether anybody is told, and who has the screen."""
+    """State of the whole process: whether progress is reported, and which work has the screen."""
 
     tells = True
     owner: Work | None = None
@@ -120,7 +127,7 @@ class _Process:
 
     @classmethod
     def borrow(cls, work: Work) -> Screen | None:
-        """The screen, until it is given back; None where there is none, or another work has it."""
+        """Return the screen, until it is given back; None if there is none, or another work has it."""
         with cls.lock:
             if cls.owner is None:
                 cls.owner = work
@@ -130,7 +137,7 @@ class _Process:
 
     @classmethod
     def give_back(cls, work: Work) -> None:
-        """Removes what this work showed, if it has the screen."""
+        """Remove the line of this work, if it has the screen."""
         if cls.owner is work:
             try:
                 if cls.shown is not None:
@@ -142,10 +149,11 @@ class _Process:
 
 
 def progress(callback: Callable[[int, int, str], object] | bool) -> AbstractContextManager[None]:
-    """Who is told how far long work has come: `callback(done, total, line)` for a `with` block; False: nobody, in this process; True: whoever watches.
+    """Set where progress is reported: a callback for a `with` block, nowhere (False) or the screen (True).
 
-    The callback is called in the thread that works, at every step; it is a context variable, so other threads and tasks do not notice. `total` is 0 where
-    nobody knows it, `line` is what a terminal would show. What it raises ends the work. False holds from the call on; used by `with`, until the block's end.
+    `callback(done, total, line)` is called in the thread that works, at every step; it is a context variable, so other
+    threads and tasks are not affected. `total` is 0 if unknown, `line` is what a terminal would show. An error of it
+    ends the work. False holds for this process from the call on; used by `with`, until the block's end.
     """
     if isinstance(callback, bool):
         before, _Process.tells = _Process.tells, callback
@@ -172,11 +180,11 @@ def _restore_tells(before: bool) -> Iterator[None]:
         _Process.tells = before
 
 
-# ---- where it is shown -------------------------------------------------------------------------------------------------------------------------------
+# ---- where it is shown -----------------------------------------------------------------------------------------------
 
 
 def _screen() -> Screen | None:
-    """A notebook's cell, a terminal, or nothing."""
+    """Return a notebook cell, a terminal, or None."""
     if _has_kernel():
         try:
             bar: Screen = plugins.load("notebook", "progress").Bar()
@@ -195,7 +203,7 @@ def _has_kernel() -> bool:
 class _Line:
     """The last line of a terminal."""
 
-    def show(self, done: int, total: int, line: str) -> None:  # noqa: ARG002 - the line says it
+    def show(self, completed: int, total: int, line: str) -> None:  # noqa: ARG002 - the line says it
         machine.write_over(truncate(line, machine.terminal_columns() - 1))
 
     def close(self) -> None:

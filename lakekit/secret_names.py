@@ -1,4 +1,7 @@
-"""The names of options whose values nobody should see: passwords, tokens, keys of stores. The one list: of tables, catalogs, stores and databases."""
+"""Names of options with secret values: passwords, tokens, keys of stores.
+
+The one list for tables, catalogs, stores and databases.
+"""
 
 from __future__ import annotations
 
@@ -17,5 +20,5 @@ _SECRET = re.compile(NAME_PATTERN, re.IGNORECASE)
 
 
 def is_secret(key: str) -> bool:
-    """Return whether an option of that name holds what nobody should see."""
+    """Return whether an option of that name may hold a secret."""
     return _SECRET.search(key) is not None

@@ -1,7 +1,7 @@
-"""The machine, as far as lakekit may see it: clock, ids, waiting, a small pool, the terminal, and whether this process was forked.
+"""The machine: clock, ids, waiting, a thread pool, the terminal, and fork detection.
 
-    handle.world.now_ms()      a clock that a test can set
-    handle.world.wait(200)     milliseconds that a test need not sit through
+    ctx.world.now_ms()                 a clock that a test can set
+    ctx.world.wait(200)                milliseconds that a test need not wait
     world.parallel_map(read, names)    the same function over many inputs, on a shared pool, in order
 
 Everything that is not input comes through here or through a storage, so that a run can be repeated exactly.
@@ -41,11 +41,13 @@ MOST_WAITING = 32
 DECODED_BYTES = 128 << 20
 """How much decoded metadata is kept; as much as the reference's catalogs keep of manifests."""
 INDEX_BYTES = 256 << 20
-"""How much is kept of file indexes that are files of their own: twice what the bloom filters of two hundred files take that are of the default size."""
+"""How much is kept of file indexes that are files of their own: twice what the bloom filters of two hundred files take
+that are of the default size.
+"""
 _LONGEST_WAIT_MS = 7 * 24 * 3_600_000
 
 
-# ---- clock, ids, waiting -------------------------------------------------------------------------------------------------------------------
+# ---- clock, ids, waiting ---------------------------------------------------------------------------------------------
 
 
 def now_ms() -> int:
@@ -54,7 +56,7 @@ def now_ms() -> int:
 
 
 def wall_clock_ms(time_ms: int) -> int:
-    """A time as this process's wall clock shows it, in milliseconds since 1970 of that clock: how writers record when a file was made."""
+    """Return a time as local wall clock milliseconds since 1970, as writers record creation times."""
     try:
         return time_ms + time.localtime(time_ms / 1000).tm_gmtoff * 1000
     except (OverflowError, ValueError, OSError):
@@ -62,7 +64,7 @@ def wall_clock_ms(time_ms: int) -> int:
 
 
 def instant_ms(wall_ms: int) -> int:
-    """The time at which this process's wall clock shows that, both in milliseconds since 1970: the other way round."""
+    """Return the time at which the local wall clock shows `wall_ms`; the inverse of `wall_clock_ms`."""
     try:
         offset = (datetime(1970, 1, 1) + timedelta(milliseconds=wall_ms)).astimezone().utcoffset()  # noqa: DTZ001 - a wall clock has no zone
     except (OverflowError, ValueError, OSError):
@@ -71,37 +73,40 @@ def instant_ms(wall_ms: int) -> int:
 
 
 def wait(duration_ms: float) -> None:
-    """Returns after that long, or after some days: the machine's clock knows no end of centuries, and who waits looks again anyway."""
+    """Wait that long, or some days at most: longer waits overflow, and callers check again anyway."""
     time.sleep(min(duration_ms, _LONGEST_WAIT_MS) / 1000)
 
 
 def new_id() -> str:
-    """A random UUID (version 4) as text, in a third of the time that `uuid` takes: a small commit wants seven of them."""
+    """Return a random UUID (version 4) as text.
+
+    It takes a third of the time of `uuid`: a small commit needs seven of them.
+    """
     bits = int.from_bytes(os.urandom(16), "big") & ~(0xF << 76 | 0x3 << 62) | 4 << 76 | 2 << 62
     text = f"{bits:032x}"
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 def elapsed_ms() -> float:
-    """A clock that only goes forward, for durations."""
+    """Return a monotonic clock, for durations."""
     return time.perf_counter() * 1000
 
 
 def lock() -> threading.Lock:
-    """What one thread has at a time."""
+    """Return a new lock for threads."""
     return threading.Lock()
 
 
 def scratch() -> BinaryIO:
-    """A file without a name, to write to and read from: nobody else finds it, and it is gone when it is closed or the process ends, however it ends."""
+    """Open a temporary file without a name; it is gone when it is closed or the process ends in any way."""
     return tempfile.TemporaryFile()
 
 
 class LRUCache:
-    """Values that cannot change, kept by key until all of them weigh more than `budget_bytes`; what was not used for longest goes first.
+    """A thread-safe cache of immutable values by key, limited to `budget_bytes`.
 
-    Values put together go together: when their turn comes, or when every key of theirs holds something newer. Safe between threads. A copy or a pickle of a
-    shelf is an empty one.
+    The least recently used go first. Values put together are evicted together: in their turn, or when every key of
+    theirs has a newer value. A copy or a pickle of a cache is empty.
     """
 
     def __init__(self, budget_bytes: int) -> None:
@@ -114,7 +119,7 @@ class LRUCache:
         self._size_bytes = 0
 
     def get(self, key: Hashable) -> Any:
-        """What was put there; None when it is not, or no longer."""
+        """Return a cached value; None if it is missing."""
         with self._lock:
             number = self._numbers.get(key)
             if number is None:
@@ -123,7 +128,7 @@ class LRUCache:
             return self._kept[number][0][key]
 
     def put(self, values: Mapping[Hashable, Any], size_bytes: int) -> None:
-        """Keeps values that weigh about so much together; they are forgotten together, as they may share memory."""
+        """Cache values of about `size_bytes` together; they are evicted together, as they may share memory."""
         with self._lock:
             number = self._next
             self._next += 1
@@ -141,15 +146,15 @@ class LRUCache:
                 self._forget(next(iter(self._kept)))
 
     def _forget(self, number: int) -> None:
-        gone, weight = self._kept.pop(number)
+        values, weight = self._kept.pop(number)
         self._size_bytes -= weight
-        for name in gone if self._current.pop(number) else ():
+        for name in values if self._current.pop(number) else ():
             if self._numbers.get(name) == number:
                 del self._numbers[name]
 
     @property
     def size_bytes(self) -> int:
-        """What everything kept weighs."""
+        """The size of all cached values."""
         return self._size_bytes
 
     def __reduce__(self) -> tuple[type[LRUCache], tuple[int]]:
@@ -158,9 +163,10 @@ class LRUCache:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
-    """What is not input: the time, waiting, fresh ids, scratch files, what was decoded or read before, what is in doubt. Tests and simulations pass their own.
+    """Everything that is not input: time, waiting, new ids, scratch files, caches, uncertain files.
 
-    `doubtful` are the names of files that a commit may have whose outcome nobody knows; there are few.
+    Tests and simulations pass their own. `doubtful` are the names of files that a commit of unknown outcome may refer
+    to; there are few.
     """
 
     now_ms: Callable[[], int] = now_ms
@@ -176,11 +182,11 @@ class Runtime:
 REAL_RUNTIME = Runtime()
 
 
-# ---- the pool ------------------------------------------------------------------------------------------------------------------------------
+# ---- the pool --------------------------------------------------------------------------------------------------------
 
 
 def core_count() -> int:
-    """How many cores this process may use."""
+    """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
@@ -203,11 +209,12 @@ def in_pool() -> bool:
 
 
 def parallel_map(function: Callable[[A], B], inputs: Iterable[A], *, after: Callable[[A], object] | None = None, waiting: bool = False) -> list[B]:
-    """`[function(x) for x in inputs]`, side by side; the first failure is raised, and what has not begun is not begun.
+    """Return `[function(x) for x in inputs]`, computed in parallel; the first failure is raised.
 
-    After a failure nothing is under way any more: whoever takes back what was made finds all of it. A call from inside the pool runs in line, so that
-    nested use cannot wait for itself. Context variables reach the threads. `after` is called in this thread with each input in turn, when its result is
-    there. `waiting`: the function mostly waits for a network, so that more may be under way than there are cores.
+    After a failure nothing is running any more, so the caller can clean up everything that was made; calls not begun
+    are dropped. A call from inside the pool runs inline, so that nested use cannot wait for itself. Context variables
+    reach the threads. `after` is called in this thread with each input in turn, when its result is there. `waiting`:
+    the function mostly waits for a network, so more calls than cores may run.
     """
     items = list(inputs)
     if len(items) < 2 or in_pool():
@@ -222,7 +229,10 @@ def parallel_map(function: Callable[[A], B], inputs: Iterable[A], *, after: Call
 
 
 def map_io(function: Callable[[A], B], inputs: Iterable[A], *, is_remote: bool, after: Callable[[A], object] | None = None) -> list[B]:
-    """`parallel_map` where a network is waited for, else one by one: a small file of this machine is read in less than it takes to hand it to a thread."""
+    """Call `parallel_map` on a remote storage, else map one by one.
+
+    Reading a small local file takes less time than handing it to a thread.
+    """
     return parallel_map(function, inputs, after=after, waiting=True) if is_remote else map_sequentially(function, inputs, after=after)
 
 
@@ -232,10 +242,10 @@ def map_sequentially(function: Callable[[A], B], inputs: Iterable[A], *, after: 
 
 
 def map_prefetch(function: Callable[[A], B], inputs: Iterable[A], depth: int) -> Iterator[B]:
-    """`map(function, inputs)` with up to `depth` inputs under way at once; results come in order, and what nobody waits for is not begun.
+    """Yield `map(function, inputs)` in order, with up to `depth` calls running ahead.
 
-    After a failure nothing is under way any more. Leaving the iterator early waits for nothing: whoever lets go of it may be in the middle of that very
-    work (Polars drops its sources on whichever thread comes by next).
+    After a failure nothing is running any more. Leaving the iterator early does not wait: the caller may be in the
+    middle of that very work (Polars drops its sources on any thread).
     """
     if depth < 2 or in_pool():
         yield from map(function, inputs)
@@ -259,7 +269,10 @@ def map_prefetch(function: Callable[[A], B], inputs: Iterable[A], depth: int) ->
 
 
 def run_concurrently(function: Callable[[A], B], inputs: Iterable[A]) -> list[B]:
-    """`[function(x) for x in inputs]`, each in a thread of its own, begun together: for what is about meeting. The first failure is raised."""
+    """Return `[function(x) for x in inputs]`, each in its own thread, begun together, to test races.
+
+    The first failure is raised.
+    """
     items = list(inputs)
     barrier = threading.Barrier(len(items))
 
@@ -285,11 +298,14 @@ def _call_as_pool_thread(function: Callable[[A], B], item: A) -> B:
         _POOL_THREAD.busy = False
 
 
-# ---- a process apart ---------------------------------------------------------------------------------------------------------------------------
+# ---- a process apart -------------------------------------------------------------------------------------------------
 
 
 class ChildProcess:
-    """A process that answers bytes with bytes and may die of them: `python -m MODULE`, which calls `answer_requests`. It ends when this process does."""
+    """A process that answers bytes with bytes and may crash.
+
+    It is `python -m MODULE`, which calls `answer_requests`, and ends when this process does.
+    """
 
     def __init__(self, module: str) -> None:
         self._module = module
@@ -299,7 +315,10 @@ class ChildProcess:
         atexit.register(self._end_with_this_process)
 
     def send_request(self, request: bytes) -> bytes | str:
-        """The answer, or in a few words how the process ended instead of giving one. Raises `OSError` where no process can be started."""
+        """Return the answer, or a short text on how the process ended.
+
+        Raises `OSError` if it cannot be started.
+        """
         with self._lock:
             process = self._process or self._start()
             assert process.stdin is not None
@@ -328,7 +347,7 @@ class ChildProcess:
         return self._process
 
     def _end(self, process: subprocess.Popen[bytes]) -> int:
-        """Ends the process, if it has not ended, and gives its exit code: below zero the signal."""
+        """End the process, if it is running, and return its exit code; negative for a signal."""
         ended = process.poll()
         if ended is None and process.stdout is not None and not process.stdout.closed:
             with suppress(subprocess.TimeoutExpired):
@@ -360,7 +379,7 @@ _SIGNALS = frozenset(signal.Signals)
 
 
 def answer_requests(answer: Callable[[bytes], bytes]) -> None:
-    """Answers what `ChildProcess.ask` asks, until nobody asks any more; what libraries print goes to standard error."""
+    """Answer the requests of `ChildProcess` until input ends; output of libraries goes to standard error."""
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     while (request := _read_message(sys.stdin.buffer)) is not None:
@@ -373,18 +392,21 @@ def _send(stream: IO[bytes], message: bytes) -> None:
 
 
 def _read_message(stream: IO[bytes]) -> bytes | None:
-    """A whole message; None where the stream ends before its end."""
+    """Return a whole message; None if the stream ends early."""
     head = stream.read(8)
     length = int.from_bytes(head, "little")
     message = stream.read(length) if len(head) == 8 else b""
     return message if len(head) == 8 and len(message) == length else None
 
 
-# ---- the terminal --------------------------------------------------------------------------------------------------------------------------
+# ---- the terminal ----------------------------------------------------------------------------------------------------
 
 
 def terminal_columns() -> int:
-    """How wide the terminal is that stderr writes to; 0 when it is a file, a pipe, closed, or cannot move its cursor."""
+    """Return the width of the terminal behind stderr.
+
+    0 if it is no terminal, closed, or cannot move its cursor.
+    """
     stream = sys.stderr
     try:
         if stream is None or not stream.isatty() or os.environ.get("TERM") == "dumb":
@@ -395,13 +417,13 @@ def terminal_columns() -> int:
 
 
 def write_over(line: str) -> None:
-    """Puts a line in the place of the one the cursor of stderr stands in; "" clears it."""
+    """Replace the current line of stderr; "" clears it."""
     encoding = sys.stderr.encoding or "ascii"
     sys.stderr.write(f"\r{line.encode(encoding, 'replace').decode(encoding)}\x1b[K")
     sys.stderr.flush()
 
 
-# ---- warnings ------------------------------------------------------------------------------------------------------------------------------
+# ---- warnings --------------------------------------------------------------------------------------------------------
 
 
 def warn_user(text: str) -> None:
@@ -412,17 +434,20 @@ def warn_user(text: str) -> None:
     warnings.warn(text, UserWarning, stacklevel=depth)
 
 
-# ---- forks ---------------------------------------------------------------------------------------------------------------------------------
+# ---- forks -----------------------------------------------------------------------------------------------------------
 
 
 class _Birth:
-    """The process that first used the package; a forked child inherits the number, not the process."""
+    """The process that first used the package; a forked child inherits the id, not the process."""
 
     process = os.getpid()
 
 
 def refuse_fork() -> None:
-    """Raises `ForkedProcess` in a child made by fork after lakekit was loaded: Polars' threads do not exist there and it would hang."""
+    """Raise `ForkedProcess` in a child forked after lakekit was loaded, which would hang.
+
+    Polars' threads do not exist in it.
+    """
     if os.getpid() != _Birth.process:
         raise ForkedProcess(
             'this process was forked from one that had loaded lakekit; Polars hangs in forked children. Start workers with multiprocessing.get_context("spawn")'

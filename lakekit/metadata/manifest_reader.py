@@ -349,7 +349,7 @@ def _group_by_size(files: list[tuple[str, ManifestFileMeta]]) -> list[list[tuple
 
 def _report_planning(location: MetadataLocation, total: int) -> Work:
     """Return the progress report for reading `total` manifests."""
-    return work(location.world, "planning", "manifests", total, beside="files")
+    return work(location.world, "planning", "manifests", total, extra_unit="files")
 
 
 def _read_all(location: MetadataLocation, files: list[tuple[str, ManifestFileMeta]], under_way: Work) -> list[ManifestBytes]:

@@ -1,1 +1,4 @@
-"""Options and features: what may be set, and what lakekit does. Values are read as attributes, never by string outside this package."""
+"""Options and features: what may be set, and what lakekit supports.
+
+Values are read as attributes, never by string outside this package.
+"""

@@ -1,4 +1,4 @@
-"""What options there are: one field an option, which is parser, default and documentation at once.
+"""Definitions of all options: one field for each, which is parser, default and documentation at once.
 
 An option is added here, by a line. `table_options.py` reads them from the texts of a schema file.
 Source: ENGINE.md 12, ENGINE_1.4.2.md B, `CoreOptions`.
@@ -17,40 +17,59 @@ if TYPE_CHECKING:
 INT_MAX = 2**31 - 1
 _MB = 1 << 20
 SCAN_MODES = (
-    "default latest-full full latest latest-delta compacted-full from-timestamp from-creation-timestamp from-file-creation-time "
-    "from-snapshot from-snapshot-full incremental"
+    "default latest-full full latest latest-delta compacted-full from-timestamp from-creation-timestamp "
+    "from-file-creation-time from-snapshot from-snapshot-full incremental"
 )
 TARGET_FILE_SIZE_BYTES = {"key": 128 * _MB, "append": 256 * _MB}
 
 # Keys of the reference that lakekit does not use: known, so that they may be given.
 IGNORED_KEYS = frozenset(
     """
-    auto-create batch-scan-mode blob-as-descriptor blob-compaction.enabled blob-descriptor.source-table blob-external-storage-field
-    blob-external-storage-path blob-view.resolve.enabled blob-write-null-on-fetch-failure blob-write-null-on-missing-file blob.copy-buffer-size
-    blob.split-by-file-size blob.target-file-size cache-page-size chain-table.chain-partition-keys chain-table.split.key-range-enabled
+    auto-create batch-scan-mode blob-as-descriptor blob-compaction.enabled blob-descriptor.source-table
+    blob-external-storage-field
+    blob-external-storage-path blob-view.resolve.enabled blob-write-null-on-fetch-failure
+    blob-write-null-on-missing-file blob.copy-buffer-size
+    blob.split-by-file-size blob.target-file-size cache-page-size chain-table.chain-partition-keys
+    chain-table.split.key-range-enabled
     chain-table.streaming.merge-snapshot changelog-producer.compaction-interval
     commit.callback.#.param commit.callbacks
     data-evolution.compaction.rewrite-row-ids data-evolution.merge-into.file-pruning
-    data-evolution.merge-into.source-persist data-evolution.reassign.skip-contiguous-row-count data-evolution.row-id-conflict-rewrite.max-size
-    data-evolution.row-sidecar.enabled data-evolution.row-sidecar.max-selected-rows data-evolution.row-sidecar.max-selection-ratio
-    data-file.external-paths.weights file-operation.thread-num file-reader-async-threshold format-table.commit-hive-sync-url
-    format-table.scan.list-parallelism full-text-index.search-mode global-index.build.max-parallelism global-index.build.max-shard
-    global-index.column-update-action global-index.external-path global-index.row-count-per-shard global-index.search-mode global-index.thread-num
-    local-kv-db.block-size lookup.blob-as-descriptor lookup.cache.high-priority-pool-ratio lookup.continuous.discovery-interval
-    lookup.remote-file.enabled lookup.remote-file.level-threshold manifest-sort.enabled manifest-sort.max-rewrite-size manifest-sort.partition-field
-    manifest.merge-optimize.enabled metastore.tag-to-partition.preview partition.idle-time-to-report-statistic partition.mark-done-action.custom.class
+    data-evolution.merge-into.source-persist data-evolution.reassign.skip-contiguous-row-count
+    data-evolution.row-id-conflict-rewrite.max-size
+    data-evolution.row-sidecar.enabled data-evolution.row-sidecar.max-selected-rows
+    data-evolution.row-sidecar.max-selection-ratio
+    data-file.external-paths.weights file-operation.thread-num file-reader-async-threshold
+    format-table.commit-hive-sync-url
+    format-table.scan.list-parallelism full-text-index.search-mode global-index.build.max-parallelism
+    global-index.build.max-shard
+    global-index.column-update-action global-index.external-path global-index.row-count-per-shard
+    global-index.search-mode global-index.thread-num
+    local-kv-db.block-size lookup.blob-as-descriptor lookup.cache.high-priority-pool-ratio
+    lookup.continuous.discovery-interval
+    lookup.remote-file.enabled lookup.remote-file.level-threshold manifest-sort.enabled manifest-sort.max-rewrite-size
+    manifest-sort.partition-field
+    manifest.merge-optimize.enabled metastore.tag-to-partition.preview partition.idle-time-to-report-statistic
+    partition.mark-done-action.custom.class
     pk-bitmap.index.columns pk-btree.index.columns
-    pk-full-text.index.columns pk-multivalue.index.columns pk-vector.index.columns precommit-compact row-tracking.partition-group-on-commit
-    scalar-index.search-mode scan.max-splits-per-task sort-compaction.local-sample.magnification sort-compaction.range-strategy stream-scan-mode
-    tag.callback.#.param tag.callbacks upsert-key variant.inferShreddingSchema variant.shredding.adaptive.maxInferBufferRow
-    variant.shredding.adaptive.retentionRatio variant.shredding.inferenceMode variant.shredding.maxInferBufferRow variant.shredding.maxSchemaDepth
-    variant.shredding.maxSchemaWidth variant.shredding.minFieldCardinalityRatio vector-index.search-mode vector-search.distribute.enabled
-    vector-search.lateral-join.batch-size vector.file.format vector.target-file-size visibility-callback.check-interval visibility-callback.enabled
+    pk-full-text.index.columns pk-multivalue.index.columns pk-vector.index.columns precommit-compact
+    row-tracking.partition-group-on-commit
+    scalar-index.search-mode scan.max-splits-per-task sort-compaction.local-sample.magnification
+    sort-compaction.range-strategy stream-scan-mode
+    tag.callback.#.param tag.callbacks upsert-key variant.inferShreddingSchema
+    variant.shredding.adaptive.maxInferBufferRow
+    variant.shredding.adaptive.retentionRatio variant.shredding.inferenceMode variant.shredding.maxInferBufferRow
+    variant.shredding.maxSchemaDepth
+    variant.shredding.maxSchemaWidth variant.shredding.minFieldCardinalityRatio vector-index.search-mode
+    vector-search.distribute.enabled
+    vector-search.lateral-join.batch-size vector.file.format vector.target-file-size visibility-callback.check-interval
+    visibility-callback.enabled
     visibility-callback.timeout metadata.iceberg.storage
     metadata.iceberg.compaction.max.file-num metadata.iceberg.compaction.min.file-num metadata.iceberg.database
     metadata.iceberg.delete-after-commit.enabled metadata.iceberg.format-version metadata.iceberg.glue.skip-archive
-    metadata.iceberg.hadoop-conf-dir metadata.iceberg.hive-client-class metadata.iceberg.hive-conf-dir metadata.iceberg.hive-skip-update-stats
-    metadata.iceberg.manifest-compression metadata.iceberg.manifest-legacy-version metadata.iceberg.previous-versions-max
+    metadata.iceberg.hadoop-conf-dir metadata.iceberg.hive-client-class metadata.iceberg.hive-conf-dir
+    metadata.iceberg.hive-skip-update-stats
+    metadata.iceberg.manifest-compression metadata.iceberg.manifest-legacy-version
+    metadata.iceberg.previous-versions-max
     metadata.iceberg.storage-location metadata.iceberg.table metadata.iceberg.uri
     """.split()  # noqa: SIM905 - a hundred words
 )
@@ -58,7 +77,7 @@ IGNORED_KEYS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldOptions:
-    """What is said of one column by `fields.<column>.<option>`."""
+    """The options of one column, `fields.<column>.<option>`."""
 
     aggregate_function: str | None = text("aggregate-function", None, "Function that merges the column.")
     ignore_retract: bool = flag("ignore-retract", False, "The column keeps its value when a row is taken back.")
@@ -79,7 +98,7 @@ NO_FIELD_OPTIONS = FieldOptions()
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class DeclaredOptions:
-    """Every option of a table, typed, by the words of its key."""
+    """Every option of a table, typed, named after its key."""
 
     add_column_before_partition: bool = flag("add-column-before-partition", False, "New columns without position go before the first partition column.")
     aggregation_remove_record_on_delete: bool = flag("aggregation.remove-record-on-delete", False, "aggregation: -D deletes the row.", fixed=True)

@@ -1,4 +1,6 @@
-"""The lists behind `features`: every format, type, engine, function, option, system table, procedure and scenario that Paimon's documents name.
+"""The lists behind `features`: everything that Paimon's documents name.
+
+That is formats, types, engines, functions, options, system tables, procedures and scenarios.
 
 area | specified
 feature | read | write | words
@@ -82,7 +84,8 @@ TABLES = (
     type.variant | yes | yes | VARIANT as its two binaries
     type.map.shared-shredding | refused | refused | MAP whose keys share columns; other columns of its files are read
     type.variant.shredded | refused | refused | VARIANT stored in columns of its own
-    type.blob | refused | refused | BLOB columns; .managed.blob files are never deleted, .blob and .blobref files only with a data file that names them
+    type.blob | refused | refused | BLOB columns; .managed.blob files are never deleted, .blob and .blobref files \
+        only with a data file that names them
     type.vector | refused | refused | VECTOR columns
     type.geometry | refused | refused | GEOMETRY columns
     type.geography | refused | refused | GEOGRAPHY columns
@@ -98,7 +101,8 @@ TABLES = (
     schema.map-key-change | refused | refused | maps whose key changed its type
     partition.legacy-binary | refused | refused | partition directories that name a Java object's identity
     branch | yes | yes | branches
-    fallback-branch | yes | yes | partitions that are missing are read from another branch, or a primary branch goes first
+    fallback-branch | yes | yes | partitions that are missing are read from another branch, or a primary branch goes \
+        first
     tag | yes | yes | tags
     row-tracking | yes | refused | append tables whose files carry row ids; their rows are read as usual
     row-id | refused | refused | the columns _ROW_ID and _SEQUENCE_NUMBER of row tracking
@@ -115,7 +119,8 @@ TABLES = (
     bucket.fixed | yes | yes | a fixed number of buckets
     bucket.dynamic | yes | yes | buckets as keys need them, found through hash index files
     bucket.cross-partition | yes | yes | keys that move between partitions
-    bucket.postpone | yes | yes | rows wait in bucket -2 until compaction gives them one; reads leave them out, as the reference does
+    bucket.postpone | yes | yes | rows wait in bucket -2 until compaction gives them one; reads leave them out, as \
+        the reference does
     bucket.unaware | yes | yes | append tables without buckets
     bucket-function.default | yes | yes | Murmur hash of the bucket key
     bucket-function.mod | yes | yes | remainder of one integer column
@@ -130,12 +135,14 @@ TABLES = (
     sequence.field | yes | yes | columns that say which version is newer
     sequence-group | yes | yes | groups of columns with a sequence of their own
     ignore-delete | yes | yes | deletes that are left out
-    rowkind.field | yes | yes | a column that holds the row kind; at level 0 kinds count as in Java, not the counts of pypaimon 2.1.0
+    rowkind.field | yes | yes | a column that holds the row kind; at level 0 kinds count as in Java, not the counts \
+        of pypaimon 2.1.0
     """,
     """
     aggregate | ENGINE 3.4
     aggregate.sum | yes | yes | sum, with retraction; whole numbers wrap as in engine 1.4.2, where 2.x raises an error
-    aggregate.product | yes | yes | product, with retraction; whole numbers wrap as in engine 1.4.2, where 2.x raises an error
+    aggregate.product | yes | yes | product, with retraction; whole numbers wrap as in engine 1.4.2, where 2.x raises \
+        an error
     aggregate.count | yes | yes | count as in engine 0.8; engines since 0.9 refuse it
     aggregate.max | yes | yes | largest
     aggregate.min | yes | yes | smallest
@@ -147,7 +154,8 @@ TABLES = (
     aggregate.listagg | yes | yes | texts joined by a delimiter
     aggregate.bool_and | yes | yes | whether all are true
     aggregate.bool_or | yes | yes | whether any is true
-    aggregate.collect | yes | yes | elements of arrays, distinct or not, with retraction; distinct ones in order as in 2.x, by hash in 1.4.2
+    aggregate.collect | yes | yes | elements of arrays, distinct or not, with retraction; distinct ones in order as \
+        in 2.x, by hash in 1.4.2
     aggregate.merge_map | yes | yes | union of maps, with retraction
     aggregate.merge_map_with_keytime | yes | yes | union of maps whose values carry their time
     aggregate.nested_update | yes | yes | rows of an array replaced by key, with retraction
@@ -230,9 +238,12 @@ TABLES = (
     storage | ENGINE 5.4
     storage.local | yes | yes | files of this machine
     storage.memory | yes | yes | files in memory
-    storage.object | yes | yes | object stores with conditional PUT: S3 and what speaks its protocol, Google Cloud Storage, Azure
-    storage.rename | - | refused | renaming tables where folders are but the beginnings of names: a copy would be seen half done
-    storage.conditional-put | - | refused | object stores that ignore If-None-Match, or honour it at times: two writers would overwrite each other's commits
+    storage.object | yes | yes | object stores with conditional PUT: S3 and what speaks its protocol, Google Cloud \
+        Storage, Azure
+    storage.rename | - | refused | renaming tables where folders are but the beginnings of names: a copy would be \
+        seen half done
+    storage.conditional-put | - | refused | object stores that ignore If-None-Match, or honour it at times: two \
+        writers would overwrite each other's commits
     storage.hard-links | - | refused | file systems where no file can be created safely
     """,
     """
@@ -240,21 +251,27 @@ TABLES = (
     catalog.filesystem | yes | yes | a folder of databases
     catalog.jdbc | yes | yes | a catalog in SQLite, PostgreSQL or MySQL
     catalog.hive | yes | yes | a Hive metastore, but for partitions in it
-    catalog.sql | yes | yes | cat.sql and lakekit sql: queries by Polars, INSERT, DELETE, UPDATE, MERGE, definitions and CALL sys.… over the tables of a catalog
+    catalog.sql | yes | yes | cat.sql and lakekit sql: queries by Polars, INSERT, DELETE, UPDATE, MERGE, definitions \
+        and CALL sys.… over the tables of a catalog
     catalog.views | yes | yes | queries under names: temporary ones, and those that metastore=jdbc keeps
     catalog.rest | refused | refused | the REST catalog
     """,
     """
     spark | lakekit.spark
     spark | yes | - | PySpark 4.0 to 4.3 as executors: tasks of it run lakekit
-    spark.read | yes | - | tables as DataFrames of Spark: merges, vectors and old schemas in tasks, clean Parquet files by Spark's own reader
+    spark.read | yes | - | tables as DataFrames of Spark: merges, vectors and old schemas in tasks, clean Parquet \
+        files by Spark's own reader
     spark.changes | yes | - | what changed between two snapshots as a DataFrame of Spark
-    spark.care | - | yes | file indexes, statistics, orphans, expiry, listings: decided by the driver, files read, listed and deleted by tasks of Spark
+    spark.care | - | yes | file indexes, statistics, orphans, expiry, listings: decided by the driver, files read, \
+        listed and deleted by tasks of Spark
     spark.compact | - | yes | a table compacted by tasks of Spark, a bucket each, in one commit
     spark.change | - | yes | rows deleted, updated and merged by tasks of Spark, some buckets each, in one commit
-    spark.pipeline | - | yes | lakekit.spark.pipeline: change events through bronze, silver and gold tables, a job that may be killed and goes on
-    spark.source | yes | yes | format("lakekit"), names in SQL, and streams: micro-batches committed once each; tables with dynamic buckets are read only
-    spark.sql | yes | yes | ls.sql: queries, INSERT, DELETE, UPDATE, MERGE, definitions and CALL sys.… over the tables of a catalog
+    spark.pipeline | - | yes | lakekit.spark.pipeline: change events through bronze, silver and gold tables, a job \
+        that may be killed and goes on
+    spark.source | yes | yes | format("lakekit"), names in SQL, and streams: micro-batches committed once each; \
+        tables with dynamic buckets are read only
+    spark.sql | yes | yes | ls.sql: queries, INSERT, DELETE, UPDATE, MERGE, definitions and CALL sys.… over the \
+        tables of a catalog
     spark.write | - | yes | DataFrames of Spark written by tasks, a bucket in exactly one, and committed once
     """,
     """
@@ -322,7 +339,8 @@ TABLES = (
     procedure.rewrite_file_index | - | yes | make file indexes of existing files
     procedure.create_global_index | - | refused | make a global index
     procedure.drop_global_index | - | refused | drop a global index
-    procedure.migrate_table | - | yes | take over Parquet, ORC and Avro files, or a format table; of a table of Hive its folder
+    procedure.migrate_table | - | yes | take over Parquet, ORC and Avro files, or a format table; of a table of Hive \
+        its folder
     procedure.migrate_database | - | refused | take over a Hive database
     procedure.clone | - | yes | copy a table, its files as they are
     procedure.copy_files | - | refused | copy files of tables
@@ -334,7 +352,8 @@ TABLES = (
     procedure.alter_function | - | refused | functions of the REST catalog
     procedure.drop_function | - | refused | functions of the REST catalog
     procedure.alter_column_default_value | - | yes | change a column's default
-    procedure.refresh_object_table | - | yes | list the objects anew, in a snapshot: engines up to 1.0 have it, released ones since have none
+    procedure.refresh_object_table | - | yes | list the objects anew, in a snapshot: engines up to 1.0 have it, \
+        released ones since have none
     procedure.query_service | - | refused | a lookup service
     procedure.vector_search | refused | - | search of vectors
     procedure.full_text_search | refused | - | search of texts
@@ -343,7 +362,8 @@ TABLES = (
     """,
     """
     conformance | ENGINE 14
-    conformance.reader | yes | - | another reader, a function or a program, held against golden, damaged and scripted tables
+    conformance.reader | yes | - | another reader, a function or a program, held against golden, damaged and scripted \
+        tables
     conformance.writer | - | yes | another writer held against scripts, `t.check(deep=True)` and an oracle
     conformance.drawn | yes | yes | the same on tables that Hypothesis draws; a failing one is shrunk
     """,

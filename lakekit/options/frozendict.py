@@ -1,4 +1,4 @@
-"""A mapping that never changes: what facts hold instead of a dict, so that they can be hashed, shared and pickled."""
+"""An immutable mapping, with which records can be hashed, shared and pickled."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ V = TypeVar("V")
 
 
 class FrozenDict(dict[K, V], Generic[K, V]):
-    """A dict whose changing methods refuse; equal to a dict of the same items."""
+    """A dict whose mutating methods raise; equal to a dict of the same items."""
 
     __slots__ = ()
 
@@ -31,7 +31,7 @@ EMPTY: FrozenDict[Any, Any] = FrozenDict()
 
 
 def freeze(value: Any) -> Any:
-    """The same JSON value with tuples for lists and `FrozenDict` for dicts."""
+    """Return the same JSON value with tuples for lists and `FrozenDict` for dicts."""
     if isinstance(value, dict):
         return FrozenDict({key: freeze(part) for key, part in value.items()})
     if isinstance(value, list):

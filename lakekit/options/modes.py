@@ -1,10 +1,12 @@
-"""Options whose change makes wrong what was written before, whoever changes them: the table for good, or a caller for one call.
+"""Options that cannot change once there are rows, neither by an alter nor for one call.
 
-    bucket                        2 -> -1, -1 -> 2                rows would be looked for where they are not
-    deletion-vectors.enabled      false -> true, true -> false    rows that wait for compaction would be left out, or deleted ones come back
-    ignore-delete                 true -> false                   rows that were left out are gone
+    bucket                        2 -> -1, -1 -> 2                rows would be looked up in the wrong bucket
+    deletion-vectors.enabled      false -> true, true -> false    rows that wait for compaction would be left out,
+                                                                  or deleted ones come back
+    ignore-delete                 true -> false                   rows that were dropped are lost
 
-Source: ENGINE.md 1.5, `SchemaManager.checkAlterTableOption`, which `AbstractFileStoreTable.checkImmutability` asks for the options of a call too.
+Source: ENGINE.md 1.5, `SchemaManager.checkAlterTableOption`, which `AbstractFileStoreTable.checkImmutability` calls for
+the options of a call too.
 """
 
 from __future__ import annotations
@@ -19,18 +21,23 @@ ONE_WAY_OPTIONS = {"ignore-delete": "ignore_delete", "ignore-update-before": "ig
 
 
 def immutable_reason(before: TableOptions, key: str, value: object) -> str | None:
-    """Why an option cannot become `value` on a table with rows whose options are `before`; None where it may."""
+    """Return why an option cannot become `value` on a table with rows; None if it can.
+
+    `before` are the table's options.
+    """
     if key == "bucket" and before.bucket == -1 and value != -1:
         return "Cannot change bucket when it is -1. Rows lie where no number of buckets finds them; write them to a new table"
     if key == "bucket" and before.bucket != -1 and value == -1:
         return "Cannot change bucket to -1. Rows lie in fixed buckets; write them to a new table"
     if key == "deletion-vectors.enabled" and not before.deletion_vectors_modifiable and value != before.deletion_vectors_enabled:
         return (
-            f"Cannot change deletion vectors mode from {str(before.deletion_vectors_enabled).lower()} to {str(value).lower()}. If modifying table "
-            "deletion-vectors mode without full-compaction, this may result in data duplication. Compact fully first; then you can set table option "
-            "'deletion-vectors.modifiable' = 'true' to allow deletion vectors modification. In Python, one after the other: t.compact(full=True); "
-            f"t.alter(lk.set_option('deletion-vectors.modifiable', True)); t.alter(lk.set_option('deletion-vectors.enabled', {value})). In SQL: CALL "
-            "sys.compact(table => 'db.t'); ALTER TABLE db.t SET ('deletion-vectors.modifiable' = 'true'); ALTER TABLE db.t SET "
+            f"Cannot change deletion vectors mode from {str(before.deletion_vectors_enabled).lower()} to "
+            f"{str(value).lower()}. If modifying table deletion-vectors mode without full-compaction, this may result "
+            "in data duplication. Compact fully first; then you can set table option 'deletion-vectors.modifiable' = "
+            "'true' to allow deletion vectors modification. In Python, one after the other: t.compact(full=True); "
+            "t.alter(lk.set_option('deletion-vectors.modifiable', True)); "
+            f"t.alter(lk.set_option('deletion-vectors.enabled', {value})). In SQL: CALL sys.compact(table => 'db.t'); "
+            "ALTER TABLE db.t SET ('deletion-vectors.modifiable' = 'true'); ALTER TABLE db.t SET "
             f"('deletion-vectors.enabled' = '{str(value).lower()}')"
         )
     if key in ONE_WAY_OPTIONS and getattr(before, ONE_WAY_OPTIONS[key]) and not value:

@@ -1,9 +1,11 @@
-"""What one option is: a key, how its text is read, its default, its words; and how a dataclass of options reads a mapping.
+"""One option: its key, parser, default and description; and the options of a dataclass.
 
-    merge_engine: str = choice("merge-engine", "deduplicate", "How versions of a key become one row.", ENGINES, fixed=True)
+    merge_engine: str = choice("merge-engine", "deduplicate", "How versions of a key become one row.", ENGINES,
+        fixed=True)
 
-The attribute is the key with underscores, and `_ms` after durations, `_bytes` after sizes. Texts are read as the reference reads them: memory sizes in
-powers of 1024 (`64 mb`), durations (`1 h`, `5min`, `PT5M`; a bare number is milliseconds), choices without regard to case, `-` and `_`.
+The attribute is the key with underscores, and `_ms` after durations, `_bytes` after sizes. Texts are parsed as the
+reference does: memory sizes in powers of 1024 (`64 mb`), durations (`1 h`, `5min`, `PT5M`; a bare number is
+milliseconds), choices without regard to case, `-` and `_`.
 """
 
 from __future__ import annotations
@@ -47,9 +49,10 @@ _DURATIONS_NS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """One option. `default` is its text as the reference documents it, None when there is none; `older` are keys that meant the same in older releases.
+    """One option.
 
-    `fixed` options cannot change once a table has a snapshot.
+    `default` is its text as the reference documents it, None if there is none; `older` are keys of the same meaning in
+    older releases. `fixed` options cannot change once a table has a snapshot.
     """
 
     key: str
@@ -63,25 +66,28 @@ class Option:
 
     @property
     def default_value(self) -> Any:
-        """The default as a value; the empty list or mapping where an option that holds many has none."""
+        """The default as a value; an empty list or mapping for an option of several values without one."""
         if self.default is not None:
             return self.read(self.default)
         return self.read("") if self.type in {"names", "levels"} else None
 
     def value(self, text: str, key: str | None = None) -> Any:
-        """The value of a text; raises `InvalidOption` naming the key, the text and what is allowed."""
+        """Return the value of a text. Raises `InvalidOption` with the key, the text and what is allowed."""
         try:
             return self.read(text)
         except ValueError as wrong:
             allowed = ", ".join(self.choices) if self.choices else _ALLOWED_TEXTS[self.type]
-            shown = text if len(text) <= 100 else text[:100] + "…"
-            raise InvalidOption(f"option {key or self.key!r} is {shown!r}; allowed: {allowed}", key=key or self.key, value=text) from wrong
+            shown_text = text if len(text) <= 100 else text[:100] + "…"
+            raise InvalidOption(f"option {key or self.key!r} is {shown_text!r}; allowed: {allowed}", key=key or self.key, value=text) from wrong
 
-    def find(self, given: Mapping[str, str]) -> tuple[str, str] | None:
-        """The key and text under which a mapping gives the option: its own key first, older ones after it."""
+    def find(self, texts: Mapping[str, str]) -> tuple[str, str] | None:
+        """Return the key and text of the option in a mapping, its own key first, then older ones.
+
+        None without.
+        """
         for key in (self.key, *self.older):
-            if key in given:
-                return key, given[key]
+            if key in texts:
+                return key, texts[key]
         return None
 
 
@@ -99,61 +105,67 @@ _ALLOWED_TEXTS = {
 }
 
 
-# ---- texts -> values -----------------------------------------------------------------------------------------------------------------------
+# ---- texts -> values -------------------------------------------------------------------------------------------------
 
 
 def _look_up(values: Mapping[str, T], word: str) -> T:
-    """The value of a word; every reader raises `ValueError` and nothing else for a text that means nothing."""
+    """Return the value of a word. Raises `ValueError`, as every reader does for an invalid text."""
     if word not in values:
         raise ValueError(word)
     return values[word]
 
 
 def read_boolean(text: str) -> bool:
-    """`true` or `false`, in any case."""
+    """Parse `true` or `false`, in any case."""
     return _look_up({"true": True, "false": False}, text.strip().lower())
 
 
 def read_integer(text: str, bound: int = _INT) -> int:
-    """A whole number within 32 bits, or another bound."""
+    """Parse an integer of 32 bits, or within another bound."""
     if not re.fullmatch(r"[+-]?[0-9]{1,20}", text.strip()):
         raise ValueError(text)
-    found = int(text)
-    if not -bound <= found < bound:
+    value = int(text)
+    if not -bound <= value < bound:
         raise ValueError(text)
-    return found
+    return value
 
 
 def read_long(text: str) -> int:
-    """A whole number within 64 bits."""
+    """Parse an integer of 64 bits."""
     return read_integer(text, 2**63)
 
 
 def read_number(text: str) -> float:
-    """A finite number."""
+    """Parse a finite number."""
     if len(text) > 50 or not re.fullmatch(r"\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?\s*", text):
         raise ValueError(text)
     return float(text)
 
 
 def read_size(text: str) -> int:
-    """Bytes: a number and a unit, in powers of 1024; no unit is bytes, `infinite` the greatest size."""
+    """Parse a size to bytes: a number and a unit, in powers of 1024.
+
+    Without a unit it is bytes; `infinite` is the greatest size.
+    """
     if text.strip().lower() == "infinite":
         return INFINITE
-    found = _SIZE.fullmatch(text)
-    if found is None:
+    matched = _SIZE.fullmatch(text)
+    if matched is None:
         raise ValueError(text)
-    size = int(found.group(1)) * _look_up(_SIZES, found.group(2).lower() or "b")
+    size = int(matched.group(1)) * _look_up(_SIZES, matched.group(2).lower() or "b")
     if size > INFINITE:
         raise ValueError(text)
     return size
 
 
 def read_duration(text: str) -> int:
-    """Milliseconds: a number and a unit, no unit is milliseconds; or ISO 8601 such as `PT1H30M`. Parts of a millisecond are dropped."""
-    found = _DURATION.fullmatch(text)
-    if found is not None:
-        millis = int(found.group(1)) * _look_up(_DURATIONS_NS, found.group(2).lower() or "ms") // 1_000_000
+    """Parse a duration to milliseconds: a number and a unit, or ISO 8601 such as `PT1H30M`.
+
+    Without a unit it is milliseconds. Fractions of a millisecond are dropped.
+    """
+    matched = _DURATION.fullmatch(text)
+    if matched is not None:
+        millis = int(matched.group(1)) * _look_up(_DURATIONS_NS, matched.group(2).lower() or "ms") // 1_000_000
     else:
         millis = read_iso_duration_ns(text.strip()) // 1_000_000
     if not -INFINITE <= millis <= INFINITE:
@@ -162,16 +174,19 @@ def read_duration(text: str) -> int:
 
 
 def read_iso_duration_ns(text: str) -> int:
-    """Nanoseconds of an ISO 8601 duration as Java reads it: days, hours, minutes, seconds with up to nine decimals."""
-    found = _ISO.fullmatch(text)
-    if found is None or text[-1:].upper() in {"P", "T"} or not any(found.groups()[1:]):
+    """Parse an ISO 8601 duration to nanoseconds, as Java does.
+
+    It has days, hours, minutes, and seconds with up to nine decimals.
+    """
+    matched = _ISO.fullmatch(text)
+    if matched is None or text[-1:].upper() in {"P", "T"} or not any(matched.groups()[1:]):
         raise ValueError(text)
-    sign, days, hours, minutes, seconds = found.groups()
-    whole, _, fraction = (seconds or "0").partition(".")
+    sign, days, hours, minutes, seconds = matched.groups()
+    whole_seconds, _, fraction = (seconds or "0").partition(".")
     nanos = int(fraction.ljust(9, "0") or 0)
-    total = ((int(days or 0) * 24 + int(hours or 0)) * 60 + int(minutes or 0)) * 60 + int(whole)
-    found_ns = total * 1_000_000_000 + (-nanos if whole.startswith("-") else nanos)
-    return -found_ns if sign == "-" else found_ns
+    total = ((int(days or 0) * 24 + int(hours or 0)) * 60 + int(minutes or 0)) * 60 + int(whole_seconds)
+    duration_ns = total * 1_000_000_000 + (-nanos if whole_seconds.startswith("-") else nanos)
+    return -duration_ns if sign == "-" else duration_ns
 
 
 def read_names(text: str) -> tuple[str, ...]:
@@ -180,89 +195,89 @@ def read_names(text: str) -> tuple[str, ...]:
 
 
 def read_levels(text: str) -> dict[int, str]:
-    """`0:avro,5:orc` as a value by level."""
-    found = {}
+    """Parse `0:avro,5:orc` to a value by level."""
+    values = {}
     for part in text.split(",") if text.strip() else ():
         level, colon, value = part.partition(":")
         if not colon:
             raise ValueError(text)
-        found[read_integer(level)] = value.strip()
-    return found
+        values[read_integer(level)] = value.strip()
+    return values
 
 
 def normalize_choice(text: str) -> str:
-    """A choice without what spelling may vary: case, and `_` for `-`."""
+    """Return a choice in lower case with `-` for `_`."""
     return text.strip().lower().replace("_", "-")
 
 
-# ---- fields of a dataclass of options ----------------------------------------------------------------------------------------------------------
+# ---- fields of a dataclass of options --------------------------------------------------------------------------------
 
 
 def _field(option: Option) -> Any:
-    made = option.default_value
-    return field(default_factory=lambda: made, metadata={"option": option})
+    default_value = option.default_value
+    return field(default_factory=lambda: default_value, metadata={"option": option})
 
 
-def flag(key: str, default: bool | None, words: str, *older: str, fixed: bool = False) -> Any:
-    """A boolean option."""
+def flag(key: str, default: bool | None, description: str, *older: str, fixed: bool = False) -> Any:
+    """Declare a boolean option."""
     text = None if default is None else str(default).lower()
-    return _field(Option(key=key, type="boolean", read=read_boolean, default=text, words=words, older=older, fixed=fixed))
+    return _field(Option(key=key, type="boolean", read=read_boolean, default=text, words=description, older=older, fixed=fixed))
 
 
-def integer(key: str, default: int | None, words: str, *older: str, fixed: bool = False) -> Any:
-    """A whole number of 32 bits."""
+def integer(key: str, default: int | None, description: str, *older: str, fixed: bool = False) -> Any:
+    """Declare an integer option of 32 bits."""
     text = None if default is None else str(default)
-    return _field(Option(key=key, type="integer", read=read_integer, default=text, words=words, older=older, fixed=fixed))
+    return _field(Option(key=key, type="integer", read=read_integer, default=text, words=description, older=older, fixed=fixed))
 
 
-def long(key: str, default: int | None, words: str, *older: str) -> Any:
-    """A whole number of 64 bits."""
-    return _field(Option(key=key, type="long", read=read_long, default=None if default is None else str(default), words=words, older=older))
+def long(key: str, default: int | None, description: str, *older: str) -> Any:
+    """Declare an integer option of 64 bits."""
+    return _field(Option(key=key, type="long", read=read_long, default=None if default is None else str(default), words=description, older=older))
 
 
-def number(key: str, default: float, words: str) -> Any:
-    """A fraction."""
-    return _field(Option(key=key, type="number", read=read_number, default=str(default), words=words))
+def number(key: str, default: float, description: str) -> Any:
+    """Declare a fraction option."""
+    return _field(Option(key=key, type="number", read=read_number, default=str(default), words=description))
 
 
-def duration(key: str, default: str | None, words: str, *older: str) -> Any:
-    """A duration, in milliseconds."""
-    return _field(Option(key=key, type="duration", read=read_duration, default=default, words=words, older=older))
+def duration(key: str, default: str | None, description: str, *older: str) -> Any:
+    """Declare a duration option, in milliseconds."""
+    return _field(Option(key=key, type="duration", read=read_duration, default=default, words=description, older=older))
 
 
-def size(key: str, default: str | None, words: str, *older: str) -> Any:
-    """A size, in bytes."""
-    return _field(Option(key=key, type="size", read=read_size, default=default, words=words, older=older))
+def size(key: str, default: str | None, description: str, *older: str) -> Any:
+    """Declare a size option, in bytes."""
+    return _field(Option(key=key, type="size", read=read_size, default=default, words=description, older=older))
 
 
-def text(key: str, default: str | None, words: str, *older: str, fixed: bool = False) -> Any:
-    """Any text."""
-    return _field(Option(key=key, type="text", read=str, default=default, words=words, older=older, fixed=fixed))
+def text(key: str, default: str | None, description: str, *older: str, fixed: bool = False) -> Any:
+    """Declare a text option."""
+    return _field(Option(key=key, type="text", read=str, default=default, words=description, older=older, fixed=fixed))
 
 
-def names(key: str, words: str, *older: str, fixed: bool = False) -> Any:
-    """Column names between commas."""
-    return _field(Option(key=key, type="names", read=read_names, default=None, words=words, older=older, fixed=fixed))
+def names(key: str, description: str, *older: str, fixed: bool = False) -> Any:
+    """Declare an option of comma-separated column names."""
+    return _field(Option(key=key, type="names", read=read_names, default=None, words=description, older=older, fixed=fixed))
 
 
-def levels(key: str, words: str) -> Any:
-    """A value for each level."""
-    return _field(Option(key=key, type="levels", read=read_levels, default=None, words=words))
+def levels(key: str, description: str) -> Any:
+    """Declare an option with a value for each level."""
+    return _field(Option(key=key, type="levels", read=read_levels, default=None, words=description))
 
 
-def choice(key: str, default: str | None, words: str, choices: str, *older: str, fixed: bool = False) -> Any:
-    """One of a few words, which are given with blanks between them."""
+def choice(key: str, default: str | None, description: str, choices: str, *older: str, fixed: bool = False) -> Any:
+    """Declare an option with one of a few words, given separated by blanks."""
     allowed = {normalize_choice(word): word for word in choices.split()}
     read = lambda text: _look_up(allowed, normalize_choice(text))  # noqa: E731 - it is the option's reader
-    return _field(Option(key=key, type="choice", read=read, default=default, words=words, choices=tuple(allowed.values()), older=older, fixed=fixed))
+    return _field(Option(key=key, type="choice", read=read, default=default, words=description, choices=tuple(allowed.values()), older=older, fixed=fixed))
 
 
 def options_of(cls: type) -> dict[str, Option]:
-    """The options of a dataclass, by attribute."""
+    """Return the options of a dataclass, by attribute."""
     return {part.name: part.metadata["option"] for part in fields(cls) if "option" in part.metadata}
 
 
-def nearest_key(key: str, known: Iterable[str]) -> str | None:
-    """The known key that a mistyped one most likely means."""
-    found = difflib.get_close_matches(key.lower(), list(known), n=1, cutoff=0.6)
-    return found[0] if found else None
+def nearest_key(key: str, known_keys: Iterable[str]) -> str | None:
+    """Return the known key that is most similar to a mistyped one; None if none is."""
+    matches = difflib.get_close_matches(key.lower(), list(known_keys), n=1, cutoff=0.6)
+    return matches[0] if matches else None

@@ -1,10 +1,12 @@
-"""What lakekit does with each option: the options of the list behind `features`.
+"""What lakekit does with each option: the option lists behind `features`.
 
     (read, write, words)      keys
 
-`words` of an option that is `-` on both sides say why it is kept, listed and written back, and has no effect here.
-A key of which one side is refused is refused by name wherever a caller gives it: at create, at alter and among the options of a read
-(`features.check_supported`). Tables of other engines that carry a key whose write side alone is refused are read as without it.
+`words` of an option that is `-` on both sides explain why it has no effect here; it is kept, listed and written back.
+
+An option with one side refused is refused by name wherever a caller gives it: at create, at alter and among the options
+of a read (`features.check_supported`). Tables of other engines with an option whose write side alone is refused are
+read as without it.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ OPTIONS = {
         streaming-read-append-overwrite streaming-read-overwrite streaming.read.snapshot.delay branch
         deletion-vectors.merge-on-read file-index.read.enabled incremental-between incremental-between-scan-mode
         incremental-between-tag-to-snapshot incremental-between-timestamp incremental-to-auto-tag
-        lakekit.allowed-locations lakekit.java-time-zone lakekit.merge-memory lakekit.timestamp-unit metastore scan.bucket
+        lakekit.allowed-locations lakekit.java-time-zone lakekit.merge-memory lakekit.timestamp-unit metastore
+        scan.bucket
         scan.creation-time-millis scan.fallback-branch scan.file-creation-time-millis scan.ignore-corrupt-files
         scan.ignore-lost-files scan.mode scan.primary-branch scan.snapshot-id scan.tag-name scan.timestamp
         scan.timestamp-millis scan.version scan.watermark spark.read.native table-read.sequence-number.enabled

@@ -1,11 +1,12 @@
-"""A column renamed: what keys and options say of it follows.
+"""Rename a column in options: keys and values that mention it follow.
 
     bucket-key=a,b                 ->  c,b                        a column list
     fields.a.aggregate-function    ->  fields.c.…                 an option of the column
     fields.a,g.sequence-group=x,a  ->  fields.c,g.…=x,c           both
     file-index.bsi.a.max           ->  file-index.bsi.c.max
 
-The reference follows fewer options (and then refuses the rename, or leaves them dangling). Source: ENGINE.md 1.5, `SchemaManager.applyRenameColumnsToOptions`.
+The reference handles fewer options (and then refuses the rename, or leaves them dangling). Source: ENGINE.md 1.5,
+`SchemaManager.applyRenameColumnsToOptions`.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ _PREFIX = "fields."
 
 
 def rename_column(options: Mapping[str, str], old: str, new: str) -> dict[str, str]:
-    """The options with column `old` called `new`."""
+    """Return the options with column `old` renamed to `new`."""
     return dict(_rename_in_option(key, value, old, new) for key, value in options.items())
 
 
 def rename_columns(options: Mapping[str, str], names: Mapping[str, str]) -> Mapping[str, str]:
-    """The options with several columns called otherwise at once: they may exchange their names."""
+    """Return the options with several columns renamed at once; they may exchange their names."""
     between = {old: f"\x00{at}" for at, old in enumerate(names)}
     for old, middle in between.items():
         options = rename_column(options, old, middle)
@@ -51,10 +52,10 @@ def rename_columns(options: Mapping[str, str], names: Mapping[str, str]) -> Mapp
 
 
 def translate_options(options: Mapping[str, str], today: Sequence[Field], then: Sequence[Field]) -> Mapping[str, str]:
-    """Return the options of a schema in the words of another: what they say of a column follows it to the name it has there, by its id.
+    """Return the options of schema `today` with the column names of schema `then`; columns match by id.
 
-    A column that is not there is left out of lists, and options of it alone are left out whole. Of the name of such a column the options say what they
-    say there too, unless the column that has it there has another name today: options of today do not mean that one.
+    A column that `then` lacks is left out of lists, and options of it alone are dropped; it keeps its name in options
+    if `then` has another column of that name which `today` lacks.
     """
     by_id, ids_today = {field.id: field.name for field in then}, {field.id for field in today}
     lost = {field.name for field in then if field.id not in ids_today}
@@ -64,13 +65,13 @@ def translate_options(options: Mapping[str, str], today: Sequence[Field], then: 
 
 
 def _drop_absent(options: Mapping[str, str], absent: Collection[str]) -> Mapping[str, str]:
-    """Return the options without what they say of columns that are not there; `bucket-key` stays, which no table lives without."""
-    found: dict[str, str] = {}
+    """Return the options without mentions of absent columns; `bucket-key`, which is required, stays."""
+    remaining: dict[str, str] = {}
     for key, value in options.items():
-        kept = (key, value) if key == "bucket-key" or not any(name in key or name in value for name in absent) else _drop_from_option(key, value, absent)
-        if kept is not None:
-            found[kept[0]] = kept[1]
-    return found
+        option = (key, value) if key == "bucket-key" or not any(name in key or name in value for name in absent) else _drop_from_option(key, value, absent)
+        if option is not None:
+            remaining[option[0]] = option[1]
+    return remaining
 
 
 def _drop_from_option(key: str, value: str, absent: Collection[str]) -> tuple[str, str] | None:
@@ -104,10 +105,10 @@ def _rename_in_option(key: str, value: str, old: str, new: str) -> tuple[str, st
 
 
 def _rename_in_index(key: str, value: str, old: str, new: str) -> tuple[str, str]:
-    _, kind, *rest = key.split(".", 2)
-    if rest == ["columns"]:
+    _, kind, *parts = key.split(".", 2)
+    if parts == ["columns"]:
         return key, ",".join(_rename_map_key(name.strip(), old, new) for name in value.split(","))
-    column, _, option = rest[0].rpartition(".") if rest else ("", "", "")
+    column, _, option = parts[0].rpartition(".") if parts else ("", "", "")
     return (f"file-index.{kind}.{_rename_map_key(column, old, new)}.{option}", value) if column else (key, value)
 
 

@@ -1,4 +1,4 @@
-"""Options whose secrets are shown to nobody."""
+"""Options whose secrets are never shown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["HIDDEN", "NAME_PATTERN", "SecretOptions", "is_secret", "shown_option
 
 
 class SecretOptions(FrozenDict[str, Any]):
-    """The options that a user gave, values and all; shown without its secrets."""
+    """A user's options with their values; printed without secrets."""
 
     __slots__ = ()
 
@@ -25,5 +25,5 @@ class SecretOptions(FrozenDict[str, Any]):
 
 
 def shown_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The same options, secrets hidden."""
+    """Return the same options with secrets hidden."""
     return {key: HIDDEN if is_secret(key) else value for key, value in options.items()}

@@ -1,12 +1,12 @@
-"""The options of a table, read from the texts of its schema file; `declared.py` says what options there are.
+"""The options of a table, parsed from the texts of its schema file; `definitions.py` declares them.
 
     options = TableOptions.parse({"bucket": "4", "fields.v.aggregate-function": "sum"}, kind="key")
     options.bucket                            4
     options.write_buffer_size_bytes           268435456
     options.fields["v"].aggregate_function    "sum"
 
-Options of a schema file are taken as they are: a text that means nothing raises when, and only when, somebody asks for that option, as in the reference.
-Options that a caller gives are checked at once (`changed`). Keys nobody knows are kept.
+Options of a schema file are taken as they are: an invalid text raises when, and only when, that option is read, as in
+the reference. A caller's options are checked at once (`changed`). Unknown keys are kept.
 Source: ENGINE.md 12, ENGINE_1.4.2.md B, `CoreOptions`.
 """
 
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 # No slots: an option whose text means nothing has no attribute, and __getattr__ tells why.
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class TableOptions(DeclaredOptions):
-    """Every option of a table, typed. `given` is the mapping it was read from; two are equal when those are.
+    """Every option of a table, typed. `given` is the mapping it was parsed from; equal if those are equal.
 
-    `fields` maps a column to its own options; `sequence_groups` maps sequence columns to the columns they protect; `file_indexes` maps an index type to
-    its columns and each column to that index's options.
+    `fields` maps a column to its own options; `sequence_groups` maps sequence columns to the columns they protect;
+    `file_indexes` maps an index type to its columns and each column to that index's options.
     """
 
     given: FrozenDict[str, str] = EMPTY
@@ -46,48 +46,53 @@ class TableOptions(DeclaredOptions):
     unreadable: Mapping[str, InvalidOption] = field(default=EMPTY)
 
     @staticmethod
-    def parse(given: Mapping[str, str], *, kind: Literal["key", "append"] = "append") -> TableOptions:
-        """The options that a mapping gives. Texts that mean nothing raise `InvalidOption` when their option is asked for."""
-        return _parse_options(FrozenDict(given), kind)
+    def parse(texts: Mapping[str, str], *, kind: Literal["key", "append"] = "append") -> TableOptions:
+        """Parse the options in a mapping. An invalid text raises `InvalidOption` when its option is read."""
+        return _parse_options(FrozenDict(texts), kind)
 
     def changed(self, dynamic: Mapping[str, Any]) -> TableOptions:
-        """These options with a caller's put over them, each checked at once; a value of None takes an option away.
+        """Return these options overlaid with a caller's, each checked at once.
 
-        Raises `InvalidOption` for a key nobody knows (naming the nearest), a value that means nothing, and an option that is fixed once a table exists,
-        `Unsupported` for what lakekit refuses, `TypeError` for what is no mapping of texts.
+        A value of None removes an option.
+
+        Raises:
+            InvalidOption: an unknown key (with the nearest one), an invalid value, or an option that is fixed once a
+                table exists.
+            Unsupported: an option that lakekit refuses.
+            TypeError: not a mapping of texts.
         """
-        given = dict(self.given)
+        texts = dict(self.given)
         for key, value in normalize_keys(dynamic).items():
             own = own_key(key)
-            for same in (own, *(old for old, now in OLDER_KEYS.items() if now == own)):
-                given.pop(same, None)
+            for alias in (own, *(old for old, own_name in OLDER_KEYS.items() if own_name == own)):
+                texts.pop(alias, None)
             if value is None:
                 check_known(own, "None")
             else:
-                given[own] = spell(own, value)
-                check_supported({own: given[own]})
-        found = TableOptions.parse(given, kind=self.kind)
+                texts[own] = spell(own, value)
+                check_supported({own: texts[own]})
+        result = TableOptions.parse(texts, kind=self.kind)
         for key in dynamic:
-            self._check_change(own_key(key), found)
-        return found
+            self._check_change(own_key(key), result)
+        return result
 
-    def _check_change(self, key: str, found: TableOptions) -> None:
+    def _check_change(self, key: str, changed: TableOptions) -> None:
         for name in ("fields", "file_indexes"):
-            getattr(found, name)  # raises where the texts mean nothing
+            getattr(changed, name)  # raises where the texts mean nothing
         option = BY_KEY.get(key)
         if option is None:
             return
         name, described = option
-        after = getattr(found, name)
+        after = getattr(changed, name)
         if described.fixed and after != getattr(self, name):
             raise InvalidOption(
                 f"option {key!r} is fixed when a table is made: it is {getattr(self, name)!r} and cannot be read as {after!r}",
                 key=key,
-                value=found.given.get(key),
+                value=changed.given.get(key),
             )
-        why = modes.immutable_reason(self, key, after)
-        if why is not None:
-            raise InvalidOption(why, key=key, value=found.given.get(key))
+        reason = modes.immutable_reason(self, key, after)
+        if reason is not None:
+            raise InvalidOption(reason, key=key, value=changed.given.get(key))
 
     def __getattr__(self, name: str) -> Any:
         """Only for options whose text means nothing: everything else is an attribute."""
@@ -111,7 +116,7 @@ class TableOptions(DeclaredOptions):
     # ---- what follows from several options
 
     def field(self, column: str) -> FieldOptions:
-        """What is said of one column; the defaults where nothing is."""
+        """Return the options of one column, with defaults."""
         return self.fields.get(column, NO_FIELD_OPTIONS)
 
     @property
@@ -121,7 +126,7 @@ class TableOptions(DeclaredOptions):
 
     @property
     def rolling_size_bytes(self) -> int:
-        """The size at which data files roll: the option, else 128 MiB in key tables and 256 MiB in append tables."""
+        """The size at which data files roll: the option, else 128 MiB in key tables, 256 MiB in append tables."""
         return self.target_file_size_bytes or TARGET_FILE_SIZE_BYTES[self.kind]
 
     @property
@@ -164,7 +169,7 @@ class TableOptions(DeclaredOptions):
 
     @property
     def full_compaction_interval(self) -> int:
-        """Return after how many commits a writer compacts its buckets fully; 0: the levels alone decide (ENGINE 2.6)."""
+        """The number of commits between full compactions; 0: the levels alone decide (ENGINE 2.6)."""
         return self.full_compaction_delta_commits or (1 if self.changelog_producer == "full-compaction" else 0)
 
     @property
@@ -185,29 +190,29 @@ OLDER_KEYS: dict[str, str] = {old: option.key for option in OPTIONS.values() for
 
 
 @lru_cache(maxsize=256)
-def _parse_options(given: FrozenDict[str, str], kind: Literal["key", "append"]) -> TableOptions:
+def _parse_options(texts: FrozenDict[str, str], kind: Literal["key", "append"]) -> TableOptions:
     values: dict[str, Any] = {}
     unreadable: dict[str, InvalidOption] = {}
     for name, option in OPTIONS.items():
-        found = option.find(given)
-        if found is not None:
+        key_and_text = option.find(texts)
+        if key_and_text is not None:
             try:
-                values[name] = option.value(found[1], found[0])
+                values[name] = option.value(key_and_text[1], key_and_text[0])
             except InvalidOption as wrong:
                 unreadable[name] = wrong
     try:
-        values["fields"], values["sequence_groups"] = _columns(given)
+        values["fields"], values["sequence_groups"] = _columns(texts)
     except InvalidOption as wrong:
         unreadable["fields"] = unreadable["sequence_groups"] = wrong
-    values["file_indexes"] = _file_indexes(given)
-    made = TableOptions(given=given, kind=kind, unreadable=FrozenDict(unreadable), **values)
+    values["file_indexes"] = _file_indexes(texts)
+    options = TableOptions(given=texts, kind=kind, unreadable=FrozenDict(unreadable), **values)
     for name in unreadable:
-        made.__dict__.pop(name, None)
-    return made
+        options.__dict__.pop(name, None)
+    return options
 
 
 def normalize_keys(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Options as they are given. Raises `TypeError` where they are no mapping, or one of their keys no text."""
+    """Return the options unchanged. Raises `TypeError` if they are no mapping, or a key is no text."""
     if not isinstance(options, Mapping):
         msg = f"options are a dict of values by option, such as {{'scan.mode': 'latest'}}; found {options!r}"
         raise TypeError(msg)
@@ -219,28 +224,28 @@ def normalize_keys(options: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def own_key(key: str) -> str:
-    """What an option is called now."""
+    """Return the present key of an option."""
     return OLDER_KEYS.get(key, key)
 
 
-def check_known(key: str, shown: str) -> None:
-    """Raises `InvalidOption` for a key nobody knows, naming the nearest."""
+def check_known(key: str, value_text: str) -> None:
+    """Raise `InvalidOption` for an unknown key, with the nearest known one."""
     if not is_known(key):
         near = nearest_key(key, [*BY_KEY, *OLDER_KEYS])
-        raise InvalidOption(f"no option is called {key!r}" + (f"; did you mean {near!r}?" if near else "; lk.options() lists them"), key=key, value=shown)
+        raise InvalidOption(f"no option is called {key!r}" + (f"; did you mean {near!r}?" if near else "; lk.options() lists them"), key=key, value=value_text)
 
 
 def spell(key: str, value: object) -> str:
-    """A caller's value as the text that a schema file would hold, checked. Raises `InvalidOption`."""
+    """Return a caller's value as the checked text for a schema file. Raises `InvalidOption`."""
     if isinstance(value, bool):
         value = "true" if value else "false"
     if not isinstance(value, (str, int, float)):
         raise InvalidOption(f"option {key!r} takes a text, found {type(value).__name__}", key=key, value=repr(value)[:100])
-    shown = str(value)
-    check_known(key, shown)
+    text = str(value)
+    check_known(key, text)
     if key in BY_KEY:
-        BY_KEY[key][1].value(shown, key)
-    return shown
+        BY_KEY[key][1].value(text, key)
+    return text
 
 
 def is_known(key: str) -> bool:
@@ -260,14 +265,14 @@ FIELD_KEYS: dict[str, str] = {option.key: name for name, option in FIELD_OPTIONS
 """Options of one column by key, with their attributes."""
 
 
-def _columns(given: Mapping[str, str]) -> tuple[Mapping[str, FieldOptions], Mapping[tuple[str, ...], tuple[str, ...]]]:
+def _columns(texts: Mapping[str, str]) -> tuple[Mapping[str, FieldOptions], Mapping[tuple[str, ...], tuple[str, ...]]]:
     columns: dict[str, dict[str, Any]] = {}
     groups: dict[tuple[str, ...], tuple[str, ...]] = {}
-    for key, value in given.items():
-        found = _column_key(key)
-        if found is None:
+    for key, value in texts.items():
+        column_key = _column_key(key)
+        if column_key is None:
             continue
-        column, option = found
+        column, option = column_key
         if option == SEQUENCE_GROUP:
             groups[read_names(column)] = read_names(value)
         else:
@@ -276,26 +281,27 @@ def _columns(given: Mapping[str, str]) -> tuple[Mapping[str, FieldOptions], Mapp
     return FrozenDict({column: FieldOptions(**values) for column, values in columns.items()}), FrozenDict(groups)
 
 
-def _file_indexes(given: Mapping[str, str]) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
-    """`file-index.<type>.columns` names the columns, `file-index.<type>.<column>.<option>` says more about one.
+def _file_indexes(texts: Mapping[str, str]) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
+    """Parse `file-index.<type>.columns` and `file-index.<type>.<column>.<option>`.
 
-    What is said of a map `m` holds for each of its keys, `m[a]`, unless the key has an option of its own (`FileIndexOptions.getMapTopLevelOptions`).
+    An option of a map `m` holds for each of its keys, `m[a]`, unless the key has an option of its own
+    (`FileIndexOptions.getMapTopLevelOptions`).
     """
-    found: dict[str, dict[str, Mapping[str, str]]] = {}
-    for key, value in given.items():
-        kind, _, rest = key.removeprefix("file-index.").partition(".")
-        if key.startswith("file-index.") and rest == "columns":
-            found[kind] = dict.fromkeys(read_names(value), EMPTY)
-    for kind, columns in found.items():
+    indexes: dict[str, dict[str, Mapping[str, str]]] = {}
+    for key, value in texts.items():
+        kind, _, property_name = key.removeprefix("file-index.").partition(".")
+        if key.startswith("file-index.") and property_name == "columns":
+            indexes[kind] = dict.fromkeys(read_names(value), EMPTY)
+    for kind, columns in indexes.items():
         for column in columns:
             of_map = column.partition("[")[0] if column.endswith("]") else column
             starts = [f"file-index.{kind}.{name}." for name in dict.fromkeys((of_map, column))]
-            columns[column] = FrozenDict({key.removeprefix(start): value for start in starts for key, value in given.items() if key.startswith(start)})
-    return FrozenDict({kind: FrozenDict(columns) for kind, columns in found.items()})
+            columns[column] = FrozenDict({key.removeprefix(start): value for start in starts for key, value in texts.items() if key.startswith(start)})
+    return FrozenDict({kind: FrozenDict(columns) for kind, columns in indexes.items()})
 
 
 def list_options() -> Iterator[dict[str, Any]]:
-    """Every option as a row: key, type, default, fixed, choices, older keys, words."""
+    """Return every option as a row: key, type, default, fixed, choices, older keys, words."""
     for prefix, options in (("", OPTIONS), ("fields.<column>.", FIELD_OPTIONS)):
         for option in options.values():
             yield {

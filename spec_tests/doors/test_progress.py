@@ -68,7 +68,7 @@ def drawn(line):
 
 
 def test_nothing_is_shown_for_half_a_second_and_nothing_is_left(clock, terminal, capfd):
-    with work(clock.world, "planning", "manifests", 41, beside="files") as under_way:
+    with work(clock.world, "planning", "manifests", 41, extra_unit="files") as under_way:
         under_way.advance(30, 9000)
         clock.now_ms = QUIET_MS - 1
         under_way.advance()
@@ -100,7 +100,7 @@ def test_short_work_shows_nothing_at_all(clock, terminal):
     ],
 )
 def test_what_a_line_says(clock, total, beside, steps, line):
-    with work(clock.world, "writing", "files", total, beside=beside) as under_way:
+    with work(clock.world, "writing", "files", total, extra_unit=beside) as under_way:
         under_way.advance(*steps)
         assert under_way.line == line
 
@@ -108,7 +108,7 @@ def test_what_a_line_says(clock, total, beside, steps, line):
 def test_a_narrow_terminal_gets_a_cut_line_and_one_of_few_letters_gets_question_marks(clock, terminal, monkeypatch):
     monkeypatch.setattr("lakekit.world.terminal_columns", lambda: 20)
     terminal.encoding = "ascii"
-    with work(clock.world, "planning", "manifests", 41, beside="files") as under_way:
+    with work(clock.world, "planning", "manifests", 41, extra_unit="files") as under_way:
         clock.now_ms = QUIET_MS
         under_way.advance(1, 300)
     assert terminal.getvalue() == drawn("planning 1/41 mani?") + GONE
@@ -153,7 +153,7 @@ def test_ipython_in_a_terminal_has_a_line_and_a_kernel_without_widgets_nothing(c
 
 def test_a_callback_is_told_every_step_and_the_terminal_nothing(clock, terminal):
     said = []
-    with lk.progress(lambda *step: said.append(step)), work(clock.world, "planning", "manifests", 2, beside="files") as under_way:
+    with lk.progress(lambda *step: said.append(step)), work(clock.world, "planning", "manifests", 2, extra_unit="files") as under_way:
         clock.now_ms = QUIET_MS
         under_way.advance(1, 7)
         under_way.advance()
