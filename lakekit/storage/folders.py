@@ -42,7 +42,7 @@ class SupportsDirectories(Protocol):
         ...
 
     def link_target(self, path: str) -> str | None:
-        """Where a link leads to, as it says; None: that is none, or another link stands on the way."""
+        """Return the target of a link, as written; None: it is no link, or another link is on the way."""
         ...
 
 
