@@ -1,1 +1,4 @@
-"""Tables that are folders: what lies in one are its rows (format tables), or what its rows tell of (object tables). No manifest lists them."""
+"""Tables that are folders, whose files no manifest lists.
+
+The files are the rows of a format table; an object table has a row for each file.
+"""

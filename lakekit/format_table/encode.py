@@ -1,7 +1,8 @@
-"""How the files of a format table are encoded: their compression, and text formats as encoders.
+"""The encoding of the files of a format table: their compression, and text formats as encoders.
 
-The compression is that of `file.compression`, where the table says it, else of `format-table.file.compression`, else of `compression`; without any, Parquet
-is compressed by snappy, ORC by zstd, and text not at all. Source: `CoreOptions.formatTableFileCompression`, `AbstractTextFileWriter`.
+The compression is that of `file.compression`, where the table sets it, else of `format-table.file.compression`, else of
+`compression`; without any, Parquet is compressed by snappy, ORC by zstd, and text not at all. Source:
+`CoreOptions.formatTableFileCompression`, `AbstractTextFileWriter`.
 """
 
 from __future__ import annotations
@@ -30,21 +31,21 @@ _DEFAULTS = {"parquet": "snappy", "orc": "zstd"}
 
 
 def encoding(ctx: TableContext) -> Encoding:
-    """The encoding of a table's files."""
-    given = ctx.all_options
-    chosen = next((given[key] for key in _KEYS if key in given), _DEFAULTS.get(kinds.format_of(ctx), "none"))
-    return shape.encoding(ctx.options, chosen)
+    """Return the encoding of a table's files."""
+    options = ctx.all_options
+    codec = next((options[key] for key in _KEYS if key in options), _DEFAULTS.get(kinds.format_of(ctx), "none"))
+    return shape.encoding(ctx.options, codec)
 
 
 def lines_encoder(ctx: TableContext, sink: BinaryIO) -> Encoder:
-    """An encoder of text files. Raises `InvalidOption` for a compression that they do not have."""
+    """Return an encoder of text files. Raises `InvalidOption` for a compression that they do not have."""
     name = kinds.format_of(ctx)
     how = lines_of(ctx.all_options, name, zone=ctx.options.lakekit_java_time_zone)
     return TextEncoder(sink, kinds.text_format(name), kinds.held_fields(ctx.schema), how, encoding(ctx).compression)
 
 
 class TextEncoder:
-    """A text file under way: an `Encoder`, which knows nothing of nulls and bounds."""
+    """A text file being written: an `Encoder` without null counts and bounds."""
 
     def __init__(self, sink: BinaryIO, text_format: Any, fields: Sequence[Field], how: TextOptions, codec: str) -> None:
         prepare_series(field.name for field in fields)  # whoever wrote the first rows of a process has asked for no schema of Polars yet
@@ -76,7 +77,7 @@ class TextEncoder:
 
 
 class _CountingFile:
-    """A file that counts the bytes it is given."""
+    """A file that counts the bytes written to it."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file, self.size_bytes = file, 0

@@ -1,4 +1,4 @@
-"""What a format table is, beyond what its schema says: the format of its files, and which columns they hold.
+"""The file format of a format table, and the columns that its files hold.
 
 Source: ENGINE.md 9.6; `FormatTable`, `CatalogUtils.toFormatTable`.
 """
@@ -24,27 +24,30 @@ FORMATS = (*COLUMNAR, *TEXTS)
 
 
 def format_of(ctx: TableContext) -> str:
-    """The format of a table's files."""
+    """Return the format of a table's files."""
     return str(ctx.options.file_format).strip().lower()
 
 
 def text_format(name: str) -> Any:
-    """The module of a text format."""
+    """Return the module of a text format."""
     return TEXTS[name]
 
 
 def held_fields(schema: TableSchema) -> tuple[Field, ...]:
-    """The columns that files hold: all that are no partition columns, in order."""
+    """Return the columns that files hold: all that are no partition columns, in order."""
     return tuple(field for field in schema.fields if field.name not in schema.partition_keys)
 
 
 def check_format(ctx: TableContext) -> None:
-    """Raises `Unsupported` for a format that is none of the five, or a type that its files do not hold."""
+    """Raise `Unsupported` for a format that is none of the five, or a type that its files do not hold."""
     check(format_of(ctx), ctx.schema)
 
 
 def check(format_name: str, schema: TableSchema) -> None:
-    """The same, of a table to come. Raises `SchemaMismatch` where every column is a partition column."""
+    """Check the format of a table to make, as `check_format` does.
+
+    Raises: `SchemaMismatch` where every column is a partition column.
+    """
     if format_name not in FORMATS:
         msg = f"Format table unsupported file format: {format_name}. Supported formats: {', '.join(FORMATS)}"
         raise Unsupported(msg, feature=f"format-table.{format_name}")

@@ -1,11 +1,13 @@
-"""What lies in a table's folder: partitions, and the files in them.
+"""The partitions in a table's folder, and the files in them.
 
-    <root>/dt=2024-01-01/hr=8/data-….csv       with the option format-table.partition-path-only-value:  <root>/2024-01-01/8/data-….csv
+    <root>/dt=2024-01-01/hr=8/data-….csv
+    <root>/2024-01-01/8/data-….csv            with the option format-table.partition-path-only-value
 
-Files and folders whose names begin with `_` or `.` are passed over: writers keep there what is not committed yet. Folders that are no partition, too.
-Source: ENGINE.md 9.6; `FormatTableScan`, `PartitionPathUtils`. The reference looks into hidden folders of tables without partitions, and so reads what a
-writer has not committed yet; where folders are values alone it leaves escapes as they are, which 2.x mends, and passes over the partition of nulls, whose
-name begins with `_`. lakekit does none of that.
+Files and folders whose names begin with `_` or `.` are skipped: writers keep uncommitted files there. So are folders
+that are no partition. Source: ENGINE.md 9.6; `FormatTableScan`, `PartitionPathUtils`. The reference looks into hidden
+folders of tables without partitions, and so reads what a writer has not committed yet; where folders are values alone
+it does not unescape them, which 2.x fixes, and skips the partition of nulls, whose name begins with `_`. lakekit does
+none of that.
 """
 
 from __future__ import annotations
@@ -44,16 +46,18 @@ class PartitionFolder:
 
 
 def files_location(ctx: TableContext) -> tuple[Storage, str]:
-    """The storage and the folder of a table's files: its own, or the one that the option `path` names."""
+    """Return the storage and folder of a table's files: its own, or the one that the option `path` names."""
     location = ctx.all_options.get(FORMAT_TABLE_PATH, "").strip()
     return resolve_location(ctx, location, FORMAT_TABLE_PATH) if location else (ctx.storage, ctx.root)
 
 
 def resolve_location(ctx: TableContext, location: str, option: str) -> tuple[Storage, str]:
-    """The storage and the path of a location that a table names by an option. Raises `LocationNotAllowed`.
+    """Return the storage and the path of a location that an option of the table names.
 
-    A path, or an URL of the table's own kind of storage, is one of that storage, with its credentials; another URL says its own. Links
-    lead nowhere below the place that allows the location.
+    A path, or a URL of the table's own kind of storage, is one of that storage, with its credentials; another URL names
+    its own. Links lead nowhere below the place that allows the location.
+
+    Raises: `LocationNotAllowed`.
     """
     if _scheme(location) not in ("", "file"):
         ctx.check_location(location, option)  # before anything is made of it
@@ -70,12 +74,12 @@ def _scheme(location: str) -> str:
     return scheme.lower() if colon else ""
 
 
-def portable_location(ground: TableLocation, location: str) -> str:
-    """A location as a table keeps it: the same wherever it is opened from."""
+def portable_location(table_location: TableLocation, location: str) -> str:
+    """Return a location as a table stores it: the same wherever the table is opened from."""
     if _scheme(location):
         return location
     path = storages.open(location)[1]
-    return f"file://{quote(path)}" if ground.storage.is_remote else path
+    return f"file://{quote(path)}" if table_location.storage.is_remote else path
 
 
 def is_hidden(name: str) -> bool:
@@ -87,52 +91,54 @@ def is_hidden(name: str) -> bool:
 
 
 def list_partitions(ctx: TableContext, conditions: Sequence[pl.Expr] = ()) -> list[PartitionFolder]:
-    """The partitions that satisfy conditions on partition columns, by path; a table without such has one. Folders that fail one are not looked into.
+    """Return the partitions that satisfy conditions on partition columns, by path.
 
-    Raises `Corrupt` for a folder whose text is no value of its column.
+    A table without partition columns has one. Folders that fail a condition are not listed.
+
+    Raises: `Corrupt` for a folder whose text is no value of its column.
     """
     storage, root = files_location(ctx)
     level = [PartitionFolder(directory=root)]
     fields = ctx.schema.partition_fields
     for depth, field in enumerate(fields, 1):
-        inside = parallel_map(lambda one: _list_subpartitions(ctx, storage, one, field), level)  # noqa: B023 - each() ends before the next turn
-        level = _filter_partitions([one for some in inside for one in some], fields[:depth], conditions)
+        inside = parallel_map(lambda folder: _list_subpartitions(ctx, storage, folder, field), level)  # noqa: B023 - each() ends before the next turn
+        level = _filter_partitions([folder for folders in inside for folder in folders], fields[:depth], conditions)
     return level
 
 
 def _list_subpartitions(ctx: TableContext, storage: Storage, above: PartitionFolder, field: Field) -> list[PartitionFolder]:
     only_value, null = ctx.options.format_table_partition_path_only_value, ctx.options.partition_default_name
-    made = []
-    for one in storage.list(above.directory):
-        if not one.is_dir or (is_hidden(one.name) and not (only_value and one.name == partitions.escape(null))):
+    children = []
+    for entry in storage.list(above.directory):
+        if not entry.is_dir or (is_hidden(entry.name) and not (only_value and entry.name == partitions.escape(null))):
             continue
-        name, equals, text = one.name.partition("=")
+        name, equals, text = entry.name.partition("=")
         if only_value:
-            text = one.name
+            text = entry.name
         elif not equals or partitions.unescape(name) != field.name:
             continue
         try:
             [value] = partitions.parse([partitions.unescape(text)], [field.type], default_name=null)
         except Corrupt as wrong:
-            raise Corrupt(f"{one.path}: partition column {field.name} is {field.type}: {wrong.message}", path=one.path, field=field.name) from None
-        made.append(PartitionFolder(directory=one.path, values=(*above.values, value)))
-    return made
+            raise Corrupt(f"{entry.path}: partition column {field.name} is {field.type}: {wrong.message}", path=entry.path, field=field.name) from None
+        children.append(PartitionFolder(directory=entry.path, values=(*above.values, value)))
+    return children
 
 
 def _filter_partitions(level: list[PartitionFolder], fields: Sequence[Field], conditions: Sequence[pl.Expr]) -> list[PartitionFolder]:
-    """Those that satisfy the conditions which need the last of these columns, and no later one."""
-    known = {field.name for field in fields}
-    asked = [one for one in conditions if fields[-1].name in one.meta.root_names() and set(one.meta.root_names()) <= known]
-    if not asked or not level:
+    """Return the folders that satisfy the conditions on the last of these columns and on no later one."""
+    names = {field.name for field in fields}
+    applicable = [condition for condition in conditions if fields[-1].name in condition.meta.root_names() and set(condition.meta.root_names()) <= names]
+    if not applicable or not level:
         return level
-    mask = values(level, fields).select(pl.all_horizontal(one.fill_null(value=False) for one in asked)).to_series()
+    mask = values(level, fields).select(pl.all_horizontal(condition.fill_null(value=False) for condition in applicable)).to_series()
     return [level[at] for at in mask.alias("").arg_true()]
 
 
 def values(level: Sequence[PartitionFolder], fields: Sequence[Field], timestamp_unit: str | None = None) -> pl.DataFrame:
-    """The values of some partitions as a frame, a row each."""
+    """Return the values of some partitions as a frame, a row each."""
     types = [field.type for field in fields]
-    rows = pa.array([binary_row.with_arity(binary_row.encode(one.values, types), len(types)) for one in level], pa.binary())
+    rows = pa.array([binary_row.with_arity(binary_row.encode(folder.values, types), len(types)) for folder in level], pa.binary())
     columns = binary_row.decode_columns(rows, types)
     wanted = polars_schema(fields, timestamp_unit=timestamp_unit)
     return pl.DataFrame([pl.Series(field.name, column).cast(wanted[field.name]) for field, column in zip(fields, columns, strict=True)])
@@ -142,16 +148,16 @@ def values(level: Sequence[PartitionFolder], fields: Sequence[Field], timestamp_
 
 
 def files(ctx: TableContext, directories: Sequence[str]) -> list[list[Stat]]:
-    """The data files of some folders, folders in them included, by path."""
+    """Return the data files of each of some folders, those in inner folders included, by path."""
     storage, _ = files_location(ctx)
     own = None if ctx.layout.hidden else f"{ctx.root}/{_SCHEMA}"
     return parallel_map(lambda directory: _list_files(storage, directory, own), directories)
 
 
 def _list_files(storage: Storage, directory: str, own: str | None) -> list[Stat]:
-    made: list[Stat] = []
-    for one in storage.list(directory):
-        if is_hidden(one.name) or one.path == own:
+    stats: list[Stat] = []
+    for entry in storage.list(directory):
+        if is_hidden(entry.name) or entry.path == own:
             continue
-        made += _list_files(storage, one.path, own) if one.is_dir else [one]
-    return made
+        stats += _list_files(storage, entry.path, own) if entry.is_dir else [entry]
+    return stats

@@ -1,8 +1,9 @@
-"""Object tables: what lies at a location, told as rows.
+"""Object tables: the files at a location, a row for each.
 
-A refresh lists the location and makes the listing the table's newest snapshot, so that earlier listings can be read by time travel. The columns are those of
-the engines that had such tables (1.0 to 1.2); later ones list six of them anew with each read. Where a storage does not say an owner, a type of content and
-their like, these are null; the access time is the epoch, as it is there. Source: ENGINE.md 9.6, 11; `ObjectTable`, `ObjectRefresh` of engine 1.2.
+A refresh lists the location and makes the listing the table's newest snapshot, so that earlier listings can be read by
+time travel. The columns are those of the engines that had such tables (1.0 to 1.2); later ones list six of them anew
+with each read. Where a storage does not tell the owner, the content type and the like, these are null; the access time
+is the epoch, as it is there. Source: ENGINE.md 9.6, 11; `ObjectTable`, `ObjectRefresh` of engine 1.2.
 """
 
 from __future__ import annotations
@@ -50,34 +51,36 @@ _BATCH = 50_000
 
 
 def objects_location(ctx: TableContext) -> tuple[Storage, str, str]:
-    """The storage of the objects, where they lie in it, and the location as the table says it."""
-    told = ctx.all_options.get(OBJECT_LOCATION, "").strip()
-    if not told:
+    """Return the storage of the objects, their path in it, and the location as the table names it."""
+    location = ctx.all_options.get(OBJECT_LOCATION, "").strip()
+    if not location:
         raise Unsupported(
             f"{ctx.name} is an object table without the option {OBJECT_LOCATION}: engines since 1.3 keep such tables in a REST catalog alone",
             feature="object-table",
         )
-    storage, root = listing.resolve_location(ctx, told, OBJECT_LOCATION)
-    return storage, root, told.rstrip("/")
+    storage, root = listing.resolve_location(ctx, location, OBJECT_LOCATION)
+    return storage, root, location.rstrip("/")
 
 
 def list_objects(ctx: TableContext, lists: Lists | None = None) -> Iterator[pl.DataFrame]:
-    """The objects at the table's location, by path, in frames; one without rows where there are none. Raises `StorageFailed`, `Unsupported`.
+    """Yield the objects at the table's location, by path, in frames; one empty frame where there are none.
 
-    `lists`: who lists directories, many together; None: the storage, from here, one after the other.
+    `lists`: lists many directories at once; None: the storage lists one after the other, in this process.
+
+    Raises: `StorageFailed`, `Unsupported`.
     """
-    storage, root, told = objects_location(ctx)
-    known = {field.name for field in FIELDS}
-    if odd := [field.name for field in ctx.schema.fields if field.name not in known]:
+    storage, root, location = objects_location(ctx)
+    names = {field.name for field in FIELDS}
+    if odd := [field.name for field in ctx.schema.fields if field.name not in names]:
         raise Unsupported(f"{ctx.name} has the column {odd[0]!r}, which no listing of objects has", feature="object-table")
     if storage.stat(root) is None:
-        raise FileMissing(f"there is nothing at {told}, the location of {ctx.name}: nothing was refreshed", path=root)
+        raise FileMissing(f"there is nothing at {location}, the location of {ctx.name}: nothing was refreshed", path=root)
     rows: list[tuple[Any, ...]] = []
     count = 0
-    for one in _walk_files(storage.list if lists is None else _levels(lists, root).__getitem__, root):
-        relative = one.path.removeprefix(root).lstrip("/")
-        path = f"{told}/{relative}"
-        rows.append((path, path.rpartition("/")[0], one.name, one.size_bytes, one.modified_ms, 0))
+    for entry in _walk_files(storage.list if lists is None else _levels(lists, root).__getitem__, root):
+        relative = entry.path.removeprefix(root).lstrip("/")
+        path = f"{location}/{relative}"
+        rows.append((path, path.rpartition("/")[0], entry.name, entry.size_bytes, entry.modified_ms, 0))
         if len(rows) == _BATCH:
             yield _frame(rows, ctx)
             rows, count = [], count + 1
@@ -86,49 +89,52 @@ def list_objects(ctx: TableContext, lists: Lists | None = None) -> Iterator[pl.D
 
 
 def _walk_files(inside: Callable[[str], list[Stat]], directory: str) -> Iterator[Stat]:
-    for one in inside(directory):
-        if one.is_dir:
-            yield from _walk_files(inside, one.path)
+    for entry in inside(directory):
+        if entry.is_dir:
+            yield from _walk_files(inside, entry.path)
         else:
-            yield one
+            yield entry
 
 
 def _levels(lists: Lists, root: str) -> dict[str, list[Stat]]:
-    """What every directory holds, asked for level by level."""
-    found: dict[str, list[Stat]] = {}
+    """Return the contents of every directory, listed level by level."""
+    contents: dict[str, list[Stat]] = {}
     level = [root]
     while level:
-        found |= dict(zip(level, lists(level), strict=True))
-        level = [one.path for directory in level for one in found[directory] if one.is_dir]
-    return found
+        contents |= dict(zip(level, lists(level), strict=True))
+        level = [entry.path for directory in level for entry in contents[directory] if entry.is_dir]
+    return contents
 
 
 def _frame(rows: list[tuple[Any, ...]], ctx: TableContext) -> pl.DataFrame:
     schema = polars_schema(FIELDS)
     plain = {name: pl.Int64() if schema[name] == pl.Datetime("ms", "UTC") else schema[name] for name in _LISTED_COLUMNS}
     frame = cast_columns(pl.DataFrame(rows, schema=plain, orient="row"), {name: schema[name] for name in _LISTED_COLUMNS})
-    whole = frame.with_columns(pl.lit(None, schema[field.name]).alias(field.name) for field in FIELDS if field.name not in _LISTED_COLUMNS)
-    return whole.select(col(field.name) for field in ctx.schema.fields)
+    complete = frame.with_columns(pl.lit(None, schema[field.name]).alias(field.name) for field in FIELDS if field.name not in _LISTED_COLUMNS)
+    return complete.select(col(field.name) for field in ctx.schema.fields)
 
 
 # ---- one of them ---------------------------------------------------------------------------------
 
 
 def open_object(ctx: TableContext, path: str) -> BinaryIO:
-    """The bytes of one object, named by its `path` or by where it lies below the location. Raises `NotFound`, `InvalidOption`, `StorageFailed`."""
-    storage, root, told = objects_location(ctx)
-    relative = path.removeprefix(f"{told}/") if path.startswith(f"{told}/") else path
+    """Open one object, named by its `path` or by its path below the location.
+
+    Raises: `NotFound`, `InvalidOption`, `StorageFailed`.
+    """
+    storage, root, location = objects_location(ctx)
+    relative = path.removeprefix(f"{location}/") if path.startswith(f"{location}/") else path
     if not relative or not all(is_plain(part) for part in relative.split("/")):
-        raise InvalidOption(f"{path[:200]!r} is no path below {told}, the location of {ctx.name}: give a value of its column path", key="path", value=path)
+        raise InvalidOption(f"{path[:200]!r} is no path below {location}, the location of {ctx.name}: give a value of its column path", key="path", value=path)
     try:
         size_bytes = storage.size(f"{root}/{relative}")
     except FileMissing:
-        raise NotFound(f"there is no object {relative[:200]!r} at {told}; t.refresh() lists what is there now", name=path) from None
+        raise NotFound(f"there is no object {relative[:200]!r} at {location}; t.refresh() lists what is there now", name=path) from None
     return io.BufferedReader(_Object(storage, f"{root}/{relative}", size_bytes))
 
 
 class _Object(io.RawIOBase):
-    """A file of a storage, read where it is asked for."""
+    """A file of a storage, read by ranges on demand."""
 
     def __init__(self, storage: Storage, path: str, size_bytes: int) -> None:
         super().__init__()

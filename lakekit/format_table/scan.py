@@ -1,7 +1,8 @@
-"""A format table read: its files as one LazyFrame, with the partition columns that their folders say.
+"""Read a format table: its files as one LazyFrame, with the partition columns of their folders.
 
-Columns of Parquet, ORC and JSON files are found by name, those of CSV files by their place. Conditions on partition columns are decided from folders, and
-those that fail are not listed. A table has no snapshots: a scan sees the files that are there when it runs. Source: `FormatTableRead`, `FormatReadBuilder`.
+Columns of Parquet, ORC and JSON files are found by name, those of CSV files by position. Conditions on partition
+columns are decided from folders, and folders that fail are not listed. A table has no snapshots: a scan sees the files
+that exist when it runs. Source: `FormatTableRead`, `FormatReadBuilder`.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _WIDE_TYPES = frozenset({"DECIMAL"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormatTableScan:
-    """What a LazyFrame of a format table asks: a `read.lazy.ScanSource`."""
+    """The source of a LazyFrame of a format table: a `read.lazy.ScanSource`."""
 
     ctx: TableContext
 
@@ -52,7 +53,10 @@ class FormatTableScan:
 
 
 def source(ctx: TableContext) -> FormatTableScan:
-    """The scan of a format table. Raises `Unsupported` and `InvalidOption` for a format or options that lakekit does not read."""
+    """Return the scan of a format table.
+
+    Raises: `Unsupported` and `InvalidOption` for a format or options that lakekit does not read.
+    """
     kinds.check_format(ctx)
     _lines(ctx)
     return FormatTableScan(ctx=ctx)
@@ -68,22 +72,22 @@ def _frame(ctx: TableContext, conditions: Sequence[pl.Expr]) -> pl.LazyFrame:
     unit = ctx.options.lakekit_timestamp_unit
     level = listing.list_partitions(ctx, conditions)
     parts = []
-    told = listing.values(level, schema.partition_fields, unit) if schema.partition_keys and level else pl.DataFrame(height=len(level))
-    for at, files in enumerate(listing.files(ctx, [one.directory for one in level])):
-        there = [one for one in files if one.size_bytes]
-        if there:
-            literals = [pl.lit(column.slice(at, 1)).first().alias(column.name) for column in told]
-            parts.append(_scan(ctx, there).with_columns(literals).select(col(field.name) for field in schema.fields))
+    partition_values = listing.values(level, schema.partition_fields, unit) if schema.partition_keys and level else pl.DataFrame(height=len(level))
+    for at, files in enumerate(listing.files(ctx, [entry.directory for entry in level])):
+        nonempty = [entry for entry in files if entry.size_bytes]
+        if nonempty:
+            literals = [pl.lit(column.slice(at, 1)).first().alias(column.name) for column in partition_values]
+            parts.append(_scan(ctx, nonempty).with_columns(literals).select(col(field.name) for field in schema.fields))
     if not parts:
         return pl.LazyFrame(schema=polars_schema(schema.fields, timestamp_unit=unit))
     return parts[0] if len(parts) == 1 else pl.concat(parts)
 
 
 def _scan(ctx: TableContext, files: Sequence[Stat]) -> pl.LazyFrame:
-    """The columns that files hold, of some files."""
+    """Return the columns that files hold, of some files."""
     storage, _ = listing.files_location(ctx)
     fields, unit = kinds.held_fields(ctx.schema), ctx.options.lakekit_timestamp_unit
-    paths = [one.path for one in files]
+    paths = [file.path for file in files]
     match kinds.format_of(ctx):
         case "parquet":
             return _parquet(ctx.world, storage, files, fields, unit)
@@ -98,11 +102,11 @@ def _parquet(shared: Runtime, storage: Storage, files: Sequence[Stat], fields: S
     looks = page_headers.PageHeaderChecks(shared, storage, {field.name: None for field in fields})
     world.parallel_map(partial(_check_parquet, storage, looks), files)
     looks.remember()
-    paths = [one.path for one in files]
+    paths = [native_path.path for native_path in files]
     native = [storage.polars(path) for path in paths]
     wide = any(field.type.holds(_WIDE_TYPES) for field in fields)  # Polars cannot decode all that other writers make of such columns
     if None not in native and not (wide and (storage.is_remote or any(parquet.undecodable_columns(_path_or_whole(storage, path), path) for path in paths))):
-        return parquet.scan([one or "" for one in native], fields, paths=paths, timestamp_unit=unit, opening=storage.polars_options())
+        return parquet.scan([native_path or "" for native_path in native], fields, paths=paths, timestamp_unit=unit, opening=storage.polars_options())
     return parquet.scan_bytes(paths, fields, read=storage.read, timestamp_unit=unit)
 
 
@@ -135,22 +139,22 @@ class TextFiles:
     format_name: str
 
     def rows(self, with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None) -> Iterator[pl.DataFrame]:  # noqa: ARG002 - the contract of Polars' sources
-        """The rows, block by block."""
+        """Yield the rows, in blocks."""
         names = [field.name for field in self.fields] if with_columns is None else with_columns
-        asked = set() if predicate is None else set(predicate.meta.root_names())
-        needed = [*names, *sorted(asked - set(names))]
+        filter_columns = set() if predicate is None else set(predicate.meta.root_names())
+        needed = [*names, *sorted(filter_columns - set(names))]
         left = n_rows
         for frame in world.map_prefetch(partial(self._parsed, needed), self._blocks(), world.core_count()):
-            kept = frame if predicate is None else frame.filter(predicate).select(cols(names))
+            selected = frame if predicate is None else frame.filter(predicate).select(cols(names))
             if left is not None:
-                kept = kept.head(left)
-                left -= kept.height
-            yield kept
+                selected = selected.head(left)
+                left -= selected.height
+            yield selected
             if left == 0:
                 return
 
     def _blocks(self) -> Iterator[tuple[str, pl.Series]]:
-        """The lines of each file, with its path."""
+        """Yield the lines of each file in blocks, with its path."""
         for file in self.files:
             pieces = compression.pieces(self.storage, file.path, file.size_bytes)
             heads = self.how.header and self.format_name == "csv"
@@ -161,13 +165,13 @@ class TextFiles:
     def _parsed(self, names: Sequence[str], block: tuple[str, pl.Series]) -> pl.DataFrame:
         path, lines = block
         try:
-            found: pl.DataFrame = kinds.text_format(self.format_name).parsed(lines, self.fields, names, self.how)
+            frame: pl.DataFrame = kinds.text_format(self.format_name).parsed(lines, self.fields, names, self.how)
         except Corrupt as wrong:
             raise wrong.at(path) from None
-        return found
+        return frame
 
 
 def check_no_position(ctx: TableContext, at: object) -> None:
-    """Raises `InvalidOption` for a scan of another time than now."""
+    """Raise `InvalidOption` for a scan of another time than now."""
     if at is not None:
         raise InvalidOption(f"{ctx.name} is a format table, which has no snapshots: scan it without at=", key="at", value=str(at))

@@ -1,10 +1,12 @@
-"""A format table written: files made beside the others, which all appear at the end.
+"""Write a format table: files made beside the others, which all appear at the end.
 
     append       new files in the folders of their rows' partitions
-    overwrite    the same, and the files that were there before go: of the partition that is named, of the partitions that are written, or all
+    overwrite    the same, and the files that were there before are deleted: those of the partition that is named,
+                 of the partitions that are written, or all
 
-Files are finished under hidden names, and become visible once all of them are whole; what an overwrite replaces is deleted after that, so that nothing is
-lost wherever it stops (the reference deletes first). Whatever fails before, nothing is left. Readers see files come one by one: there is no snapshot.
+Files are finished under hidden names, and become visible once all of them are complete; what an overwrite replaces is
+deleted after that, so that nothing is lost wherever it stops (the reference deletes first). If anything fails before,
+no file is left. Readers see files come one by one: there is no snapshot.
 
     data-<uuid>-<n>.csv      data-<uuid>-<n>.csv.gz      data-<uuid>-<n>.parquet
 
@@ -52,12 +54,19 @@ _FIXED_COLUMN_HINTS = ErrorHints(grow="")
 
 
 def append(ctx: TableContext, frame: object, *, cast: bool) -> Commit:
-    """Adds rows. Raises what `conform.batches` raises, `Unsupported`, `ValueOutOfRange`, `StorageFailed`; nothing is left then."""
+    """Append rows.
+
+    Raises what `row_conversion.batches` raises, `Unsupported`, `ValueOutOfRange`, `StorageFailed`; no file is left
+    then.
+    """
     return _write(ctx, frame, cast=cast, old=None)
 
 
 def overwrite(ctx: TableContext, frame: object, *, partition: Mapping[str, Any] | None, cast: bool) -> Commit:
-    """Replaces a partition, the partitions that the frame has rows of, or, where `dynamic-partition-overwrite` is false or there are none, everything."""
+    """Replace a partition, the partitions that the frame has rows of, or everything.
+
+    Everything where no partition is named and `dynamic-partition-overwrite` is false or the table has no partitions.
+    """
     static = {} if partition is None else _static_values(ctx, partition)
     if partition is None and ctx.schema.partition_keys and ctx.options.dynamic_partition_overwrite:
         return _write(ctx, frame, cast=cast, old="written")
@@ -65,13 +74,13 @@ def overwrite(ctx: TableContext, frame: object, *, partition: Mapping[str, Any] 
 
 
 def drop(ctx: TableContext, specs: Sequence[Mapping[str, Any]]) -> Commit:
-    """Deletes the files of every partition that matches one of some specs; an empty spec matches all."""
+    """Delete the files of every partition that matches one of some specs; an empty spec matches all."""
     wanted = [partition_spec(ctx, spec) for spec in specs]
-    matching = [one for one in listing.list_partitions(ctx) if any(_matches(one.values, spec) for spec in wanted)]
+    matching = [folder for folder in listing.list_partitions(ctx) if any(_matches(folder.values, spec) for spec in wanted)]
     started = ctx.world.elapsed_ms()
-    gone = [file.path for files in listing.files(ctx, [one.directory for one in matching]) for file in files]
-    listing.files_location(ctx)[0].delete(gone)
-    return _commit_result(ctx, [], len(gone), started)
+    removed = [file.path for files in listing.files(ctx, [folder.directory for folder in matching]) for file in files]
+    listing.files_location(ctx)[0].delete(removed)
+    return _commit_result(ctx, [], len(removed), started)
 
 
 def _matches(values: Sequence[Any], spec: Mapping[int, Any]) -> bool:
@@ -79,7 +88,10 @@ def _matches(values: Sequence[Any], spec: Mapping[int, Any]) -> bool:
 
 
 def _static_values(ctx: TableContext, partition: Mapping[str, Any]) -> dict[int, Any]:
-    """The values of a static partition, by place: of the first partition columns, as the reference asks."""
+    """Return the values of a static partition, by position.
+
+    It must name the first partition columns, as the reference requires.
+    """
     if not ctx.schema.partition_keys:
         msg = "Format table is not partitioned, static partition values are not allowed. Leave partition out"
         raise InvalidOption(msg, key="partition", value=", ".join(partition))
@@ -106,17 +118,17 @@ def _write(ctx: TableContext, frame: object, *, cast: bool, old: str | None, sta
                 _check_static(ctx, values, static or {})
                 writing.write(values, part)
         writing.finish()
-        gone = _paths_to_replace(ctx, writing, old, static or {})
+        replaced = _paths_to_replace(ctx, writing, old, static or {})
         writing.publish()
-    listing.files_location(ctx)[0].delete(gone)
-    return _commit_result(ctx, writing.done, len(gone), started)
+    listing.files_location(ctx)[0].delete(replaced)
+    return _commit_result(ctx, writing.done, len(replaced), started)
 
 
 def _split(ctx: TableContext, rows: pl.DataFrame) -> Iterator[tuple[bytes, pl.DataFrame]]:
-    """The rows of each partition, in their order."""
-    found = routes.encode_partitions(rows, ctx)
-    for number, partition in enumerate(found.rows):
-        yield partition, rows if len(found.rows) == 1 else rows[np.flatnonzero(found.codes == number)]
+    """Yield the rows of each partition, in their order."""
+    encoded = routes.encode_partitions(rows, ctx)
+    for number, partition in enumerate(encoded.rows):
+        yield partition, rows if len(encoded.rows) == 1 else rows[np.flatnonzero(encoded.codes == number)]
 
 
 def _check_static(ctx: TableContext, values: Sequence[Any], static: Mapping[int, Any]) -> None:
@@ -127,24 +139,24 @@ def _check_static(ctx: TableContext, values: Sequence[Any], static: Mapping[int,
 
 
 def _paths_to_replace(ctx: TableContext, writing: _WriteSession, old: str | None, static: Mapping[int, Any]) -> list[str]:
-    """The files that go."""
+    """Return the paths of the files to delete."""
     if old is None:
         return []
-    matching = list(writing.folders) if old == "written" else [one.directory for one in listing.list_partitions(ctx) if _matches(one.values, static)]
+    matching = list(writing.folders) if old == "written" else [folder.directory for folder in listing.list_partitions(ctx) if _matches(folder.values, static)]
     return [file.path for files in listing.files(ctx, matching) for file in files]
 
 
-def _commit_result(ctx: TableContext, done: Sequence[_OpenTextFile], removed: int, started: float) -> Commit:
+def _commit_result(ctx: TableContext, files: Sequence[_OpenTextFile], removed: int, started: float) -> Commit:
     return Commit(
         table=ctx.name,
         snapshot_ids=(),
         commit_user=ctx.new_commit_user(),
         identifier=BATCH_IDENTIFIER,
         kinds=(),
-        added_file_count=len(done),
+        added_file_count=len(files),
         removed_file_count=removed,
-        row_count=sum(file.rows for file in done),
-        size_bytes=sum(file.size_bytes for file in done),
+        row_count=sum(file.rows for file in files),
+        size_bytes=sum(file.size_bytes for file in files),
         duration_ms=ctx.world.elapsed_ms() - started,
         retry_count=0,
     )
@@ -167,7 +179,7 @@ class _OpenTextFile:
 
 @dataclass(slots=True)
 class _PartitionWriter:
-    """The file under way in a partition's folder, and the names of those to come."""
+    """The open file in a partition's folder, and the names of the next ones."""
 
     directory: str
     names: FileNames
@@ -197,21 +209,21 @@ class _WriteSession:
 
     def write(self, values: Sequence[Any], rows: pl.DataFrame) -> None:
         directory = self.folder_of(values)
-        found = self.folders.setdefault(directory, _PartitionWriter(directory, file_names(self.ctx)))
+        partition_writer = self.folders.setdefault(directory, _PartitionWriter(directory, file_names(self.ctx)))
         rows = rows.select(col(field.name) for field in self.fields)
         target = self.ctx.options.rolling_size_bytes
         while rows.height:
-            file = found.open = found.open or self._begin(found)
+            file = partition_writer.open = partition_writer.open or self._begin(partition_writer)
             left = max(0, target - file.encoder.size_bytes)
             count = min(rows.height, max(_LEAST_ROWS, int(left / max(1.0, rows.estimated_size() / rows.height))))
             file.encoder.write(rows.head(count))
             file.rows += count
             rows = rows.slice(count)
             if file.encoder.size_bytes >= target:
-                self._end(found)
+                self._end(partition_writer)
 
     def folder_of(self, values: Sequence[Any]) -> str:
-        """The folder of a partition."""
+        """Return the folder of a partition."""
         schema, options = self.ctx.schema, self.ctx.options
         types = [field.type for field in schema.partition_fields]
         texts = partitions.text(values, types, default_name=options.partition_default_name, legacy=options.partition_legacy_name)
@@ -223,9 +235,9 @@ class _WriteSession:
         return f"{self.root}/{below}" if below else self.root
 
     def finish(self) -> None:
-        """Ends what is under way: every file is whole now, and hidden."""
-        for found in self.folders.values():
-            self._end(found)
+        """Finish the open files: every file is complete now, and hidden."""
+        for partition_writer in self.folders.values():
+            self._end(partition_writer)
 
     def publish(self) -> None:
         """Lets the files appear."""
@@ -238,16 +250,16 @@ class _WriteSession:
                 self.storage.put(file.path, file.memory.getvalue())
 
     def drop(self, why: BaseException) -> None:
-        """Nothing is left: neither what appeared nor what is hidden."""
-        for file in [*self.done, *(found.open for found in self.folders.values() if found.open is not None)]:
+        """Delete all files, visible and hidden."""
+        for file in [*self.done, *(partition_writer.open for partition_writer in self.folders.values() if partition_writer.open is not None)]:
             if file.stack is not None:
                 with suppress(type(why), StorageFailed):
                     file.stack.__exit__(type(why), why, why.__traceback__)
         with suppress(StorageFailed):
             self.storage.delete(self.published)
 
-    def _begin(self, found: _PartitionWriter) -> _OpenTextFile:
-        path = f"{found.directory}/{found.names.next(self.extension)}"
+    def _begin(self, partition_writer: _PartitionWriter) -> _OpenTextFile:
+        path = f"{partition_writer.directory}/{partition_writer.names.next(self.extension)}"
         memory = io.BytesIO() if len(self.done) + len(self.folders) > _MOST_OPEN else None
         if memory is not None:
             return _OpenTextFile(path=path, encoder=self._encoder(memory), stack=None, memory=memory)
@@ -265,18 +277,18 @@ class _WriteSession:
             return lines_encoder(self.ctx, sink)
         return open_writer(sink, self.format_name, self.fields, self.how)
 
-    def _end(self, found: _PartitionWriter) -> None:
-        file = found.open
+    def _end(self, partition_writer: _PartitionWriter) -> None:
+        file = partition_writer.open
         if file is None:
             return
         file.encoder.close()
         file.size_bytes = file.encoder.size_bytes
-        found.open = None
+        partition_writer.open = None
         self.done.append(file)
 
 
 def _check_own_folders(ctx: TableContext, texts: Sequence[str]) -> None:
-    """Raise `ValueOutOfRange` for a text that alone is no name of a folder of its own, or one that readers pass over."""
+    """Raise `ValueOutOfRange` for a text that cannot be the name of a visible folder of its own."""
     null = ctx.options.partition_default_name
     for name, text in zip(ctx.schema.partition_keys, texts, strict=True):
         if text in {"", ".", ".."} or (listing.is_hidden(text) and text != null):
@@ -288,7 +300,7 @@ def _check_own_folders(ctx: TableContext, texts: Sequence[str]) -> None:
 
 
 def _extension(ctx: TableContext) -> str:
-    """What follows the dot of a file's name."""
+    """Return the extension of file names, without the dot."""
     name = kinds.format_of(ctx)
     chosen = encoding(ctx).compression
     if name not in kinds.TEXTS:
