@@ -1,4 +1,7 @@
-"""Catalogs give tables names: `lk.connect(warehouse)["shop.orders"]`. They shape nothing of what a table is: a path is a table too."""
+"""Catalogs: tables by name, `lk.connect(warehouse)["shop.orders"]`.
+
+A catalog does not change what a table is: a table opened by its path is the same.
+"""
 
 from __future__ import annotations
 

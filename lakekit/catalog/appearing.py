@@ -1,4 +1,7 @@
-"""A table of a catalog that appears whole (`maintenance.atomic_create`): its files first, then its name. Where the name cannot be kept the files go again."""
+"""Creation of catalog tables in one step (`maintenance.atomic_create`): the files first, then the name.
+
+Where the name cannot be registered the files are removed.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +28,11 @@ _FIRST_PAUSE_MS, _LONGEST_PAUSE_MS = 10, 250
 
 
 def create_or_wait(metastore: Metastore, name: Identifier, define: Define) -> None:
-    """Creates a table, or returns when whoever creates it at the same moment has done so; where that fails, this goes on.
+    """Create a table, or return when a concurrent creator has done so; where that one fails, try again.
 
     Raises:
-        TableAlreadyExists: files of a table lie there that the catalog does not know, and nobody is making it known.
+        TableAlreadyExists: files of a table exist there that the catalog does not know, and no other process is
+            registering it.
     """
     pause_ms, most_vanished = _FIRST_PAUSE_MS, _MOST_VANISHED
     while True:
@@ -48,7 +52,10 @@ def create_or_wait(metastore: Metastore, name: Identifier, define: Define) -> No
 
 
 def create_database_once(metastore: Metastore, database: str, properties: Mapping[str, str]) -> None:
-    """Creates a database, or returns where somebody created it at the same moment. Raises `DatabaseAlreadyExists` where another spelling is in the way."""
+    """Create a database, or return where another process created it at the same moment.
+
+    Raises: `DatabaseAlreadyExists` where a database whose name differs only in spelling exists.
+    """
     try:
         metastore.create_database(database, properties)
     except DatabaseAlreadyExists:
@@ -56,25 +63,30 @@ def create_database_once(metastore: Metastore, database: str, properties: Mappin
             raise
 
 
-def _age_ms(ground: TableLocation) -> int | None:
-    """How long ago the first file of a table was written; None where it is gone again."""
-    found = ground.storage.stat(ground.layout.schema(0))
-    return None if found is None else REAL_RUNTIME.now_ms() - found.modified_ms
+def _age_ms(target: TableLocation) -> int | None:
+    """Return how long ago the first file of a table was written; None where it does not exist any more."""
+    stat = target.storage.stat(target.layout.schema(0))
+    return None if stat is None else REAL_RUNTIME.now_ms() - stat.modified_ms
 
 
 def check_free(metastore: Metastore, name: Identifier, otherwise: str) -> None:
-    """Raises `TableAlreadyExists` for a name that its database has; `otherwise` says what was not done."""
+    """Raise `TableAlreadyExists` for a name that its database has; `otherwise` says what was not done."""
     if metastore.has_table(name.database, name.table):
         raise TableAlreadyExists(f'{name.full} is in "{metastore.where}" already, and {otherwise}; choose another name', name=name.full)
 
 
 def create_and_register(metastore: Metastore, name: Identifier, make: Define, meanwhile: str) -> None:
-    """Has a table made and makes it known. `meanwhile`: during what somebody else may have made one. Raises `TableAlreadyExists`, and what `make` raises."""
+    """Make a table and register its name.
+
+    `meanwhile`: the work during which another process may have made one, for the error message.
+
+    Raises: `TableAlreadyExists`, and what `make` raises.
+    """
     made: list[TableLocation] = []
 
-    def define(ground: TableLocation) -> TableSchema:
-        schema = make(ground)
-        made.append(ground)
+    def define(target: TableLocation) -> TableSchema:
+        schema = make(target)
+        made.append(target)
         return schema
 
     try:

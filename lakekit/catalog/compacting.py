@@ -1,9 +1,9 @@
-"""Many tables of a catalog compacted, one after another: what fails in one is told in its row, and the others go on.
+"""Compaction of many tables of a catalog, one after another: a failure of one is in its row, and the others go on.
 
     compact(cat, databases="shop|web", tables=r"shop\\..*", excluding=r".*\\.tmp_.*", idle="1 d")
 
-Patterns are regular expressions of whole names: of a database, and of a table with its database before it. Source: ENGINE.md 11; `CompactDatabaseProcedure`,
-`CompactDatabaseAction`.
+Patterns are regular expressions of whole names: of a database, and of a table with its database before it. Source:
+ENGINE.md 11; `CompactDatabaseProcedure`, `CompactDatabaseAction`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SKIP_REASONS = {FORMAT_TABLE: "it is a folder of files, without levels", OBJECT
 
 
 class TableSelection(NamedTuple):
-    """Which tables: patterns of whole names; None: of databases and tables all, of those that are left out none."""
+    """Patterns of whole names that select tables; None: all databases, all tables, none excluded."""
 
     databases: str | None
     tables: str | None
@@ -37,23 +37,28 @@ class TableSelection(NamedTuple):
 
 
 def compact(cat: Catalog, wanted: TableSelection, *, full: bool, idle: str | timedelta | None, options: Mapping[str, Any] | None) -> pl.DataFrame:
-    """A row a table: `done` is compacted, nothing to do, skipped or failed. Raises `InvalidOption` for a pattern that is none, or that fits no table."""
+    """Compact the selected tables, and return a row for each.
+
+    `done` is compacted, nothing to do, skipped or failed.
+
+    Raises: `InvalidOption` for an invalid pattern, or one that fits no table.
+    """
     rows = [(database, table, *_compact_table(cat, f"{database}.{table}", full, idle, options)) for database, table in _select_tables(cat, wanted)]
     return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
 
 
 def _select_tables(cat: Catalog, wanted: TableSelection) -> list[tuple[str, str]]:
     databases, tables, excluding = (_pattern(key, text) for key, text in zip(("databases", "tables", "excluding"), wanted, strict=True))
-    known = cat.databases()
-    inside = [name for name in known if databases is None or databases.fullmatch(name)]
-    there = [(database, table) for database in inside for table in cat.tables(database)["table"].to_list()]  # scalar: one a table
-    names = [f"{database}.{table}" for database, table in there]
+    all_databases = cat.databases()
+    inside = [name for name in all_databases if databases is None or databases.fullmatch(name)]
+    pairs = [(database, table) for database in inside for table in cat.tables(database)["table"].to_list()]  # scalar: one a table
+    names = [f"{database}.{table}" for database, table in pairs]
     fits = [(tables is None or tables.fullmatch(name)) and not (excluding is not None and excluding.fullmatch(name)) for name in names]
-    found = [pair for pair, is_in in zip(there, fits, strict=True) if is_in]
-    if not found and any(text is not None for text in wanted):
-        has = f"tables are {join_names(names)}" if names else f"databases are {join_names(known)}" if known else "there are no databases"
+    selected = [pair for pair, is_in in zip(pairs, fits, strict=True) if is_in]
+    if not selected and any(text is not None for text in wanted):
+        has = f"tables are {join_names(names)}" if names else f"databases are {join_names(all_databases)}" if all_databases else "there are no databases"
         raise InvalidOption(f"these patterns of whole names fit no table, such as 'shop|web' and r'shop\\..*': {has}", key="tables", value=wanted.tables)
-    return found
+    return selected
 
 
 def _pattern(key: str, text: str | None) -> re.Pattern[str] | None:
@@ -64,7 +69,7 @@ def _pattern(key: str, text: str | None) -> re.Pattern[str] | None:
 
 
 def _compact_table(cat: Catalog, name: str, full: bool, idle: str | timedelta | None, options: Mapping[str, Any] | None) -> tuple[str, int | None, str | None]:
-    """What became of one table: a word, the snapshot that came of it, and why it was left alone."""
+    """Compact one table, and return the outcome, the new snapshot, and why it failed or was skipped."""
     try:
         table = cat.table(name, options=options)
         kind = str(table.options.get("type", "table"))

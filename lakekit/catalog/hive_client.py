@@ -1,10 +1,11 @@
-"""A Hive metastore, asked: the few calls that a catalog needs, in Thrift's binary protocol over a plain socket.
+"""A client of Hive metastores: the few calls that a catalog needs, in Thrift's binary protocol over a plain socket.
 
     with metastore("thrift://host:9083") as client:
         client.call("get_table", "shop", "orders")     {"tableName": "orders", "dbName": "shop", "sd": {…}, …}
 
-A struct is a dict of the fields that are set; `_…` below say each field's number and type, as Hive's interface description numbers them, and other fields
-are passed over. What the metastore refuses is raised as `HiveRefusal`, with the name of Hive's exception. Source: ENGINE.md 9.4; Hive 2.3 and 3.1.
+A struct is a dict of the fields that are set; `_…` below give each field's number and type, as Hive's interface
+description numbers them, and other fields are skipped. A refusal of the metastore is raised as `HiveRefusal`, with the
+name of Hive's exception. Source: ENGINE.md 9.4; Hive 2.3 and 3.1.
 """
 
 from __future__ import annotations
@@ -102,25 +103,25 @@ CALLS: Mapping[str, tuple[tuple[Kind, ...], Kind, Mapping[int, str]]] = {
 
 
 class HiveRefusal(StorageFailed):
-    """What a metastore said instead of an answer; `kind` is the name of Hive's exception."""
+    """A refusal of a metastore; `kind` is the name of Hive's exception."""
 
     kind: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
 class HiveClient:
-    """A connection that somebody has."""
+    """An open connection to a metastore."""
 
     protocol: Any = field(repr=False)
     where: str
 
-    def call(self, name: str, *given: Any) -> Any:
-        """The answer to a call. Raises `HiveRefusal`, and `StorageFailed` where there is none."""
+    def call(self, name: str, *values: Any) -> Any:
+        """Return the reply to a call. Raises `HiveRefusal`, and `StorageFailed` where there is none."""
         arguments, answer, exceptions = CALLS[name]
         protocol = self.protocol
         try:
             protocol.writeMessageBegin(name, TMessageType.CALL, 1)
-            write(protocol, {at + 1: (str(at), kind) for at, kind in enumerate(arguments)}, {str(at): value for at, value in enumerate(given)})
+            write(protocol, {at + 1: (str(at), kind) for at, kind in enumerate(arguments)}, {str(at): value for at, value in enumerate(values)})
             protocol.writeMessageEnd()
             protocol.trans.flush()
             _, kind, _ = protocol.readMessageBegin()
@@ -129,25 +130,25 @@ class HiveClient:
                 wrong.read(protocol)
                 raise StorageFailed(f"the metastore {self.where} cannot {name}: {wrong.message}", path=self.where)
             result = {0: ("answer", answer)} if answer is not None else {}
-            found = read(protocol, {**result, **{number: (what, _FAULT) for number, what in exceptions.items()}})
+            reply = read(protocol, {**result, **{number: (what, _FAULT) for number, what in exceptions.items()}})
             protocol.readMessageEnd()
         except (TException, OSError, EOFError, UnicodeDecodeError) as failed:
             if isinstance(failed, StorageFailed):
                 raise
             raise StorageFailed(f"the metastore {self.where} did not answer {name}: {failed}", path=self.where) from None
         for what in exceptions.values():
-            if what in found:
-                refused = HiveRefusal(f"the metastore {self.where} refuses to {name}: {what}: {found[what].get('message', '')}", path=self.where)
+            if what in reply:
+                refused = HiveRefusal(f"the metastore {self.where} refuses to {name}: {what}: {reply[what].get('message', '')}", path=self.where)
                 refused.kind = what
                 raise refused
-        if answer is not None and "answer" not in found:
+        if answer is not None and "answer" not in reply:
             raise StorageFailed(f"the metastore {self.where} answered {name} with nothing", path=self.where)
-        return found.get("answer")
+        return reply.get("answer")
 
 
 @contextmanager
 def metastore(uri: str) -> Iterator[HiveClient]:
-    """A connection to the first metastore of a list that answers. Raises `StorageFailed`, `InvalidOption`."""
+    """Connect to the first metastore of a list that answers. Raises `StorageFailed`, `InvalidOption`."""
     failed: Exception | None = None
     for host, port in parse_metastore_uris(uri):
         socket = TSocket(host, port)
@@ -167,20 +168,20 @@ def metastore(uri: str) -> Iterator[HiveClient]:
 
 
 def parse_metastore_uris(uri: str) -> list[tuple[str, int]]:
-    """The hosts of `thrift://a:9083,thrift://b:9083`. Raises `InvalidOption`."""
-    found = []
-    for one in uri.split(","):
+    """Return the hosts and ports of `thrift://a:9083,thrift://b:9083`. Raises `InvalidOption`."""
+    addresses = []
+    for text in uri.split(","):
         try:
-            parts = urlsplit(one.strip())
+            parts = urlsplit(text.strip())
             host, port = parts.hostname, parts.port
         except ValueError:
             host, port, parts = None, None, urlsplit("")
         if parts.scheme != "thrift" or not host:
             raise InvalidOption(
-                f"{redact_uri(one.strip())[:200]!r} is no place of a metastore: thrift://host:port, or several with commas", key="uri", value=None
+                f"{redact_uri(text.strip())[:200]!r} is no place of a metastore: thrift://host:port, or several with commas", key="uri", value=None
             )
-        found.append((host, port or 9083))
-    return found
+        addresses.append((host, port or 9083))
+    return addresses
 
 
 # ---- values --------------------------------------------------------------------------------------
@@ -194,7 +195,7 @@ def code(kind: Kind) -> int:
 
 
 def write(protocol: Any, kind: Kind, value: Any) -> None:
-    """Writes a value of a type; fields of a struct that are None are left out."""
+    """Write a value of a type; fields of a struct that are None are left out."""
     if isinstance(kind, dict):
         protocol.writeStructBegin("")
         for number, (name, inner) in kind.items():
@@ -220,11 +221,11 @@ def write(protocol: Any, kind: Kind, value: Any) -> None:
 
 
 def read(protocol: Any, kind: Kind, depth: int = 0) -> Any:
-    """Reads a value of a type; of structs the fields that the type names."""
+    """Read a value of a type; of structs the fields that the type names."""
     if depth > _MAX_DEPTH:
         raise LimitExceeded("a metastore's answer is nested deeper than any of Hive's structs", field="thrift")
     if isinstance(kind, dict):
-        found: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         protocol.readStructBegin()
         while True:
             _, wire, number = protocol.readFieldBegin()
@@ -232,12 +233,12 @@ def read(protocol: Any, kind: Kind, depth: int = 0) -> Any:
                 break
             name, inner = kind.get(number, ("", None))
             if inner is not None and code(inner) == wire:
-                found[name] = read(protocol, inner, depth + 1)
+                fields[name] = read(protocol, inner, depth + 1)
             else:
                 protocol.skip(wire)
             protocol.readFieldEnd()
         protocol.readStructEnd()
-        return found
+        return fields
     if isinstance(kind, str):
         return {"bool": protocol.readBool, "i32": protocol.readI32, "i64": protocol.readI64, "string": protocol.readString}[kind]()
     if kind[0] == "list":

@@ -1,4 +1,4 @@
-"""A Paimon table as a Hive metastore lists it: what other engines see of it. Its truth stays in the schema files.
+"""The entry of a Paimon table in a Hive metastore, for other engines. The table's schema files are authoritative.
 
     BIGINT, STRING, TIMESTAMP_LTZ(3)     bigint, string, timestamp
     MAP<STRING, INT>, ROW<a INT>         map<string,int>, struct<a:int>
@@ -42,7 +42,7 @@ def is_external(entry: Entry) -> bool:
 
 
 def new_entry(database: str, table: str, schema: TableSchema, location: str, *, now_ms: int, is_external: bool, is_syncing: bool) -> Entry:
-    """The entry of a table that begins."""
+    """Return the entry of a new table."""
     options = schema.options if is_syncing else {key: value for key, value in schema.options.items() if key.startswith("hive.")}
     parameters = {**options, **(_keys(schema) if is_syncing else {}), "table_type": "PAIMON", "storage_handler": _HANDLER}
     if schema.comment is not None:
@@ -65,17 +65,19 @@ def new_entry(database: str, table: str, schema: TableSchema, location: str, *, 
 
 
 def update_entry(entry: Entry, schema: TableSchema, removed: Iterable[str], *, is_syncing: bool) -> Entry:
-    """The entry after the table's schema changed; what others put there stays."""
+    """Return the entry after the table's schema changed; parameters of other engines stay."""
     options = schema.options if is_syncing else {key: value for key, value in schema.options.items() if key.startswith("hive.")}
-    gone = set(removed)
-    parameters = {key: value for key, value in {**entry.get("parameters", {}), **options, **(_keys(schema) if is_syncing else {})}.items() if key not in gone}
+    removed_keys = set(removed)
+    parameters = {
+        key: value for key, value in {**entry.get("parameters", {}), **options, **(_keys(schema) if is_syncing else {})}.items() if key not in removed_keys
+    }
     if schema.comment is not None:
         parameters["comment"] = schema.comment
     return _set_columns({**entry, "parameters": parameters}, schema)
 
 
 def _set_columns(entry: Entry, schema: TableSchema) -> Entry:
-    columns = [{"name": one.name, "type": hive_type(one.type), "comment": one.comment} for one in schema.fields]
+    columns = [{"name": field.name, "type": hive_type(field.type), "comment": field.comment} for field in schema.fields]
     serde = {**entry["sd"].get("serdeInfo", {}), "serializationLib": _SERDE, "parameters": {}}
     return {**entry, "sd": {**entry["sd"], "cols": columns, "inputFormat": INPUT, "outputFormat": OUTPUT, "serdeInfo": serde}}
 
@@ -86,7 +88,7 @@ def _keys(schema: TableSchema) -> Mapping[str, str]:
 
 
 def hive_type(t: DataType) -> str:
-    """Hive's name of a type, as a metastore of Hive 2 knows it. Raises `Unsupported`."""
+    """Return Hive's name of a type, as a metastore of Hive 2 knows it. Raises `Unsupported`."""
     if t.root in _HIVE_TYPES:
         return _HIVE_TYPES[t.root]
     if t.root in _SIZED_TYPES:
@@ -102,7 +104,7 @@ def hive_type(t: DataType) -> str:
         case "MAP" if t.key is not None and t.value is not None:
             return f"map<{hive_type(t.key)},{hive_type(t.value)}>"
         case "ROW":
-            return f"struct<{','.join(f'{one.name}:{hive_type(one.type)}' for one in t.fields)}>"
+            return f"struct<{','.join(f'{field.name}:{hive_type(field.type)}' for field in t.fields)}>"
         case "VARIANT":
             return "struct<value:binary,metadata:binary>"
     raise Unsupported(f"Hive has no type for {t}; keep the table in another catalog", feature="catalog.hive")

@@ -1,4 +1,4 @@
-"""Names in a catalog, taken apart.
+"""Parsing of the names in a catalog.
 
     shop.orders                        a table
     shop.orders$branch_dev             its branch dev
@@ -37,24 +37,33 @@ class Identifier:
 
 
 def is_database(name: str) -> bool:
-    """Return whether the name of a table can begin with that name of a database, whoever says it: a caller, a folder or a metastore."""
+    """Return whether a text is a valid database name, with which a table's name can begin.
+
+    The text may come from a caller, a folder or a metastore.
+    """
     return is_plain(name) and "." not in name
 
 
 def is_table(name: str) -> bool:
-    """Return whether that is a table's name within its database, without a branch or a system table, whoever says it."""
+    """Return whether a text is a table's name within its database, without a branch or a system table.
+
+    The text may come from a caller, a folder or a metastore.
+    """
     return is_plain(name) and "." not in name and "$" not in name
 
 
 def parse(text: str) -> Identifier:
-    """The parts of a table's name in a catalog. Raises `TableNotFound` for a text that can name none, `TypeError` for what is no text."""
+    """Return the parts of a table's name in a catalog.
+
+    Raises: `TableNotFound` for a text that can name none, `TypeError` for what is no text.
+    """
     if not isinstance(text, str):
         msg = f'a table of a catalog is named by one text, "database.table"; found {text!r}, a {type(text).__name__}'
         raise TypeError(msg)
-    database, dot, rest = text.partition(".")
-    if not dot or not database or not rest:
+    database, dot, path = text.partition(".")
+    if not dot or not database or not path:
         raise TableNotFound(f'{text[:200]!a} is no name of a table: a catalog calls them "database.table", such as "shop.orders"', name=text)
-    table, *more = rest.split("$")
+    table, *more = path.split("$")
     if not is_database(database) or not is_table(table) or len(more) > 2 or not all(more):
         raise TableNotFound(f'{text[:200]!a} is no name of a table: there are "db.t", "db.t$files", "db.t$branch_dev" and "db.t$branch_dev$files"', name=text)
     branch = more.pop(0).removeprefix(_BRANCH) if more and more[0].startswith(_BRANCH) else None
@@ -64,37 +73,46 @@ def parse(text: str) -> Identifier:
 
 
 def data_table(text: str, verb: str) -> Identifier:
-    """The parts of the name of a table with rows of its own, for what `verb` does to it. Raises `InvalidOption` for branches and system tables."""
-    found = parse(text)
-    if found.system is not None or found.database == SYSTEM:
+    """Return the parts of the name of a table with rows of its own, to which `verb` applies.
+
+    Raises: `InvalidOption` for branches and system tables.
+    """
+    parsed = parse(text)
+    if parsed.system is not None or parsed.database == SYSTEM:
         raise InvalidOption(f"Cannot '{verb}' for system table '{text[:200]}', please use data table: the others come with it", key="name", value=text)
-    if found.branch is not None:
+    if parsed.branch is not None:
         raise InvalidOption(
-            f"Cannot '{verb}' for branch table '{text[:200]}', please modify the table with the default branch: {found.full!r}",
+            f"Cannot '{verb}' for branch table '{text[:200]}', please modify the table with the default branch: {parsed.full!r}",
             key="name",
             value=text,
         )
-    return found
+    return parsed
 
 
 def new_table(text: str, verb: str) -> Identifier:
-    """The parts of a name that a table is to get. Raises `InvalidOption` for one that could not be asked for again."""
+    """Return the parts of a new table's name.
+
+    Raises: `InvalidOption` for a name by which the table could not be found again.
+    """
     try:
-        found = data_table(text, verb)
+        parsed = data_table(text, verb)
     except TableNotFound as wrong:
         raise InvalidOption(wrong.message, key="name", value=text) from None
-    return _check_blanks(found, text)
+    return _check_blanks(parsed, text)
 
 
-def _check_blanks(found: Identifier, text: str) -> Identifier:
-    for part in (found.database, found.table):
+def _check_blanks(parsed: Identifier, text: str) -> Identifier:
+    for part in (parsed.database, parsed.table):
         if part != part.strip():
             raise InvalidOption(f"{text[:200]!a} begins or ends with a blank, which some databases do not tell apart; leave it out", key="name", value=text)
-    return found
+    return parsed
 
 
 def database(text: str) -> str:
-    """The name of a database that is to be made or changed. Raises `InvalidOption` for one that no table's name could begin with."""
+    """Return the name of a database to make or change.
+
+    Raises: `InvalidOption` for a name with which no table's name could begin.
+    """
     if text == SYSTEM:
         raise InvalidOption("Can't do operation on system database. sys holds the catalog's own tables; choose another name", key="name", value=text)
     if not is_plain(text) or "." in text or "$" in text or text != text.strip():

@@ -1,12 +1,13 @@
-"""The lock of a JDBC catalog: a row of `paimon_distributed_locks`, there while somebody holds it.
+"""The lock of a JDBC catalog: a row of `paimon_distributed_locks`, which exists while the lock is held.
 
     lock_id               acquired_at            expire_time_seconds
     jdbc.shop.orders      2024-03-31 10:00:00    480
 
-Whoever inserts the row has the lock; whoever finds it there waits, twice as long each time. A row left behind by a process that died may be removed once it is
-older than it says. As the reference does it, but for three things that it gets wrong: only the row of our own time is released, so that nobody loses a
-lock to somebody who had lost his; a lock about to run out claims nothing more; and where times in rows mean nothing (`dialects.postgresql`) a lock counts as
-left behind only after it was watched for as long. Source: ENGINE.md 9.3; `JdbcCatalogLock`, `JdbcDistributedLockDialect`.
+The process that inserts the row has the lock; others wait, twice as long each time. A row left behind by a process that
+died may be removed once it is older than it says. As in the reference, but for three errors of it: only the row with
+our own time is released, so that a process that lost its lock cannot release the lock of another; a lock about to run
+out claims nothing more; and where times in rows mean nothing (`dialects.postgresql`) a lock counts as left behind only
+after it was watched for as long. Source: ENGINE.md 9.3; `JdbcCatalogLock`, `JdbcDistributedLockDialect`.
 """
 
 from __future__ import annotations
@@ -46,22 +47,22 @@ class JdbcLock:
 
     @contextmanager
     def held(self) -> Iterator[HeldJdbcLock]:
-        """Holds the lock. Raises `RetriesExhausted` when others have it for too long."""
-        held = self._taken()
+        """Hold the lock. Raises `RetriesExhausted` when others have it for too long."""
+        lock = self._taken()
         try:
-            yield held
+            yield lock
         finally:
-            held.release()
+            lock.release()
 
     def _taken(self) -> HeldJdbcLock:
         started, sleep, seen = self.world.elapsed_ms(), _FIRST_SLEEP_MS, _LockWatch()
         with self.database.session() as session:
             patience = self.timeout_ms if session.dialect.EXPIRED else self.timeout_ms + 2 * _WATCHED_LONGER_MS
             while True:
-                asked = self.world.elapsed_ms()
+                since_ms = self.world.elapsed_ms()
                 if self._is_free(session, seen) and self._insert(session):
-                    found = session.ask(_ROW.format(expired="FALSE"), self.lock_id)
-                    return HeldJdbcLock(lock=self, acquired_at=found[0][0] if found else None, since_ms=asked)
+                    rows = session.ask(_ROW.format(expired="FALSE"), self.lock_id)
+                    return HeldJdbcLock(lock=self, acquired_at=rows[0][0] if rows else None, since_ms=since_ms)
                 waited = self.world.elapsed_ms() - started
                 if waited > patience:
                     raise RetriesExhausted(
@@ -79,7 +80,10 @@ class JdbcLock:
         return True
 
     def _is_free(self, session: JdbcSession, seen: _LockWatch) -> bool:
-        """Whether the row is not there, or was left behind and is removed now. Only looks while somebody holds it: a writer would keep SQLite's readers out."""
+        """Return whether the row does not exist, or was left behind and is removed now.
+
+        Only reads while another process holds the lock: a writer would block SQLite's readers.
+        """
         rows, now = session.ask(_ROW.format(expired=session.dialect.EXPIRED or "FALSE"), self.lock_id), self.world.elapsed_ms()
         if not rows:
             return True
@@ -96,7 +100,7 @@ class JdbcLock:
 
 @dataclass(slots=True)
 class _LockWatch:
-    """The row somebody else holds, and since when it is the same."""
+    """The row of another holder, and since when it is unchanged."""
 
     row: list[Any] | None = None
     since_ms: float = 0.0
@@ -104,14 +108,14 @@ class _LockWatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldJdbcLock:
-    """A lock that is ours; `acquired_at` is what its row says, as the database spells it."""
+    """A lock that this process holds; `acquired_at` is the time in its row, as the database spells it."""
 
     lock: JdbcLock
     acquired_at: Any
     since_ms: float
 
     def check(self) -> None:
-        """Raises `LockLost` when the lock runs out soon, or was taken from us already."""
+        """Raise `LockLost` when the lock runs out soon, or was taken from this process already."""
         lock = self.lock
         spent, allowed = lock.world.elapsed_ms() - self.since_ms, lock.timeout_ms - min(_MARGIN_MS, lock.timeout_ms // 4)
         if self.acquired_at is None or spent >= allowed:
@@ -119,7 +123,10 @@ class HeldJdbcLock:
             raise LockLost(f"the lock {lock.lock_id!r} in {lock.database.shown} was lost: {why}. Nothing was changed; try again, or raise lock-acquire-timeout")
 
     def release(self) -> None:
-        """Gives the lock back where it is still ours; that it is not, or that nobody can tell, is told and changes nothing of what was done under it."""
+        """Release the lock where this process still holds it.
+
+        A lost lock, or a failure to release it, causes a warning: what was done under the lock stays.
+        """
         lock = self.lock
 
         def leave() -> int:
@@ -127,16 +134,16 @@ class HeldJdbcLock:
                 return session.do(_LEAVE, lock.lock_id, self.acquired_at)
 
         try:
-            gone = retry_while_busy(leave, lock.world.wait)
+            removed = retry_while_busy(leave, lock.world.wait)
         except StorageFailed as failed:
             warn_user(f"the lock {lock.lock_id!r} could not be given back, and runs out after {lock.timeout_ms / 1000:.0f} s: {failed.message}")
             return
-        if not gone:
+        if not removed:
             warn_user(f"the lock {lock.lock_id!r} in {lock.database.shown} was not there any more when it was given back: others may have worked meanwhile")
 
 
 def create_if_missing(create: Callable[[], Any], is_there: Callable[[], bool]) -> None:
-    """Makes something that somebody else may make at the same moment."""
+    """Create something that another process may create at the same moment."""
     try:
         create()
     except StorageFailed:

@@ -1,10 +1,11 @@
-"""A database, asked: a connection for one question or one group of statements, and its errors as lakekit's.
+"""Sessions of a JDBC database: a connection for one query or one group of statements, with lakekit's errors.
 
     with database.session() as session:
         session.ask("SELECT table_name FROM paimon_tables WHERE catalog_key = ?", "jdbc")
         session.do("DELETE FROM …", …)                      rows that it changed
 
-Connections are not kept: a catalog asks rarely, and what is closed cannot go stale. No transaction is held while files are written.
+Connections are not kept open: a catalog asks rarely, and a closed one cannot go stale. No transaction is open while
+files are written.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ _PAUSE_MS = 25
 
 
 class DuplicateKey(StorageFailed):
-    """A row of that key is there already."""
+    """A row of that key exists already."""
 
 
 class DatabaseBusy(StorageFailed):
-    """Somebody else is in the way; nothing was changed."""
+    """Another transaction blocks this one; nothing was changed."""
 
 
 class MissingTable(StorageFailed):
@@ -44,7 +45,7 @@ class MissingTable(StorageFailed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JdbcDatabase:
-    """How to get into a database; `shown` is its uri without secrets."""
+    """The address of a database; `shown` is its uri without secrets."""
 
     uri: str = field(repr=False)
     driver: Mapping[str, str] = field(repr=False)
@@ -62,12 +63,12 @@ class JdbcDatabase:
 
     @contextmanager
     def session(self) -> Iterator[JdbcSession]:
-        """A connection. Raises `StorageFailed` where it cannot be had."""
-        place, dialect = self.address, self.dialect
-        secrets = tuple(value for value in (place.password, *(value for key, value in place.parameters.items() if is_secret(key))) if value)
+        """Open a connection. Raises `StorageFailed` where that fails."""
+        address, dialect = self.address, self.dialect
+        secrets = tuple(value for value in (address.password, *(value for key, value in address.parameters.items() if is_secret(key))) if value)
         connection, failure = None, ""
         try:
-            connection = dialect.connect(place)
+            connection = dialect.connect(address)
         except dialect.Error as error:
             failure = _redact_message(error, secrets)
         if connection is None:  # outside of the block: a driver's error may hold the connection's password
@@ -81,7 +82,7 @@ class JdbcDatabase:
 
 @dataclass(slots=True, kw_only=True)
 class JdbcSession:
-    """A connection that somebody has."""
+    """An open connection to a database."""
 
     connection: Any = field(repr=False)
     dialect: ModuleType
@@ -89,7 +90,7 @@ class JdbcSession:
     secrets: tuple[str, ...] = field(repr=False)
 
     def ask(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-        """The rows that a question gets. Raises `MissingTable`, `DatabaseBusy`, `StorageFailed`."""
+        """Return the rows of a query. Raises `MissingTable`, `DatabaseBusy`, `StorageFailed`."""
         cursor = self._said(statement, values)
         try:
             return [tuple(row) for row in cursor.fetchall()]
@@ -97,7 +98,10 @@ class JdbcSession:
             cursor.close()
 
     def do(self, statement: str, *values: Any) -> int:
-        """How many rows a statement changed. Raises `DuplicateKey`, `MissingTable`, `DatabaseBusy`, `StorageFailed`."""
+        """Execute a statement, and return how many rows it changed.
+
+        Raises: `DuplicateKey`, `MissingTable`, `DatabaseBusy`, `StorageFailed`.
+        """
         cursor = self._said(statement, values)
         try:
             return int(cursor.rowcount)
@@ -129,13 +133,18 @@ class JdbcSession:
 
     def _failed(self, error: Exception) -> StorageFailed:
         kinds = ((self.dialect.is_duplicate, DuplicateKey), (self.dialect.is_missing, MissingTable), (self.dialect.is_busy, DatabaseBusy))
-        kind = next((one for test, one in kinds if test(error)), StorageFailed)
+        kind = next((error_type for test, error_type in kinds if test(error)), StorageFailed)
         advice = self.dialect.why(error)
         return kind(f"the database {self.shown} says: {_redact_message(error, self.secrets)}" + (f". {advice}" if advice else ""), path=self.shown)
 
 
 def retry_while_busy(work: Callable[[], A], wait: Callable[[float], None]) -> A:
-    """What `work` answers, which is done again while others are in its way: it changes everything or nothing. Raises `DatabaseBusy` after some twenty times."""
+    """Return the result of `work`, repeated while other transactions block it.
+
+    `work` changes everything or nothing.
+
+    Raises: `DatabaseBusy` after some twenty times.
+    """
     for turn in range(_TRIES):
         try:
             return work()
@@ -148,7 +157,7 @@ def retry_while_busy(work: Callable[[], A], wait: Callable[[float], None]) -> A:
 
 
 def _redact_message(error: Exception, secrets: tuple[str, ...]) -> str:
-    """What a driver said, on one line, without secrets."""
+    """Return a driver's message on one line, without secrets."""
     text = " ".join(str(error).split()) or type(error).__name__
     for secret in secrets:
         text = text.replace(secret, HIDDEN)

@@ -1,4 +1,4 @@
-"""What `cat.tables()` tells of each table."""
+"""The rows of `cat.tables()`."""
 
 from __future__ import annotations
 
@@ -24,15 +24,18 @@ _ENABLED = "format-table.enabled"
 DETAIL_COLUMNS = {"snapshot_id": pl.Int64, "row_count": pl.Int64, "file_count": pl.Int64, "size_bytes": pl.Int64, "error": pl.String}
 
 
-def list_tables(there: Sequence[tuple[str, str]], table_of: Callable[[Identifier], Table], settings: CatalogOptions, *, details: bool) -> pl.DataFrame:
+def list_tables(pairs: Sequence[tuple[str, str]], table_of: Callable[[Identifier], Table], settings: CatalogOptions, *, details: bool) -> pl.DataFrame:
     """Return a row for each (database, table), without the format tables that the catalog's options hide."""
-    rows = parallel_map(lambda pair: row(table_of(Identifier(database=pair[0], table=pair[1])), *pair, details=details), there)
+    rows = parallel_map(lambda pair: row(table_of(Identifier(database=pair[0], table=pair[1])), *pair, details=details), pairs)
     listing = pl.DataFrame(rows, schema=_schema(details=details), orient="row")
     return listing if settings.of(_ENABLED) else listing.filter(pl.col("kind").ne_missing(FORMAT_TABLE))
 
 
 def check_shown(table: Table, settings: Callable[[], CatalogOptions]) -> Table:
-    """Return the table, unless it is a format table and the catalog's options hide those. Raises `TableNotFound`."""
+    """Return the table, unless it is a format table and the catalog's options hide those.
+
+    Raises: `TableNotFound`.
+    """
     if isinstance(table, FormatTable) and not settings().of(_ENABLED):
         message = f"{table.name} is a format table, and this catalog was connected with {_ENABLED}=false, which hides them. Connect without it"
         raise TableNotFound(message, name=table.name)
@@ -40,7 +43,7 @@ def check_shown(table: Table, settings: Callable[[], CatalogOptions]) -> Table:
 
 
 def list_system_tables(tables: Iterable[str], *, details: bool) -> pl.DataFrame:
-    """A row for each of the catalog's own tables, of which there is nothing more to tell."""
+    """Return a row for each of the catalog's own tables, without details."""
     schema = _schema(details=details)
     return pl.DataFrame([(SYSTEM, name, "table", *[None] * (len(schema) - 3)) for name in tables], schema=schema, orient="row")
 
@@ -50,7 +53,10 @@ def _schema(*, details: bool) -> dict[str, Any]:
 
 
 def row(table: Table, database: str, name: str, *, details: bool) -> tuple[Any, ...]:
-    """What a listing tells of a table: `NAME_COLUMNS`, and with `details` `DETAIL_COLUMNS`. What cannot be read is told in its `error`."""
+    """Return the row of a table: `NAME_COLUMNS`, and with `details` `DETAIL_COLUMNS`.
+
+    What cannot be read is described in its `error`.
+    """
     try:
         ctx = table.handle()
         kind = ctx.all_options.get("type", "table")
@@ -60,8 +66,8 @@ def row(table: Table, database: str, name: str, *, details: bool) -> tuple[Any, 
         return database, name, kind
     try:
         if kind == FORMAT_TABLE:
-            there = to_table_of_kind(table).partitions()
-            return database, name, kind, None, None, there["file_count"].sum(), there["size_bytes"].sum(), None
+            partitions = to_table_of_kind(table).partitions()
+            return database, name, kind, None, None, partitions["file_count"].sum(), partitions["size_bytes"].sum(), None
         snapshot = snapshots.latest(ctx)
         if snapshot is None:
             return database, name, kind, None, 0, 0, 0, None

@@ -1,10 +1,12 @@
-"""Materialized tables: tables that keep the rows of a query, and are filled anew when they are older than they may be.
+"""Materialized tables: tables that store the rows of a query, and are refreshed when the rows are too old.
 
-    m = cat.create_materialized_table("shop.daily", "SELECT day, sum(total) AS total FROM shop.orders GROUP BY day", freshness="1 h")
-    m.refresh()                     nothing, while the newest snapshot is younger than an hour; else the query again, in a new snapshot
+    m = cat.create_materialized_table("shop.daily", "SELECT day, sum(total) AS total FROM shop.orders GROUP BY day",
+                                      freshness="1 h")
+    m.refresh()          nothing, while the newest snapshot is younger than an hour; else the query, in a new snapshot
 
-Rows are those of any table, for every engine. Flink runs the query by itself; here somebody calls `refresh`, by a timer or in a job. The query, its freshness
-and state are options of the table as Flink writes them. Source: ENGINE.md 9.6; "Materialized table" of Flink's documentation.
+Every engine reads the rows as those of any table. Flink runs the query by itself; here a timer or job calls `refresh`.
+The query, its freshness and state are options of the table as Flink writes them. Source: ENGINE.md 9.6; "Materialized
+table" of Flink's documentation.
 """
 
 from __future__ import annotations
@@ -40,23 +42,23 @@ _STATUS = f"{KIND}.refresh-status"
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class MaterializedTable(Table):
-    """A table that keeps the rows of a query over the tables of `catalog`."""
+    """A table that stores the rows of a query over the tables of `catalog`."""
 
     catalog: Catalog
 
     @property
     def query(self) -> str:
         """The query. Raises `InvalidOption` where the table names none."""
-        found = self.handle().options.materialized_table_definition_query
-        if not found:
+        text = self.handle().options.materialized_table_definition_query
+        if not text:
             raise InvalidOption(f"{self.name} has no query to refresh it by", key=f"{KIND}.definition-query")
-        return found
+        return text
 
     def refresh(self, *, force: bool = False) -> Commit:
-        """Replaces all rows by those of the query as of now, in one commit; nothing while the newest snapshot is young enough, unless `force`.
+        """Replace all rows by those of the query as of now, in one commit, if they are too old or `force`.
 
-        Raises `InvalidOption` for a table that is suspended, unless `force`; what the query raises, `SchemaMismatch` where its columns are others now, and what
-        a commit raises: the rows stay what they were.
+        Raises: `InvalidOption` for a table that is suspended, unless `force`; what the query raises, `SchemaMismatch`
+        where its columns have changed, and what a commit raises: the rows stay what they were.
         """
         ctx = self.handle()
         if not force and ctx.options.materialized_table_refresh_status == _SUSPENDED:
@@ -85,7 +87,7 @@ class MaterializedTable(Table):
 
 
 def kinds(catalog: Catalog) -> Mapping[str, Callable[..., Table]]:
-    """What makes a `MaterializedTable` of a table that says it is one."""
+    """Return the constructor of a `MaterializedTable`, by its table type."""
     return {KIND: partial(MaterializedTable, catalog=catalog)}
 
 
@@ -100,33 +102,36 @@ def create(
     options: Mapping[str, Any] | None,
     comment: str | None,
 ) -> MaterializedTable:
-    """`cat.create_materialized_table`."""
-    told = {**(options or {}), **options_of(query, freshness, refresh_mode)}
-    given = scan_query(catalog, name, query).collect_schema()
-    fields = [Field(column, paimon_type(dtype, column)) for column, dtype in given.items()]
-    made = catalog.create_table(name, fields, partition_keys=partition_keys, options=told, comment=comment)
+    """Create a materialized table, as `cat.create_materialized_table`."""
+    settings = {**(options or {}), **options_of(query, freshness, refresh_mode)}
+    query_schema = scan_query(catalog, name, query).collect_schema()
+    fields = [Field(column, paimon_type(dtype, column)) for column, dtype in query_schema.items()]
+    made = catalog.create_table(name, fields, partition_keys=partition_keys, options=settings, comment=comment)
     try:
-        found = to_table_of_kind(made, kinds(catalog))
-        assert isinstance(found, MaterializedTable)
-        found.refresh(force=True)
+        table = to_table_of_kind(made, kinds(catalog))
+        assert isinstance(table, MaterializedTable)
+        table.refresh(force=True)
     except CommitStateUnknown:
         raise
     except BaseException:
         with suppress(LakekitError):
             catalog.drop_table(name)
         raise
-    return found
+    return table
 
 
 def options_of(query: str, freshness: str | timedelta, refresh_mode: str) -> Mapping[str, Any]:
-    """What says of a table which query fills it. Raises `InvalidOption` for a freshness that is no whole number of seconds, `Unsupported` for another mode."""
+    """Return the table options that define the query.
+
+    Raises: `InvalidOption` for a freshness that is no whole number of seconds, `Unsupported` for another mode.
+    """
     if refresh_mode.lower() != "full":
         raise Unsupported(f"refresh_mode={refresh_mode!r}: only a streaming engine keeps a table fresh row by row; there is 'full'", feature=KIND)
     age_ms = maintenance.arguments.duration_ms(freshness, "freshness")
     unit = next((name for name, size in _UNITS.items() if age_ms and age_ms % size == 0), None)
     if unit is None:
         raise InvalidOption(f"freshness={freshness!r}: give one second or more, in whole seconds", key="freshness", value=str(freshness))
-    told = {
+    settings = {
         "definition-query": query,
         "interval-freshness": str(age_ms // _UNITS[unit]),
         "interval-freshness.time-unit": unit,
@@ -134,4 +139,4 @@ def options_of(query: str, freshness: str | timedelta, refresh_mode: str) -> Map
         "refresh-mode": "FULL",
         "refresh-status": _ACTIVATED,
     }
-    return {"type": KIND, **{f"{KIND}.{key}": value for key, value in told.items()}}
+    return {"type": KIND, **{f"{KIND}.{key}": value for key, value in settings.items()}}

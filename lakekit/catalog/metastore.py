@@ -1,7 +1,7 @@
-"""What a metastore does: it knows databases and tables by name and where they lie. What a table is stands in its files.
+"""The interface of a metastore: it knows databases and tables by name and their locations. Files define the tables.
 
-Each is a file of `lakekit/catalog/metastores`, named as the option `metastore` names it, with `open(settings)`. Names that reach it are checked
-(`names`), and `Catalog` has asked what had to be asked: a metastore does.
+Each is a file of `lakekit/catalog/metastores`, named as the option `metastore` names it, with `open(settings)`. Names
+passed to it are checked (`identifier`), and `Catalog` has checked all conditions: a metastore only executes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Metastore(Protocol):
         ...
 
     def databases(self) -> list[str]:
-        """The databases, by name."""
+        """Return the databases, by name."""
         ...
 
     def has_database(self, database: str) -> bool:
@@ -44,15 +44,15 @@ class Metastore(Protocol):
         ...
 
     def create_database(self, database: str, properties: Mapping[str, str]) -> None:
-        """Makes a database. Raises `DatabaseAlreadyExists` where somebody was faster."""
+        """Create a database. Raises `DatabaseAlreadyExists` where another process was faster."""
         ...
 
     def alter_database(self, database: str, properties: Mapping[str, str], remove: Iterable[str]) -> None:
-        """Sets and removes properties of a database."""
+        """Set and remove properties of a database."""
         ...
 
     def properties(self, database: str) -> dict[str, str]:
-        """What is kept of a database."""
+        """Return the stored properties of a database."""
         ...
 
     def drop_database(self, database: str, *, cascade: bool) -> None:
@@ -60,7 +60,7 @@ class Metastore(Protocol):
         ...
 
     def tables(self, database: str) -> list[str]:
-        """The tables of a database, by name; none where there is no database."""
+        """Return the tables of a database, by name; none where there is no database."""
         ...
 
     def has_table(self, database: str, table: str) -> bool:
@@ -72,7 +72,10 @@ class Metastore(Protocol):
         ...
 
     def create_table(self, name: Identifier, define: Define) -> None:
-        """Has the table's first schema written and makes it known. The ground that `define` gets reaches the folder above the table, through no link."""
+        """Write a table's first schema with `define`, and register its name.
+
+        The location that `define` gets reaches the folder above the table, through no link.
+        """
         ...
 
     def drop_table(self, name: Identifier) -> None:
@@ -80,28 +83,28 @@ class Metastore(Protocol):
         ...
 
     def rename_table(self, old: Identifier, new: Identifier) -> None:
-        """Gives a table another name, and its files the place of that name."""
+        """Rename a table, and move its files to the location of the new name."""
         ...
 
     def lying(self, database: str | None = None) -> list[str]:
-        """What lies in the warehouse, known or not: the tables of a database; None: the databases."""
+        """Return what exists in the warehouse, registered or not: the tables of a database; None: databases."""
         ...
 
     def register(self, name: Identifier, schema: TableSchema) -> bool:
-        """Makes a table known that lies where its name leads, and renews what is kept of it; whether it was unknown."""
+        """Register the table at the location of its name, or renew its entry; return whether it was unknown."""
         ...
 
 
 @runtime_checkable
 class SupportsViews(Protocol):
-    """A metastore that keeps views too."""
+    """A metastore that stores views too."""
 
     def views(self, database: str) -> dict[str, str]:
-        """What is kept of the views of a database, by name."""
+        """Return the stored texts of the views of a database, by name."""
         ...
 
     def put_view(self, name: Identifier, text: str) -> None:
-        """Keeps a view. Raises `ViewAlreadyExists` where somebody was faster."""
+        """Store a view. Raises `ViewAlreadyExists` where another process was faster."""
         ...
 
     def drop_view(self, name: Identifier) -> bool:
@@ -110,22 +113,22 @@ class SupportsViews(Protocol):
 
 
 def missing_identifier(metastore: Metastore, name: Identifier) -> DatabaseNotFound | TableNotFound:
-    """The error of a name that stands for no table."""
+    """Return the error for a name of no table."""
     if not metastore.has_database(name.database):
         return missing_database(metastore.where, name.database, metastore.databases())
     return missing_table(name.database, name.table, metastore.tables(name.database))
 
 
-def missing_database(where: str, database: str, known: Sequence[str]) -> DatabaseNotFound:
-    """The error of a database that is not there."""
-    has = f"its databases are {join_names(known)}" if known else "it has no databases yet"
-    return DatabaseNotFound(f'no database {database[:200]!a} in "{where}": {has}{_suggest_name(database, known)}', name=database)
+def missing_database(where: str, database: str, existing: Sequence[str]) -> DatabaseNotFound:
+    """Return the error for a missing database."""
+    has = f"its databases are {join_names(existing)}" if existing else "it has no databases yet"
+    return DatabaseNotFound(f'no database {database[:200]!a} in "{where}": {has}{_suggest_name(database, existing)}', name=database)
 
 
-def missing_table(database: str, table: str, known: Sequence[str]) -> TableNotFound:
-    """The error of a table that is not there."""
-    has = f"its tables are {join_names(known)}" if known else "it has no tables yet"
-    return TableNotFound(f"no table {table[:200]!a} in database {database}: {has}{_suggest_name(table, known)}", name=f"{database}.{table}")
+def missing_table(database: str, table: str, existing: Sequence[str]) -> TableNotFound:
+    """Return the error for a missing table."""
+    has = f"its tables are {join_names(existing)}" if existing else "it has no tables yet"
+    return TableNotFound(f"no table {table[:200]!a} in database {database}: {has}{_suggest_name(table, existing)}", name=f"{database}.{table}")
 
 
 def join_names(names: Sequence[str]) -> str:
@@ -134,15 +137,15 @@ def join_names(names: Sequence[str]) -> str:
     return ", ".join(names[:MAX_SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
-def _suggest_name(name: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name, known, 1)
+def _suggest_name(name: str, candidates: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, candidates, 1)
     return f"; did you mean {close[0]}?" if close else ""
 
 
-def properties_of(given: Mapping[Any, Any] | None, comment: str | None = None) -> dict[str, str]:
-    """Properties of a database, checked; its comment is the property of that name."""
-    found = {**(given or {}), **({} if comment is None else {"comment": comment})}
-    for key, value in found.items():
+def properties_of(properties: Mapping[Any, Any] | None, comment: str | None = None) -> dict[str, str]:
+    """Return the checked properties of a database; its comment is the property of that name."""
+    merged = {**(properties or {}), **({} if comment is None else {"comment": comment})}
+    for key, value in merged.items():
         if not isinstance(key, str) or not isinstance(value, str) or not key:
             raise InvalidOption(f"properties of a database are texts: {key!r} is {value!r}", key=str(key), value=None)
-    return found
+    return merged

@@ -1,9 +1,10 @@
 """Take over files that other engines wrote as a table of a catalog.
 
-`format_table` says what lies at the source, `maintenance.migrate` makes the table, and the name comes last.
+`format_table` describes the source, `maintenance.migrate` makes the table, and the name is registered last.
 
-A source is a folder, or a format table, whose columns are said already. With `move` the source is touched last: when the table has its name, files and the
-folders that they leave empty go. A process that dies in between leaves a whole table, and files at both places.
+A source is a folder, or a format table, which declares its columns. With `move` the source is changed last: when the
+table has its name, files and the folders that they leave empty are deleted. A process that dies in between leaves a
+complete table, and files at both places.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _FIXED_OPTIONS = {"bucket": "-1", "primary-key": None}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrateRequest:
-    """What a caller wants of the table to come."""
+    """The settings of a migration."""
 
     move: bool
     partition_types: Mapping[str, Any]
@@ -57,38 +58,42 @@ class MigrateRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ForeignTable:
-    """What lies at the source and what each file holds; columns in the order of the table, the partition's values of each file."""
+    """The files of the source and the schema of each.
+
+    `fields`: the columns in the order of the table; `values`: the partition values of each file.
+    """
 
     source: ForeignSource
-    helds: tuple[ForeignFileSchema, ...]
+    file_schemas: tuple[ForeignFileSchema, ...]
     typed: MergedSchema
     fields: tuple[Field, ...]
     values: tuple[tuple[object, ...], ...]
     comment: str | None = None
 
 
-def migrate(catalog: Catalog, source: str | PathLike | Table, metastore: Metastore, to: str, asked: MigrateRequest) -> None:
-    """Makes a table of the files of a source.
+def migrate(catalog: Catalog, source: str | PathLike | Table, metastore: Metastore, to: str, request: MigrateRequest) -> None:
+    """Make a table of the files of a source.
 
-    Raises what `format_table.foreign_files.source`, `format.foreign_file.read_foreign_schema`, `format_table.joined` and `maintenance.migrate` raise.
+    Raises what `format_table.foreign_files.source`, `format.foreign_file.read_foreign_schema`, `format_table.joined`
+    and `maintenance.migrate` raise.
     """
     name = identifier.new_table(to, "createTable")
     appearing.check_free(metastore, name, "nothing was taken over")
-    _check_options(asked.options)
-    found = _read(catalog, source, asked)
+    _check_options(request.options)
+    foreign = _read(catalog, source, request)
 
-    def take(ground: TableLocation) -> TableSchema:
-        known = _schemas(catalog, ground, found, asked)
-        return maintenance.migrate.migrate(found.source.storage, _build_migrated_files(found, known), known, ground, move=asked.move)
+    def take(target: TableLocation) -> TableSchema:
+        table_schemas = _schemas(catalog, target, foreign, request)
+        return maintenance.migrate.migrate(foreign.source.storage, _build_migrated_files(foreign, table_schemas), table_schemas, target, move=request.move)
 
     appearing.create_and_register(metastore, name, take, "files were taken over")
-    _warn_of_decimals(name.full, found.helds)
-    if asked.move:
-        _remove(found.source, name.full)
+    _warn_of_decimals(name.full, foreign.file_schemas)
+    if request.move:
+        _remove(foreign.source, name.full)
 
 
-def _warn_of_decimals(name: str, helds: Sequence[ForeignFileSchema]) -> None:
-    columns = sorted({column for held in helds for column in held.byte_decimals})
+def _warn_of_decimals(name: str, file_schemas: Sequence[ForeignFileSchema]) -> None:
+    columns = sorted({column for file_schema in file_schemas for column in file_schema.byte_decimals})
     if columns:
         warn_user(
             f"{name}: DECIMAL columns {', '.join(columns)} lie as bytes in its Parquet files, where Paimon writes numbers. lakekit reads and filters "
@@ -110,32 +115,32 @@ def _check_options(options: Mapping[str, Any]) -> None:
 # ---- what lies there -----------------------------------------------------------------------------
 
 
-def _read(catalog: Catalog, source: str | PathLike | Table, asked: MigrateRequest) -> _ForeignTable:
+def _read(catalog: Catalog, source: str | PathLike | Table, request: MigrateRequest) -> _ForeignTable:
     table = source if isinstance(source, Table) else _find_table(catalog, source)
     if table is not None:
-        return _of_format_table(table, asked)
+        return _of_format_table(table, request)
     assert not isinstance(source, Table)
-    own, text = asked.storage_options, source if isinstance(source, str) else source.__fspath__()
+    own, text = request.storage_options, source if isinstance(source, str) else source.__fspath__()
     if catalog.storage is not None and own is None and "://" not in text:
         root = text.rstrip("/")
         storage = storages.confine(catalog.storage, root)
     else:
         storage, root = storages.open(text, catalog.storage_options if own is None else own)
-    found = lying.source(storage, root)
-    paths, helds = [one.path for one in found.files], _read_file_schemas(found)
-    typed = joined.merge_schemas(paths, helds, found.keys)
-    given = {name: type_of(t, name).as_nullable() for name, t in asked.partition_types.items()}
-    keys = joined.partition_fields(found.keys, [one.texts for one in found.files], paths, helds, given)
-    values = tuple(joined.values(one.path, one.texts, keys) for one in found.files)
-    return _ForeignTable(source=found, helds=helds, typed=typed, fields=(*typed.fields, *keys), values=values)
+    files = lying.source(storage, root)
+    paths, file_schemas = [file.path for file in files.files], _read_file_schemas(files)
+    typed = joined.merge_schemas(paths, file_schemas, files.keys)
+    types = {name: type_of(t, name).as_nullable() for name, t in request.partition_types.items()}
+    keys = joined.partition_fields(files.keys, [file.texts for file in files.files], paths, file_schemas, types)
+    values = tuple(joined.values(file.path, file.texts, keys) for file in files.files)
+    return _ForeignTable(source=files, file_schemas=file_schemas, typed=typed, fields=(*typed.fields, *keys), values=values)
 
 
 def _find_table(catalog: Catalog, source: str | PathLike) -> Table | None:
-    """The table of the catalog that a text names, if it is no path."""
+    """Return the table of the catalog that a text names, if it is no path."""
     return catalog.table(source) if isinstance(source, str) and _NAME.fullmatch(source) and catalog.exists(source) else None
 
 
-def _of_format_table(table: Table, asked: MigrateRequest) -> _ForeignTable:
+def _of_format_table(table: Table, request: MigrateRequest) -> _ForeignTable:
     if not isinstance(table, FormatTable):
         raise Unsupported(f"{table.name} is no format table, whose files lie in a folder; cat.clone copies tables", feature="procedure.migrate_table")
     ctx = table.facts()
@@ -143,73 +148,75 @@ def _of_format_table(table: Table, asked: MigrateRequest) -> _ForeignTable:
         form = kinds.format_of(ctx)
         msg = f"{table.name} is a format table of {form} files, which are not taken over as they lie. Append its rows: t.append(f.scan())"
         raise Unsupported(msg, feature="procedure.migrate_table")
-    if asked.partition_types:
+    if request.partition_types:
         raise InvalidOption(f"{table.name} says itself which types its partition columns have", key="partition_types", value=None)
-    found, values = _list_source_files(ctx)
-    helds = _read_file_schemas(found)
-    typed = joined.merge_with_declared([one.path for one in found.files], helds, ctx.schema.fields, ctx.schema.partition_keys)
-    return _ForeignTable(source=found, helds=helds, typed=typed, fields=ctx.schema.fields, values=values, comment=ctx.schema.comment)
+    files, values = _list_source_files(ctx)
+    file_schemas = _read_file_schemas(files)
+    typed = joined.merge_with_declared([file.path for file in files.files], file_schemas, ctx.schema.fields, ctx.schema.partition_keys)
+    return _ForeignTable(source=files, file_schemas=file_schemas, typed=typed, fields=ctx.schema.fields, values=values, comment=ctx.schema.comment)
 
 
 def _list_source_files(ctx: TableContext) -> tuple[ForeignSource, tuple[tuple[object, ...], ...]]:
-    """The files of a format table, and the partition values of each."""
+    """Return the files of a format table, and the partition values of each."""
     storage, root = listing.files_location(ctx)
     level = listing.list_partitions(ctx)
-    files = listing.files(ctx, [one.directory for one in level])
-    pairs = [(one, file) for one, some in zip(level, files, strict=True) for file in some if file.size_bytes]
+    files = listing.files(ctx, [partition.directory for partition in level])
+    pairs = [(partition, file) for partition, entries in zip(level, files, strict=True) for file in entries if file.size_bytes]
     format_name = kinds.format_of(ctx)
-    found = tuple(ForeignFile(path=file.path, size_bytes=file.size_bytes, format_name=format_name) for _, file in pairs)
-    inside = [one.directory[len(root) :].strip("/").split("/") for one in level if one.directory != root]
+    row_files = tuple(ForeignFile(path=file.path, size_bytes=file.size_bytes, format_name=format_name) for _, file in pairs)
+    inside = [partition.directory[len(root) :].strip("/").split("/") for partition in level if partition.directory != root]
     above = {"/".join((root, *parts[: depth + 1])) for parts in inside for depth in range(len(parts))}
     folders = sorted(above, key=lambda folder: (-folder.count("/"), folder))
-    return ForeignSource(storage=storage, root=root, keys=ctx.schema.partition_keys, files=found, folders=tuple(folders)), tuple(one.values for one, _ in pairs)
+    return ForeignSource(storage=storage, root=root, keys=ctx.schema.partition_keys, files=row_files, folders=tuple(folders)), tuple(
+        partition.values for partition, _ in pairs
+    )
 
 
-def _read_file_schemas(found: ForeignSource) -> tuple[ForeignFileSchema, ...]:
-    storage = found.storage
+def _read_file_schemas(source: ForeignSource) -> tuple[ForeignFileSchema, ...]:
+    storage = source.storage
 
-    def held(one: ForeignFile) -> ForeignFileSchema:
-        return foreign_file.read_foreign_schema(one.format_name, one.path, lambda offset, length: storage.read(one.path, offset, length), one.size_bytes)
+    def read_schema(file: ForeignFile) -> ForeignFileSchema:
+        return foreign_file.read_foreign_schema(file.format_name, file.path, lambda offset, length: storage.read(file.path, offset, length), file.size_bytes)
 
-    return tuple(parallel_map(held, found.files, waiting=storage.is_remote))
+    return tuple(parallel_map(read_schema, source.files, waiting=storage.is_remote))
 
 
 # ---- the table -----------------------------------------------------------------------------------
 
 
-def _schemas(catalog: Catalog, ground: TableLocation, found: _ForeignTable, asked: MigrateRequest) -> list[TableSchema]:
-    """The schemas of the table: one for each way in which files differ from its own, then its own."""
-    formats = [one.format_name for one in found.source.files]
+def _schemas(catalog: Catalog, target: TableLocation, foreign: _ForeignTable, request: MigrateRequest) -> list[TableSchema]:
+    """Return the schemas of the table: one for each set of differing file types, then its own."""
+    formats = [item.format_name for item in foreign.source.files]
     common = max(sorted(set(formats)), key=formats.count, default="parquet")
     defaults = catalog._settings().table_defaults  # noqa: SLF001 - of the same house
-    given = {**defaults, "file.format": common, **{key: value for key, value in asked.options.items() if value is not None}, "bucket": "-1"}
-    if "orc" in formats and any(field.type.holds(TIMESTAMPS - {"TIMESTAMP"}) for field in found.fields):
-        given.setdefault(_LEGACY_LTZ_KEY, "false")
-    check_types(str(given["file.format"]).strip().lower(), [field for field in found.fields if field.name not in found.source.keys])
-    own = schemas.make_first_schema(ground, found.fields, partition_keys=found.source.keys, options=given, comment=found.comment)
-    differing = dict.fromkeys(tuple(sorted(one.items(), key=lambda pair: pair[0])) for one in found.typed.older if one)
+    options = {**defaults, "file.format": common, **{key: value for key, value in request.options.items() if value is not None}, "bucket": "-1"}
+    if "orc" in formats and any(field.type.holds(TIMESTAMPS - {"TIMESTAMP"}) for field in foreign.fields):
+        options.setdefault(_LEGACY_LTZ_KEY, "false")
+    check_types(str(options["file.format"]).strip().lower(), [field for field in foreign.fields if field.name not in foreign.source.keys])
+    own = schemas.make_first_schema(target, foreign.fields, partition_keys=foreign.source.keys, options=options, comment=foreign.comment)
+    differing = dict.fromkeys(tuple(sorted(item.items(), key=lambda pair: pair[0])) for item in foreign.typed.older if item)
     older = []
     for number, types in enumerate(dict(pairs) for pairs in differing):
         older.append(replace(own, id=number, fields=tuple(replace(field, type=types.get(field.name, field.type)) for field in own.fields)))
     return [*older, replace(own, id=len(older))]
 
 
-def _build_migrated_files(found: _ForeignTable, known: Sequence[TableSchema]) -> list[MigratedFile]:
-    """The files, each with the schema that says its types."""
-    by_types = {tuple(field.type for field in schema.fields): schema.id for schema in known}
-    keys, own = set(found.source.keys), known[-1].fields
+def _build_migrated_files(foreign: _ForeignTable, table_schemas: Sequence[TableSchema]) -> list[MigratedFile]:
+    """Return the files, each with the id of the schema that has its types."""
+    by_types = {tuple(field.type for field in schema.fields): schema.id for schema in table_schemas}
+    keys, own = set(foreign.source.keys), table_schemas[-1].fields
     taken = []
-    for one, held, older, values in zip(found.source.files, found.helds, found.typed.older, found.values, strict=True):
-        types = {field.name: field.type for field in held.fields}
+    for file, file_schema, older, values in zip(foreign.source.files, foreign.file_schemas, foreign.typed.older, foreign.values, strict=True):
+        types = {field.name: field.type for field in file_schema.fields}
         taken.append(
             maintenance.migrate.MigratedFile(
-                path=one.path,
-                size_bytes=one.size_bytes,
-                row_count=held.row_count,
-                format_name=one.format_name,
+                path=file.path,
+                size_bytes=file.size_bytes,
+                row_count=file_schema.row_count,
+                format_name=file.format_name,
                 values=values,
                 names=frozenset(types),
-                stats=held.told,
+                stats=file_schema.told,
                 schema_id=by_types[tuple(older.get(field.name, field.type) for field in own)],
                 inside={name: t for name, t in types.items() if name in keys},
             )
@@ -221,9 +228,12 @@ def _build_migrated_files(found: _ForeignTable, known: Sequence[TableSchema]) ->
 
 
 def _remove(source: ForeignSource, name: str) -> None:
-    """Takes away what the table has now, and folders that are empty then. What stays is told: the table has its rows all the same."""
+    """Delete the migrated files at the source, and folders that are empty then.
+
+    A failure causes a warning: the table has its rows all the same.
+    """
     try:
-        source.storage.delete([*(one.path for one in source.files), *source.beside])
+        source.storage.delete([*(file.path for file in source.files), *source.beside])
         source.storage.remove_directories(source.folders)
     except StorageFailed as failed:
         warn_user(f'{name} has all rows, but not all files could be taken away from "{source.root}": {failed.message}. Delete what is left there')

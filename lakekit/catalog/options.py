@@ -1,13 +1,14 @@
-"""The options of a catalog, as Java's catalogs spell them: `lk.connect(…, options={"lock.enabled": True, "table-default.bucket": 4})`.
+"""The options of a catalog, as Java's catalogs spell them: `lk.connect(…, options={"lock.enabled": True})`.
 
-    table-default.<option>                              put into every table that is created and does not give the option itself
+    table-default.<option>                              set in every table that is created without the option
     lock.enabled, lock.type                             claim schemas and snapshots under the catalog's lock
     lock-acquire-timeout, lock-check-max-sleep          8 min, 8 s
-    catalog-key, lock-key-max-length                    which rows of a database are this catalog's; how wide the lock table is made
-    jdbc.user, jdbc.password, jdbc.<driver's own>       how to get into the database
-    sync-all-properties                                 keep a copy of a table's options in the catalog
+    catalog-key, lock-key-max-length                    the key of this catalog's rows; the width of the lock table
+    jdbc.user, jdbc.password, jdbc.<driver's own>       how to connect to the database
+    sync-all-properties                                 store a copy of a table's options in the catalog
     metastore, uri, warehouse                           as the arguments of that name
-    lakekit.allowed-locations                           folders and URLs outside their own folders that the tables may use (`model.locations`)
+    lakekit.allowed-locations                           folders and URLs outside their own that the tables may use
+                                                        (`model.locations`)
 
 Source: ENGINE.md 9.1, 9.3; `CatalogOptions`, `JdbcCatalogOptions`.
 """
@@ -57,7 +58,10 @@ _OPTIONS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogOptions:
-    """What a metastore is opened with. `warehouse` is a path of `storage`; `options` are texts, and may hold secrets."""
+    """The settings that open a metastore.
+
+    `warehouse` is a path of `storage`; `options` are texts, and may hold secrets.
+    """
 
     warehouse: str
     storage: Storage
@@ -66,15 +70,18 @@ class CatalogOptions:
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
 
     def of(self, key: str) -> Any:
-        """The value of an option, or its default. Raises `InvalidOption`."""
+        """Return the value of an option, or its default. Raises `InvalidOption`."""
         option = _OPTIONS[key]
         return option.value(self.options[key]) if key in self.options else option.default_value
 
     @property
     def lock_enabled(self) -> bool:
-        """Whether schemas and snapshots are claimed under a lock: by default where the storage is no file system."""
-        given = self.of("lock.enabled")
-        return not isinstance(self.storage, (LocalStorage, MemoryStorage)) if given is None else bool(given)
+        """Whether schemas and snapshots are claimed under a lock.
+
+        By default where the storage is no file system.
+        """
+        value = self.of("lock.enabled")
+        return not isinstance(self.storage, (LocalStorage, MemoryStorage)) if value is None else bool(value)
 
     @property
     def table_defaults(self) -> dict[str, str]:
@@ -88,22 +95,28 @@ class CatalogOptions:
 
 
 def texts(options: Mapping[Any, Any] | None) -> dict[str, str]:
-    """Options as texts; None leaves one out. Raises `InvalidOption` for a value that is no text, number or truth, and for a known one that means nothing."""
-    found: dict[str, str] = {}
+    """Return options as texts; None leaves one out.
+
+    Raises: `InvalidOption` for a value that is no text, number or bool, and for an invalid value of a known option.
+    """
+    result: dict[str, str] = {}
     for key, value in (options or {}).items():
         if value is None:
             continue
         if not isinstance(key, str) or not isinstance(value, (str, bool, int, float)):
             raise InvalidOption(f"catalog option {key!r} is a {type(value).__name__}; give a text, a number or True or False", key=str(key), value=None)
-        found[key] = str(value).lower() if isinstance(value, bool) else str(value)
+        result[key] = str(value).lower() if isinstance(value, bool) else str(value)
         if key in _OPTIONS:
-            _OPTIONS[key].value(found[key])
-    named_locations({ALLOWED_LOCATIONS: found.get(ALLOWED_LOCATIONS)})
-    return found
+            _OPTIONS[key].value(result[key])
+    named_locations({ALLOWED_LOCATIONS: result.get(ALLOWED_LOCATIONS)})
+    return result
 
 
 def locations_of(warehouse: str, options: Mapping[str, str], made_with: tuple[str, ...]) -> Locations:
-    """Return the places that a catalog allows a table; `made_with` are the locations that the call which made it named."""
+    """Return the locations that a catalog allows a table.
+
+    `made_with`: the locations in the call that made the table.
+    """
     defaults = {key.removeprefix(TABLE_DEFAULT): value for key, value in options.items() if key.startswith(TABLE_DEFAULT)}
-    found = Locations(configured=made_with, warehouse=warehouse or None)
-    return found.with_configured({ALLOWED_LOCATIONS: options.get(ALLOWED_LOCATIONS)}).with_configured(defaults)
+    locations = Locations(configured=made_with, warehouse=warehouse or None)
+    return locations.with_configured({ALLOWED_LOCATIONS: options.get(ALLOWED_LOCATIONS)}).with_configured(defaults)

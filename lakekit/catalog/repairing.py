@@ -1,8 +1,9 @@
-"""A metastore told of the tables that lie in its warehouse and that it does not know, such as those of a lost database, or copied there.
+"""Registration of tables that exist in the warehouse and are unknown to the metastore, as after its loss or a copy.
 
     repair(metastore, None)      warehouse/shop.db/orders/schema/schema-0     ->   shop and shop.orders are known
 
-Files say what a table is, and stay as they are. Source: ENGINE.md 9.3; `RepairProcedure`, `JdbcCatalog.repairCatalog`, `HiveCatalog.repairCatalog`.
+Files define the tables, and stay as they are. Source: ENGINE.md 9.3; `RepairProcedure`, `JdbcCatalog.repairCatalog`,
+`HiveCatalog.repairCatalog`.
 """
 
 from __future__ import annotations
@@ -25,9 +26,11 @@ _SCHEMA = {"database": pl.String, "table": pl.String, "done": pl.String, "error"
 
 
 def repair(metastore: Metastore, name: str | None) -> pl.DataFrame:
-    """Everything, a database or a table "db.t": a row for each table that lies there.
+    """Register everything, a database or a table "db.t"; return a row for each existing table.
 
-    `done` is registered, or there where it was known, or failed. Raises `DatabaseNotFound`, `TableNotFound`, `InvalidOption` for a name that is none.
+    `done` is registered, or there where it was known, or failed.
+
+    Raises: `DatabaseNotFound`, `TableNotFound`, `InvalidOption` for an invalid name.
     """
     rows: list[tuple[str, str, str, str | None]] = []
     for database, tables in _select_tables(metastore, name):
@@ -44,15 +47,15 @@ def repair(metastore: Metastore, name: str | None) -> pl.DataFrame:
 
 
 def _select_tables(metastore: Metastore, name: str | None) -> list[tuple[str, Sequence[str]]]:
-    """Databases with the tables that lie in each."""
+    """Return databases with the tables that exist in each."""
     if name is None:
         return [(database, metastore.lying(database)) for database in metastore.lying()]
     if "." in name:
-        asked = identifier.data_table(name, "repairTable")
-        there = metastore.lying(asked.database)
-        if asked.table not in there:
-            raise missing_table(asked.database, asked.table, there)
-        return [(asked.database, [asked.table])]
+        parsed = identifier.data_table(name, "repairTable")
+        tables = metastore.lying(parsed.database)
+        if parsed.table not in tables:
+            raise missing_table(parsed.database, parsed.table, tables)
+        return [(parsed.database, [parsed.table])]
     database = identifier.database(name)
     lying = metastore.lying()
     if database not in lying and not metastore.has_database(database):

@@ -1,4 +1,4 @@
-"""What a catalog object remembers between two questions: nothing that could go stale."""
+"""The state of a catalog object between two calls: nothing that could go stale."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class CatalogCache:
-    """What one catalog object has listed and was told; neither copied nor pickled with it.
+    """The state of one catalog object; neither copied nor pickled with it.
 
-    `databases` were listed last, for the card. `metastore` is open once it was asked. `views` are the temporary views, by name. `named` are
-    the locations that the calls which made tables named, by the table's name: the caller's own word, for as long as the object lives.
+    `databases` were listed last, for the repr. `metastore` is open after its first use. `views` are the temporary
+    views, by name. `named` are the locations in the calls which made tables, by the table's name: allowed by the
+    caller, for as long as the object lives.
     """
 
     databases: list[str] | None = None

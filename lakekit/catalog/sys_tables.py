@@ -1,8 +1,9 @@
 """The catalog's own tables: `cat["sys.tables"].scan()`, with Paimon's columns.
 
-A table is a function of a catalog; its name stands in `TABLES`. Tables that cannot be opened are left out, as `cat.tables(details=True)` says why. Counts of
-`sys.tables`, owners and times come from catalogs that know accounts; these here leave them null, as the reference does. Source: ENGINE.md 10.2;
-`AllTablesTable`, `AllPartitionsTable`, `AllTableOptionsTable`, `CatalogOptionsTable`.
+A table is a function of a catalog; its name stands in `TABLES`. Tables that cannot be opened are left out;
+`cat.tables(details=True)` says why. Counts of `sys.tables`, owners and times come from catalogs that know accounts;
+lakekit's leave them null, as the reference does. Source: ENGINE.md 10.2; `AllTablesTable`, `AllPartitionsTable`,
+`AllTableOptionsTable`, `CatalogOptionsTable`.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class GlobalTable:
 
 
 def check(name: str) -> str:
-    """The name of a table of `sys` as it is kept. Raises `TableNotFound`."""
+    """Return the canonical name of a table of `sys`. Raises `TableNotFound`."""
     wanted = name.lower()
     if wanted not in TABLES:
         close = difflib.get_close_matches(wanted, TABLES, 1)
@@ -73,32 +74,41 @@ def check(name: str) -> str:
 
 
 def tables(catalog: Catalog) -> pl.DataFrame:
-    """A row a table."""
+    """Return a row for each table."""
     rows = []
     for database, table, ctx in _open_tables(catalog):
         options = ctx.schema.options
-        kept = (options.get("owner"), _number(options.get("createdAt")), options.get("createdBy"), _number(options.get("updatedAt")), options.get("updatedBy"))
+        ownership = (
+            options.get("owner"),
+            _number(options.get("createdAt")),
+            options.get("createdBy"),
+            _number(options.get("updatedAt")),
+            options.get("updatedBy"),
+        )
         kind = options.get("type", "table")
-        rows.append((database, table, kind, bool(ctx.schema.partition_keys), bool(ctx.schema.primary_keys), *kept, *[None] * len(_NUMBERS)))
+        rows.append((database, table, kind, bool(ctx.schema.partition_keys), bool(ctx.schema.primary_keys), *ownership, *[None] * len(_NUMBERS)))
     return pl.DataFrame(rows, schema=_TABLES, orient="row")
 
 
 def partitions(catalog: Catalog) -> pl.DataFrame:
-    """A row a partition of each partitioned table, unmerged rows and files of every level counted."""
+    """Return a row for each partition of partitioned tables.
+
+    Rows are counted unmerged, and files of every level.
+    """
     frames = [pl.DataFrame(schema=_PARTITIONS)]
     for database, table, ctx in _open_tables(catalog):
         if not ctx.schema.partition_keys:
             continue
         try:
-            found = snapshot_tables.partition_sums(ctx)
+            sums = snapshot_tables.partition_sums(ctx)
         except LakekitError:
             continue
-        frames.append(found.select(pl.lit(database).alias("database_name"), pl.lit(table).alias("table_name"), *cols(list(_PARTITIONS)[2:])))
+        frames.append(sums.select(pl.lit(database).alias("database_name"), pl.lit(table).alias("table_name"), *cols(list(_PARTITIONS)[2:])))
     return pl.concat(frames)
 
 
 def all_table_options(catalog: Catalog) -> pl.DataFrame:
-    """A row an option of each table, its place among them as `path`."""
+    """Return a row for each option of each table, its location among them as `path`."""
     rows = [
         (database, table, key, value)
         for database, table, ctx in _open_tables(catalog)
@@ -108,10 +118,10 @@ def all_table_options(catalog: Catalog) -> pl.DataFrame:
 
 
 def catalog_options(catalog: Catalog) -> pl.DataFrame:
-    """A row an option of the catalog; secrets are hidden, which the reference shows."""
+    """Return a row for each option of the catalog; secrets are hidden, which the reference shows."""
     uri = {} if catalog.uri is None else {"uri": redact_uri(catalog.uri)}
-    given = {**catalog.options, "metastore": catalog.metastore, **({"warehouse": catalog.warehouse} if catalog.warehouse else {}), **uri}
-    return pl.DataFrame(sorted(shown_options(given).items()), schema={"key": pl.String, "value": pl.String}, orient="row")
+    options = {**catalog.options, "metastore": catalog.metastore, **({"warehouse": catalog.warehouse} if catalog.warehouse else {}), **uri}
+    return pl.DataFrame(sorted(shown_options(options).items()), schema={"key": pl.String, "value": pl.String}, orient="row")
 
 
 TABLES: dict[str, Callable[[Catalog], pl.DataFrame]] = {
@@ -132,7 +142,7 @@ def _open_tables(catalog: Catalog) -> list[tuple[str, str, TableContext]]:
             return None
 
     opened = world.parallel_map(handle, names)
-    return [(*pair, one) for pair, one in zip(names, opened, strict=True) if one is not None]
+    return [(*pair, ctx) for pair, ctx in zip(names, opened, strict=True) if ctx is not None]
 
 
 def _number(text: str | None) -> int | None:

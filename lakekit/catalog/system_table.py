@@ -38,9 +38,12 @@ class SystemTable:
         poll: float | timedelta | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> Iterator[Change]:
-        """Yield the changes of the table as `$audit_log` or `$binlog` shows them; the arguments are those of `Table.follow`.
+        """Yield the changes of the table as `$audit_log` or `$binlog` shows them.
 
-        Raises: `InvalidOption` for any other system table, none of which the reference streams, and what `Table.follow` raises.
+        The arguments are those of `Table.follow`.
+
+        Raises: `InvalidOption` for any other system table, none of which the reference streams, and what `Table.follow`
+        raises.
         """
         if self.name not in data.STREAMS:
             msg = f"{self.table.name}${self.name} cannot be followed; {' and '.join(data.STREAMS)} can, and so can the table itself. Scan it instead"

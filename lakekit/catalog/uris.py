@@ -1,8 +1,12 @@
-"""Where a database is: `sqlite:///catalog.db`, `postgresql://user@host:5432/db`, `mysql://host/db`, and the same as Java says it, after `jdbc:`.
+"""Addresses of databases: as URIs, and as Java writes them, after `jdbc:`.
 
-    address("jdbc:postgresql://db.example/lake?user=me", {"password": "…"})   ->   Address(dialect="postgresql", host="db.example", database="lake", …)
-    hidden("mysql://me:secret@host/db")                                       ->   "mysql://me:******@host/db"
-    hidden("jdbc:oracle:thin:me/secret@host"), hidden("secret")               ->   "jdbc:oracle:******@host", "******"
+    sqlite:///catalog.db      postgresql://user@host:5432/db      mysql://host/db
+
+    address("jdbc:postgresql://db.example/lake?user=me", {"password": "…"})
+        ->   JdbcAddress(dialect="postgresql", host="db.example", database="lake", …)
+    redact_uri("mysql://me:secret@host/db")             ->   "mysql://me:******@host/db"
+    redact_uri("jdbc:oracle:thin:me/secret@host")       ->   "jdbc:oracle:******@host"
+    redact_uri("secret")                                ->   "******"
 
 One database serves both engines, so both spellings name it. Source: ENGINE.md 9.3; the drivers' own URLs.
 """
@@ -33,7 +37,10 @@ _URI = re.compile(rf"\s*(?:jdbc:)?(?:{'|'.join(_SCHEMES)}):", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JdbcAddress:
-    """A database. `database` is a file's path for sqlite; `parameters` is everything else that the driver is told."""
+    """The address of a database.
+
+    `database` is a file's path for sqlite; `parameters` are all other arguments of the driver.
+    """
 
     dialect: str
     database: str
@@ -45,29 +52,34 @@ class JdbcAddress:
 
 
 def address(uri: str, driver: Mapping[str, str]) -> JdbcAddress:
-    """A database by its uri and the options of its driver, which the uri wins over. Raises `InvalidOption` for an uri that names none."""
+    """Return the address of a database, by its uri and the options of its driver.
+
+    The uri wins over the options.
+
+    Raises: `InvalidOption` for a uri that names none.
+    """
     text = uri.strip()
-    kind, colon, rest = text.removeprefix("jdbc:").partition(":")
+    kind, colon, tail = text.removeprefix("jdbc:").partition(":")
     dialect = _KINDS.get(kind.lower())
     if dialect is None or not colon:
         raise InvalidOption(f"{redact_uri(uri)!r} is no uri of a database that lakekit knows; there are {_FORMS}", key="uri", value=None)
     if dialect == "sqlite":
-        return JdbcAddress(dialect=dialect, database=_file(uri, rest, is_java=text.startswith("jdbc:")), parameters=FrozenDict(driver))
-    parts = _split(f"{dialect}:{rest}")
+        return JdbcAddress(dialect=dialect, database=_file(uri, tail, is_java=text.startswith("jdbc:")), parameters=FrozenDict(driver))
+    parts = _split(f"{dialect}:{tail}")
     if parts is None:  # outside of the block that found out: its error quotes what stands behind the colon
         raise InvalidOption(f"{redact_uri(uri)!r} cannot be read as an uri; there are {_FORMS}", key="uri", value=None)
     host, port, user, password = parts.hostname, parts.port, parts.username, parts.password
     database = unquote(parts.path.strip("/"))
-    if not database or "/" in database or not rest.startswith("//"):
+    if not database or "/" in database or not tail.startswith("//"):
         raise InvalidOption(f"{redact_uri(uri)!r} names no database; there are {_FORMS}", key="uri", value=None)
-    told = {**driver, **dict(parse_qsl(parts.query, keep_blank_values=True))}
-    user, secret = (told.pop(name, None) if given is None else unquote(given) for name, given in (("user", user), ("password", password)))
-    rest_told = {key: value for key, value in told.items() if key not in ("user", "password")}
-    return JdbcAddress(dialect=dialect, database=database, host=host or "localhost", port=port, user=user, password=secret, parameters=FrozenDict(rest_told))
+    parameters = {**driver, **dict(parse_qsl(parts.query, keep_blank_values=True))}
+    user, secret = (parameters.pop(name, None) if part is None else unquote(part) for name, part in (("user", user), ("password", password)))
+    remaining = {key: value for key, value in parameters.items() if key not in ("user", "password")}
+    return JdbcAddress(dialect=dialect, database=database, host=host or "localhost", port=port, user=user, password=secret, parameters=FrozenDict(remaining))
 
 
 def _split(uri: str) -> SplitResult | None:
-    """The parts of an uri; None where it has none, or its port is no number."""
+    """Return the parts of a uri; None where it has none, or its port is no number."""
     try:
         parts = urlsplit(uri)
         _ = parts.port
@@ -76,9 +88,12 @@ def _split(uri: str) -> SplitResult | None:
     return parts
 
 
-def _file(uri: str, rest: str, *, is_java: bool) -> str:
-    """The path in `jdbc:sqlite:FILE`, `jdbc:sqlite:file:FILE` or `sqlite:///FILE`, where a fourth slash begins an absolute path."""
-    name = rest.partition("?")[0]
+def _file(uri: str, tail: str, *, is_java: bool) -> str:
+    """Return the path in `jdbc:sqlite:FILE`, `jdbc:sqlite:file:FILE` or `sqlite:///FILE`.
+
+    A fourth slash begins an absolute path.
+    """
+    name = tail.partition("?")[0]
     if not is_java:
         if not name.startswith("///"):
             raise InvalidOption(f"{redact_uri(uri)!r} names no file: sqlite:///catalog.db, or sqlite:////data/catalog.db from the root", key="uri", value=None)
@@ -90,17 +105,18 @@ def _file(uri: str, rest: str, *, is_java: bool) -> str:
 
 
 def redact_uri(uri: str) -> str:
-    """The same uri without the secrets in it: a password, whatever signs are in it, ends at the last @; a parameter's value at the next &.
+    """Return the uri without its secrets.
 
-    A text that does not begin as an uri does is hidden as a whole: it may be a secret itself.
+    A password, whatever characters are in it, ends at the last @; a parameter's value at the next &. A text that does
+    not begin as a uri does is hidden as a whole: it may be a secret itself.
     """
-    found = _URI.match(uri)
-    if found is None:
+    match = _URI.match(uri)
+    if match is None:
         return HIDDEN if uri else uri
-    head, slashes, rest = uri.partition("//")
-    user, at, place = rest.rpartition("@")
+    head, slashes, tail = uri.partition("//")
+    user, at, host = tail.rpartition("@")
     if slashes and at and ":" in user:
-        uri = f"{head}//{user.partition(':')[0]}:{HIDDEN}@{place}"
-    elif head[found.end() :].rpartition("@")[0] not in ("", "thin:", "oci:"):
-        uri = f"{found[0]}{HIDDEN}@{uri.rpartition('@')[2]}"
+        uri = f"{head}//{user.partition(':')[0]}:{HIDDEN}@{host}"
+    elif head[match.end() :].rpartition("@")[0] not in ("", "thin:", "oci:"):
+        uri = f"{match[0]}{HIDDEN}@{uri.rpartition('@')[2]}"
     return _SECRET.sub(rf"\g<1>{HIDDEN}", uri)

@@ -1,10 +1,13 @@
 """Views: queries under names in a catalog, `cat["shop.recent"].scan()`.
 
-A temporary view lives as long as its `Catalog` object; others live in the metastore, of which JDBC's keeps them, as a row whose text is
+A temporary view lives as long as its `Catalog` object; others live in the metastore. That of JDBC stores them, as a row
+with this text (on one line):
 
-    {"fields": [{"id": 0, "name": "k", "type": "BIGINT"}], "query": "SELECT …", "dialects": {"spark": "SELECT …"}, "comment": "…", "options": {}}
+    {"fields": [{"id": 0, "name": "k", "type": "BIGINT"}], "query": "SELECT …",
+     "dialects": {"spark": "SELECT …"}, "comment": "…", "options": {}}
 
-A table and a view do not share a name. A query names tables with their database, or those of the view's own. Source: ENGINE.md 9.3, 9.6; `ViewSchema`.
+A table and a view do not share a name. A query names tables with their database, or those of the view's own. Source:
+ENGINE.md 9.3, 9.6; `ViewSchema`.
 """
 
 from __future__ import annotations
@@ -37,7 +40,10 @@ LISTING_COLUMNS = {"database": pl.String, "view": pl.String, "temporary": pl.Boo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """A query under the name "db.v": a name to scan. `dialects`: the query in other engines' words, by their names."""
+    """A query under the name "db.v": a name to scan.
+
+    `dialects`: the query in the dialects of other engines, by their names.
+    """
 
     catalog: Catalog
     name: str
@@ -48,17 +54,20 @@ class View:
     temporary: bool = False
 
     def scan(self) -> pl.LazyFrame:
-        """The rows of its query as of now, under the view's names for them. Raises what the query raises, `InvalidOption` where its columns are others now."""
-        found = scan_query(self.catalog, self.name, self.query)
-        given = found.collect_schema().names()
+        """Return the rows of its query as of now, with the view's column names.
+
+        Raises what the query raises, `InvalidOption` where its columns have changed.
+        """
+        frame = scan_query(self.catalog, self.name, self.query)
+        query_columns = frame.collect_schema().names()
         names = [field.name for field in self.fields]
-        if len(given) != len(names):
-            msg = f"view {self.name} has the columns {', '.join(names)}, and its query now gives {', '.join(given)}: make it again"
+        if len(query_columns) != len(names):
+            msg = f"view {self.name} has the columns {', '.join(names)}, and its query now gives {', '.join(query_columns)}: make it again"
             raise InvalidOption(msg, key="query", value=self.query[:200])
-        return found.select(col(own).alias(name) for own, name in zip(given, names, strict=True))
+        return frame.select(col(own).alias(name) for own, name in zip(query_columns, names, strict=True))
 
     def to_sql(self) -> str:
-        """The CREATE VIEW statement that would make a view like this one."""
+        """Return the CREATE VIEW statement that would make a view like this one."""
         columns = ", ".join(f"`{field.name}`" for field in self.fields)
         comment = "" if self.comment is None else f" COMMENT '{self.comment.replace(chr(39), chr(39) * 2)}'"
         return f"CREATE {'TEMPORARY ' if self.temporary else ''}VIEW {self.name} ({columns}){comment} AS {self.query}"
@@ -68,10 +77,10 @@ class View:
 
 
 def scan_query(catalog: Catalog, name: str, query: str) -> pl.LazyFrame:
-    """The rows of a view's query. Raises `InvalidOption` for a text that is no query."""
-    found = plugins.load("sql", "polars-backend").query(catalog, query, name.partition(".")[0])
-    assert isinstance(found, pl.LazyFrame)
-    return found
+    """Return the rows of a view's query. Raises `InvalidOption` for a text that is no query."""
+    frame = plugins.load("sql", "polars-backend").query(catalog, query, name.partition(".")[0])
+    assert isinstance(frame, pl.LazyFrame)
+    return frame
 
 
 def define(
@@ -84,18 +93,21 @@ def define(
     comment: str | None,
     temporary: bool,
 ) -> View:
-    """A view of a query that can be asked now. Raises what the query raises, `InvalidOption` for names that are not one for each of its columns."""
-    given = scan_query(catalog, name, query).collect_schema()
-    wanted = given.names() if columns is None else list(columns)
-    if len(wanted) != len(given) or len(set(wanted)) != len(wanted):
-        msg = f"view {name}: {', '.join(wanted)} are to be the names of the columns {', '.join(given)}; give each its own"
+    """Return a view of a query that can be executed now.
+
+    Raises what the query raises, `InvalidOption` for names that are not one for each of its columns.
+    """
+    query_schema = scan_query(catalog, name, query).collect_schema()
+    wanted = query_schema.names() if columns is None else list(columns)
+    if len(wanted) != len(query_schema) or len(set(wanted)) != len(wanted):
+        msg = f"view {name}: {', '.join(wanted)} are to be the names of the columns {', '.join(query_schema)}; give each its own"
         raise InvalidOption(msg, key="columns", value=None)
-    fields = tuple(Field(one, paimon_type(dtype, one), id=at) for at, (one, dtype) in enumerate(zip(wanted, given.dtypes(), strict=True)))
+    fields = tuple(Field(column, paimon_type(dtype, column), id=at) for at, (column, dtype) in enumerate(zip(wanted, query_schema.dtypes(), strict=True)))
     return View(catalog=catalog, name=name, query=query, fields=fields, dialects=FrozenDict(dialects or {}), comment=comment, temporary=temporary)
 
 
 def find_view(catalog: Catalog, metastore: Metastore, name: Identifier, temporary: Mapping[str, View]) -> View | None:
-    """The view of a name, if there is one."""
+    """Return the view of a name, if there is one."""
     own = temporary.get(name.full)
     if own is not None:
         return own
@@ -103,30 +115,30 @@ def find_view(catalog: Catalog, metastore: Metastore, name: Identifier, temporar
     return None if text is None else from_text(catalog, name.full, text, metastore.where)
 
 
-def existing_view(there: View, *, if_not_exists: bool) -> View:
-    """A view that is there already, where that is no error. Raises `ViewAlreadyExists`."""
+def existing_view(view: View, *, if_not_exists: bool) -> View:
+    """Return an existing view, where that is no error. Raises `ViewAlreadyExists`."""
     if if_not_exists:
-        return there
-    raise ViewAlreadyExists(f"{there.name} is a view already: cat.drop_view removes it, if_not_exists=True leaves it", name=there.name)
+        return view
+    raise ViewAlreadyExists(f"{view.name} is a view already: cat.drop_view removes it, if_not_exists=True leaves it", name=view.name)
 
 
-def list_views(found: Sequence[View]) -> pl.DataFrame:
-    """A row a view, by name."""
-    rows = [(*view.name.split(".", 1), view.temporary, view.query, view.comment) for view in sorted(found, key=lambda view: view.name)]
+def list_views(views: Sequence[View]) -> pl.DataFrame:
+    """Return a row for each view, by name."""
+    rows = [(*view.name.split(".", 1), view.temporary, view.query, view.comment) for view in sorted(views, key=lambda view: view.name)]
     return pl.DataFrame(rows, schema=LISTING_COLUMNS, orient="row")
 
 
 def to_text(view: View) -> str:
-    """What a metastore keeps of a view."""
-    kept = {"fields": [field_to_json(field) for field in view.fields], "query": view.query, "dialects": dict(view.dialects)}
-    return json.dumps({**kept, **({} if view.comment is None else {"comment": view.comment}), "options": {}}, ensure_ascii=False)
+    """Return the text of a view for a metastore."""
+    members = {"fields": [field_to_json(field) for field in view.fields], "query": view.query, "dialects": dict(view.dialects)}
+    return json.dumps({**members, **({} if view.comment is None else {"comment": view.comment}), "options": {}}, ensure_ascii=False)
 
 
 def from_text(catalog: Catalog, name: str, text: str, where: str) -> View:
-    """The view that a metastore keeps. Raises `Corrupt`."""
+    """Return the view of a metastore's text. Raises `Corrupt`."""
     try:
         read = json_codec.loads(text.encode("utf-8", "surrogatepass"))
-        fields = tuple(field_from_json(one) for one in read["fields"])
+        fields = tuple(field_from_json(member) for member in read["fields"])
         query, dialects, comment = read["query"], read.get("dialects") or {}, read.get("comment")
     except Corrupt as wrong:
         raise _corrupt_view(where, name, wrong.message) from None
@@ -145,14 +157,14 @@ def _corrupt_view(where: str, name: str, why: str) -> Corrupt:
     return Corrupt(f"what {where} keeps of view {name} is none: {why[:200]}", path=where, field="view_schema")
 
 
-def missing_view(name: str, known: Sequence[str]) -> ViewNotFound:
-    """The error of a view that is not there."""
-    has = f"there are {join_names(known)}" if known else "there are none"
+def missing_view(name: str, names: Sequence[str]) -> ViewNotFound:
+    """Return the error for a missing view."""
+    has = f"there are {join_names(names)}" if names else "there are none"
     return ViewNotFound(f"no view {name[:200]!a}: {has}", name=name)
 
 
 def read_stored_views(metastore: Metastore, database: str) -> dict[str, str]:
-    """What a metastore keeps of the views of a database, by name."""
+    """Return the stored texts of the views of a database, by name."""
     return metastore.views(database) if isinstance(metastore, SupportsViews) else {}
 
 
@@ -162,7 +174,7 @@ def without_view(metastore: Metastore, name: Identifier) -> bool:
 
 
 def require_view_store(metastore: Metastore) -> SupportsViews:
-    """The metastore, if it keeps views. Raises `Unsupported`."""
+    """Return the metastore, if it stores views. Raises `Unsupported`."""
     if isinstance(metastore, SupportsViews):
         return metastore
     instead = "pass temporary=True for one that this catalog object knows, or connect with metastore='jdbc'"

@@ -1,8 +1,8 @@
-"""Databases that keep a catalog, one a module: how to get in, how its SQL differs, and what its errors mean.
+"""Databases that store a catalog, one module each: how to connect, how its SQL differs, and what its errors mean.
 
 connect(address)             a connection of DB-API 2, each statement a transaction of its own, its clock in UTC
 Error, TRANSIENT             the root of its errors; what `is_busy` looks for
-MARK                         how a value's place is marked in a statement
+MARK                         the placeholder of a value in a statement
 EXPIRED                      whether a lock's row is older than it says; None where the database cannot know
 is_duplicate, is_busy, is_missing
 """

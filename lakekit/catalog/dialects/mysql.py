@@ -1,7 +1,8 @@
 """MySQL and MariaDB, by PyMySQL (the extra `mysql`).
 
-Names are compared without regard to case and to blanks at their end, as their collation says; the files' names are not, so a catalog asks for the stored
-name and compares again. A database of utf8mb4 cannot hold Paimon's tables at all: their keys are too long for it.
+Names are compared without regard to case and to blanks at their end, as their collation says; the files' names are not,
+so a catalog asks for the stored name and compares again. A database of utf8mb4 cannot hold Paimon's tables at all:
+their keys are too long for it.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ _SSL_PARAMETERS = ("useSSL", "requireSSL", "sslMode", "verifyServerCertificate")
 
 
 def connect(address: JdbcAddress) -> Any:
-    """A connection whose clock is UTC."""
-    given = address.parameters
-    for key in given:
+    """Return a connection whose clock is UTC."""
+    parameters = address.parameters
+    for key in parameters:
         if key not in (*_SSL_PARAMETERS, "connectTimeout"):
             warn_user(f"option jdbc.{key} is not passed on: PyMySQL has nothing of that name")
-    told: dict[str, Any] = {} if (context := _encryption(given)) is None else {"ssl": context}
-    if "connectTimeout" in given:
-        told["connect_timeout"] = max(1, int(given["connectTimeout"]) // 1000)
+    arguments: dict[str, Any] = {} if (context := _encryption(parameters)) is None else {"ssl": context}
+    if "connectTimeout" in parameters:
+        arguments["connect_timeout"] = max(1, int(parameters["connectTimeout"]) // 1000)
     return pymysql.connect(
         host=address.host,
         port=address.port or 3306,
@@ -44,15 +45,15 @@ def connect(address: JdbcAddress) -> Any:
         password=address.password or "",
         autocommit=True,
         init_command="SET time_zone = '+00:00'",
-        **told,
+        **arguments,
     )
 
 
-def _encryption(given: Mapping[str, str]) -> ssl.SSLContext | None:
-    """How the connection is encrypted, as the Java driver's options say it; None: as the server likes."""
-    mode = given.get("sslMode", "").upper()
-    is_checked = mode in ("VERIFY_CA", "VERIFY_IDENTITY") or given.get("verifyServerCertificate", "").lower() == "true"
-    if not is_checked and mode != "REQUIRED" and "true" not in (given.get("requireSSL", "").lower(), given.get("useSSL", "").lower()):
+def _encryption(parameters: Mapping[str, str]) -> ssl.SSLContext | None:
+    """Return the encryption of the connection by the Java driver's options; None: the server decides."""
+    mode = parameters.get("sslMode", "").upper()
+    is_checked = mode in ("VERIFY_CA", "VERIFY_IDENTITY") or parameters.get("verifyServerCertificate", "").lower() == "true"
+    if not is_checked and mode != "REQUIRED" and "true" not in (parameters.get("requireSSL", "").lower(), parameters.get("useSSL", "").lower()):
         return None
     context = ssl.create_default_context()
     context.check_hostname = is_checked and mode != "VERIFY_CA"
@@ -77,7 +78,7 @@ def is_missing(error: Exception) -> bool:
 
 
 def why(error: Exception) -> str | None:
-    """What to do about an error that only this database has."""
+    """Return what to do about an error that only this database has."""
     if _code(error) == _KEY_TOO_LONG:
         return "the keys of Paimon's tables are too long for utf8mb4: ALTER DATABASE … CHARACTER SET utf8mb3, and connect again"
     return None

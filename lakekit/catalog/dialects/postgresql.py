@@ -1,7 +1,7 @@
 """PostgreSQL, by psycopg (the extra `postgresql`).
 
-The time in a lock's row has no zone: it is the wall clock of whoever wrote it. An old row therefore proves nothing, and `EXPIRED` is None: a lock counts as
-left behind only when its row was seen unchanged for as long as it may be held.
+The time in a lock's row has no zone: it is the wall clock of its writer. An old row therefore proves nothing, and
+`EXPIRED` is None: a lock counts as left behind only when its row was seen unchanged for as long as it may be held.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _NAMES = {
 
 
 def connect(address: JdbcAddress) -> psycopg.Connection[tuple[object, ...]]:
-    """A connection whose clock is UTC."""
-    told: dict[str, Any] = {}
+    """Return a connection whose clock is UTC."""
+    arguments: dict[str, Any] = {}
     for key, value in address.parameters.items():
         if key == "ssl":
-            told["sslmode"] = "verify-full" if value.lower() in ("", "true") else "prefer"
+            arguments["sslmode"] = "verify-full" if value.lower() in ("", "true") else "prefer"
         elif key in _NAMES or key in _NAMES.values():
-            told[_NAMES.get(key, key)] = value
+            arguments[_NAMES.get(key, key)] = value
         elif key != "currentSchema":
             warn_user(f"option jdbc.{key} is not passed on: psycopg has nothing of that name")
     schema = address.parameters.get("currentSchema")
@@ -50,7 +50,7 @@ def connect(address: JdbcAddress) -> psycopg.Connection[tuple[object, ...]]:
         password=address.password,
         autocommit=True,
         options=options,
-        **told,
+        **arguments,
     )
 
 
@@ -70,5 +70,5 @@ def is_missing(error: Exception) -> bool:
 
 
 def why(error: Exception) -> str | None:  # noqa: ARG001 - every dialect's
-    """What to do about an error that only this database has."""
+    """Return what to do about an error that only this database has."""
     return None

@@ -1,4 +1,4 @@
-"""SQLite: a file, by Python's own module. Others wait for half a minute while somebody writes."""
+"""SQLite: a file, by Python's own module. Other connections wait up to half a minute for a writer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WAIT_SECONDS = 30
 
 
 def connect(address: JdbcAddress) -> sqlite3.Connection:
-    """A connection that another thread may close."""
+    """Return a connection that another thread may close."""
     return sqlite3.connect(address.database, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False)
 
 
@@ -35,5 +35,5 @@ def is_missing(error: Exception) -> bool:
 
 
 def why(error: Exception) -> str | None:  # noqa: ARG001 - every dialect's
-    """What to do about an error that only this database has."""
+    """Return what to do about an error that only this database has."""
     return None

@@ -1,1 +1,4 @@
-"""Metastores, one a module named after the value of `metastore`: each has `open(settings)`, which reads nothing and answers a `Metastore`."""
+"""Metastores, one module for each value of `metastore`.
+
+Each has `open(settings)`, which reads nothing and returns a `Metastore`.
+"""

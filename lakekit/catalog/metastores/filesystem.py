@@ -1,6 +1,7 @@
-"""`metastore=filesystem`: no metastore at all. Databases are the folders `<name>.db` of the warehouse, tables the folders in them that hold a schema.
+"""`metastore=filesystem`: databases and tables are folders, without a metastore.
 
-Folders say everything: nothing else is stored, and other files are passed over. A table is renamed by moving its folder, in one step. Source: ENGINE.md 9.2;
+Databases are the folders `<name>.db` of the warehouse, tables the folders in them that hold a schema. Nothing else is
+stored, and other files are ignored. A table is renamed by moving its folder, in one step. Source: ENGINE.md 9.2;
 `FileSystemCatalog`.
 """
 
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
 
 
 def open(settings: CatalogOptions) -> FileSystem:  # noqa: A001 - every metastore's
-    """The catalog of a warehouse. Raises `InvalidOption` for an uri, `Unsupported` for a lock, which has nowhere to be."""
+    """Return the metastore of a warehouse.
+
+    Raises: `InvalidOption` for a uri, `Unsupported` for a lock, which could be stored nowhere.
+    """
     if settings.uri is not None:
         raise InvalidOption("a warehouse that is a folder has no uri; give its path as warehouse", key="uri", value=None)
     kind = settings.of("lock.type")
@@ -52,18 +56,21 @@ class FileSystem:
         return self.root
 
     def databases(self) -> list[str]:
-        """The databases, by name. Raises `DatabaseNotFound` where there is no warehouse but something else, or nothing."""
-        found = warehouse.databases(self.storage, self.root)
-        if not found and (why := _no_warehouse(self.storage, self.root, self.storage.list(self.root))) is not None:
+        """Return the databases, by name.
+
+        Raises: `DatabaseNotFound` where something else than a warehouse exists, or nothing.
+        """
+        names = warehouse.databases(self.storage, self.root)
+        if not names and (why := _no_warehouse(self.storage, self.root, self.storage.list(self.root))) is not None:
             raise DatabaseNotFound(f'no warehouse at "{self.root}": {why}', name=self.root)
-        return found
+        return names
 
     def has_database(self, database: str) -> bool:
         if not is_plain(database):
             return False
         folder = location(self.root, database)
-        found = confine(self.storage, folder).stat(folder)
-        return found is not None and found.is_dir
+        stat = confine(self.storage, folder).stat(folder)
+        return stat is not None and stat.is_dir
 
     def is_linked(self, database: str) -> bool:
         return folders.link_target(self.storage, location(self.root, database)) is not None
@@ -90,7 +97,7 @@ class FileSystem:
     def drop_database(self, database: str, *, cascade: bool) -> None:
         folder = location(self.root, database)
         own = confine(self.storage, folder)
-        inside = [*(one.name for one in own.list(folder) if one.name != folders.MARKER), *folders.link_names(own, folder)]
+        inside = [*(entry.name for entry in own.list(folder) if entry.name != folders.MARKER), *folders.link_names(own, folder)]
         if inside and not cascade:
             raise InvalidOption(
                 f"database {database} has no tables, but its folder holds {', '.join(inside[:5])}; cascade=True deletes it all",
@@ -132,24 +139,24 @@ class FileSystem:
         raise _nothing_to_register(self.root, name.full)
 
 
-def _nothing_to_register(root: str, asked: str | None) -> Unsupported:
+def _nothing_to_register(root: str, name: str | None) -> Unsupported:
     return Unsupported(
-        f'repair of {asked or "everything"} in "{root}" has nothing to register: without a metastore each folder with a schema is a table already. '
+        f'repair of {name or "everything"} in "{root}" has nothing to register: without a metastore each folder with a schema is a table already. '
         "metastore='jdbc' and 'hive' have databases of names that can be repaired",
         feature="catalog.filesystem",
     )
 
 
 def _no_warehouse(storage: Storage, root: str, inside: list[Stat]) -> str | None:
-    """What stands where a warehouse without databases was asked for; None for an empty folder, which is one."""
-    found = storage.stat(root)
-    if found is None:
+    """Return what exists in place of a warehouse; None for an empty folder, which is a warehouse."""
+    stat = storage.stat(root)
+    if stat is None:
         return "there is no such folder"
-    if not found.is_dir:
+    if not stat.is_dir:
         return "it is a file; a warehouse is a folder"
     if is_table(storage, root):
         return f'it is a table; open it with lk.open("{root}")'
     parent, _, own = root.rpartition("/")
-    if own.endswith(SUFFIX) or any(one.is_dir and is_table(storage, one.path) for one in inside[:200]):
+    if own.endswith(SUFFIX) or any(entry.is_dir and is_table(storage, entry.path) for entry in inside[:200]):
         return f'it looks like a database; its warehouse would be "{parent}"'
     return None

@@ -1,8 +1,9 @@
 """`metastore=hive`: names in a Hive metastore, which Hive, Spark and Java's Hive catalog share.
 
-What a table is stands in its schema files, and its entry is a copy for other engines. A table is made in this order: its schema, then its entry; it goes the
-other way round. Hive knows names in lower case only. Partitions are not registered: tables whose partitions the metastore keeps
-(`metastore.partitioned-table`) are read, and refused by name when they are to be written. Source: ENGINE.md 9.4; `HiveCatalog`, `HiveCatalogLock`.
+The schema files define a table, and its entry is a copy for other engines. A table is made in this order: its schema,
+then its entry; it is dropped in the reverse order. Hive knows names in lower case only. Partitions are not registered:
+tables whose partitions the metastore stores (`metastore.partitioned-table`) are read, and refused by name when they are
+to be written. Source: ENGINE.md 9.4; `HiveCatalog`, `HiveCatalogLock`.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ _LOCK_HOLD_MS = 240_000
 
 
 def open(settings: CatalogOptions) -> Hive:  # noqa: A001 - every metastore's
-    """The catalog of a Hive metastore. Raises `InvalidOption`, `Unsupported`."""
+    """Return the catalog of a Hive metastore. Raises `InvalidOption`, `Unsupported`."""
     kind = settings.of("lock.type")
     if kind not in (None, "hive"):
         raise Unsupported(f"lock.type={kind!r} is no lock of metastore=hive, which keeps its own; leave lock.type out", feature="option.lock.type")
@@ -103,16 +104,16 @@ class Hive:
             raise DatabaseAlreadyExists(f"database {database} is in {self.where} already", name=database) from None
 
     def alter_database(self, database: str, properties: Mapping[str, str], remove: Iterable[str]) -> None:
-        entry, gone = dict(self._database(database) or {}), list(remove)
-        if "location" in properties or "location" in gone:
+        entry, removed = dict(self._database(database) or {}), list(remove)
+        if "location" in properties or "location" in removed:
             raise InvalidOption(f"the location of database {database} says where its tables are: it cannot change", key="location", value=None)
         parameters = {**entry.get("parameters", {}), **{key: value for key, value in properties.items() if key not in _FIELDS}}
-        entry |= {_FIELDS[key]: properties.get(key, "") for key in _FIELDS if key in properties or key in gone}
-        entry["parameters"] = {key: value for key, value in parameters.items() if key not in gone}
+        entry |= {_FIELDS[key]: properties.get(key, "") for key in _FIELDS if key in properties or key in removed}
+        entry["parameters"] = {key: value for key, value in parameters.items() if key not in removed}
         with self._client() as client:
             client.call("alter_database", database, entry)
-            kept = client.call("get_database", database)
-        if unchanged := sorted(key for key, name in _FIELDS.items() if (key in properties or key in gone) and (kept.get(name) or "") != entry[name]):
+            stored = client.call("get_database", database)
+        if unchanged := sorted(key for key, name in _FIELDS.items() if (key in properties or key in removed) and (stored.get(name) or "") != entry[name]):
             warn_user(f"the metastore {self.where} does not change {', '.join(unchanged)} of a database that is there")
 
     def properties(self, database: str) -> dict[str, str]:
@@ -120,12 +121,12 @@ class Hive:
         return {**entry.get("parameters", {}), **{key: entry[name] for key, name in _FIELDS.items() if entry.get(name)}}
 
     def drop_database(self, database: str, *, cascade: bool) -> None:  # noqa: ARG002 - its tables are gone by now
-        """Forgets a database; tables in it that are not Paimon's keep it, and are told by the metastore."""
-        place = (self._database(database) or {}).get("locationUri")
+        """Drop a database; the metastore refuses it if it has tables that are not Paimon's."""
+        uri = (self._database(database) or {}).get("locationUri")
         with self._client() as client:
             client.call("drop_database", database, False, False)
-        if place:
-            storage, root = storages.open(place, self.settings.storage_options)
+        if uri:
+            storage, root = storages.open(uri, self.settings.storage_options)
             storage.remove_directories([root])
 
     def _database(self, database: str) -> dict[str, Any] | None:
@@ -133,19 +134,19 @@ class Hive:
             return None
         try:
             with self._client() as client:
-                found: dict[str, Any] = client.call("get_database", database)
+                entry: dict[str, Any] = client.call("get_database", database)
         except HiveRefusal as refused:
             if refused.kind == "NoSuchObjectException":
                 return None
             raise
-        return found if found.get("name") == database else None
+        return entry if entry.get("name") == database else None
 
     # ---- tables ----------------------------------------------------------------------------------
 
     def tables(self, database: str) -> list[str]:
         with self._client() as client:
-            known = client.call("get_all_tables", database)
-            parts = [client.call("get_table_objects_by_name", database, known[at : at + _BATCH]) for at in range(0, len(known), _BATCH)]
+            names = client.call("get_all_tables", database)
+            parts = [client.call("get_table_objects_by_name", database, names[at : at + _BATCH]) for at in range(0, len(names), _BATCH)]
         return sorted(entry["tableName"] for part in parts for entry in part if hive_table.is_paimon(entry) and identifier.is_table(entry["tableName"]))
 
     def has_table(self, database: str, table: str) -> bool:
@@ -153,27 +154,27 @@ class Hive:
         return entry is not None and hive_table.is_paimon(entry)
 
     def entry(self, database: str, table: str) -> Entry | None:
-        """A table's entry, of exactly that name."""
+        """Return the entry of a table of exactly that name."""
         if not is_plain(database) or not is_plain(table):
             return None
         try:
             with self._client() as client:
-                found: Entry = client.call("get_table", database, table)
+                table_entry: Entry = client.call("get_table", database, table)
         except HiveRefusal as refused:
             if refused.kind == "NoSuchObjectException":
                 return None
             raise
-        return found if (found.get("dbName"), found.get("tableName")) == (database, table) else None
+        return table_entry if (table_entry.get("dbName"), table_entry.get("tableName")) == (database, table) else None
 
     def ground(self, name: Identifier) -> TableLocation:
         entry = self.entry(name.database, name.table)
-        place = (entry or {}).get("sd", {}).get("location")
-        if not place:
+        uri = (entry or {}).get("sd", {}).get("location")
+        if not uri:
             above = (self._database(name.database) or {}).get("locationUri") or location(self.settings.warehouse, name.database)
-            place = f"{above.rstrip('/')}/{name.table}"
-        storage, root = storages.open(place, self.settings.storage_options)
-        kept = HiveEnvironment(catalog=self, database=name.database, table=name.table, is_partitioned=bool((entry or {}).get("partitionKeys")))
-        return TableLocation(name=name.full, storage=storage, layout=TablePaths(root=root), keeper=kept)
+            uri = f"{above.rstrip('/')}/{name.table}"
+        storage, root = storages.open(uri, self.settings.storage_options)
+        environment = HiveEnvironment(catalog=self, database=name.database, table=name.table, is_partitioned=bool((entry or {}).get("partitionKeys")))
+        return TableLocation(name=name.full, storage=storage, layout=TablePaths(root=root), keeper=environment)
 
     def create_table(self, name: Identifier, define: Define) -> None:
         _check_case(name.table)
@@ -189,14 +190,14 @@ class Hive:
                     ground.storage.delete([ground.layout.schema(0)])  # ours: it was made where none was
             raise
 
-    def _register(self, name: Identifier, ground: TableLocation, schema: TableSchema) -> None:
+    def _register(self, name: Identifier, target: TableLocation, schema: TableSchema) -> None:
         if any(schema.options.get(key, default).strip().lower() != default for key, default in _SUPPORTED_VALUES.items()):
             raise Unsupported(f"{name.full} asks for partitions in the metastore, where lakekit registers none", feature="option.metastore.partitioned-table")
         entry = hive_table.new_entry(
             name.database,
             name.table,
             schema,
-            _url(ground.storage, ground.layout.root),
+            _url(target.storage, target.layout.root),
             now_ms=REAL_RUNTIME.now_ms(),
             is_external=self.settings.of("table.type") == "external" or schema.options.get("external", "").lower() == "true",
             is_syncing=self.settings.of("sync-all-properties"),
@@ -212,8 +213,8 @@ class Hive:
     def lying(self, database: str | None = None) -> list[str]:
         if database is None:
             return warehouse.databases(self.settings.storage, self.settings.warehouse) if self.settings.warehouse else self.databases()
-        place = (self._database(database) or {}).get("locationUri") or location(self.settings.warehouse, database)
-        return warehouse.tables(*storages.open(place, self.settings.storage_options))
+        uri = (self._database(database) or {}).get("locationUri") or location(self.settings.warehouse, database)
+        return warehouse.tables(*storages.open(uri, self.settings.storage_options))
 
     def register(self, name: Identifier, schema: TableSchema) -> bool:
         entry, ground = self.entry(name.database, name.table), self.ground(name)
@@ -234,26 +235,32 @@ class Hive:
             warehouse.remove(ground, self._folders(name.database))
 
     def _folders(self, database: str) -> list[str]:
-        """Where the tables of a database lie that go with their entries: below the warehouse and the database's own place."""
-        place = (self._database(database) or {}).get("locationUri")
-        own = [storages.open(place, self.settings.storage_options)[1]] if place else []
+        """Return the folders whose tables are deleted with their entries.
+
+        These are the warehouse and the database's own location.
+        """
+        uri = (self._database(database) or {}).get("locationUri")
+        own = [storages.open(uri, self.settings.storage_options)[1]] if uri else []
         return [root for root in (self.settings.warehouse, *own) if root]
 
     def rename_table(self, old: Identifier, new: Identifier) -> None:
-        """The metastore moves the files of its own tables itself, where they lie as it would have laid them."""
+        """Rename a table, and move its files unless the metastore has done so.
+
+        The metastore moves the files of its own tables itself, where they lie in its default location.
+        """
         _check_case(new.table)
-        entry, ground = self.entry(old.database, old.table), self.ground(old)
+        entry, source = self.entry(old.database, old.table), self.ground(old)
         if entry is None:
             raise StorageFailed(f"{old.full} went away from {self.where} at this moment", path=self.where)
         wanted = self.ground(new)
         if not hive_table.is_external(entry) and wanted.storage.stat(wanted.layout.root) is not None:
             raise StorageFailed(f'"{wanted.layout.root}" is there already, though no table is; move it away first', path=wanted.layout.root)
         self._alter(old.database, old.table, {**entry, "dbName": new.database, "tableName": new.table})
-        lies_here = any(warehouse.is_below(ground.layout.root, folder) for folder in self._folders(old.database))
-        if hive_table.is_external(entry) or not lies_here or not schemas.ids(ground):
+        lies_here = any(warehouse.is_below(source.layout.root, folder) for folder in self._folders(old.database))
+        if hive_table.is_external(entry) or not lies_here or not schemas.ids(source):
             return
         above = wanted.layout.root.rpartition("/")[0]
-        warehouse.move(ground, wanted.layout.root, [*self._folders(old.database), *self._folders(new.database), above])
+        warehouse.move(source, wanted.layout.root, [*self._folders(old.database), *self._folders(new.database), above])
         moved = self.entry(new.database, new.table) or entry
         self._alter(new.database, new.table, {**moved, "sd": {**moved["sd"], "location": _url(wanted.storage, wanted.layout.root)}})
 
@@ -264,30 +271,33 @@ class Hive:
     # ---- what a table's changes need -------------------------------------------------------------
 
     def renew(self, database: str, table: str, schema: TableSchema, removed: Iterable[str]) -> None:
-        """Makes the entry tell what the schema says."""
+        """Update the entry of a table by its schema."""
         entry = self.entry(database, table)
         if entry is not None:
             self._alter(database, table, hive_table.update_entry(entry, schema, removed, is_syncing=self.settings.of("sync-all-properties")))
 
     @contextmanager
-    def lock(self, database: str, table: str, world: Runtime = REAL_RUNTIME) -> Iterator[HiveLock]:
-        """Holds the metastore's exclusive lock of a table. Raises `RetriesExhausted` when others have it for too long."""
+    def lock(self, database: str, table: str, runtime: Runtime = REAL_RUNTIME) -> Iterator[HiveLock]:
+        """Hold the metastore's exclusive lock of a table.
+
+        Raises: `RetriesExhausted` when others have it for too long.
+        """
         patience, longest = self.settings.of("lock-acquire-timeout"), self.settings.of("lock-check-max-sleep")
         wanted = {"type": _EXCLUSIVE, "level": _TABLE_LEVEL, "dbname": database, "tablename": table}
         request = {"component": [wanted], "user": getpass.getuser(), "hostname": socket.gethostname(), "agentInfo": "lakekit"}
-        started, sleep = world.elapsed_ms(), 100
+        started, sleep = runtime.elapsed_ms(), 100
         with self._client() as client:
-            found = client.call("lock", request)
-            number = {"lockid": found["lockid"]}
+            response = client.call("lock", request)
+            number = {"lockid": response["lockid"]}
             try:
-                while found["state"] == _WAITING and world.elapsed_ms() - started < patience:
-                    world.wait(min(sleep, longest))
+                while response["state"] == _WAITING and runtime.elapsed_ms() - started < patience:
+                    runtime.wait(min(sleep, longest))
                     sleep *= 2
-                    found = client.call("check_lock", number)
-                if found["state"] != _ACQUIRED:
-                    waited = (world.elapsed_ms() - started) / 1000
+                    response = client.call("check_lock", number)
+                if response["state"] != _ACQUIRED:
+                    waited = (runtime.elapsed_ms() - started) / 1000
                     raise RetriesExhausted(f"Acquire lock failed for table {database}.{table} after {waited:.0f} s: others hold it. Nothing was changed")
-                yield HiveLock(name=f"{database}.{table}", since_ms=world.elapsed_ms(), world=world)
+                yield HiveLock(name=f"{database}.{table}", since_ms=runtime.elapsed_ms(), world=runtime)
             finally:
                 try:
                     client.call("unlock", number)
@@ -300,14 +310,14 @@ _SUPPORTED_VALUES = {"metastore.partitioned-table": "false", "metastore.tag-to-p
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HiveLock:
-    """A lock that is ours."""
+    """A lock that this process holds."""
 
     name: str
     since_ms: float
     world: Runtime
 
     def check(self) -> None:
-        """Raises `LockLost` when the metastore may have forgotten the lock."""
+        """Raise `LockLost` when the metastore may have dropped the lock."""
         spent = self.world.elapsed_ms() - self.since_ms
         if spent > _LOCK_HOLD_MS:
             raise LockLost(f"the lock of {self.name} was held for {spent / 1000:.0f} s, longer than a metastore remembers it. Nothing was changed; try again")
@@ -323,7 +333,10 @@ class HiveEnvironment:
     is_partitioned: bool = False
 
     def locked(self, branch: str) -> AbstractContextManager[HeldLock]:  # noqa: ARG002 - a metastore knows no branches
-        """Holds the table's lock, where the catalog is told to lock. Raises `Unsupported` for tables whose partitions the metastore keeps."""
+        """Hold the table's lock, where the catalog's options enable locks.
+
+        Raises: `Unsupported` for tables whose partitions the metastore stores.
+        """
         if self.is_partitioned:
             raise Unsupported(
                 f"{self.database}.{self.table} keeps its partitions in the metastore, where lakekit registers none; write it with the Java engine",
@@ -351,5 +364,5 @@ def _check_case(name: str) -> None:
 
 
 def _url(storage: Storage, path: str) -> str:
-    """A place as Java writes it."""
+    """Return a location as Java writes it."""
     return f"file:{path}" if isinstance(storage, LocalStorage) else path

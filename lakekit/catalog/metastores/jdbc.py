@@ -2,11 +2,11 @@
 
     paimon_tables                 catalog_key, database_name, table_name
     paimon_database_properties    …, property_key, property_value          a database has the property `exists`
-    paimon_table_properties       …, property_key, property_value          a copy of each table's options, which nobody reads but people
+    paimon_table_properties       …, property_key, property_value          a copy of each table's options, for people
     paimon_distributed_locks      lock_id, acquired_at, expire_time_seconds
 
-What a table is stands in its schema files. A table is made in this order: its schema, then its row; it goes the other way round. Source: ENGINE.md 9.3;
-`JdbcCatalog`, `JdbcUtils`.
+The schema files define a table. A table is made in this order: its schema, then its row; it is dropped in the reverse
+order. Source: ENGINE.md 9.3; `JdbcCatalog`, `JdbcUtils`.
 """
 
 from __future__ import annotations
@@ -64,11 +64,14 @@ _MAX_VALUE_LENGTH = 1000
 
 
 def open(settings: CatalogOptions) -> Jdbc:  # noqa: A001 - every metastore's
-    """The catalog of a database. Raises `InvalidOption` for an uri that names none, `Unsupported` for a driver that is not installed."""
+    """Return the catalog of a database.
+
+    Raises: `InvalidOption` for a uri that names none, `Unsupported` for a driver that is not installed.
+    """
     kind = settings.of("lock.type")
     if kind not in (None, "jdbc"):
         raise Unsupported(f"lock.type={kind!r} is no lock of metastore=jdbc, which keeps its own; leave lock.type out", feature="option.lock.type")
-    found = Jdbc(
+    catalog = Jdbc(
         database=JdbcDatabase(uri=settings.uri or "", driver=FrozenDict(settings.driver), shown=redact_uri(settings.uri or "")),
         storage=settings.storage,
         root=settings.warehouse,
@@ -79,8 +82,8 @@ def open(settings: CatalogOptions) -> Jdbc:  # noqa: A001 - every metastore's
         lock_id_length=settings.of("lock-key-max-length"),
         is_syncing=settings.of("sync-all-properties"),
     )
-    _ = found.database.dialect
-    return found
+    _ = catalog.database.dialect
+    return catalog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,29 +109,29 @@ class Jdbc:
 
     def databases(self) -> list[str]:
         with self._session() as session:
-            found = [row[0] for row in session.ask("SELECT DISTINCT database_name FROM paimon_tables WHERE catalog_key = ?", self.key)]
-            found += [row[0] for row in session.ask("SELECT DISTINCT database_name FROM paimon_database_properties WHERE catalog_key = ?", self.key)]
-        return sorted({database for database in found if identifier.is_database(database)})
+            names = [row[0] for row in session.ask("SELECT DISTINCT database_name FROM paimon_tables WHERE catalog_key = ?", self.key)]
+            names += [row[0] for row in session.ask("SELECT DISTINCT database_name FROM paimon_database_properties WHERE catalog_key = ?", self.key)]
+        return sorted({database for database in names if identifier.is_database(database)})
 
     def has_database(self, database: str) -> bool:
         with self._session() as session:
-            asked = (f"SELECT DISTINCT database_name FROM {table} {_OF_DATABASE}" for table in ("paimon_database_properties", "paimon_tables"))
-            return any((database,) in session.ask(one, self.key, database) for one in asked)
+            queries = (f"SELECT DISTINCT database_name FROM {table} {_OF_DATABASE}" for table in ("paimon_database_properties", "paimon_tables"))
+            return any((database,) in session.ask(query, self.key, database) for query in queries)
 
     def create_database(self, database: str, properties: Mapping[str, str]) -> None:
-        place = location(self.root, database)
-        if _normalize_location(properties.get("location", place)) != _normalize_location(place):
+        path = location(self.root, database)
+        if _normalize_location(properties.get("location", path)) != _normalize_location(path):
             raise InvalidOption(
-                f"the tables of database {database} would lie at {place}: releases of the reference do not agree on other locations, so leave `location` out",
+                f"the tables of database {database} would lie at {path}: releases of the reference do not agree on other locations, so leave `location` out",
                 key="location",
                 value=properties["location"],
             )
-        kept = {_EXISTS: "true", **properties, "location": place}
-        _check_lengths(kept)
+        stored = {_EXISTS: "true", **properties, "location": path}
+        _check_lengths(stored)
 
         def insert() -> None:
             with self._session() as session, session.together():
-                for name, value in kept.items():
+                for name, value in stored.items():
                     session.do(_ADD_PROPERTY, self.key, database, name, value)
 
         try:
@@ -137,15 +140,15 @@ class Jdbc:
             raise DatabaseAlreadyExists(f'database {database} is in "{self.where}" already, perhaps spelt with other cases', name=database) from None
 
     def alter_database(self, database: str, properties: Mapping[str, str], remove: Iterable[str]) -> None:
-        gone = list(remove)
+        removed = list(remove)
         for name in (_EXISTS, "location"):
-            if name in properties or name in gone:
+            if name in properties or name in removed:
                 raise InvalidOption(f"the property {name} of database {database} says where it is and that it is: it cannot change", key=name, value=None)
         _check_lengths(properties)
 
         def change() -> None:
             with self._session() as session, session.together():
-                for name in (*properties, *gone):
+                for name in (*properties, *removed):
                     session.do(f"DELETE FROM paimon_database_properties {_OF_DATABASE} AND property_key = ?", self.key, database, name)
                 for name, value in properties.items():
                     session.do(_ADD_PROPERTY, self.key, database, name, value)
@@ -186,22 +189,25 @@ class Jdbc:
         return [table for table in self._table_names(database) if identifier.is_table(table)]
 
     def _table_names(self, database: str) -> list[str]:
-        """The names that rows say, whatever they are."""
+        """Return the table names in the database's rows, unchecked."""
         with self._session() as session:
             rows = session.ask(f"SELECT database_name, table_name FROM paimon_tables {_OF_DATABASE}", self.key, database)
-        return sorted(table for one, table in rows if one == database)
+        return sorted(table for owner, table in rows if owner == database)
 
     def has_table(self, database: str, table: str) -> bool:
-        """Whether there is a row of exactly that name: some databases take others for the same. What it leads to is seen when the table is opened."""
+        """Return whether there is a row of exactly that name: some databases ignore differences of case.
+
+        Whether it leads to a table shows when the table is opened.
+        """
         if not identifier.is_database(database) or not identifier.is_table(table):
             return False
         with self._session() as session:
             return (database, table) in session.ask(f"SELECT database_name, table_name FROM paimon_tables {_OF_TABLE}", self.key, database, table)
 
     def ground(self, name: Identifier) -> TableLocation:
-        place = TablePaths(root=location(self.root, name.database, name.table))
-        kept = JdbcEnvironment(catalog=self, database=name.database, table=name.table)
-        return TableLocation(name=name.full, storage=confine(self.storage, place.root), layout=place, keeper=kept)
+        layout = TablePaths(root=location(self.root, name.database, name.table))
+        environment = JdbcEnvironment(catalog=self, database=name.database, table=name.table)
+        return TableLocation(name=name.full, storage=confine(self.storage, layout.root), layout=layout, keeper=environment)
 
     def create_table(self, name: Identifier, define: Define) -> None:
         self._refuse_view(name)
@@ -262,7 +268,7 @@ class Jdbc:
                 rows = session.ask(f"SELECT database_name, view_name, view_schema FROM {_VIEWS} {_OF_DATABASE}", self.key, database)
         except MissingTable:
             return {}
-        return {view: text for one, view, text in sorted(rows) if one == database and identifier.is_table(view)}
+        return {view: text for owner, view, text in sorted(rows) if owner == database and identifier.is_table(view)}
 
     def put_view(self, name: Identifier, text: str) -> None:
         def insert() -> None:
@@ -310,13 +316,16 @@ class Jdbc:
             raise TableAlreadyExists(f"{self.where} has a row for {new.full} already; {old.full} keeps its name", name=new.full) from None
 
     def _refuse_view(self, name: Identifier) -> None:
-        """Later releases keep views in the same database; a table and a view do not share a name."""
+        """Raise `TableAlreadyExists` where a view has the name, which it cannot share with a table.
+
+        Later releases of the reference store views in the same database.
+        """
         try:
             with self._session() as session:
-                found = session.ask(f"SELECT view_name FROM paimon_views {_OF_DATABASE} AND view_name = ?", self.key, name.database, name.table)
+                rows = session.ask(f"SELECT view_name FROM paimon_views {_OF_DATABASE} AND view_name = ?", self.key, name.database, name.table)
         except MissingTable:
             return
-        if found:
+        if rows:
             raise TableAlreadyExists(f"{name.full} is a view in {self.where}; a table and a view do not share a name", name=name.full)
 
     @contextmanager
@@ -328,30 +337,30 @@ class Jdbc:
             yield session
 
     def _prepare(self, session: JdbcSession) -> None:
-        """Makes the catalog's tables where they are missing. Others may do so at the same time."""
+        """Create the catalog's tables where they are missing; other processes may do so at the same time."""
         for table, statement in _CREATE.items():
             if (table != _LOCKS or self.is_locking) and not _has_table(session, table):
                 text = statement.format(lock_id_length=self.lock_id_length)
                 create_if_missing(lambda text=text: session.do(text), lambda table=table: _has_table(session, table))  # type: ignore[misc] # the loop's own
 
     def synced(self, database: str, table: str, schema: TableSchema) -> None:
-        """Copies a table's options, and its keys, into the database."""
+        """Copy a table's options, and its keys, into the database."""
         keys = {"primary-key": schema.primary_keys, "partition": schema.partition_keys, "bucket-key": schema.bucket_keys}
         wanted = {**schema.options, **{key: ",".join(names) for key, names in keys.items() if names}}
-        kept = {key: value for key, value in wanted.items() if len(key) <= 255 and len(value) <= _MAX_VALUE_LENGTH}
-        if kept != wanted:
-            warn_user(f"{database}.{table}: {', '.join(sorted({*wanted} - {*kept}))[:200]} is too long for {self.where}, which keeps a copy of options")
+        copied = {key: value for key, value in wanted.items() if len(key) <= 255 and len(value) <= _MAX_VALUE_LENGTH}
+        if copied != wanted:
+            warn_user(f"{database}.{table}: {', '.join(sorted({*wanted} - {*copied}))[:200]} is too long for {self.where}, which keeps a copy of options")
 
         def replace() -> None:
             with self._session() as session, session.together():
                 session.do(f"DELETE FROM paimon_table_properties {_OF_TABLE}", self.key, database, table)
-                for key, value in kept.items():
+                for key, value in copied.items():
                     session.do(_ADD_OPTION, self.key, database, table, key, value)
 
         retry_while_busy(replace, REAL_RUNTIME.wait)
 
     def lock(self, database: str, table: str) -> JdbcLock:
-        """The lock of a table; `table` has the branch after it, where it is another than main."""
+        """Return the lock of a table; `table` has the branch after it, where that is not main."""
         with self._session():  # the lock's own table is there from now on
             pass
         return JdbcLock(database=self.database, lock_id=f"{self.key}.{database}.{table}", timeout_ms=self.timeout_ms, max_sleep_ms=self.max_sleep_ms)
@@ -366,13 +375,16 @@ class JdbcEnvironment:
     table: str
 
     def locked(self, branch: str) -> AbstractContextManager[HeldLock]:
-        """Holds the table's lock, where the catalog is told to lock."""
+        """Hold the table's lock, where the catalog's options enable locks."""
         if not self.catalog.is_locking:
             return nullcontext(NoLock())
         return self.catalog.lock(self.database, self.table if branch == MAIN else f"{self.table}$branch_{branch}").held()
 
     def altered(self, schema: TableSchema) -> None:
-        """Copies options into the database; a failure is told, since the table itself has changed by now."""
+        """Copy options into the database.
+
+        A failure causes a warning, since the table itself has changed already.
+        """
         if self.catalog.is_syncing:
             try:
                 self.catalog.synced(self.database, self.table, schema)
@@ -402,5 +414,5 @@ def _has_table(session: JdbcSession, table: str) -> bool:
     return True
 
 
-def _normalize_location(place: str) -> str:
-    return place.rstrip("/").removeprefix("file:").replace("//", "/")
+def _normalize_location(path: str) -> str:
+    return path.rstrip("/").removeprefix("file:").replace("//", "/")
