@@ -48,5 +48,5 @@ def sql(spark: SparkSession, text: str, *, catalog: Catalog) -> DataFrame:
     """
     session.check(spark)
     backend = SparkBackend(spark)
-    answer = dispatch.execute(Statement(door=backend, catalog=catalog, words=TokenStream.of(text)))
+    answer = dispatch.execute(Statement(backend=backend, catalog=catalog, tokens=TokenStream.of(text)))
     return backend.told(answer) if isinstance(answer, ResultRows) else answer

@@ -1,8 +1,9 @@
-"""Statements over the tables of a catalog: what they say is understood here, once, and done by the public methods of catalogs and tables.
+"""Statements over the tables of a catalog, executed by the public methods of catalogs and tables.
 
-    words         a statement's words              expressions   conditions and values as Polars expressions
-    statements    rows: INSERT, DELETE, …          definitions   CREATE, ALTER, DROP, SHOW, …
-    calls         CALL sys.…                       procedures    what can be called
+    tokenizer     the tokens of a statement        expressions   conditions and values as Polars expressions
+    dispatch      statements by their first word   dml           rows: INSERT, DELETE, …
+    ddl, show     CREATE, ALTER, DROP, SHOW, …     calls         CALL sys.…, the procedures of `procedures`
 
-Who computes the rows of a query is a `Door`: Polars in this process (`here`, for `cat.sql`), or a session of Spark (`lakekit.spark.speaking`, for `ls.sql`).
+A `SqlBackend` computes the rows of a query: Polars in this process (`polars_backend`, for `cat.sql`), or a session of
+Spark (`lakekit.spark.speaking`, for `ls.sql`).
 """

@@ -1,4 +1,4 @@
-"""New values of columns in UPDATE and MERGE, as Spark stores what an expression gives in a column of another type."""
+"""New values of columns in UPDATE and MERGE, converted as Spark stores an expression in a column of another type."""
 
 from __future__ import annotations
 
@@ -25,24 +25,27 @@ if TYPE_CHECKING:
 
 
 def build_assigned_value(node: Node, scope: Scope, dtype: pl.DataType) -> pl.Expr:
-    """The value of a tree for a column of a type, as Spark stores it: a moment of the column's kind, a DECIMAL rounded half up, a number as text."""
+    """Return the value of a tree for a column of a type, as Spark stores it.
+
+    A moment becomes of the column's kind, a DECIMAL is rounded half up, a number becomes text.
+    """
     plain = node.this if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and expressions.type_of(node) in ("DATE", "TIMESTAMP") else None
     if plain is not None and plain.is_string and isinstance(dtype, pl.Datetime):
         return pl.lit(expressions.moment(str(plain.this), dtype, scope), dtype)
-    found, have = expressions.expression(node, scope), expressions.dtype_of(node, scope)
+    expr, have = expressions.expression(node, scope), expressions.dtype_of(node, scope)
     if isinstance(dtype, pl.Decimal) and (isinstance(have, pl.Decimal) or have.is_integer()):
-        return found.cast(pl.Decimal(numeric_promotion.MOST_DIGITS, dtype.scale))  # digits before the point are looked at when it is written
+        return expr.cast(pl.Decimal(numeric_promotion.MOST_DIGITS, dtype.scale))  # digits before the point are looked at when it is written
     if dtype.is_float() and isinstance(have, pl.Decimal):
-        return found.cast(pl.Float64).cast(dtype)
-    return found.cast(pl.String) if isinstance(dtype, pl.String) and have.is_integer() else found
+        return expr.cast(pl.Float64).cast(dtype)
+    return expr.cast(pl.String) if isinstance(dtype, pl.String) and have.is_integer() else expr
 
 
 def resolve_column_path(node: Node, target: Side) -> tuple[str, Path]:
-    """The column that is named, and the field within it. Raises `ColumnNotFound`."""
+    """Return the column that is named, and the path of the field within it. Raises `ColumnNotFound`."""
     try:
         return Scope(sides=(target,)).column(node), ()
     except ColumnNotFound:
-        names = [one.name for one in node.parts]
+        names = [part.name for part in node.parts]
         own = next((count for count in (2, 1) if ".".join(names[:count]).lower() in target.called and len(names) > count), 0)
         path, dtype = _path(names[own:], pl.Struct(target.columns))
         if dtype is None or len(path) < 2:
@@ -51,30 +54,33 @@ def resolve_column_path(node: Node, target: Side) -> tuple[str, Path]:
 
 
 def _path(names: Iterable[str], dtype: pl.DataType | None) -> tuple[Path, pl.DataType | None]:
-    """The names as they are written in the types, and the type of the last one; None: there is none."""
-    found: list[str] = []
+    """Return the names as the types spell them, and the type of the last one; None if there is none."""
+    path: list[str] = []
     for name in names:
-        fields = {one.name: one.dtype for one in dtype.fields} if isinstance(dtype, pl.Struct) else {}
-        own = name if name in fields else next((one for one in fields if one.lower() == name.lower()), None)
+        fields = {field.name: field.dtype for field in dtype.fields} if isinstance(dtype, pl.Struct) else {}
+        own = name if name in fields else next((field for field in fields if field.lower() == name.lower()), None)
         dtype = None if own is None else instance(fields[own])
-        found.append(own or name)
-    return tuple(found), dtype
+        path.append(own or name)
+    return tuple(path), dtype
 
 
 def field_type(dtype: pl.DataType, path: Path) -> pl.DataType:
-    """The type of a field within a column."""
-    found = _path(path, dtype)[1]
-    assert found is not None
-    return found
+    """Return the type of a field within a column."""
+    inner = _path(path, dtype)[1]
+    assert inner is not None
+    return inner
 
 
 def new_value(name: str, dtype: pl.DataType, values: Mapping[Path, pl.Expr]) -> pl.Expr:
-    """A column with new values of some fields, or of itself, whose path is empty."""
+    """Return a column with new values of some fields, or of itself, whose path is empty."""
     return _with_fields(col(name), dtype, values)
 
 
 def _with_fields(column: pl.Expr, dtype: pl.DataType, values: Mapping[Path, pl.Expr]) -> pl.Expr:
-    """A column with new values of some fields. Where it is null the others are: Spark makes a row of it (`AssignmentUtils`)."""
+    """Return a column with new values of some fields.
+
+    Where the column is null the other fields are null: Spark makes a row of it (`AssignmentUtils`).
+    """
     if () in values:
         return values[()]
     assert isinstance(dtype, pl.Struct)

@@ -1,8 +1,8 @@
-"""A statement while it is read, where it is asked, and who does it.
+"""A statement being read, and the backend that executes it.
 
-    Asked(door=…, catalog=cat, words=Words.of("DELETE FROM shop.orders"))
+    Statement(backend=…, catalog=cat, tokens=TokenStream.of("DELETE FROM shop.orders"))
 
-A `SqlBackend` has what differs between doing a statement here and by Spark's tasks; all else is one code.
+A `SqlBackend` has what differs between execution in this process and by Spark's tasks; all other code is shared.
 """
 
 from __future__ import annotations
@@ -31,12 +31,15 @@ if TYPE_CHECKING:
     Row = tuple[Any, ...]
 
     Rows = Any
-    """The rows of a query, as a door has them: a LazyFrame, or a DataFrame of Spark."""
+    """The rows of a query in a backend: a LazyFrame, or a DataFrame of Spark."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResultRows:
-    """Few rows that a statement tells: `columns` as "name kind", with commas between them, and kinds of "string", "long", "int" and "boolean"."""
+    """The few rows that a statement returns.
+
+    `columns`: "name kind", separated by commas; kinds are "string", "long", "int" and "boolean".
+    """
 
     columns: str = ""
     rows: Sequence[Row] = ()
@@ -44,20 +47,26 @@ class ResultRows:
     @property
     def kinds(self) -> dict[str, str]:
         """The kind of each column."""
-        return dict(one.split() for one in self.columns.split(",")) if self.columns else {}
+        return dict(column.split() for column in self.columns.split(",")) if self.columns else {}
 
 
-def single_column(found: pl.DataFrame, text: str, most: int) -> pl.Series:
-    """The only column of a query's rows. Raises `SchemaMismatch` for several, `Unsupported` for more rows than `most`."""
-    if found.width != 1:
-        raise SchemaMismatch(f"{text} gives {found.width} columns, where one is wanted")
-    if found.height > most:
+def single_column(rows: pl.DataFrame, text: str, most: int) -> pl.Series:
+    """Return the only column of a query's rows.
+
+    Raises: `SchemaMismatch` for several, `Unsupported` for more rows than `most`.
+    """
+    if rows.width != 1:
+        raise SchemaMismatch(f"{text} gives {rows.width} columns, where one is wanted")
+    if rows.height > most:
         raise Unsupported(f"{text} gives more than {most} values: make it the source of a MERGE", feature="catalog.sql")
-    return found.to_series()
+    return rows.to_series()
 
 
 class SqlBackend(Protocol):
-    """Who computes rows and changes tables for a statement. Methods raise what the methods of tables raise that they stand for."""
+    """Computes rows and changes tables for a statement.
+
+    Methods raise what the methods of tables raise that they stand for.
+    """
 
     @property
     def tables(self) -> dict[str, Table]:
@@ -74,12 +83,15 @@ class SqlBackend(Protocol):
         """The time zone in which texts are moments; None: that of this process."""
         ...
 
-    def query(self, asked: Statement, text: str) -> Rows:
-        """The rows of a query."""
+    def query(self, statement: Statement, text: str) -> Rows:
+        """Return the rows of a query."""
         ...
 
-    def values(self, asked: Statement, text: str, most: int) -> pl.Series:
-        """The values of a query's only column. Raises `SchemaMismatch` for several, `Unsupported` for more values than `most`."""
+    def values(self, statement: Statement, text: str, most: int) -> pl.Series:
+        """Return the values of a query's only column.
+
+        Raises: `SchemaMismatch` for several, `Unsupported` for more values than `most`.
+        """
         ...
 
     def names(self, rows: Rows) -> list[str]:
@@ -91,19 +103,22 @@ class SqlBackend(Protocol):
         ...
 
     def renamed(self, rows: Rows, names: Sequence[str]) -> Rows:
-        """The rows with other names for their columns, in order."""
+        """Return the rows with other names for their columns, in order."""
         ...
 
     def stored(self, rows: Rows, wanted: Sequence[Field | None], constants: Mapping[Field, Any]) -> Rows:
-        """The rows as a table takes them: the column of each field, in order, cast as SQL casts what it stores; None: as it is. And columns of one value."""
+        """Return the rows as a table takes them: the column of each field, in order, and constant columns.
+
+        Columns are cast as SQL casts what it stores; with None in place of a field a column stays as it is.
+        """
         ...
 
     def type(self, text: str) -> DataType:
-        """The type that a statement names."""
+        """Return the type that a statement names."""
         ...
 
     def type_text(self, t: DataType) -> str:
-        """A type as DESCRIBE tells it."""
+        """Return a type as DESCRIBE prints it."""
         ...
 
     def write(self, rows: Rows, table: Table, *, mode: str, partition: Mapping[str, Any] | None) -> Commit:
@@ -123,53 +138,61 @@ class SqlBackend(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """A statement, where it is asked, and the words of it that are still to be read."""
+    """A statement, its backend and catalog, and the tokens of it that are still to be read."""
 
-    door: SqlBackend
+    backend: SqlBackend
     catalog: Catalog
-    words: TokenStream
+    tokens: TokenStream
 
     def name(self) -> str:
-        """Takes the name of a table, "db.t". Raises `InvalidOption`."""
-        parts = self.words.names("a table, as database.table")
+        """Take the name of a table, "db.t". Raises `InvalidOption`."""
+        parts = self.tokens.names("a table, as database.table")
         if len(parts) > 2:
             raise InvalidOption(f"{'.'.join(parts)} has {len(parts)} parts; a table of the catalog given is called database.table", key="sql")
         return self.full(parts)
 
     def full(self, parts: Sequence[str]) -> str:
-        """A name with its database. Raises `InvalidOption` where nothing says which."""
+        """Return a name with its database. Raises `InvalidOption` where no database is known."""
         if len(parts) > 1:
             return ".".join(parts)
-        if self.door.database is None:
+        if self.backend.database is None:
             raise InvalidOption(f"{parts[0]}: a table is called database.table, or USE names the database before", key="sql", value=parts[0])
-        return f"{self.door.database}.{parts[0]}"
+        return f"{self.backend.database}.{parts[0]}"
 
     def found(self, name: str, options: Mapping[str, str] | None = None) -> Any:
-        """What a name stands for: a table, a view, a system table. Raises what the catalog raises."""
-        if name in self.door.tables:
-            return self.door.tables[name].with_options(options) if options else self.door.tables[name]
+        """Return what a name stands for: a table, a view, a system table. Raises what the catalog raises."""
+        if name in self.backend.tables:
+            return self.backend.tables[name].with_options(options) if options else self.backend.tables[name]
         return self.catalog.table(name, options=options)
 
     def table(self, name: str, options: Mapping[str, str] | None = None) -> Table:
-        """A table with rows of its own. Raises what the catalog raises, `InvalidOption` for a system table."""
-        found = self.found(name, options)
-        if not isinstance(found, Table):
+        """Return a table with rows of its own.
+
+        Raises what the catalog raises, `InvalidOption` for a system table.
+        """
+        named = self.found(name, options)
+        if not isinstance(named, Table):
             raise InvalidOption(
                 f"{name} is made of what a table holds, as views and system tables are; a statement that changes something names that table",
                 key="sql",
                 value=name,
             )
-        return found
+        return named
 
     @property
     def zone(self) -> str:
         """The zone of texts that are compared with moments that have one."""
-        return self.door.zone or "UTC"
+        return self.backend.zone or "UTC"
 
-    def moment(self, said: str, *, is_text: bool = True) -> datetime:
-        """A time, as a text of the door's zone or as seconds since 1970; without a zone it is this process's. Raises `InvalidOption`."""
+    def moment(self, text: str, *, is_text: bool = True) -> datetime:
+        """Return a time, given as a text in the backend's zone or as seconds since 1970.
+
+        Without a zone it is in this process's.
+
+        Raises: `InvalidOption`.
+        """
         try:
-            found = datetime.fromisoformat(said) if is_text else datetime.fromtimestamp(int(said), ZoneInfo("UTC"))
+            time = datetime.fromisoformat(text) if is_text else datetime.fromtimestamp(int(text), ZoneInfo("UTC"))
         except (ValueError, OverflowError, OSError):
-            raise InvalidOption(f"{said!r} is no time; write '2024-03-31 12:00:00', or seconds since 1970", key="sql", value=said) from None
-        return found if found.tzinfo or self.door.zone is None else found.replace(tzinfo=ZoneInfo(self.door.zone))
+            raise InvalidOption(f"{text!r} is no time; write '2024-03-31 12:00:00', or seconds since 1970", key="sql", value=text) from None
+        return time if time.tzinfo or self.backend.zone is None else time.replace(tzinfo=ZoneInfo(self.backend.zone))

@@ -1,4 +1,4 @@
-"""How a procedure is called: CALL sys.name(…), by position or by name, held against the arguments that it takes.
+"""Calls of procedures: CALL sys.name(…), by position or by name, checked against the parameters of the procedure.
 
 @procedure("table string, tag string, snapshot long?")
 def create_tag(call, *, table, tag, snapshot): …          an entry of `PROCEDURES`
@@ -35,33 +35,36 @@ _RESULT = "result boolean"
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Where a procedure is called."""
+    """A call of a procedure in a statement."""
 
-    asked: Statement
+    statement: Statement
 
     @property
-    def door(self) -> SqlBackend:
+    def backend(self) -> SqlBackend:
         """Who does it."""
-        return self.asked.door
+        return self.statement.backend
 
     @property
     def catalog(self) -> Catalog:
         """Whose tables are named."""
-        return self.asked.catalog
+        return self.statement.catalog
 
     def full(self, name: str) -> str:
-        """A table's name with its database."""
-        return self.asked.full(name.split(".", 1))
+        """Return a table's name with its database."""
+        return self.statement.full(name.split(".", 1))
 
     def table(self, name: str, options: str | None = None) -> Table:
-        """The table of a name, with options such as "a=b,c=d" put over its own. Raises what the catalog raises."""
-        return self.asked.table(self.full(name), table_options(options))
+        """Return the table of a name, with options such as "a=b,c=d" put over its own.
+
+        Raises what the catalog raises.
+        """
+        return self.statement.table(self.full(name), table_options(options))
 
     def time(self, text: str | None) -> datetime | None:
-        """A time of the door's zone, or milliseconds since 1970. Raises `InvalidOption`."""
+        """Return a time in the backend's zone, or of milliseconds since 1970. Raises `InvalidOption`."""
         if text is None:
             return None
-        return datetime.fromtimestamp(int(text) / 1000, UTC) if text.isdecimal() else self.asked.moment(text)
+        return datetime.fromtimestamp(int(text) / 1000, UTC) if text.isdecimal() else self.statement.moment(text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +78,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Procedure:
-    """A procedure: its arguments in order, the columns of its answer as "name kind", and what does it."""
+    """A procedure: its parameters in order, the columns of its result as "name kind", and its function."""
 
     parameters: tuple[Parameter, ...]
     gives: str
@@ -87,8 +90,14 @@ PROCEDURES: dict[str, Procedure] = {}
 
 
 def procedure(takes: str, gives: str = _RESULT) -> Callable[[Callable[..., Sequence[Row]]], Callable[..., Sequence[Row]]]:
-    """An entry: `takes` are its arguments as "name kind", a kind with a question mark may be left out; the function is called by their names."""
-    parameters = tuple(Parameter(name=name, kind=kind.rstrip("?"), required=not kind.endswith("?")) for name, kind in (one.split() for one in takes.split(",")))
+    """Register a function as a procedure.
+
+    `takes`: its parameters as "name kind", where a kind with a question mark is optional; the function is called by
+    their names.
+    """
+    parameters = tuple(
+        Parameter(name=name, kind=kind.rstrip("?"), required=not kind.endswith("?")) for name, kind in (item.split() for item in takes.split(","))
+    )
 
     def enter(run: Callable[..., Sequence[Row]]) -> Callable[..., Sequence[Row]]:
         PROCEDURES[run.__name__.removeprefix("_")] = Procedure(parameters=parameters, gives=gives, run=run)
@@ -100,100 +109,106 @@ def procedure(takes: str, gives: str = _RESULT) -> Callable[[Callable[..., Seque
 # ---- a call --------------------------------------------------------------------------------------
 
 
-def call_procedure(asked: Statement) -> ResultRows:
-    """Does what stands after CALL.
+def call_procedure(statement: Statement) -> ResultRows:
+    """Execute what stands after CALL.
 
-    Raises `Unsupported` for a procedure that is not there, `InvalidOption` for its arguments, and what the procedure raises.
+    Raises: `Unsupported` for an unknown procedure, `InvalidOption` for its arguments, and what the procedure raises.
     """
-    words = asked.words
-    parts = words.names("a procedure, as sys.compact")
+    tokens = statement.tokens
+    parts = tokens.names("a procedure, as sys.compact")
     name = parts[-1].lower()
     if [part.lower() for part in parts[:-1]] not in ([], ["sys"]):
         raise InvalidOption(f"{'.'.join(parts)}: procedures are called sys.<name>", key="sql", value=name)
     if name not in PROCEDURES:
-        known = find(f"procedure.{name}")
-        what = f"sys.{name} ({known.words}) is not done by lakekit" if known else f"there is no procedure sys.{name}"
-        raise Unsupported(f"{what}; there are {', '.join(sorted(PROCEDURES))}", feature=known.name if known else "catalog.sql")
-    found = PROCEDURES[name]
-    arguments = _arguments(name, found, words)
-    return ResultRows(found.gives, found.run(Call(asked), **arguments))
+        known_feature = find(f"procedure.{name}")
+        what = f"sys.{name} ({known_feature.words}) is not done by lakekit" if known_feature else f"there is no procedure sys.{name}"
+        raise Unsupported(f"{what}; there are {', '.join(sorted(PROCEDURES))}", feature=known_feature.name if known_feature else "catalog.sql")
+    procedure = PROCEDURES[name]
+    arguments = _arguments(name, procedure, tokens)
+    return ResultRows(procedure.gives, procedure.run(Call(statement), **arguments))
 
 
-def _arguments(name: str, found: Procedure, words: TokenStream) -> dict[str, Any]:
-    by_name = {one.name.lower(): one for one in found.parameters}
-    given: dict[str, Any] = {}
+def _arguments(name: str, procedure: Procedure, tokens: TokenStream) -> dict[str, Any]:
+    by_name = {declared.name.lower(): declared for declared in procedure.parameters}
+    values: dict[str, Any] = {}
     named = False
-    words.expect("(")
-    while not words.accept(")"):
-        if given:
-            words.expect(",")
-        is_named = words.is_after("=>")
+    tokens.expect("(")
+    while not tokens.accept(")"):
+        if values:
+            tokens.expect(",")
+        is_named = tokens.is_after("=>")
         if named and not is_named:
-            raise words.wrong("an argument by name, as those before")
+            raise tokens.wrong("an argument by name, as those before")
         named = named or is_named
         if is_named:
-            said = words.name("an argument's name")
-            words.expect("=>")
-            parameter = by_name.get(said.lower())
+            label = tokens.name("an argument's name")
+            tokens.expect("=>")
+            parameter = by_name.get(label.lower())
         else:
-            said = f"number {len(given) + 1}"
-            parameter = found.parameters[len(given)] if len(given) < len(found.parameters) else None
+            label = f"number {len(values) + 1}"
+            parameter = procedure.parameters[len(values)] if len(values) < len(procedure.parameters) else None
         if parameter is None:
-            raise InvalidOption(f"sys.{name} takes no argument {said}; it takes {_format_parameters(found)}", key=said)
-        if parameter.name in given:
+            raise InvalidOption(f"sys.{name} takes no argument {label}; it takes {_format_parameters(procedure)}", key=label)
+        if parameter.name in values:
             raise InvalidOption(f"sys.{name}: argument {parameter.name} is given twice", key=parameter.name)
-        given[parameter.name] = _value(name, parameter, words)
-    words.end()
-    if missing := [one.name for one in found.parameters if one.required and given.get(one.name) is None]:
-        raise InvalidOption(f"sys.{name} needs {', '.join(missing)}; it takes {_format_parameters(found)}", key=missing[0])
-    return {one.name: given.get(one.name) for one in found.parameters}
+        values[parameter.name] = _value(name, parameter, tokens)
+    tokens.end()
+    if missing := [declared.name for declared in procedure.parameters if declared.required and values.get(declared.name) is None]:
+        raise InvalidOption(f"sys.{name} needs {', '.join(missing)}; it takes {_format_parameters(procedure)}", key=missing[0])
+    return {declared.name: values.get(declared.name) for declared in procedure.parameters}
 
 
-def _format_parameters(found: Procedure) -> str:
-    return ", ".join(f"{one.name} {one.kind}{'' if one.required else ' (optional)'}" for one in found.parameters)
+def _format_parameters(procedure: Procedure) -> str:
+    return ", ".join(f"{parameter.name} {parameter.kind}{'' if parameter.required else ' (optional)'}" for parameter in procedure.parameters)
 
 
-def _value(name: str, parameter: Parameter, words: TokenStream) -> Any:
-    """A literal of an argument's type. A number or a truth in quotes is one, and a number for a text its digits, as Spark casts them."""
-    if words.accept("NULL"):
+def _value(name: str, parameter: Parameter, tokens: TokenStream) -> Any:
+    """Return a literal as a value of an argument's type.
+
+    A number or bool in quotes is one, and a number for a text its digits, as Spark casts them.
+    """
+    if tokens.accept("NULL"):
         return None
-    negative = words.accept("-")
-    word = words.take("a literal", "text", "number", *(() if negative else ("word",)))
-    said = word.value.rstrip("lL") if word.kind == "number" else word.value
-    said = f"-{said}" if negative else said
+    negative = tokens.accept("-")
+    word = tokens.take("a literal", "text", "number", *(() if negative else ("word",)))
+    text = word.value.rstrip("lL") if word.kind == "number" else word.value
+    text = f"-{text}" if negative else text
     if parameter.kind == "string" and word.kind != "word":
-        return said
-    if parameter.kind == "boolean" and said.lower() in ("true", "false"):
-        return said.lower() == "true"
-    if parameter.kind in _LIMITS and re.fullmatch(r"-?\d+", said) and -_LIMITS[parameter.kind] <= int(said) < _LIMITS[parameter.kind]:
-        return int(said)
+        return text
+    if parameter.kind == "boolean" and text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    if parameter.kind in _LIMITS and re.fullmatch(r"-?\d+", text) and -_LIMITS[parameter.kind] <= int(text) < _LIMITS[parameter.kind]:
+        return int(text)
     raise InvalidOption(f"sys.{name}: argument {parameter.name} is a {parameter.kind}, not {word.said}", key=parameter.name, value=word.said)
 
 
 def options_of(text: str | None) -> dict[str, str] | None:
-    """Options as "a=b,c=d". Raises `InvalidOption`."""
+    """Return options written as "a=b,c=d". Raises `InvalidOption`."""
     if text is None or not text.strip():
         return None
-    pairs = [one.partition("=") for one in text.split(",")]
-    if wrong := next((one for one in pairs if not one[1] or not one[0].strip()), None):
+    pairs = [item.partition("=") for item in text.split(",")]
+    if wrong := next((item for item in pairs if not item[1] or not item[0].strip()), None):
         raise InvalidOption(f"options {text!r}: {''.join(wrong)!r} is no key=value", key="options", value=text)
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
 def table_options(text: str | None) -> dict[str, str] | None:
-    """Options of a table as "a=b,c=d", without those that say how many tasks another engine runs: Spark has as many as it has. Raises `InvalidOption`."""
-    found = options_of(text)
-    return found and {key: value for key, value in found.items() if key not in _TASKS}
+    """Return options of a table written as "a=b,c=d". Raises `InvalidOption`.
+
+    Those that set how many tasks another engine runs are left out: Spark decides that itself.
+    """
+    options = options_of(text)
+    return options and {key: value for key, value in options.items() if key not in _TASKS}
 
 
 def partitions_of(text: str) -> list[dict[str, str]]:
-    """Partitions as "dt=1,hh=2;dt=3". Raises `InvalidOption`."""
-    found = [options_of(one) for one in text.split(";") if one.strip()]
-    return [one for one in found if one]
+    """Return partitions written as "dt=1,hh=2;dt=3". Raises `InvalidOption`."""
+    partitions = [options_of(item) for item in text.split(";") if item.strip()]
+    return [item for item in partitions if item]
 
 
 def rows_of(table: Table, partitions: str | None, where: str | None) -> pl.Expr | None:
-    """Rows of partitions that are named one by one, or by a condition."""
+    """Return the condition of rows in partitions that are named one by one, or by a condition."""
     if partitions is not None and where is not None:
         raise InvalidOption("partitions and where cannot be given at once: leave one out", key="partitions", value=partitions)
     if where is not None:
@@ -201,19 +216,19 @@ def rows_of(table: Table, partitions: str | None, where: str | None) -> pl.Expr 
         return expression(parse_tree(where, "condition"), Scope(sides=(side,)))
     if partitions is None:
         return None
-    wanted = [{name: _unquote(value) for name, value in one.items()} for one in partitions_of(partitions)]
-    names = sorted({name for one in wanted for name in one})
+    wanted = [{name: _unquote(value) for name, value in spec.items()} for spec in partitions_of(partitions)]
+    names = sorted({name for spec in wanted for name in spec})
     if not wanted or not set(names) <= set(table.partition_keys):
         raise InvalidOption(f"partitions {partitions!r}: {table.name} is partitioned by {', '.join(table.partition_keys) or 'nothing'}", key="partitions")
-    chosen = [pl.all_horizontal(*(col(name).cast(pl.String) == value for name, value in one.items())) for one in wanted]
+    chosen = [pl.all_horizontal(*(col(name).cast(pl.String) == value for name, value in spec.items())) for spec in wanted]
     return pl.any_horizontal(*chosen)
 
 
 def _unquote(value: str) -> str:
-    """A value as it is; in quotes, as SQL writes a text, what is between them."""
+    """Return a value without the quotes of an SQL text around it."""
     return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"" else value
 
 
 def success_rows() -> Sequence[Row]:
-    """The answer of a procedure that tells nothing but that it was done."""
+    """Return the result of a procedure that reports only its success."""
     return [(True,)]

@@ -1,9 +1,11 @@
-"""What tables and databases are, by statement: CREATE, DROP, ALTER and TRUNCATE in Spark's words.
+"""Definitions of tables and databases: CREATE, DROP, ALTER and TRUNCATE in Spark's syntax.
 
-    CREATE TABLE shop.orders (id BIGINT NOT NULL, day STRING COMMENT 'of the order') PARTITIONED BY (day) TBLPROPERTIES ('primary-key' = 'id,day')
+    CREATE TABLE shop.orders (id BIGINT NOT NULL, day STRING COMMENT 'of the order')
+        PARTITIONED BY (day) TBLPROPERTIES ('primary-key' = 'id,day')
     ALTER TABLE shop.orders ADD COLUMN total DECIMAL(10, 2) AFTER id
 
-A statement becomes one call of the catalog or the table, after all of it was understood: it is done whole, or not at all.
+A statement becomes one call of the catalog or the table, after all of it was parsed: it is executed as a whole, or not
+at all.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ _OPEN, _CLOSE = ("(", "<"), (")", ">")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTableClause:
-    """What CREATE TABLE says of a table, but for its name."""
+    """The definition of a table in CREATE TABLE, without its name."""
 
     fields: list[Field]
     keys: list[str]
@@ -46,371 +48,386 @@ class CreateTableClause:
     options: dict[str, str]
 
 
-def parse_table_definition(asked: Statement) -> CreateTableClause:
-    """What follows the name in CREATE TABLE: columns in parentheses, where there are some, and more."""
-    fields, keys = _fields(asked) if asked.words.is_next("(") else ([], [])
-    partition_keys, comment, options = table_words(asked, fields)
-    asked.words.end()
+def parse_table_definition(statement: Statement) -> CreateTableClause:
+    """Parse what follows the name in CREATE TABLE: columns in parentheses, if any, and other clauses."""
+    fields, keys = _fields(statement) if statement.tokens.is_next("(") else ([], [])
+    partition_keys, comment, options = table_words(statement, fields)
+    statement.tokens.end()
     return CreateTableClause(fields=fields, keys=keys, partition_keys=partition_keys, comment=comment, options=options)
 
 
-def create_database(asked: Statement) -> ResultRows:
-    """What follows DATABASE in CREATE DATABASE."""
-    words = asked.words
-    is_lenient, name = words.accept("IF", "NOT", "EXISTS"), words.name("a database")
-    comment, given = None, None
-    while words.next is not None:
-        if words.accept("COMMENT"):
-            comment = words.string()
-        elif words.accept("WITH", "DBPROPERTIES") or words.accept("WITH", "PROPERTIES"):
-            given = properties(words)
+def create_database(statement: Statement) -> ResultRows:
+    """Execute CREATE DATABASE, read as far as DATABASE."""
+    tokens = statement.tokens
+    is_lenient, name = tokens.accept("IF", "NOT", "EXISTS"), tokens.name("a database")
+    comment, database_properties = None, None
+    while tokens.next is not None:
+        if tokens.accept("COMMENT"):
+            comment = tokens.string()
+        elif tokens.accept("WITH", "DBPROPERTIES") or tokens.accept("WITH", "PROPERTIES"):
+            database_properties = properties(tokens)
         else:
-            raise words.wrong("COMMENT or WITH DBPROPERTIES")
-    asked.catalog.create_database(name, if_not_exists=is_lenient, comment=comment, properties=given)
+            raise tokens.wrong("COMMENT or WITH DBPROPERTIES")
+    statement.catalog.create_database(name, if_not_exists=is_lenient, comment=comment, properties=database_properties)
     return ResultRows()
 
 
-def refuse_others(words: TokenStream, does: str) -> None:
-    """Raises `Unsupported` for what a catalog has not, by its name."""
-    is_replaced = words.accept("OR", "REPLACE")
+def refuse_others(tokens: TokenStream, does: str) -> None:
+    """Raise `Unsupported` for objects that a catalog does not have, by their names."""
+    is_replaced = tokens.accept("OR", "REPLACE")
     if is_replaced:
-        what = next((one for one in ("TEMPORARY", "GLOBAL", "VIEW") if words.is_next(one)), "TABLE")
+        what = next((keyword for keyword in ("TEMPORARY", "GLOBAL", "VIEW") if tokens.is_next(keyword)), "TABLE")
         msg = f"CREATE OR REPLACE {what} is not done: DROP comes first" + (", or INSERT OVERWRITE keeps the table" if what == "TABLE" else "")
         raise Unsupported(msg, feature="catalog.sql")
-    found = next((one for one in (*_UNSUPPORTED_OBJECTS, *(["EXTERNAL"] if does == "CREATE" else [])) if words.is_next(one)), None)
-    if found is not None:
-        raise Unsupported(f"{does} {found} is not done: a catalog has tables, views and databases", feature="catalog.sql")
+    unsupported = next((keyword for keyword in (*_UNSUPPORTED_OBJECTS, *(["EXTERNAL"] if does == "CREATE" else [])) if tokens.is_next(keyword)), None)
+    if unsupported is not None:
+        raise Unsupported(f"{does} {unsupported} is not done: a catalog has tables, views and databases", feature="catalog.sql")
 
 
-def drop(asked: Statement) -> ResultRows:
-    """DROP DATABASE and DROP TABLE."""
-    words = asked.words
-    if words.accept("DATABASE") or words.accept("SCHEMA") or words.accept("NAMESPACE"):
-        is_lenient, name = words.accept("IF", "EXISTS"), words.name("a database")
-        cascade = words.accept("CASCADE")
+def drop(statement: Statement) -> ResultRows:
+    """Execute DROP DATABASE and DROP TABLE."""
+    tokens = statement.tokens
+    if tokens.accept("DATABASE") or tokens.accept("SCHEMA") or tokens.accept("NAMESPACE"):
+        is_lenient, name = tokens.accept("IF", "EXISTS"), tokens.name("a database")
+        cascade = tokens.accept("CASCADE")
         if not cascade:
-            words.accept("RESTRICT")
-        words.end()
-        asked.catalog.drop_database(name, cascade=cascade, if_exists=is_lenient)
+            tokens.accept("RESTRICT")
+        tokens.end()
+        statement.catalog.drop_database(name, cascade=cascade, if_exists=is_lenient)
         return ResultRows()
-    words.accept("MATERIALIZED")
-    refuse_others(words, "DROP")
-    words.expect("TABLE")
-    is_lenient, name = words.accept("IF", "EXISTS"), asked.name()
-    words.accept("PURGE")
-    words.end()
-    asked.catalog.drop_table(name, if_exists=is_lenient)
+    tokens.accept("MATERIALIZED")
+    refuse_others(tokens, "DROP")
+    tokens.expect("TABLE")
+    is_lenient, name = tokens.accept("IF", "EXISTS"), statement.name()
+    tokens.accept("PURGE")
+    tokens.end()
+    statement.catalog.drop_table(name, if_exists=is_lenient)
     return ResultRows()
 
 
-def table_words(asked: Statement, fields: list[Field] | None = None) -> tuple[list[str], str | None, dict[str, str]]:
-    """What follows the columns of CREATE TABLE, as far as AS: partition columns, comment, properties. Partition columns with a type join `fields`."""
-    words = asked.words
+def table_words(statement: Statement, fields: list[Field] | None = None) -> tuple[list[str], str | None, dict[str, str]]:
+    """Parse what follows the columns of CREATE TABLE, as far as AS.
+
+    Returns partition columns, comment and properties. Partition columns with a type are added to `fields`.
+    """
+    tokens = statement.tokens
     partitions: list[str] = []
     comment: str | None = None
     options: dict[str, str] = {}
-    while words.next is not None and not words.is_next("AS"):
-        if words.accept("USING"):
-            source = words.name("paimon")
+    while tokens.next is not None and not tokens.is_next("AS"):
+        if tokens.accept("USING"):
+            source = tokens.name("paimon")
             if source.lower() not in _USING:
                 raise Unsupported(f"CREATE TABLE … USING {source}: it makes Paimon tables; leave USING out", feature="catalog.sql")
-        elif words.accept("PARTITIONED", "BY"):
-            partitions = _partition_columns(asked, fields)
-        elif words.accept("COMMENT"):
-            comment = words.string()
-        elif words.is_next("LOCATION"):
+        elif tokens.accept("PARTITIONED", "BY"):
+            partitions = _partition_columns(statement, fields)
+        elif tokens.accept("COMMENT"):
+            comment = tokens.string()
+        elif tokens.is_next("LOCATION"):
             raise Unsupported("CREATE TABLE … LOCATION: tables of a catalog lie in its warehouse; leave it out, or lk.create(path, …)", feature="catalog.sql")
-        elif words.accept("TBLPROPERTIES") or words.accept("OPTIONS") or words.accept("WITH"):
-            options |= properties(words)
+        elif tokens.accept("TBLPROPERTIES") or tokens.accept("OPTIONS") or tokens.accept("WITH"):
+            options |= properties(tokens)
         else:
-            raise words.wrong("USING, PARTITIONED BY, COMMENT or TBLPROPERTIES")
+            raise tokens.wrong("USING, PARTITIONED BY, COMMENT or TBLPROPERTIES")
     return partitions, comment, options
 
 
-def _partition_columns(asked: Statement, fields: list[Field] | None) -> list[str]:
-    """The columns of PARTITIONED BY: those of the table, or new ones with their types, which become the last."""
-    words = asked.words
-    words.expect("(")
-    found: list[str] = []
-    while not found or words.accept(","):
-        name = words.name("a column")
-        if words.is_next("("):
+def _partition_columns(statement: Statement, fields: list[Field] | None) -> list[str]:
+    """Parse the columns of PARTITIONED BY: those of the table, or new ones with types, which come last."""
+    tokens = statement.tokens
+    tokens.expect("(")
+    columns: list[str] = []
+    while not columns or tokens.accept(","):
+        name = tokens.name("a column")
+        if tokens.is_next("("):
             raise Unsupported(f"PARTITIONED BY ({name}(…)): tables are partitioned by columns; make one of the value", feature="catalog.sql")
-        if fields is not None and not words.is_next(",") and not words.is_next(")"):
-            t, comment, default, place = _column(asked)
-            if place:
-                raise words.wrong("no place and no PRIMARY KEY, but , or )")
+        if fields is not None and not tokens.is_next(",") and not tokens.is_next(")"):
+            t, comment, default, position = _column(statement)
+            if position:
+                raise tokens.wrong("no place and no PRIMARY KEY, but , or )")
             fields.append(Field(name, t, comment=comment, default=default))
-        found.append(name)
-    words.expect(")")
-    return found
+        columns.append(name)
+    tokens.expect(")")
+    return columns
 
 
-def names(words: TokenStream) -> list[str]:
-    """Columns in parentheses."""
-    words.expect("(")
-    found = [words.name("a column")]
-    while words.accept(","):
-        found.append(words.name("a column"))
-    words.expect(")")
-    return found
+def names(tokens: TokenStream) -> list[str]:
+    """Parse column names in parentheses."""
+    tokens.expect("(")
+    columns = [tokens.name("a column")]
+    while tokens.accept(","):
+        columns.append(tokens.name("a column"))
+    tokens.expect(")")
+    return columns
 
 
-def properties(words: TokenStream) -> dict[str, str]:
-    """Keys and values, as in ('key' = 'value', …)."""
-    found: dict[str, str] = {}
-    words.expect("(")
-    while not words.accept(")"):
-        if found:
-            words.expect(",")
-        key = _key(words)
-        words.accept("=")
-        found[key] = words.take("a value", "text", "number", "word").value
-    return found
+def properties(tokens: TokenStream) -> dict[str, str]:
+    """Parse keys and values, as in ('key' = 'value', …)."""
+    result: dict[str, str] = {}
+    tokens.expect("(")
+    while not tokens.accept(")"):
+        if result:
+            tokens.expect(",")
+        key = _key(tokens)
+        tokens.accept("=")
+        result[key] = tokens.take("a value", "text", "number", "word").value
+    return result
 
 
-def _key(words: TokenStream) -> str:
-    word = words.next
-    return words.string() if word is not None and word.kind == "text" else ".".join(words.names("a key"))
+def _key(tokens: TokenStream) -> str:
+    word = tokens.next
+    return tokens.string() if word is not None and word.kind == "text" else ".".join(tokens.names("a key"))
 
 
 # ---- columns -------------------------------------------------------------------------------------
 
 
-def _fields(asked: Statement) -> tuple[list[Field], list[str]]:
-    """The columns of CREATE TABLE, and those of its primary key."""
-    words, found, keys = asked.words, [], []
-    words.expect("(")
+def _fields(statement: Statement) -> tuple[list[Field], list[str]]:
+    """Parse the columns of CREATE TABLE, and return them and those of its primary key."""
+    tokens, fields, keys = statement.tokens, [], []
+    tokens.expect("(")
     while True:
-        if words.accept("PRIMARY", "KEY"):
-            keys = names(words)
-            words.accept("NOT", "ENFORCED")
+        if tokens.accept("PRIMARY", "KEY"):
+            keys = names(tokens)
+            tokens.accept("NOT", "ENFORCED")
         else:
-            name = words.name("a column")
-            t, comment, default, place = _column(asked)
-            if place.pop("key", False):
+            name = tokens.name("a column")
+            t, comment, default, position = _column(statement)
+            if position.pop("key", False):
                 keys.append(name)
-            if place:
-                raise words.wrong("no place: columns stand in the order of the statement")
-            found.append(Field(name, t, comment=comment, default=default))
-        if not words.accept(","):
+            if position:
+                raise tokens.wrong("no place: columns stand in the order of the statement")
+            fields.append(Field(name, t, comment=comment, default=default))
+        if not tokens.accept(","):
             break
-    words.expect(")")
-    return found, keys
+    tokens.expect(")")
+    return fields, keys
 
 
-def _column(asked: Statement) -> tuple[DataType, str | None, str | None, dict[str, Any]]:
-    """A column's type, comment, default and place, after its name; where it is the primary key, `key` is among the latter."""
-    words = asked.words
-    t = _type(asked)
+def _column(statement: Statement) -> tuple[DataType, str | None, str | None, dict[str, Any]]:
+    """Parse a column's type, comment, default and position, after its name.
+
+    Where it is the primary key, `key` is in the position.
+    """
+    tokens = statement.tokens
+    t = _type(statement)
     comment = default = None
-    place: dict[str, Any] = {}
+    position: dict[str, Any] = {}
     while True:
-        if words.accept("NOT", "NULL"):
+        if tokens.accept("NOT", "NULL"):
             t = t.not_null()
-        elif words.accept("PRIMARY", "KEY"):
-            words.accept("NOT", "ENFORCED")
-            place["key"] = True
-        elif words.accept("COMMENT"):
-            comment = words.string()
-        elif words.accept("DEFAULT"):
-            default = default_of(words)
-        elif words.accept("FIRST"):
-            place = {"first": True}
-        elif words.accept("AFTER"):
-            place = {"after": ".".join(words.names("a column"))}
+        elif tokens.accept("PRIMARY", "KEY"):
+            tokens.accept("NOT", "ENFORCED")
+            position["key"] = True
+        elif tokens.accept("COMMENT"):
+            comment = tokens.string()
+        elif tokens.accept("DEFAULT"):
+            default = default_of(tokens)
+        elif tokens.accept("FIRST"):
+            position = {"first": True}
+        elif tokens.accept("AFTER"):
+            position = {"after": ".".join(tokens.names("a column"))}
         else:
-            return t, comment, default, place
+            return t, comment, default, position
 
 
-def default_of(words: TokenStream) -> str | None:
-    """What stands after DEFAULT, as the text that a table keeps: a literal, a number below zero, DATE or TIMESTAMP before a text; None for NULL."""
-    if words.accept("NULL"):
+def default_of(tokens: TokenStream) -> str | None:
+    """Parse what stands after DEFAULT, and return the text that a table stores; None for NULL.
+
+    It is a literal, a number below zero, or DATE or TIMESTAMP before a text.
+    """
+    if tokens.accept("NULL"):
         return None
-    sign = "-" if words.accept("-") else ""
-    if not sign and any(words.is_next(word) for word in ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ")):
-        words.at += 1
-        return words.string()
-    if not sign and (words.accept("TRUE") or words.accept("FALSE")):
-        return words.before.lower()
-    word = words.take("a literal", *(("number",) if sign else ("text", "number")))
+    sign = "-" if tokens.accept("-") else ""
+    if not sign and any(tokens.is_next(word) for word in ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ")):
+        tokens.at += 1
+        return tokens.string()
+    if not sign and (tokens.accept("TRUE") or tokens.accept("FALSE")):
+        return tokens.before.lower()
+    word = tokens.take("a literal", *(("number",) if sign else ("text", "number")))
     return sign + (word.value.rstrip("lLsSyYdDfF") if word.kind == "number" else word.value)
 
 
-def _type(asked: Statement) -> DataType:
-    """A type. Raises `InvalidOption` for what the door does not know, `SchemaMismatch` for what Paimon does not."""
-    words, first, depth = asked.words, asked.words.next, 0
+def _type(statement: Statement) -> DataType:
+    """Parse a type.
+
+    Raises: `InvalidOption` for what the backend does not know, `SchemaMismatch` for what Paimon does not.
+    """
+    tokens, first, depth = statement.tokens, statement.tokens.next, 0
     if first is None or first.kind not in ("word", "quoted"):
-        raise words.wrong("a type")
+        raise tokens.wrong("a type")
     end = first.end
-    words.at += 1
-    while (word := words.next) is not None and (depth or word.said in _OPEN):
+    tokens.at += 1
+    while (word := tokens.next) is not None and (depth or word.said in _OPEN):
         depth += (word.said in _OPEN) - (word.said in _CLOSE)
         end = word.end
-        words.at += 1
+        tokens.at += 1
     for more in _TYPE_SUFFIXES:
-        if words.is_next(*more):
-            end = words.end_of(len(more))
-            words.accept(*more)
-    text = words.text[first.start : end]
+        if tokens.is_next(*more):
+            end = tokens.end_of(len(more))
+            tokens.accept(*more)
+    text = tokens.text[first.start : end]
     if first.said.upper() == "INTERVAL":
         raise SchemaMismatch(f"no Paimon type holds {text}; write a number of days or milliseconds")
-    return asked.door.type(text)
+    return statement.backend.type(text)
 
 
 # ---- ALTER ---------------------------------------------------------------------------------------
 
 
-def alter(asked: Statement) -> ResultRows:
-    """ALTER TABLE and ALTER DATABASE."""
-    words = asked.words
-    if words.accept("DATABASE") or words.accept("SCHEMA") or words.accept("NAMESPACE"):
-        return _alter_database(asked)
-    words.expect("TABLE")
-    name = asked.name()
-    if words.accept("RENAME", "TO"):
-        parts = words.names("a name")
-        words.end()
-        asked.catalog.rename_table(name, asked.full(parts) if len(parts) > 1 else f"{name.partition('.')[0]}.{parts[0]}")
+def alter(statement: Statement) -> ResultRows:
+    """Execute ALTER TABLE and ALTER DATABASE."""
+    tokens = statement.tokens
+    if tokens.accept("DATABASE") or tokens.accept("SCHEMA") or tokens.accept("NAMESPACE"):
+        return _alter_database(statement)
+    tokens.expect("TABLE")
+    name = statement.name()
+    if tokens.accept("RENAME", "TO"):
+        parts = tokens.names("a name")
+        tokens.end()
+        statement.catalog.rename_table(name, statement.full(parts) if len(parts) > 1 else f"{name.partition('.')[0]}.{parts[0]}")
         return ResultRows()
-    if words.accept("DROP", "PARTITION") or words.accept("DROP", "IF", "EXISTS", "PARTITION"):
-        return _drop_partitions(asked, asked.table(name))
-    table = asked.table(name)
+    if tokens.accept("DROP", "PARTITION") or tokens.accept("DROP", "IF", "EXISTS", "PARTITION"):
+        return _drop_partitions(statement, statement.table(name))
+    table = statement.table(name)
     for start, reads in _ALTERS:
-        if words.accept(*start):
-            made = reads(asked, table)
-            words.end()
+        if tokens.accept(*start):
+            made = reads(statement, table)
+            tokens.end()
             if made:
                 table.alter(*made)
             return ResultRows()
-    raise words.wrong("ADD, DROP, RENAME or ALTER COLUMN, SET or UNSET TBLPROPERTIES, SET or RESET, RENAME TO, or DROP PARTITION")
+    raise tokens.wrong("ADD, DROP, RENAME or ALTER COLUMN, SET or UNSET TBLPROPERTIES, SET or RESET, RENAME TO, or DROP PARTITION")
 
 
-def _alter_database(asked: Statement) -> ResultRows:
-    words, name = asked.words, asked.words.name("a database")
-    words.expect("SET")
-    if not (words.accept("DBPROPERTIES") or words.accept("PROPERTIES")):
-        raise words.wrong("DBPROPERTIES")
-    found = properties(words)
-    words.end()
-    asked.catalog.alter_database(name, set=found)
+def _alter_database(statement: Statement) -> ResultRows:
+    tokens, name = statement.tokens, statement.tokens.name("a database")
+    tokens.expect("SET")
+    if not (tokens.accept("DBPROPERTIES") or tokens.accept("PROPERTIES")):
+        raise tokens.wrong("DBPROPERTIES")
+    changed = properties(tokens)
+    tokens.end()
+    statement.catalog.alter_database(name, set=changed)
     return ResultRows()
 
 
-def _drop_partitions(asked: Statement, table: Table) -> ResultRows:
-    words = asked.words
-    found = [partition_of(words)]
-    while words.accept(","):
-        words.expect("PARTITION")
-        found.append(partition_of(words))
-    words.end()
-    table.drop_partitions(found)
+def _drop_partitions(statement: Statement, table: Table) -> ResultRows:
+    tokens = statement.tokens
+    partitions = [partition_of(tokens)]
+    while tokens.accept(","):
+        tokens.expect("PARTITION")
+        partitions.append(partition_of(tokens))
+    tokens.end()
+    table.drop_partitions(partitions)
     return ResultRows()
 
 
-def partition_of(words: TokenStream) -> dict[str, str]:
-    """Partition columns and their values, as in (dt = '2024-03-31', hour = 7)."""
-    found = {}
-    words.expect("(")
+def partition_of(tokens: TokenStream) -> dict[str, str]:
+    """Parse partition columns and their values, as in (dt = '2024-03-31', hour = 7)."""
+    values = {}
+    tokens.expect("(")
     while True:
-        key = words.name("a partition column")
-        words.expect("=")
-        found[key] = words.take("a literal", "text", "number").value
-        if not words.accept(","):
+        key = tokens.name("a partition column")
+        tokens.expect("=")
+        values[key] = tokens.take("a literal", "text", "number").value
+        if not tokens.accept(","):
             break
-    words.expect(")")
-    return found
+    tokens.expect(")")
+    return values
 
 
-def _path(words: TokenStream) -> str:
-    return ".".join(words.names("a column"))
+def _path(tokens: TokenStream) -> str:
+    return ".".join(tokens.names("a column"))
 
 
-def _parse_add_columns(asked: Statement, table: Table) -> list[TableChange]:  # noqa: ARG001 - as its kind
-    words = asked.words
-    in_parentheses = words.accept("(")
-    found = [_parse_added_column(asked)]
-    while words.accept(","):
-        found.append(_parse_added_column(asked))
+def _parse_add_columns(statement: Statement, table: Table) -> list[TableChange]:  # noqa: ARG001 - as its kind
+    tokens = statement.tokens
+    in_parentheses = tokens.accept("(")
+    added = [_parse_added_column(statement)]
+    while tokens.accept(","):
+        added.append(_parse_added_column(statement))
     if in_parentheses:
-        words.expect(")")
-    return found
+        tokens.expect(")")
+    return added
 
 
-def _parse_added_column(asked: Statement) -> TableChange:
-    name = _path(asked.words)
-    t, comment, default, place = _column(asked)
-    if place.pop("key", False):
-        raise asked.words.wrong("no PRIMARY KEY: keys are for CREATE TABLE")
+def _parse_added_column(statement: Statement) -> TableChange:
+    name = _path(statement.tokens)
+    t, comment, default, position = _column(statement)
+    if position.pop("key", False):
+        raise statement.tokens.wrong("no PRIMARY KEY: keys are for CREATE TABLE")
     if default is not None:
-        raise asked.words.wrong("no DEFAULT: set it with ALTER COLUMN afterwards")
-    return changes.add_column(name, t, comment=comment, **place)
+        raise statement.tokens.wrong("no DEFAULT: set it with ALTER COLUMN afterwards")
+    return changes.add_column(name, t, comment=comment, **position)
 
 
-def _parse_drop_columns(asked: Statement, table: Table) -> list[TableChange]:
-    words = asked.words
-    is_lenient, in_parentheses = words.accept("IF", "EXISTS"), words.accept("(")
-    paths = [_path(words)]
-    while words.accept(","):
-        paths.append(_path(words))
+def _parse_drop_columns(statement: Statement, table: Table) -> list[TableChange]:
+    tokens = statement.tokens
+    is_lenient, in_parentheses = tokens.accept("IF", "EXISTS"), tokens.accept("(")
+    paths = [_path(tokens)]
+    while tokens.accept(","):
+        paths.append(_path(tokens))
     if in_parentheses:
-        words.expect(")")
-    there = table.handle().schema
-    return [changes.drop_column(path) for path in paths if not is_lenient or "." in path or there.has(path)]
+        tokens.expect(")")
+    schema = table.handle().schema
+    return [changes.drop_column(path) for path in paths if not is_lenient or "." in path or schema.has(path)]
 
 
-def _parse_rename_column(asked: Statement, table: Table) -> list[TableChange]:  # noqa: ARG001 - as its kind
-    old = _path(asked.words)
-    asked.words.expect("TO")
-    return [changes.rename_column(old, asked.words.name())]
+def _parse_rename_column(statement: Statement, table: Table) -> list[TableChange]:  # noqa: ARG001 - as its kind
+    old = _path(statement.tokens)
+    statement.tokens.expect("TO")
+    return [changes.rename_column(old, statement.tokens.name())]
 
 
-def _parse_alter_columns(asked: Statement, table: Table) -> list[TableChange]:  # noqa: ARG001 - as its kind
-    """ALTER COLUMN c TYPE t, COMMENT 'x', FIRST, AFTER d, SET or DROP NOT NULL, SET or DROP DEFAULT; of several columns with commas between them."""
-    found = _parse_altered_column(asked)
-    while asked.words.accept(","):
-        found += _parse_altered_column(asked)
-    return found
+def _parse_alter_columns(statement: Statement, table: Table) -> list[TableChange]:  # noqa: ARG001 - as its kind
+    """Parse ALTER COLUMN, of several columns with commas between them.
+
+    Each is c TYPE t, COMMENT 'x', FIRST, AFTER d, SET or DROP NOT NULL, SET or DROP DEFAULT.
+    """
+    altered = _parse_altered_column(statement)
+    while statement.tokens.accept(","):
+        altered += _parse_altered_column(statement)
+    return altered
 
 
-def _parse_altered_column(asked: Statement) -> list[TableChange]:
-    words, name = asked.words, _path(asked.words)
-    if words.accept("TYPE"):
-        return [changes.update_type(name, _type(asked))]
-    if words.accept("COMMENT"):
-        return [changes.update_comment(name, words.string())]
-    if words.accept("FIRST"):
+def _parse_altered_column(statement: Statement) -> list[TableChange]:
+    tokens, name = statement.tokens, _path(statement.tokens)
+    if tokens.accept("TYPE"):
+        return [changes.update_type(name, _type(statement))]
+    if tokens.accept("COMMENT"):
+        return [changes.update_comment(name, tokens.string())]
+    if tokens.accept("FIRST"):
         return [changes.move_column(name, first=True)]
-    if words.accept("AFTER"):
-        return [changes.move_column(name, after=words.name("a column"))]
-    if words.accept("SET", "NOT", "NULL"):
+    if tokens.accept("AFTER"):
+        return [changes.move_column(name, after=tokens.name("a column"))]
+    if tokens.accept("SET", "NOT", "NULL"):
         return [changes.update_nullability(name, nullable=False)]
-    if words.accept("DROP", "NOT", "NULL"):
+    if tokens.accept("DROP", "NOT", "NULL"):
         return [changes.update_nullability(name, nullable=True)]
-    if words.accept("SET", "DEFAULT"):
-        return [changes.update_default(name, default_of(words))]
-    if words.accept("DROP", "DEFAULT"):
+    if tokens.accept("SET", "DEFAULT"):
+        return [changes.update_default(name, default_of(tokens))]
+    if tokens.accept("DROP", "DEFAULT"):
         return [changes.update_default(name, None)]
-    raise words.wrong("TYPE, COMMENT, FIRST, AFTER, SET or DROP NOT NULL, SET or DROP DEFAULT")
+    raise tokens.wrong("TYPE, COMMENT, FIRST, AFTER, SET or DROP NOT NULL, SET or DROP DEFAULT")
 
 
-def _parse_set_properties(asked: Statement, table: Table) -> list[TableChange]:  # noqa: ARG001 - as its kind
-    if not asked.words.is_next("("):
-        raise asked.words.wrong("TBLPROPERTIES (…), or keys and values in parentheses")
-    found = properties(asked.words)
-    return [changes.set_comment(value) if key == "comment" else changes.set_option(key, value) for key, value in found.items()]
+def _parse_set_properties(statement: Statement, table: Table) -> list[TableChange]:  # noqa: ARG001 - as its kind
+    if not statement.tokens.is_next("("):
+        raise statement.tokens.wrong("TBLPROPERTIES (…), or keys and values in parentheses")
+    values = properties(statement.tokens)
+    return [changes.set_comment(value) if key == "comment" else changes.set_option(key, value) for key, value in values.items()]
 
 
-def _parse_unset_properties(asked: Statement, table: Table) -> list[TableChange]:
-    words = asked.words
-    is_lenient = words.accept("IF", "EXISTS")
-    words.expect("(")
-    keys = [_key(words)]
-    while words.accept(","):
-        keys.append(_key(words))
-    words.expect(")")
-    there = table.handle().schema.options
-    if not is_lenient and (unknown := [key for key in keys if key != "comment" and key not in there]):
+def _parse_unset_properties(statement: Statement, table: Table) -> list[TableChange]:
+    tokens = statement.tokens
+    is_lenient = tokens.accept("IF", "EXISTS")
+    tokens.expect("(")
+    keys = [_key(tokens)]
+    while tokens.accept(","):
+        keys.append(_key(tokens))
+    tokens.expect(")")
+    options = table.handle().schema.options
+    if not is_lenient and (unknown := [key for key in keys if key != "comment" and key not in options]):
         raise InvalidOption(f"{table.name} has no property {unknown[0]!r} to take away; UNSET TBLPROPERTIES IF EXISTS passes over it", key=unknown[0])
     return [changes.set_comment(None) if key == "comment" else changes.reset_option(key) for key in keys]
 
@@ -435,13 +452,13 @@ _ALTERS: tuple[tuple[tuple[str, ...], Callable[[Statement, Table], list[TableCha
 # ---- TRUNCATE ------------------------------------------------------------------------------------
 
 
-def truncate(asked: Statement) -> ResultRows:
-    """TRUNCATE TABLE, whole or a partition of it."""
-    words = asked.words
-    words.expect("TABLE")
-    table = asked.table(asked.name())
-    partition = partition_of(words) if words.accept("PARTITION") else None
-    words.end()
+def truncate(statement: Statement) -> ResultRows:
+    """Execute TRUNCATE TABLE, of the table or a partition of it."""
+    tokens = statement.tokens
+    tokens.expect("TABLE")
+    table = statement.table(statement.name())
+    partition = partition_of(tokens) if tokens.accept("PARTITION") else None
+    tokens.end()
     if partition is None:
         table.truncate()
     else:

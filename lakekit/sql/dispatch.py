@@ -1,4 +1,4 @@
-"""One statement, by its first word."""
+"""The execution of one statement, chosen by its first word."""
 
 from __future__ import annotations
 
@@ -16,26 +16,27 @@ if TYPE_CHECKING:
 QUERIES = ("SELECT", "WITH", "VALUES", "(", "FROM", "TABLE")
 
 
-def execute(asked: Statement) -> ResultRows | Rows:
-    """Does a statement: the rows of a query as its door has them, the `ResultRows` of another.
+def execute(statement: Statement) -> ResultRows | Rows:
+    """Execute a statement; return the rows of a query as its backend has them, the `ResultRows` of others.
 
-    Raises `InvalidOption` with the place in the text for what is no statement, `Unsupported` for one that is not done here: nothing has changed then.
+    Raises: `InvalidOption` with the position in the text for an invalid statement, `Unsupported` for one that is not
+    supported: nothing has changed then.
     """
-    words = asked.words
-    if is_query(asked):
-        return asked.door.query(asked, words.rest)
+    tokens = statement.tokens
+    if is_query(statement):
+        return statement.backend.query(statement, tokens.rest)
     for word, does in _STATEMENTS.items():
-        if words.accept(word):
-            return does(asked)
-    first = "" if words.next is None else words.next.said
-    known = ", ".join(("SELECT", *_STATEMENTS))
-    msg = f"{first}: no statement that is done here; there are {known}. In: {excerpt(words.text)}"
+        if tokens.accept(word):
+            return does(statement)
+    first = "" if tokens.next is None else tokens.next.said
+    supported = ", ".join(("SELECT", *_STATEMENTS))
+    msg = f"{first}: no statement that is done here; there are {supported}. In: {excerpt(tokens.text)}"
     raise Unsupported(msg, feature="catalog.sql")
 
 
-def is_query(asked: Statement) -> bool:
-    """Whether a statement only asks."""
-    return any(asked.words.is_next(word) for word in QUERIES)
+def is_query(statement: Statement) -> bool:
+    """Return whether a statement only reads."""
+    return any(statement.tokens.is_next(word) for word in QUERIES)
 
 
 _STATEMENTS: dict[str, Callable[[Statement], ResultRows]] = {
@@ -45,11 +46,11 @@ _STATEMENTS: dict[str, Callable[[Statement], ResultRows]] = {
     "UPDATE": dml.update,
     "MERGE": dml.merge,
     "CREATE": dml.create,
-    "DROP": lambda asked: view_ddl.drop_view(asked) or ddl.drop(asked),
-    "ALTER": lambda asked: view_ddl.alter_materialized(asked) if asked.words.accept("MATERIALIZED", "TABLE") else ddl.alter(asked),
+    "DROP": lambda statement: view_ddl.drop_view(statement) or ddl.drop(statement),
+    "ALTER": lambda statement: view_ddl.alter_materialized(statement) if statement.tokens.accept("MATERIALIZED", "TABLE") else ddl.alter(statement),
     "TRUNCATE": ddl.truncate,
     "ANALYZE": dml.analyze,
-    "SHOW": lambda asked: view_ddl.show_view(asked) or show.show(asked),
+    "SHOW": lambda statement: view_ddl.show_view(statement) or show.show(statement),
     "DESCRIBE": show.describe,
     "DESC": show.describe,
 }

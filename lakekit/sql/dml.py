@@ -1,9 +1,9 @@
-"""Rows by statement: CREATE TABLE … AS, DELETE, UPDATE and MERGE INTO over the tables of a catalog.
+"""Changes of rows by statement: CREATE TABLE … AS, DELETE, UPDATE and MERGE INTO over the tables of a catalog.
 
     CREATE    with AS: a table of the query's columns, and its rows
-    others    conditions and values as Polars expressions (`expressions`), through the door's `delete`, `update`, `merge`
+    others    conditions and values as Polars expressions (`expressions`), for the backend's `delete`, `update`, `merge`
 
-The rows of a query are the door's.
+The backend computes the rows of a query.
 """
 
 from __future__ import annotations
@@ -45,159 +45,168 @@ _NOT_ALIASES = ("SET", "USING", "WHERE", "ON")
 
 
 def commit_result(commit: Commit) -> ResultRows:
-    """What a commit did, as one row."""
+    """Return the result of a commit, as one row."""
     return ResultRows(_COMMIT_COLUMNS, [(commit.snapshot_id, commit.row_count)])
 
 
-def analyze(asked: Statement) -> ResultRows:
-    """ANALYZE TABLE … COMPUTE STATISTICS, of the rows alone, or FOR ALL COLUMNS, or FOR COLUMNS a, b; by the door's `analyze`."""
-    words = asked.words
-    words.expect("TABLE")
-    table = asked.table(asked.name())
-    words.expect("COMPUTE", "STATISTICS")
+def analyze(statement: Statement) -> ResultRows:
+    """Execute ANALYZE TABLE … COMPUTE STATISTICS by the backend's `analyze`.
+
+    Of the rows alone, or FOR ALL COLUMNS, or FOR COLUMNS a, b.
+    """
+    tokens = statement.tokens
+    tokens.expect("TABLE")
+    table = statement.table(statement.name())
+    tokens.expect("COMPUTE", "STATISTICS")
     columns: list[str] | None = []
-    if words.accept("FOR", "ALL", "COLUMNS"):
+    if tokens.accept("FOR", "ALL", "COLUMNS"):
         columns = None
-    elif words.accept("FOR", "COLUMNS"):
-        columns = [words.name("a column")]
-        while words.accept(","):
-            columns.append(words.name("a column"))
-    words.end()
-    return commit_result(asked.door.analyze(table, columns=columns))
+    elif tokens.accept("FOR", "COLUMNS"):
+        columns = [tokens.name("a column")]
+        while tokens.accept(","):
+            columns.append(tokens.name("a column"))
+    tokens.end()
+    return commit_result(statement.backend.analyze(table, columns=columns))
 
 
 # ---- CREATE TABLE … AS ---------------------------------------------------------------------------
 
 
-def create(asked: Statement) -> ResultRows:
-    """CREATE; TABLE … AS a query makes a table of the query's columns, which is gone again where its rows cannot be written."""
-    words = asked.words
-    view = view_ddl.create_view(asked)
+def create(statement: Statement) -> ResultRows:
+    """Execute CREATE.
+
+    TABLE … AS a query makes a table of the query's columns, which is dropped again where its rows cannot be written.
+    """
+    tokens = statement.tokens
+    view = view_ddl.create_view(statement)
     if view is not None:
         return view
-    if words.accept("MATERIALIZED", "TABLE"):
-        return view_ddl.create_materialized(asked)
-    if words.accept("DATABASE") or words.accept("SCHEMA") or words.accept("NAMESPACE"):
-        return ddl.create_database(asked)
-    ddl.refuse_others(words, "CREATE")
-    words.expect("TABLE")
-    is_lenient, name = words.accept("IF", "NOT", "EXISTS"), asked.name()
-    if words.is_next("("):
-        return _create_table(asked, name, ddl.parse_table_definition(asked), is_lenient=is_lenient)
-    partitions, comment, properties = ddl.table_words(asked)
-    if words.next is None and "type" in properties:
-        said = ddl.CreateTableClause(fields=[], keys=[], partition_keys=partitions, comment=comment, options=properties)
-        return _create_table(asked, name, said, is_lenient=is_lenient)
-    if not words.accept("AS"):
-        raise words.wrong("the columns of the table in parentheses, or AS and a query")
-    if is_lenient and asked.catalog.exists(name):
+    if tokens.accept("MATERIALIZED", "TABLE"):
+        return view_ddl.create_materialized(statement)
+    if tokens.accept("DATABASE") or tokens.accept("SCHEMA") or tokens.accept("NAMESPACE"):
+        return ddl.create_database(statement)
+    ddl.refuse_others(tokens, "CREATE")
+    tokens.expect("TABLE")
+    is_lenient, name = tokens.accept("IF", "NOT", "EXISTS"), statement.name()
+    if tokens.is_next("("):
+        return _create_table(statement, name, ddl.parse_table_definition(statement), is_lenient=is_lenient)
+    partitions, comment, properties = ddl.table_words(statement)
+    if tokens.next is None and "type" in properties:
+        clause = ddl.CreateTableClause(fields=[], keys=[], partition_keys=partitions, comment=comment, options=properties)
+        return _create_table(statement, name, clause, is_lenient=is_lenient)
+    if not tokens.accept("AS"):
+        raise tokens.wrong("the columns of the table in parentheses, or AS and a query")
+    if is_lenient and statement.catalog.exists(name):
         return ResultRows(_COMMIT_COLUMNS, [(None, 0)])
-    rows = asked.door.query(asked, words.rest)
-    fields = [replace(field, type=field.type.as_nullable()) for field in asked.door.fields(rows)]
-    table = asked.catalog.create_table(name, fields, partition_keys=partitions, options=properties, comment=comment)
-    return commit_result(_append_or_drop(asked, name, table, rows))
+    rows = statement.backend.query(statement, tokens.rest)
+    fields = [replace(field, type=field.type.as_nullable()) for field in statement.backend.fields(rows)]
+    table = statement.catalog.create_table(name, fields, partition_keys=partitions, options=properties, comment=comment)
+    return commit_result(_append_or_drop(statement, name, table, rows))
 
 
-def _create_table(asked: Statement, name: str, said: ddl.CreateTableClause, *, is_lenient: bool) -> ResultRows:
-    """A table of the columns that a statement says; one with a `path` of its own lies there, and is known by its name as long as the door is open."""
-    how: dict[str, Any] = {"partition_keys": said.partition_keys, "comment": said.comment}
-    is_elsewhere = "connector" in said.options and "path" in said.options
-    if view_ddl.create_format_or_object_table(asked, name, said.fields, said.options, is_lenient=is_lenient, **how):
+def _create_table(statement: Statement, name: str, clause: ddl.CreateTableClause, *, is_lenient: bool) -> ResultRows:
+    """Create a table of the columns of a statement.
+
+    One with a `path` of its own is created there, and known by its name as long as the backend lives.
+    """
+    how: dict[str, Any] = {"partition_keys": clause.partition_keys, "comment": clause.comment}
+    is_elsewhere = "connector" in clause.options and "path" in clause.options
+    if view_ddl.create_format_or_object_table(statement, name, clause.fields, clause.options, is_lenient=is_lenient, **how):
         return ResultRows()
     if is_elsewhere:
-        path = said.options.pop("path")
-        asked.door.tables[name] = create_table(path, said.fields, primary_keys=said.keys, options=said.options, if_not_exists=True, **how)
+        path = clause.options.pop("path")
+        statement.backend.tables[name] = create_table(path, clause.fields, primary_keys=clause.keys, options=clause.options, if_not_exists=True, **how)
         return ResultRows()
-    asked.catalog.create_table(name, said.fields, primary_keys=said.keys, options=said.options, if_not_exists=is_lenient, **how)
+    statement.catalog.create_table(name, clause.fields, primary_keys=clause.keys, options=clause.options, if_not_exists=is_lenient, **how)
     return ResultRows()
 
 
-def _append_or_drop(asked: Statement, name: str, table: Table, rows: Rows) -> Commit:
+def _append_or_drop(statement: Statement, name: str, table: Table, rows: Rows) -> Commit:
     try:
-        return asked.door.write(rows, table, mode="append", partition=None)
+        return statement.backend.write(rows, table, mode="append", partition=None)
     except CommitStateUnknown:
         raise
     except BaseException:
         with suppress(LakekitError):
-            asked.catalog.drop_table(name)
+            statement.catalog.drop_table(name)
         raise
 
 
 # ---- DELETE, UPDATE, MERGE -----------------------------------------------------------------------
 
 
-def delete(asked: Statement) -> ResultRows:
-    """DELETE FROM, by the door's `delete`."""
-    asked.words.expect("FROM")
-    name = asked.name()
-    table, side = asked.table(name), _side(asked, name)
-    if not asked.words.accept("WHERE"):
-        asked.words.end()
-        return commit_result(asked.door.delete(table, "true"))
-    node = expressions.parse_tree(asked.words.rest, "condition")
-    return commit_result(asked.door.delete(table, expressions.expression(node, _scope(asked, side))))
+def delete(statement: Statement) -> ResultRows:
+    """Execute DELETE FROM by the backend's `delete`."""
+    statement.tokens.expect("FROM")
+    name = statement.name()
+    table, side = statement.table(name), _side(statement, name)
+    if not statement.tokens.accept("WHERE"):
+        statement.tokens.end()
+        return commit_result(statement.backend.delete(table, "true"))
+    node = expressions.parse_tree(statement.tokens.rest, "condition")
+    return commit_result(statement.backend.delete(table, expressions.expression(node, _scope(statement, side))))
 
 
-def update(asked: Statement) -> ResultRows:
-    """UPDATE, by its `update`."""
-    name = asked.name()
-    table, side = asked.table(name), _side(asked, name)
-    asked.words.expect("SET")
-    tree = expressions.parse_tree(f"UPDATE t SET {asked.words.rest}", "UPDATE")
+def update(statement: Statement) -> ResultRows:
+    """Execute UPDATE by the backend's `update`."""
+    name = statement.name()
+    table, side = statement.table(name), _side(statement, name)
+    statement.tokens.expect("SET")
+    tree = expressions.parse_tree(f"UPDATE t SET {statement.tokens.rest}", "UPDATE")
     _refuse_other_clauses(tree, "this", "expressions", "where")
-    scope, where = _scope(asked, side), tree.args.get("where")
+    scope, where = _scope(statement, side), tree.args.get("where")
     values = _parse_assignments(tree.expressions, scope, side)
     condition = "true" if where is None else expressions.expression(where.this, scope)
-    return commit_result(asked.door.update(table, values, where=condition))
+    return commit_result(statement.backend.update(table, values, where=condition))
 
 
-def merge(asked: Statement) -> ResultRows:
-    """MERGE INTO, by its `merge`."""
-    words = asked.words
-    words.expect("INTO")
-    name = asked.name()
-    table, target = asked.table(name), _side(asked, name)
-    words.expect("USING")
-    if words.is_next("("):
-        source, parts = asked.door.query(asked, words.inside()), ["s"]
+def merge(statement: Statement) -> ResultRows:
+    """Execute MERGE INTO by the backend's `merge`."""
+    tokens = statement.tokens
+    tokens.expect("INTO")
+    name = statement.name()
+    table, target = statement.table(name), _side(statement, name)
+    tokens.expect("USING")
+    if tokens.is_next("("):
+        source, parts = statement.backend.query(statement, tokens.inside()), ["s"]
     else:
-        parts = words.names("the source of the merge")
-        source = asked.door.query(asked, f"SELECT * FROM {'.'.join(map(quote_identifier, parts))}")
-    alias = _alias(words)
-    if alias is not None and words.is_next("("):
-        source = asked.door.renamed(source, names(words))
+        parts = tokens.names("the source of the merge")
+        source = statement.backend.query(statement, f"SELECT * FROM {'.'.join(map(quote_identifier, parts))}")
+    alias = _alias(tokens)
+    if alias is not None and tokens.is_next("("):
+        source = statement.backend.renamed(source, names(tokens))
     called = (parts[-1].lower(), ".".join(parts).lower())
-    columns = dict(polars_schema(asked.door.fields(source), timestamp_unit="us"))
+    columns = dict(polars_schema(statement.backend.fields(source), timestamp_unit="us"))
     theirs = Side(called=called if alias is None else (alias.lower(),), columns=columns, prefix=SOURCE)
-    words.expect("ON")
-    tree = expressions.parse_tree(f"MERGE INTO t USING s ON {words.rest}", "MERGE")
+    tokens.expect("ON")
+    tree = expressions.parse_tree(f"MERGE INTO t USING s ON {tokens.rest}", "MERGE")
     _refuse_other_clauses(tree, "this", "using", "on", "whens")
-    scope = _scope(asked, target, theirs)
-    found = [_clause(one, scope) for one in tree.args["whens"].expressions]
-    return commit_result(asked.door.merge(table, source, *found, on=expressions.expression(tree.args["on"], scope)))
+    scope = _scope(statement, target, theirs)
+    clauses = [_clause(node, scope) for node in tree.args["whens"].expressions]
+    return commit_result(statement.backend.merge(table, source, *clauses, on=expressions.expression(tree.args["on"], scope)))
 
 
-def _scope(asked: Statement, *sides: Side) -> Scope:
-    """What names mean; what names no column the door is asked, each question once."""
-    known: dict[str, pl.Series] = {}
+def _scope(statement: Statement, *sides: Side) -> Scope:
+    """Return what names mean; the backend computes what names no column, each query once."""
+    answers: dict[str, pl.Series] = {}
 
     def ask(text: str) -> pl.Series:
-        if text not in known:
-            known[text] = asked.door.values(asked, text, _MOST_VALUES)
-        return known[text]
+        if text not in answers:
+            answers[text] = statement.backend.values(statement, text, _MOST_VALUES)
+        return answers[text]
 
-    return Scope(sides=sides, zone=asked.zone, ask=ask)
+    return Scope(sides=sides, zone=statement.zone, ask=ask)
 
 
 def _clause(node: Node, both: Scope) -> Clause:
-    """One WHEN of a MERGE."""
+    """Return the clause of one WHEN of a MERGE."""
     _refuse_other_clauses(node, "matched", "source", "condition", "then")
     target, theirs = both.sides
     is_matched, by_source = bool(node.args.get("matched")), bool(node.args.get("source"))
     sides = both.sides if is_matched else (target,) if by_source else (theirs,)
     scope = replace(both, sides=sides)
-    said = node.args.get("condition")
-    where = None if said is None else expressions.expression(said, scope)
+    condition = node.args.get("condition")
+    where = None if condition is None else expressions.expression(condition, scope)
     then = node.args["then"]
     if not is_matched and not by_source:
         _refuse_other_clauses(then, "this", "expression")
@@ -223,39 +232,39 @@ def _parse_insert_action(then: Node, scope: Scope, target: Side) -> Any:
 
 
 def _parse_assignments(pairs: Sequence[Node], scope: Scope, target: Side) -> Mapping[str, pl.Expr]:
-    """The new value of each column; of a column of which fields are named, with those."""
-    found: dict[str, dict[tuple[str, ...], pl.Expr]] = {}
+    """Return the new value of each column, with new fields where fields of it are named."""
+    by_column: dict[str, dict[tuple[str, ...], pl.Expr]] = {}
     for pair in pairs:
         if not isinstance(pair, exp.EQ) or not isinstance(pair.this, exp.Column):
             raise InvalidOption(f"{pair.sql('spark')} is no new value of a column, such as v = v + 1", key="sql")
         name, path = resolve_column_path(pair.this, target)
-        values = found.setdefault(name, {})
-        if any(path[: len(one)] == one or one[: len(path)] == path for one in values):
+        values = by_column.setdefault(name, {})
+        if any(path[: len(other)] == other or other[: len(path)] == path for other in values):
             raise InvalidOption(f"{'.'.join((name, *path))} gets two new values", key="sql", value=name)
         values[path] = build_assigned_value(pair.expression, scope, field_type(target.columns[name], path))
-    return {name: new_value(name, target.columns[name], values) for name, values in found.items()}
+    return {name: new_value(name, target.columns[name], values) for name, values in by_column.items()}
 
 
 def _target(node: Node, target: Side) -> str:
     return Scope(sides=(target,)).column(node)
 
 
-def _side(asked: Statement, name: str) -> Side:
-    """The target of a statement, under its alias if it has one."""
-    alias = _alias(asked.words)
-    own = asked.table(name).handle().schema
+def _side(statement: Statement, name: str) -> Side:
+    """Return the target of a statement, under its alias if it has one."""
+    alias = _alias(statement.tokens)
+    own = statement.table(name).handle().schema
     called = (name.lower().partition(".")[2], name.lower()) if alias is None else (alias.lower(),)
     return Side(called=called, columns=dict(polars_schema(own.fields)))
 
 
-def _alias(words: TokenStream) -> str | None:
-    if words.accept("AS"):
-        return words.name("an alias")
-    return None if words.next is None or words.next.said.upper() in _NOT_ALIASES else words.name("an alias")
+def _alias(tokens: TokenStream) -> str | None:
+    if tokens.accept("AS"):
+        return tokens.name("an alias")
+    return None if tokens.next is None or tokens.next.said.upper() in _NOT_ALIASES else tokens.name("an alias")
 
 
 def _refuse_other_clauses(node: Node, *names: str) -> None:
-    """Raises `Unsupported` where a statement says more than is done."""
+    """Raise `Unsupported` where a statement has clauses that are not supported."""
     more = [name for name, value in node.args.items() if value and name not in names]
     if more:
         raise Unsupported(f"{more[0].strip('_').upper()} of {node.sql('spark')} is not done; say it without", feature="catalog.sql")

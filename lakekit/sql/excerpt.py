@@ -1,6 +1,7 @@
-"""A statement in an error: the words around a place, and no secret among them.
+"""Excerpts of statements for error messages: the text around a position, without secrets.
 
-excerpt("CREATE CATALOG c WITH ('s3.secret-key'='abc' 'x'='y')", 46)   ->   CREATE CATALOG c WITH ('s3.secret-key'='******' 'x'='******')
+excerpt("CREATE CATALOG c WITH ('s3.secret-key'='abc' 'x'='y')", 46)
+    ->   CREATE CATALOG c WITH ('s3.secret-key'='******' 'x'='******')
 """
 
 from __future__ import annotations
@@ -24,35 +25,38 @@ _OPEN_KEYS = ("type", "metastore", "warehouse")
 _MASK = "\0"
 
 
-def excerpt(text: str, place: int | None = None) -> str:
-    """A statement as an error shows it: whole where it is short, else around `place` (None: its beginning); values of secret options starred."""
+def excerpt(text: str, position: int | None = None) -> str:
+    """Return a statement as an error shows it: all of it where it is short, else around `position`.
+
+    `position`: None for its beginning. Values of secret options are replaced by stars.
+    """
     masked = _mask(text)
     if len(text) <= _WHOLE:
         return _star(masked).strip()
-    if place is None:
+    if position is None:
         return _star(masked[: 4 * _AROUND]).strip()
-    return _star(masked[max(0, place - _AROUND) : place + _AROUND]) + "…"
+    return _star(masked[max(0, position - _AROUND) : position + _AROUND]) + "…"
 
 
 def piece(text: str, start: int, end: int) -> str:
-    """A part of a statement as an error shows it."""
+    """Return a part of a statement as an error shows it."""
     return _star(_mask(text)[start:end])
 
 
 def without_secrets(text: str) -> str:
-    """What a library says of a statement, which it may quote."""
+    """Return a library's message on a statement, which it may quote, without secrets."""
     return _star(_mask(text))
 
 
 def _mask(text: str) -> str:
-    """The text, each sign of a secret another; every other in its place."""
-    spans = [found.span(found.lastgroup or 0) for found in _BEHIND_SECRET.finditer(text)]
-    for found in _TEXT.finditer(text):
-        inside = found[0][1:].rstrip("'\"")
+    """Return the text with each character of a secret masked; every other stays in its place."""
+    spans = [match.span(match.lastgroup or 0) for match in _BEHIND_SECRET.finditer(text)]
+    for match in _TEXT.finditer(text):
+        inside = match[0][1:].rstrip("'\"")
         if redact_uri(inside) not in (inside, HIDDEN):
-            spans.append(found.span())
+            spans.append(match.span())
     if _CATALOG.match(text):
-        spans += [found.span("said") for found in _BEHIND_KEY.finditer(text) if found["key"].lower() not in _OPEN_KEYS]
+        spans += [match.span("said") for match in _BEHIND_KEY.finditer(text) if match["key"].lower() not in _OPEN_KEYS]
     signs = list(text)
     for start, end in spans:
         is_quoted = text[start] in "'\""

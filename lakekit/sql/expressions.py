@@ -1,9 +1,11 @@
-"""Conditions and values of DELETE, UPDATE and MERGE in Spark's SQL, as Polars expressions: only what means the same in both.
+"""Conditions and values of DELETE, UPDATE and MERGE in Spark's SQL, as Polars expressions with the same meaning.
 
-    t.v + s.v * 2 > 7 AND d = '2024-03-31'   ->   pl.col("v").cast(Int64) + lk.source("v")… > 7  &  pl.col("d") == date(2024, 3, 31)
+    t.v + s.v * 2 > 7 AND d = '2024-03-31'
+        ->   pl.col("v").cast(Int64) + lk.source("v")… > 7  &  pl.col("d") == date(2024, 3, 31)
 
-A literal is a value and never text again. Numbers are widened as Spark widens them (`arithmetic`). What names no column, as `current_date() - INTERVAL 3 DAYS`
-or a subquery, the door computes once, before. What is not here is refused by its name: Spark computes it in the source of a MERGE, or in a SELECT.
+A literal is a value and never text again. Numbers are widened as Spark widens them (`numeric_promotion`). What names no
+column, as `current_date() - INTERVAL 3 DAYS` or a subquery, the backend computes once, before. What is not supported is
+refused by its name: Spark computes it in the source of a MERGE, or in a SELECT.
 """
 
 from __future__ import annotations
@@ -60,7 +62,10 @@ _IGNORED_ARGS = frozenset({"safe", "typed", "coalesce", "_type", "quoted", "is_s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """The columns of one table of a statement, under the names it may be called by: in the frame a column's name begins with `prefix`."""
+    """The columns of one table of a statement, under the names it may be called by.
+
+    `prefix`: begins the names of its columns in the frame.
+    """
 
     called: tuple[str, ...]
     columns: Mapping[str, pl.DataType]
@@ -69,12 +74,16 @@ class Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """What names mean in an expression. `zone`: the session's, in which texts are moments."""
+    """The meaning of names in an expression.
+
+    `zone`: the session's, in which texts are moments. `ask`: returns the values of a query's only column, computed by
+    the backend.
+    """
 
     sides: tuple[Side, ...]
     zone: str = "UTC"
     ask: Callable[[str], pl.Series] | None = None
-    """What gives the values of the only column of a query, computed by the door."""
+    """Returns the values of the only column of a query, computed by the backend."""
 
     @property
     def schema(self) -> dict[str, pl.DataType]:
@@ -82,47 +91,52 @@ class Scope:
         return {side.prefix + name: dtype for side in self.sides for name, dtype in side.columns.items()}
 
     def column(self, node: Node) -> str:
-        """The frame's column that a name means. Raises `ColumnNotFound`, `SchemaMismatch` where two tables have it."""
+        """Return the frame's column that a name means.
+
+        Raises: `ColumnNotFound`, `SchemaMismatch` where two tables have it.
+        """
         name, table, database = (node.text(part) for part in ("this", "table", "db"))
         called = ".".join(part for part in (database, table) if part).lower()
-        found = [
+        matches = [
             side.prefix + own
             for side in self.sides
             if not called or called in side.called
             for own in side.columns
             if own == name or (own.lower() == name.lower() and name not in side.columns)
         ]
-        if len(found) > 1:
+        if len(matches) > 1:
             raise SchemaMismatch(f"{node.sql('spark')} is a column of both tables: write {' or '.join(f'{side.called[-1]}.{name}' for side in self.sides)}")
-        if not found:
-            known = ", ".join(f"{side.called[-1]}.{own}" for side in self.sides for own in side.columns)
-            raise ColumnNotFound(f"{node.sql('spark')} is no column here; there are {known}", name=name)
-        return found[0]
+        if not matches:
+            available = ", ".join(f"{side.called[-1]}.{own}" for side in self.sides for own in side.columns)
+            raise ColumnNotFound(f"{node.sql('spark')} is no column here; there are {available}", name=name)
+        return matches[0]
 
 
 def parse_tree(text: str, what: str, *, reads_texts: bool = True) -> Node:
-    """The tree of a statement or an expression. Raises `InvalidOption` for what is none, and for a backslash in a text, where `reads_texts`.
+    """Return the tree of a statement or an expression.
 
     sqlglot takes a doubled quote for the end of a text and the beginning of another, as Spark did before version 4.
+
+    Raises: `InvalidOption` for an invalid text, and for a backslash in a text literal, where `reads_texts`.
     """
-    words = TokenStream.of(text)
-    if reads_texts and (escaped := next((word for word in words.texts if "\\" in word.said), None)):
+    tokens = TokenStream.of(text)
+    if reads_texts and (escaped := next((word for word in tokens.texts if "\\" in word.said), None)):
         msg = f"{escaped.said}: texts have no backslashes in DELETE, UPDATE and MERGE; a quote is doubled, other signs are written as they are"
         raise InvalidOption(msg, key="sql", value=escaped.said)
     failure: str | None = None
     try:
-        found = sqlglot.parse_one(words.escaped, read="spark", error_level=sqlglot.ErrorLevel.RAISE)
+        tree = sqlglot.parse_one(tokens.escaped, read="spark", error_level=sqlglot.ErrorLevel.RAISE)
     except SqlglotError as wrong:
         failure = _failure_of(wrong)
     if failure is not None:  # outside of the block: sqlglot's error quotes the statement
         raise InvalidOption(f"no {what} that lakekit understands: {failure} In: {excerpt(text)}", key="sql")
-    if isinstance(found, exp.Command):
+    if isinstance(tree, exp.Command):
         raise InvalidOption(f"no {what} that lakekit understands: {excerpt(text)}", key="sql")
-    return found
+    return tree
 
 
 def _failure_of(wrong: SqlglotError) -> str:
-    """What sqlglot says of a statement, without the part of it that it quotes."""
+    """Return sqlglot's message on a statement, without the part of it that it quotes."""
     errors = getattr(wrong, "errors", None)
     if not errors:
         return "a word of it cannot be read."
@@ -131,7 +145,10 @@ def _failure_of(wrong: SqlglotError) -> str:
 
 
 def expression(node: Node, scope: Scope) -> pl.Expr:
-    """The Polars expression of a tree. Raises `Unsupported` for what is not computed here, `ColumnNotFound`, `SchemaMismatch`."""
+    """Return the Polars expression of a tree.
+
+    Raises: `Unsupported` for what is not computed here, `ColumnNotFound`, `SchemaMismatch`.
+    """
     try:
         return _build_expression(node, scope)
     except (Unsupported, SchemaMismatch, ColumnNotFound) as wrong:
@@ -140,7 +157,7 @@ def expression(node: Node, scope: Scope) -> pl.Expr:
         refusal = wrong
     try:
         values = scope.ask(f"SELECT {node.sql('spark')} AS value")
-    except InvalidOption:  # nor does the one who is asked
+    except InvalidOption:  # the backend cannot compute it either
         raise refusal from None
     if values.dtype.is_nested():  # a literal of a list would be its elements, one a row
         return pl.lit([values.to_list()[0]], pl.List(values.dtype)).list.first()  # scalar: one value
@@ -148,8 +165,11 @@ def expression(node: Node, scope: Scope) -> pl.Expr:
 
 
 def _is_constant(node: Node) -> bool:
-    """Whether the door knows the value without a row: no column outside of subqueries, no zero to divide by, and the same whenever it is asked."""
-    if any(one.find_ancestor(exp.Query) is None for one in node.find_all(exp.Column, exp.Div, exp.Mod, exp.IntDiv)):
+    """Return whether the backend can compute the value without a row, and the same every time.
+
+    It has no column outside of subqueries, and no zero to divide by.
+    """
+    if any(part.find_ancestor(exp.Query) is None for part in node.find_all(exp.Column, exp.Div, exp.Mod, exp.IntDiv)):
         return False
     return next(node.find_all(*_NOT_CONSTANT), None) is None
 
@@ -170,7 +190,7 @@ def _build_expression(node: Node, scope: Scope) -> pl.Expr:
 
 
 def unsupported_node(node: Node) -> Unsupported:
-    """The error for what is not computed here."""
+    """Return the error for what is not computed here."""
     msg = (
         f"{node.sql('spark')} is not computed in DELETE, UPDATE and MERGE: columns, literals, + - * / % DIV, comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, "
         "IS, CASE, IF, COALESCE, NULLIF, CAST, CONCAT, UPPER, LOWER, LENGTH, ABS and what names no column are. Compute it in the source of a MERGE, or "
@@ -188,43 +208,49 @@ def _literal(node: Node, scope: Scope) -> pl.Expr:  # noqa: ARG001 - as its kind
 
 
 def _value(node: Node) -> str | int | float | Decimal:
-    """A literal's value: with a point it is a DECIMAL, with an exponent a DOUBLE."""
-    said = str(node.this)
+    """Return a literal's value: with a point it is a DECIMAL, with an exponent a DOUBLE."""
+    text = str(node.this)
     if node.is_string:
-        return said
-    if said.isdecimal():
-        return int(said)
-    if "e" in said.lower():
-        return float(said)
-    value = Decimal(said)
+        return text
+    if text.isdecimal():
+        return int(text)
+    if "e" in text.lower():
+        return float(text)
+    value = Decimal(text)
     if len(value.as_tuple().digits) > numeric_promotion.MOST_DIGITS:
-        raise SchemaMismatch(f"{said} has more digits than a DECIMAL holds")
+        raise SchemaMismatch(f"{text} has more digits than a DECIMAL holds")
     return value
 
 
 def _comparable_pair(left: Node, right: Node, scope: Scope) -> tuple[pl.Expr, pl.Expr]:
-    """Two values to compare: a literal is read as the other's type, as Spark does with texts that are days or moments."""
-    one, other = _build_operand(left, right, scope), _build_operand(right, left, scope)
-    dtypes = _dtype(one, left, scope), _dtype(other, right, scope)
+    """Return two values to compare: a literal is read as the other's type.
+
+    Spark does so with texts that are days or moments.
+    """
+    first, second = _build_operand(left, right, scope), _build_operand(right, left, scope)
+    dtypes = _dtype(first, left, scope), _dtype(second, right, scope)
     if all(dtype.is_numeric() for dtype in dtypes):
-        pair = numeric_promotion.promote_operands(TypedNumber(expr=one, dtype=dtypes[0]), TypedNumber(expr=other, dtype=dtypes[1]))
+        pair = numeric_promotion.promote_operands(TypedNumber(expr=first, dtype=dtypes[0]), TypedNumber(expr=second, dtype=dtypes[1]))
         return pair[0].expr, pair[1].expr
     if all(isinstance(dtype, (pl.Date, pl.Datetime)) for dtype in dtypes):
-        return _align_datetime(left, one, dtypes, scope), _align_datetime(right, other, dtypes[::-1], scope)
-    return one, other
+        return _align_datetime(left, first, dtypes, scope), _align_datetime(right, second, dtypes[::-1], scope)
+    return first, second
 
 
-def _align_datetime(node: Node, found: pl.Expr, dtypes: Sequence[pl.DataType], scope: Scope) -> pl.Expr:
-    """A day or a moment, of the first type, beside one of the second: a day begins in the session's zone, where a moment without a zone is one too."""
+def _align_datetime(node: Node, expr: pl.Expr, dtypes: Sequence[pl.DataType], scope: Scope) -> pl.Expr:
+    """Return a day or a moment of the first type, comparable with one of the second.
+
+    A day begins in the session's zone, where a moment without a zone is one too.
+    """
     own, other = dtypes
     if isinstance(own, pl.Date) and isinstance(other, pl.Datetime):
-        found, own = found.cast(pl.Datetime("us")), pl.Datetime("us")
+        expr, own = expr.cast(pl.Datetime("us")), pl.Datetime("us")
     zones = [getattr(dtype, "time_zone", None) for dtype in (own, other)]
     if zones[0] == zones[1] or isinstance(other, pl.Date) or not _is_constant(node):
-        return found
+        return expr
     if zones[1] is not None:
-        return found.dt.replace_time_zone(scope.zone, ambiguous="earliest").dt.convert_time_zone(zones[1])
-    return found.dt.convert_time_zone(scope.zone).dt.replace_time_zone(None)
+        return expr.dt.replace_time_zone(scope.zone, ambiguous="earliest").dt.convert_time_zone(zones[1])
+    return expr.dt.convert_time_zone(scope.zone).dt.replace_time_zone(None)
 
 
 def _build_operand(node: Node, other: Node, scope: Scope) -> pl.Expr:
@@ -240,31 +266,34 @@ def _build_operand(node: Node, other: Node, scope: Scope) -> pl.Expr:
 
 
 def moment(text: str, dtype: pl.DataType, scope: Scope) -> date | datetime:
-    """A text as a value of a column of days or moments. Raises `SchemaMismatch` for what is none."""
+    """Return a text as a value of a column of days or moments. Raises `SchemaMismatch` if it is none."""
     try:
-        found = datetime.fromisoformat(text.strip())
+        value = datetime.fromisoformat(text.strip())
     except ValueError:
         raise SchemaMismatch(f"{text!r} is no day or moment; write '2024-03-31' or '2024-03-31 12:00:00'") from None
     if isinstance(dtype, pl.Date):
-        if (found.hour, found.minute, found.second, found.microsecond) != (0, 0, 0, 0):
+        if (value.hour, value.minute, value.second, value.microsecond) != (0, 0, 0, 0):
             raise SchemaMismatch(f"{text!r} is compared with a day, and is a moment")
-        return found.date()
+        return value.date()
     zone = getattr(dtype, "time_zone", None)
     if zone is None:
-        if found.tzinfo is not None:
+        if value.tzinfo is not None:
             raise SchemaMismatch(f"{text!r} is compared with a moment without a zone, and has one: leave the zone out")
-        return found
-    return (found if found.tzinfo is not None else found.replace(tzinfo=ZoneInfo(scope.zone))).astimezone(ZoneInfo(zone))
+        return value
+    return (value if value.tzinfo is not None else value.replace(tzinfo=ZoneInfo(scope.zone))).astimezone(ZoneInfo(zone))
 
 
 def dtype_of(node: Node, scope: Scope) -> pl.DataType:
-    """The type of a tree's expression. Raises what `expression` raises, `SchemaMismatch` where it does not fit its columns."""
+    """Return the type of a tree's expression.
+
+    Raises what `expression` raises, `SchemaMismatch` where it does not fit its columns.
+    """
     return _dtype(expression(node, scope), node, scope)
 
 
-def _dtype(found: pl.Expr, node: Node, scope: Scope) -> pl.DataType:
+def _dtype(expr: pl.Expr, node: Node, scope: Scope) -> pl.DataType:
     try:
-        return pl.LazyFrame(schema=scope.schema).select(found.alias("")).collect_schema().dtypes()[0]
+        return pl.LazyFrame(schema=scope.schema).select(expr.alias("")).collect_schema().dtypes()[0]
     except pl.exceptions.PolarsError as wrong:
         raise SchemaMismatch(f"{node.sql('spark')} does not fit its columns: {wrong}") from None
 
@@ -273,7 +302,7 @@ def _dtype(found: pl.Expr, node: Node, scope: Scope) -> pl.DataType:
 
 
 def _column(node: Node, scope: Scope) -> pl.Expr:
-    """A column, or a part of one: `r.a.b`, also with its table before it."""
+    """Return a column, or a part of one: `r.a.b`, also with its table before it."""
     path = [part for part in node.parts if isinstance(part, exp.Identifier)]
     wrong = ColumnNotFound(f"{node.sql('spark')} is no column here", name=node.name)
     for end in range(len(path), 0, -1):
@@ -283,21 +312,21 @@ def _column(node: Node, scope: Scope) -> pl.Expr:
         except ColumnNotFound as missing:
             wrong = missing if end == len(path) else wrong
             continue
-        found = None if name is None else _part(name, [one.name for one in path[end:]], scope)
-        if found is not None:
-            return found
+        expr = None if name is None else _part(name, [identifier.name for identifier in path[end:]], scope)
+        if expr is not None:
+            return expr
     raise wrong
 
 
 def _part(name: str, fields: list[str], scope: Scope) -> pl.Expr | None:
-    """A column's part that names lead to; None where it has none of that name."""
-    found, dtype = col(name), scope.schema[name]
+    """Return the part of a column that names lead to; None where it has none of that name."""
+    expr, dtype = col(name), scope.schema[name]
     for field in fields:
-        parts: dict[str, Any] = {one.name: one.dtype for one in dtype.fields} if isinstance(dtype, pl.Struct) else {}
+        parts: dict[str, Any] = {member.name: member.dtype for member in dtype.fields} if isinstance(dtype, pl.Struct) else {}
         if field not in parts:
             return None
-        found, dtype = struct_field(found, field), parts[field]
-    return found
+        expr, dtype = struct_field(expr, field), parts[field]
+    return expr
 
 
 def _build_arithmetic(node: Node, scope: Scope) -> pl.Expr:
@@ -313,18 +342,18 @@ def _build_arithmetic(node: Node, scope: Scope) -> pl.Expr:
         divisor = node.expression.sql("spark")
         msg = f"{node.sql('spark')}: Spark fails where {divisor} is zero; divide by a number, or by NULLIF({divisor}, 0)"
         raise Unsupported(msg, feature="catalog.sql")
-    found = numeric_promotion.compute_arithmetic(sign, *(_number(side, dtype, scope) for side, dtype in zip(sides, dtypes, strict=True)))
-    if found is None:
+    number = numeric_promotion.compute_arithmetic(sign, *(_number(side, dtype, scope) for side, dtype in zip(sides, dtypes, strict=True)))
+    if number is None:
         raise unsupported_node(node)
-    return found.expr
+    return number.expr
 
 
 def _number(node: Node, dtype: pl.DataType, scope: Scope) -> TypedNumber:
-    found = expression(node, scope)
+    expr = expression(node, scope)
     if isinstance(node, exp.Literal) and dtype.is_integer():  # of as many digits as it is written with, beside a DECIMAL
         small = next(small for small, digits in _INTEGER_DIGITS if len(str(node.this)) <= digits)
-        return TypedNumber(expr=found.cast(small), dtype=small)
-    return TypedNumber(expr=found, dtype=dtype)
+        return TypedNumber(expr=expr.cast(small), dtype=small)
+    return TypedNumber(expr=expr, dtype=dtype)
 
 
 def _is_no_zero(node: Node) -> bool:
@@ -340,8 +369,8 @@ def _is_no_zero(node: Node) -> bool:
 
 
 def _widen_integer(node: Node, scope: Scope) -> pl.Expr:
-    found = expression(node, scope)
-    return found.cast(pl.Int64) if dtype_of(node, scope).is_integer() else found
+    expr = expression(node, scope)
+    return expr.cast(pl.Int64) if dtype_of(node, scope).is_integer() else expr
 
 
 def _neg(node: Node, scope: Scope) -> pl.Expr:
@@ -353,11 +382,11 @@ def _neg(node: Node, scope: Scope) -> pl.Expr:
 
 
 def _is(node: Node, scope: Scope) -> pl.Expr:
-    found = expression(node.this, scope)
+    expr = expression(node.this, scope)
     if isinstance(node.expression, exp.Null):
-        return found.is_null()
+        return expr.is_null()
     if isinstance(node.expression, exp.Boolean):
-        return found.eq_missing(pl.lit(bool(node.expression.this)))
+        return expr.eq_missing(pl.lit(bool(node.expression.this)))
     raise unsupported_node(node)
 
 
@@ -366,28 +395,28 @@ def _in(node: Node, scope: Scope) -> pl.Expr:
         return _build_in_subquery(node, scope)
     if not node.expressions:
         raise unsupported_node(node)
-    return reduce(or_, [eq(*_comparable_pair(node.this, one, scope)) for one in node.expressions])
+    return reduce(or_, [eq(*_comparable_pair(node.this, item, scope)) for item in node.expressions])
 
 
 def _build_in_subquery(node: Node, scope: Scope) -> pl.Expr:
-    """Whether a value is among those of a subquery, of which one that is null leaves it open."""
+    """Return whether a value is among those of a subquery; a null among them may leave it unknown."""
     if scope.ask is None:
         raise unsupported_node(node)
     values, dtype = scope.ask(node.args["query"].this.sql("spark")), dtype_of(node.this, scope)
-    found, known = expression(node.this, scope), values.drop_nulls().unique()
-    if dtype.is_integer() and known.dtype.is_integer():
-        found, known = found.cast(pl.Int64), known.cast(pl.Int64)
-    elif isinstance(dtype, pl.Decimal) and isinstance(known.dtype, pl.Decimal):
-        both = pl.Decimal(numeric_promotion.MOST_DIGITS, max(dtype.scale, known.dtype.scale))
-        found, known = found.cast(both), known.cast(both)
-    elif isinstance(dtype, pl.Datetime) and isinstance(known.dtype, pl.Datetime) and dtype.time_zone == known.dtype.time_zone:
-        known = known.cast(dtype)
-    elif dtype != known.dtype and len(known):
-        raise SchemaMismatch(f"{node.this.sql('spark')} is {dtype}, and the query gives {known.dtype}: CAST one of them")
+    expr, choices = expression(node.this, scope), values.drop_nulls().unique()
+    if dtype.is_integer() and choices.dtype.is_integer():
+        expr, choices = expr.cast(pl.Int64), choices.cast(pl.Int64)
+    elif isinstance(dtype, pl.Decimal) and isinstance(choices.dtype, pl.Decimal):
+        both = pl.Decimal(numeric_promotion.MOST_DIGITS, max(dtype.scale, choices.dtype.scale))
+        expr, choices = expr.cast(both), choices.cast(both)
+    elif isinstance(dtype, pl.Datetime) and isinstance(choices.dtype, pl.Datetime) and dtype.time_zone == choices.dtype.time_zone:
+        choices = choices.cast(dtype)
+    elif dtype != choices.dtype and len(choices):
+        raise SchemaMismatch(f"{node.this.sql('spark')} is {dtype}, and the query gives {choices.dtype}: CAST one of them")
     if not len(values):
         return pl.lit(False)
-    is_in = found.is_in(known.implode()) if len(known) else pl.when(found.is_not_null()).then(None).cast(pl.Boolean)
-    return is_in if len(known) and not values.null_count() else pl.when(is_in).then(True).otherwise(None)
+    is_in = expr.is_in(choices.implode()) if len(choices) else pl.when(expr.is_not_null()).then(None).cast(pl.Boolean)
+    return is_in if len(choices) and not values.null_count() else pl.when(is_in).then(True).otherwise(None)
 
 
 def _between(node: Node, scope: Scope) -> pl.Expr:
@@ -411,11 +440,11 @@ def _text(node: Node, scope: Scope) -> pl.Expr:
 
 def _case(node: Node, scope: Scope) -> pl.Expr:
     default, subject = node.args.get("default"), node.args.get("this")
-    found = pl.lit(None) if default is None else expression(default, scope)
-    for one in reversed(node.args["ifs"]):
-        is_so = expression(one.this, scope) if subject is None else eq(*_comparable_pair(subject, one.this, scope))
-        found = pl.when(is_so).then(expression(one.args["true"], scope)).otherwise(found)
-    return found
+    result = pl.lit(None) if default is None else expression(default, scope)
+    for branch in reversed(node.args["ifs"]):
+        is_so = expression(branch.this, scope) if subject is None else eq(*_comparable_pair(subject, branch.this, scope))
+        result = pl.when(is_so).then(expression(branch.args["true"], scope)).otherwise(result)
+    return result
 
 
 def _if(node: Node, scope: Scope) -> pl.Expr:
@@ -425,7 +454,7 @@ def _if(node: Node, scope: Scope) -> pl.Expr:
 
 
 def type_of(node: Node) -> str:
-    """The name of the type that a CAST names; TIMESTAMP for each kind of it."""
+    """Return the name of the type that a CAST names; TIMESTAMP for each kind of it."""
     name = str(node.args["to"].this.name)
     return "TIMESTAMP" if name.startswith("TIMESTAMP") else name
 
@@ -435,15 +464,15 @@ def _cast(node: Node, scope: Scope) -> pl.Expr:
     if isinstance(literal, exp.Literal) and literal.is_string and to in ("DATE", "TIMESTAMP"):
         kind: pl.DataType = pl.Date() if to == "DATE" else pl.Datetime("us")
         return pl.lit(moment(str(literal.this), kind, scope), kind)
-    found, dtype, wanted = expression(node.this, scope), dtype_of(node.this, scope), _cast_target(node.args["to"], to)
+    expr, dtype, wanted = expression(node.this, scope), dtype_of(node.this, scope), _cast_target(node.args["to"], to)
     if wanted is None or not (isinstance(dtype, pl.Null) or dtype == wanted or numeric_promotion.is_same_cast(dtype, wanted)):
         raise unsupported_node(node)
-    return found.cast(wanted, strict=True)
+    return expr.cast(wanted, strict=True)
 
 
 def _cast_target(to: Node, name: str) -> pl.DataType | None:
-    """The type that a CAST names; None for one that is not made here."""
-    sizes = [int(str(one.this.this)) for one in to.expressions]
+    """Return the type that a CAST names; None for one that is not supported."""
+    sizes = [int(str(size.this.this)) for size in to.expressions]
     if name == "DECIMAL":
         digits, scale = (*sizes, *(10, 0)[len(sizes) :])
         return pl.Decimal(digits, scale)
@@ -452,11 +481,11 @@ def _cast_target(to: Node, name: str) -> pl.DataType | None:
 
 def _concat(node: Node, scope: Scope) -> pl.Expr:
     parts = node.expressions or [node.this, node.expression]
-    return pl.concat_str([_text(one, scope) for one in parts], ignore_nulls=False)
+    return pl.concat_str([_text(part, scope) for part in parts], ignore_nulls=False)
 
 
 def _coalesce(node: Node, scope: Scope) -> pl.Expr:
-    return pl.coalesce(expression(one, scope) for one in (node.this, *node.expressions))
+    return pl.coalesce(expression(part, scope) for part in (node.this, *node.expressions))
 
 
 def _nullif(node: Node, scope: Scope) -> pl.Expr:

@@ -1,4 +1,4 @@
-"""The procedures that Paimon's Flink connector has and its Spark connector lacks, each over the method that does it.
+"""The procedures that only Paimon's Flink connector has, not its Spark connector, each over the method that does it.
 
     CALL sys.rollback_to(table => 'shop.orders', snapshot_id => 12)
     CALL sys.drop_partition('shop.orders', 'day=2024-03-31;day=2024-04-01')
@@ -110,35 +110,41 @@ def _alter_column_default_value(call: Call, *, table: str, column: str, default_
     "not_matched_by_source_upsert_condition string?, not_matched_by_source_upsert_setting string?, not_matched_by_source_delete_condition string?"
 )
 def _merge_into(call: Call, *, target_table: str, target_alias: str | None, source_table: str, merge_condition: str, **clauses: str | None) -> Sequence[Row]:
-    """MERGE INTO of the same parts; an empty text is none, as the connector takes positions that are not meant."""
-    given = {name: text for name, text in clauses.items() if text}
-    if "source_sqls" in given:
+    """Execute MERGE INTO of the same parts.
+
+    An empty text counts as not given: the connector takes it for positions that are not meant.
+    """
+    arguments = {name: text for name, text in clauses.items() if text}
+    if "source_sqls" in arguments:
         raise Unsupported("sys.merge_into(source_sqls => …) is not done: CREATE TEMPORARY VIEW before, and name the view", feature="procedure.merge_into")
     name = call.full(target_table)
     columns = call.table(name).handle().schema.names
     whens = [
-        _build_when_clause("MATCHED", given, "matched_upsert", _update),
-        _build_when_clause("MATCHED", given, "matched_delete", _delete),
-        _build_when_clause("NOT MATCHED", given, "not_matched_insert", lambda text: f"INSERT {'*' if text.strip() == '*' else _values(columns, text)}"),
-        _build_when_clause("NOT MATCHED BY SOURCE", given, "not_matched_by_source_upsert", _update),
-        _build_when_clause("NOT MATCHED BY SOURCE", given, "not_matched_by_source_delete", _delete),
+        _build_when_clause("MATCHED", arguments, "matched_upsert", _update),
+        _build_when_clause("MATCHED", arguments, "matched_delete", _delete),
+        _build_when_clause("NOT MATCHED", arguments, "not_matched_insert", lambda text: f"INSERT {'*' if text.strip() == '*' else _values(columns, text)}"),
+        _build_when_clause("NOT MATCHED BY SOURCE", arguments, "not_matched_by_source_upsert", _update),
+        _build_when_clause("NOT MATCHED BY SOURCE", arguments, "not_matched_by_source_delete", _delete),
     ]
     if not any(whens):
         raise InvalidOption("sys.merge_into needs something to do, such as matched_upsert_setting or not_matched_insert_values", key="matched_upsert_setting")
     target = ".".join(quote_identifier(part) for part in name.split(".")) + (f" AS {quote_identifier(target_alias)}" if target_alias else "")
     source = ".".join(quote_identifier(part) for part in source_table.split("."))
     text = f"INTO {target} USING {source} ON {merge_condition} {' '.join(when for when in whens if when)}"
-    dml.merge(replace(call.asked, words=TokenStream.of(text)))
+    dml.merge(replace(call.statement, tokens=TokenStream.of(text)))
     return success_rows()
 
 
 _BODIES = ("_setting", "_values")
 
 
-def _build_when_clause(kind: str, given: Mapping[str, str], clause: str, action: Callable[[str], str]) -> str | None:
-    """One WHEN of a MERGE by the arguments of a clause: `clause`_condition and what it sets; None where it is not asked for."""
-    condition = given.get(f"{clause}_condition")
-    body = next((given[clause + end] for end in _BODIES if clause + end in given), None)
+def _build_when_clause(kind: str, arguments: Mapping[str, str], clause: str, action: Callable[[str], str]) -> str | None:
+    """Return one WHEN of a MERGE by the arguments of a clause; None where it is not requested.
+
+    The arguments are `clause`_condition and what it sets.
+    """
+    condition = arguments.get(f"{clause}_condition")
+    body = next((arguments[clause + end] for end in _BODIES if clause + end in arguments), None)
     if body is None and (condition is None or not clause.endswith("delete")):
         if condition is not None:
             raise InvalidOption(f"sys.merge_into: {clause}_condition says when, and nothing says what is set", key=f"{clause}_condition")

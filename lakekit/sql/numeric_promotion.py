@@ -1,4 +1,4 @@
-"""Numbers as Spark's SQL computes with them: into what two of them are widened, and what comes of it.
+"""Numbers as Spark's SQL computes with them: the type that two of them are widened to, and the result.
 
     INT + SMALLINT             BIGINT, so that nothing wraps unseen
     INT * DECIMAL(2, 1)        DECIMAL of all digits: 3 * 0.1 is 0.3, and not 0.30000000000000004
@@ -7,7 +7,7 @@
     INT % INT, INT DIV INT     with the sign of the first, cut towards zero
 
 Where Spark would drop digits to stay within DECIMAL(38), nothing is computed.
-Source: "Decimal arithmetic" and "ANSI Compliance" of Spark's documentation; each rule is held against Spark by tests.
+Source: "Decimal arithmetic" and "ANSI Compliance" of Spark's documentation; tests compare each rule with Spark.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _DIGITS: Mapping[type[pl.DataType], int] = {pl.Int8: 3, pl.Int16: 5, pl.Int32: 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypedNumber:
-    """A number: its expression and type."""
+    """The expression and type of a number."""
 
     expr: pl.Expr
     dtype: pl.DataType
@@ -52,12 +52,12 @@ class TypedNumber:
         return _DIGITS.get(type(self.dtype), 20), 0
 
     def to(self, dtype: pl.DataType) -> TypedNumber:
-        """The same as another type."""
+        """Return the same number as another type."""
         return self if self.dtype == dtype else TypedNumber(expr=self.expr.cast(dtype), dtype=dtype)
 
 
 def decimal(value: Decimal) -> TypedNumber:
-    """A literal with a point, of as many digits as it is written with."""
+    """Return a literal with a point, of as many digits as it is written with."""
     _, written, exponent = value.as_tuple()
     scale = -int(exponent)
     dtype = pl.Decimal(max(len(written), scale, 1), scale)
@@ -74,20 +74,23 @@ def promote_operands(left: TypedNumber, right: TypedNumber) -> tuple[TypedNumber
 
 
 def compute_arithmetic(sign: str, left: TypedNumber, right: TypedNumber) -> TypedNumber | None:
-    """`left sign right`, of + - * / % DIV; the right side of the last three is no zero. None: Spark computes it otherwise than is done here."""
+    """Return `left sign right`, of + - * / % DIV; None where Spark computes it in an unsupported way.
+
+    The right side of the last three is no zero.
+    """
     if sign in ("+", "-", "*", "/") and (left.is_float or right.is_float or (sign == "/" and not left.is_decimal and not right.is_decimal)):
-        one, other = (side.to(pl.Float64()) for side in (left, right)) if sign == "/" else promote_operands(left, right)
-        return TypedNumber(expr=_apply_operator(sign, one.expr, other.expr), dtype=one.dtype)
+        first, second = (side.to(pl.Float64()) for side in (left, right)) if sign == "/" else promote_operands(left, right)
+        return TypedNumber(expr=_apply_operator(sign, first.expr, second.expr), dtype=first.dtype)
     if left.is_decimal or right.is_decimal:
         return _decimals(sign, _as_decimal(left), _as_decimal(right))
     if left.is_float or right.is_float:
         return None
-    one, other = left.to(pl.Int64()), right.to(pl.Int64())
+    first, second = left.to(pl.Int64()), right.to(pl.Int64())
     if sign in ("%", "DIV"):
-        rest = one.expr % other.expr.abs()  # of the sign of the right side, to Polars
-        rest = pl.when((rest != 0) & (one.expr < 0)).then(rest - other.expr.abs()).otherwise(rest)
-        return TypedNumber(expr=rest if sign == "%" else (one.expr - rest).floordiv(other.expr), dtype=pl.Int64())
-    return TypedNumber(expr=_apply_operator(sign, one.expr, other.expr), dtype=pl.Int64())
+        remainder = first.expr % second.expr.abs()  # of the sign of the right side, to Polars
+        remainder = pl.when((remainder != 0) & (first.expr < 0)).then(remainder - second.expr.abs()).otherwise(remainder)
+        return TypedNumber(expr=remainder if sign == "%" else (first.expr - remainder).floordiv(second.expr), dtype=pl.Int64())
+    return TypedNumber(expr=_apply_operator(sign, first.expr, second.expr), dtype=pl.Int64())
 
 
 def _decimals(sign: str, left: TypedNumber, right: TypedNumber) -> TypedNumber | None:

@@ -1,10 +1,10 @@
-"""`cat.sql`: statements done in this process, queries by Polars' SQL over the tables' LazyFrames.
+"""`cat.sql`: statements executed in this process, queries by Polars' SQL over the tables' LazyFrames.
 
     cat.sql("SELECT day, sum(total) AS total FROM shop.orders WHERE id > 7 GROUP BY day").collect()
     cat.sql("INSERT INTO shop.orders VALUES (1, 'a'); CALL sys.compact('shop.orders')")
 
-A query is read in Spark's words, as `ls.sql` reads it, and said to Polars in those that it knows (sqlglot); each table in it is a scan, which gets the query's
-conditions and columns. Types are Paimon's own, as `t.to_sql()` writes them.
+A query is read in Spark's dialect, as `ls.sql` reads it, and translated to that of Polars (sqlglot); each table in it
+is a scan, which gets the query's conditions and columns. Types are Paimon's own, as `t.to_sql()` writes them.
 """
 
 from __future__ import annotations
@@ -56,59 +56,65 @@ _HINTS = ErrorHints(cast=" with CAST(… AS …) in the statement", cut="date_tr
 _STORAGES = ("s3.", "s3a.", "fs.", "gs.", "gcs.", "azure.", "oss.")
 """How keys begin that are for the storage, among those of CREATE CATALOG."""
 _POLARS = "postgres"
-"""The words of SQL, as sqlglot names them, that Polars' own are likest to."""
+"""The dialect of sqlglot that is closest to Polars' SQL."""
 _LITERALS = (exp.Literal, exp.Null, exp.Boolean)
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.In)
 
 
 def sql(catalog: Catalog, text: str) -> pl.LazyFrame | pl.DataFrame:
-    """`cat.sql`."""
-    read = [TokenStream.of(one) for one in statements(text)]
-    door, found = PolarsBackend(), None
-    for words in read:  # scalar: one a statement
-        if words.accept("USE", "CATALOG"):
-            catalog, door, found = door.catalog(words), replace(door, database=None), ResultRows()
-        elif words.accept("USE"):
-            door, found = replace(door, database=_parse_use(catalog, words)), ResultRows()
-        elif words.accept("CREATE", "CATALOG"):
-            found = _create_catalog(door, words)
+    """Execute the statements of a text, as `cat.sql`."""
+    read = [TokenStream.of(part) for part in statements(text)]
+    backend, result = PolarsBackend(), None
+    for tokens in read:  # scalar: one a statement
+        if tokens.accept("USE", "CATALOG"):
+            catalog, backend, result = backend.catalog(tokens), replace(backend, database=None), ResultRows()
+        elif tokens.accept("USE"):
+            backend, result = replace(backend, database=_parse_use(catalog, tokens)), ResultRows()
+        elif tokens.accept("CREATE", "CATALOG"):
+            result = _create_catalog(backend, tokens)
         else:
-            found = dispatch.execute(Statement(door=door, catalog=catalog, words=words))
-    if isinstance(found, pl.LazyFrame):
-        return found if len(read) == 1 else _collect(found)
-    assert isinstance(found, ResultRows)
-    return _result_frame(found)
+            result = dispatch.execute(Statement(backend=backend, catalog=catalog, tokens=tokens))
+    if isinstance(result, pl.LazyFrame):
+        return result if len(read) == 1 else _collect(result)
+    assert isinstance(result, ResultRows)
+    return _result_frame(result)
 
 
 def query(catalog: Catalog, text: str, database: str) -> pl.LazyFrame:
-    """The rows of one query, whose names of one part are tables of `database`. Raises `InvalidOption` for a text that is none."""
-    asked = Statement(door=PolarsBackend(database), catalog=catalog, words=TokenStream.of(text))
-    if not dispatch.is_query(asked):
+    """Return the rows of one query, whose names of one part are tables of `database`.
+
+    Raises: `InvalidOption` for a text that is no query.
+    """
+    statement = Statement(backend=PolarsBackend(database), catalog=catalog, tokens=TokenStream.of(text))
+    if not dispatch.is_query(statement):
         raise InvalidOption(f"a view is a query, SELECT …; found {excerpt(text)}", key="query", value=excerpt(text))
-    return asked.door.query(asked, asked.words.rest)
+    return statement.backend.query(statement, statement.tokens.rest)
 
 
-def _parse_use(catalog: Catalog, words: TokenStream) -> str:
-    """What follows USE: the database of names of one part, from here on. Raises `DatabaseNotFound`."""
-    words.accept("DATABASE")
-    name = words.name("a database")
-    words.end()
-    if name != SYSTEM and name not in (known := catalog.databases()):
-        raise DatabaseNotFound(f"USE {name}: there is no such database; there are {', '.join(known) or 'none'}", name=name)
+def _parse_use(catalog: Catalog, tokens: TokenStream) -> str:
+    """Parse what follows USE: the database of names of one part, from here on. Raises `DatabaseNotFound`."""
+    tokens.accept("DATABASE")
+    name = tokens.name("a database")
+    tokens.end()
+    if name != SYSTEM and name not in (databases := catalog.databases()):
+        raise DatabaseNotFound(f"USE {name}: there is no such database; there are {', '.join(databases) or 'none'}", name=name)
     return name
 
 
-def _create_catalog(door: PolarsBackend, words: TokenStream) -> ResultRows:
-    """What follows CREATE CATALOG: another catalog, known by its name in the statements that follow. Raises what `lk.connect` raises."""
-    name = words.name("a catalog")
-    words.expect("WITH")
-    options = ddl.properties(words)
-    words.end()
+def _create_catalog(backend: PolarsBackend, tokens: TokenStream) -> ResultRows:
+    """Execute CREATE CATALOG: another catalog, known by its name in the statements that follow.
+
+    Raises what `lk.connect` raises.
+    """
+    name = tokens.name("a catalog")
+    tokens.expect("WITH")
+    options = ddl.properties(tokens)
+    tokens.end()
     kind = options.pop("type", _KIND)
     if kind != _KIND:
         raise InvalidOption(f"CREATE CATALOG {name}: type is {kind!r}, and there is {_KIND!r}", key="type", value=kind)
     storage_options = {key: options.pop(key) for key in list(options) if key.startswith(_STORAGES)}
-    door.catalogs[name] = connect(storage_options=storage_options or None, options=options)
+    backend.catalogs[name] = connect(storage_options=storage_options or None, options=options)
     return ResultRows()
 
 
@@ -118,7 +124,10 @@ def _collect(rows: pl.LazyFrame) -> pl.DataFrame:
 
 
 def _rename_pattern_columns(rows: pl.LazyFrame) -> pl.LazyFrame:
-    """Return the rows with columns called `*` or `^…$` under other names: Polars' SQL takes the names of identifiers for patterns."""
+    """Return the rows with columns called `*` or `^…$` under other names.
+
+    Polars' SQL takes such identifiers for patterns.
+    """
     names = [name for name in rows.collect_schema().names() if is_pattern(name)]
     return rows.rename({name: internal(_RENAMED, name) for name in names}) if names else rows
 
@@ -129,43 +138,50 @@ def _result_frame(answer: ResultRows) -> pl.DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class PolarsBackend:
-    """This process, as what does statements: a `lakekit.sql.backend.SqlBackend`. `database`: where names of one part are looked for."""
+    """The `lakekit.sql.backend.SqlBackend` of this process.
+
+    `database`: where names of one part are looked for.
+    """
 
     database: str | None = None
     tables: dict[str, Table] = field(default_factory=dict)
     catalogs: dict[str, Catalog] = field(default_factory=dict)
-    """Those that CREATE CATALOG named."""
+    """The catalogs of CREATE CATALOG, by name."""
     zone: str | None = None
     """None: a time without a zone is one of this process, as in `t.scan(at=…)`."""
 
-    def catalog(self, words: TokenStream) -> Catalog:
-        """Takes the name of a catalog. Raises `InvalidOption` for one that was not created here."""
-        name = words.name("a catalog")
-        words.end()
+    def catalog(self, tokens: TokenStream) -> Catalog:
+        """Take the name of a catalog. Raises `InvalidOption` for one that was not created here."""
+        name = tokens.name("a catalog")
+        tokens.end()
         return self.named(name)
 
     def named(self, name: str) -> Catalog:
-        """The catalog of a name. Raises `InvalidOption`."""
+        """Return the catalog of a name. Raises `InvalidOption`."""
         if name not in self.catalogs:
-            known = ", ".join(self.catalogs) or "none"
-            raise InvalidOption(f"no catalog {name[:200]!a} here; CREATE CATALOG in the same text named {known}", key="sql", value=name)
+            names = ", ".join(self.catalogs) or "none"
+            raise InvalidOption(f"no catalog {name[:200]!a} here; CREATE CATALOG in the same text named {names}", key="sql", value=name)
         return self.catalogs[name]
 
     # ---- queries ---------------------------------------------------------------------------------
 
-    def query(self, asked: Statement, text: str) -> pl.LazyFrame:
-        """The rows of a query. Raises what the catalog raises, `InvalidOption` for what Polars does not know, `ColumnNotFound`, `SchemaMismatch`."""
+    def query(self, statement: Statement, text: str) -> pl.LazyFrame:
+        """Return the rows of a query.
+
+        Raises what the catalog raises, `InvalidOption` for what Polars does not know, `ColumnNotFound`,
+        `SchemaMismatch`.
+        """
         plain, hints = strip_hints(single_statement(text))
         tree = expressions.parse_tree(plain, "query", reads_texts=False)
         if not isinstance(tree, (exp.Query, exp.Values)):
             raise InvalidOption(f"no query that lakekit understands: {excerpt(text)}", key="sql")
-        own = {one.alias_or_name.lower() for one in tree.find_all(exp.CTE)}
+        own = {cte.alias_or_name.lower() for cte in tree.find_all(exp.CTE)}
         frames: dict[str, pl.LazyFrame] = {}
         named: set[tuple[str, str]] = set()
         for node in list(tree.find_all(exp.Table)):
             if isinstance(node.this, exp.Identifier) and not (node.args.get("db") is None and node.name.lower() in own):
                 key = f"lakekit_{len(frames)}"
-                frames[key] = _rename_pattern_columns(self._scan(asked, node, _options(plain, hints, node)))
+                frames[key] = _rename_pattern_columns(self._scan(statement, node, _options(plain, hints, node)))
                 named.add((node.text("db").lower(), node.name.lower()))
                 _name(node, key)
         if hints:
@@ -181,8 +197,8 @@ class PolarsBackend:
         if isinstance(tree, exp.Values):
             tree = _rows(tree)
         try:
-            found = pl.SQLContext(frames=frames).execute(tree.sql(_POLARS))
-            found.collect_schema()
+            frame = pl.SQLContext(frames=frames).execute(tree.sql(_POLARS))
+            frame.collect_schema()
         except pl.exceptions.ColumnNotFoundError as wrong:
             raise ColumnNotFound(f"{without_secrets(_first_line(wrong))}, in: {excerpt(text)}", name=without_secrets(_first_line(wrong))) from None
         except (pl.exceptions.SchemaError, pl.exceptions.InvalidOperationError) as wrong:
@@ -190,31 +206,31 @@ class PolarsBackend:
         except pl.exceptions.PolarsError as wrong:
             raise InvalidOption(f"no query that Polars' SQL computes: {without_secrets(_first_line(wrong))}. In: {excerpt(text)}", key="sql") from None
         prefix = internal(_RENAMED, "")
-        hidden = [name for name in found.collect_schema().names() if name.startswith(prefix)]
-        return found.rename({name: name.removeprefix(f"{prefix}.") for name in hidden}) if hidden else found
+        hidden = [name for name in frame.collect_schema().names() if name.startswith(prefix)]
+        return frame.rename({name: name.removeprefix(f"{prefix}.") for name in hidden}) if hidden else frame
 
-    def _scan(self, asked: Statement, node: Node, options: Mapping[str, str] | None) -> pl.LazyFrame:
-        """What a table's name in a query stands for, at the version that is asked."""
-        whole = node.args.get("catalog")
-        if whole is not None:
-            asked = replace(asked, catalog=self.named(whole.name))
-        found = asked.found(asked.full([one.name for one in (node.args.get("db"), node.this) if one is not None]), options)
+    def _scan(self, statement: Statement, node: Node, options: Mapping[str, str] | None) -> pl.LazyFrame:
+        """Return the scan of a table's name in a query, at the requested version."""
+        catalog_node = node.args.get("catalog")
+        if catalog_node is not None:
+            statement = replace(statement, catalog=self.named(catalog_node.name))
+        source = statement.found(statement.full([part.name for part in (node.args.get("db"), node.this) if part is not None]), options)
         version = node.args.get("version")
         if version is None:
-            return found.scan()
+            return source.scan()
         literal = version.expression
-        if not isinstance(literal, exp.Literal) or isinstance(found, View | GlobalTable):
+        if not isinstance(literal, exp.Literal) or isinstance(source, View | GlobalTable):
             raise InvalidOption(f"{version.sql('spark')}: write a snapshot, a tag or a time as a literal, behind the name of a table", key="sql")
         if str(version.this).upper() == "VERSION":
-            return found.scan(literal.name if literal.is_string else int(literal.name))
-        return found.scan(asked.moment(literal.name, is_text=literal.is_string))
+            return source.scan(literal.name if literal.is_string else int(literal.name))
+        return source.scan(statement.moment(literal.name, is_text=literal.is_string))
 
-    def values(self, asked: Statement, text: str, most: int) -> pl.Series:
+    def values(self, statement: Statement, text: str, most: int) -> pl.Series:
         try:
-            found = _collect(self.query(asked, text).head(most + 1))
+            frame = _collect(self.query(statement, text).head(most + 1))
         except pl.exceptions.PolarsError as wrong:
             raise InvalidOption(f"no query that Polars' SQL computes: {without_secrets(_first_line(wrong))}. In: {excerpt(text)}", key="sql") from None
-        return single_column(found, text, most)
+        return single_column(frame, text, most)
 
     def names(self, rows: pl.LazyFrame) -> list[str]:
         return rows.collect_schema().names()
@@ -224,20 +240,26 @@ class PolarsBackend:
         return tuple(Field(name, paimon_type(dtype, name)) for name, dtype in rows.collect_schema().items())
 
     def renamed(self, rows: pl.LazyFrame, names: Sequence[str]) -> pl.LazyFrame:
-        """The columns by other names. Raises `SchemaMismatch` where there are not as many."""
+        """Return the columns by other names. Raises `SchemaMismatch` where there are not as many."""
         own = self.names(rows)
         if len(own) != len(names):
             raise SchemaMismatch(f"{len(names)} names ({', '.join(names)}) for {len(own)} columns ({', '.join(own)})")
         return rows.select(col(name).alias(to) for name, to in zip(own, names, strict=True))
 
     def stored(self, rows: pl.LazyFrame, wanted: Sequence[Field | None], constants: Mapping[Field, Any]) -> pl.LazyFrame:
-        """Columns as the table takes them, where SQL gives what is written a type of its own; `t.append` casts where no value changes."""
-        given = rows.collect_schema()
-        stored = [_store_column(name, dtype, field) for (name, dtype), field in zip(given.items(), wanted, strict=True)]
+        """Return columns as the table takes them, where SQL casts what is written.
+
+        `t.append` casts where no value changes.
+        """
+        schema = rows.collect_schema()
+        stored = [_store_column(name, dtype, field) for (name, dtype), field in zip(schema.items(), wanted, strict=True)]
         return rows.select(*stored, *(pl.lit(value).cast(polars_type(field.type)).alias(field.name) for field, value in constants.items()))
 
     def type(self, text: str) -> DataType:
-        """Paimon's type text. Raises `InvalidOption` for what is none, `Unsupported` for a type that lakekit refuses."""
+        """Return the type of Paimon's type text.
+
+        Raises: `InvalidOption` for an invalid text, `Unsupported` for a type that lakekit refuses.
+        """
         try:
             return parse(text)
         except ValueError as wrong:
@@ -286,21 +308,24 @@ class PolarsBackend:
 
 
 def _options(text: str, hints: dict[int, str], node: Node) -> dict[str, str] | None:
-    """The options of a hint behind a table's name, `t /*+ OPTIONS('k' = 'v') */`, which is taken out of `hints`."""
+    """Return the options of a hint behind a table's name, and remove it from `hints`.
+
+    The hint is `t /*+ OPTIONS('k' = 'v') */`.
+    """
     end = node.this.meta["end"] + 1
     at = next((at for at in hints if at >= end and not text[end:at].strip()), None)
     if at is None:
         return None
-    words = TokenStream.of(hints.pop(at))
-    words.expect("OPTIONS")
-    found = ddl.properties(words)
-    words.end()
-    check_not_in_hint(found, "the hint OPTIONS")
-    return found
+    tokens = TokenStream.of(hints.pop(at))
+    tokens.expect("OPTIONS")
+    options = ddl.properties(tokens)
+    tokens.end()
+    check_not_in_hint(options, "the hint OPTIONS")
+    return options
 
 
 def _name(node: Node, key: str) -> None:
-    """Puts the name of a frame into a table's place, where the table's own becomes its alias."""
+    """Replace a table by the name of a frame; the table's own name becomes its alias."""
     own = node.name
     for part in ("catalog", "db", "version"):
         node.set(part, None)
@@ -310,8 +335,11 @@ def _name(node: Node, key: str) -> None:
 
 
 def _rows(values: Node) -> Node:
-    """Rows that are written down, as queries where they are more than literals: Polars' VALUES takes nothing else."""
-    rows = [one.expressions if isinstance(one, exp.Tuple) else [one] for one in values.expressions]
+    """Return the rows of VALUES, as queries where they are more than literals.
+
+    Polars' VALUES takes nothing else.
+    """
+    rows = [item.expressions if isinstance(item, exp.Tuple) else [item] for item in values.expressions]
     if all(isinstance(value, _LITERALS) or (isinstance(value, exp.Cast | exp.Neg) and isinstance(value.this, exp.Literal)) for row in rows for value in row):
         return values
     selects = [exp.select(*(exp.alias_(value, f"column_{at}") for at, value in enumerate(row))) for row in rows]
@@ -319,7 +347,10 @@ def _rows(values: Node) -> Node:
 
 
 def _rewrite_timestamp_literal(cast: Node) -> None:
-    """`TIMESTAMP '…'` as Polars takes it: beside a column as a text, which becomes of that column's type; else as a moment without a zone."""
+    """Rewrite `TIMESTAMP '…'` as Polars takes it.
+
+    Compared with a column it becomes a text, which Polars reads as that column's type; else a moment without a zone.
+    """
     if not isinstance(cast.this, exp.Literal) or not cast.this.is_string or not str(cast.args["to"].this.name).startswith("TIMESTAMP"):
         return
     if isinstance(cast.parent, _COMPARISONS):
@@ -328,18 +359,21 @@ def _rewrite_timestamp_literal(cast: Node) -> None:
         cast.set("to", exp.DataType.build("TIMESTAMP", dialect=_POLARS))
 
 
-def _store_column(name: str, given: pl.DataType, field: Field | None) -> pl.Expr:
-    """A column of a query under the table's name for it: decimals for DOUBLE, days for moments, and whatever has a text for STRING."""
+def _store_column(name: str, dtype: pl.DataType, field: Field | None) -> pl.Expr:
+    """Return a column of a query as the table stores it, under the table's name.
+
+    Decimals become DOUBLE, days moments, and whatever has a text STRING.
+    """
     column = col(name)
     if field is None:
         return column
     to = polars_type(field.type)
-    is_fraction = isinstance(given, pl.Decimal) and to.is_float()
-    is_moment = isinstance(to, pl.Datetime) and isinstance(given, pl.Date)
-    is_text = isinstance(to, pl.String) and (given.is_numeric() or given.is_temporal() or isinstance(given, pl.Boolean))
+    is_fraction = isinstance(dtype, pl.Decimal) and to.is_float()
+    is_moment = isinstance(to, pl.Datetime) and isinstance(dtype, pl.Date)
+    is_text = isinstance(to, pl.String) and (dtype.is_numeric() or dtype.is_temporal() or isinstance(dtype, pl.Boolean))
     return (column.cast(to) if is_fraction or is_moment or is_text else column).alias(field.name)
 
 
 def _first_line(wrong: Exception) -> str:
-    """What an error of Polars says, without the plan that it shows."""
+    """Return the message of a Polars error, without the plan that it shows."""
     return str(wrong).strip().partition("\n")[0]

@@ -3,7 +3,7 @@
     CALL sys.compact(table => 'shop.orders', where => 'day > "2024-03-01"')       by name
     CALL sys.create_tag('shop.orders', 'monday', 12)                              by position
 
-Names, order and types of the arguments are the connector's; a procedure is an entry here, and one row, or some, is its answer.
+Names, order and types of the arguments are the connector's; a procedure is an entry here, and returns one row, or some.
 Source: `SparkProcedures` and the classes it names, "Spark / Procedures" of Paimon's documentation.
 """
 
@@ -47,20 +47,20 @@ def _compact(
     partition_idle_time: str | None,
     buckets: str | None,
 ) -> Sequence[Row]:
-    found = call.table(table, options)
+    target = call.table(table, options)
     if buckets is not None:
         raise Unsupported("sys.compact(buckets => …) is not done: say partitions or where", feature="catalog.sql")
     if (compact_strategy or "full") not in ("full", "minor"):
         raise InvalidOption(f"compact_strategy {compact_strategy!r}; there are 'full' and 'minor'", key="compact_strategy", value=compact_strategy)
     if (order_strategy or "none") == "none" and order_by is not None:
         raise InvalidOption("order_by needs an order_strategy: 'order', 'zorder' or 'hilbert'", key="order_strategy")
-    asked = rows_of(found, partitions, where)
+    condition = rows_of(target, partitions, where)
     full = compact_strategy != "minor"
     if (order_strategy or "none") == "none":
         if partition_idle_time is not None:
-            found.compact(full=full, where=asked, idle=partition_idle_time)
+            target.compact(full=full, where=condition, idle=partition_idle_time)
             return success_rows()
-        call.door.compact(found, full=full, where=asked)
+        call.backend.compact(target, full=full, where=condition)
         return success_rows()
     if partition_idle_time is not None:
         raise InvalidOption("partition_idle_time and order_strategy cannot be given at once: leave one out", key="partition_idle_time")
@@ -68,10 +68,10 @@ def _compact(
     columns = [name.strip() for name in (order_by or "").split(",") if name.strip()]
     if not columns or strategy not in ("order", "zorder", "hilbert"):
         raise InvalidOption(f"order_strategy {strategy!r} by {order_by!r}: there are 'order', 'zorder' and 'hilbert', by columns", key="order_strategy")
-    if found.handle().kind == "key":
-        found.compact(where=asked, order_by=columns, strategy=strategy)
+    if target.handle().kind == "key":
+        target.compact(where=condition, order_by=columns, strategy=strategy)
         return success_rows()
-    call.door.compact(found, where=asked, order_by=columns, strategy=strategy)
+    call.backend.compact(target, where=condition, order_by=columns, strategy=strategy)
     return success_rows()
 
 
@@ -79,10 +79,10 @@ def _compact(
 def _compact_database(
     call: Call, *, including_databases: str | None, including_tables: str | None, excluding_tables: str | None, options: str | None
 ) -> Sequence[Row]:
-    told = call.catalog.compact(
+    outcome = call.catalog.compact(
         databases=including_databases or None, tables=including_tables or None, excluding=excluding_tables or None, full=True, options=options_of(options)
     )
-    return [(f"compacted {told.height} tables",)]
+    return [(f"compacted {outcome.height} tables",)]
 
 
 @procedure("table string, options string?")
@@ -93,31 +93,31 @@ def _compact_manifest(call: Call, *, table: str, options: str | None) -> Sequenc
 
 @procedure("table string, bucket_num int?, partitions string?, where string?")
 def _rescale(call: Call, *, table: str, bucket_num: int | None, partitions: str | None, where: str | None) -> Sequence[Row]:
-    found = call.table(table)
-    found.rescale(found.handle().options.bucket if bucket_num is None else bucket_num, where=rows_of(found, partitions, where))
+    target = call.table(table)
+    target.rescale(target.handle().options.bucket if bucket_num is None else bucket_num, where=rows_of(target, partitions, where))
     return success_rows()
 
 
 @procedure("table string")
 def _refresh_object_table(call: Call, *, table: str) -> Sequence[Row]:
-    found = call.table(table)
-    if not isinstance(found, ObjectTable):
-        raise InvalidOption(f"{found.name} is no object table: what is read of it is new with each read", key="table", value=table)
-    call.door.refresh(found)
+    target = call.table(table)
+    if not isinstance(target, ObjectTable):
+        raise InvalidOption(f"{target.name} is no object table: what is read of it is new with each read", key="table", value=table)
+    call.backend.refresh(target)
     return success_rows()
 
 
 @procedure("table string, where string?", "written_partitions int, written_indexes int")
 def _rewrite_file_index(call: Call, *, table: str, where: str | None) -> Sequence[Row]:
-    found = call.table(table)
-    before = _index_state(found)
-    call.door.rewrite_file_index(found, where=rows_of(found, None, where))
-    new = _index_state(found) - before
+    target = call.table(table)
+    before = _index_state(target)
+    call.backend.rewrite_file_index(target, where=rows_of(target, None, where))
+    new = _index_state(target) - before
     return [(len({partition for partition, *_ in new}), len(new))]
 
 
 def _index_state(table: Table) -> set[tuple[str, ...]]:
-    """The files and what they say of their indexes."""
+    """Return the files and their index facts."""
     rows = table.files().select("partition", "bucket", "file_name", "extra_files", "embedded_index_bytes").rows()  # scalar: one a file
     return {tuple(map(str, row)) for row in rows}
 
@@ -132,9 +132,9 @@ def _remove_orphan_files(call: Call, *, table: str, older_than: str | None, dry_
     if parallelism is not None and parallelism < 1:
         raise InvalidOption(f"parallelism {parallelism}; it is 1 or more", key="parallelism", value=str(parallelism))
     database, _, name = call.full(table).partition(".")
-    names = [table] if name != "*" else [f"{database}.{one}" for one in call.catalog.tables(database)["table"]]
-    gone = [call.door.remove_orphans(call.table(one), older_than=call.time(older_than), dry_run=bool(dry_run)) for one in names]
-    return [(sum(one.height for one in gone), sum(int(one["size_bytes"].sum()) for one in gone))]
+    names = [table] if name != "*" else [f"{database}.{item}" for item in call.catalog.tables(database)["table"]]
+    removed = [call.backend.remove_orphans(call.table(item), older_than=call.time(older_than), dry_run=bool(dry_run)) for item in names]
+    return [(sum(item.height for item in removed), sum(int(item["size_bytes"].sum()) for item in removed))]
 
 
 # ---- what goes -----------------------------------------------------------------------------------
@@ -144,9 +144,9 @@ def _remove_orphan_files(call: Call, *, table: str, older_than: str | None, dry_
 def _expire_snapshots(
     call: Call, *, table: str, retain_max: int | None, retain_min: int | None, older_than: str | None, max_deletes: int | None, options: str | None
 ) -> Sequence[Row]:
-    found = call.table(table, options)
-    gone = call.door.expire_snapshots(found, retain_max=retain_max, retain_min=retain_min, older_than=call.time(older_than), max_deletes=max_deletes)
-    return [(len(gone.snapshot_ids),)]
+    target = call.table(table, options)
+    expired = call.backend.expire_snapshots(target, retain_max=retain_max, retain_min=retain_min, older_than=call.time(older_than), max_deletes=max_deletes)
+    return [(len(expired.snapshot_ids),)]
 
 
 @procedure(
@@ -164,14 +164,14 @@ def _expire_partitions(
     max_expires: int | None,
     options: str | None,
 ) -> Sequence[Row]:
-    gone = call.table(table, options).expire_partitions(
+    expired = call.table(table, options).expire_partitions(
         expiration=expiration_time,
         strategy=expire_strategy,
         timestamp_pattern=timestamp_pattern,
         timestamp_formatter=timestamp_formatter,
         max_expires=max_expires,
     )
-    return [(partition,) for partition in gone.partitions] or [("No expired partitions.",)]
+    return [(partition,) for partition in expired.partitions] or [("No expired partitions.",)]
 
 
 @procedure("table string, older_than string?", "expired_tags string")
@@ -198,9 +198,9 @@ def _replace_tag(call: Call, *, table: str, tag: str, snapshot: int | None, time
 def _create_tag_from_timestamp(call: Call, *, table: str, tag: str, timestamp: int | None, time_retained: str | None) -> Sequence[Row]:
     if timestamp is None:
         raise InvalidOption("sys.create_tag_from_timestamp needs timestamp, in milliseconds since 1970", key="timestamp")
-    found = call.table(table)
-    found.create_tag(tag, since=datetime.fromtimestamp(timestamp / 1000, UTC), retain=time_retained)
-    made = tags.read(found.handle(), tag).snapshot
+    target = call.table(table)
+    target.create_tag(tag, since=datetime.fromtimestamp(timestamp / 1000, UTC), retain=time_retained)
+    made = tags.read(target.handle(), tag).snapshot
     return [(tag, made.id, made.time_millis, None if made.watermark is None else str(made.watermark))]
 
 
@@ -212,12 +212,12 @@ def _rename_tag(call: Call, *, table: str, tag: str, target_tag: str) -> Sequenc
 
 @procedure("table string, tag string")
 def _delete_tag(call: Call, *, table: str, tag: str) -> Sequence[Row]:
-    found, names = call.table(table), _split_names(tag)
-    there = set(found.tags()["tag"])
-    if unknown := [name for name in names if name not in there]:
-        raise TagNotFound(f"{found.name} has no tag {unknown[0]!r}; its tags are {', '.join(sorted(there)) or 'none'}", name=unknown[0])
+    target, names = call.table(table), _split_names(tag)
+    existing = set(target.tags()["tag"])
+    if unknown := [name for name in names if name not in existing]:
+        raise TagNotFound(f"{target.name} has no tag {unknown[0]!r}; its tags are {', '.join(sorted(existing)) or 'none'}", name=unknown[0])
     for name in names:
-        found.delete_tag(name)
+        target.delete_tag(name)
     return success_rows()
 
 
@@ -229,18 +229,18 @@ def _trigger_tag_automatic_creation(call: Call, *, table: str) -> Sequence[Row]:
 
 @procedure("table string, branch string, tag string?, ignoreIfExists boolean?")
 def _create_branch(call: Call, *, table: str, branch: str, tag: str | None, ignoreIfExists: bool | None) -> Sequence[Row]:  # noqa: N803 - its name
-    found = call.table(table)
-    if ignoreIfExists and branch in set(found.branches()["branch"]):
+    target = call.table(table)
+    if ignoreIfExists and branch in set(target.branches()["branch"]):
         return success_rows()
-    found.create_branch(branch, tag=tag)
+    target.create_branch(branch, tag=tag)
     return success_rows()
 
 
 @procedure("table string, branch string")
 def _delete_branch(call: Call, *, table: str, branch: str) -> Sequence[Row]:
-    found = call.table(table)
+    target = call.table(table)
     for name in _split_names(branch):
-        found.delete_branch(name)
+        target.delete_branch(name)
     return success_rows()
 
 
@@ -267,10 +267,10 @@ _ROLLBACK_COLUMNS = "previous_snapshot_id long, current_snapshot_id long"
 
 @procedure("table string, version string?, snapshot long?, tag string?", _ROLLBACK_COLUMNS)
 def _rollback(call: Call, *, table: str, version: str | None, snapshot: int | None, tag: str | None) -> Sequence[Row]:
-    given = [one for one in (version, snapshot, tag) if one is not None]
-    if len(given) != 1:
+    versions = [value for value in (version, snapshot, tag) if value is not None]
+    if len(versions) != 1:
         raise InvalidOption("sys.rollback takes one of version, snapshot and tag", key="version")
-    return _run_rollback(call.table(table), lambda found: found.rollback(int(version) if version is not None and version.isdecimal() else given[0]))
+    return _run_rollback(call.table(table), lambda target: target.rollback(int(version) if version is not None and version.isdecimal() else versions[0]))
 
 
 @procedure("table string, timestamp long", _ROLLBACK_COLUMNS)
@@ -300,18 +300,18 @@ def _reset_consumer(call: Call, *, table: str, consumerId: str, nextSnapshotId: 
 
 @procedure("table string, includingConsumers string?, excludingConsumers string?")
 def _clear_consumers(call: Call, *, table: str, includingConsumers: str | None, excludingConsumers: str | None) -> Sequence[Row]:  # noqa: N803 - their names
-    found = call.table(table)
-    for name in found.consumers()["consumer"]:  # scalar: one a consumer
+    target = call.table(table)
+    for name in target.consumers()["consumer"]:  # scalar: one a consumer
         wanted = not includingConsumers or re.fullmatch(includingConsumers, name)
         if wanted and not (excludingConsumers and re.fullmatch(excludingConsumers, name)):
-            found.reset_consumer(name)
+            target.reset_consumer(name)
     return success_rows()
 
 
 @procedure("table string, partitions string")
 def _mark_partition_done(call: Call, *, table: str, partitions: str) -> Sequence[Row]:
-    found = call.table(table)
-    found.mark_partition_done(partitions_of(partitions))
+    target = call.table(table)
+    target.mark_partition_done(partitions_of(partitions))
     return success_rows()
 
 
@@ -329,7 +329,10 @@ def _repair(call: Call, *, database_or_table: str) -> Sequence[Row]:
 def _migrate_table(
     call: Call, *, source_type: str, table: str, options: str | None, target_table: str | None, delete_origin: bool | None, parallelism: int | None
 ) -> Sequence[Row]:
-    """Files of a folder, or of a format table. The connector's sources are tables of Hive, which it deletes unless told not to; here nothing goes untold."""
+    """Migrate the files of a folder, or of a format table.
+
+    The connector's sources are tables of Hive, which it deletes by default; here nothing is deleted unless requested.
+    """
     if source_type.lower() not in _SOURCES or target_table is None:
         msg = f"sys.migrate_table of {source_type!r} is not done: source_type => 'files', table => '/the/folder' or a format table, target_table => 'db.t'"
         raise Unsupported(msg, feature="procedure.migrate_table")

@@ -1,4 +1,4 @@
-"""What a catalog and its tables say of themselves, by statement: SHOW and DESCRIBE in Spark's words.
+"""Descriptions of a catalog and its tables: SHOW and DESCRIBE in Spark's syntax.
 
 SHOW TABLES IN shop LIKE 'ord*'        SHOW PARTITIONS shop.orders        SHOW TBLPROPERTIES shop.orders
 DESCRIBE EXTENDED shop.orders          DESCRIBE shop.orders id            DESCRIBE QUERY SELECT 1
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 _DESCRIBE_COLUMNS = "col_name string, data_type string, comment string"
 
 
-def show(asked: Statement) -> ResultRows:
-    """SHOW, of what `_SHOW_STATEMENTS` has. Raises `Unsupported` for what it has not."""
-    words = asked.words
-    for said, gives in _SHOW_STATEMENTS.items():
-        if words.accept(*said.split()):
-            return gives(asked)
-    first = "" if words.next is None else words.next.said
+def show(statement: Statement) -> ResultRows:
+    """Execute SHOW, of what `_SHOW_STATEMENTS` has. Raises `Unsupported` for others."""
+    tokens = statement.tokens
+    for phrase, gives in _SHOW_STATEMENTS.items():
+        if tokens.accept(*phrase.split()):
+            return gives(statement)
+    first = "" if tokens.next is None else tokens.next.said
     msg = (
         f"SHOW {first}: there are SHOW {', '.join((*_SHOW_STATEMENTS, 'VIEWS', 'CREATE VIEW'))}; there are "
         f"db.`t$tags`, db.`t$branches` and more tables like these"
@@ -40,62 +40,65 @@ def show(asked: Statement) -> ResultRows:
     raise Unsupported(msg, feature="catalog.sql")
 
 
-def _databases(asked: Statement) -> ResultRows:
-    is_wanted = _like(asked)
-    return ResultRows("namespace string", [(name,) for name in asked.catalog.databases() if is_wanted(name)])
+def _databases(statement: Statement) -> ResultRows:
+    is_wanted = _like(statement)
+    return ResultRows("namespace string", [(name,) for name in statement.catalog.databases() if is_wanted(name)])
 
 
-def _tables(asked: Statement) -> ResultRows:
-    database = _database(asked)
-    is_wanted = _like(asked)
-    rows = asked.catalog.tables(database).select("database", "table").rows()  # scalar: one a table
+def _tables(statement: Statement) -> ResultRows:
+    database = _database(statement)
+    is_wanted = _like(statement)
+    rows = statement.catalog.tables(database).select("database", "table").rows()  # scalar: one a table
     return ResultRows("namespace string, tableName string, isTemporary boolean", [(*row, False) for row in rows if is_wanted(row[1])])
 
 
-def _create_table(asked: Statement) -> ResultRows:
-    return ResultRows("createtab_stmt string", [(_table(asked).to_sql(),)])
+def _create_table(statement: Statement) -> ResultRows:
+    return ResultRows("createtab_stmt string", [(_table(statement).to_sql(),)])
 
 
-def _columns(asked: Statement) -> ResultRows:
-    asked.words.expect("IN" if asked.words.is_next("IN") else "FROM")
-    parts = asked.words.names("a table, as database.table")
-    if asked.words.accept("IN") or asked.words.accept("FROM"):
-        parts = [asked.words.name("a database"), *parts[-1:]]
-    asked.words.end()
-    name = asked.full(parts)
-    if not isinstance(asked.found(name), Table):
-        return ResultRows("col_name string", [(field.name,) for field in _fields_of_query(asked, name)])
-    return ResultRows("col_name string", [(column,) for column in schema_of(asked.table(name)).names])
+def _columns(statement: Statement) -> ResultRows:
+    statement.tokens.expect("IN" if statement.tokens.is_next("IN") else "FROM")
+    parts = statement.tokens.names("a table, as database.table")
+    if statement.tokens.accept("IN") or statement.tokens.accept("FROM"):
+        parts = [statement.tokens.name("a database"), *parts[-1:]]
+    statement.tokens.end()
+    name = statement.full(parts)
+    if not isinstance(statement.found(name), Table):
+        return ResultRows("col_name string", [(field.name,) for field in _fields_of_query(statement, name)])
+    return ResultRows("col_name string", [(column,) for column in schema_of(statement.table(name)).names])
 
 
-def _properties(asked: Statement) -> ResultRows:
-    """All properties, or the one that is named; a table's keys and comment are among them, as Spark has it."""
-    words = asked.words
-    table = asked.table(asked.name())
+def _properties(statement: Statement) -> ResultRows:
+    """Return all properties, or the one that is named.
+
+    A table's keys and comment are among them, as in Spark.
+    """
+    tokens = statement.tokens
+    table = statement.table(statement.name())
     key = None
-    if words.accept("("):
-        key = words.string() if words.next is not None and words.next.kind == "text" else ".".join(words.names("a key"))
-        words.expect(")")
-    words.end()
-    found = _table_properties(table)
+    if tokens.accept("("):
+        key = tokens.string() if tokens.next is not None and tokens.next.kind == "text" else ".".join(tokens.names("a key"))
+        tokens.expect(")")
+    tokens.end()
+    values = _table_properties(table)
     if key is not None:
         missing = f"Table {table.name} does not have property: {key}"
-        found = {key: found.get(key, missing)}
-    return ResultRows("key string, value string", sorted(found.items()))
+        values = {key: values.get(key, missing)}
+    return ResultRows("key string, value string", sorted(values.items()))
 
 
 def _table_properties(table: Table) -> dict[str, str]:
-    """The properties of a table as CREATE TABLE takes them."""
+    """Return the properties of a table as CREATE TABLE takes them."""
     schema = schema_of(table)
     keys = {"primary-key": ",".join(schema.primary_keys)} if schema.primary_keys else {}
     return {**schema.options, **keys, **({"comment": schema.comment} if schema.comment else {})}
 
 
-def _partitions(asked: Statement) -> ResultRows:
-    words = asked.words
-    table = asked.table(asked.name())
-    wanted = partition_of(words) if words.accept("PARTITION") else {}
-    words.end()
+def _partitions(statement: Statement) -> ResultRows:
+    tokens = statement.tokens
+    table = statement.table(statement.name())
+    wanted = partition_of(tokens) if tokens.accept("PARTITION") else {}
+    tokens.end()
     if not table.partition_keys:
         raise InvalidOption(f"{table.name} is not partitioned: there are no partitions to show", key="sql", value=table.name)
     if unknown := [key for key in wanted if key not in table.partition_keys]:
@@ -116,57 +119,63 @@ _SHOW_STATEMENTS: Mapping[str, Callable[[Statement], ResultRows]] = {
     "TBLPROPERTIES": _properties,
     "PARTITIONS": _partitions,
 }
-"""By the words after SHOW, what gives it."""
+"""The function for the words after SHOW."""
 
 
-def _database(asked: Statement) -> str | None:
-    """The database after IN or FROM, else the door's; None: all."""
-    if asked.words.accept("IN") or asked.words.accept("FROM"):
-        return asked.words.name("a database")
-    return asked.door.database
+def _database(statement: Statement) -> str | None:
+    """Return the database after IN or FROM, else the backend's; None: all."""
+    if statement.tokens.accept("IN") or statement.tokens.accept("FROM"):
+        return statement.tokens.name("a database")
+    return statement.backend.database
 
 
-def _like(asked: Statement) -> Callable[[str], bool]:
-    """Whether a name fits the pattern that ends the statement: * for any signs, | between several, in any case."""
-    words = asked.words
-    is_said = words.accept("LIKE") or (words.next is not None and words.next.kind == "text")
-    said = words.string("a pattern, as 'ord*'") if is_said else "*"
-    words.end()
-    pattern = "|".join(".*".join(map(re.escape, one.strip().split("*"))) for one in said.split("|"))
+def _like(statement: Statement) -> Callable[[str], bool]:
+    """Return a predicate: whether a name fits the pattern that ends the statement, in any case.
+
+    In a pattern * stands for any characters, | separates several.
+    """
+    tokens = statement.tokens
+    is_said = tokens.accept("LIKE") or (tokens.next is not None and tokens.next.kind == "text")
+    text = tokens.string("a pattern, as 'ord*'") if is_said else "*"
+    tokens.end()
+    pattern = "|".join(".*".join(map(re.escape, part.strip().split("*"))) for part in text.split("|"))
     return lambda name: re.fullmatch(pattern, name, re.IGNORECASE | re.DOTALL) is not None
 
 
-def _table(asked: Statement) -> Table:
-    table = asked.table(asked.name())
-    asked.words.end()
+def _table(statement: Statement) -> Table:
+    table = statement.table(statement.name())
+    statement.tokens.end()
     return table
 
 
 # ---- DESCRIBE ------------------------------------------------------------------------------------
 
 
-def describe(asked: Statement) -> ResultRows:
-    """DESCRIBE: a table's columns, with EXTENDED also where it lies and its properties; one column; a query's columns."""
-    words = asked.words
-    if words.accept("QUERY") or words.is_next("SELECT") or words.is_next("WITH"):
-        fields = asked.door.fields(asked.door.query(asked, words.rest))
-        return ResultRows(_DESCRIBE_COLUMNS, [(one.name, asked.door.type_text(one.type), None) for one in fields])
+def describe(statement: Statement) -> ResultRows:
+    """Execute DESCRIBE: a table's columns, one column, or a query's columns.
+
+    With EXTENDED also the table's location and its properties.
+    """
+    tokens = statement.tokens
+    if tokens.accept("QUERY") or tokens.is_next("SELECT") or tokens.is_next("WITH"):
+        fields = statement.backend.fields(statement.backend.query(statement, tokens.rest))
+        return ResultRows(_DESCRIBE_COLUMNS, [(column.name, statement.backend.type_text(column.type), None) for column in fields])
     for other in ("DATABASE", "SCHEMA", "NAMESPACE", "FUNCTION"):
-        if words.is_next(other) and not words.is_after("."):
+        if tokens.is_next(other) and not tokens.is_after("."):
             msg = f"DESCRIBE {other}: tables and queries are described; SHOW DATABASES lists databases"
             raise Unsupported(msg, feature="catalog.sql")
-    words.accept("TABLE")
-    is_more = not words.is_after(".") and (words.accept("EXTENDED") or words.accept("FORMATTED"))
-    name = asked.name()
-    if not isinstance(asked.found(name), Table):
-        if words.next is not None:
+    tokens.accept("TABLE")
+    is_more = not tokens.is_after(".") and (tokens.accept("EXTENDED") or tokens.accept("FORMATTED"))
+    name = statement.name()
+    if not isinstance(statement.found(name), Table):
+        if tokens.next is not None:
             raise InvalidOption(f"{name} is no table with rows of its own: DESCRIBE {name} gives its columns, all of them", key="sql", value=name)
-        return _described_query(asked, name, is_more=is_more)
-    table = asked.table(name)
-    if words.next is not None:
-        return _one_column(asked, table)
+        return _described_query(statement, name, is_more=is_more)
+    table = statement.table(name)
+    if tokens.next is not None:
+        return _one_column(statement, table)
     schema = schema_of(table)
-    rows: list[tuple[Any, ...]] = [(field.name, asked.door.type_text(field.type), field.comment) for field in schema.fields]
+    rows: list[tuple[Any, ...]] = [(field.name, statement.backend.type_text(field.type), field.comment) for field in schema.fields]
     if is_more:
         if schema.partition_keys:
             keys = [row for row in rows if row[0] in schema.partition_keys]
@@ -178,31 +187,31 @@ def describe(asked: Statement) -> ResultRows:
     return ResultRows(_DESCRIBE_COLUMNS, rows)
 
 
-def _described_query(asked: Statement, name: str, *, is_more: bool) -> ResultRows:
-    """The columns of a view, or of a system table."""
-    rows: list[tuple[Any, ...]] = [(field.name, asked.door.type_text(field.type), None) for field in _fields_of_query(asked, name)]
-    view = asked.found(name)
+def _described_query(statement: Statement, name: str, *, is_more: bool) -> ResultRows:
+    """Return the columns of a view, or of a system table."""
+    rows: list[tuple[Any, ...]] = [(field.name, statement.backend.type_text(field.type), None) for field in _fields_of_query(statement, name)]
+    view = statement.found(name)
     if is_more and isinstance(view, View):
         rows += [("", "", ""), ("# Detailed Table Information", "", ""), ("Name", view.name, ""), ("Type", "VIEW", ""), ("View Text", view.query, "")]
     return ResultRows(_DESCRIBE_COLUMNS, rows)
 
 
-def _fields_of_query(asked: Statement, name: str) -> Sequence[Field]:
-    view = asked.found(name)
+def _fields_of_query(statement: Statement, name: str) -> Sequence[Field]:
+    view = statement.found(name)
     if isinstance(view, View):
         return view.fields
     quoted_name = ".".join(map(quote_identifier, name.split(".", 1)))
-    return asked.door.fields(asked.door.query(asked, f"SELECT * FROM {quoted_name}"))  # noqa: S608 - a name in backquotes
+    return statement.backend.fields(statement.backend.query(statement, f"SELECT * FROM {quoted_name}"))  # noqa: S608 - a name in backquotes
 
 
-def _one_column(asked: Statement, table: Table) -> ResultRows:
-    path = asked.words.names("a column")
-    asked.words.end()
+def _one_column(statement: Statement, table: Table) -> ResultRows:
+    path = statement.tokens.names("a column")
+    statement.tokens.end()
     if len(path) > 1:
         raise InvalidOption(f"DESCRIBE {table.name} {'.'.join(path)}: a column of the table is described, with all its parts", key="sql")
     schema = schema_of(table)
     if not schema.has(path[0]):
         raise ColumnNotFound(f"{table.name} has no column {path[0]}; it has {', '.join(schema.names)}", name=path[0])
     field = schema.field(path[0])
-    rows = [("col_name", field.name), ("data_type", asked.door.type_text(field.type)), ("comment", field.comment or "NULL")]
+    rows = [("col_name", field.name), ("data_type", statement.backend.type_text(field.type)), ("comment", field.comment or "NULL")]
     return ResultRows("info_name string, info_value string", rows)

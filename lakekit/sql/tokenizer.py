@@ -1,8 +1,8 @@
-"""A statement's words, one after the other: what DDL and CALL are made of, and where they are wrong.
+"""The tokens of a statement, one after the other: what DDL and CALL are parsed from, and the position of errors.
 
     CALL sys.compact(table => 'a''b')   ->   CALL · sys · . · compact · ( · table · => · 'a''b' · )
 
-Names may stand in backquotes, texts in single or double quotes with a quote doubled or behind a backslash, as Spark has them.
+Names may stand in backquotes, texts in single or double quotes with a quote doubled or behind a backslash, as in Spark.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A word of a statement: `kind` "word", "quoted", "text", "number" or "sign"; `said` as it stands there, from `start` to `end`."""
+    """A token of a statement.
+
+    `kind` is "word", "quoted", "text", "number" or "sign"; `said` the token as written, from `start` to `end`.
+    """
 
     kind: str
     said: str
@@ -45,9 +48,9 @@ class Token:
         return self.said
 
 
-def _escape_doubled_quote(mark: str, found: re.Match[str]) -> str:
-    """A doubled quote behind a backslash; what is behind one already as it is."""
-    return found[1] or f"\\{mark}"
+def _escape_doubled_quote(mark: str, match: re.Match[str]) -> str:
+    """Return a doubled quote as an escaped one; what is escaped already stays as it is."""
+    return match[1] or f"\\{mark}"
 
 
 def _unescape(sign: str) -> str:
@@ -64,28 +67,31 @@ class TokenStream:
 
     @staticmethod
     def of(text: str) -> TokenStream:
-        """The words of one statement, a semicolon at its end left out. Raises `InvalidOption` for no statement, for two, and for an open quote."""
+        """Return the tokens of one statement, without a semicolon at its end.
+
+        Raises: `InvalidOption` for no statement, for two, and for an open quote.
+        """
         if not isinstance(text, str):
             msg = f"a statement of SQL is a text, not {type(text).__name__}"
             raise TypeError(msg)
         if (half := _SURROGATE.search(text)) is not None:
             msg = f"a statement of SQL is a text, and {half[0]!a} at character {half.start() + 1} is half of one: Polars would write another in its place"
             raise InvalidOption(msg, key="sql")
-        words = [Token(str(one.lastgroup), one[0], one.start(), one.end()) for one in _WORD.finditer(text) if one.lastgroup != "blank"]
+        tokens = [Token(str(match.lastgroup), match[0], match.start(), match.end()) for match in _WORD.finditer(text) if match.lastgroup != "blank"]
         end = len(text)
-        while words and words[-1].said == ";":
-            end = words.pop().start
-        found = TokenStream(text[:end], 0, words)
-        for place, word in enumerate(words):  # scalar: one a word of a statement
-            found.at = place
+        while tokens and tokens[-1].said == ";":
+            end = tokens.pop().start
+        stream = TokenStream(text[:end], 0, tokens)
+        for index, word in enumerate(tokens):  # scalar: one a word of a statement
+            stream.at = index
             if word.said == ";":
-                raise found.wrong("one statement at a time")
+                raise stream.wrong("one statement at a time")
             if word.said in ("'", '"', "`"):
-                raise found.wrong("the end of the text that begins here")
-        found.at = 0
-        if not words:
-            raise found.wrong("a statement")
-        return found
+                raise stream.wrong("the end of the text that begins here")
+        stream.at = 0
+        if not tokens:
+            raise stream.wrong("a statement")
+        return stream
 
     @property
     def next(self) -> Token | None:
@@ -122,35 +128,35 @@ class TokenStream:
             at = word.end
         return "".join([*pieces, self.text[at:]])
 
-    def is_next(self, *said: str) -> bool:
-        """Whether these words come, in any case."""
-        coming = self._words[self.at : self.at + len(said)]
-        return len(coming) == len(said) and all(
-            word.kind in ("word", "sign") and word.said.upper() == one.upper() for word, one in zip(coming, said, strict=True)
+    def is_next(self, *expected: str) -> bool:
+        """Return whether these words come next, in any case."""
+        coming = self._words[self.at : self.at + len(expected)]
+        return len(coming) == len(expected) and all(
+            word.kind in ("word", "sign") and word.said.upper() == wanted.upper() for word, wanted in zip(coming, expected, strict=True)
         )
 
     def end_of(self, count: int) -> int:
         """Where in the text the last of the `count` words ends that come."""
         return self._words[self.at + count - 1].end
 
-    def is_after(self, said: str) -> bool:
-        """Whether that word comes after the next one."""
-        return self.at + 1 < len(self._words) and self._words[self.at + 1].said == said
+    def is_after(self, text: str) -> bool:
+        """Return whether that word comes after the next token."""
+        return self.at + 1 < len(self._words) and self._words[self.at + 1].said == text
 
-    def accept(self, *said: str) -> bool:
-        """Takes these words, if they come."""
-        if not self.is_next(*said):
+    def accept(self, *expected: str) -> bool:
+        """Take these words, if they come next."""
+        if not self.is_next(*expected):
             return False
-        self.at += len(said)
+        self.at += len(expected)
         return True
 
-    def expect(self, *said: str) -> None:
-        """Takes these words. Raises `InvalidOption` where others come."""
-        if not self.accept(*said):
-            raise self.wrong(" ".join(said))
+    def expect(self, *expected: str) -> None:
+        """Take these words. Raises `InvalidOption` where others come."""
+        if not self.accept(*expected):
+            raise self.wrong(" ".join(expected))
 
     def take(self, what: str, *kinds: str) -> Token:
-        """Takes a word of such a kind. Raises `InvalidOption`."""
+        """Take a token of such a kind. Raises `InvalidOption`."""
         word = self.next
         if word is None or word.kind not in kinds:
             raise self.wrong(what)
@@ -158,93 +164,99 @@ class TokenStream:
         return word
 
     def name(self, what: str = "a name") -> str:
-        """Takes a name."""
+        """Take a name."""
         return self.take(what, "word", "quoted").value
 
     def names(self, what: str = "a name") -> list[str]:
-        """Takes a name of several parts, points between them."""
-        found = [self.name(what)]
+        """Take a name of several parts, with points between them."""
+        parts = [self.name(what)]
         while self.accept("."):
-            found.append(self.name(what))
-        return found
+            parts.append(self.name(what))
+        return parts
 
     def string(self, what: str = "a text in quotes") -> str:
-        """Takes a text."""
+        """Take a text literal."""
         return self.take(what, "text").value
 
     def inside(self) -> str:
-        """Takes what stands between this parenthesis and its own other one, as text. Raises `InvalidOption` where that is missing."""
+        """Take the text between this parenthesis and the matching one.
+
+        Raises: `InvalidOption` where that is missing.
+        """
         first, depth = self.at, 0
-        for place in range(first, len(self._words)):  # scalar: one a word of a statement
-            word = self._words[place]
+        for index in range(first, len(self._words)):  # scalar: one a word of a statement
+            word = self._words[index]
             depth += (word.kind == "sign") * ({"(": 1, ")": -1}.get(word.said, 0))
             if not depth:
-                self.at = place + 1
+                self.at = index + 1
                 return self.text[self._words[first].end : word.start]
         self.at = len(self._words)
         raise self.wrong("the parenthesis that closes the one opened before")
 
     def call(self) -> Token:
-        """Takes a name and what stands in parentheses behind it, if anything does, as one word."""
+        """Take a name and its arguments in parentheses, if there are any, as one token."""
         first = self.take("a name", "word")
         if self.is_next("("):
             self.inside()
         end = self._words[self.at - 1].end
         return Token("call", self.text[first.start : end], first.start, end)
 
-    def skip(self, place: int) -> None:
-        """Goes to the first word that begins at that place of the text, or after it."""
-        while self.next is not None and self.next.start < place:
+    def skip(self, offset: int) -> None:
+        """Skip to the first token that begins at that offset of the text, or after it."""
+        while self.next is not None and self.next.start < offset:
             self.at += 1
 
     def end(self) -> None:
-        """Raises `InvalidOption` where more comes."""
+        """Raise `InvalidOption` where another token follows."""
         if self.next is not None:
             raise self.wrong("the end of the statement")
 
     def wrong(self, wanted: str) -> InvalidOption:
-        """The error for what comes where `wanted` should."""
+        """Return the error for what comes where `wanted` should."""
         word = self.next
-        place = len(self.text.rstrip()) if word is None else word.start
-        line = self.text.count("\n", 0, place) + 1
-        found = "it ends" if word is None else f"there is {piece(self.text, word.start, min(word.end, word.start + _EXCERPT_LENGTH))!r}"
-        column = place - self.text.rfind("\n", 0, place)
-        told = f"line {line}, column {column} wants {wanted}, and {found}. In: {excerpt(self.text, place)}"
-        return InvalidOption(f"no statement that lakekit understands: {told}", key="sql")
+        offset = len(self.text.rstrip()) if word is None else word.start
+        line = self.text.count("\n", 0, offset) + 1
+        actual = "it ends" if word is None else f"there is {piece(self.text, word.start, min(word.end, word.start + _EXCERPT_LENGTH))!r}"
+        column = offset - self.text.rfind("\n", 0, offset)
+        message = f"line {line}, column {column} wants {wanted}, and {actual}. In: {excerpt(self.text, offset)}"
+        return InvalidOption(f"no statement that lakekit understands: {message}", key="sql")
 
 
 def statements(text: str) -> list[str]:
-    """The statements of a text, which semicolons part. Raises `InvalidOption` where there is none."""
+    """Return the statements of a text, separated by semicolons; the text itself where there is none."""
     if not isinstance(text, str):
         msg = f"statements of SQL are a text, not {type(text).__name__}"
         raise TypeError(msg)
-    ends = [one.start() for one in _WORD.finditer(text) if one.lastgroup == "sign" and one[0] == ";"]
+    ends = [item.start() for item in _WORD.finditer(text) if item.lastgroup == "sign" and item[0] == ";"]
     pieces = [text[start:end] for start, end in zip([0, *(end + 1 for end in ends)], [*ends, len(text)], strict=True)]
-    return [one for one in pieces if any(word.lastgroup != "blank" for word in _WORD.finditer(one))] or [text]
+    return [item for item in pieces if any(word.lastgroup != "blank" for word in _WORD.finditer(item))] or [text]
 
 
 def strip_hints(text: str) -> tuple[str, dict[int, str]]:
-    """A query in which names with a dollar are quoted and hints are blank; and the hints `/*+ … */` by where they begin."""
+    """Return a query with names with a dollar quoted and hints blanked; and the hints by their offset.
+
+    Hints are `/*+ … */`.
+    """
     pieces: list[str] = []
     hints: dict[int, str] = {}
-    for one in _WORD.finditer(text):
-        said = one[0]
-        if one.lastgroup == "word" and "$" in said:
-            said = quote_identifier(said)
-        elif one.lastgroup == "blank" and "/*+" in said:
-            start = said.index("/*+")
-            hints[sum(map(len, pieces)) + start] = said[start + 3 : said.index("*/", start)]
-            said = " " * len(said)
-        pieces.append(said)
+    for match in _WORD.finditer(text):
+        token_text = match[0]
+        if match.lastgroup == "word" and "$" in token_text:
+            token_text = quote_identifier(token_text)
+        elif match.lastgroup == "blank" and "/*+" in token_text:
+            start = token_text.index("/*+")
+            hints[sum(map(len, pieces)) + start] = token_text[start + 3 : token_text.index("*/", start)]
+            token_text = " " * len(token_text)
+        pieces.append(token_text)
     return "".join(pieces), hints
 
 
 def single_statement(text: str) -> str:
-    """A query, in which `TABLE t` is `SELECT * FROM t`."""
-    words = TokenStream.of(text)
-    return f"SELECT * FROM {words.rest}" if words.accept("TABLE") else text  # noqa: S608 - a part of what is parsed next
+    """Return a query, in which `TABLE t` is `SELECT * FROM t`."""
+    tokens = TokenStream.of(text)
+    return f"SELECT * FROM {tokens.rest}" if tokens.accept("TABLE") else text  # noqa: S608 - a part of what is parsed next
 
 
 def quote_identifier(name: str) -> str:
-    """A name in backquotes."""
+    """Return a name in backquotes."""
     return "`" + name.replace("`", "``") + "`"

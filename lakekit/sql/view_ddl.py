@@ -1,4 +1,4 @@
-"""What a catalog holds besides tables of rows, by statement: views, materialized tables, folders and listings as tables.
+"""Statements on views, materialized tables, format tables and object tables.
 
 CREATE VIEW shop.recent (id, total) AS SELECT id, total FROM shop.orders WHERE day > '2024-03-01'
 CREATE MATERIALIZED TABLE shop.daily PARTITIONED BY (day) FRESHNESS = INTERVAL '30' SECOND AS SELECT …
@@ -31,103 +31,105 @@ _CONNECTOR = "paimon"
 # ---- views ---------------------------------------------------------------------------------------
 
 
-def create_view(asked: Statement) -> ResultRows | None:
-    """What follows CREATE, where a view does; else None."""
-    words = asked.words
-    is_temporary = words.accept("TEMPORARY")
-    if not words.accept("VIEW"):
+def create_view(statement: Statement) -> ResultRows | None:
+    """Execute CREATE VIEW; return None where the statement creates something else."""
+    tokens = statement.tokens
+    is_temporary = tokens.accept("TEMPORARY")
+    if not tokens.accept("VIEW"):
         if is_temporary:
-            raise words.wrong("VIEW: tables last")
+            raise tokens.wrong("VIEW: tables last")
         return None
-    is_lenient, name = words.accept("IF", "NOT", "EXISTS"), asked.name()
-    columns = ddl.names(words) if words.is_next("(") else None
-    comment = words.string() if words.accept("COMMENT") else None
-    words.expect("AS")
-    asked.catalog.create_view(name, words.rest, columns=columns, comment=comment, temporary=is_temporary, if_not_exists=is_lenient)
+    is_lenient, name = tokens.accept("IF", "NOT", "EXISTS"), statement.name()
+    columns = ddl.names(tokens) if tokens.is_next("(") else None
+    comment = tokens.string() if tokens.accept("COMMENT") else None
+    tokens.expect("AS")
+    statement.catalog.create_view(name, tokens.rest, columns=columns, comment=comment, temporary=is_temporary, if_not_exists=is_lenient)
     return ResultRows()
 
 
-def drop_view(asked: Statement) -> ResultRows | None:
-    """What follows DROP, where a view does; else None."""
-    words = asked.words
-    if not words.accept("VIEW") and not words.accept("TEMPORARY", "VIEW"):
+def drop_view(statement: Statement) -> ResultRows | None:
+    """Execute DROP VIEW; return None where the statement drops something else."""
+    tokens = statement.tokens
+    if not tokens.accept("VIEW") and not tokens.accept("TEMPORARY", "VIEW"):
         return None
-    is_lenient, name = words.accept("IF", "EXISTS"), asked.name()
-    words.end()
-    asked.catalog.drop_view(name, if_exists=is_lenient)
+    is_lenient, name = tokens.accept("IF", "EXISTS"), statement.name()
+    tokens.end()
+    statement.catalog.drop_view(name, if_exists=is_lenient)
     return ResultRows()
 
 
-def show_view(asked: Statement) -> ResultRows | None:
-    """What follows SHOW, where views do; else None."""
-    words = asked.words
-    if words.accept("VIEWS"):
-        database = words.name("a database") if words.accept("IN") or words.accept("FROM") else asked.door.database
-        words.end()
-        rows = asked.catalog.views(database).select("database", "view", "temporary").rows()  # scalar: one a view
+def show_view(statement: Statement) -> ResultRows | None:
+    """Execute SHOW VIEWS and SHOW CREATE VIEW; return None for another SHOW."""
+    tokens = statement.tokens
+    if tokens.accept("VIEWS"):
+        database = tokens.name("a database") if tokens.accept("IN") or tokens.accept("FROM") else statement.backend.database
+        tokens.end()
+        rows = statement.catalog.views(database).select("database", "view", "temporary").rows()  # scalar: one a view
         return ResultRows("namespace string, viewName string, isTemporary boolean", rows)
-    if not words.accept("CREATE", "VIEW"):
+    if not tokens.accept("CREATE", "VIEW"):
         return None
-    name = asked.name()
-    words.end()
-    found: object = asked.catalog.table(name)
-    if not isinstance(found, View):
+    name = statement.name()
+    tokens.end()
+    view: object = statement.catalog.table(name)
+    if not isinstance(view, View):
         raise ViewNotFound(f"{name} is a table: SHOW CREATE TABLE {name}", name=name)
-    return ResultRows("createtab_stmt string", [(found.to_sql(),)])
+    return ResultRows("createtab_stmt string", [(view.to_sql(),)])
 
 
 # ---- materialized tables -------------------------------------------------------------------------
 
 
-def create_materialized(asked: Statement) -> ResultRows:
-    """What follows MATERIALIZED TABLE in CREATE."""
-    words = asked.words
-    is_lenient, name = words.accept("IF", "NOT", "EXISTS"), asked.name()
+def create_materialized(statement: Statement) -> ResultRows:
+    """Execute CREATE MATERIALIZED TABLE, read as far as TABLE."""
+    tokens = statement.tokens
+    is_lenient, name = tokens.accept("IF", "NOT", "EXISTS"), statement.name()
     partitions, comment, options, mode = [], None, {}, "full"
     freshness: str | None = None
-    while not words.accept("AS"):
-        if words.accept("PARTITIONED", "BY"):
-            partitions = ddl.names(words)
-        elif words.accept("COMMENT"):
-            comment = words.string()
-        elif words.accept("WITH"):
-            options = ddl.properties(words)
-        elif words.accept("REFRESH_MODE"):
-            words.expect("=")
-            mode = words.name("FULL")
-        elif words.accept("FRESHNESS"):
-            words.expect("=")
-            words.expect("INTERVAL")
-            number = words.take("a number", "text", "number").value
-            unit = next((one for one in _UNITS if words.accept(one) or words.accept(f"{one}S")), None)
+    while not tokens.accept("AS"):
+        if tokens.accept("PARTITIONED", "BY"):
+            partitions = ddl.names(tokens)
+        elif tokens.accept("COMMENT"):
+            comment = tokens.string()
+        elif tokens.accept("WITH"):
+            options = ddl.properties(tokens)
+        elif tokens.accept("REFRESH_MODE"):
+            tokens.expect("=")
+            mode = tokens.name("FULL")
+        elif tokens.accept("FRESHNESS"):
+            tokens.expect("=")
+            tokens.expect("INTERVAL")
+            number = tokens.take("a number", "text", "number").value
+            unit = next((unit_name for unit_name in _UNITS if tokens.accept(unit_name) or tokens.accept(f"{unit_name}S")), None)
             if unit is None:
-                raise words.wrong(f"one of {', '.join(_UNITS)}")
+                raise tokens.wrong(f"one of {', '.join(_UNITS)}")
             freshness = f"{number} {unit.lower()}"
         else:
-            raise words.wrong("PARTITIONED BY, COMMENT, WITH, FRESHNESS, REFRESH_MODE, or AS and a query")
+            raise tokens.wrong("PARTITIONED BY, COMMENT, WITH, FRESHNESS, REFRESH_MODE, or AS and a query")
     if freshness is None:
         raise InvalidOption(f"CREATE MATERIALIZED TABLE {name}: say how old it may be, FRESHNESS = INTERVAL '1' HOUR", key="freshness")
-    if is_lenient and asked.catalog.exists(name):
+    if is_lenient and statement.catalog.exists(name):
         return ResultRows()
-    query = words.rest
-    asked.catalog.create_materialized_table(name, query, freshness=freshness, partition_keys=partitions, refresh_mode=mode, options=options, comment=comment)
+    query = tokens.rest
+    statement.catalog.create_materialized_table(
+        name, query, freshness=freshness, partition_keys=partitions, refresh_mode=mode, options=options, comment=comment
+    )
     return ResultRows()
 
 
-def alter_materialized(asked: Statement) -> ResultRows:
-    """What follows MATERIALIZED TABLE in ALTER."""
-    words, name = asked.words, asked.name()
-    found = asked.table(name)
-    if not isinstance(found, MaterializedTable):
+def alter_materialized(statement: Statement) -> ResultRows:
+    """Execute ALTER MATERIALIZED TABLE, read as far as TABLE."""
+    tokens, name = statement.tokens, statement.name()
+    table = statement.table(name)
+    if not isinstance(table, MaterializedTable):
         raise NotFound(f"{name} is no materialized table: INSERT OVERWRITE fills others", name=name)
-    if words.accept("REFRESH"):
-        words.end()
-        commit = found.refresh(force=True)
+    if tokens.accept("REFRESH"):
+        tokens.end()
+        commit = table.refresh(force=True)
         return ResultRows("snapshot_id long, row_count long", [(commit.snapshot_id, commit.row_count)])
-    does = found.suspend if words.accept("SUSPEND") else found.resume if words.accept("RESUME") else None
+    does = table.suspend if tokens.accept("SUSPEND") else table.resume if tokens.accept("RESUME") else None
     if does is None:
-        raise words.wrong("REFRESH, SUSPEND or RESUME")
-    words.end()
+        raise tokens.wrong("REFRESH, SUSPEND or RESUME")
+    tokens.end()
     does()
     return ResultRows()
 
@@ -136,11 +138,20 @@ def alter_materialized(asked: Statement) -> ResultRows:
 
 
 def create_format_or_object_table(
-    asked: Statement, name: str, fields: Sequence[Field], properties: dict[str, str], *, partition_keys: Sequence[str], comment: str | None, is_lenient: bool
+    statement: Statement,
+    name: str,
+    fields: Sequence[Field],
+    properties: dict[str, str],
+    *,
+    partition_keys: Sequence[str],
+    comment: str | None,
+    is_lenient: bool,
 ) -> bool:
-    """Whether the properties of CREATE TABLE ask for a folder or a listing as a table, which is made then.
+    """Create a format or object table if the properties ask for one, and return whether they do.
 
-    Takes `connector` out of them. Raises `Unsupported` for another connector, `InvalidOption` for properties that are missing.
+    Takes `connector` out of the properties.
+
+    Raises: `Unsupported` for another connector, `InvalidOption` for missing properties.
     """
     connector = properties.pop("connector", _CONNECTOR)
     if connector != _CONNECTOR:
@@ -148,20 +159,20 @@ def create_format_or_object_table(
     kind = properties.get("type")
     if kind not in (FORMAT_TABLE, OBJECTS):
         return False
-    if is_lenient and asked.catalog.exists(name):
+    if is_lenient and statement.catalog.exists(name):
         return True
-    given = {key: value for key, value in properties.items() if key != "type"}
+    options = {key: value for key, value in properties.items() if key != "type"}
     needed = "file.format" if kind == FORMAT_TABLE else "object-location"
-    if needed not in given:
+    if needed not in options:
         raise InvalidOption(f"CREATE TABLE {name}: a {kind} needs {needed!r}", key=needed)
-    said = given.pop(needed)
+    argument = options.pop(needed)
     if kind == OBJECTS:
-        if fields or partition_keys or given:
+        if fields or partition_keys or options:
             raise InvalidOption(f"CREATE TABLE {name}: an object table has columns of its own, and no other property than {needed!r}", key="type", value=kind)
-        asked.catalog.create_object_table(name, location=said, comment=comment)
+        statement.catalog.create_object_table(name, location=argument, comment=comment)
         return True
     if comment is not None:
         raise InvalidOption(f"CREATE TABLE {name}: a format table keeps no comment; leave COMMENT out", key="comment", value=comment)
-    location = given.pop("path", None)
-    asked.catalog.create_format_table(name, fields, format=said, location=location, partition_keys=partition_keys, options=given)
+    location = options.pop("path", None)
+    statement.catalog.create_format_table(name, fields, format=argument, location=location, partition_keys=partition_keys, options=options)
     return True

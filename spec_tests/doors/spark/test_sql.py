@@ -451,7 +451,7 @@ def test_moments_are_of_the_sessions_zone(spark, cat, monkeypatch):
     frame = pl.DataFrame({"at": [datetime(2024, 7, 1, 10, tzinfo=UTC), datetime(2024, 7, 1, 12, tzinfo=UTC)]}, schema=dict(side.columns))
     assert frame.filter(found)["at"].to_list() == [datetime(2024, 7, 1, 10, tzinfo=UTC)]
     monkeypatch.setattr(SparkBackend, "zone", property(lambda _: "Europe/Berlin"))
-    call = Call(Statement(door=SparkBackend(spark), catalog=cat, words=TokenStream.of("CALL")))
+    call = Call(Statement(backend=SparkBackend(spark), catalog=cat, tokens=TokenStream.of("CALL")))
     assert call.time("2024-07-01 12:00:00") == datetime(2024, 7, 1, 10, tzinfo=UTC)
 
 
