@@ -41,12 +41,12 @@ class Call:
 
     @property
     def backend(self) -> SqlBackend:
-        """Who does it."""
+        """The backend that executes the statement."""
         return self.statement.backend
 
     @property
     def catalog(self) -> Catalog:
-        """Whose tables are named."""
+        """The catalog whose tables the call names."""
         return self.statement.catalog
 
     def full(self, name: str) -> str:
