@@ -1,7 +1,7 @@
 """The writer of one bucket: it buffers rows, flushes and compacts files, and prepares commit messages.
 
     write, write …  ->  buffer  ->  flush: level 0  ->  compact  ->  prepare: CommitMessage
-                          └ scratch file                                    new files | compacted before, after | index files
+                          └ scratch file                               new files | compacted before, after | index files
 
 Key tables number their rows and merge them when they flush. Append tables keep rows as they are, or in the order of
 `clustering.columns`. Postponed buckets (bucket -2) keep rows in order of arrival, unnumbered; a later compaction

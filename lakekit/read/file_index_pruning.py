@@ -82,19 +82,19 @@ def evaluate(ctx: TableContext, entries: ManifestEntries, alone: NDArray[np.int6
     if not written or not len(inside) + len(outside):
         return _EMPTY_RESULT
     query = _IndexQuery(ctx, entries, indexes, written)
-    gone: list[NDArray[np.int64]] = [_NO_PLACES]
+    no_match: list[NDArray[np.int64]] = [_NO_PLACES]
     hits: dict[int, Hit] = {}
     with work(ctx.world, "planning", "file indexes", len(inside) + len(outside)) as under_way:
         beside_files = beside.load_batches(ctx, entries, outside) if len(outside) else []
         for batch in ([_embedded_batch(entries, indexes, inside)] if len(inside) else []) + beside_files:
             ruled_out = _rule_out_batch(query, batch)
-            gone.append(batch.places[ruled_out])
+            no_match.append(batch.places[ruled_out])
             under_way.advance(int(np.count_nonzero(ruled_out)))
             hits |= _evaluate_each(query, batch, batch.places[~ruled_out], under_way.advance)
         unread = np.setdiff1d(outside, np.concatenate([_NO_PLACES, *(batch.places for batch in beside_files)]), assume_unique=True)
         hits |= _evaluate_one_by_one(query, unread, under_way.advance)
-    gone.append(np.array([at for at, hit in hits.items() if hit is False], np.int64))
-    return FileIndexResult(np.concatenate(gone), {at: hit for at, hit in hits.items() if not isinstance(hit, bool)})
+    no_match.append(np.array([at for at, hit in hits.items() if hit is False], np.int64))
+    return FileIndexResult(np.concatenate(no_match), {at: hit for at, hit in hits.items() if not isinstance(hit, bool)})
 
 
 SchemaPredicate = tuple["TableSchema", "Predicate"]
