@@ -1,11 +1,14 @@
-"""Drawn Polars queries over a frame's own values, and the law they hold: a query on a scan answers what it answers on the collected rows.
+"""Drawn Polars queries over a frame's own values.
+
+Their law: a query on a scan returns what it returns on the collected rows.
 
     full = table.scan().collect()
     query = data.draw(queries(full))
     assert difference(query, table.scan(), full) is None
 
-A query is filters, a cut (head, slice, tail, or none), filters again, and what is asked of the rows that stay. Where no order is given rows have none, and
-a cut may keep any of them: then counts are compared, and that the rows are among those it may keep.
+A query is filters, a cut (head, slice, tail, or none), filters again, and a computation on the remaining rows. Where no
+order is given rows have none, and a cut may keep any of them: then counts are compared, and that the rows are among
+those it may keep.
 """
 
 from __future__ import annotations
@@ -38,7 +41,8 @@ _ZERO = re.compile(r"-0\.0(?!\d)")
 class Query:
     """One drawn query.
 
-    `order` are columns to sort by before the cut, `cut` is (kind, offset, length), `asks` what is made of the rows at last, with `over` where it takes one.
+    `order` are columns to sort by before the cut, `cut` is (kind, offset, length), `asks` what is made of the rows at
+    last, with `over` where it takes one.
     """
 
     before: tuple[pl.Expr, ...] = ()
@@ -52,7 +56,7 @@ class Query:
     engine: Engine = "in-memory"
 
     def of(self, frame: pl.LazyFrame) -> pl.DataFrame:
-        """The query's answer, `asks` aside."""
+        """Return the query's result on a frame, without `asks`."""
         for condition in self.before:
             frame = frame.filter(condition)
         if self.order:
@@ -84,13 +88,14 @@ class Query:
         return frame.collect(engine=self.engine)
 
 
-# ---- the law -----------------------------------------------------------------------------------------------------------------------------------
+# ---- the law ---------------------------------------------------------------------------------------------------------
 
 
 def difference(query: Query, lazy: pl.LazyFrame, full: pl.DataFrame) -> str | None:
-    """None when the query says of `lazy` what it says of `full`, its collected rows; else what is different. The query is asked of `full` in memory.
+    """Return None when the query gives the same on `lazy` and on `full`, its collected rows, else the difference.
 
-    Of a single row whose DECIMAL outgrew its precision, as sums of the reference engine do, Polars 2.1 panics over some queries: they say nothing.
+    The query on `full` runs in memory. Over a single row whose DECIMAL outgrew its precision, as sums of the reference
+    engine do, Polars 2.1 panics for some queries: these count as equal.
     """
     try:
         return _difference(query, lazy, full)
@@ -107,27 +112,27 @@ def _has_excess_digits(column: pl.Series) -> bool:
 
 
 def _difference(query: Query, lazy: pl.LazyFrame, full: pl.DataFrame) -> str | None:
-    found = query.of(lazy)
-    here = _in_memory(query)
-    wanted = here.of(full.lazy())
-    if found.schema != wanted.schema:
-        return f"schema {found.schema}, wanted {wanted.schema}"
+    actual = query.of(lazy)
+    in_memory = _in_memory(query)
+    wanted = in_memory.of(full.lazy())
+    if actual.schema != wanted.schema:
+        return f"schema {actual.schema}, wanted {wanted.schema}"
     if query.cut is None:
-        return _diff_frames(found, wanted, zeros=query.asks != "distinct")
-    if not query.after and found.height != wanted.height:
-        return f"{found.height} rows, wanted {wanted.height}"
+        return _diff_frames(actual, wanted, zeros=query.asks != "distinct")
+    if not query.after and actual.height != wanted.height:
+        return f"{actual.height} rows, wanted {wanted.height}"
     if query.asks != "rows":
         return None
-    if query.order and not query.after and (sorted_by := [name for name in query.order if name in found.columns]):
-        one, other = rows(found.select(cols(sorted_by))), rows(wanted.select(cols(sorted_by)))
-        if one != other:
-            return f"in the order of {sorted_by}: {one[:_MAX_SHOWN_ROWS]}, wanted {other[:_MAX_SHOWN_ROWS]}"
-    allowed = Counter(rows(_without_cut(here).of(full.lazy())))
-    strange = Counter(rows(found)) - allowed
+    if query.order and not query.after and (sorted_by := [name for name in query.order if name in actual.columns]):
+        mine, theirs = rows(actual.select(cols(sorted_by))), rows(wanted.select(cols(sorted_by)))
+        if mine != theirs:
+            return f"in the order of {sorted_by}: {mine[:_MAX_SHOWN_ROWS]}, wanted {theirs[:_MAX_SHOWN_ROWS]}"
+    allowed = Counter(rows(_without_cut(in_memory).of(full.lazy())))
+    strange = Counter(rows(actual)) - allowed
     if strange:
         return f"{strange.total()} rows that no cut leaves: {list(strange)[:_MAX_SHOWN_ROWS]}"
-    if found.height > query.cut[2]:
-        return f"{found.height} rows of a cut to {query.cut[2]}"
+    if actual.height > query.cut[2]:
+        return f"{actual.height} rows of a cut to {query.cut[2]}"
     return None
 
 
@@ -139,36 +144,40 @@ def _without_cut(query: Query) -> Query:
     return Query(before=query.before, after=query.after, columns=query.columns)
 
 
-def _diff_frames(found: pl.DataFrame, wanted: pl.DataFrame, *, zeros: bool) -> str | None:
-    """`zeros`: whether -0.0 and 0.0 are two; among distinct rows they are one, and either may stand for it."""
-    some, other = (Counter(rows(frame) if zeros else [_ZERO.sub("0.0", row) for row in rows(frame)]) for frame in (found, wanted))
-    more, less = some - other, other - some
+def _diff_frames(actual: pl.DataFrame, wanted: pl.DataFrame, *, zeros: bool) -> str | None:
+    """Return the difference of two frames. `zeros`: whether -0.0 and 0.0 are two values.
+
+    Among distinct rows they are one, and either may stand for it.
+    """
+    mine, theirs = (Counter(rows(frame) if zeros else [_ZERO.sub("0.0", row) for row in rows(frame)]) for frame in (actual, wanted))
+    more, less = mine - theirs, theirs - mine
     if not more and not less:
         return None
     return (
-        f"{found.height} rows, wanted {wanted.height}; {more.total()} too many: {list(more.elements())[:_MAX_SHOWN_ROWS]}; "
+        f"{actual.height} rows, wanted {wanted.height}; {more.total()} too many: {list(more.elements())[:_MAX_SHOWN_ROWS]}; "
         f"{less.total()} missing: {list(less.elements())[:_MAX_SHOWN_ROWS]}"
     )
 
 
 def rows(frame: pl.DataFrame) -> list[str]:
-    """The rows of a frame as texts: equal texts, equal rows (a NaN is one, -0.0 is not 0.0)."""
+    """Return the rows of a frame as texts: equal texts, equal rows (a NaN is one, -0.0 is not 0.0)."""
     return [repr(row) for row in frame.select(pl.all().to_physical()).iter_rows()] if frame.width else ["()"] * frame.height
 
 
-# ---- conditions --------------------------------------------------------------------------------------------------------------------------------
+# ---- conditions ------------------------------------------------------------------------------------------------------
 
 
-def conditions(frame: pl.DataFrame, columns: Sequence[str] | None = None, *, whole: bool = False) -> SearchStrategy[pl.Expr]:
-    """Conditions over columns of `frame`, about values they have: comparisons, sets, ranges, prefixes, null tests, functions; with `&`, `|`, `~`.
+def conditions(frame: pl.DataFrame, columns: Sequence[str] | None = None, *, across_rows: bool = False) -> SearchStrategy[pl.Expr]:
+    """Draw conditions over columns of `frame`, about values they have.
 
-    `whole`: also such as look at all rows together.
+    They are comparisons, sets, ranges, prefixes, null tests, functions; with `&`, `|`, `~`. `across_rows`: also such as
+    look at all rows together.
     """
     names = [name for name in (frame.columns if columns is None else columns) if name in frame.columns]
     if not names:
         return st.just(pl.lit(value=True))
     leaf = st.sampled_from(names).flatmap(lambda name: _leaf(frame[name]))
-    if whole and (plain := [name for name in names if not (frame[name].dtype.is_nested() or frame[name].dtype.is_decimal())]):
+    if across_rows and (plain := [name for name in names if not (frame[name].dtype.is_nested() or frame[name].dtype.is_decimal())]):
         leaf |= st.sampled_from(plain).map(lambda name: col(name) == col(name).max())
     return st.recursive(leaf, _combine_conditions, max_leaves=4)
 
@@ -180,71 +189,73 @@ def _combine_conditions(inner: SearchStrategy[pl.Expr]) -> SearchStrategy[pl.Exp
 
 def _leaf(column: pl.Series) -> SearchStrategy[pl.Expr]:
     name, dtype = column.name, column.dtype
-    of = col(name)
-    nulls = st.sampled_from([of.is_null(), of.is_not_null(), ~of.is_null()])
+    operand = col(name)
+    nulls = st.sampled_from([operand.is_null(), operand.is_not_null(), ~operand.is_null()])
     if isinstance(dtype, pl.Struct) and dtype.fields:
-        inner = st.sampled_from(dtype.fields).flatmap(lambda f: _value_conditions(series_field(column, f.name), struct_field(of, f.name)))
+        inner = st.sampled_from(dtype.fields).flatmap(lambda f: _value_conditions(series_field(column, f.name), struct_field(operand, f.name)))
         return st.one_of(nulls, inner)
     if isinstance(dtype, pl.List):
-        return st.one_of(nulls, st.integers(0, 3).map(lambda n: of.list.len() > n))
-    return st.one_of(nulls, _value_conditions(column, of), _value_conditions(column, of))
+        return st.one_of(nulls, st.integers(0, 3).map(lambda n: operand.list.len() > n))
+    return st.one_of(nulls, _value_conditions(column, operand), _value_conditions(column, operand))
 
 
-def _value_conditions(column: pl.Series, of: pl.Expr) -> SearchStrategy[pl.Expr]:
+def _value_conditions(column: pl.Series, operand: pl.Expr) -> SearchStrategy[pl.Expr]:
     """Conditions on a column (or a part of a struct) of plain values."""
     dtype = column.dtype
     if dtype.is_nested() or dtype == pl.Null:
-        return st.just(of.is_null())
+        return st.just(operand.is_null())
     if dtype == pl.Boolean:
-        return st.sampled_from([of, ~of, of == True, of != True, of.is_in([True, None])])  # noqa: E712 - Polars' own comparison
+        return st.sampled_from([operand, ~operand, operand == True, operand != True, operand.is_in([True, None])])  # noqa: E712 - Polars' own comparison
     literal = _literals(column)
-    found = [
-        st.tuples(st.sampled_from(_COMPARISONS), literal).map(lambda drawn: _compare(of, drawn[0], drawn[1])),
-        st.tuples(literal, literal, st.sampled_from(_CLOSED_SIDES)).map(lambda drawn: of.is_between(drawn[0], drawn[1], closed=drawn[2])),
-        _sets(column, of),
-        literal.map(of.eq_missing),
-        literal.map(of.ne_missing),
-        literal.map(lambda one: _by_function(of, one)),
-        literal.map(lambda one: (of >= one).fill_null(value=True)),
+    strategies = [
+        st.tuples(st.sampled_from(_COMPARISONS), literal).map(lambda drawn: _compare(operand, drawn[0], drawn[1])),
+        st.tuples(literal, literal, st.sampled_from(_CLOSED_SIDES)).map(lambda drawn: operand.is_between(drawn[0], drawn[1], closed=drawn[2])),
+        _sets(column, operand),
+        literal.map(operand.eq_missing),
+        literal.map(operand.ne_missing),
+        literal.map(lambda bound: _by_function(operand, bound)),
+        literal.map(lambda bound: (operand >= bound).fill_null(value=True)),
     ]
     if dtype.is_float():
-        found.append(st.sampled_from([of.is_nan(), ~of.is_nan(), of == 0.0, of == -0.0, of > _NAN, of == _NAN, of != _INFINITY]))
+        strategies.append(
+            st.sampled_from([operand.is_nan(), ~operand.is_nan(), operand == 0.0, operand == -0.0, operand > _NAN, operand == _NAN, operand != _INFINITY])
+        )
     if dtype.is_integer():
-        found.append(st.sampled_from([of % 2 == 0, of.cast(pl.Float64) > 1.5, of > 0.5, of.cast(pl.String).str.starts_with("1")]))
+        strategies.append(st.sampled_from([operand % 2 == 0, operand.cast(pl.Float64) > 1.5, operand > 0.5, operand.cast(pl.String).str.starts_with("1")]))
     if dtype == pl.String:
         text = st.sampled_from(_texts(column))
-        found.append(text.map(of.str.starts_with))
-        found.append(text.map(of.str.ends_with))
-        found.append(text.map(lambda one: ~of.str.starts_with(one)))
-    return st.one_of(found)
+        strategies.append(text.map(operand.str.starts_with))
+        strategies.append(text.map(operand.str.ends_with))
+        strategies.append(text.map(lambda bound: ~operand.str.starts_with(bound)))
+    return st.one_of(strategies)
 
 
-def _compare(of: pl.Expr, operator: str, one: pl.Expr) -> pl.Expr:
+def _compare(operand: pl.Expr, operator: str, bound: pl.Expr) -> pl.Expr:
     match operator:
         case "==":
-            return of == one
+            return operand == bound
         case "!=":
-            return of != one
+            return operand != bound
         case "<":
-            return of < one
+            return operand < bound
         case "<=":
-            return of <= one
+            return operand <= bound
         case ">":
-            return of > one
-    return of >= one
+            return operand > bound
+    return operand >= bound
 
 
 def _literals(column: pl.Series) -> SearchStrategy[pl.Expr]:
     """Values of the column, and the ones beside whole numbers, as literals of its type."""
-    dtype, some = column.dtype, column.drop_nulls().unique()
-    if not len(some):
+    dtype, distinct = column.dtype, column.drop_nulls().unique()
+    if not len(distinct):
         return st.just(pl.lit(None, dtype=dtype))
     if isinstance(dtype, pl.Datetime):
-        return st.sampled_from(_add_neighbours(some.to_physical().to_list())).map(lambda ticks: pl.lit(ticks, pl.Int64).cast(dtype))
-    values = some.to_list()
+        return st.sampled_from(_add_neighbours(distinct.to_physical().to_list())).map(lambda ticks: pl.lit(ticks, pl.Int64).cast(dtype))
+    values = distinct.to_list()
     if dtype.is_integer():
-        beside = pl.Series(_add_neighbours(values), dtype=pl.Int64)
-        values = beside.cast(dtype, strict=False).drop_nulls().to_list()
+        neighbours = pl.Series(_add_neighbours(values), dtype=pl.Int64)
+        values = neighbours.cast(dtype, strict=False).drop_nulls().to_list()
     # a sum may outgrow its DECIMAL, as in the reference engine: such a value is no literal of the column's own type
     return st.sampled_from(values).map(lambda value: pl.lit(value, dtype=None if dtype.is_decimal() else dtype))
 
@@ -253,61 +264,61 @@ def _add_neighbours(values: list[int]) -> list[int]:
     return sorted({value + step for value in values for step in (-1, 0, 1) if abs(value + step) < 2**63})
 
 
-def _sets(column: pl.Series, of: pl.Expr) -> SearchStrategy[pl.Expr]:
-    some = column.drop_nulls().unique()
-    chosen = st.lists(st.integers(0, len(some) - 1), max_size=4) if len(some) else st.just([])
+def _sets(column: pl.Series, operand: pl.Expr) -> SearchStrategy[pl.Expr]:
+    distinct = column.drop_nulls().unique()
+    indices = st.lists(st.integers(0, len(distinct) - 1), max_size=4) if len(distinct) else st.just([])
 
     def asked(drawn: tuple[list[int], bool, bool]) -> pl.Expr:
         at, with_null, nulls_equal = drawn
-        values = some.gather(at)
+        values = distinct.gather(at)
         if with_null:
-            values = pl.concat([values, pl.Series(some.name, [None], dtype=some.dtype)])
-        return of.is_in(values.implode(), nulls_equal=nulls_equal)
+            values = pl.concat([values, pl.Series(distinct.name, [None], dtype=distinct.dtype)])
+        return operand.is_in(values.implode(), nulls_equal=nulls_equal)
 
-    return st.tuples(chosen, st.booleans(), st.booleans()).map(asked)
+    return st.tuples(indices, st.booleans(), st.booleans()).map(asked)
 
 
 def _texts(column: pl.Series) -> list[str]:
-    some = [value for value in column.drop_nulls().unique().to_list() if value]
-    return sorted({"", "a", *(value[:length] for value in some for length in (1, 3, 100))})
+    distinct = [value for value in column.drop_nulls().unique().to_list() if value]
+    return sorted({"", "a", *(value[:length] for value in distinct for length in (1, 3, 100))})
 
 
-def _by_function(of: pl.Expr, one: pl.Expr) -> pl.Expr:
-    """A Python function as a condition: nothing that planning could understand."""
-    return pl.struct(of.alias("value"), one.alias("one")).map_batches(_at_least, return_dtype=pl.Boolean, is_elementwise=True)
+def _by_function(operand: pl.Expr, bound: pl.Expr) -> pl.Expr:
+    """Return a Python function as a condition, which planning cannot understand."""
+    return pl.struct(operand.alias("value"), bound.alias("one")).map_batches(_at_least, return_dtype=pl.Boolean, is_elementwise=True)
 
 
 def _at_least(pair: pl.Series) -> pl.Series:
-    value, one = pair.struct.field("value"), pair.struct.field("one")
-    return value >= one
+    value, bound = pair.struct.field("value"), pair.struct.field("one")
+    return value >= bound
 
 
-# ---- queries -----------------------------------------------------------------------------------------------------------------------------------
+# ---- queries ---------------------------------------------------------------------------------------------------------
 
 
 def queries(frame: pl.DataFrame) -> SearchStrategy[Query]:
-    """Queries over the rows of `frame`."""
+    """Draw queries over the rows of `frame`."""
     return st.composite(_draw_query)(frame)
 
 
 def _draw_query(draw: Callable[[SearchStrategy[Any]], Any], frame: pl.DataFrame) -> Query:
     names = frame.columns
-    before = st.lists(conditions(frame, whole=True), max_size=2).map(tuple)
+    before = st.lists(conditions(frame, across_rows=True), max_size=2).map(tuple)
     after = st.lists(conditions(frame), max_size=2).map(tuple)
     plain = [name for name, dtype in frame.schema.items() if not dtype.is_nested()]
     length = st.one_of(st.integers(0, 3), st.integers(0, frame.height + 2))
     cut = st.one_of(st.none(), st.none(), st.tuples(st.sampled_from(["head", "slice", "tail"]), length, length))
     columns = st.one_of(st.none(), st.lists(st.sampled_from(names), unique=True, min_size=1, max_size=4).map(tuple)) if names else st.none()
-    drawn_cut, chosen = draw(cut), draw(columns)
-    whole = [name for name in plain if chosen is None or name in chosen]
+    drawn_cut, selected = draw(cut), draw(columns)
+    usable = [name for name in plain if selected is None or name in selected]
     return Query(
         before=draw(before),
         order=tuple(draw(st.lists(st.sampled_from(plain), unique=True, max_size=2))) if plain and draw(st.booleans()) else (),
         cut=drawn_cut,
         after=draw(after) if drawn_cut is not None else (),
-        columns=chosen,
+        columns=selected,
         early=draw(st.booleans()),
-        asks=draw(st.sampled_from(["rows", "rows", "rows", "count", "distinct", "numbers", *(["windows", "numbered"] if whole else [])])),
-        over=draw(st.sampled_from(whole)) if whole else "",
+        asks=draw(st.sampled_from(["rows", "rows", "rows", "count", "distinct", "numbers", *(["windows", "numbered"] if usable else [])])),
+        over=draw(st.sampled_from(usable)) if usable else "",
         engine=draw(st.sampled_from(ENGINES)),
     )

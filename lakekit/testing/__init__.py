@@ -1,1 +1,4 @@
-"""What tests of lakekit, and of programs that use it, need: an oracle, strategies, and the recorded reads of the golden tables."""
+"""The test kit for lakekit and programs that use it: an oracle, strategies, and recorded reads.
+
+The reads were recorded from golden tables.
+"""

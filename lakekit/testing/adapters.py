@@ -1,17 +1,22 @@
-"""Readers and writers under test: Python functions, or any program; and the rows that they give, in one encoding.
+"""Readers and writers under test: Python functions, or any program; and their rows, in one encoding.
 
-    reader_of("mypackage.paimon:read")              read(path, options) gives anything Arrow (or Polars), or rows as dicts
-    reader_command("myreader {path} {options}")     prints a line of JSON for each row: {"_row_kind": "+I", "k": 1, "v": "a"}
-    writer_of("mypackage.paimon:write")             write(path, script) makes the table of a script at a path that does not exist yet
+    reader_of("mypackage.paimon:read")              read(path, options) returns anything Arrow (or Polars), or rows as dicts
+    reader_command("myreader {path} {options}")     prints a line of JSON for each row:
+                                                    {"_row_kind": "+I", "k": 1, "v": "a"}
+    writer_of("mypackage.paimon:write")             write(path, script) makes the table of a script at a path that
+                                                    does not exist yet
     writer_command("mywriter {path} {script}")      the same; `{script}` is the path of the script as JSON
 
-`options` are dynamic options of Paimon (`{"scan.snapshot-id": "3"}`; a branch is the option `branch`), to a program as one argument of JSON. A program whose
-arguments have no `{options}` is asked only what needs none. `{output}` is a file for the rows; without it they are what the program prints.
+`options` are dynamic options of Paimon (`{"scan.snapshot-id": "3"}`; a branch is the option `branch`), to a program as
+one argument of JSON. A program whose arguments have no `{options}` runs only cases that need none. `{output}` is a file
+for the rows; without it they are what the program prints.
 
-Values of rows are those of `lakekit.testing.expectations`: DECIMAL, FLOAT and DOUBLE as text, BINARY as hex, DATE as its epoch day, TIME as milliseconds of the
-day, TIMESTAMP as [epoch milliseconds, nanoseconds of that millisecond], ARRAY and ROW as lists, MAP as a list of [key, value]. `_row_kind` may be left out.
+Values of rows are those of `lakekit.testing.expectations`: DECIMAL, FLOAT and DOUBLE as text, BINARY as hex, DATE as
+its epoch day, TIME as milliseconds of the day, TIMESTAMP as [epoch milliseconds, nanoseconds of that millisecond],
+ARRAY and ROW as lists, MAP as a list of [key, value]. `_row_kind` may be left out.
 
-Unsupported, which is no failure: a function raises `NotImplementedError`, a program ends with exit code 3; the last line on stderr says why.
+Unsupported, which is no failure: a function raises `NotImplementedError`, a program ends with exit code 3; the last
+line on stderr says why.
 """
 
 from __future__ import annotations
@@ -52,7 +57,10 @@ Rows = list[tuple[str, tuple[Any, ...]]]
 
 
 class Broken(Exception):
-    """An implementation that crashed, hangs, or gives what is no rows: a failure even where a refusal is expected."""
+    """An implementation that crashed, hangs, or returns what is no rows.
+
+    It is a failure even where a refusal is expected.
+    """
 
 
 class Refusal(Exception):
@@ -65,7 +73,10 @@ class NotThere(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderAdapter:
-    """What reads tables. `answer(path, options)` gives what `encode_answer` takes apart; `takes_options`: whether it can be asked with options."""
+    """A reader of tables.
+
+    `answer(path, options)` returns what `encode_answer` encodes; `takes_options`: whether it takes options.
+    """
 
     name: str
     answer: Callable[[str, dict[str, str]], Any]
@@ -74,56 +85,66 @@ class ReaderAdapter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterAdapter:
-    """What writes tables. `play(path, script)` makes the table of a script (`lakekit.testing.scripts`), as JSON, at a path that does not exist yet."""
+    """A writer of tables.
+
+    `play(path, script)` makes the table of a script (`lakekit.testing.scripts`), as JSON, at a path that does not exist
+    yet.
+    """
 
     name: str
     play: Callable[[str, dict[str, Any]], None]
 
 
-# ---- as Python functions -------------------------------------------------------------------------------------------------------------------------
+# ---- as Python functions ---------------------------------------------------------------------------------------------
 
 
-def reader_of(said: str | Callable[[str, dict[str, str]], Any]) -> ReaderAdapter:
-    """A reader from `package.module:function` or the function. Raises `InvalidOption` where there is none."""
-    function = _function(said, "--reader")
-    return ReaderAdapter(name=_name(said), answer=lambda path, options: _call_adapter(function, path, options))
+def reader_of(reference: str | Callable[[str, dict[str, str]], Any]) -> ReaderAdapter:
+    """Return a reader from a function, or from its name `package.module:function`.
+
+    Raises: `InvalidOption` where there is none.
+    """
+    function = _function(reference, "--reader")
+    return ReaderAdapter(name=_name(reference), answer=lambda path, options: _call_adapter(function, path, options))
 
 
-def writer_of(said: str | Callable[[str, dict[str, Any]], None]) -> WriterAdapter:
-    """A writer from `package.module:function` or the function. Raises `InvalidOption` where there is none."""
-    function = _function(said, "--writer")
-    return WriterAdapter(name=_name(said), play=lambda path, script: _call_adapter(function, path, script))
+def writer_of(reference: str | Callable[[str, dict[str, Any]], None]) -> WriterAdapter:
+    """Return a writer from a function, or from its name `package.module:function`.
+
+    Raises: `InvalidOption` where there is none.
+    """
+    function = _function(reference, "--writer")
+    return WriterAdapter(name=_name(reference), play=lambda path, script: _call_adapter(function, path, script))
 
 
-def _name(said: Any) -> str:
-    return said if isinstance(said, str) else getattr(said, "__name__", repr(said))
+def _name(reference: Any) -> str:
+    return reference if isinstance(reference, str) else getattr(reference, "__name__", repr(reference))
 
 
-def _function(said: Any, flag: str) -> Callable[..., Any]:
-    if not isinstance(said, str):
-        if not callable(said):
-            raise InvalidOption(f"{flag}: {said!r} is neither a function nor its name, package.module:function", key=flag, value=str(said))
-        return said
-    module, _, name = said.partition(":")
+def _function(reference: Any, flag: str) -> Callable[..., Any]:
+    if not isinstance(reference, str):
+        if not callable(reference):
+            raise InvalidOption(f"{flag}: {reference!r} is neither a function nor its name, package.module:function", key=flag, value=str(reference))
+        return reference
+    module, _, name = reference.partition(":")
     if not (module and name):
-        raise InvalidOption(f"{flag} {said}: a function is named package.module:function", key=flag, value=said)
+        raise InvalidOption(f"{flag} {reference}: a function is named package.module:function", key=flag, value=reference)
     if "" not in sys.path:
         sys.path.insert(0, "")  # where the author stands, as `python -m` has it
     try:
-        found = getattr(import_module(module), name)
+        function = getattr(import_module(module), name)
     except ImportError as missing:
-        raise InvalidOption(f"{flag} {said}: {missing}; it is looked for here and among installed packages", key=flag, value=said) from missing
+        raise InvalidOption(f"{flag} {reference}: {missing}; it is looked for here and among installed packages", key=flag, value=reference) from missing
     except AttributeError as missing:
-        raise InvalidOption(f"{flag} {said}: the module {module} has no {name}", key=flag, value=said) from missing
-    return _function(found, flag)
+        raise InvalidOption(f"{flag} {reference}: the module {module} has no {name}", key=flag, value=reference) from missing
+    return _function(function, flag)
 
 
-def _call_adapter(function: Callable[..., Any], path: str, given: dict[str, Any]) -> Any:
+def _call_adapter(function: Callable[..., Any], path: str, argument: dict[str, Any]) -> Any:
     try:
-        found = function(path, given)
-        if isinstance(found, pl.LazyFrame):
-            return found.collect()
-        return list(found) if isinstance(found, Iterator) else found
+        answer = function(path, argument)
+        if isinstance(answer, pl.LazyFrame):
+            return answer.collect()
+        return list(answer) if isinstance(answer, Iterator) else answer
     except NotImplementedError as missing:
         raise NotThere(_line(str(missing) or "NotImplementedError")) from missing
     except (Broken, NotThere, Refusal):
@@ -132,73 +153,83 @@ def _call_adapter(function: Callable[..., Any], path: str, given: dict[str, Any]
         raise Refusal(_line(f"{type(refused).__name__}: {refused}")) from refused
 
 
-# ---- as programs ---------------------------------------------------------------------------------------------------------------------------------
+# ---- as programs -----------------------------------------------------------------------------------------------------
 
 
 def reader_command(template: str, *, timeout_s: float = TIMEOUT_S) -> ReaderAdapter:
-    """A reader from the command of a program. Raises `InvalidOption` where the program or `{path}` is missing."""
-    words = _split_command(template, "--reader-command", ("path",))
+    """Return a reader from the command of a program.
+
+    Raises: `InvalidOption` where the program or `{path}` is missing.
+    """
+    command = _split_command(template, "--reader-command", ("path",))
 
     def answer(path: str, options: dict[str, str]) -> list[dict[str, Any]]:
         with tempfile.TemporaryDirectory(prefix="lakekit-rows-") as folder:
             output = Path(folder, "rows.jsonl")
-            printed = _run_command(_fill_placeholders(words, {"path": path, "options": json.dumps(options), "output": str(output)}), timeout_s)
+            printed = _run_command(_fill_placeholders(command, {"path": path, "options": json.dumps(options), "output": str(output)}), timeout_s)
             if "{output}" not in template:
                 return _lines(printed)
             if not output.is_file():
                 raise Broken("it ended well and wrote no {output}")
             return _lines(output.read_bytes())
 
-    return ReaderAdapter(name=words[0], answer=answer, takes_options="{options}" in template)
+    return ReaderAdapter(name=command[0], answer=answer, takes_options="{options}" in template)
 
 
 def writer_command(template: str, *, timeout_s: float = TIMEOUT_S) -> WriterAdapter:
-    """A writer from the command of a program. Raises `InvalidOption` where the program, `{path}` or `{script}` is missing."""
-    words = _split_command(template, "--writer-command", ("path", "script"))
+    """Return a writer from the command of a program.
+
+    Raises: `InvalidOption` where the program, `{path}` or `{script}` is missing.
+    """
+    command = _split_command(template, "--writer-command", ("path", "script"))
 
     def play(path: str, script: dict[str, Any]) -> None:
         with tempfile.TemporaryDirectory(prefix="lakekit-script-") as folder:
             file = Path(folder, "script.json")
             file.write_text(json.dumps(script, ensure_ascii=False), encoding="utf-8")
-            _run_command(_fill_placeholders(words, {"path": path, "script": str(file)}), timeout_s)
+            _run_command(_fill_placeholders(command, {"path": path, "script": str(file)}), timeout_s)
 
-    return WriterAdapter(name=words[0], play=play)
+    return WriterAdapter(name=command[0], play=play)
 
 
 def _split_command(template: str, flag: str, needed: Sequence[str]) -> list[str]:
     try:
-        words = shlex.split(template)
+        command = shlex.split(template)
     except ValueError as wrong:
         raise InvalidOption(f"{flag} {template}: {wrong}", key=flag, value=template) from wrong
     for name in needed:
         if f"{{{name}}}" not in template:
             raise InvalidOption(f"{flag} {template}: says nowhere where {{{name}}} goes", key=flag, value=template)
-    if not words or shutil.which(words[0]) is None:
-        raise InvalidOption(f"{flag} {template}: there is no program {words[0] if words else ''!r}", key=flag, value=template)
-    return words
+    if not command or shutil.which(command[0]) is None:
+        raise InvalidOption(f"{flag} {template}: there is no program {command[0] if command else ''!r}", key=flag, value=template)
+    return command
 
 
-def _fill_placeholders(words: Sequence[str], values: Mapping[str, str]) -> list[str]:
-    found = []
-    for word in words:
+def _fill_placeholders(template: Sequence[str], values: Mapping[str, str]) -> list[str]:
+    command = []
+    for word in template:
         for name, value in values.items():
             word = value if word == f"{{{name}}}" else word.replace(f"{{{name}}}", value)  # noqa: PLW2901 - one after the other
-        found.append(word)
-    return found
+        command.append(word)
+    return command
 
 
 def _run_command(command: list[str], timeout_s: float) -> bytes:
-    """What a program printed. Raises `NotThere`, `Refusal` (another exit code than 0) or `Broken` (killed, or too slow: then it is ended with its children)."""
+    """Run a program and return what it printed.
+
+    Raises: `NotThere`, `Refusal` (another exit code than 0) or `Broken` (killed, or too slow: then it is ended with its
+    children).
+    """
     with subprocess.Popen(  # noqa: S603 - the command is the user's own
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
     ) as running:
         try:
-            printed, said = running.communicate(timeout=timeout_s)
+            printed, error_output = running.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired as slow:
             os.killpg(running.pid, signal.SIGKILL)
             running.communicate()
             raise Broken(f"no answer within {timeout_s:g} s; it was ended. --timeout waits longer") from slow
-    last = _line((said.decode("utf-8", "replace").strip().splitlines() or [""])[-1])
+    last = _line((error_output.decode("utf-8", "replace").strip().splitlines() or [""])[-1])
     if running.returncode < 0:
         raise Broken(f"killed by {signal.Signals(-running.returncode).name}{': ' if last else ''}{last}")
     if running.returncode == UNSUPPORTED:
@@ -209,7 +240,7 @@ def _run_command(command: list[str], timeout_s: float) -> bytes:
 
 
 def _lines(printed: bytes) -> list[dict[str, Any]]:
-    found = []
+    rows = []
     for number, line in enumerate(printed.splitlines(), 1):
         if not line.strip():
             continue
@@ -219,21 +250,24 @@ def _lines(printed: bytes) -> list[dict[str, Any]]:
             row = None
         if not isinstance(row, dict):
             raise Broken(f'line {number} is no row but {_line(line.decode("utf-8", "replace"))!r}: a row is {{"_row_kind": "+I", "k": 1}}')
-        found.append(row)
-    return found
+        rows.append(row)
+    return rows
 
 
-def _line(said: str) -> str:
-    """The first line of what was said, cut to a readable length."""
-    first = (said.splitlines() or [""])[0]
+def _line(text: str) -> str:
+    """Return the first line of a text, cut to a readable length."""
+    first = (text.splitlines() or [""])[0]
     return first if len(first) <= _MAX_LINE_LENGTH else first[: _MAX_LINE_LENGTH - 1] + "…"
 
 
-# ---- rows ----------------------------------------------------------------------------------------------------------------------------------------
+# ---- rows ------------------------------------------------------------------------------------------------------------
 
 
 def encode_answer(answer: Any, columns: Sequence[str], types: Sequence[DataType]) -> tuple[Rows, bool]:
-    """The rows of an answer in the recording's encoding, and whether it says their kinds. Raises `Broken` where the answer is no such rows."""
+    """Return the rows of an answer in the recording's encoding, and whether it has their kinds.
+
+    Raises: `Broken` where the answer is no such rows.
+    """
     if isinstance(answer, pl.DataFrame):
         answer = answer.to_arrow()
     if isinstance(answer, pa.RecordBatch):
@@ -257,11 +291,11 @@ def _encode_arrow(table: pa.Table, columns: Sequence[str], types: Sequence[DataT
     except TypeError as wrong:
         raise Broken(str(wrong)) from wrong
     rows = zip(*values, strict=True) if values else ((),) * table.num_rows
-    return [(one, tuple(row)) for one, row in zip(kinds, rows, strict=True)], kind is not None
+    return [(row_kind, tuple(row)) for row_kind, row in zip(kinds, rows, strict=True)], kind is not None
 
 
 def _encode_dicts(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> tuple[Rows, bool]:
-    found: Rows = []
+    encoded: Rows = []
     tells = False
     for row in rows:
         if not isinstance(row, dict):
@@ -271,8 +305,8 @@ def _encode_dicts(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> tup
         if kind not in KINDS:
             raise Broken(f"{KIND} is {kind!r}, which is none of +I, -U, +U, -D")
         tells = tells or KIND in row
-        found.append((kind, tuple(row[name] for name in columns)))
-    return found, tells
+        encoded.append((kind, tuple(row[name] for name in columns)))
+    return encoded, tells
 
 
 def _check_columns(names: Sequence[str], columns: Sequence[str]) -> None:

@@ -1,4 +1,6 @@
-"""What reading a table costs, against plain Polars over the very files it reads, in one run: ratios, as milliseconds say little of another machine.
+"""Measure the time of reads against plain Polars over the same files, in one run.
+
+Results are ratios, as milliseconds say little of another machine.
 
     lines = bench(lk.open("warehouse/shop.db/orders"), turns=5)      [Line(what="scan", …)]
     made(folder, rows=1_000_000)                                     an append and a key table to try it on, by path
@@ -8,10 +10,11 @@
 | plan | what the newest snapshot reads, from its metadata | – |
 | scan | all rows, merged where there are keys | `pl.read_parquet` of the same files, every version of every key |
 | columns | one column, merged where there are keys | that column of the same files |
-| filter | a hundredth of the rows by a key or number, by what metadata and indexes spare too | the same filter on a scan of the same files |
+| filter | a hundredth of the rows by a key or number, with pruning and indexes | the same filter on a scan of the same
+files |
 
-Both take turns, and the median counts. Processor time is of all threads of this process: it says what a machine with other work would lose. Files that are not
-Parquet have no counterpart in Polars: their ratio is null.
+Both take turns, and the median counts. Processor time is of all threads of this process: it says what a machine with
+other work would lose. Files that are not Parquet have no counterpart in Polars: their ratio is null.
 """
 
 from __future__ import annotations
@@ -37,7 +40,11 @@ NAMES = ("table", "line", "rows", "ms", "polars_ms", "ratio", "cpu_ratio")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One thing measured. `rows`: how many it gave; times are medians in milliseconds; ratios are lakekit's time over that of Polars, None without one."""
+    """One measurement.
+
+    `rows`: how many it returned; times are medians in milliseconds; ratios are lakekit's time over that of Polars, None
+    without one.
+    """
 
     table: str
     line: str
@@ -57,29 +64,29 @@ def bench(table: Table, *, turns: int = 5) -> list[Line]:
     names = table.schema.to_polars().names()
     column = next((name for name in table.primary_keys if name not in table.partition_keys), names[0])
     plain = _scan_plain_files(table.files()["file_path"].to_list())
-    there = [] if plain is None else [name for name in names if name in plain.collect_schema().names()]
-    asked: list[tuple[str, Callable[[pl.LazyFrame], pl.LazyFrame]]] = [
-        ("scan", lambda frame: frame.select(cols(there)) if there else frame),
+    common = [] if plain is None else [name for name in names if name in plain.collect_schema().names()]
+    queries: list[tuple[str, Callable[[pl.LazyFrame], pl.LazyFrame]]] = [
+        ("scan", lambda frame: frame.select(cols(common)) if common else frame),
         ("columns", lambda frame: frame.select(col(column))),
     ]
     wanted = _selective_condition(table, column)
     if wanted is not None:
-        asked.append(("filter", lambda frame: frame.filter(wanted)))
-    found = [_line(table.name, "plan", turns, lambda: _planned_row_count(table), None)]
-    for line, ask in asked:
-        theirs = None if plain is None or column not in there else _row_counter(ask, plain)
-        found.append(_line(table.name, line, turns, _row_counter(ask, table), theirs))
-    return found
+        queries.append(("filter", lambda frame: frame.filter(wanted)))
+    lines = [_line(table.name, "plan", turns, lambda: _planned_row_count(table), None)]
+    for line, ask in queries:
+        theirs = None if plain is None or column not in common else _row_counter(ask, plain)
+        lines.append(_line(table.name, line, turns, _row_counter(ask, table), theirs))
+    return lines
 
 
 def sized(rows: int, *, turns: int = 5) -> list[Line]:
-    """The same of tables that are made for it, and are gone afterwards."""
+    """Return the same measurements of temporary tables."""
     with tempfile.TemporaryDirectory(prefix="lakekit-bench-") as folder:
         return [line for table in made(folder, rows=rows) for line in bench(table, turns=turns)]
 
 
 def _scan_plain_files(paths: list[str]) -> pl.LazyFrame | None:
-    """The files as Polars reads them by itself; None where they are elsewhere, or not Parquet."""
+    """Return the files as Polars reads them by itself; None where they are remote, or not Parquet."""
     if not paths or any("://" in path or not path.endswith(".parquet") for path in paths):
         return None
     return pl.scan_parquet(paths, missing_columns="insert", extra_columns="ignore")
@@ -98,7 +105,10 @@ def _planned_row_count(table: Table) -> int:
 
 
 def _selective_condition(table: Table, column: str) -> pl.Expr | None:
-    """A condition on about a hundredth of the values of a column, around its middle; None where it has no order or no values."""
+    """Return a condition on about a hundredth of the values of a column, around its middle.
+
+    None where the column has no order or no values.
+    """
     if not table.schema.to_polars()[column].is_numeric():
         return None
     low, high = table.scan().select(col(column).quantile(0.5).alias("low"), col(column).quantile(0.51).alias("high")).collect().row(0)
@@ -130,7 +140,10 @@ def _measure_run(run: Callable[[], int]) -> tuple[float, float]:
 
 
 def made(folder: str, *, rows: int) -> list[Table]:
-    """An append table and a key table of so many rows in a folder: four commits each, and of the keys a tenth written again in two more, not compacted."""
+    """Create an append table and a key table of so many rows in a folder.
+
+    Each has four commits; two more write a tenth of the keys again, and nothing is compacted.
+    """
     columns = {"k": "BIGINT NOT NULL", "day": "INT", "text": "STRING", "amount": "DOUBLE"}
     k = pl.int_range(rows, eager=True)
     frame = pl.DataFrame({"k": k, "day": (k % 365).cast(pl.Int32), "text": pl.Series([f"text {n % 1000}" for n in range(1000)])[k % 1000], "amount": k * 0.5})

@@ -1,25 +1,29 @@
-"""A reader or a writer of Paimon tables, lakekit or another one, held against golden files and tables, and against what an oracle says of tables made here.
+"""Test a reader or a writer of Paimon tables, lakekit or another one.
+
+It is compared with golden files and tables, and with an oracle for tables made here.
 
     from lakekit.testing import conformance
 
-    def read(path, options): …                          # anything Arrow, a Polars frame, or dicts by column: see `lakekit.testing.adapters`
+    def read(path, options): …                          # anything Arrow, a Polars frame, or dicts by column:
+                                                        # see `lakekit.testing.adapters`
     found = conformance.run(reader=read)                # in the shell: lakekit conformance --reader package.module:read
     found.ok, found.counts(), found.frame()
     conformance.run(writer=write, areas=["writes/deduplicate"], drawn=50, seed=7)
     conformance.run()                                   # lakekit itself
 
-| area | what is asked | of |
+| area | what is tested | of |
 |---|---|---|
-| formats/… | the golden bytes of each format say what stands beside them, and canonical ones are written again | lakekit |
+| formats/… | the golden bytes of each format decode to the recorded values, and canonical ones are written again |
+lakekit |
 | broken/… | damaged bytes are refused, with field and offset | lakekit |
 | tables/… | the newest rows of each golden table | readers |
 | travel/… | older ones, tags and branches, by `scan.*` options | readers |
 | changes/… | what changed between two snapshots, with row kinds, by `incremental-between` | readers |
 | system/… | system tables | lakekit |
-| damaged/… | a table with a file that is damaged or gone gives no rows | readers |
+| damaged/… | a table with a file that is damaged or missing returns no rows | readers |
 | scripts/… | tables that lakekit makes by small scripts, against the oracle | readers |
-| writes/… | tables that the writer makes by the same scripts: looked through byte by byte, and read | writers |
-| drawn/… | the same of scripts that Hypothesis draws; a failing one is shrunk | both, when asked |
+| writes/… | tables that the writer makes by the same scripts: checked byte by byte, and read | writers |
+| drawn/… | the same of scripts that Hypothesis draws; a failing one is shrunk | both, on request |
 """
 
 from __future__ import annotations
@@ -60,7 +64,7 @@ LAKEKIT_WRITER = WriterAdapter(name="lakekit", play=adapters.writer_of(scripts.p
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConformanceCase:
-    """One thing that is asked: `ask` raises `Mismatch`, `NotThere`, `Refusal` or `Broken` where it is not so."""
+    """One test case: `ask` raises `Mismatch`, `NotThere`, `Refusal` or `Broken` where it fails."""
 
     area: str
     name: str
@@ -88,29 +92,29 @@ class ConformanceResult:
     @property
     def ok(self) -> bool:
         """Whether nothing failed."""
-        return all(one.outcome != "failed" for one in self.outcomes)
+        return all(outcome.outcome != "failed" for outcome in self.outcomes)
 
     def frame(self, *outcomes: str) -> pl.DataFrame:
-        """A row a case, of some outcomes alone where they are named: area, case, outcome, expected, found."""
-        rows = [tuple(getattr(one, name) for name in NAMES) for one in self.outcomes if not outcomes or one.outcome in outcomes]
+        """Return a row a case: area, case, outcome, expected, found; of the named outcomes only, if there are any."""
+        rows = [tuple(getattr(outcome, name) for name in NAMES) for outcome in self.outcomes if not outcomes or outcome.outcome in outcomes]
         return pl.DataFrame(rows, schema=dict.fromkeys(NAMES, pl.String), orient="row")
 
     def counts(self) -> pl.DataFrame:
         """How many of each kind of area: area, passed, failed, unsupported."""
         counted = {kind: dict.fromkeys(("passed", "failed", "unsupported"), 0) for kind in KINDS}
-        for one in self.outcomes:
-            counted[one.area.partition("/")[0]][one.outcome] += 1
+        for outcome in self.outcomes:
+            counted[outcome.area.partition("/")[0]][outcome.outcome] += 1
         rows = [(kind, *by.values()) for kind, by in counted.items() if any(by.values())]
         return pl.DataFrame(rows, schema={"area": pl.String, "passed": pl.Int64, "failed": pl.Int64, "unsupported": pl.Int64}, orient="row")
 
     @property
     def line(self) -> str:
         """The verdict in one line."""
-        told = {name: sum(one.outcome == name for one in self.outcomes) for name in ("passed", "failed", "unsupported")}
-        return f"{self.about}: " + ", ".join(f"{count} {name}" for name, count in told.items())
+        counts = {name: sum(outcome.outcome == name for outcome in self.outcomes) for name in ("passed", "failed", "unsupported")}
+        return f"{self.about}: " + ", ".join(f"{count} {name}" for name, count in counts.items())
 
     def __repr__(self) -> str:
-        lines = [f"  {one.outcome:<11} {one.area} · {one.case}: {one.found}" for one in self.outcomes if one.outcome == "failed"]
+        lines = [f"  {outcome.outcome:<11} {outcome.area} · {outcome.case}: {outcome.found}" for outcome in self.outcomes if outcome.outcome == "failed"]
         return "\n".join([self.line, *lines[:_MAX_SHOWN_LINES], *([f"  … {len(lines) - _MAX_SHOWN_LINES} more"] if len(lines) > _MAX_SHOWN_LINES else [])])
 
     def _repr_html_(self) -> str:
@@ -129,27 +133,33 @@ def run(
     areas: Sequence[str] = (),
     drawn: int = 0,
     seed: int = 0,
-    told: Callable[[Outcome], None] | None = None,
+    report: Callable[[Outcome], None] | None = None,
 ) -> ConformanceResult:
-    """Ask a reader, a writer, both, or where none is given lakekit itself.
+    """Test a reader, a writer, both, or where neither is given lakekit itself.
 
-    `areas` are names of areas or what these begin with; `drawn`: so many tables are drawn for each engine, from `seed`; `told` hears each outcome as it comes.
-    Raises `InvalidOption` for what is no area, reader or writer, and `Unsupported` where `drawn` needs Hypothesis and it is not installed.
+    `areas` are names of areas or what these begin with; `drawn`: so many tables are drawn for each engine, from `seed`;
+    `report` is called with each outcome as it comes.
+
+    Raises: `InvalidOption` for what is no area, reader or writer, and `Unsupported` where `drawn` needs Hypothesis and
+    it is not installed.
     """
     read = None if reader is None else reader if isinstance(reader, ReaderAdapter) else adapters.reader_of(reader)
     write = None if writer is None else writer if isinstance(writer, WriterAdapter) else adapters.writer_of(writer)
     outcomes = []
     for case in asked(reader=read, writer=write, areas=areas, drawn=drawn, seed=seed):
         outcomes.append(_outcome(case))
-        if told is not None:
-            told(outcomes[-1])
-    return ConformanceResult(about=" and ".join(one.name for one in (read, write) if one is not None) or "lakekit", outcomes=tuple(outcomes))
+        if report is not None:
+            report(outcomes[-1])
+    return ConformanceResult(about=" and ".join(adapter.name for adapter in (read, write) if adapter is not None) or "lakekit", outcomes=tuple(outcomes))
 
 
 def asked(
     *, reader: ReaderAdapter | None = None, writer: WriterAdapter | None = None, areas: Sequence[str] = (), drawn: int = 0, seed: int = 0
 ) -> Iterator[ConformanceCase]:
-    """The cases of a run, in their order. Raises as `run` does."""
+    """Yield the cases of a run, in their order.
+
+    Raises: as `run`.
+    """
     itself = reader is None and writer is None
     kinds = OURS if itself else [kind for kind in KINDS if (reader and kind in READERS) or (writer and kind in WRITERS)]
     reads, writes = (LAKEKIT_READER, LAKEKIT_WRITER) if itself else (reader, writer)
@@ -162,23 +172,23 @@ def asked(
         "drawn": lambda: _drawn_cases(None if itself else reads, writes, drawn, seed),
         **{kind: lambda kind=kind: _recorded_cases(kind, reads or LAKEKIT_READER) for kind in ("tables", "travel", "changes", "system")},  # type: ignore[misc]
     }
-    chosen = [one.strip("/") for one in areas]
-    for one in chosen:
-        if one.partition("/")[0] not in kinds:
-            raise InvalidOption(f"no area {one!r} here: there are {', '.join(kinds)}, each with parts such as {_PART}", key="--area", value=one)
+    wanted_areas = [area.strip("/") for area in areas]
+    for area in wanted_areas:
+        if area.partition("/")[0] not in kinds:
+            raise InvalidOption(f"no area {area!r} here: there are {', '.join(kinds)}, each with parts such as {_PART}", key="--area", value=area)
     if drawn:
         _needs_hypothesis()
-    found = 0
+    count = 0
     for kind in kinds:
-        if chosen and not any(one.partition("/")[0] == kind for one in chosen):
+        if wanted_areas and not any(area.partition("/")[0] == kind for area in wanted_areas):
             continue
         for case in makers[kind]():
-            if not chosen or any(case.area == one or case.area.startswith(f"{one}/") for one in chosen):
-                found += 1
+            if not wanted_areas or any(case.area == area or case.area.startswith(f"{area}/") for area in wanted_areas):
+                count += 1
                 yield case
-    if not found:
+    if not count:
         raise InvalidOption(
-            f"nothing is asked in {', '.join(chosen) or 'drawn/…'}: `lakekit conformance --list` has the areas", key="--area", value=str(chosen)
+            f"nothing is asked in {', '.join(wanted_areas) or 'drawn/…'}: `lakekit conformance --list` has the areas", key="--area", value=str(wanted_areas)
         )
 
 
@@ -186,7 +196,7 @@ _PART = "tables/vectors"
 
 
 def _needs_hypothesis() -> None:
-    """Raises `Unsupported` where it is not installed."""
+    """Raise `Unsupported` where Hypothesis is not installed."""
     plugins.load("testing", "drawn")
 
 
@@ -206,7 +216,7 @@ def _outcome(case: ConformanceCase) -> Outcome:
     return Outcome(area=case.area, case=case.name, outcome="passed")
 
 
-# ---- bytes ---------------------------------------------------------------------------------------------------------------------------------------
+# ---- bytes -----------------------------------------------------------------------------------------------------------
 
 
 def _format_cases() -> Iterator[ConformanceCase]:
@@ -227,11 +237,11 @@ def _broken_cases() -> Iterator[ConformanceCase]:
         yield ConformanceCase(area=f"broken/{path.parent.name}", name=path.stem, ask=lambda path=path: broken.check_refusal(*golden.load(path)))  # type: ignore[misc]
 
 
-# ---- golden tables -------------------------------------------------------------------------------------------------------------------------------
+# ---- golden tables ---------------------------------------------------------------------------------------------------
 
 
 def kind_of(read: Read) -> str:
-    """What a recorded read is about: system, changes, travel or tables."""
+    """Return the subject of a recorded read: system, changes, travel or tables."""
     if read.system is not None:
         return "system"
     if any(key.startswith(INCREMENTAL) for key in read.options):
@@ -261,28 +271,28 @@ def _read(reader: ReaderAdapter, table: Table, read: Read) -> None:
         return
     options = {**read.options, **({"branch": read.branch} if read.branch else {})}
     try:
-        found = _rows(reader, table.path, read, options)
+        rows = _rows(reader, table.path, read, options)
     except Refusal as refused:
         if read.error is None:
             raise Mismatch("rows", len(read.rows), str(refused)) from refused
         return
     if read.error is not None:
-        raise Mismatch("a refusal", read.error, f"{len(found[0])} rows")
+        raise Mismatch("a refusal", read.error, f"{len(rows[0])} rows")
     changes = kind_of(read) == "changes" and not is_difference(open_table(table.path, branch=read.branch), dict(read.options))
-    _compare(found, read, kinds=changes)
+    _compare(rows, read, kinds=changes)
 
 
 def _rows(reader: ReaderAdapter, path: str, read: Read, options: dict[str, str]) -> tuple[adapters.Rows, bool]:
     if options and not reader.takes_options:
         raise NotThere(f"its command has no {{options}}, and this needs {json.dumps(options)}")
-    given = reader.answer(path, options)
+    answer = reader.answer(path, options)
     if read.error is not None:
-        return adapters.encode_answer(given, (), ())
-    return adapters.encode_answer(given, read.columns, read.types)
+        return adapters.encode_answer(answer, (), ())
+    return adapters.encode_answer(answer, read.columns, read.types)
 
 
-def _compare(found: tuple[adapters.Rows, bool], read: Read, *, kinds: bool = False) -> None:
-    wrong = diff_rows(found[0], read, kinds=kinds)
+def _compare(answer: tuple[adapters.Rows, bool], read: Read, *, kinds: bool = False) -> None:
+    wrong = diff_rows(answer[0], read, kinds=kinds)
     if wrong is not None:
         raise Mismatch("rows with their kinds" if kinds else "rows", len(read.rows), wrong)
 
@@ -301,7 +311,7 @@ def _damaged_cases(reader: ReaderAdapter) -> Iterator[ConformanceCase]:
         yield ConformanceCase(area=f"damaged/{damage.area}", name=damage.name, ask=ask)
 
 
-# ---- tables made by scripts ----------------------------------------------------------------------------------------------------------------------
+# ---- tables made by scripts ------------------------------------------------------------------------------------------
 
 
 def _script_cases(reader: ReaderAdapter) -> Iterator[ConformanceCase]:
@@ -315,7 +325,10 @@ def _write_cases(writer: WriterAdapter) -> Iterator[ConformanceCase]:
 
 
 def read_one(reader: ReaderAdapter, script: Script) -> None:
-    """A table that lakekit makes by a script, read by a reader. Raises as a case does."""
+    """Check how a reader reads a table that lakekit makes by a script.
+
+    Raises: as a case does.
+    """
     with tempfile.TemporaryDirectory(prefix="lakekit-script-") as folder:
         scripts.play(f"{folder}/t", script.as_json())
         read = script.wanted()
@@ -323,7 +336,10 @@ def read_one(reader: ReaderAdapter, script: Script) -> None:
 
 
 def write_one(writer: WriterAdapter, script: Script) -> None:
-    """A table that a writer makes by a script, looked through and read. Raises as a case does."""
+    """Check and read a table that a writer makes by a script.
+
+    Raises: as a case does.
+    """
     with tempfile.TemporaryDirectory(prefix="lakekit-script-") as folder:
         writer.play(f"{folder}/t", script.as_json())
         try:
@@ -332,7 +348,7 @@ def write_one(writer: WriterAdapter, script: Script) -> None:
         except LakekitError as wrong:
             raise Mismatch("a table", "one that can be opened", f"{type(wrong).__name__}: {wrong}") from wrong
         if not report.ok:
-            raise Mismatch("problems", "none", "; ".join(str(one) for one in report.problems[:3]))
+            raise Mismatch("problems", "none", "; ".join(str(problem) for problem in report.problems[:3]))
         read = script.wanted()
         for name in ("primary_keys", "partition_keys"):
             if tuple(getattr(table, name)) != getattr(script, name):
@@ -347,10 +363,10 @@ def _drawn_cases(reader: ReaderAdapter | None, writer: WriterAdapter | None, cou
     if not count:
         return
     for engine in known_scripts.ENGINES:
-        for what, one, implementation in (("read", read_one, reader), ("written", write_one, writer)):
+        for what, check, implementation in (("read", read_one, reader), ("written", write_one, writer)):
             if implementation is not None:
                 name = f"{count} tables {what}, seed {seed}"
-                ask = lambda engine=engine, one=one, who=implementation: _search(engine, count, seed, lambda script: one(who, script))  # noqa: E731
+                ask = lambda engine=engine, check=check, who=implementation: _search(engine, count, seed, lambda script: check(who, script))  # noqa: E731
                 yield ConformanceCase(area=f"drawn/{engine}", name=name, ask=ask)
 
 
@@ -358,8 +374,8 @@ def _search(engine: str, count: int, seed: int, ask: Callable[[Script], None]) -
     shrunk = plugins.load("testing", "drawn").shrunk
 
     def differs(script: Script) -> Outcome | None:
-        found = _outcome(ConformanceCase(area="", name="", ask=lambda: ask(script)))
-        return found if found.outcome == "failed" else None
+        outcome = _outcome(ConformanceCase(area="", name="", ask=lambda: ask(script)))
+        return outcome if outcome.outcome == "failed" else None
 
     wrong = shrunk(engine, count=count, seed=seed, differs=differs)
     if wrong is not None:

@@ -1,4 +1,4 @@
-"""Golden tables with files that are damaged or gone: no reader may give rows of them."""
+"""Golden tables with files that are damaged or missing: no reader may return rows of them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Damage:
     done: Callable[[bytes], bytes] | None
 
     def copy(self, folder: str) -> str:
-        """A damaged copy of the table in a folder; its path."""
+        """Make a damaged copy of the table in a folder; return its path."""
         path = Path(folder, self.table)
         shutil.copytree(fixtures("tables") / "tables" / self.table, path)
         for file in list(path.glob(self.pattern)):
@@ -47,8 +47,8 @@ def _flip_last_bit(data: bytes) -> bytes:
 def damages() -> list[Damage]:
     """Every damage, by area."""
 
-    def of(area: str, name: str, table: str, pattern: str, done: Callable[[bytes], bytes] | None = _truncate_to_half) -> Damage:
-        return Damage(area=area, name=name, table=table, pattern=pattern, done=done)
+    def of(area: str, name: str, table: str, pattern: str, damage: Callable[[bytes], bytes] | None = _truncate_to_half) -> Damage:
+        return Damage(area=area, name=name, table=table, pattern=pattern, done=damage)
 
     return [
         of("schema", "cut short", "dedup_levels", "schema/schema-0"),

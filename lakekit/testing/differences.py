@@ -1,9 +1,10 @@
-"""Where lakekit answers otherwise than the Java engine 1.4.2, on purpose: one list, which tests read.
+"""The deliberate differences between lakekit and the Java engine 1.4.2: one list, which tests read.
 
     for one in DIFFERENCES: print(one.name, one.engine, one.lakekit, one.reason)
 
-Each difference has a test in the repository, `spec_tests/differential/test_differences.py`, that makes the input, asks the
-engine and lakekit, and holds both answers against what stands here. Recorded reads that differ are `testing.recorded_reads.DIFFERENT_ANSWERS`.
+Each difference has a test in the repository, `spec_tests/differential/test_differences.py`, that makes the input, runs
+the engine and lakekit, and compares both answers with this list. Recorded reads that differ are
+`testing.recorded_reads.DIFFERENT_ANSWERS`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One input that the engine and lakekit treat otherwise: what each does, and why lakekit does not follow."""
+    """One input that the engine and lakekit treat differently.
+
+    It says what each does, and why lakekit does not follow.
+    """
 
     name: str
     input: str

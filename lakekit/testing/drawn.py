@@ -1,9 +1,13 @@
-"""Scripts drawn by Hypothesis: a table of some engine and steps that make it, small and full of edges; a failing one shrinks to few steps.
+"""Scripts drawn by Hypothesis: a table of some engine and steps that make it, small and full of edge cases.
 
-    wrong = shrunk("deduplicate", count=50, seed=7, differs=lambda script: …)      None, or the smallest script that differs, and how
+A failing one shrinks to few steps.
 
-Rows are drawn with `lakekit.testing.strategies`. Histories are those that mean the same whatever a writer compacts when: retractions only where a row stands
-for a key by itself, and folds of values that come to the same in any grouping.
+    wrong = shrunk("deduplicate", count=50, seed=7, differs=lambda script: …)      None, or the smallest script that
+                                                                                   differs, and how
+
+Rows are drawn with `lakekit.testing.strategies`. Histories are those that mean the same whatever a writer compacts
+when: retractions only where a row stands for a key by itself, and folds of values that give the same result in any
+grouping.
 """
 
 from __future__ import annotations
@@ -49,13 +53,13 @@ def encode_values(t: DataType, drawn: st.SearchStrategy[Any]) -> st.SearchStrate
 
 
 def _encode_value(t: DataType, value: Any) -> Any:
-    [(_, (told,))] = rows_of(pl.DataFrame({"c": [value]}, schema={"c": polars_type(t)}), [t])
-    return told
+    [(_, (encoded,))] = rows_of(pl.DataFrame({"c": [value]}, schema={"c": polars_type(t)}), [t])
+    return encoded
 
 
 @st.composite
 def scripts(draw: st.DrawFn, engine: str | None = None) -> Script:
-    """A table and one to six steps."""
+    """Draw a table and one to six steps."""
     area = engine or draw(st.sampled_from(ENGINES))
     options = {"file.format": draw(st.sampled_from(("parquet", "parquet", "orc", "avro")))}
     keyed = area != "append"
@@ -66,15 +70,15 @@ def scripts(draw: st.DrawFn, engine: str | None = None) -> Script:
     columns = draw(_columns(area, options))
     part = [field_of("p", "INT NOT NULL")] if draw(_ONE_IN_THREE) else []
     fields = [*part, *keys, *columns]
-    primary = tuple(one.name for one in (*part, *keys)) if keyed else ()
+    primary = tuple(field.name for field in (*part, *keys)) if keyed else ()
     steps = draw(_steps(area, fields, primary, options))
     return Script(
         area=area,
         name="drawn",
-        columns={one.name: str(one.type) for one in fields},
+        columns={field.name: str(field.type) for field in fields},
         steps=tuple(steps),
         primary_keys=primary,
-        partition_keys=tuple(one.name for one in part),
+        partition_keys=tuple(field.name for field in part),
         options=options,
     )
 
@@ -82,40 +86,50 @@ def scripts(draw: st.DrawFn, engine: str | None = None) -> Script:
 @st.composite
 def _columns(draw: st.DrawFn, area: str, options: dict[str, str]) -> list[Field]:
     if area == "aggregation":
-        found = []
+        columns = []
         for at, name in enumerate(draw(st.lists(st.sampled_from(tuple(_FOLDS)), min_size=1, max_size=3))):
-            found.append(field_of(f"f{at}", draw(st.sampled_from(_FOLDS[name]))))
+            columns.append(field_of(f"f{at}", draw(st.sampled_from(_FOLDS[name]))))
             options[f"fields.f{at}.aggregate-function"] = name
     else:
-        found = [field_of(f"c{at}", text) for at, text in enumerate(draw(st.lists(st.sampled_from(_VALUE_TYPES), min_size=1, max_size=3)))]
-    if area == "deduplicate" and draw(_ONE_IN_THREE):  # folds of late rows depend on what a flush has put together before
-        found.append(field_of("u", draw(st.sampled_from(SEQUENCE_TYPES))))
+        columns = [field_of(f"c{at}", text) for at, text in enumerate(draw(st.lists(st.sampled_from(_VALUE_TYPES), min_size=1, max_size=3)))]
+    # folds of late rows depend on what a flush has put together before
+    if area == "deduplicate" and draw(_ONE_IN_THREE):
+        columns.append(field_of("u", draw(st.sampled_from(SEQUENCE_TYPES))))
         options["sequence.field"] = "u"
     if area == "deduplicate" and draw(_ONE_IN_THREE):
         options["deletion-vectors.enabled"] = "true"
-    return found
+    return columns
 
 
 @st.composite
 def _steps(draw: st.DrawFn, area: str, fields: list[Field], primary: tuple[str, ...], options: dict[str, str]) -> list[ScriptStep]:
-    identity = [one for one in fields if one.name in primary]
-    some = st.fixed_dictionaries({one.name: encode_values(one.type, values(one.type)) for one in identity})
-    known = draw(st.lists(some, min_size=1, max_size=4))
+    identity = [field for field in fields if field.name in primary]
+    key_values = st.fixed_dictionaries({field.name: encode_values(field.type, values(field.type)) for field in identity})
+    drawn_keys = draw(st.lists(key_values, min_size=1, max_size=4))
     kinds = ("+I", "+I", "+U", "-U", "-D") if area == "deduplicate" else ("+I",)
-    rest = {one.name: encode_values(one.type, sequence_values(one.type) if one.name == "u" else values(one.type)) for one in fields if one.name not in primary}
-    row = st.builds(lambda key, other, kind: {KIND: kind, **key, **other}, st.sampled_from(known), st.fixed_dictionaries(rest), st.sampled_from(kinds))
+    other_values = {
+        field.name: encode_values(field.type, sequence_values(field.type) if field.name == "u" else values(field.type))
+        for field in fields
+        if field.name not in primary
+    }
+    row = st.builds(
+        lambda key, other, kind: {KIND: kind, **key, **other}, st.sampled_from(drawn_keys), st.fixed_dictionaries(other_values), st.sampled_from(kinds)
+    )
     write = st.lists(row, min_size=1, max_size=6).map(lambda rows: ScriptStep(do="write", rows=tuple(rows)))
     able = [write, write, write, st.booleans().map(lambda full: ScriptStep(do="compact", full=full))]
     if area == "deduplicate" and "sequence.field" not in options:
-        able.append(st.lists(st.sampled_from(known), min_size=1, max_size=2).map(lambda rows: ScriptStep(do="delete", rows=tuple(rows))))
-    found = [draw(write), *draw(st.lists(st.one_of(able), max_size=5))]
+        able.append(st.lists(st.sampled_from(drawn_keys), min_size=1, max_size=2).map(lambda rows: ScriptStep(do="delete", rows=tuple(rows))))
+    steps = [draw(write), *draw(st.lists(st.one_of(able), max_size=5))]
     if area == "first-row" or "deletion-vectors.enabled" in options:
-        found.append(ScriptStep(do="compact", full=True))  # what waits at level 0 is not read
-    return found
+        steps.append(ScriptStep(do="compact", full=True))  # what waits at level 0 is not read
+    return steps
 
 
 def shrunk(engine: str, *, count: int, seed: int, differs: Callable[[Script], object | None]) -> tuple[Script, object] | None:
-    """None where `differs` says None of that many scripts, else the smallest one found that differs, and what it says."""
+    """Return the smallest of `count` scripts that differs, and the difference; None where none does.
+
+    `differs` returns the difference of a script, or None.
+    """
     last: list[tuple[Script, object]] = []
 
     @seeded(seed)

@@ -1,4 +1,4 @@
-"""Scripts that every writer should be able to follow, one for each thing that can go wrong, each small enough to be looked at by hand."""
+"""Scripts for every writer, one for each known risk, each small enough to be checked by hand."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ EVERY_TYPE: dict[str, tuple[str, list[Any]]] = {
 
 
 def write(*rows: Any) -> ScriptStep:
-    """A step that writes dicts, +I where they say no kind."""
+    """Return a step that writes dicts, +I where they have no kind."""
     return ScriptStep(do="write", rows=tuple({KIND: "+I", **row} for row in rows))
 
 
@@ -57,11 +57,13 @@ def _delete(*rows: dict[str, Any]) -> ScriptStep:
 
 
 def _build_script(area: str, name: str, columns: Mapping[str, str], *steps: ScriptStep, keys: str = "", partitions: str = "", **options: str) -> Script:
-    """A script; names of options are written with _ for - and __ for a dot."""
-    said = {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()}
+    """Return a script; names of options are written with _ for - and __ for a dot."""
+    table_options = {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()}
     if area != "append":
-        said = {"bucket": "1", **said} | ({} if area == "deduplicate" else {"merge-engine": area})
-    return Script(area=area, name=name, columns=columns, steps=steps, primary_keys=tuple(keys.split()), partition_keys=tuple(partitions.split()), options=said)
+        table_options = {"bucket": "1", **table_options} | ({} if area == "deduplicate" else {"merge-engine": area})
+    return Script(
+        area=area, name=name, columns=columns, steps=steps, primary_keys=tuple(keys.split()), partition_keys=tuple(partitions.split()), options=table_options
+    )
 
 
 def scripts() -> list[Script]:
@@ -95,14 +97,14 @@ def _append() -> Iterable[Script]:
 def _deduplicate() -> Iterable[Script]:
     columns, rows = _types(keyed=True)
     first = write(*_kv((1, "a"), (2, "b"), (3, None)))
-    again = write(*_kv((2, "bb"), (3, "c")), *_kv((1, None), kind="-D"))
+    second = write(*_kv((2, "bb"), (3, "c")), *_kv((1, None), kind="-D"))
     for form in ("parquet", "orc", "avro"):
         yield _build_script("deduplicate", f"every type, {form}", columns, write(*rows), write(rows[0]), _FULL_COMPACTION, keys="k", file__format=form)
     yield _build_script("deduplicate", "written again", _KV, first, write(*_kv((2, "bb"), (4, "d"))), keys="k")
-    yield _build_script("deduplicate", "deleted", _KV, first, again, keys="k")
+    yield _build_script("deduplicate", "deleted", _KV, first, second, keys="k")
     yield _build_script("deduplicate", "deleted by key", _KV, first, _delete({"k": 2}, {"k": 9}), keys="k")
-    yield _build_script("deduplicate", "deleted and back", _KV, first, again, write(*_kv((1, "back"))), keys="k")
-    yield _build_script("deduplicate", "deleted, compacted", _KV, first, again, _FULL_COMPACTION, keys="k")
+    yield _build_script("deduplicate", "deleted and back", _KV, first, second, write(*_kv((1, "back"))), keys="k")
+    yield _build_script("deduplicate", "deleted, compacted", _KV, first, second, _FULL_COMPACTION, keys="k")
     changes = [*_kv((1, "a"), kind="-U"), *_kv((1, "aa"), kind="+U"), *_kv((2, "b"), kind="-U")]
     yield _build_script("deduplicate", "updates", _KV, first, write(*changes), keys="k")
     yield _build_script("deduplicate", "null over a value", _KV, first, write(*_kv((1, None))), keys="k")
@@ -110,18 +112,18 @@ def _deduplicate() -> Iterable[Script]:
     runs = [write(*_kv((n, f"{n}"), (n + 1, f"{n}"), (9 - n, f"{n}"))) for n in range(7)]
     yield _build_script("deduplicate", "many runs", _KV, *runs, keys="k")
     yield _build_script("deduplicate", "many runs, compacted", _KV, *runs, ScriptStep(do="compact"), _FULL_COMPACTION, keys="k")
-    yield _build_script("deduplicate", "vectors", _KV, first, again, _FULL_COMPACTION, keys="k", deletion_vectors__enabled="true")
+    yield _build_script("deduplicate", "vectors", _KV, first, second, _FULL_COMPACTION, keys="k", deletion_vectors__enabled="true")
     text = {"k": "STRING NOT NULL", "v": "INT"}
     rows_of_texts = [{"k": f"{_LONG_TEXT}{n}", "v": n} for n in range(40)]
-    gone = write({KIND: "-D", **rows_of_texts[0]}, rows_of_texts[1] | {"v": -1})
-    yield _build_script("deduplicate", "buckets of texts", text, write(*rows_of_texts), gone, keys="k", bucket="4")
+    deletes = write({KIND: "-D", **rows_of_texts[0]}, rows_of_texts[1] | {"v": -1})
+    yield _build_script("deduplicate", "buckets of texts", text, write(*rows_of_texts), deletes, keys="k", bucket="4")
     yield _build_script("deduplicate", "buckets of numbers", _KV, write(*_kv(*((n, "a") for n in range(40)))), write(*_kv((7, "b"))), keys="k", bucket="4")
     two = {"a": "DECIMAL(20, 3) NOT NULL", "d": "DATE NOT NULL", "v": "INT"}
     pairs = [{"a": f"{n}.500", "d": 19_000 + n % 3, "v": n} for n in range(12)]
     yield _build_script("deduplicate", "keys of two columns", two, write(*pairs), write(pairs[3] | {"v": -3}), keys="a d", bucket="2")
     parts = {"p": "STRING NOT NULL", **_KV}
-    some = [{"p": p, "k": k, "v": p} for p in ("x", "y") for k in (1, 2)]
-    yield _build_script("deduplicate", "partitions", parts, write(*some), write({KIND: "-D", **some[0]}), keys="p k", partitions="p")
+    sample = [{"p": p, "k": k, "v": p} for p in ("x", "y") for k in (1, 2)]
+    yield _build_script("deduplicate", "partitions", parts, write(*sample), write({KIND: "-D", **sample[0]}), keys="p k", partitions="p")
 
 
 def _sequences() -> Iterable[Script]:

@@ -1,7 +1,8 @@
-"""Merge engines row by row, in plain Python, written from the specification alone: what the columnar engines are held against.
+"""Merge engines row by row, in plain Python, written from the specification alone.
 
-Rows are dictionaries: `_SEQUENCE_NUMBER`, `_VALUE_KIND`, `columns.LEVEL` where there is one, and the columns. Values are what Arrow's `to_pylist` gives;
-maps and nested tables are lists. Speed is no concern here.
+The columnar engines are compared with it. Rows are dictionaries: `_SEQUENCE_NUMBER`, `_VALUE_KIND`, `columns.LEVEL`
+where there is one, and the columns. Values are those of Arrow's `to_pylist`; maps and nested tables are lists. Speed is
+no concern here.
 
 Source: ENGINE.md 1.3, 2.7, 3 and 6.6, with ENGINE_1.4.2 where they differ.
 """
@@ -45,42 +46,45 @@ def merge(rows: list[Row], rule: MergeSpec) -> list[Row]:
     keys: dict[Any, list[Row]] = {}
     for row in rows:
         keys.setdefault(tuple(row[name] for name in rule.key), []).append(row)
-    found = [_merge_versions(sorted(versions, key=_age(rule)), rule) for versions in keys.values()]
-    return [{name: value for name, value in row.items() if name != LEVEL} for row in found if row is not None]
+    merged = [_merge_versions(sorted(versions, key=_age(rule)), rule) for versions in keys.values()]
+    return [{name: value for name, value in row.items() if name != LEVEL} for row in merged if row is not None]
 
 
-# ---- order (1.3) ---------------------------------------------------------------------------------------------------------------------------------
+# ---- order (1.3) -----------------------------------------------------------------------------------------------------
 
 
-def compare(one: Any, other: Any, *, as_sequence: bool = False) -> int:
-    """-1, 0 or 1; null is smallest, NaN largest of the numbers; -0.0 is below 0.0, but `as_sequence` they are equal."""
-    if one is None or other is None:
-        return (one is not None) - (other is not None)
-    if isinstance(one, float) and not as_sequence:
-        one, other = _float_order(one), _float_order(other)
-    if isinstance(one, str):
-        one, other = one.encode(), other.encode()
-    return int(one > other) - int(one < other)
+def compare(left: Any, right: Any, *, as_sequence: bool = False) -> int:
+    """Return -1, 0 or 1 for two values.
+
+    Null is smallest, NaN largest of the numbers; -0.0 is below 0.0, but `as_sequence` they are equal.
+    """
+    if left is None or right is None:
+        return (left is not None) - (right is not None)
+    if isinstance(left, float) and not as_sequence:
+        left, right = _float_order(left), _float_order(right)
+    if isinstance(left, str):
+        left, right = left.encode(), right.encode()
+    return int(left > right) - int(left < right)
 
 
 def _float_order(value: float) -> tuple[int, float, float]:
     return (1, 0.0, 0.0) if math.isnan(value) else (0, value, math.copysign(1.0, value))
 
 
-def _compare_versions(one: Row, other: Row, rule: MergeSpec) -> int:
+def _compare_versions(left: Row, right: Row, rule: MergeSpec) -> int:
     for name in rule.sequence_fields:
-        mine, theirs = one[name], other[name]
-        found = compare(mine, theirs, as_sequence=True)
+        mine, theirs = left[name], right[name]
+        order = compare(mine, theirs, as_sequence=True)
         if rule.descending and mine is not None and theirs is not None:
-            found = -found
-        if found:
-            return found
-    return compare(one["_SEQUENCE_NUMBER"], other["_SEQUENCE_NUMBER"]) or compare(_adds(one), _adds(other))
+            order = -order
+        if order:
+            return order
+    return compare(left["_SEQUENCE_NUMBER"], right["_SEQUENCE_NUMBER"]) or compare(_adds(left), _adds(right))
 
 
 def _age(rule: MergeSpec) -> Callable[[Row], Any]:
-    def older(one: Row, other: Row) -> int:
-        return _compare_versions(one, other, rule)
+    def older(left: Row, right: Row) -> int:
+        return _compare_versions(left, right, rule)
 
     return cmp_to_key(older)
 
@@ -89,7 +93,7 @@ def _adds(row: Row) -> bool:
     return row["_VALUE_KIND"] in ADD_KINDS
 
 
-# ---- engines (3) ---------------------------------------------------------------------------------------------------------------------------------
+# ---- engines (3) -----------------------------------------------------------------------------------------------------
 
 
 def _merge_versions(versions: list[Row], rule: MergeSpec) -> Row | None:
@@ -109,15 +113,15 @@ def _merge_versions(versions: list[Row], rule: MergeSpec) -> Row | None:
 
 
 def _deduplicate(versions: list[Row], rule: MergeSpec) -> Row | None:
-    kept = [row for row in versions if _adds(row) or not rule.ignore_delete]
-    return kept[-1] if kept else None
+    remaining = [row for row in versions if _adds(row) or not rule.ignore_delete]
+    return remaining[-1] if remaining else None
 
 
 def _first_row(versions: list[Row], rule: MergeSpec) -> Row | None:
     if not rule.ignore_delete and not all(_adds(row) for row in versions):
         raise RefusedRows("By default, First row merge engine can not accept DELETE/UPDATE_BEFORE records")
-    kept = [row for row in versions if _adds(row)]
-    return kept[0] if kept else None
+    remaining = [row for row in versions if _adds(row)]
+    return remaining[0] if remaining else None
 
 
 def _names(versions: list[Row], rule: MergeSpec) -> list[str]:
@@ -134,97 +138,97 @@ def _copy(row: Row, names: list[str], rule: MergeSpec) -> Row:
 def _aggregation(versions: list[Row], rule: MergeSpec) -> Row | None:
     names = _names(versions, rule)
     state = {name: Accumulator(rule.functions[name]) for name in names}
-    held: Row = dict.fromkeys(names)
+    merged: Row = dict.fromkeys(names)
     deleted = False
     for row in versions:
         deleted = rule.remove_on_delete and row["_VALUE_KIND"] == DELETE
         if deleted:
-            held = _copy(row, names, rule)
+            merged = _copy(row, names, rule)
             continue
         for name in names:
             act = state[name].agg if _adds(row) else state[name].retract
-            held[name] = act(held[name], row[name])
-    return {**held, "_VALUE_KIND": DELETE if deleted else 0, "_SEQUENCE_NUMBER": versions[-1]["_SEQUENCE_NUMBER"]}
+            merged[name] = act(merged[name], row[name])
+    return {**merged, "_VALUE_KIND": DELETE if deleted else 0, "_SEQUENCE_NUMBER": versions[-1]["_SEQUENCE_NUMBER"]}
 
 
 def _partial_update(versions: list[Row], rule: MergeSpec) -> Row | None:
     names = _names(versions, rule)
     state = {name: Accumulator(rule.functions[name]) for name in names if name in rule.functions}
-    held: Row = dict.fromkeys(names)
+    merged: Row = dict.fromkeys(names)
     filled = inserted = deleted = False
     sequence = 0
     for row in versions:
         deleted = False
         if not _adds(row):
             if not filled:
-                held, filled = _copy(row, names, rule), True
+                merged, filled = _copy(row, names, rule), True
             if rule.ignore_delete:
                 continue
             sequence = row["_SEQUENCE_NUMBER"]
             if rule.groups:
-                deleted = _retract_groups(row, held, names, rule, state)
+                deleted = _retract_groups(row, merged, names, rule, state)
                 if deleted:
-                    held = _copy(row, names, rule)
+                    merged = _copy(row, names, rule)
             elif rule.remove_on_delete:
                 if row["_VALUE_KIND"] == DELETE:
-                    deleted, held = True, _copy(row, names, rule)
+                    deleted, merged = True, _copy(row, names, rule)
             else:
                 raise RefusedRows("By default, Partial update can not accept delete records")
             continue
         sequence = row["_SEQUENCE_NUMBER"]
         if rule.groups:
-            _update_groups(row, held, names, rule, state)
+            _update_groups(row, merged, names, rule, state)
         else:
-            held.update({name: value for name, value in _copy(row, names, rule).items() if value is not None})
+            merged.update({name: value for name, value in _copy(row, names, rule).items() if value is not None})
         inserted = filled = True
-    return {**held, "_VALUE_KIND": DELETE if deleted or not inserted else 0, "_SEQUENCE_NUMBER": sequence}
+    return {**merged, "_VALUE_KIND": DELETE if deleted or not inserted else 0, "_SEQUENCE_NUMBER": sequence}
 
 
-def _compare_group(row: Row, held: Row, group: SequenceGroup) -> int:
-    return next((found for name in group.columns if (found := compare(row[name], held[name], as_sequence=True))), 0)
+def _compare_group(row: Row, merged: Row, group: SequenceGroup) -> int:
+    return next((order for name in group.columns if (order := compare(row[name], merged[name], as_sequence=True))), 0)
 
 
-def _update_groups(row: Row, held: Row, names: list[str], rule: MergeSpec, state: dict[str, Accumulator]) -> None:
+def _update_groups(row: Row, merged: Row, names: list[str], rule: MergeSpec, state: dict[str, Accumulator]) -> None:
     for name in names:
         group = rule.group_of(name)
         function = state.get(name)
         if group is None:
             if function is not None:
-                held[name] = function.agg(held[name], row[name])
+                merged[name] = function.agg(merged[name], row[name])
             elif row[name] is not None:
-                held[name] = row[name]
+                merged[name] = row[name]
             continue
         if all(row[column] is None for column in group.columns):
             continue
-        if _compare_group(row, held, group) >= 0:
+        if _compare_group(row, merged, group) >= 0:
             if name in group.columns:
-                held.update({column: row[column] for column in group.columns})
+                merged.update({column: row[column] for column in group.columns})
             else:
-                held[name] = row[name] if function is None else function.agg(held[name], row[name])
+                merged[name] = row[name] if function is None else function.agg(merged[name], row[name])
         elif function is not None:
-            held[name] = function.agg_reversed(held[name], row[name])
+            merged[name] = function.agg_reversed(merged[name], row[name])
 
 
-def _retract_groups(row: Row, held: Row, names: list[str], rule: MergeSpec, state: dict[str, Accumulator]) -> bool:
+def _retract_groups(row: Row, merged: Row, names: list[str], rule: MergeSpec, state: dict[str, Accumulator]) -> bool:
     """Whether the row is removed."""
     for name in names:
         group = rule.group_of(name)
         if group is None or all(row[column] is None for column in group.columns):
             continue
         function = state.get(name)
-        if _compare_group(row, held, group) >= 0:
+        if _compare_group(row, merged, group) >= 0:
             if name in group.columns:
                 if row["_VALUE_KIND"] == DELETE and group.removes:
                     return True
-                held.update({column: row[column] for column in group.columns})
+                merged.update({column: row[column] for column in group.columns})
             else:
-                held[name] = None if function is None else function.retract(held[name], row[name])
+                merged[name] = None if function is None else function.retract(merged[name], row[name])
         elif function is not None:
-            held[name] = function.retract(held[name], row[name])
+            merged[name] = function.retract(merged[name], row[name])
     return False
 
 
-# ---- aggregate functions (3.4) -----------------------------------------------------------------------------------------------------------------------
+# ---- aggregate functions (3.4) ---------------------------------------------------------------------------------------
 
 
 class Accumulator:
@@ -298,10 +302,10 @@ def _float(t: DataType, value: float) -> float:
 
 
 def _fit_decimal(t: DataType, value: Decimal) -> Decimal | None:
-    """Rounded half up to the column's scale; null when it needs too many digits."""
-    found = value.quantize(Decimal(1).scaleb(-(t.scale or 0)), context=_EXACT_CONTEXT)
-    found = found or found.copy_abs()
-    return found if found.copy_abs() < Decimal(10) ** ((t.precision or 10) - (t.scale or 0)) else None
+    """Return a decimal rounded half up to the column's scale; None when it needs too many digits."""
+    rounded = value.quantize(Decimal(1).scaleb(-(t.scale or 0)), context=_EXACT_CONTEXT)
+    rounded = rounded or rounded.copy_abs()
+    return rounded if rounded.copy_abs() < Decimal(10) ** ((t.precision or 10) - (t.scale or 0)) else None
 
 
 def _add(t: DataType, acc: Any, value: Any) -> Any:
@@ -354,30 +358,30 @@ def _listagg(function: FieldFunction, acc: str, value: str) -> str:
         return acc or value
     if not function.distinct:
         return acc + function.delimiter + value
-    known, found = acc.split(function.delimiter), acc
+    existing, joined = acc.split(function.delimiter), acc
     for token in value.split(function.delimiter):
-        if token and token not in known:
-            known.append(token)
-            found += function.delimiter + token
-    return found
+        if token and token not in existing:
+            existing.append(token)
+            joined += function.delimiter + token
+    return joined
 
 
-def _is_equal(one: Any, other: Any, t: DataType) -> bool:
+def _is_equal(left: Any, right: Any, t: DataType) -> bool:
     """Equality of elements; binary ones are never equal in 1.4.2 (compared by identity)."""
     if t.root in BINARIES:
-        return one is None and other is None
-    if isinstance(one, float) and isinstance(other, float):
-        return compare(one, other) == 0
-    return bool(one == other)
+        return left is None and right is None
+    if isinstance(left, float) and isinstance(right, float):
+        return compare(left, right) == 0
+    return bool(left == right)
 
 
 def _append_distinct(acc: list[Any], value: list[Any], t: DataType) -> list[Any]:
     element = part(t.element)
-    found = list(acc) if element.root in NESTED_TYPES else []
-    for one in value if element.root in NESTED_TYPES else [*acc, *value]:
-        if not any(_is_equal(one, other, element) for other in found):
-            found.append(one)
-    return found
+    distinct = list(acc) if element.root in NESTED_TYPES else []
+    for item in value if element.root in NESTED_TYPES else [*acc, *value]:
+        if not any(_is_equal(item, other, element) for other in distinct):
+            distinct.append(item)
+    return distinct
 
 
 def _map_keys(function: FieldFunction, entries: list[Any]) -> list[tuple[Any, Any]]:
@@ -392,14 +396,14 @@ def _map(function: FieldFunction, acc: list[Any], value: list[Any]) -> list[Any]
 def _timed_map(function: FieldFunction, acc: list[Any], value: list[Any]) -> list[Any]:
     row = part(function.type.value)
     clock = function.time_field or row.fields[-1].name
-    found = dict(_map_keys(function, acc))
+    by_key = dict(_map_keys(function, acc))
     for key, entry in _map_keys(function, value):
-        fresh, old = entry["value"], found.get(key, {"value": None})["value"]
+        fresh, old = entry["value"], by_key.get(key, {"value": None})["value"]
         if fresh is None:
-            found.pop(key, None)
+            by_key.pop(key, None)
         elif fresh[clock] is not None and (old is None or old[clock] is None or fresh[clock].encode("utf-16-be") > old[clock].encode("utf-16-be")):
-            found[key] = entry
-    return list(found.values())
+            by_key[key] = entry
+    return list(by_key.values())
 
 
 def _nested_key(function: FieldFunction, row: Row) -> Any:
@@ -414,44 +418,47 @@ def _nested_update(function: FieldFunction, acc: list[Any], value: list[Any]) ->
 
 
 def _in_hash_order(function: FieldFunction, rows: list[Row]) -> list[Row]:
-    """Rows as a hash table of the reference gives them: where they are added to an older version, the limit takes the first of them."""
-    of = {inner.name: inner.type for inner in part(function.type.element).fields}
-    columns = [pa.array([row[name] for row in rows], to_arrow(of[name])) for name in function.nested_key]
-    hashes = hashing.hash_rows(binary_row.encode_columns(columns, [of[name] for name in function.nested_key]))
+    """Return rows in the order of a hash table of the reference.
+
+    Where they are added to an older version, the limit takes the first of them.
+    """
+    types = {inner.name: inner.type for inner in part(function.type.element).fields}
+    columns = [pa.array([row[name] for row in rows], to_arrow(types[name])) for name in function.nested_key]
+    hashes = hashing.hash_rows(binary_row.encode_columns(columns, [types[name] for name in function.nested_key]))
     return [rows[at] for at in hash_order(hashes.tolist())]
 
 
 def _nested_partial(function: FieldFunction, acc: list[Any], value: list[Any]) -> list[Any]:
-    found: dict[Any, Row] = {}
+    by_key: dict[Any, Row] = {}
     for row in (*acc, *value):
         if row is not None:
-            held = found.setdefault(_nested_key(function, row), dict.fromkeys(row))
-            held.update({name: inner for name, inner in row.items() if inner is not None})
-    return list(found.values())
+            merged = by_key.setdefault(_nested_key(function, row), dict.fromkeys(row))
+            merged.update({name: inner for name, inner in row.items() if inner is not None})
+    return list(by_key.values())
 
 
 def _collect_back(function: FieldFunction, acc: list[Any], value: list[Any]) -> list[Any]:
-    gone, kept = list(value), []
-    for one in acc:
-        match = next((at for at, other in enumerate(gone) if _is_equal(one, other, part(function.type.element))), None)
+    removed, remaining = list(value), []
+    for item in acc:
+        match = next((at for at, other in enumerate(removed) if _is_equal(item, other, part(function.type.element))), None)
         if match is None:
-            kept.append(one)
+            remaining.append(item)
         else:
-            del gone[match]
-    return kept
+            del removed[match]
+    return remaining
 
 
 def _map_back(function: FieldFunction, acc: list[Any], value: list[Any]) -> list[Any]:
-    gone = [key for key, _ in _map_keys(function, value)]
-    return [entry for key, entry in _map_keys(function, acc) if key not in gone]
+    removed_keys = [key for key, _ in _map_keys(function, value)]
+    return [entry for key, entry in _map_keys(function, acc) if key not in removed_keys]
 
 
 def _nested_back(function: FieldFunction, acc: list[Any], value: list[Any]) -> list[Any]:
     rows = [row for row in acc if row is not None]
-    gone = [row for row in value if row is not None]
+    removed = [row for row in value if row is not None]
     if not function.nested_key:
-        return [row for row in rows if row not in gone]
-    keys = {_nested_key(function, row) for row in gone}
+        return [row for row in rows if row not in removed]
+    keys = {_nested_key(function, row) for row in removed}
     return [row for key, row in {_nested_key(function, row): row for row in rows}.items() if key not in keys]
 
 

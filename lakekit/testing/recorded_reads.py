@@ -1,4 +1,4 @@
-"""A recorded read, asked of lakekit through its public names, and what is different."""
+"""Run a recorded read by lakekit's public names, and compare the result."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ CHANGELOG = tuple(row for k in range(1, 5) for row in (("-D", k, f"v{k}"), ("+I"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DifferentAnswer:
-    """A read that lakekit answers otherwise than the engine, on purpose: these columns of these rows, or this error."""
+    """A read that lakekit answers differently from the engine on purpose.
+
+    Its result is these columns of these rows, or this error.
+    """
 
     reason: str
     columns: tuple[str, ...] = ()
@@ -35,9 +38,9 @@ class DifferentAnswer:
     error: type[LakekitError] | None = None
 
 
-def rows(reason: str, columns: str, *found: tuple[Any, ...]) -> DifferentAnswer:
-    """These columns of these rows."""
-    return DifferentAnswer(reason=reason, columns=tuple(columns.split()), rows=found)
+def rows(reason: str, columns: str, *values: tuple[Any, ...]) -> DifferentAnswer:
+    """Return a different answer of these columns of these rows."""
+    return DifferentAnswer(reason=reason, columns=tuple(columns.split()), rows=values)
 
 
 DIFFERENT_ANSWERS = {
@@ -83,7 +86,10 @@ class FrameComparison(Protocol):
 
 
 def answer(case: Case, read: Read, *, differs: FrameComparison = difference) -> str | None:
-    """None when lakekit answers a recorded read as the engine did, or as `DIFFERENT_ANSWERS` says, else what is different."""
+    """Return None when lakekit answers a recorded read as the engine, else what is different.
+
+    `DIFFERENT_ANSWERS` counts as the engine's answer.
+    """
     if (own := DIFFERENT_ANSWERS.get((case.name, read.name))) is not None:
         return check_different_answer(case, read, own)
     beyond = beyond_polars(read)
@@ -106,19 +112,22 @@ def answer(case: Case, read: Read, *, differs: FrameComparison = difference) -> 
 def check_different_answer(case: Case, read: Read, own: DifferentAnswer) -> str | None:
     """None when lakekit answers as it should, and the engine in another way."""
     try:
-        found = run_read(case, read)
+        frame = run_read(case, read)
     except LakekitError as refused:
         return None if own.error is type(refused) and read.error is None else f"{type(refused).__name__}: {refused}"
     if read.error is None:
-        return f"the engine does not refuse, and lakekit answers {found.height} rows"
-    if not set(own.columns) <= set(found.columns):
-        return f"columns {found.columns}, not {own.columns}"
-    told = sorted(found.select(cols(own.columns)).rows(), key=repr)
-    return None if told == sorted(own.rows, key=repr) else f"{told}, not {own.rows}"
+        return f"the engine does not refuse, and lakekit answers {frame.height} rows"
+    if not set(own.columns) <= set(frame.columns):
+        return f"columns {frame.columns}, not {own.columns}"
+    actual = sorted(frame.select(cols(own.columns)).rows(), key=repr)
+    return None if actual == sorted(own.rows, key=repr) else f"{actual}, not {own.rows}"
 
 
 def check_out_of_range(case: Case, read: Read) -> str | None:
-    """None when the one column of a read, whose values Polars cannot hold, is refused by name; nanoseconds are there when cut to microseconds."""
+    """Return None when a read of one column that Polars cannot hold is refused by its name.
+
+    Its nanoseconds must be readable when cut to microseconds.
+    """
     [name], [t] = read.columns, read.types
     try:
         run_read(case, read)
@@ -129,15 +138,18 @@ def check_out_of_range(case: Case, read: Read) -> str | None:
         return f"{name} holds values that Polars has no place for, and was not refused"
     if t.root == "TIME":
         return None
-    found = run_read(case, replace(read, options={**read.options, "lakekit.timestamp-unit": "us"}))
-    kind_column = KIND if read.system is None and KIND in found.columns else None
+    frame = run_read(case, replace(read, options={**read.options, "lakekit.timestamp-unit": "us"}))
+    kind_column = KIND if read.system is None and KIND in frame.columns else None
     cuts = ([(kind, tuple(_truncate_to_micros(value, parquet=parquet) for value in row)) for kind, row in read.rows] for parquet in (False, True))
-    wrong = [difference(found, replace(read, rows=tuple(rows)), kind_column=kind_column) for rows in cuts]
+    wrong = [difference(frame, replace(read, rows=tuple(rows)), kind_column=kind_column) for rows in cuts]
     return None if None in wrong else " · ".join(map(str, wrong))
 
 
 def _truncate_to_micros(value: list[int] | None, *, parquet: bool) -> list[int] | None:
-    """A time cut to microseconds. The engine's Parquet holds times before 1970 as a negative time of a day, which loses digits toward zero."""
+    """Return a time cut to microseconds.
+
+    The engine's Parquet holds times before 1970 as a negative time of a day, which loses digits toward zero.
+    """
     if value is None:
         return None
     of_day = (-1 if value[0] < 0 else 1) * (abs(value[0]) % _DAY_MS) if parquet else 0
@@ -147,13 +159,13 @@ def _truncate_to_micros(value: list[int] | None, *, parquet: bool) -> list[int] 
 
 
 def run_read(case: Case, read: Read) -> pl.DataFrame:
-    """The frame of a recorded read; of increments with their kinds."""
+    """Return the frame of a recorded read; of increments with their kinds."""
     table = lk.open(case.path, branch=read.branch, options=options_of(case.allowed))
     options: dict[str, Any] = dict(read.options)
     columns: list[Any] = cols(read.columns) or [pl.all()]
     if read.system is not None:
-        found = table.system(read.system, options=options).select(columns).collect()
-        return found.with_columns(pl.col("file_path").str.replace(case.path, "{table}", literal=True)) if "file_path" in found.columns else found
+        frame = table.system(read.system, options=options).select(columns).collect()
+        return frame.with_columns(pl.col("file_path").str.replace(case.path, "{table}", literal=True)) if "file_path" in frame.columns else frame
     if any(key.startswith(INCREMENTAL) for key in options):
         if is_difference(table, options):  # of states without deletes: the audit log compares states with them
             return table.scan(options=options).select(columns).collect()

@@ -1,4 +1,4 @@
-"""What a writer is given to do, what lakekit makes of it, and what the oracle says the table then holds.
+"""Scripts of steps for writers: what lakekit makes of one, and the rows that the oracle expects.
 
     {
       "columns": [{"name": "k", "type": "INT NOT NULL"}, {"name": "v", "type": "STRING"}],
@@ -10,9 +10,10 @@
       ]
     }
 
-A step is one commit: rows in the order in which they are written, by row kind (an append table takes +I alone); rows that are no longer there afterwards, by
-primary key, or of an append table by values of columns; files merged. Values are encoded as `lakekit.testing.adapters` says. What a step does not name is not
-asked: a writer may flush, compact and number its files as it likes.
+A step is one commit: rows in the order in which they are written, by row kind (an append table takes +I alone); rows
+that are no longer there afterwards, by primary key, or of an append table by values of columns; files merged.
+`lakekit.testing.adapters` describes the encoding of values. What a step does not name is free: a writer may flush,
+compact and number its files as it likes.
 """
 
 from __future__ import annotations
@@ -50,13 +51,16 @@ class ScriptStep:
     full: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """The step as a writer is told."""
+        """Return the step as a writer gets it."""
         return {"do": self.do, "full": self.full} if self.do == "compact" else {"do": self.do, "rows": list(self.rows)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """A table and the steps that make it. `area` and `name` say what it is about, `columns` are types by name."""
+    """A table and the steps that make it.
+
+    `area` and `name` describe it, `columns` are types by name.
+    """
 
     area: str
     name: str
@@ -80,7 +84,7 @@ class Script:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """The script as a writer is told."""
+        """Return the script as a writer gets it."""
         return {
             "columns": [{"name": name, "type": text} for name, text in self.columns.items()],
             "primary_keys": list(self.primary_keys),
@@ -90,7 +94,7 @@ class Script:
         }
 
     def wanted(self) -> Read:
-        """What a reader of the table must find, as the oracle has it."""
+        """Return the rows that a reader of the table must return, by the oracle."""
         rows = rows_of(self._merged() if self.primary_keys else self._appended(), [field.type for field in self.fields])
         names, types = tuple(self.columns), tuple(field.type for field in self.fields)
         return Read(name="latest", branch=None, system=None, options={}, columns=names, types=types, rows=tuple(rows), error=None)
@@ -101,31 +105,34 @@ class Script:
             if step.do == "compact":
                 continue
             kinds = [KIND_TEXTS.index("-D" if step.do == "delete" else row[KIND]) for row in step.rows]
-            found = frame_of(self.fields, step.rows).to_arrow().to_pylist()
-            numbers = range(len(versions), len(versions) + len(found))
-            versions += [{**row, "_VALUE_KIND": kind, "_SEQUENCE_NUMBER": at} for row, kind, at in zip(found, kinds, numbers, strict=True)]
-        standing = [row for row in oracle.merge(versions, self.rule) if row["_VALUE_KIND"] in oracle.ADD_KINDS]
-        return pl.DataFrame({name: [row[name] for row in standing] for name in self.columns}, schema=polars_schema(self.fields))
+            written = frame_of(self.fields, step.rows).to_arrow().to_pylist()
+            numbers = range(len(versions), len(versions) + len(written))
+            versions += [{**row, "_VALUE_KIND": kind, "_SEQUENCE_NUMBER": at} for row, kind, at in zip(written, kinds, numbers, strict=True)]
+        live = [row for row in oracle.merge(versions, self.rule) if row["_VALUE_KIND"] in oracle.ADD_KINDS]
+        return pl.DataFrame({name: [row[name] for row in live] for name in self.columns}, schema=polars_schema(self.fields))
 
     def _appended(self) -> pl.DataFrame:
-        held: list[Row] = []
+        present: list[Row] = []
         for step in self.steps:
             if step.do == "write":
-                held += step.rows
+                present += step.rows
             elif step.do == "delete":
-                held = [row for row in held if not any(all(row.get(name) == value for name, value in gone.items()) for gone in step.rows)]
-        return frame_of(self.fields, held)
+                present = [row for row in present if not any(all(row.get(name) == value for name, value in deleted.items()) for deleted in step.rows)]
+        return frame_of(self.fields, present)
 
 
 def frame_of(fields: Sequence[Field], rows: Sequence[Row]) -> pl.DataFrame:
-    """Encoded rows as a frame of the columns; what a row does not say is null."""
+    """Return encoded rows as a frame of the columns; a missing value is null."""
     return pl.DataFrame([series_of([row.get(field.name) for row in rows], field.type, field.name) for field in fields])
 
 
 def play(path: str, script: dict[str, Any]) -> None:
-    """Make the table of a script (as JSON) at a path with lakekit. Raises what `lk.create` and the writes raise."""
-    fields = [Field(one["name"], parse(one["type"])) for one in script["columns"]]
-    columns = {one["name"]: one["type"] for one in script["columns"]}
+    """Make the table of a script (as JSON) at a path with lakekit.
+
+    Raises: what `lk.create` and the writes raise.
+    """
+    fields = [Field(column["name"], parse(column["type"])) for column in script["columns"]]
+    columns = {column["name"]: column["type"] for column in script["columns"]}
     table = create(path, columns, primary_keys=script["primary_keys"], partition_keys=script["partition_keys"], options=script["options"])
     for step in script["steps"]:
         if step["do"] == "compact":
@@ -148,6 +155,6 @@ def _any_of(fields: Sequence[Field], rows: Sequence[Row]) -> pl.Expr:
 
 
 def read(path: str, options: dict[str, str]) -> pl.DataFrame:
-    """What lakekit reads: the rows of a table under dynamic options, `branch` among them."""
+    """Return the rows of a table under dynamic options, `branch` among them."""
     options = dict(options)
     return open_table(path, branch=options.pop("branch", None)).scan(options=options or None).collect()

@@ -1,4 +1,4 @@
-"""What every storage keeps, whoever wrote it: run each law on a fresh storage and a directory of it that does not exist yet.
+"""The laws of every storage: run each on a fresh storage and a directory of it that does not exist yet.
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
 def test_mine(law, tmp_path): law(MyStorage(), str(tmp_path / "new"))
@@ -29,7 +29,7 @@ NAMES = ("plain", "with blank", "p=a%2Fb%3Dc", "dt=2024-01-01T00%3A00", "湖仓"
 
 
 def what_is_put_is_read(storage: Storage, directory: str) -> None:
-    """A file says what was put, whole and in parts, and is replaced in one step."""
+    """Check that a file holds what was put, whole and in parts, and is replaced in one step."""
     path = f"{directory}/deep/er/file"
     storage.put(path, b"0123456789")
     assert storage.read(path) == b"0123456789"
@@ -44,7 +44,10 @@ def what_is_put_is_read(storage: Storage, directory: str) -> None:
 
 
 def a_missing_file_is_told_apart(storage: Storage, directory: str) -> None:
-    """Reading what is not there raises `FileMissing`, a `FileNotFoundError`, with the path; looking does not raise."""
+    """Check that reading a missing file raises `FileMissing`, a `FileNotFoundError`, with the path.
+
+    Looking for it does not raise.
+    """
     path = f"{directory}/none"
     for ask in (storage.read, storage.size):
         refusal = _refusal(ask, path)
@@ -64,7 +67,7 @@ def names_are_kept(storage: Storage, directory: str) -> None:
     """Any name a table uses goes in and comes out as it is, and names that differ are different files."""
     for name in NAMES:
         storage.put(f"{directory}/{name}", name.encode())
-    assert [one.name for one in storage.list(directory)] == sorted(NAMES)
+    assert [stat.name for stat in storage.list(directory)] == sorted(NAMES)
     for name in NAMES:
         assert storage.read(f"{directory}/{name}") == name.encode()
 
@@ -75,22 +78,22 @@ def a_listing_says_what_lies_there(storage: Storage, directory: str) -> None:
     storage.put(f"{directory}/a", b"1")
     storage.put(f"{directory}/c/inside", b"333")
     storage.put(f"{directory}2/other", b"")
-    found = storage.list(directory)
-    assert [(one.name, one.is_dir) for one in found] == [("a", False), ("b", False), ("c", True)]
-    assert [one.size_bytes for one in found if not one.is_dir] == [1, 2]
-    assert [one.path for one in storage.list(f"{directory}/")] == [one.path for one in found]
-    assert [one.name for one in storage.list(f"{directory}/c")] == ["inside"]
+    listed = storage.list(directory)
+    assert [(stat.name, stat.is_dir) for stat in listed] == [("a", False), ("b", False), ("c", True)]
+    assert [stat.size_bytes for stat in listed if not stat.is_dir] == [1, 2]
+    assert [stat.path for stat in storage.list(f"{directory}/")] == [stat.path for stat in listed]
+    assert [stat.name for stat in storage.list(f"{directory}/c")] == ["inside"]
     storage.delete([f"{directory}/a", f"{directory}/none", f"{directory}/b"])
-    assert [one.name for one in storage.list(directory)] == ["c"]
+    assert [stat.name for stat in storage.list(directory)] == ["c"]
 
 
 def a_tag_follows_the_content(storage: Storage, directory: str) -> None:
-    """A file that was replaced has another tag; one that was not has the same."""
+    """Check that a file that was replaced has another tag, and one that was not has the same."""
     path = f"{directory}/file"
     storage.put(path, b"1")
-    first, again = storage.stat(path), storage.stat(path)
+    first, repeated = storage.stat(path), storage.stat(path)
     assert first is not None
-    assert first == again
+    assert first == repeated
     storage.put(path, b"22")
     second = storage.stat(path)
     assert second is not None
@@ -98,7 +101,10 @@ def a_tag_follows_the_content(storage: Storage, directory: str) -> None:
 
 
 def a_claim_has_one_winner(storage: Storage, directory: str) -> None:
-    """Of many who claim a name at once exactly one wins, the file is the winner's, and a repeated claim of the winner is true."""
+    """Check that of many concurrent claims of a name exactly one wins.
+
+    The file is the winner's, and a repeated claim of the winner is true.
+    """
     for round_number in range(3):
         path = f"{directory}/snapshot-{round_number}"
         claims = [f"writer {number}".encode() for number in range(8)]
@@ -123,16 +129,19 @@ def a_written_file_appears_whole(storage: Storage, directory: str) -> None:
     with suppress(ZeroDivisionError), storage.open_write(f"{directory}/broken") as file:
         file.write(b"half")
         file.write(bytes(1 // (len(path) - len(path))))
-    assert [one.name for one in storage.list(directory)] == ["data"]
+    assert [stat.name for stat in storage.list(directory)] == ["data"]
 
 
 def only_empty_directories_go(storage: Storage, directory: str) -> None:
-    """A directory with a file in it stays, one without goes; what is none is none to remove."""
+    """Check that a directory with a file in it stays and one without is removed.
+
+    A missing one is ignored.
+    """
     for name in ("full/file", "empty/file"):
         storage.put(f"{directory}/{name}", b"x")
     storage.delete([f"{directory}/empty/file"])
     storage.remove_directories([f"{directory}/full", f"{directory}/empty", f"{directory}/none", f"{directory}/full/file"])
-    assert [one.path for one in storage.list(directory)] == [f"{directory}/full"]
+    assert [stat.path for stat in storage.list(directory)] == [f"{directory}/full"]
     assert storage.read(f"{directory}/full/file") == b"x"
 
 

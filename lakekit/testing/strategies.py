@@ -1,4 +1,4 @@
-"""Hypothesis strategies of merges: a table's rule and the rows that meet in a section, small and full of edges.
+"""Hypothesis strategies of merges: a table's rule and the rows of a section, small and full of edge cases.
 
 @given(merges())
 def test_engines(case: Merging): assert merge(case.frame(), case.rule) … oracle.merge(case.rows(), case.rule)
@@ -31,7 +31,10 @@ SYSTEM = {"_SEQUENCE_NUMBER": pl.Int64(), "_VALUE_KIND": pl.Int8(), LEVEL: pl.In
 
 @dataclass(frozen=True, kw_only=True)
 class Merging:
-    """A table and rows of it, in the order in which its files are read. `versions`: kind, sequence number, level, values."""
+    """A table and rows of it, in the order in which its files are read.
+
+    `versions`: kind, sequence number, level, values.
+    """
 
     fields: tuple[Field, ...]
     key: tuple[str, ...]
@@ -41,7 +44,7 @@ class Merging:
     @property
     def schema(self) -> TableSchema:
         """The table's schema."""
-        fields = tuple(Field(one.name, one.type, id=number) for number, one in enumerate(self.fields))
+        fields = tuple(Field(field.name, field.type, id=number) for number, field in enumerate(self.fields))
         return TableSchema(version=3, id=0, fields=fields, highest_field_id=len(fields) - 1, primary_keys=self.key, options=dict(self.options))
 
     @property
@@ -50,34 +53,44 @@ class Merging:
         return rules.merge_spec_from_options(self.schema)
 
     def frame(self, order: Sequence[int] | None = None) -> pl.DataFrame:
-        """The rows as a section, or some of them in that order."""
-        chosen = self.versions if order is None else [self.versions[at] for at in order]
+        """Return the rows as a section, or some of them in that order."""
+        selected = self.versions if order is None else [self.versions[at] for at in order]
         columns = {
-            **{one.name: [row[3][number] for row in chosen] for number, one in enumerate(self.fields)},
-            **{name: [row[at] for row in chosen] for name, at in (("_SEQUENCE_NUMBER", 1), ("_VALUE_KIND", 0), (LEVEL, 2))},
+            **{field.name: [row[3][number] for row in selected] for number, field in enumerate(self.fields)},
+            **{name: [row[at] for row in selected] for name, at in (("_SEQUENCE_NUMBER", 1), ("_VALUE_KIND", 0), (LEVEL, 2))},
         }
         return pl.DataFrame(columns, schema={**polars_schema(self.fields), **SYSTEM})
 
     def rows(self) -> list[dict[str, Any]]:
-        """The rows as the oracle takes them."""
+        """Return the rows as the oracle takes them."""
         return to_dicts(self.frame())
 
 
 def to_dicts(frame: pl.DataFrame) -> list[dict[str, Any]]:
-    """A frame as dictionaries, by way of Arrow: Polars' own way rounds decimals that are longer than their column."""
+    """Return a frame as dictionaries, by way of Arrow.
+
+    Polars' own way rounds decimals that are longer than their column.
+    """
     return [dict(row) for row in frame.to_arrow().to_pylist()]
 
 
 def canonical_rows(rows: list[dict[str, Any]], rule: MergeSpec) -> list[str]:
-    """Rows as texts that are equal where rows are: without regard to their order, nor to that of collections which the reference keeps in hash tables."""
+    """Return rows as texts that are equal where rows are.
+
+    Their order does not count, nor that of collections which the reference keeps in hash tables.
+    """
     hashed = ("merge_map", "merge_map_with_keytime", "nested_partial_update")
-    loose = {name for name, one in rule.functions.items() if one.name in hashed or one.nested_key or (one.name == "collect" and one.distinct)}
+    loose = {
+        name
+        for name, function in rule.functions.items()
+        if function.name in hashed or function.nested_key or (function.name == "collect" and function.distinct)
+    }
     return sorted(
         repr(sorted((name, sorted(map(repr, value)) if name in loose and value is not None else value) for name, value in row.items())) for row in rows
     )
 
 
-# ---- values --------------------------------------------------------------------------------------------------------------------------------------
+# ---- values ----------------------------------------------------------------------------------------------------------
 
 _EXACT_CONTEXT = Context(prec=60)
 _BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
@@ -86,8 +99,8 @@ _TEXTS = ("", "a", "b", "a,b", "b,c", ",a", "a,,b", "é", "\U0001f600", "\uffee"
 
 def values(t: DataType) -> st.SearchStrategy[Any]:
     """Values of a type, edges first; null where the type takes it."""
-    some = _values(t)
-    return st.one_of(st.none(), some, some) if t.nullable else some
+    non_null = _values(t)
+    return st.one_of(st.none(), non_null, non_null) if t.nullable else non_null
 
 
 def _values(t: DataType) -> st.SearchStrategy[Any]:
@@ -119,11 +132,11 @@ def _nested_values(t: DataType) -> st.SearchStrategy[Any]:
         return st.lists(values(part(t.element)), max_size=3)
     if t.root == "MAP":
         entry = st.fixed_dictionaries({"key": _values(part(t.key)), "value": values(part(t.value))})
-        return st.lists(entry, max_size=3, unique_by=lambda one: one["key"])
-    return st.fixed_dictionaries({one.name: values(one.type) for one in t.fields})
+        return st.lists(entry, max_size=3, unique_by=lambda item: item["key"])
+    return st.fixed_dictionaries({item.name: values(item.type) for item in t.fields})
 
 
-# ---- tables --------------------------------------------------------------------------------------------------------------------------------------
+# ---- tables ----------------------------------------------------------------------------------------------------------
 
 NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL(5, 2)", "DECIMAL(18, 3)", "DECIMAL(20, 2)", "DECIMAL(38, 4)")
 COMPARABLE_TYPES = (*NUMBERS, "STRING", "BYTES", "DATE", "TIMESTAMP(6)")
@@ -155,7 +168,7 @@ KEYS = (("INT",), ("STRING",), ("BIGINT", "STRING"), ("DATE", "SMALLINT"), ("DEC
 
 
 def field_of(name: str, text: str) -> Field:
-    """A column from the text of its type."""
+    """Return a column from the text of its type."""
     return Field(name, parse(text))
 
 
@@ -166,7 +179,7 @@ def sequence_values(t: DataType) -> st.SearchStrategy[Any]:
 
 @st.composite
 def functions(draw: st.DrawFn, name: str, options: dict[str, str], *, column: str, ignores_retract: bool = True) -> Field:
-    """A column that uses an aggregate function, and its options."""
+    """Draw a column that uses an aggregate function, and set its options."""
     options[f"fields.{column}.aggregate-function"] = name
     if ignores_retract and draw(st.integers(0, 4)) == 0:
         options[f"fields.{column}.ignore-retract"] = "true"
@@ -183,39 +196,42 @@ def functions(draw: st.DrawFn, name: str, options: dict[str, str], *, column: st
 
 @st.composite
 def merges(draw: st.DrawFn, engine: str | None = None, retractions: bool | None = None) -> Merging:
-    """A table of some engine and 1 to 24 rows of at most four keys. `retractions`: whether rows of kind -U and -D are among them."""
-    chosen = engine or draw(st.sampled_from(ENGINES))
+    """Draw a table of some engine and 1 to 24 rows of at most four keys.
+
+    `retractions`: whether rows of kind -U and -D are among them.
+    """
+    merge_engine = engine or draw(st.sampled_from(ENGINES))
     takes = draw(st.booleans()) if retractions is None else retractions
-    options = {"merge-engine": chosen}
+    options = {"merge-engine": merge_engine}
     key_types = draw(st.sampled_from(KEYS))
     keys = [field_of(f"k{number}", f"{text} NOT NULL") for number, text in enumerate(key_types)]
-    columns = draw({"partial-update": _partial_update, "aggregation": _aggregation}.get(chosen, _value_fields)(options))
-    if chosen != "first-row" and draw(st.integers(0, 3)) == 0:
+    columns = draw({"partial-update": _partial_update, "aggregation": _aggregation}.get(merge_engine, _value_fields)(options))
+    if merge_engine != "first-row" and draw(st.integers(0, 3)) == 0:
         columns.append(field_of("u", draw(st.sampled_from(SEQUENCE_TYPES))))
         options["sequence.field"] = "u"
         options["sequence.field.sort-order"] = draw(st.sampled_from(("ascending", "descending")))
-    if chosen != "first-row" and draw(st.integers(0, 3)) == 0:
+    if merge_engine != "first-row" and draw(st.integers(0, 3)) == 0:
         options["changelog-producer"] = "lookup"
     fields = (*keys, *columns)
-    return Merging(fields=fields, key=tuple(one.name for one in keys), options=options, versions=draw(_versions(fields, len(keys), takes)))
+    return Merging(fields=fields, key=tuple(key_field.name for key_field in keys), options=options, versions=draw(_versions(fields, len(keys), takes)))
 
 
 @st.composite
 def _versions(draw: st.DrawFn, fields: tuple[Field, ...], keys: int, takes: bool) -> tuple[Any, ...]:
-    known = draw(st.lists(st.tuples(*(_values(one.type) for one in fields[:keys])), min_size=1, max_size=4, unique=True))
+    keys_drawn = draw(st.lists(st.tuples(*(_values(field.type) for field in fields[:keys])), min_size=1, max_size=4, unique=True))
     kinds = st.sampled_from((0, 0, 0, 2, 1, 3)) if takes else st.sampled_from((0, 2))
     count = draw(st.integers(1, 24))
     numbers = draw(st.permutations(range(count))) if draw(st.booleans()) else list(range(count))
-    found, seen = [], set()
+    versions, seen = [], set()
     for number in numbers:
-        which = draw(st.integers(0, len(known) - 1))
+        which = draw(st.integers(0, len(keys_drawn) - 1))
         level = draw(st.sampled_from((0, 0, 1, 3, 5)))
         if level and (which, level) in seen:
             level = 0
         seen.add((which, level))
-        rest = [draw(sequence_values(one.type) if one.name[0] in "su" else values(one.type)) for one in fields[keys:]]
-        found.append((draw(kinds), number, level, (*known[which], *rest)))
-    return tuple(found)
+        other_values = [draw(sequence_values(field.type) if field.name[0] in "su" else values(field.type)) for field in fields[keys:]]
+        versions.append((draw(kinds), number, level, (*keys_drawn[which], *other_values)))
+    return tuple(versions)
 
 
 @st.composite
@@ -233,8 +249,8 @@ def _aggregation(draw: st.DrawFn, options: dict[str, str]) -> list[Field]:
     if draw(st.booleans()):
         options["fields.default-aggregate-function"] = "last_value"
     names = draw(st.lists(st.sampled_from(FUNCTIONS), min_size=1, max_size=3))
-    found = [draw(functions(name, options, column=f"f{number}", ignores_retract=not removes)) for number, name in enumerate(names)]
-    return [*found, field_of("d", "INT")]
+    columns = [draw(functions(name, options, column=f"f{number}", ignores_retract=not removes)) for number, name in enumerate(names)]
+    return [*columns, field_of("d", "INT")]
 
 
 @st.composite
@@ -251,7 +267,7 @@ def _partial_update(draw: st.DrawFn, options: dict[str, str]) -> list[Field]:
 
 @st.composite
 def _groups(draw: st.DrawFn, options: dict[str, str]) -> list[Field]:
-    found = [field_of("free", "INT")]
+    drawn = [field_of("free", "INT")]
     sequences = []
     for number in range(draw(st.integers(1, 2))):
         columns = [field_of(f"s{number}{letter}", draw(st.sampled_from(SEQUENCE_TYPES))) for letter in "xy"[: draw(st.integers(1, 2))]]
@@ -260,12 +276,12 @@ def _groups(draw: st.DrawFn, options: dict[str, str]) -> list[Field]:
             draw(functions(name, options, column=f"p{number}{at}")) if name else field_of(f"p{number}{at}", draw(st.sampled_from(VALUE_TYPES)))
             for at, name in enumerate(names)
         ]
-        options[f"fields.{','.join(one.name for one in columns)}.sequence-group"] = ",".join(one.name for one in protected)
-        sequences += [one.name for one in columns]
-        found += [*columns, *protected]
+        options[f"fields.{','.join(column.name for column in columns)}.sequence-group"] = ",".join(column.name for column in protected)
+        sequences += [column.name for column in columns]
+        drawn += [*columns, *protected]
     extra = draw(st.sampled_from(("", "ignore", "remove")))
     if extra == "ignore":
         options["ignore-delete"] = "true"
     if extra == "remove":
         options["partial-update.remove-record-on-sequence-group"] = draw(st.sampled_from(sequences))
-    return draw(st.permutations(found))
+    return draw(st.permutations(drawn))

@@ -1,1 +1,1 @@
-"""Golden bytes of every format: what they say stands beside them, and lakekit reads that and writes the canonical ones again."""
+"""Golden bytes of every format: they decode to the recorded values, and lakekit writes canonical ones again."""

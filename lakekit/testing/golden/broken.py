@@ -1,4 +1,7 @@
-"""Damaged files of every format: each is refused with the error that stands beside it, its field and offset where there is one answer."""
+"""Damaged files of every format: each is refused with the recorded error.
+
+The error's field and offset are compared where there is one answer.
+"""
 
 from __future__ import annotations
 
@@ -24,21 +27,21 @@ if TYPE_CHECKING:
 PATH = "the file"
 
 
-def _types(said: dict[str, Any]) -> list[Any]:
-    return [parse(text) for text in said["types"]]
+def _types(facts: dict[str, Any]) -> list[Any]:
+    return [parse(text) for text in facts["types"]]
 
 
-def _decode_serialized_row(data: bytes, said: dict[str, Any]) -> Any:
-    return binary_row.decode(binary_row.strip_arity(data, path=PATH)[1], _types(said), path=PATH)
+def _decode_serialized_row(data: bytes, facts: dict[str, Any]) -> Any:
+    return binary_row.decode(binary_row.strip_arity(data, path=PATH)[1], _types(facts), path=PATH)
 
 
-def _index(data: bytes, said: dict[str, Any]) -> Any:
-    index: Any = plugins.load("file_index", said["index"])
-    return [index.probe(data, parse(said["type"]), Leaf("c", op, (1,)), said["row_count"]) for op in ("=", ">")]
+def _index(data: bytes, facts: dict[str, Any]) -> Any:
+    index: Any = plugins.load("file_index", facts["index"])
+    return [index.probe(data, parse(facts["type"]), Leaf("c", op, (1,)), facts["row_count"]) for op in ("=", ">")]
 
 
-def _data_file(data: bytes, said: dict[str, Any]) -> Any:
-    return scan(said["format"].rpartition("_")[2], PATH, fields_of(said), data=data).collect()
+def _data_file(data: bytes, facts: dict[str, Any]) -> Any:
+    return scan(facts["format"].rpartition("_")[2], PATH, fields_of(facts), data=data).collect()
 
 
 READERS: dict[str, Callable[[bytes, dict[str, Any]], Any]] = {
@@ -64,14 +67,17 @@ READERS: dict[str, Callable[[bytes, dict[str, Any]], Any]] = {
 """How the bytes of each format are read."""
 
 
-def check_refusal(said: dict[str, Any], data: bytes) -> None:
-    """Nothing where the damaged bytes are refused as they should be. Raises `Mismatch`, or what a reader raised that it may not raise."""
-    expected: type[errors.LakekitError] = getattr(errors, said["error"].partition(":")[0])
+def check_refusal(facts: dict[str, Any], data: bytes) -> None:
+    """Check that damaged bytes are refused with the recorded error.
+
+    Raises: `Mismatch`, or what a reader raised that it may not raise.
+    """
+    expected: type[errors.LakekitError] = getattr(errors, facts["error"].partition(":")[0])
     try:
-        READERS[said["format"]](data, said)
+        READERS[facts["format"]](data, facts)
     except expected as refusal:
         for part in ("field", "offset"):
-            if said[part] is not None:
-                check_equal(f"{part} of the refusal", getattr(refusal, part), said[part])
+            if facts[part] is not None:
+                check_equal(f"{part} of the refusal", getattr(refusal, part), facts[part])
         return
     raise Mismatch("damaged bytes", expected.__name__, "a value")

@@ -1,7 +1,7 @@
-"""What is held of the golden files of each format, as a function `(said, data)` that raises `Differs`.
+"""The checks of the golden files of each format, as functions `(facts, data)` that raise `Mismatch`.
 
 check(path)          the golden file whose JSON is at `path`
-CHECKS["bucket"]     what is held of a format; `UNSUPPORTED_FORMATS` are the formats that lakekit refuses by name
+CHECKS["bucket"]     the check of a format; `UNSUPPORTED_FORMATS` are the formats that lakekit refuses by name
 """
 
 from __future__ import annotations
@@ -48,6 +48,9 @@ UNSUPPORTED_FORMATS = {"blob_file": "blob files are refused by name: `lakekit fe
 
 
 def check(path: Path) -> None:
-    """Nothing where a golden file is understood, and written again where it is canonical. Raises `Differs`, or what a decoder raised."""
-    said, data = load(path)
-    CHECKS[said["format"]](said, data)
+    """Check that a golden file is understood, and written again where it is canonical.
+
+    Raises: `Mismatch`, or what a decoder raised.
+    """
+    facts, data = load(path)
+    CHECKS[facts["format"]](facts, data)

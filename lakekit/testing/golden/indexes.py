@@ -1,4 +1,4 @@
-"""Golden index files: deletion vectors, key hashes, and the file indexes with what the reference answered from them."""
+"""Golden index files: deletion vectors, key hashes, and the file indexes with the reference's answers from them."""
 
 from __future__ import annotations
 
@@ -22,51 +22,54 @@ if TYPE_CHECKING:
 _EPOCH = date(1970, 1, 1)
 
 
-def deletion_vectors(said: dict[str, Any], data: bytes) -> None:
+def deletion_vectors(facts: dict[str, Any], data: bytes) -> None:
     """Format deletion_vectors: the positions, together and one by one, and the same file again."""
-    wanted = [np.concatenate([np.arange(a, b + 1, step) for a, b, step in v["runs"]] or [np.zeros(0, np.int64)]) for v in said["vectors"]]
-    check_equal("positions", [found.tolist() for found in index_files.read_file(data)], [positions.tolist() for positions in wanted])
-    if said["origin"] == "reference":  # by hand: what no writer makes and every reader takes
-        written, ranges = index_files.write_file(wanted, said["bits"])
+    wanted = [np.concatenate([np.arange(a, b + 1, step) for a, b, step in v["runs"]] or [np.zeros(0, np.int64)]) for v in facts["vectors"]]
+    check_equal("positions", [vector_positions.tolist() for vector_positions in index_files.read_file(data)], [positions.tolist() for positions in wanted])
+    if facts["origin"] == "reference":  # by hand: what no writer makes and every reader takes
+        written, ranges = index_files.write_file(wanted, facts["bits"])
         check_equal("the file written again", written.hex(), data.hex())
-        check_equal("places of the vectors", [tuple(place) for place in ranges], [(v["f1"], v["f2"], v["cardinality"]) for v in said["vectors"]])
-    for number, (vector, positions) in enumerate(zip(said["vectors"], wanted, strict=True)):
+        check_equal("places of the vectors", [tuple(span) for span in ranges], [(v["f1"], v["f2"], v["cardinality"]) for v in facts["vectors"]])
+    for number, (vector, positions) in enumerate(zip(facts["vectors"], wanted, strict=True)):
         entry = data[vector["f1"] : vector["f1"] + vector["f2"] + index_files.ENTRY_EXTRA]
         check_equal(f"vector {number}", index_files.decode_entry(entry, limit=len(positions)).tolist(), positions.tolist())
 
 
-def hash_indexes(said: dict[str, Any], data: bytes) -> None:
+def hash_indexes(facts: dict[str, Any], data: bytes) -> None:
     """Format hash_index: the hashes, and the same bytes again."""
-    check_equal("hashes", hash_index.decode(data).tolist(), said["hashes"])
-    check_equal("the file written again", hash_index.encode(np.array(said["hashes"], np.int32)).hex(), data.hex())
+    check_equal("hashes", hash_index.decode(data).tolist(), facts["hashes"])
+    check_equal("the file written again", hash_index.encode(np.array(facts["hashes"], np.int32)).hex(), data.hex())
 
 
-def containers(said: dict[str, Any], data: bytes) -> None:
+def containers(facts: dict[str, Any], data: bytes) -> None:
     """Format file_index_container: the indexes of each column."""
-    meaning = {column: {kind: None if text is None else bytes.fromhex(text) for kind, text in kinds.items()} for column, kinds in said["columns"].items()}
+    meaning = {column: {kind: None if text is None else bytes.fromhex(text) for kind, text in kinds.items()} for column, kinds in facts["columns"].items()}
     check_equal("indexes", container.decode(data), meaning)
     check_equal("indexes written again", container.decode(container.encode(meaning)), meaning)
-    if said["origin"] != "hand":
+    if facts["origin"] != "hand":
         check_equal("size written again", len(container.encode(meaning)), len(data))
 
 
-def indexes(said: dict[str, Any], data: bytes) -> None:
-    """Formats file_index_*: built from the values, and what golden and built bytes answer to every probe."""
-    index: Any = plugins.load("file_index", said["index"])
-    t = parse(said["type"])
-    values = [value_of(value, t) for value in said["values"]]
-    built = index.build(arrow_values.array_of(values, t), t, said["options"])
+def indexes(facts: dict[str, Any], data: bytes) -> None:
+    """Check the formats file_index_*: built from the values, and the answers to every probe.
+
+    Golden and built bytes must answer alike.
+    """
+    index: Any = plugins.load("file_index", facts["index"])
+    t = parse(facts["type"])
+    values = [value_of(value, t) for value in facts["values"]]
+    built = index.build(arrow_values.array_of(values, t), t, facts["options"])
     check_equal("size written again", len(built), len(data))
-    if said["index"] != "bitmap":  # the order of bitmaps is that of a Java hash map
+    if facts["index"] != "bitmap":  # the order of bitmaps is that of a Java hash map
         check_equal("written again", built.hex(), data.hex())
-    for probe in said["probes"]:
+    for probe in facts["probes"]:
         leaf = Leaf("c", probe["operator"].replace("<>", "!="), tuple(literal_of(value, t) for value in probe["literals"]))
         for payload in (data, built):
             _probe(index.probe(payload, t, leaf, len(values)), probe, t, values)
 
 
 def literal_of(recorded: Any, t: DataType) -> Any:
-    """A recorded literal as a caller would write it."""
+    """Return a recorded literal as a caller would write it."""
     if t.root == "DATE":
         return _EPOCH + timedelta(days=recorded)
     if t.root == "TIME":
@@ -74,14 +77,17 @@ def literal_of(recorded: Any, t: DataType) -> Any:
     return value_of(recorded, t)
 
 
-def _probe(found: Any, probe: dict[str, Any], t: DataType, values: list[Any]) -> None:
-    """Exactly the answer of the reference, but for numbers that have two forms and timestamps finer than an index stores."""
+def _probe(answer: Any, probe: dict[str, Any], t: DataType, values: list[Any]) -> None:
+    """Check the answer against the reference's.
+
+    Numbers that have two forms and timestamps finer than an index stores may differ.
+    """
     what = f"{probe['operator']} {probe['literals']}"
     if isinstance(probe["result"], str):
-        check_equal(what, found, probe["result"] == "remain")
+        check_equal(what, answer, probe["result"] == "remain")
         return
     recorded = {row for run in probe["result"] for row in ([run] if isinstance(run, int) else range(run[0], run[1] + 1))}
-    rows = set(range(len(values))) if found is True else set() if found is False else set(found)
+    rows = set(range(len(values))) if answer is True else set() if answer is False else set(answer)
     literals = [value_of(value, t) for value in probe["literals"]]
     two_forms = any(isinstance(value, float) and (value == 0 or math.isnan(value)) for value in literals)
     if not two_forms and not (t.root in ("TIMESTAMP", "TIMESTAMP_LTZ") and (t.precision or 0) > 6):

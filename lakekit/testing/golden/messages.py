@@ -1,4 +1,7 @@
-"""Golden splits, commit messages and committables, of engines 0.8 to 1.4: understood, and those of 1.4 written again byte for byte."""
+"""Golden splits, commit messages and committables, of engines 0.8 to 1.4.
+
+All are decoded, and those of 1.4 written again byte for byte.
+"""
 
 from __future__ import annotations
 
@@ -67,77 +70,78 @@ def _index_file(index: IndexFileMeta) -> dict[str, Any]:
 
 
 def _rows_to_hex(recorded: Any) -> Any:
-    """A recorded meaning with serialized rows as their hex alone."""
+    """Return recorded values with serialized rows as their hex alone."""
     if isinstance(recorded, dict):
         return recorded["hex"] if "hex" in recorded else {key: _rows_to_hex(value) for key, value in recorded.items()}
     return [_rows_to_hex(value) for value in recorded] if isinstance(recorded, list) else recorded
 
 
-def _files(what: str, found: tuple[Any, ...], recorded: list[dict[str, Any]]) -> None:
+def _files(what: str, files: tuple[Any, ...], recorded: list[dict[str, Any]]) -> None:
     """Every recorded field; what an old engine did not record is absent."""
-    told = [_index_file(item) if hasattr(item, "index_type") else _data_file(item) for item in found]
-    check_equal(f"how many {what}", len(told), len(recorded))
-    for number, (mine, theirs) in enumerate(zip(told, _rows_to_hex(recorded), strict=True)):
+    members = [_index_file(item) if hasattr(item, "index_type") else _data_file(item) for item in files]
+    check_equal(f"how many {what}", len(members), len(recorded))
+    for number, (mine, theirs) in enumerate(zip(members, _rows_to_hex(recorded), strict=True)):
         check_equal(f"{what}[{number}]", {key: mine[key] for key in theirs}, theirs)
         check_equal(f"{what}[{number}], what was not recorded", {value for key, value in mine.items() if key not in theirs} - {None}, set())
 
 
-def _message(found: CommitMessage, recorded: dict[str, Any], version: int) -> None:
+def _message(message: CommitMessage, recorded: dict[str, Any], version: int) -> None:
     recorded = dict(recorded)
-    check_equal("partition", found.partition.hex(), recorded.pop("partition")["hex"])
-    check_equal("bucket, total_buckets", (found.bucket, found.total_buckets), (recorded.pop("bucket"), recorded.pop("total_buckets")))
+    check_equal("partition", message.partition.hex(), recorded.pop("partition")["hex"])
+    check_equal("bucket, total_buckets", (message.bucket, message.total_buckets), (recorded.pop("bucket"), recorded.pop("total_buckets")))
     for key, files in recorded.items():
-        mine = getattr(found, key)
-        if version < 10 and key in ("new_index_files", "deleted_index_files"):  # recorded before they belonged to one half of the message
-            mine = (*mine, *getattr(found, f"compact_{key}"))
+        mine = getattr(message, key)
+        # recorded before they belonged to one half of the message
+        if version < 10 and key in ("new_index_files", "deleted_index_files"):
+            mine = (*mine, *getattr(message, f"compact_{key}"))
         _files(key, mine, files)
 
 
-def splits(said: dict[str, Any], data: bytes) -> None:
+def splits(facts: dict[str, Any], data: bytes) -> None:
     """Format data_split: files and deletion files of a bucket."""
-    if "refused" in said:
+    if "refused" in facts:
         try:
             split_bytes.decode(data)
         except Unsupported:
             return
         raise Mismatch("the split", "a refusal", "a split")
-    found = split_bytes.decode(data)
+    split = split_bytes.decode(data)
     for member in ("snapshot_id", "bucket", "total_buckets"):
-        check_equal(member, getattr(found, member), said[member])
-    check_equal("end of bucket_path", found.bucket_path.endswith(said["bucket_path"]), expected=True)
-    check_equal("is_streaming, raw_convertible", (found.streaming, found.raw), (said["is_streaming"], said["raw_convertible"]))
-    _files("data_files", found.files, said["data_files"])
-    for file, deletion in zip(found.files, said["deletion_files"] or [None] * len(found.files), strict=True):
-        mine = found.deletions.get(file.name)
-        told = None if mine is None else [mine.offset, mine.length, mine.cardinality]
-        check_equal(f"deletions of {file.name}", told, None if deletion is None else [deletion["offset"], deletion["length"], deletion["cardinality"]])
+        check_equal(member, getattr(split, member), facts[member])
+    check_equal("end of bucket_path", split.bucket_path.endswith(facts["bucket_path"]), expected=True)
+    check_equal("is_streaming, raw_convertible", (split.streaming, split.raw), (facts["is_streaming"], facts["raw_convertible"]))
+    _files("data_files", split.files, facts["data_files"])
+    for file, deletion in zip(split.files, facts["deletion_files"] or [None] * len(split.files), strict=True):
+        mine = split.deletions.get(file.name)
+        range_ = None if mine is None else [mine.offset, mine.length, mine.cardinality]
+        check_equal(f"deletions of {file.name}", range_, None if deletion is None else [deletion["offset"], deletion["length"], deletion["cardinality"]])
         if mine is not None:
             check_equal(f"deletions of {file.name}, path", mine.path.endswith(deletion["path"]), expected=True)
-    written = split_bytes.encode(found)
-    check_equal("the split written again", split_bytes.decode(written), found)
-    if said["version"] == 8:
+    written = split_bytes.encode(split)
+    check_equal("the split written again", split_bytes.decode(written), split)
+    if facts["version"] == 8:
         check_equal("bytes written again", written.hex(), data.hex())
 
 
-def commit_messages(said: dict[str, Any], data: bytes) -> None:
+def commit_messages(facts: dict[str, Any], data: bytes) -> None:
     """Format commit_message: files that came and went in a bucket."""
-    found = commit_message.decode_message(data, said["version"])
-    _message(found, said["message"], said["version"])
-    written = commit_message.encode_message(found)
-    check_equal("the message written again", commit_message.decode_message(written), found)
-    if said["version"] == 11:
+    decoded = commit_message.decode_message(data, facts["version"])
+    _message(decoded, facts["message"], facts["version"])
+    written = commit_message.encode_message(decoded)
+    check_equal("the message written again", commit_message.decode_message(written), decoded)
+    if facts["version"] == 11:
         check_equal("bytes written again", written.hex(), data.hex())
 
 
-def committables(said: dict[str, Any], data: bytes) -> None:
+def committables(facts: dict[str, Any], data: bytes) -> None:
     """Format manifest_committable: messages with what is committed beside them."""
-    found = committable_bytes.decode(data, said["version"])
-    check_equal("identifier, watermark", [found.identifier, found.watermark], [said["identifier"], said["watermark"]])
-    check_equal("properties", dict(found.properties), said.get("properties", {}))
-    check_equal("how many messages", len(found.messages), len(said["messages"]))
-    for message, recorded in zip(found.messages, said["messages"], strict=True):
-        _message(message, recorded, said["message_version"])
-    written = committable_bytes.encode(found)
-    check_equal("the committable written again", committable_bytes.decode(written), found)
-    if said["version"] == 5:
+    decoded = committable_bytes.decode(data, facts["version"])
+    check_equal("identifier, watermark", [decoded.identifier, decoded.watermark], [facts["identifier"], facts["watermark"]])
+    check_equal("properties", dict(decoded.properties), facts.get("properties", {}))
+    check_equal("how many messages", len(decoded.messages), len(facts["messages"]))
+    for message, recorded in zip(decoded.messages, facts["messages"], strict=True):
+        _message(message, recorded, facts["message_version"])
+    written = committable_bytes.encode(decoded)
+    check_equal("the committable written again", committable_bytes.decode(written), decoded)
+    if facts["version"] == 5:
         check_equal("bytes written again", written.hex(), data.hex())

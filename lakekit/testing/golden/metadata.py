@@ -1,4 +1,7 @@
-"""Golden metadata files in JSON: snapshots, changelogs, schemas, tags, statistics, consumers and hints, and the same bytes again."""
+"""Golden metadata files in JSON, decoded and written again as the same bytes.
+
+These are snapshots, changelogs, schemas, tags, statistics, consumers and hints.
+"""
 
 from __future__ import annotations
 
@@ -52,55 +55,60 @@ _SNAPSHOT_MEMBERS = {
 }
 
 
-def _read(said: dict[str, Any], data: bytes) -> Any:
-    return READERS[said["format"]](data, f"tag-{said['case']}")
+def _read(facts: dict[str, Any], data: bytes) -> Any:
+    return READERS[facts["format"]](data, f"tag-{facts['case']}")
 
 
-def _check_rewrite(said: dict[str, Any], data: bytes, found: Any, *, respelled: tuple[str, ...] = ()) -> None:
-    """What the reference wrote comes out byte for byte; what was written by hand comes out with the same members, but for those spelled anew."""
-    if said["origin"] == "reference":
-        check_equal("the file written again", found.to_json(), data)
+def _check_rewrite(facts: dict[str, Any], data: bytes, decoded: Any, *, respelled: tuple[str, ...] = ()) -> None:
+    """Check that a file of the reference is written again byte for byte.
+
+    A file made by hand must be written with the same members, but for `respelled` ones.
+    """
+    if facts["origin"] == "reference":
+        check_equal("the file written again", decoded.to_json(), data)
         return
-    before, after = json.loads(data), json.loads(found.to_json())
-    check_equal("what was written, read again", _read(said, found.to_json()), found)
-    known = {"version", "timeMillis"}  # absent, they have a meaning that is written out
-    check_equal("members written again", sorted(after.keys() | known), sorted(before.keys() | known))
+    before, after = json.loads(data), json.loads(decoded.to_json())
+    check_equal("what was written, read again", _read(facts, decoded.to_json()), decoded)
+    defaulted = {"version", "timeMillis"}  # absent, they have a meaning that is written out
+    check_equal("members written again", sorted(after.keys() | defaulted), sorted(before.keys() | defaulted))
     for name, value in before.items():
         if name not in respelled:
             check_equal(f"{name} written again", after[name], value)
 
 
-def snapshots(said: dict[str, Any], data: bytes) -> None:
-    """Formats snapshot and changelog: every member."""
-    found = _read(said, data)
+def snapshots(facts: dict[str, Any], data: bytes) -> None:
+    """Check the formats snapshot and changelog: every member."""
+    decoded = _read(facts, data)
     for member, name in _SNAPSHOT_MEMBERS.items():
-        check_equal(member, getattr(found, name), said[member])
+        check_equal(member, getattr(decoded, name), facts[member])
     check_equal(
-        "uuid, operation, writerVersion", [found.uuid, found.operation, found.writer_version], [said.get(n) for n in ("uuid", "operation", "writerVersion")]
+        "uuid, operation, writerVersion",
+        [decoded.uuid, decoded.operation, decoded.writer_version],
+        [facts.get(n) for n in ("uuid", "operation", "writerVersion")],
     )
-    if said["origin"] == "hand":
-        empty = {member for member, name in _SNAPSHOT_MEMBERS.items() if getattr(found, name) is None}
-        check_equal("members that are absent", sorted(empty - set(found.nulls)), sorted(set(said["absent"]) - {"version"}))
-    _check_rewrite(said, data, found)
+    if facts["origin"] == "hand":
+        empty = {member for member, name in _SNAPSHOT_MEMBERS.items() if getattr(decoded, name) is None}
+        check_equal("members that are absent", sorted(empty - set(decoded.nulls)), sorted(set(facts["absent"]) - {"version"}))
+    _check_rewrite(facts, data, decoded)
 
 
-def schemas(said: dict[str, Any], data: bytes) -> None:
+def schemas(facts: dict[str, Any], data: bytes) -> None:
     """Format schema: fields with ids, keys, options, and what follows from them."""
-    found = _read(said, data)
-    check_equal("fields", [_flatten_field(field) for field in found.fields], [_expected_field(field) for field in said["fields"]])
+    decoded = _read(facts, data)
+    check_equal("fields", [_flatten_field(field) for field in decoded.fields], [_expected_field(field) for field in facts["fields"]])
     for member, value in {
-        "id": found.id,
-        "highestFieldId": found.highest_field_id,
-        "comment": found.comment,
-        "timeMillis": found.time_millis,
-        "partitionKeys": list(found.partition_keys),
-        "primaryKeys": list(found.primary_keys),
-        "options": found.options,
-        "trimmedPrimaryKeys": list(found.trimmed_primary_keys),
-        "bucketKeys": list(found.bucket_keys),
+        "id": decoded.id,
+        "highestFieldId": decoded.highest_field_id,
+        "comment": decoded.comment,
+        "timeMillis": decoded.time_millis,
+        "partitionKeys": list(decoded.partition_keys),
+        "primaryKeys": list(decoded.primary_keys),
+        "options": decoded.options,
+        "trimmedPrimaryKeys": list(decoded.trimmed_primary_keys),
+        "bucketKeys": list(decoded.bucket_keys),
     }.items():
-        check_equal(member, value, said[member])
-    _check_rewrite(said, data, found, respelled=("fields", "options"))
+        check_equal(member, value, facts[member])
+    _check_rewrite(facts, data, decoded, respelled=("fields", "options"))
 
 
 def _parts(t: DataType) -> list[Field]:
@@ -109,7 +117,7 @@ def _parts(t: DataType) -> list[Field]:
 
 
 def _strip_ids_and_comments(t: DataType) -> DataType:
-    """The type without ids and comments of its fields, which its text does not say."""
+    """Return the type without ids and comments of its fields, which its text does not contain."""
     t = replace(t, fields=tuple(Field(part.name, _strip_ids_and_comments(part.type)) for part in t.fields))
     element, key, value = (None if inner is None else _strip_ids_and_comments(inner) for inner in (t.element, t.key, t.value))
     return replace(t, element=element, key=key, value=value)
@@ -119,57 +127,57 @@ def _flatten_field(field: Field) -> tuple[Any, ...]:
     return field.id, field.name, _strip_ids_and_comments(field.type), field.comment, field.default, [_flatten_field(part) for part in _parts(field.type)]
 
 
-def _expected_field(said: dict[str, Any]) -> tuple[Any, ...]:
-    nested = [_expected_field(part) for part in said["nested"]]
-    return said["id"], said["name"], _strip_ids_and_comments(parse(said["type"])), said["description"], said["defaultValue"], nested
+def _expected_field(facts: dict[str, Any]) -> tuple[Any, ...]:
+    nested = [_expected_field(part) for part in facts["nested"]]
+    return facts["id"], facts["name"], _strip_ids_and_comments(parse(facts["type"])), facts["description"], facts["defaultValue"], nested
 
 
-def tags(said: dict[str, Any], data: bytes) -> None:
+def tags(facts: dict[str, Any], data: bytes) -> None:
     """Format tag: the snapshot, when the tag was made, and how long it is kept."""
-    found = _read(said, data)
-    created, retained = said["tagCreateTime"], said["tagTimeRetained"]
-    check_equal("tagCreateTime", found.create_time, None if created is None else instant(*created))
-    check_equal("tagTimeRetained", found.time_retained_ns, None if retained is None else retained[0] * 10**9 + retained[1])
-    check_equal("commitKind", found.snapshot.commit_kind, said["commitKind"])
-    _check_rewrite(said, data, found, respelled=("tagCreateTime", "tagTimeRetained"))
+    decoded = _read(facts, data)
+    created, retained = facts["tagCreateTime"], facts["tagTimeRetained"]
+    check_equal("tagCreateTime", decoded.create_time, None if created is None else instant(*created))
+    check_equal("tagTimeRetained", decoded.time_retained_ns, None if retained is None else retained[0] * 10**9 + retained[1])
+    check_equal("commitKind", decoded.snapshot.commit_kind, facts["commitKind"])
+    _check_rewrite(facts, data, decoded, respelled=("tagCreateTime", "tagTimeRetained"))
 
 
 def instant(*parts: int) -> Instant:
-    """A time as recordings list it: year, month, day, hour, minute, second, nanosecond."""
+    """Return a recorded time: year, month, day, hour, minute, second, nanosecond."""
     year, month, day, hour, minute, second, nano = parts
     seconds = (epoch_day(year, month, day) * 24 + hour) * 3600 + minute * 60 + second
     return Instant(seconds * 1000 + nano // 1_000_000, nano % 1_000_000)
 
 
-def statistics(said: dict[str, Any], data: bytes) -> None:
+def statistics(facts: dict[str, Any], data: bytes) -> None:
     """Format statistics: counts of the table and of each column, and its bounds."""
-    found = _read(said, data)
-    check_equal("snapshotId, schemaId", [found.snapshot_id, found.schema_id], [said["snapshotId"], said["schemaId"]])
-    counts = [said["mergedRecordCount"], said["mergedRecordSize"]]
-    check_equal("mergedRecordCount, mergedRecordSize", [found.merged_record_count, found.merged_record_size_bytes], counts)
-    check_equal("min and max", {name: [one.min, one.max] for name, one in found.columns.items()}, said["min_max"])
-    check_equal("columns", {name: _statistics_members(one) for name, one in found.columns.items()}, said["columns_but_min_max"])
-    _check_rewrite(said, data, found)
+    decoded = _read(facts, data)
+    check_equal("snapshotId, schemaId", [decoded.snapshot_id, decoded.schema_id], [facts["snapshotId"], facts["schemaId"]])
+    counts = [facts["mergedRecordCount"], facts["mergedRecordSize"]]
+    check_equal("mergedRecordCount, mergedRecordSize", [decoded.merged_record_count, decoded.merged_record_size_bytes], counts)
+    check_equal("min and max", {name: [column.min, column.max] for name, column in decoded.columns.items()}, facts["min_max"])
+    check_equal("columns", {name: _statistics_members(column) for name, column in decoded.columns.items()}, facts["columns_but_min_max"])
+    _check_rewrite(facts, data, decoded)
 
 
-def _statistics_members(one: Any) -> dict[str, Any]:
+def _statistics_members(column: Any) -> dict[str, Any]:
     return {
-        "colId": one.column_id,
-        "distinctCount": one.distinct_count,
-        "nullCount": one.null_count,
-        "avgLen": one.avg_length_bytes,
-        "maxLen": one.max_length_bytes,
+        "colId": column.column_id,
+        "distinctCount": column.distinct_count,
+        "nullCount": column.null_count,
+        "avgLen": column.avg_length_bytes,
+        "maxLen": column.max_length_bytes,
     }
 
 
-def consumers(said: dict[str, Any], data: bytes) -> None:
+def consumers(facts: dict[str, Any], data: bytes) -> None:
     """Format consumer: the next snapshot."""
-    found = _read(said, data)
-    check_equal("nextSnapshot", found.next_snapshot, said["nextSnapshot"])
-    _check_rewrite(said, data, found)
+    decoded = _read(facts, data)
+    check_equal("nextSnapshot", decoded.next_snapshot, facts["nextSnapshot"])
+    _check_rewrite(facts, data, decoded)
 
 
-def hints(said: dict[str, Any], data: bytes) -> None:
+def hints(facts: dict[str, Any], data: bytes) -> None:
     """Format hint: the number."""
-    check_equal("number", hint.decode(data), said["id"])
-    check_equal("the number written again", hint.encode(said["id"]), data)
+    check_equal("number", hint.decode(data), facts["id"])
+    check_equal("the number written again", hint.encode(facts["id"]), data)

@@ -22,7 +22,7 @@ KINDS = ("+I", "-U", "+U", "-D")
 
 
 def value_of(recorded: Any, t: DataType) -> Any:
-    """A recorded value as an internal value."""
+    """Return a recorded value as an internal value."""
     if recorded is None:
         return None
     match t.root:
@@ -52,24 +52,27 @@ def _piece(data: bytes, vector: dict[str, Any]) -> bytes:
     return data[vector["offset"] : vector["offset"] + vector["length"]]
 
 
-# ---- rows, arrays, maps --------------------------------------------------------------------------------------------------------------------------
+# ---- rows, arrays, maps ----------------------------------------------------------------------------------------------
 
 
-def rows(said: dict[str, Any], data: bytes) -> None:
-    """Formats binary_row and serialized_row: values, kinds and hashes; rows, and columns of rows, encode to the same bytes."""
-    for number, vector in enumerate(said["vectors"]):
+def rows(facts: dict[str, Any], data: bytes) -> None:
+    """Check the formats binary_row and serialized_row: values, kinds and hashes.
+
+    Rows, and columns of rows, encode to the same bytes.
+    """
+    for number, vector in enumerate(facts["vectors"]):
         what = f"row {number}"
         types = [parse(text) for text in vector["types"]]
         values = tuple(value_of(value, t) for value, t in zip(vector["values"], types, strict=True))
-        row = whole = _piece(data, vector)
-        if said["format"] == "serialized_row":
+        row = serialized = _piece(data, vector)
+        if facts["format"] == "serialized_row":
             arity, row = binary_row.strip_arity(row)
             check_equal(f"{what}, arity", arity, len(types))
-            check_equal(f"{what}, with its arity", binary_row.with_arity(row, arity), whole)
+            check_equal(f"{what}, with its arity", binary_row.with_arity(row, arity), serialized)
         kind = KINDS.index(vector.get("kind", "+I"))
         check_equal(what, repr(binary_row.decode(row, types)), repr(values))
         is_canonical = binary_value.encode_row(values, types, kind) == row
-        if said["origin"] != "hand":  # by hand: text outside its slot, nulls of old engines
+        if facts["origin"] != "hand":  # by hand: text outside its slot, nulls of old engines
             check_equal(f"{what}, written again", binary_value.encode_row(values, types, kind).hex(), row.hex())
         if vector.get("hash") is not None:
             check_equal(f"{what}, hash", hashing.hash_bytes(row), vector["hash"])
@@ -83,13 +86,13 @@ def _columns(what: str, row: bytes, types: list[DataType], values: tuple[Any, ..
     if types and is_canonical:
         check_equal(f"{what}, a column written", binary_row.encode_columns(columns, types).take([0, 2]).to_pylist(), [row, row])
     decoded = binary_row.decode_columns(pa.array([None, binary_row.with_arity(row, len(types))]), types, arity_exact=True)
-    found = [arrow_values.values_of(column, t) for column, t in zip(decoded, types, strict=True)]
-    check_equal(f"{what}, a column read", repr(found), repr([[None, value] for value in values]))
+    read_values = [arrow_values.values_of(column, t) for column, t in zip(decoded, types, strict=True)]
+    check_equal(f"{what}, a column read", repr(read_values), repr([[None, value] for value in values]))
 
 
-def arrays_and_maps(said: dict[str, Any], data: bytes) -> None:
-    """Formats binary_array and binary_map: the values, and the same bytes again."""
-    for number, vector in enumerate(said["vectors"]):
+def arrays_and_maps(facts: dict[str, Any], data: bytes) -> None:
+    """Check the formats binary_array and binary_map: the values, and the same bytes again."""
+    for number, vector in enumerate(facts["vectors"]):
         t, body, what = parse(vector["type"]), _piece(data, vector), f"value {number}"
         value = value_of(vector["value"], t)
         if t.root == "ARRAY":
@@ -100,9 +103,9 @@ def arrays_and_maps(said: dict[str, Any], data: bytes) -> None:
             check_equal(f"{what}, written again", binary_row.encode_map(value, t).hex(), body.hex())
 
 
-def buckets(said: dict[str, Any], data: bytes) -> None:
+def buckets(facts: dict[str, Any], data: bytes) -> None:
     """Format bucket: bytes and hash of each key, and its bucket of several bucket counts."""
-    for number, vector in enumerate(said["vectors"]):
+    for number, vector in enumerate(facts["vectors"]):
         types, what = [parse(text) for text in vector["types"]], f"key {number}"
         values = [value_of(value, t) for value, t in zip(vector["values"], types, strict=True)]
         columns = [arrow_values.array_of([value], t) for value, t in zip(values, types, strict=True)]
@@ -113,46 +116,49 @@ def buckets(said: dict[str, Any], data: bytes) -> None:
         check_equal(f"{what}, bytes", binary_row.encode_columns(columns, types)[0].as_py().hex(), _piece(data, vector).hex())
         check_equal(f"{what}, hash", hashing.hash_columns(columns, types).tolist(), [vector["hash"]])
         for count, bucket in vector["count_bucket"]:
-            check_equal(f"{what}, bucket of {count}", hashing.buckets(said["function"], columns, types, count).tolist(), [bucket])
+            check_equal(f"{what}, bucket of {count}", hashing.buckets(facts["function"], columns, types, count).tolist(), [bucket])
 
 
-def stats(said: dict[str, Any], data: bytes) -> None:
+def stats(facts: dict[str, Any], data: bytes) -> None:
     """Format simple_stats: bounds as serialized rows, read and written again."""
-    for number, vector in enumerate(said["vectors"]):
-        types, whole, what = [parse(text) for text in vector["types"]], _piece(data, vector), f"bounds {number}"
+    for number, vector in enumerate(facts["vectors"]):
+        types, serialized, what = [parse(text) for text in vector["types"]], _piece(data, vector), f"bounds {number}"
         values = tuple(value_of(value, t) for value, t in zip(vector["values"], types, strict=True))
-        arity, row = binary_row.strip_arity(whole)
+        arity, row = binary_row.strip_arity(serialized)
         check_equal(f"{what}, arity", arity, len(types))
         check_equal(what, repr(binary_row.decode(row, types)), repr(values))
-        check_equal(f"{what}, written again", binary_row.with_arity(binary_row.encode(values, types), arity).hex(), whole.hex())
+        check_equal(f"{what}, written again", binary_row.with_arity(binary_row.encode(values, types), arity).hex(), serialized.hex())
 
 
-# ---- casts ---------------------------------------------------------------------------------------------------------------------------------------
+# ---- casts -----------------------------------------------------------------------------------------------------------
 
 UNREAD_TEXTS = {("0x1p3", "FLOAT"), ("0x1p3", "DOUBLE")}
 """Text that Java reads as a hexadecimal float."""
 _TARGET = CastTarget(column="c", timestamp_unit="us")
 
 
-def casts(said: dict[str, Any], _: bytes = b"") -> None:
-    """Format cast: values of a type read as each other type after a column was changed; what the reference refuses is refused."""
-    held = parse(said["from"])
-    for target in said["targets"]:
-        _cast(said["values"], held, target)
+def casts(facts: dict[str, Any], _: bytes = b"") -> None:
+    """Check the format cast: values of a type read as each other type after a column was changed.
+
+    What the reference refuses is refused.
+    """
+    source = parse(facts["from"])
+    for target in facts["targets"]:
+        _cast(facts["values"], source, target)
 
 
-def _run(values: list[Any], held: DataType, want: DataType) -> pl.Series:
-    return series_of(values, held, "c").to_frame().select(evolve_column(pl.col("c"), held, want, _TARGET)).to_series()
+def _run(values: list[Any], source: DataType, want: DataType) -> pl.Series:
+    return series_of(values, source, "c").to_frame().select(evolve_column(pl.col("c"), source, want, _TARGET)).to_series()
 
 
-def _cast(values: list[Any], held: DataType, target: dict[str, Any]) -> None:
+def _cast(values: list[Any], source: DataType, target: dict[str, Any]) -> None:
     want = parse(target["to"])
-    what = f"{held} as {want}"
-    if same_type(held, want) or (want.is_nested and (held.root == want.root or target["values"] is not None)):
+    what = f"{source} as {want}"
+    if same_type(source, want) or (want.is_nested and (source.root == want.root or target["values"] is not None)):
         return  # parts evolve by their ids; from text there are casts, but no such type change
     if target["values"] is None:
         try:
-            _run([value for value in values if _is_in_nanosecond_range(value, held)], held, want)
+            _run([value for value in values if _is_in_nanosecond_range(value, source)], source, want)
         except Unsupported as refused:
             check_equal(f"{what}, what the refusal says", "was changed from" in str(refused), expected=True)
             return
@@ -160,15 +166,15 @@ def _cast(values: list[Any], held: DataType, target: dict[str, Any]) -> None:
     good: list[tuple[Any, Any]] = []
     bad: list[tuple[Any, Any]] = []
     for value, result in zip(values, target["values"], strict=True):
-        if _is_in_nanosecond_range(value, held):
+        if _is_in_nanosecond_range(value, source):
             refused_one = isinstance(result, dict) or not _has_polars_value(result, want) or (str(value), want.root) in UNREAD_TEXTS
             (bad if refused_one else good).append((value, result))
-    found = _run([value for value, _ in good], held, want)
-    check_equal(f"{what}, type", found.dtype, polars_type(want, timestamp_unit="us"))
-    got = [canonical_value(v, want) for v in values_of(found.to_arrow(), want)]
+    series = _run([value for value, _ in good], source, want)
+    check_equal(f"{what}, type", series.dtype, polars_type(want, timestamp_unit="us"))
+    got = [canonical_value(v, want) for v in values_of(series.to_arrow(), want)]
     check_equal(what, got, [canonical_value(_truncate_nanos(result, want), want) for _, result in good])
     for value, _ in bad:
-        check_equal(f"{what}, {value!r} refused", _is_refused(value, held, want), expected=True)
+        check_equal(f"{what}, {value!r} refused", _is_refused(value, source, want), expected=True)
 
 
 def _has_polars_value(value: Any, want: DataType) -> bool:
@@ -184,15 +190,15 @@ def _truncate_nanos(value: Any, want: DataType) -> Any:
     return [value[0], value[1] // 1000 * 1000] if value is not None and want.root.startswith("TIMESTAMP") and want.precision == 9 else value
 
 
-def _is_in_nanosecond_range(value: Any, held: DataType) -> bool:
+def _is_in_nanosecond_range(value: Any, source: DataType) -> bool:
     """Nanoseconds reach from 1677 to 2262."""
-    nanos = held.root.startswith("TIMESTAMP") and held.precision == 9
+    nanos = source.root.startswith("TIMESTAMP") and source.precision == 9
     return not nanos or value is None or abs(value[0]) < 2**63 // 1_000_000
 
 
-def _is_refused(value: Any, held: DataType, want: DataType) -> bool:
+def _is_refused(value: Any, source: DataType, want: DataType) -> bool:
     try:
-        _run([value], held, want)
+        _run([value], source, want)
     except ValueOutOfRange as refusal:
         return refusal.column == "c" and "c" in refusal.message
     return False
